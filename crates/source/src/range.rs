@@ -63,12 +63,24 @@ pub struct Fill<'a> {
 
 /// Joins ranges that lie at most `gap_bytes` apart; the result is sorted and disjoint.
 pub fn coalesce(ranges: &[ByteRange], gap_bytes: u64) -> Vec<ByteRange> {
+    coalesce_within(ranges, gap_bytes, u64::MAX)
+}
+
+/// Joins like [`coalesce`], but no more than `run_bytes` where the ranges do not themselves overlap.
+///
+/// Each range lies in one run, the last that starts at or before it.
+pub(crate) fn coalesce_within(ranges: &[ByteRange], gap_bytes: u64, run_bytes: u64) -> Vec<ByteRange> {
     let mut sorted: Vec<_> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
     sorted.sort_unstable();
     let mut runs: Vec<ByteRange> = Vec::new();
     for range in sorted {
         match runs.last_mut() {
-            Some(run) if range.start <= run.end.saturating_add(gap_bytes) => run.end = run.end.max(range.end),
+            Some(run)
+                if range.start < run.end
+                    || (range.start - run.end <= gap_bytes && range.end - run.start <= run_bytes) =>
+            {
+                run.end = run.end.max(range.end);
+            }
             _ => runs.push(range),
         }
     }
@@ -91,5 +103,13 @@ mod tests {
         let ranges = [ByteRange::at(90, 10), ByteRange::at(0, 10), ByteRange::at(12, 8)];
         assert_eq!(coalesce(&ranges, 2), [ByteRange::at(0, 20), ByteRange::at(90, 10)]);
         assert_eq!(coalesce(&ranges, 1).len(), 3);
+    }
+
+    #[test]
+    fn a_run_stops_growing_at_its_limit_but_never_cuts_a_range() {
+        let touching: Vec<_> = (0..10).map(|index| ByteRange::at(index * 10, 10)).collect();
+        assert_eq!(coalesce_within(&touching, 0, 30).len(), 4);
+        let overlapping = [ByteRange::at(0, 20), ByteRange::at(10, 40)];
+        assert_eq!(coalesce_within(&overlapping, 0, 30), [ByteRange::at(0, 50)]);
     }
 }

@@ -95,7 +95,8 @@ pub fn fill_by_fetching(source: &dyn Source, fills: &mut [Fill<'_>]) -> Result<(
 pub(crate) fn check_fills(id: &SourceId, fills: &[Fill<'_>]) -> Result<()> {
     for fill in fills {
         if fill.into.len() as u64 != fill.range.len() {
-            let what = format!("a range of {} bytes given {} bytes of memory", fill.range.len(), fill.into.len());
+            let what =
+                format!("a range of {} bytes given {} bytes of memory", fill.range.len(), fill.into.len());
             return Err(crate::Error::new(crate::ErrorKind::Invalid, what).at(&id.locator));
         }
     }

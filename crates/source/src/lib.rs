@@ -9,18 +9,26 @@
 //! | file | idea |
 //! |---|---|
 //! | `error` | the one error type of the workspace |
-//! | `range` | byte ranges, checked, and how near ones are joined |
 //! | `source` | the contract of a run of bytes |
 //! | `origin` | the contract of a place that opens sources |
 //! | `memory` | an origin in memory |
+//! | `file` | an origin over the local file system |
+//! | `walk` | the files under a folder |
+//! | `pool` | one descriptor per file, under a budget, safe after a fork |
+//! | `stamp` | what tells one state of a file from the next |
 
 mod error;
+mod file;
 mod memory;
 mod origin;
+mod pool;
 mod range;
 mod source;
+mod stamp;
+mod walk;
 
 pub use error::{Error, ErrorKind, Result};
+pub use file::FileOrigin;
 pub use memory::MemoryOrigin;
 pub use origin::{Locator, Origin};
 pub use range::{ByteRange, Fill, coalesce};

@@ -16,8 +16,10 @@
 //! | `walk` | the files under a folder |
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
 //! | `stamp` | what tells one state of a file from the next |
+//! | `fault` | an origin that fails and dawdles on a schedule |
 
 mod error;
+mod fault;
 mod file;
 mod memory;
 mod origin;
@@ -28,6 +30,7 @@ mod stamp;
 mod walk;
 
 pub use error::{Error, ErrorKind, Result};
+pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
 pub use memory::MemoryOrigin;
 pub use origin::{Locator, Origin};

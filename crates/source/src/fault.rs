@@ -1,0 +1,230 @@
+//! An origin that fails, cuts reads short and dawdles on a schedule.
+
+use std::{
+    io,
+    num::NonZeroU64,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+
+use crate::{
+    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId,
+    source::{check_fills, check_ranges},
+};
+
+/// What goes wrong, how often and how slowly; by default nothing does.
+///
+/// An operation is one range handed to `fetch` or `fetch_into`, whether or not the source below joins it with
+/// others into one request: that is not visible from here. Operations are numbered from 1 over all sources of
+/// the origin, in the order in which they begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Every so many operations one is answered by `EIO`.
+    pub fail_every: Option<NonZeroU64>,
+    /// Every so many operations the request is cut to half its length, and the short answer is an error.
+    pub cut_every: Option<NonZeroU64>,
+    /// How long each operation and each open waits.
+    pub delay: Duration,
+    /// How fast bytes come, for all sources of the origin together.
+    pub bytes_per_second: Option<NonZeroU64>,
+}
+
+/// What went through a [`FaultOrigin`] so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Operations begun, those that failed included.
+    pub operations: u64,
+    /// Bytes asked of the origin below.
+    pub bytes: u64,
+    /// Opens begun.
+    pub opens: u64,
+}
+
+/// An origin over another that follows a [`Schedule`]: a bad disk for tests, a slow file system for benches.
+#[derive(Debug)]
+pub struct FaultOrigin {
+    inner: Arc<dyn Origin>,
+    course: Arc<Course>,
+}
+
+impl FaultOrigin {
+    /// `inner`, troubled by `schedule`.
+    pub fn new(inner: Arc<dyn Origin>, schedule: Schedule) -> Self {
+        Self { inner, course: Arc::new(Course::new(schedule)) }
+    }
+
+    /// What went through so far; may be asked while others read.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            operations: self.course.operations.load(Relaxed),
+            bytes: self.course.bytes.load(Relaxed),
+            opens: self.course.opens.load(Relaxed),
+        }
+    }
+}
+
+impl Origin for FaultOrigin {
+    fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
+        self.course.opens.fetch_add(1, Relaxed);
+        thread::sleep(self.course.schedule.delay);
+        let inner = self.inner.open(at)?;
+        Ok(Arc::new(FaultSource { inner, course: Arc::clone(&self.course) }))
+    }
+
+    fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
+        self.inner.list(under)
+    }
+}
+
+#[derive(Debug)]
+struct FaultSource {
+    inner: Arc<dyn Source>,
+    course: Arc<Course>,
+}
+
+impl FaultSource {
+    /// The error for the operation on `range`, which went wrong by `fault`.
+    fn error(&self, fault: &Fault, range: ByteRange) -> Error {
+        let error = match fault.trouble {
+            Trouble::Failed => Error::from_io(io::Error::from(Errno::IO)),
+            Trouble::Cut => {
+                Error::new(ErrorKind::Io, format!("{} of {} bytes came", halved(range).len(), range.len()))
+            }
+        };
+        error.at(format!("byte {}", range.start)).at(&self.id().locator)
+    }
+}
+
+impl Source for FaultSource {
+    fn id(&self) -> &SourceId {
+        self.inner.id()
+    }
+
+    fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
+        check_ranges(self.id(), ranges.iter().copied())?;
+        let Some(fault) = self.course.begin(ranges.len(), ranges.iter().copied()) else {
+            return self.inner.fetch(ranges);
+        };
+        let mut asked = ranges[..fault.index].to_vec();
+        if let Trouble::Cut = fault.trouble {
+            asked.push(halved(ranges[fault.index]));
+        }
+        self.inner.fetch(&asked)?;
+        Err(self.error(&fault, ranges[fault.index]))
+    }
+
+    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+        check_ranges(self.id(), fills.iter().map(|fill| fill.range))?;
+        check_fills(self.id(), fills)?;
+        let Some(fault) = self.course.begin(fills.len(), fills.iter().map(|fill| fill.range)) else {
+            return self.inner.fetch_into(fills);
+        };
+        let (before, rest) = fills.split_at_mut(fault.index);
+        self.inner.fetch_into(before)?;
+        let Fill { range, into } = &mut rest[0];
+        if let Trouble::Cut = fault.trouble {
+            let half = into.len() / 2;
+            self.inner.fetch_into(&mut [Fill { range: halved(*range), into: &mut into[..half] }])?;
+        }
+        Err(self.error(&fault, *range))
+    }
+}
+
+fn halved(range: ByteRange) -> ByteRange {
+    ByteRange::at(range.start, range.len() / 2)
+}
+
+/// The first operation of a call that goes wrong, and how.
+struct Fault {
+    index: usize,
+    trouble: Trouble,
+}
+
+enum Trouble {
+    Failed,
+    Cut,
+}
+
+/// A schedule and how far along it the origin is.
+#[derive(Debug)]
+struct Course {
+    schedule: Schedule,
+    began: Instant,
+    /// When the last byte granted so far will have come, in nanoseconds since `began`.
+    busy_until_ns: AtomicU64,
+    operations: AtomicU64,
+    bytes: AtomicU64,
+    opens: AtomicU64,
+}
+
+impl Course {
+    fn new(schedule: Schedule) -> Self {
+        let zero = || AtomicU64::new(0);
+        let (operations, bytes, opens) = (zero(), zero(), zero());
+        Self { schedule, began: Instant::now(), busy_until_ns: zero(), operations, bytes, opens }
+    }
+
+    /// Counts one call's operations, waits as long as they take, and tells which one goes wrong.
+    fn begin(&self, count: usize, ranges: impl Iterator<Item = ByteRange>) -> Option<Fault> {
+        let first = self.operations.fetch_add(count as u64, Relaxed) + 1;
+        let fault = (0..count).find_map(|index| {
+            let trouble = self.trouble(first + index as u64)?;
+            Some(Fault { index, trouble })
+        });
+        let reached = fault.as_ref().map_or(count, |fault| fault.index + 1);
+        let mut bytes: u64 = 0;
+        for (index, range) in ranges.take(reached).enumerate() {
+            bytes += match &fault {
+                Some(fault) if fault.index == index => fault.bytes(range),
+                _ => range.len(),
+            };
+        }
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.wait(u32::try_from(reached).unwrap_or(u32::MAX), bytes);
+        fault
+    }
+
+    fn trouble(&self, operation: u64) -> Option<Trouble> {
+        let is_due = |every: Option<NonZeroU64>| every.is_some_and(|every| operation % every == 0);
+        if is_due(self.schedule.fail_every) {
+            return Some(Trouble::Failed);
+        }
+        is_due(self.schedule.cut_every).then_some(Trouble::Cut)
+    }
+
+    fn wait(&self, operations: u32, bytes: u64) {
+        let mut wait = self.schedule.delay.saturating_mul(operations);
+        if let Some(rate) = self.schedule.bytes_per_second {
+            let cost_ns = saturate(u128::from(bytes) * 1_000_000_000 / u128::from(rate.get()));
+            let now_ns = saturate(self.began.elapsed().as_nanos());
+            let done = |busy_ns: u64| Some(busy_ns.max(now_ns).saturating_add(cost_ns));
+            let before_ns = self.busy_until_ns.fetch_update(Relaxed, Relaxed, done).unwrap_or_else(|now| now);
+            let until_ns = before_ns.max(now_ns).saturating_add(cost_ns);
+            wait = wait.max(Duration::from_nanos(until_ns - now_ns));
+        }
+        if !wait.is_zero() {
+            thread::sleep(wait);
+        }
+    }
+}
+
+impl Fault {
+    /// How many of the bytes of the operation that goes wrong are asked for all the same.
+    fn bytes(&self, range: ByteRange) -> u64 {
+        match self.trouble {
+            Trouble::Failed => 0,
+            Trouble::Cut => halved(range).len(),
+        }
+    }
+}
+
+fn saturate(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}

@@ -9,6 +9,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `error` | the one error type of the workspace |
+//! | `range` | byte ranges, checked, and how near ones are joined |
 //! | `source` | the contract of a run of bytes |
 //! | `origin` | the contract of a place that opens sources |
 //! | `memory` | an origin in memory |
@@ -17,7 +18,10 @@
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `fault` | an origin that fails and dawdles on a schedule |
+//! | `check` | the contracts as functions, for whoever implements them (feature `check`) |
 
+#[cfg(feature = "check")]
+pub mod check;
 mod error;
 mod fault;
 mod file;

@@ -1,0 +1,91 @@
+//! A forked child reads on, whatever the parent's threads held at the moment of the fork.
+
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay_source::{ByteRange, FileOrigin, Locator, Origin, Source, SourceExt};
+use tempfile::TempDir;
+
+const FILES: u8 = 8;
+
+fn reads_right(source: &dyn Source, byte: u8) -> bool {
+    let read = source.fetch_one(ByteRange::at(1000, 3000));
+    read.is_ok_and(|read| read.len() == 3000 && read.iter().all(|read| *read == byte))
+}
+
+/// Reads what the parent opened and opens more, on several threads.
+fn child_reads(origin: &FileOrigin, sources: &[Arc<dyn Source>]) -> bool {
+    let reads_all = || {
+        sources.iter().zip(0..).all(|(source, byte)| reads_right(&**source, byte))
+            && (0..FILES).all(|byte| {
+                let opened = origin.open(&Locator::new(format!("{byte}.bin")));
+                opened.is_ok_and(|source| reads_right(&*source, byte))
+            })
+    };
+    let others = thread::scope(|scope| {
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(reads_all)).collect();
+        threads.into_iter().all(|thread| thread.join().unwrap_or(false))
+    });
+    others && reads_all()
+}
+
+/// Runs `reads` in a forked child; true when it exits by 0 within 20 s.
+#[expect(unsafe_code, reason = "std has no fork, and what happens after one is what is tested")]
+fn forked(reads: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs `reads`, which takes no lock that another thread of the parent could have held
+    // (that is the claim under test; the allocator's are reset by libc), and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork");
+    if child == 0 {
+        let status = i32::from(!reads());
+        // SAFETY: `_exit` ends the child at once, running nothing of the parent's.
+        unsafe { libc::_exit(status) };
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut status = 0;
+    loop {
+        // SAFETY: `child` is ours and not yet waited for; `status` is a valid place for its status.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+            0 => {
+                // SAFETY: `child` is ours and still runs, so its number names no other process.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                return false;
+            }
+            _ => return status == 0,
+        }
+    }
+}
+
+#[test]
+fn a_child_forked_while_the_parent_reads_gets_the_right_bytes() {
+    let folder = TempDir::new().unwrap();
+    for byte in 0..FILES {
+        fs::write(folder.path().join(format!("{byte}.bin")), vec![byte; 5000]).unwrap();
+    }
+    // Eight files through two descriptors: the pool's lock is taken on nearly every read.
+    let origin = FileOrigin::under(folder.path()).with_descriptor_budget(2);
+    let open = |byte| origin.open(&Locator::new(format!("{byte}.bin"))).unwrap();
+    let sources: Vec<_> = (0..FILES).map(open).collect();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    assert!(sources.iter().zip(0..).all(|(source, byte)| reads_right(&**source, byte)));
+                }
+            });
+        }
+        let right = (0..50).filter(|_| forked(|| child_reads(&origin, &sources))).count();
+        done.store(true, Relaxed);
+        assert_eq!(right, 50);
+    });
+    assert!(child_reads(&origin, &sources), "the parent goes on as before");
+}

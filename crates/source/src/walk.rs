@@ -57,7 +57,9 @@ impl Walk {
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,
             // A link that leads nowhere or in a circle, or a name that went away meanwhile.
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound) => return Ok(()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(());
+            }
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
                 return Ok(());
             }

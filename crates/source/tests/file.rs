@@ -250,6 +250,7 @@ fn a_list_follows_links_once_and_skips_what_does_not_open() {
     symlink(root, root.join("a/up")).unwrap();
     symlink("b/f.bin", root.join("a/link.bin")).unwrap();
     symlink("nowhere", root.join("a/broken.bin")).unwrap();
+    symlink("b/f.bin/nothing", root.join("a/below-a-file.bin")).unwrap();
     symlink("self", root.join("self")).unwrap();
     let origin = FileOrigin::under(root);
     let names = |under: &str| {

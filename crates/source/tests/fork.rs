@@ -11,6 +11,7 @@ use std::{
 };
 
 use forebay_source::{ByteRange, FileOrigin, Locator, Origin, Source, SourceExt};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tempfile::TempDir;
 
 const FILES: u8 = 8;
@@ -64,12 +65,17 @@ fn forked(reads: impl FnOnce() -> bool) -> bool {
     }
 }
 
+fn folder(files: u8) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for byte in 0..files {
+        fs::write(folder.path().join(format!("{byte}.bin")), vec![byte; 5000]).expect("a file");
+    }
+    folder
+}
+
 #[test]
 fn a_child_forked_while_the_parent_reads_gets_the_right_bytes() {
-    let folder = TempDir::new().unwrap();
-    for byte in 0..FILES {
-        fs::write(folder.path().join(format!("{byte}.bin")), vec![byte; 5000]).unwrap();
-    }
+    let folder = folder(FILES);
     // Eight files through two descriptors: the pool's lock is taken on nearly every read.
     let origin = FileOrigin::under(folder.path()).with_descriptor_budget(2);
     let open = |byte| origin.open(&Locator::new(format!("{byte}.bin"))).unwrap();
@@ -88,4 +94,19 @@ fn a_child_forked_while_the_parent_reads_gets_the_right_bytes() {
         assert_eq!(right, 50);
     });
     assert!(child_reads(&origin, &sources), "the parent goes on as before");
+}
+
+#[test]
+fn a_process_out_of_descriptors_closes_its_own_before_it_gives_up() {
+    let folder = folder(100);
+    let reads = || {
+        let limit = Rlimit { current: Some(50), maximum: Some(50) };
+        let origin = FileOrigin::under(folder.path()).with_descriptor_budget(1000);
+        let open = |byte| origin.open(&Locator::new(format!("{byte}.bin"))).ok();
+        setrlimit(Resource::Nofile, limit).is_ok()
+            && (0..100).map(open).collect::<Option<Vec<_>>>().is_some_and(|sources| {
+                sources.iter().zip(0..).all(|(source, byte)| reads_right(&**source, byte))
+            })
+    };
+    assert!(forked(reads));
 }

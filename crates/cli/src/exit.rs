@@ -1,0 +1,46 @@
+//! Error kinds as exit codes.
+
+use std::{error::Error as _, process::ExitCode};
+
+use forebay::{Error, ErrorKind, Result};
+
+/// What `--help` says of exit codes.
+pub(crate) const HELP: &str = "\
+Exit codes: 0 done, 2 wrong usage, 3 not found, 4 corrupt file, 5 not supported, 6 try again later, \
+7 no room, 8 not allowed, 9 the system refused, 70 a bug in forebay, 130 interrupted";
+
+/// The exit code of an error kind.
+fn code_of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Invalid => 2,
+        ErrorKind::NotFound => 3,
+        ErrorKind::Corrupt => 4,
+        ErrorKind::Unsupported => 5,
+        ErrorKind::Unavailable => 6,
+        ErrorKind::Full => 7,
+        ErrorKind::Denied => 8,
+        ErrorKind::Io => 9,
+        _ => 70,
+    }
+}
+
+/// Says what went wrong, if anything, and gives the exit code.
+pub(crate) fn code(done: Result<()>, json: bool) -> ExitCode {
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    if is_broken_pipe(&error) {
+        return ExitCode::SUCCESS;
+    }
+    let kind = error.kind();
+    if json {
+        let answer = serde_json::json!({ "error": error.to_string(), "kind": format!("{kind:?}") });
+        println!("{answer}");
+    }
+    eprintln!("forebay: {error}");
+    ExitCode::from(code_of(kind))
+}
+
+/// The reader of our output has seen enough, as `head` does.
+fn is_broken_pipe(error: &Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}

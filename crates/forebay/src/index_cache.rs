@@ -1,0 +1,153 @@
+//! Descriptions of files, kept in the user's cache folder.
+//!
+//! An entry is named by a hash of the source's id, so a changed file never meets its old description. Whatever is
+//! wrong with an entry or with the folder makes it a miss: nothing here can fail a read.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{Read, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use forebay_format::{Container, Extents, load, save};
+use forebay_source::{Origin, SourceId};
+use sha2::{Digest, Sha256};
+
+/// Describing fewer chunks than this takes less time than an entry takes to write (1,000 chunks: 0.9 ms).
+const LEAST_CHUNKS: usize = 1024;
+/// Variables cost about as much as ten chunks each to describe.
+const LEAST_VARIABLES: usize = 100;
+/// When the folder holds more, the entries used longest ago leave.
+const MOST_BYTES: u64 = 1 << 30;
+/// A larger index is not read back: 4 GiB describe a hundred million chunks.
+const MOST_ENTRY_BYTES: u64 = 4 << 30;
+
+/// A folder of saved descriptions.
+#[derive(Clone, Debug)]
+pub struct IndexCache {
+    folder: PathBuf,
+}
+
+impl IndexCache {
+    /// The cache in `folder`, which is made when first needed, for this user alone.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The cache of this user: `$FOREBAY_CACHE`, `$XDG_CACHE_HOME/forebay` or `~/.cache/forebay`.
+    pub fn of_user() -> Option<Self> {
+        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let folder = from("FOREBAY_CACHE")
+            .or_else(|| from("XDG_CACHE_HOME").map(|folder| folder.join("forebay")))
+            .or_else(|| from("HOME").map(|home| home.join(".cache/forebay")))?;
+        folder.is_absolute().then(|| Self::at(folder.join("index")))
+    }
+
+    /// The description of the source `id`, if it was saved and everything it points to is unchanged.
+    pub fn get(&self, origin: &dyn Origin, id: &SourceId) -> Option<Container> {
+        if !id.version.is_settled(SystemTime::now()) {
+            return None;
+        }
+        let path = self.path(id)?;
+        let container = load(&read_own(&path)?).ok()?;
+        let (first, others) = container.sources.split_first()?;
+        let unchanged = |known: &SourceId| origin.open(&known.locator).is_ok_and(|source| source.id() == known);
+        (first == id && others.iter().all(unchanged)).then_some(container)
+    }
+
+    /// Saves the description of the source `id`, where that saves time and the source has stopped changing.
+    pub fn put(&self, id: &SourceId, container: &Container) {
+        let now = SystemTime::now();
+        let settled = container.sources.iter().all(|source| source.version.is_settled(now));
+        if !settled || !is_worth_saving(container) {
+            return;
+        }
+        let Some(path) = self.path(id) else { return };
+        let Ok(bytes) = save(container) else { return };
+        if self.make_folder().is_some() && write_whole(&path, &bytes).is_some() {
+            self.shrink();
+        }
+    }
+
+    fn path(&self, id: &SourceId) -> Option<PathBuf> {
+        let bytes = postcard::to_stdvec(id).ok()?;
+        let hash = Sha256::digest(&bytes);
+        let name: String = hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(self.folder.join(name))
+    }
+
+    /// The folder, made for this user alone; one that belongs to somebody else is not used.
+    fn make_folder(&self) -> Option<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).ok()?;
+        let folder = fs::symlink_metadata(&self.folder).ok()?;
+        (folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw() && folder.mode() & 0o022 == 0)
+            .then_some(())
+    }
+
+    /// Removes the entries used longest ago until the rest fit.
+    fn shrink(&self) {
+        let Ok(listed) = fs::read_dir(&self.folder) else { return };
+        let mut entries: Vec<_> = listed
+            .flatten()
+            .filter_map(|entry| {
+                let meta = entry.metadata().ok()?;
+                Some((meta.modified().ok()?, meta.len(), entry.path()))
+            })
+            .collect();
+        entries.sort();
+        let mut total: u64 = entries.iter().map(|(_, len, _)| len).sum();
+        for (_, len, path) in entries {
+            if total <= MOST_BYTES {
+                break;
+            }
+            total -= len;
+            // Another process may have been faster.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn is_worth_saving(container: &Container) -> bool {
+    let chunks = |extents: &Extents| match extents {
+        Extents::Chunks(table) => table.len(),
+        _ => 0,
+    };
+    let all = container.variables.iter().chain(&container.parts);
+    all.map(|variable| chunks(&variable.extents)).sum::<usize>() >= LEAST_CHUNKS
+        || container.variables.len() >= LEAST_VARIABLES
+}
+
+/// The bytes of an entry, if it is a plain file of this user; using it makes it young.
+fn read_own(path: &Path) -> Option<Vec<u8>> {
+    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let mut file = File::options().read(true).custom_flags(no_follow).open(path).ok()?;
+    let meta = file.metadata().ok()?;
+    let ours = meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
+    if !ours || meta.len() > MOST_ENTRY_BYTES {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).ok()?);
+    file.read_to_end(&mut bytes).ok()?;
+    let _ = file.set_modified(SystemTime::now());
+    Some(bytes)
+}
+
+/// Writes `bytes` to `path` so that a reader sees all of it or nothing.
+fn write_whole(path: &Path, bytes: &[u8]) -> Option<()> {
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
+    let temporary = path.with_extension(format!("{}-{nanos}", std::process::id()));
+    let write = || -> std::io::Result<()> {
+        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(bytes)?;
+        fs::rename(&temporary, path)
+    };
+    match write() {
+        Ok(()) => Some(()),
+        Err(_) => {
+            let _ = fs::remove_file(&temporary);
+            None
+        }
+    }
+}

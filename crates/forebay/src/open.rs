@@ -1,0 +1,53 @@
+//! Which format reads a file, and the way from a path to an opened container.
+
+use std::sync::Arc;
+
+use forebay_format::{Container, Format, Hdf5, Opened};
+use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
+
+use crate::IndexCache;
+
+/// All formats, in the order they are asked.
+pub fn formats() -> [&'static dyn Format; 1] {
+    [&Hdf5]
+}
+
+/// Describes what lies at `at`, in whichever format it is.
+pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
+    for format in formats() {
+        if format.probe(origin, at)? {
+            return format.describe(origin, at);
+        }
+    }
+    let known: Vec<_> = formats().iter().map(|format| format.name()).collect();
+    Err(Error::new(ErrorKind::Unsupported, "not a file of a format this build reads")
+        .hint(format!("it reads: {}", known.join(", ")))
+        .at(at))
+}
+
+/// Opens what lies at `at`: by its saved index where `cache` has one, else by describing it, which is then saved.
+pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -> Result<Opened> {
+    let Some(cache) = cache else {
+        let container = describe(&*origin, at)?;
+        return Ok(Opened::new(origin, Arc::new(container)));
+    };
+    let id = origin.open(at)?.id().clone();
+    if let Some(container) = cache.get(&*origin, &id) {
+        return Ok(Opened::new(origin, Arc::new(container)));
+    }
+    let container = describe(&*origin, at)?;
+    cache.put(&id, &container);
+    Ok(Opened::new(origin, Arc::new(container)))
+}
+
+/// Opens the file at `path` with all defaults.
+///
+/// ```no_run
+/// let file = forebay::open_file("era5.h5")?;
+/// let variable = file.container().variable("t2m")?;
+/// let first = file.read(variable, &forebay::Selection::parse("0:1", &variable.grid.shape)?)?;
+/// # Ok::<(), forebay::Error>(())
+/// ```
+pub fn open_file(path: &str) -> Result<Opened> {
+    open(Arc::new(FileOrigin::new()), &Locator::new(path), IndexCache::of_user().as_ref())
+}

@@ -1,0 +1,61 @@
+//! Values in memory.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Dtype;
+
+/// Values in memory, C order, native byte order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Array {
+    /// The element type as it was stored; the bytes are in native order whatever it says.
+    pub dtype: Dtype,
+    /// Elements per dimension.
+    pub shape: Vec<u64>,
+    /// The elements.
+    pub values: Values,
+}
+
+/// The bytes of an array's elements.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Values {
+    /// Every element takes [`Dtype::stored_len`] bytes, laid out as stored.
+    Fixed(Vec<u8>),
+    /// Element `i` is `bytes[offsets[i]..offsets[i + 1]]`, without padding; a variable-length part inside an
+    /// element is a count of items (8 bytes) followed by the items.
+    Variable {
+        /// Where each element starts, and where the last one ends.
+        offsets: Vec<u64>,
+        /// The elements, end to end.
+        bytes: Vec<u8>,
+    },
+}
+
+impl Array {
+    /// Elements in all.
+    pub fn element_count(&self) -> u64 {
+        crate::grid::product(&self.shape)
+    }
+
+    /// The texts of an array of strings, padding removed; `None` for other types.
+    pub fn texts(&self) -> Option<Vec<String>> {
+        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match (&self.dtype, &self.values) {
+            (Dtype::Text { len, .. }, Values::Fixed(bytes)) if *len > 0 => Some(
+                bytes
+                    .chunks_exact(*len)
+                    .map(|text| lossy(text.split(|byte| *byte == 0).next().unwrap_or_default()))
+                    .collect(),
+            ),
+            (Dtype::VarText { .. }, Values::Variable { offsets, bytes }) => Some(
+                offsets
+                    .windows(2)
+                    .map(|two| {
+                        let text = usize::try_from(two[0]).ok().zip(usize::try_from(two[1]).ok());
+                        lossy(text.and_then(|(from, to)| bytes.get(from..to)).unwrap_or_default())
+                    })
+                    .collect(),
+            ),
+            _ => None,
+        }
+    }
+}

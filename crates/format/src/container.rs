@@ -1,0 +1,196 @@
+//! A file or store, described.
+
+use std::{collections::HashMap, fmt};
+
+use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Attribute, Extents, Variable};
+
+/// How one kind of file is recognised and described.
+pub trait Format: Send + Sync + fmt::Debug {
+    /// The name used in messages and on the command line: `hdf5`, `zarr3`.
+    fn name(&self) -> &'static str;
+
+    /// True when what lies at `at` is of this format. Reads at most a few kilobytes.
+    fn probe(&self, origin: &dyn Origin, at: &Locator) -> Result<bool>;
+
+    /// Describes what lies at `at`. Reads metadata only, never array values.
+    fn describe(&self, origin: &dyn Origin, at: &Locator) -> Result<Container>;
+}
+
+/// A group of variables and groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Full name; the root's is empty.
+    pub name: String,
+    /// Named values that belong to it.
+    pub attributes: Vec<Attribute>,
+}
+
+/// A second name for something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alias {
+    /// The second name.
+    pub name: String,
+    /// The name under which it stands in the container.
+    pub target: String,
+}
+
+/// Something that is there but cannot be described.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Its full name.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// True when the file breaks its own format, false when it asks for what this build does not do.
+    pub corrupt: bool,
+}
+
+/// A file or store, described: plain data, cheap to send to another process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Container {
+    /// The format's name.
+    pub format: String,
+    /// The sources that extents point into; the first is the one that was described.
+    pub sources: Vec<SourceId>,
+    /// All groups, the root first.
+    pub groups: Vec<Group>,
+    /// All variables, sorted by name.
+    pub variables: Vec<Variable>,
+    /// Variables that stand under no name here but are mapped into others.
+    pub parts: Vec<Variable>,
+    /// Second names, sorted.
+    pub aliases: Vec<Alias>,
+    /// What could not be described.
+    pub refused: Vec<Refused>,
+}
+
+/// Links to links end somewhere; the HDF5 library gives up after 16.
+const MOST_HOPS: usize = 64;
+
+impl Container {
+    /// The variable called `name`, by its own name or by an alias of it or of a group above it.
+    pub fn variable(&self, name: &str) -> Result<&Variable> {
+        let mut name = name.trim_matches('/').to_owned();
+        for _ in 0..MOST_HOPS {
+            if let Ok(index) = self.variables.binary_search_by(|variable| variable.name.as_str().cmp(&name)) {
+                return Ok(&self.variables[index]);
+            }
+            if let Some(refused) = self.refused.iter().find(|refused| refused.name == name) {
+                let kind = if refused.corrupt { ErrorKind::Corrupt } else { ErrorKind::Unsupported };
+                return Err(Error::new(kind, refused.why.clone()).at(format!("variable '{name}'")));
+            }
+            match self.follow(&name) {
+                Some(next) => name = next,
+                None => break,
+            }
+        }
+        Err(self.no_variable(&name))
+    }
+
+    /// Replaces the shortest leading part of `name` that is an alias by what it stands for.
+    fn follow(&self, name: &str) -> Option<String> {
+        let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
+        ends.into_iter().find_map(|end| {
+            let index = self.aliases.binary_search_by(|alias| alias.name.as_str().cmp(&name[..end])).ok()?;
+            let target = &self.aliases[index].target;
+            Some(format!("{target}{}", &name[end..]).trim_matches('/').to_owned())
+        })
+    }
+
+    fn no_variable(&self, name: &str) -> Error {
+        let error = Error::new(ErrorKind::NotFound, format!("no variable '{name}'"));
+        let near = self
+            .variables
+            .iter()
+            .map(|variable| (distance(&variable.name, name), &variable.name))
+            .min()
+            .filter(|(distance, _)| *distance <= name.len() / 3 + 1);
+        match near {
+            Some((_, near)) => error.hint(format!("did you mean '{near}'?")),
+            None => error.hint("`forebay inspect` lists what is there"),
+        }
+    }
+
+    /// True when all indexes point to something: what was saved may have been changed since.
+    pub(crate) fn is_sound(&self) -> bool {
+        let sound = |extents: &Extents| extents.is_sound(self.sources.len(), self.parts.len());
+        let known_ndim = |variable: &Variable| {
+            let grid = &variable.grid;
+            grid.shape.len() == grid.chunk.len() && !grid.chunk.contains(&0)
+        };
+        self.variables.iter().chain(&self.parts).all(|variable| sound(&variable.extents) && known_ndim(variable))
+            && self.variables.is_sorted_by(|low, high| low.name < high.name)
+    }
+
+    /// Variables by name, with their aliases: `(name, variable)`, sorted.
+    pub fn names(&self) -> Vec<(&str, &Variable)> {
+        let by_name: HashMap<&str, &Variable> =
+            self.variables.iter().map(|variable| (variable.name.as_str(), variable)).collect();
+        let aliases = self.aliases.iter().filter_map(|alias| {
+            Some((alias.name.as_str(), *by_name.get(self.variable(&alias.target).ok()?.name.as_str())?))
+        });
+        let mut names: Vec<_> =
+            self.variables.iter().map(|variable| (variable.name.as_str(), variable)).chain(aliases).collect();
+        names.sort_by_key(|(name, _)| *name);
+        names
+    }
+}
+
+/// Levenshtein's distance, for suggestions.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, letter) in left.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = index + 1;
+        for (column, other) in right.iter().enumerate() {
+            let change = corner + usize::from(letter != *other);
+            corner = row[column + 1];
+            row[column + 1] = change.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ChunkTable, Dtype, Grid, Number};
+
+    fn container() -> Container {
+        let variable = |name: &str| Variable {
+            name: name.into(),
+            dtype: Dtype::native(Number::U8),
+            grid: Grid::whole(vec![1]),
+            max_shape: vec![Some(1)],
+            layout: "contiguous".into(),
+            filters: vec![],
+            fill: vec![],
+            extents: Extents::Chunks(ChunkTable::default()),
+            attributes: vec![],
+        };
+        let alias = |name: &str, target: &str| Alias { name: name.into(), target: target.into() };
+        Container {
+            variables: vec![variable("a/temperature"), variable("b")],
+            aliases: vec![alias("loop", "loop"), alias("shortcut", "a"), alias("z", "shortcut/temperature")],
+            ..Container::default()
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_through_aliases_of_groups_and_of_aliases() {
+        for name in ["a/temperature", "/a/temperature", "shortcut/temperature", "z"] {
+            assert_eq!(container().variable(name).unwrap().name, "a/temperature", "{name}");
+        }
+    }
+
+    #[test]
+    fn a_ring_of_aliases_ends_and_a_near_name_is_suggested() {
+        assert_eq!(container().variable("loop").unwrap_err().kind(), ErrorKind::NotFound);
+        let error = container().variable("a/temprature").unwrap_err().to_string();
+        assert!(error.contains("did you mean 'a/temperature'?"), "{error}");
+    }
+}

@@ -1,0 +1,74 @@
+//! One chunk, from its stored bytes to native elements.
+
+use std::cell::RefCell;
+
+use forebay_source::{Error, Result};
+
+use crate::{
+    Extent, Variable,
+    filter::{Scratch, undo_all},
+    native,
+};
+
+/// Memory a thread uses again for every chunk it decodes.
+#[derive(Debug, Default)]
+pub(crate) struct Workspace {
+    scratch: Scratch,
+    chunk: Vec<u8>,
+}
+
+thread_local! {
+    static WORKSPACE: RefCell<Workspace> = RefCell::default();
+}
+
+/// Lets `work` use this thread's memory.
+pub(crate) fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
+    WORKSPACE.with(|workspace| match workspace.try_borrow_mut() {
+        Ok(mut workspace) => work(&mut workspace),
+        // A decode inside a decode, as when a pool runs another job while this one waits.
+        Err(_) => work(&mut Workspace::default()),
+    })
+}
+
+impl Workspace {
+    /// Decodes a chunk into this thread's memory and lends it.
+    pub(crate) fn decode(&mut self, variable: &Variable, extent: Extent, stored: &[u8]) -> Result<&[u8]> {
+        let len = usize::try_from(variable.chunk_len()).map_err(|_| too_large(variable))?;
+        if self.chunk.len() < len {
+            self.chunk = Vec::new();
+            self.chunk.try_reserve_exact(len).map_err(|_| too_large(variable))?;
+            self.chunk.resize(len, 0);
+        }
+        let Self { scratch, chunk } = self;
+        decode(variable, extent, stored, &mut chunk[..len], scratch)?;
+        Ok(&chunk[..len])
+    }
+
+    /// Decodes a chunk straight to where it belongs.
+    pub(crate) fn decode_into(
+        &mut self,
+        variable: &Variable,
+        extent: Extent,
+        stored: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
+        decode(variable, extent, stored, out, &mut self.scratch)
+    }
+}
+
+fn decode(
+    variable: &Variable,
+    extent: Extent,
+    stored: &[u8],
+    out: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    undo_all(&variable.filters, extent.skipped, stored, out, scratch)?;
+    native::make_native(&variable.dtype, out);
+    Ok(())
+}
+
+fn too_large(variable: &Variable) -> Error {
+    let what = format!("no memory for a chunk of {} bytes", variable.chunk_len());
+    Error::new(forebay_source::ErrorKind::Full, what)
+}

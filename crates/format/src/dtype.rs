@@ -1,0 +1,360 @@
+//! What one element of an array is, and how it is stored.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Which end of a number comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl ByteOrder {
+    /// The order of the machine this runs on.
+    pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
+}
+
+/// A number a tensor can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it all")]
+pub enum Number {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+impl Number {
+    /// The integer `len` bytes long.
+    pub fn integer(len: usize, signed: bool) -> Option<Self> {
+        Some(match (len, signed) {
+            (1, true) => Self::I8,
+            (2, true) => Self::I16,
+            (4, true) => Self::I32,
+            (8, true) => Self::I64,
+            (1, false) => Self::U8,
+            (2, false) => Self::U16,
+            (4, false) => Self::U32,
+            (8, false) => Self::U64,
+            _ => return None,
+        })
+    }
+
+    /// Bytes per number.
+    pub fn size(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// True for integers that have a sign.
+    pub fn is_signed_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::I8 => "i1",
+            Self::I16 => "i2",
+            Self::I32 => "i4",
+            Self::I64 => "i8",
+            Self::U8 => "u1",
+            Self::U16 => "u2",
+            Self::U32 => "u4",
+            Self::U64 => "u8",
+            Self::F16 => "f2",
+            Self::Bf16 => "bf2",
+            Self::F32 => "f4",
+            Self::F64 => "f8",
+        }
+    }
+}
+
+/// How the unused end of a fixed-length string is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Padding {
+    /// A NUL ends the text; what follows it is not part of it.
+    NulTerminated,
+    /// NULs up to the end.
+    NulPadded,
+    /// Spaces up to the end.
+    SpacePadded,
+}
+
+/// One named value of an enumeration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Member {
+    /// The name.
+    pub name: String,
+    /// The value, sign-extended.
+    pub value: i64,
+}
+
+/// One member of a compound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Field {
+    /// The name.
+    pub name: String,
+    /// Bytes from the start of the element.
+    pub offset: usize,
+    /// What lies there.
+    pub dtype: Dtype,
+}
+
+/// Where the out-of-line part of a variable-length element is found: it is stored as a count, an address and an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Heap {
+    /// Bytes of an address.
+    pub offset_len: u8,
+    /// Bytes of a length inside the heap.
+    pub length_len: u8,
+    /// What addresses count from.
+    pub base: u64,
+}
+
+impl Heap {
+    /// Bytes of one stored reference: count, address, index.
+    pub fn reference_len(self) -> usize {
+        usize::from(self.offset_len) + 8
+    }
+}
+
+/// The type of an element, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Dtype {
+    /// A plain number.
+    Number {
+        /// Which.
+        number: Number,
+        /// In which order its bytes are stored.
+        order: ByteOrder,
+    },
+    /// An integer that uses only some bits of its bytes; it is read as the plain `number`.
+    Bits {
+        /// What it is read as.
+        number: Number,
+        /// In which order its bytes are stored.
+        order: ByteOrder,
+        /// Bits below the value.
+        shift: u16,
+        /// Bits of the value.
+        precision: u16,
+    },
+    /// A pair of numbers, real part first.
+    Complex {
+        /// The type of both parts.
+        part: Number,
+        /// In which order their bytes are stored.
+        order: ByteOrder,
+    },
+    /// Named integers.
+    Enum {
+        /// How the value is stored.
+        base: Box<Dtype>,
+        /// The names.
+        members: Vec<Member>,
+    },
+    /// Text of a fixed number of bytes.
+    Text {
+        /// Bytes.
+        len: usize,
+        /// How shorter texts are padded.
+        padding: Padding,
+        /// True for UTF-8, false for ASCII.
+        utf8: bool,
+    },
+    /// Text of any length.
+    VarText {
+        /// Where the text lies.
+        heap: Heap,
+        /// True for UTF-8, false for ASCII.
+        utf8: bool,
+    },
+    /// Bytes without a meaning.
+    Opaque {
+        /// Bytes.
+        len: usize,
+        /// What the writer called it.
+        tag: String,
+    },
+    /// Named members at given offsets.
+    Compound {
+        /// Bytes of the whole, gaps included.
+        len: usize,
+        /// The members.
+        fields: Vec<Field>,
+    },
+    /// A small array of fixed shape.
+    Array {
+        /// Its shape.
+        shape: Vec<u64>,
+        /// Its elements.
+        item: Box<Dtype>,
+    },
+    /// Any number of items.
+    Sequence {
+        /// Where the items lie.
+        heap: Heap,
+        /// Their type.
+        item: Box<Dtype>,
+    },
+    /// Points to something in the file: described, never a sample.
+    Reference {
+        /// Bytes.
+        len: usize,
+        /// `object`, `region` or `attribute`.
+        to: String,
+    },
+    /// A type no tensor can hold: described, never a sample.
+    Other {
+        /// Bytes.
+        len: usize,
+        /// What it is, for messages.
+        what: String,
+    },
+}
+
+impl Dtype {
+    /// A plain number in the machine's own order.
+    pub fn native(number: Number) -> Self {
+        Self::Number { number, order: ByteOrder::NATIVE }
+    }
+
+    /// Bytes of one stored element.
+    pub fn stored_len(&self) -> usize {
+        match self {
+            Self::Number { number, .. } | Self::Bits { number, .. } => number.size(),
+            Self::Complex { part, .. } => 2 * part.size(),
+            Self::Enum { base, .. } => base.stored_len(),
+            Self::VarText { heap, .. } | Self::Sequence { heap, .. } => heap.reference_len(),
+            Self::Array { shape, item } => shape
+                .iter()
+                .try_fold(item.stored_len(), |len, n| len.checked_mul(usize::try_from(*n).ok()?))
+                .unwrap_or(usize::MAX),
+            Self::Text { len, .. }
+            | Self::Opaque { len, .. }
+            | Self::Compound { len, .. }
+            | Self::Reference { len, .. }
+            | Self::Other { len, .. } => *len,
+        }
+    }
+
+    /// True when an element's length is not the same for all elements.
+    pub fn is_variable(&self) -> bool {
+        match self {
+            Self::VarText { .. } | Self::Sequence { .. } => true,
+            Self::Compound { fields, .. } => fields.iter().any(|field| field.dtype.is_variable()),
+            Self::Array { item, .. } => item.is_variable(),
+            _ => false,
+        }
+    }
+
+    /// Why values of this type cannot be read, if they cannot.
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Reference { to, .. } => {
+                Some(format!("{to} references point into the file and are not values"))
+            }
+            Self::Other { what, .. } => Some(format!("{what} cannot be held by any tensor")),
+            Self::Enum { base, .. } => base.refusal(),
+            Self::Array { item, .. } | Self::Sequence { item, .. } => item.refusal(),
+            Self::Compound { fields, .. } => fields
+                .iter()
+                .find_map(|field| field.dtype.refusal().map(|why| format!("member '{}': {why}", field.name))),
+            _ => None,
+        }
+    }
+
+    /// True for the two-valued enumeration that h5py and PyTables write for booleans.
+    pub fn is_bool(&self) -> bool {
+        let Self::Enum { base, members } = self else { return false };
+        let named = |name: &str, value| {
+            members.iter().any(|member| member.name.eq_ignore_ascii_case(name) && member.value == value)
+        };
+        base.stored_len() == 1 && members.len() == 2 && named("false", 0) && named("true", 1)
+    }
+}
+
+impl fmt::Display for Dtype {
+    /// NumPy's notation where it has one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = |order: &ByteOrder, len: usize| match order {
+            _ if len == 1 => '|',
+            ByteOrder::Little => '<',
+            ByteOrder::Big => '>',
+        };
+        match self {
+            Self::Number { number, order } => write!(f, "{}{}", sign(order, number.size()), number.code()),
+            Self::Bits { number, order, precision, .. } => {
+                write!(f, "{}{}:{precision}", sign(order, number.size()), number.code())
+            }
+            Self::Complex { part, order } => write!(f, "{}c{}", sign(order, 2), 2 * part.size()),
+            Self::Enum { .. } if self.is_bool() => f.write_str("bool"),
+            Self::Enum { base, members } => {
+                write!(f, "enum {base} {{")?;
+                for (index, member) in members.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}={}", member.name, member.value)?;
+                }
+                f.write_str("}")
+            }
+            Self::Text { len, .. } => write!(f, "|S{len}"),
+            Self::VarText { .. } => f.write_str("string"),
+            Self::Opaque { len, .. } => write!(f, "|V{len}"),
+            Self::Compound { fields, .. } => {
+                f.write_str("{")?;
+                for (index, field) in fields.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}: {}", field.name, field.dtype)?;
+                }
+                f.write_str("}")
+            }
+            Self::Array { shape, item } => write!(f, "{item}{shape:?}"),
+            Self::Sequence { item, .. } => write!(f, "sequence of {item}"),
+            Self::Reference { to, .. } => write!(f, "{to} reference"),
+            Self::Other { what, .. } => f.write_str(what),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_shown_as_numpy_writes_them() {
+        let big = Dtype::Number { number: Number::F32, order: ByteOrder::Big };
+        assert_eq!(big.to_string(), ">f4");
+        assert_eq!(Dtype::native(Number::U8).to_string(), "|u1");
+        assert_eq!(Dtype::Array { shape: vec![2, 3], item: Box::new(big) }.to_string(), ">f4[2, 3]");
+    }
+
+    #[test]
+    fn an_array_too_long_for_memory_has_the_greatest_length_and_does_not_wrap() {
+        let item = Box::new(Dtype::native(Number::F64));
+        assert_eq!(Dtype::Array { shape: vec![u64::MAX, u64::MAX], item }.stored_len(), usize::MAX);
+    }
+
+    #[test]
+    fn the_two_named_byte_is_a_bool() {
+        let member = |name: &str, value| Member { name: name.into(), value };
+        let base = Box::new(Dtype::native(Number::I8));
+        assert!(Dtype::Enum { base, members: vec![member("FALSE", 0), member("TRUE", 1)] }.is_bool());
+    }
+}

@@ -1,0 +1,173 @@
+//! Where a variable's stored bytes lie.
+
+use forebay_source::{ByteRange, Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::Mapping;
+
+/// Position of a source in [`Container::sources`](crate::Container::sources).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceIndex(pub u32);
+
+/// Where one chunk's stored bytes lie, before any filter is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Extent {
+    /// Which source.
+    pub source: SourceIndex,
+    /// Which bytes of it.
+    pub range: ByteRange,
+    /// Filters that were left out for this chunk: bit `i` stands for filter `i`.
+    pub skipped: u32,
+}
+
+/// The extents of a variable's chunks; a chunk that has none was never written and reads as the fill value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChunkTable {
+    /// Chunk numbers in rising order; absent when every chunk of the grid has an extent.
+    numbers: Option<Vec<u64>>,
+    extents: Vec<Extent>,
+}
+
+impl ChunkTable {
+    /// The table of `pairs` (chunk number, extent) for a grid of `chunk_count` chunks.
+    ///
+    /// Memory is in proportion to the pairs, not to the grid: a file can claim a vast empty one.
+    pub fn new(mut pairs: Vec<(u64, Extent)>, chunk_count: u64) -> Result<Self> {
+        if !pairs.is_sorted_by_key(|pair| pair.0) {
+            pairs.sort_unstable_by_key(|pair| pair.0);
+        }
+        if let Some(twice) = pairs.windows(2).find(|two| two[0].0 == two[1].0) {
+            return Err(Error::new(ErrorKind::Corrupt, format!("chunk {} is listed twice", twice[0].0)));
+        }
+        let numbers = (pairs.len() as u64 != chunk_count).then(|| pairs.iter().map(|pair| pair.0).collect());
+        Ok(Self { numbers, extents: pairs.into_iter().map(|pair| pair.1).collect() })
+    }
+
+    /// Where chunk `number` lies, if it was ever written.
+    pub fn get(&self, number: u64) -> Option<Extent> {
+        let index = match &self.numbers {
+            None => usize::try_from(number).ok()?,
+            Some(numbers) => numbers.binary_search(&number).ok()?,
+        };
+        self.extents.get(index).copied()
+    }
+
+    /// All extents with their chunk numbers, in grid order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Extent)> + '_ {
+        self.extents.iter().enumerate().map(|(index, extent)| {
+            let number = self.numbers.as_ref().map_or(index as u64, |numbers| numbers[index]);
+            (number, *extent)
+        })
+    }
+
+    /// Chunks that were written.
+    pub fn len(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// True when no chunk was written.
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// Bytes all chunks take in their sources.
+    pub fn stored_len(&self) -> u64 {
+        self.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.range.len()))
+    }
+
+    /// True when the table is in order and points only into `source_count` sources.
+    pub(crate) fn is_sound(&self, source_count: usize) -> bool {
+        let in_order = self.numbers.as_ref().is_none_or(|numbers| {
+            numbers.len() == self.extents.len() && numbers.is_sorted_by(|low, high| low < high)
+        });
+        in_order && self.extents.iter().all(|extent| extent.is_sound(source_count))
+    }
+}
+
+impl Extent {
+    fn is_sound(&self, source_count: usize) -> bool {
+        (self.source.0 as usize) < source_count && self.range.start <= self.range.end
+    }
+}
+
+/// A stretch of an array that is stored end to end over several files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Bytes of the array this piece stands for.
+    pub len: u64,
+    /// Where its first bytes lie; what is missing at its end reads as zeros, as the format demands.
+    pub extent: Option<Extent>,
+}
+
+/// A library that reads what has no extents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opaque {
+    /// Which library: `libhdf5`.
+    pub library: String,
+    /// Why there are no extents, for `inspect` and messages.
+    pub why: String,
+    /// What the library calls the variable.
+    pub name: String,
+    /// Which source the library opens.
+    pub source: SourceIndex,
+}
+
+/// Where a variable's values lie.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Extents {
+    /// Chunk by chunk.
+    Chunks(ChunkTable),
+    /// The array is one chunk, laid end to end in pieces.
+    Pieces(Vec<Piece>),
+    /// In parts of other variables; later mappings lie over earlier ones.
+    Mapped(Vec<Mapping>),
+    /// Nowhere we know: a library reads it.
+    Opaque(Opaque),
+}
+
+impl Extents {
+    /// True when every index in here points to something the container has.
+    pub(crate) fn is_sound(&self, source_count: usize, part_count: usize) -> bool {
+        match self {
+            Self::Chunks(table) => table.is_sound(source_count),
+            Self::Pieces(pieces) => pieces.iter().all(|piece| {
+                piece.extent.is_none_or(|extent| extent.is_sound(source_count) && extent.range.len() <= piece.len)
+            }),
+            Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
+            Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(start: u64) -> Extent {
+        Extent { source: SourceIndex(0), range: ByteRange::at(start, 8), skipped: 0 }
+    }
+
+    #[test]
+    fn a_sparse_table_finds_what_is_there_and_nothing_else() {
+        let table = ChunkTable::new(vec![(7, extent(80)), (2, extent(40))], 1 << 60).unwrap();
+        assert_eq!(table.get(2), Some(extent(40)));
+        assert_eq!(table.get(7), Some(extent(80)));
+        assert_eq!(table.get(3), None);
+        assert_eq!(table.iter().map(|(number, _)| number).collect::<Vec<_>>(), [2, 7]);
+    }
+
+    #[test]
+    fn a_full_table_needs_no_numbers() {
+        let table = ChunkTable::new(vec![(0, extent(0)), (1, extent(8))], 2).unwrap();
+        assert!(table.numbers.is_none());
+        assert_eq!(table.get(1), Some(extent(8)));
+        assert_eq!(table.get(2), None);
+    }
+
+    #[test]
+    fn a_chunk_listed_twice_is_corrupt() {
+        let error = ChunkTable::new(vec![(1, extent(0)), (1, extent(8))], 4).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+}

@@ -1,0 +1,231 @@
+//! Chunk filters: what was done to a chunk's bytes when they were written, and how to undo it.
+//!
+//! ```text
+//!   stored chunk ─▶ undo filter n ─▶ … ─▶ undo filter 0 ─▶ elements
+//! ```
+//!
+//! Each filter is one file with a `decode` and one row of [`TABLE`]. A decoder trusts nothing the stream says:
+//! it never panics, never writes past `out`, and keeps its own memory within the order of `out`.
+
+use forebay_source::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+mod bitshuffle;
+mod blosc;
+mod blosc2;
+mod bzip2;
+mod cursor;
+mod deflate;
+mod fletcher32;
+mod lz4;
+mod lzf;
+mod names;
+mod nbit;
+mod packed;
+mod scaleoffset;
+mod shuffle;
+mod szip;
+mod zfp;
+mod zstd;
+
+/// One step of a chunk's encoding, as written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// The id registered with HDF5.
+    pub id: u16,
+    /// The name, such as `deflate`; for a filter unknown here, what the file calls it, or nothing.
+    pub name: String,
+    /// Whether the writer was free to leave it out of a chunk.
+    pub optional: bool,
+    /// The client values of the file.
+    pub params: Vec<u32>,
+}
+
+/// Memory for the steps between the stored chunk and its elements, kept from chunk to chunk.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    front: Vec<u8>,
+    back: Vec<u8>,
+}
+
+type Decode = fn(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize>;
+
+/// Every filter that can be undone: its id, its name, its decoder.
+static TABLE: &[(u16, &str, Decode)] = &[
+    (1, "deflate", deflate::decode),
+    (2, "shuffle", shuffle::decode),
+    (3, "fletcher32", fletcher32::decode),
+    (4, "szip", szip::decode),
+    (5, "nbit", nbit::decode),
+    (6, "scaleoffset", scaleoffset::decode),
+    (307, "bzip2", bzip2::decode),
+    (32000, "lzf", lzf::decode),
+    (32001, "blosc", blosc::decode),
+    (32004, "lz4", lz4::decode),
+    (32008, "bitshuffle", bitshuffle::decode),
+    (32013, "zfp", zfp::decode),
+    (32015, "zstd", zstd::decode),
+    (32026, "blosc2", blosc2::decode),
+];
+
+const DEFLATE: u16 = 1;
+
+/// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
+const INTERMEDIATE_EXTRA_BYTES: usize = 4096;
+
+impl Filter {
+    /// Whether this filter can be undone here.
+    pub fn is_known(&self) -> bool {
+        find(self.id).is_some()
+    }
+
+    /// The filter as people say it: `gzip-4`, `shuffle`, `lzo (filter 305)`.
+    pub fn label(&self) -> String {
+        if let Some((_, name, _)) = find(self.id) {
+            return match self.params.first() {
+                Some(level) if self.id == DEFLATE => format!("gzip-{level}"),
+                _ if self.id == DEFLATE => "gzip".to_owned(),
+                _ => (*name).to_owned(),
+            };
+        }
+        match names::of(self.id).unwrap_or(&self.name) {
+            "" => format!("filter {}", self.id),
+            name => format!("{name} (filter {})", self.id),
+        }
+    }
+}
+
+/// Undoes one filter: decodes `input` into the front of `out`, at most filling it, and gives the length written.
+pub fn undo(filter: &Filter, input: &[u8], out: &mut [u8]) -> Result<usize> {
+    let Some((_, name, decode)) = find(filter.id) else {
+        return Err(refusal(filter));
+    };
+    decode(&filter.params, input, out).map_err(|error| error.at(name))
+}
+
+/// Undoes the pipeline, last filter first, into `out`, which must come out exactly full.
+///
+/// Bit `i` of `mask` says that filter `i` was left out when the chunk was written.
+pub fn undo_all(
+    filters: &[Filter],
+    mask: u32,
+    input: &[u8],
+    out: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let applied =
+        |index: &usize| u32::try_from(*index).map_or(true, |bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 0);
+    let mut steps = (0..filters.len()).rev().filter(applied).map(|index| &filters[index]).peekable();
+    let Scratch { front, back } = scratch;
+    let limit = out.len() + out.len() / 8 + INTERMEDIATE_EXTRA_BYTES;
+    let mut front_len = None;
+
+    while let Some(filter) = steps.next() {
+        let from = front_len.map_or(input, |len| &front[..len]);
+        if steps.peek().is_none() {
+            let written = undo(filter, from, out)?;
+            return expect_full(written, out.len());
+        }
+        if back.len() < limit {
+            back.resize(limit, 0);
+        }
+        front_len = Some(undo(filter, from, &mut back[..limit])?);
+        std::mem::swap(front, back);
+    }
+
+    expect_full(input.len(), out.len())?;
+    out.copy_from_slice(input);
+    Ok(())
+}
+
+fn find(id: u16) -> Option<&'static (u16, &'static str, Decode)> {
+    TABLE.iter().find(|row| row.0 == id)
+}
+
+fn expect_full(written: usize, wanted: usize) -> Result<()> {
+    if written != wanted {
+        return Err(corrupt(format!("chunk decodes to {written} bytes where {wanted} belong")));
+    }
+    Ok(())
+}
+
+fn refusal(filter: &Filter) -> Error {
+    let what = match names::of(filter.id).unwrap_or(&filter.name) {
+        "" => format!("filter {} is not supported", filter.id),
+        name => format!("filter {} ({name}) is not supported", filter.id),
+    };
+    unsupported(what)
+}
+
+fn corrupt(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Corrupt, what)
+}
+
+fn unsupported(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unsupported, what)
+        .hint("rewrite the variable with h5repack or h5py using gzip, zstd, lz4 or blosc")
+}
+
+/// Copies all of `input` to the front of `out`.
+fn copy_whole(input: &[u8], out: &mut [u8]) -> Result<usize> {
+    let front = out.get_mut(..input.len()).ok_or_else(too_long)?;
+    front.copy_from_slice(input);
+    Ok(input.len())
+}
+
+fn too_long() -> Error {
+    corrupt("decodes to more bytes than the chunk holds")
+}
+
+fn ended_early() -> Error {
+    corrupt("stream ends early")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(id: u16, params: &[u32]) -> Filter {
+        Filter { id, name: String::new(), optional: false, params: params.to_vec() }
+    }
+
+    #[test]
+    fn labels_are_what_people_say() {
+        assert_eq!(filter(1, &[4]).label(), "gzip-4");
+        assert_eq!(filter(2, &[4]).label(), "shuffle");
+        assert_eq!(filter(32015, &[3]).label(), "zstd");
+        assert_eq!(filter(305, &[]).label(), "lzo (filter 305)");
+        assert_eq!(filter(60000, &[]).label(), "filter 60000");
+        let named = Filter { name: "mine".to_owned(), ..filter(60000, &[]) };
+        assert_eq!(named.label(), "mine (filter 60000)");
+        assert!(filter(1, &[]).is_known() && !named.is_known());
+    }
+
+    #[test]
+    fn a_refusal_names_the_filter() {
+        let error = undo(&filter(305, &[]), &[], &mut []).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().starts_with("filter 305 (lzo) is not supported"), "{error}");
+    }
+
+    #[test]
+    fn a_filter_the_mask_skips_is_not_undone() {
+        let filters = [filter(2, &[4]), filter(305, &[])];
+        let mut out = [0; 8];
+        undo_all(&filters, 0b10, &[0, 1, 2, 3, 4, 5, 6, 7], &mut out, &mut Scratch::default()).unwrap();
+        assert_eq!(out, [0, 2, 4, 6, 1, 3, 5, 7]);
+        undo_all(&filters, 0b11, &[0, 1, 2, 3, 4, 5, 6, 7], &mut out, &mut Scratch::default()).unwrap();
+        assert_eq!(out, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn a_chunk_that_does_not_fill_its_place_is_corrupt() {
+        for input in [&[1u8; 7][..], &[1; 9]] {
+            let error = undo_all(&[], 0, input, &mut [0; 8], &mut Scratch::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            let error =
+                undo_all(&[filter(2, &[4])], 0, input, &mut [0; 8], &mut Scratch::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+    }
+}

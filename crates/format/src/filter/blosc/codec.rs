@@ -1,0 +1,22 @@
+//! The codecs inside Blosc.
+
+use forebay_source::Result;
+
+use super::lz;
+use crate::filter::{corrupt, deflate, lz4, unsupported, zstd};
+
+/// Decodes one stream, which must fill `out`.
+pub(super) fn decode(codec: u8, input: &[u8], out: &mut [u8]) -> Result<()> {
+    let written = match codec {
+        0 => lz::decode(input, out)?,
+        1 => return lz4::decode_block(input, out),
+        3 => deflate::decode(&[], input, out)?,
+        4 => zstd::decode(&[], input, out)?,
+        2 => return Err(unsupported("codec snappy is not supported")),
+        other => return Err(unsupported(format!("codec {other} is not supported"))),
+    };
+    if written != out.len() {
+        return Err(corrupt(format!("stream holds {written} bytes where {} belong", out.len())));
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! From an object header to a described variable.
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use super::{
+    attributes::attributes,
+    cursor::{Cursor, corrupt, unsupported},
+    external,
+    file::File,
+    header::{Header, Message},
+    index::Indexed,
+    message::{
+        self,
+        dataspace::Dataspace,
+        datatype::Datatypes,
+        fill,
+        layout::{self, Chunked, Layout},
+        pipeline,
+    },
+    virtual_layout::{self, Entry, Hyperslab},
+    walk::{Object, Walk},
+};
+use crate::{
+    Blocks, ChunkTable, Extent, Extents, Filter, Grid, Mapping, Opaque, Piece, SourceIndex, Variable,
+    native::same_native,
+};
+
+/// A virtual data set of virtual data sets of virtual data sets…
+const MOST_NESTING: usize = 8;
+
+/// Describes the variable whose header is `header`.
+pub(super) fn describe(
+    walk: &mut Walk<'_>,
+    object: Object,
+    header: &Header,
+    name: &str,
+    nesting: usize,
+) -> Result<Variable> {
+    let file = walk.file(object.0);
+    let need = |kind: u16, what: &str| {
+        header.find(kind).ok_or_else(|| corrupt(format!("a variable without a {what} message")))
+    };
+    let cursor = |message: &'_ Message| message.body.clone();
+    let space = Dataspace::parse(Cursor::new(&cursor(need(message::DATASPACE, "dataspace")?), file.sizes))?;
+    let type_body = cursor(need(message::DATATYPE, "datatype")?);
+    let dtype = Datatypes { heap: file.heap() }.parse(&mut Cursor::new(&type_body, file.sizes))?;
+    let layout_message = need(message::LAYOUT, "layout")?;
+    let layout = layout::parse(Cursor::new(&layout_message.body, file.sizes))?;
+    let filters = match header.find(message::PIPELINE) {
+        Some(message) => pipeline::parse(Cursor::new(&message.body, file.sizes))?,
+        None => Vec::new(),
+    };
+    let fill = fill::parse(header, file.sizes)?;
+    if !fill.is_empty() && fill.len() != dtype.stored_len() {
+        return Err(corrupt(format!("a fill value of {} bytes for {}", fill.len(), dtype.stored_len())));
+    }
+    let shape = if space.is_null { vec![0] } else { space.shape };
+    let mut variable = Variable {
+        name: name.to_owned(),
+        dtype,
+        grid: Grid::whole(shape),
+        max_shape: if space.is_null { vec![Some(0)] } else { space.max_shape },
+        layout: "null".into(),
+        filters: Vec::new(),
+        fill,
+        extents: Extents::Chunks(ChunkTable::default()),
+        attributes: attributes(&file, header)?,
+    };
+    if space.is_null {
+        return Ok(variable);
+    }
+    let place = Placement { walk, file: &file, object, nesting };
+    match layout {
+        Layout::Compact { at, len } => place.compact(&mut variable, layout_message.address + at as u64, len),
+        Layout::Contiguous { address } => match header.find(message::EXTERNAL_FILES) {
+            Some(message) => place.external(&mut variable, &message.body),
+            None => place.contiguous(&mut variable, address),
+        },
+        Layout::Chunked(chunked) => place.chunked(&mut variable, &chunked, filters),
+        Layout::Virtual { heap, index } => place.mapped(&mut variable, heap, index),
+    }?;
+    Ok(variable)
+}
+
+/// Where a variable's values are looked for.
+struct Placement<'a, 'w> {
+    walk: &'a mut Walk<'w>,
+    file: &'a File,
+    object: Object,
+    nesting: usize,
+}
+
+impl Placement<'_, '_> {
+    fn compact(self, variable: &mut Variable, address: u64, len: usize) -> Result<()> {
+        variable.layout = "compact".into();
+        let needed = variable.logical_len();
+        if (len as u64) < needed {
+            return Err(corrupt(format!("{len} bytes of compact values, {needed} needed")));
+        }
+        variable.extents = self.one_extent(variable, Some(address))?;
+        Ok(())
+    }
+
+    fn contiguous(self, variable: &mut Variable, address: Option<u64>) -> Result<()> {
+        variable.layout = "contiguous".into();
+        variable.extents = self.one_extent(variable, address)?;
+        Ok(())
+    }
+
+    fn one_extent(&self, variable: &Variable, address: Option<u64>) -> Result<Extents> {
+        let len = variable.logical_len();
+        let (Some(address), true) = (address, len > 0) else {
+            return Ok(Extents::Chunks(ChunkTable::new(Vec::new(), variable.grid.chunk_count())?));
+        };
+        let range = self.file.range(address, len).map_err(|error| error.at(format!("values at {address:#x}")))?;
+        let extent = Extent { source: self.file.index, range, skipped: 0 };
+        Ok(Extents::Chunks(ChunkTable::new(vec![(0, extent)], 1)?))
+    }
+
+    fn chunked(self, variable: &mut Variable, layout: &Chunked, filters: Vec<Filter>) -> Result<()> {
+        variable.layout = "chunked".into();
+        let ndim = variable.grid.shape.len();
+        let element_len = variable.dtype.stored_len() as u64;
+        let chunk = match layout.sizes.split_last() {
+            Some((last, sizes)) if sizes.len() == ndim => {
+                if *last != element_len {
+                    return Err(corrupt(format!("chunks of elements {last} bytes long, not {element_len}")));
+                }
+                sizes.to_vec()
+            }
+            _ if layout.sizes.len() == ndim => layout.sizes.clone(),
+            _ => return Err(corrupt(format!("chunks of {} dimensions for {ndim}", layout.sizes.len()))),
+        };
+        if chunk.contains(&0) || ndim == 0 {
+            return Err(corrupt(format!("chunks of shape {chunk:?}")));
+        }
+        variable.grid.chunk = chunk;
+        variable.filters = filters;
+        let indexed = Indexed {
+            file: self.file,
+            grid: &variable.grid,
+            max_shape: &variable.max_shape,
+            filters: &variable.filters,
+            chunk_len: variable.chunk_len(),
+            edges_unfiltered: layout.edges_unfiltered,
+        };
+        variable.extents = Extents::Chunks(indexed.table(layout)?);
+        Ok(())
+    }
+
+    fn external(self, variable: &mut Variable, body: &[u8]) -> Result<()> {
+        variable.layout = "external".into();
+        let mut left = variable.logical_len();
+        let mut pieces = Vec::new();
+        for segment in external::segments(self.file, body)? {
+            let len = segment.len.unwrap_or(left).min(left);
+            let (source, file_len) = self
+                .walk
+                .raw_source(self.object.0, &segment.file)
+                .map_err(|error| error.at("external values"))?;
+            let there = file_len.saturating_sub(segment.offset).min(len);
+            let range = forebay_source::ByteRange::at(segment.offset.min(file_len), there);
+            pieces.push(Piece { len, extent: (there > 0).then_some(Extent { source, range, skipped: 0 }) });
+            left -= len;
+        }
+        if left > 0 {
+            return Err(corrupt(format!("{left} bytes of values lie in no external file")));
+        }
+        variable.extents = Extents::Pieces(pieces);
+        Ok(())
+    }
+
+    fn mapped(mut self, variable: &mut Variable, heap: Option<u64>, index: u32) -> Result<()> {
+        variable.layout = "virtual".into();
+        let Some(heap) = heap else {
+            variable.extents = Extents::Mapped(Vec::new());
+            return Ok(());
+        };
+        let mapped = virtual_layout::entries(self.file, heap, index)
+            .and_then(|entries| self.mappings(variable, &entries));
+        variable.extents = match mapped {
+            Ok(mappings) => Extents::Mapped(mappings),
+            Err(error) if error.kind() == ErrorKind::Unsupported => opaque(self.file.index, variable, &error),
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
+
+    fn mappings(&mut self, variable: &Variable, entries: &[Entry]) -> Result<Vec<Mapping>> {
+        if self.nesting >= MOST_NESTING {
+            return Err(unsupported("virtual data sets nested too deep"));
+        }
+        let mut mappings = Vec::new();
+        for entry in entries {
+            if entry.is_unlimited() || entry.file.contains('%') || entry.variable.contains('%') {
+                return Err(unsupported("a virtual data set that grows with its sources"));
+            }
+            // The library reads what is missing as the fill value; so must we.
+            let Some(part) = self.part(entry)? else { continue };
+            let shape = &self.walk.container.parts[part].grid.shape;
+            if !same_native(&self.walk.container.parts[part].dtype, &variable.dtype) {
+                return Err(unsupported("a virtual data set of another type than its source"));
+            }
+            let mapping = Mapping {
+                part,
+                from: axes(entry.from.as_deref(), shape),
+                to: axes(entry.to.as_deref(), &variable.grid.shape),
+            };
+            let is_empty = mapping.from.iter().chain(&mapping.to).any(|axis| axis.is_empty());
+            if is_empty {
+                continue;
+            }
+            if mapping.to.len() != variable.grid.shape.len() || mapping.from.len() != shape.len() {
+                return Err(corrupt("a mapping of another number of dimensions"));
+            }
+            if !mapping.is_regular() {
+                return Err(unsupported("a mapping between boxes of different shape"));
+            }
+            mappings.push(mapping);
+        }
+        Ok(mappings)
+    }
+
+    /// The position among the container's parts of the variable an entry reads, if it is there.
+    fn part(&mut self, entry: &Entry) -> Result<Option<usize>> {
+        let absent = |error: Error| if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
+        let file = match self.walk.open_beside(self.object.0, &entry.file) {
+            Ok(file) => file,
+            Err(error) => return absent(error),
+        };
+        let object = match self.walk.find(file, &entry.variable) {
+            Ok(object) => object,
+            Err(error) => return absent(error),
+        };
+        let locator = self.walk.file(file).source().id().locator.clone();
+        let name = format!("{locator}:{}", entry.variable.trim_start_matches('/'));
+        if let Some(known) = self.walk.container.parts.iter().position(|part| part.name == name) {
+            return Ok(Some(known));
+        }
+        let header = Header::read(&self.walk.file(file), object.1)?;
+        let part = describe(self.walk, object, &header, &name, self.nesting + 1)?;
+        self.walk.container.parts.push(part);
+        Ok(Some(self.walk.container.parts.len() - 1))
+    }
+}
+
+/// The blocks of a selection, or of everything.
+fn axes(selection: Option<&[Hyperslab]>, shape: &[u64]) -> Vec<Blocks> {
+    match selection {
+        Some(axes) => axes.iter().map(|axis| axis.blocks).collect(),
+        None => shape.iter().map(|n| Blocks { start: 0, stride: (*n).max(1), count: 1, block: *n }).collect(),
+    }
+}
+
+fn opaque(source: SourceIndex, variable: &Variable, error: &Error) -> Extents {
+    Extents::Opaque(Opaque {
+        library: "libhdf5".into(),
+        why: error.to_string(),
+        name: variable.name.clone(),
+        source,
+    })
+}

@@ -1,0 +1,54 @@
+//! The attributes of an object, in its header or in a dense heap.
+
+use forebay_source::Result;
+
+use super::{
+    cursor::{Cursor, corrupt},
+    file::File,
+    fractal_heap::FractalHeap,
+    header::Header,
+    message::{self, attribute},
+    tree_v2::TreeV2,
+};
+use crate::Attribute;
+
+/// A dense attribute whose own message lies among the shared ones.
+const SHARED: u8 = 0x02;
+
+/// All attributes, sorted by name.
+pub(super) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>> {
+    let mut found = Vec::new();
+    for message in &header.messages {
+        match message.kind {
+            message::ATTRIBUTE => found.push(attribute::parse(file, &message.body)?),
+            message::ATTRIBUTE_INFO => dense(file, &message.body, &mut found)?,
+            _ => {}
+        }
+    }
+    found.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(found)
+}
+
+fn dense(file: &File, body: &[u8], found: &mut Vec<Attribute>) -> Result<()> {
+    let mut cursor = Cursor::new(body, file.sizes);
+    cursor.version(0, "an attribute info message")?;
+    if cursor.u8()? & 1 != 0 {
+        cursor.skip(2)?;
+    }
+    let (Some(heap), Some(tree)) = (cursor.address()?, cursor.address()?) else { return Ok(()) };
+    let heap = FractalHeap::open(file, heap)?;
+    let tree = TreeV2::open(file, tree)?;
+    if tree.kind != 8 || tree.record_len < 9 {
+        return Err(corrupt(format!("attributes in a B-tree of kind {}", tree.kind)));
+    }
+    tree.walk(file, &mut |record| {
+        let (id, flags) = (&record[..8], record[8]);
+        let body = if flags & SHARED != 0 {
+            file.shared.in_heap(file, id, message::ATTRIBUTE)?
+        } else {
+            heap.object(file, id)?
+        };
+        found.push(attribute::parse(file, &body)?);
+        Ok(())
+    })
+}

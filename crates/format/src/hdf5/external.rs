@@ -1,0 +1,39 @@
+//! External storage: an array whose values lie in other, raw files.
+
+use forebay_source::Result;
+
+use super::{
+    cursor::{Cursor, corrupt},
+    file::File,
+    local_heap::LocalHeap,
+};
+
+/// A stretch of a raw file.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) file: String,
+    pub(super) offset: u64,
+    /// `None` goes on to the end of the array.
+    pub(super) len: Option<u64>,
+}
+
+/// The segments of an external files message, in the order the array runs through them.
+pub(super) fn segments(file: &File, body: &[u8]) -> Result<Vec<Segment>> {
+    let mut cursor = Cursor::new(body, file.sizes);
+    cursor.version(1, "an external files message")?;
+    cursor.skip(3)?;
+    let _allocated = cursor.u16()?;
+    let used = cursor.u16()?;
+    let heap = LocalHeap::read(file, cursor.some_address("the names of external files")?)?;
+    (0..used)
+        .map(|_| {
+            let name = heap.text(cursor.length()?)?;
+            let offset = cursor.length()?;
+            let len = cursor.optional_length()?;
+            if name.is_empty() {
+                return Err(corrupt("an external file without a name"));
+            }
+            Ok(Segment { file: name, offset, len })
+        })
+        .collect()
+}

@@ -1,0 +1,144 @@
+//! The layout message: how an array's values lie in the file.
+
+use forebay_source::Result;
+
+use super::super::cursor::{Cursor, corrupt, unsupported};
+
+/// How an array's values lie in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Layout {
+    /// In the message itself, `len` bytes from `at` of its body.
+    Compact { at: usize, len: usize },
+    /// In one piece; nowhere when nothing was written.
+    Contiguous { address: Option<u64> },
+    /// In chunks.
+    Chunked(Chunked),
+    /// In other variables, listed in a heap object.
+    Virtual { heap: Option<u64>, index: u32 },
+}
+
+/// An array in chunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Chunked {
+    /// Elements per dimension, sometimes followed by the element's length.
+    pub(in super::super) sizes: Vec<u64>,
+    pub(in super::super) index: Index,
+    pub(in super::super) address: Option<u64>,
+    /// Chunks that reach past the border of the array were not filtered.
+    pub(in super::super) edges_unfiltered: bool,
+}
+
+/// How the chunks of an array are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Index {
+    TreeV1,
+    Single { filtered: Option<(u64, u32)> },
+    Implicit,
+    FixedArray,
+    ExtensibleArray,
+    TreeV2,
+}
+
+const MOST_DIMENSIONS: usize = 33;
+
+pub(in super::super) fn parse(mut cursor: Cursor<'_>) -> Result<Layout> {
+    match cursor.u8()? {
+        1 | 2 => parse_old(cursor),
+        3 => parse_3(cursor),
+        4 | 5 => parse_4(cursor),
+        version => Err(unsupported(format!("a layout message of version {version}"))),
+    }
+}
+
+fn parse_old(mut cursor: Cursor<'_>) -> Result<Layout> {
+    let ndim = usize::from(cursor.u8()?);
+    let class = cursor.u8()?;
+    cursor.skip(5)?;
+    let address = if class == 0 { None } else { cursor.address()? };
+    let sizes = sizes(&mut cursor, ndim, 4)?;
+    match class {
+        0 => {
+            let len = cursor.u32()? as usize;
+            compact(&mut cursor, len)
+        }
+        1 => Ok(Layout::Contiguous { address }),
+        2 => Ok(chunked(sizes, Index::TreeV1, address)),
+        _ => Err(corrupt(format!("layout class {class}"))),
+    }
+}
+
+fn parse_3(mut cursor: Cursor<'_>) -> Result<Layout> {
+    match cursor.u8()? {
+        0 => {
+            let len = cursor.u16()?.into();
+            compact(&mut cursor, len)
+        }
+        1 => Ok(Layout::Contiguous { address: cursor.address()? }),
+        2 => {
+            let ndim = usize::from(cursor.u8()?);
+            let address = cursor.address()?;
+            Ok(chunked(sizes(&mut cursor, ndim, 4)?, Index::TreeV1, address))
+        }
+        class => Err(corrupt(format!("layout class {class}"))),
+    }
+}
+
+fn parse_4(mut cursor: Cursor<'_>) -> Result<Layout> {
+    match cursor.u8()? {
+        0 => {
+            let len = cursor.u16()?.into();
+            compact(&mut cursor, len)
+        }
+        1 => Ok(Layout::Contiguous { address: cursor.address()? }),
+        2 => parse_4_chunked(cursor),
+        3 => Ok(Layout::Virtual { heap: cursor.address()?, index: cursor.u32()? }),
+        class => Err(corrupt(format!("layout class {class}"))),
+    }
+}
+
+fn parse_4_chunked(mut cursor: Cursor<'_>) -> Result<Layout> {
+    let flags = cursor.u8()?;
+    let ndim = usize::from(cursor.u8()?);
+    let size_len = usize::from(cursor.u8()?);
+    if size_len == 0 || size_len > 8 {
+        return Err(corrupt(format!("chunk sizes of {size_len} bytes")));
+    }
+    let sizes = sizes(&mut cursor, ndim, size_len)?;
+    let index = match cursor.u8()? {
+        1 if flags & 2 != 0 => Index::Single { filtered: Some((cursor.length()?, cursor.u32()?)) },
+        1 => Index::Single { filtered: None },
+        2 => Index::Implicit,
+        3 => {
+            cursor.skip(1)?;
+            Index::FixedArray
+        }
+        4 => {
+            cursor.skip(5)?;
+            Index::ExtensibleArray
+        }
+        5 => {
+            cursor.skip(6)?;
+            Index::TreeV2
+        }
+        kind => return Err(unsupported(format!("a chunk index of kind {kind}"))),
+    };
+    let address = cursor.address()?;
+    Ok(Layout::Chunked(Chunked { sizes, index, address, edges_unfiltered: flags & 1 != 0 }))
+}
+
+fn sizes(cursor: &mut Cursor<'_>, ndim: usize, len: usize) -> Result<Vec<u64>> {
+    if ndim > MOST_DIMENSIONS {
+        return Err(corrupt(format!("a layout of {ndim} dimensions")));
+    }
+    (0..ndim).map(|_| cursor.uint(len)).collect()
+}
+
+fn compact(cursor: &mut Cursor<'_>, len: usize) -> Result<Layout> {
+    let at = cursor.position();
+    cursor.skip(len)?;
+    Ok(Layout::Compact { at, len })
+}
+
+fn chunked(sizes: Vec<u64>, index: Index, address: Option<u64>) -> Layout {
+    Layout::Chunked(Chunked { sizes, index, address, edges_unfiltered: false })
+}

@@ -1,0 +1,158 @@
+//! Virtual data sets: a list of parts of other variables, kept in a heap object.
+
+use forebay_source::Result;
+
+use super::{
+    cursor::{Cursor, corrupt, text, unsupported},
+    file::File,
+};
+use crate::{Blocks, heap::heap_object};
+
+/// One entry of a virtual data set.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) file: String,
+    pub(super) variable: String,
+    /// Blocks per axis; `None` selects everything.
+    pub(super) from: Option<Vec<Hyperslab>>,
+    pub(super) to: Option<Vec<Hyperslab>>,
+}
+
+/// Blocks along one axis, whose number or length may follow the size of the data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hyperslab {
+    pub(super) blocks: Blocks,
+    pub(super) is_unlimited: bool,
+}
+
+impl Entry {
+    /// True when the entry grows with the data it points to.
+    pub(super) fn is_unlimited(&self) -> bool {
+        let grows = |axes: &Option<Vec<Hyperslab>>| axes.iter().flatten().any(|axis| axis.is_unlimited);
+        grows(&self.from) || grows(&self.to)
+    }
+}
+
+/// The entries of the virtual data set listed in object `index` of the heap at `address`.
+pub(super) fn entries(file: &File, address: u64, index: u32) -> Result<Vec<Entry>> {
+    let bytes = heap_object(&**file.source(), file.heap(), address, index)?;
+    let mut cursor = Cursor::new(&bytes, file.sizes);
+    let version = cursor.u8()?;
+    if version > 1 {
+        return Err(unsupported(format!("a virtual layout of version {version}")));
+    }
+    let count = cursor.length()?;
+    let mut entries: Vec<Entry> = Vec::new();
+    for _ in 0..count {
+        let flags = if version == 1 { cursor.u8()? } else { 0 };
+        let source = name(&mut cursor, flags, FILE_FLAGS, &entries, |entry| &entry.file)?;
+        let variable = name(&mut cursor, flags, VARIABLE_FLAGS, &entries, |entry| &entry.variable)?;
+        let from = selection(&mut cursor)?;
+        let to = selection(&mut cursor)?;
+        entries.push(Entry { file: source, variable, from, to });
+    }
+    cursor.checksum("a virtual layout")?;
+    Ok(entries)
+}
+
+/// Version 1 saves names that came before: bits that say "as in entry n", and "this very file".
+struct NameFlags {
+    shared: u8,
+    this_file: u8,
+}
+
+const FILE_FLAGS: NameFlags = NameFlags { shared: 0x01, this_file: 0x04 };
+const VARIABLE_FLAGS: NameFlags = NameFlags { shared: 0x02, this_file: 0 };
+
+fn name(
+    cursor: &mut Cursor<'_>,
+    flags: u8,
+    bits: NameFlags,
+    earlier: &[Entry],
+    of: impl Fn(&Entry) -> &String,
+) -> Result<String> {
+    if flags & bits.this_file != 0 {
+        return Ok(".".into());
+    }
+    if flags & bits.shared == 0 {
+        return Ok(text(cursor.until_nul()?));
+    }
+    let index = usize::try_from(cursor.length()?).ok();
+    match index.and_then(|index| earlier.get(index)) {
+        Some(entry) => Ok(of(entry).clone()),
+        None => Err(corrupt("a name shared with an entry that is not there")),
+    }
+}
+
+const HYPERSLAB: u32 = 2;
+const ALL: u32 = 3;
+
+fn selection(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Hyperslab>>> {
+    let kind = cursor.u32()?;
+    let version = cursor.u32()?;
+    match (kind, version) {
+        (ALL, _) => {
+            cursor.skip(8)?;
+            Ok(None)
+        }
+        (HYPERSLAB, 1) => {
+            cursor.skip(8)?;
+            listed(cursor, 4)
+        }
+        (HYPERSLAB, 2) => {
+            let is_regular = cursor.u8()? & 1 != 0;
+            cursor.skip(4)?;
+            if is_regular { regular(cursor, 8) } else { listed(cursor, 4) }
+        }
+        (HYPERSLAB, 3) => {
+            let is_regular = cursor.u8()? & 1 != 0;
+            let len = usize::from(cursor.u8()?);
+            if !matches!(len, 2 | 4 | 8) {
+                return Err(corrupt(format!("selection numbers of {len} bytes")));
+            }
+            if is_regular { regular(cursor, len) } else { listed(cursor, len) }
+        }
+        _ => Err(unsupported(format!("a mapping by selection of kind {kind}, version {version}"))),
+    }
+}
+
+fn ndim(cursor: &mut Cursor<'_>) -> Result<usize> {
+    match cursor.u32()? {
+        ndim @ 0..=32 => Ok(ndim as usize),
+        ndim => Err(corrupt(format!("a selection of {ndim} dimensions"))),
+    }
+}
+
+fn regular(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>> {
+    let unlimited = u64::MAX >> (64 - 8 * len);
+    let axes = (0..ndim(cursor)?).map(|_| {
+        let [start, stride, count, block] =
+            [cursor.uint(len)?, cursor.uint(len)?, cursor.uint(len)?, cursor.uint(len)?];
+        let is_unlimited = count == unlimited || block == unlimited;
+        let blocks = Blocks { start, stride: stride.max(1), count, block };
+        if !is_unlimited && !blocks.is_empty() && !blocks.is_sound() && blocks.count > 1 {
+            return Err(corrupt("overlapping blocks in a selection"));
+        }
+        // A single block may carry any stride.
+        let stride = if count == 1 { block.max(1) } else { blocks.stride };
+        Ok(Hyperslab { blocks: Blocks { stride, ..blocks }, is_unlimited })
+    });
+    axes.collect::<Result<Vec<_>>>().map(Some)
+}
+
+/// A list of boxes; one box is a regular selection, more are left to the library.
+fn listed(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>> {
+    let ndim = ndim(cursor)?;
+    let count = cursor.uint(len)?;
+    if count != 1 {
+        return Err(unsupported(format!("a mapping by {count} separate boxes")));
+    }
+    let starts = (0..ndim).map(|_| cursor.uint(len)).collect::<Result<Vec<_>>>()?;
+    let lasts = (0..ndim).map(|_| cursor.uint(len)).collect::<Result<Vec<_>>>()?;
+    let axes = starts.into_iter().zip(lasts).map(|(start, last)| {
+        let block = last.checked_sub(start).and_then(|len| len.checked_add(1));
+        let block = block.ok_or_else(|| corrupt("a box that ends before it starts"))?;
+        Ok(Hyperslab { blocks: Blocks { start, stride: block, count: 1, block }, is_unlimited: false })
+    });
+    axes.collect::<Result<Vec<_>>>().map(Some)
+}

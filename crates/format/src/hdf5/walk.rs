@@ -1,0 +1,245 @@
+//! Walks all links of a file and describes what they lead to.
+
+use std::{collections::HashMap, rc::Rc};
+
+use forebay_source::{Error, ErrorKind, Locator, Origin, Result};
+
+use super::{
+    array,
+    attributes::attributes,
+    cursor::corrupt,
+    file::File,
+    group,
+    header::Header,
+    message::{
+        self,
+        link::{Link, Target},
+    },
+};
+use crate::{Alias, Container, Group, Refused, SourceIndex};
+
+/// The HDF5 library follows 16 links to links.
+const MOST_HOPS: usize = 16;
+/// Groups nested deeper are refused: no one names them, and their names add up.
+const MOST_DEPTH: usize = 2048;
+
+/// An object: which file, and the address of its header.
+pub(super) type Object = (usize, u64);
+
+/// Describes the file at `at`.
+pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
+    let mut walk = Walk {
+        origin,
+        files: Vec::new(),
+        opened: HashMap::new(),
+        container: Container { format: "hdf5".into(), ..Container::default() },
+        names: HashMap::new(),
+        links: HashMap::new(),
+        deferred: Vec::new(),
+        name_bytes: 0,
+    };
+    let main = walk.open(at)?;
+    let root = walk.files[main].root;
+    walk.object((main, root), String::new())?;
+    // Soft and external links wait until everything has its own name: a second name is an alias.
+    while let Some((object, link, name)) = walk.deferred.pop() {
+        if let Err(error) = walk.follow(object, &link, &name) {
+            walk.refuse(name, &error);
+        }
+    }
+    let mut container = walk.container;
+    container.variables.sort_by(|left, right| left.name.cmp(&right.name));
+    container.variables.dedup_by(|later, earlier| later.name == earlier.name);
+    container.aliases.sort_by(|left, right| left.name.cmp(&right.name));
+    container.refused.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(container)
+}
+
+/// What is known while a file is walked.
+pub(super) struct Walk<'a> {
+    origin: &'a dyn Origin,
+    files: Vec<Rc<File>>,
+    opened: HashMap<Locator, usize>,
+    pub(super) container: Container,
+    /// The first name of every object met.
+    names: HashMap<Object, String>,
+    links: HashMap<Object, Rc<Vec<Link>>>,
+    deferred: Vec<(Object, Link, String)>,
+    name_bytes: u64,
+}
+
+impl Walk<'_> {
+    /// The file at `at`, opened once.
+    pub(super) fn open(&mut self, at: &Locator) -> Result<usize> {
+        if let Some(number) = self.opened.get(at) {
+            return Ok(*number);
+        }
+        let source = self.origin.open(at)?;
+        let index = self.add_source(source.id().clone());
+        let file = File::open(source, index)?;
+        self.files.push(Rc::new(file));
+        self.opened.insert(at.clone(), self.files.len() - 1);
+        Ok(self.files.len() - 1)
+    }
+
+    /// Where extents into the source `id` point.
+    fn add_source(&mut self, id: forebay_source::SourceId) -> SourceIndex {
+        let sources = &mut self.container.sources;
+        let number = sources.iter().position(|known| *known == id).unwrap_or_else(|| {
+            sources.push(id);
+            sources.len() - 1
+        });
+        SourceIndex(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    /// A raw file beside file `of`: where extents into it point, and how long it is.
+    pub(super) fn raw_source(&mut self, of: usize, name: &str) -> Result<(SourceIndex, u64)> {
+        let at = self.locator(of).beside(name);
+        let id = self.origin.open(&at)?.id().clone();
+        let len = id.len;
+        Ok((self.add_source(id), len))
+    }
+
+    /// The file called `name` by file `of`: beside it, or by its last part when it was moved.
+    pub(super) fn open_beside(&mut self, of: usize, name: &str) -> Result<usize> {
+        if name == "." {
+            return Ok(of);
+        }
+        let at = self.locator(of).beside(name);
+        match (self.open(&at), name.rsplit_once('/')) {
+            (Err(error), Some((_, last))) if error.kind() == ErrorKind::NotFound => {
+                let moved = self.locator(of).beside(last);
+                self.open(&moved)
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn locator(&self, of: usize) -> Locator {
+        self.files[of].source().id().locator.clone()
+    }
+
+    /// File number `number`.
+    pub(super) fn file(&self, number: usize) -> Rc<File> {
+        Rc::clone(&self.files[number])
+    }
+
+    /// Describes `first`, known as `name`, and everything below it.
+    fn object(&mut self, first: Object, name: String) -> Result<()> {
+        let mut stack = vec![(first, name, 0)];
+        let mut is_first = true;
+        while let Some((object, name, depth)) = stack.pop() {
+            if let Some(known) = self.names.get(&object) {
+                let alias = Alias { name, target: known.clone() };
+                self.container.aliases.push(alias);
+                continue;
+            }
+            self.count_name(&name, depth)?;
+            self.names.insert(object, name.clone());
+            let mut children = Vec::new();
+            if let Err(error) = self.one(object, &name, &mut children) {
+                if is_first && name.is_empty() {
+                    return Err(error);
+                }
+                self.refuse(name, &error);
+            }
+            stack.extend(children.into_iter().rev().map(|(child, name)| (child, name, depth + 1)));
+            is_first = false;
+        }
+        Ok(())
+    }
+
+    /// Names repeat the names above them: a file can say far more of them than it holds.
+    fn count_name(&mut self, name: &str, depth: usize) -> Result<()> {
+        self.name_bytes += name.len() as u64;
+        let most = self.container.sources.iter().map(|id| id.len).sum::<u64>().saturating_mul(64) + (16 << 20);
+        if self.name_bytes > most || depth > MOST_DEPTH {
+            return Err(corrupt("groups nested without end").at(format!("'{}'", &name[..name.len().min(64)])));
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, object: Object, name: &str, children: &mut Vec<(Object, String)>) -> Result<()> {
+        let file = self.file(object.0);
+        let header = Header::read(&file, object.1)?;
+        if header.has(message::LAYOUT) {
+            let variable = array::describe(self, object, &header, name, 0)?;
+            self.container.variables.push(variable);
+            return Ok(());
+        }
+        if !group::is_group(&header) {
+            return Ok(());
+        }
+        let attributes = attributes(&file, &header)?;
+        self.container.groups.push(Group { name: name.to_owned(), attributes });
+        let links = Rc::new(group::links(&file, &header)?);
+        self.links.insert(object, Rc::clone(&links));
+        for link in links.iter() {
+            let child = if name.is_empty() { link.name.clone() } else { format!("{name}/{}", link.name) };
+            match &link.to {
+                Target::Object(address) => children.push(((object.0, *address), child)),
+                _ => self.deferred.push((object, link.clone(), child)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the target of a soft or external link its second name.
+    fn follow(&mut self, group: Object, link: &Link, name: &str) -> Result<()> {
+        let target = self.target(group, &link.to, MOST_HOPS)?;
+        self.object(target, name.to_owned())
+    }
+
+    /// The object a link of `group` leads to.
+    fn target(&mut self, group: Object, to: &Target, hops: usize) -> Result<Object> {
+        if hops == 0 {
+            return Err(Error::new(ErrorKind::NotFound, "links to links without end"));
+        }
+        match to {
+            Target::Object(address) => Ok((group.0, *address)),
+            Target::Path(path) => self.find_from(group, path, hops),
+            Target::External { file, path } => {
+                let place = |error: Error| error.at(format!("external link to '{file}'"));
+                let file = self.open_beside(group.0, file).map_err(place)?;
+                self.find(file, path).map_err(place)
+            }
+            Target::Unknown(kind) => {
+                Err(Error::new(ErrorKind::Unsupported, format!("a user-defined link of kind {kind}")))
+            }
+        }
+    }
+
+    /// The object at `path` of file number `file`.
+    pub(super) fn find(&mut self, file: usize, path: &str) -> Result<Object> {
+        let root = (file, self.files[file].root);
+        self.find_from(root, path, MOST_HOPS)
+    }
+
+    fn find_from(&mut self, group: Object, path: &str, hops: usize) -> Result<Object> {
+        let mut at = if path.starts_with('/') { (group.0, self.files[group.0].root) } else { group };
+        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+            let links = self.links_of(at)?;
+            let Some(link) = links.iter().find(|link| link.name == part) else {
+                return Err(Error::new(ErrorKind::NotFound, format!("link to '{path}', where '{part}' is missing")));
+            };
+            at = self.target(at, &link.to, hops - 1)?;
+        }
+        Ok(at)
+    }
+
+    fn links_of(&mut self, object: Object) -> Result<Rc<Vec<Link>>> {
+        if let Some(links) = self.links.get(&object) {
+            return Ok(Rc::clone(links));
+        }
+        let file = self.file(object.0);
+        let header = Header::read(&file, object.1)?;
+        let links = Rc::new(group::links(&file, &header)?);
+        self.links.insert(object, Rc::clone(&links));
+        Ok(links)
+    }
+
+    fn refuse(&mut self, name: String, error: &Error) {
+        let corrupt = error.kind() == ErrorKind::Corrupt;
+        self.container.refused.push(Refused { name, why: error.to_string(), corrupt });
+    }
+}

@@ -1,0 +1,57 @@
+//! From a file's bytes to a description of its arrays, and to their values.
+//!
+//! A format reader ends at [`Container`], plain data. Nothing to the right of it knows which format it was.
+//!
+//! ```text
+//! Origin ─► Format::describe ─► Container ─► Opened::read(variable, selection) ─► Array
+//!              hdf5/             extents        fetch ─► filters ─► native
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `container`, `variable`, `extent`, `dtype`, `mapping` | the description: what is there and where it lies |
+//! | `saved` | the description as bytes |
+//! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
+//! | `filter/` | undoing what was done to a chunk, one file per filter |
+//! | `native`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
+//! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
+//! | `opaque` | what only a library can read |
+//! | `budget` | how much memory a read may take |
+//! | `hdf5/` | the HDF5 format |
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("forebay reads files of either byte order, on little-endian machines");
+
+mod array;
+mod budget;
+mod container;
+mod decode;
+mod dtype;
+mod extent;
+pub mod filter;
+mod grid;
+mod hdf5;
+mod heap;
+mod mapping;
+pub mod native;
+mod opaque;
+mod read;
+mod runs;
+mod saved;
+mod selection;
+mod variable;
+
+pub use array::{Array, Values};
+pub use budget::memory_budget;
+pub use container::{Alias, Container, Format, Group, Refused};
+pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, Padding};
+pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
+pub use filter::Filter;
+pub use grid::{Grid, Overlap, Overlaps};
+pub use hdf5::Hdf5;
+pub use mapping::{Blocks, Mapping};
+pub use read::Opened;
+pub use runs::{Part, Run, Runs};
+pub use saved::{load, save};
+pub use selection::{Selection, Span};
+pub use variable::{Attribute, Variable};

@@ -1,0 +1,169 @@
+//! Reads of a variable: any hyperslab, into the caller's memory, in parallel over chunks.
+//!
+//! ```text
+//! Selection ─► slabs (one per thread's piece of the output) ─► overlaps with chunks ─► fetch ─► decode ─► copy
+//! ```
+
+mod chunks;
+mod direct;
+mod mapped;
+mod slabs;
+
+use std::sync::{Arc, OnceLock};
+
+use forebay_source::{Error, ErrorKind, Origin, Result, Source};
+
+use crate::{
+    Array, Container, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget, heap::HeapReader,
+    native, opaque, runs,
+};
+
+/// A described container with its sources at hand, ready to be read by many threads at once.
+#[derive(Debug)]
+pub struct Opened {
+    container: Arc<Container>,
+    origin: Arc<dyn Origin>,
+    sources: Vec<OnceLock<Arc<dyn Source>>>,
+    budget: u64,
+}
+
+impl Opened {
+    /// The container `container`, whose sources `origin` has. Sources are opened when they are first needed.
+    pub fn new(origin: Arc<dyn Origin>, container: Arc<Container>) -> Self {
+        let sources = container.sources.iter().map(|_| OnceLock::new()).collect();
+        Self { container, origin, sources, budget: memory_budget() }
+    }
+
+    /// Lets one read take at most `bytes` of memory.
+    #[must_use]
+    pub fn with_budget(self, bytes: u64) -> Self {
+        Self { budget: bytes, ..self }
+    }
+
+    /// The description.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// The source at `index`; it must still be what was described.
+    pub(crate) fn source(&self, index: SourceIndex) -> Result<&dyn Source> {
+        let number = index.0 as usize;
+        let (Some(slot), Some(id)) = (self.sources.get(number), self.container.sources.get(number)) else {
+            return Err(Error::new(ErrorKind::Bug, format!("no source {number}")));
+        };
+        if slot.get().is_none() {
+            let source = self.origin.open(&id.locator)?;
+            if source.id() != id {
+                return Err(Error::new(ErrorKind::Unavailable, "changed since it was described")
+                    .hint("open it again")
+                    .at(&id.locator));
+            }
+            // Another thread may have been faster: its source has the same id, so either will do.
+            let _ = slot.set(source);
+        }
+        slot.get().map(|source| &**source).ok_or_else(|| Error::new(ErrorKind::Bug, "a source vanished"))
+    }
+
+    /// The values of `selection` from `variable`, which belongs to this container.
+    pub fn read(&self, variable: &Variable, selection: &Selection) -> Result<Array> {
+        let place = |error: Error| self.place(variable, error);
+        self.check(variable, selection).map_err(place)?;
+        let shape = selection.shape();
+        if let Extents::Opaque(opaque) = &variable.extents {
+            return opaque::read(self, opaque, variable, selection).map_err(place);
+        }
+        let len = self.output_len(variable, selection).map_err(place)?;
+        let mut bytes = Vec::new();
+        let full = |_| Error::new(ErrorKind::Full, format!("no memory for {len} bytes"));
+        bytes.try_reserve_exact(len).map_err(full).map_err(place)?;
+        bytes.resize(len, 0);
+        if !variable.dtype.is_variable() {
+            self.fill(variable, selection, &mut bytes).map_err(place)?;
+            return Ok(Array { dtype: variable.dtype.clone(), shape, values: Values::Fixed(bytes) });
+        }
+        self.fill(variable, selection, &mut bytes).map_err(place)?;
+        let source = self.source(self.heap_source(variable)).map_err(place)?;
+        let values = HeapReader::new(source).resolve(&variable.dtype, &bytes).map_err(place)?;
+        Ok(Array { dtype: variable.dtype.clone(), shape, values })
+    }
+
+    /// Fills `out` with the values of `selection`; every element takes [`stored_len`](crate::Dtype::stored_len).
+    pub fn read_into(&self, variable: &Variable, selection: &Selection, out: &mut [u8]) -> Result<()> {
+        let place = |error: Error| self.place(variable, error);
+        self.check(variable, selection).map_err(place)?;
+        if variable.dtype.is_variable() {
+            let what = "values of variable length do not fit memory of fixed length";
+            return Err(place(Error::new(ErrorKind::Invalid, what)));
+        }
+        if self.output_len(variable, selection).map_err(place)? != out.len() {
+            return Err(place(Error::new(ErrorKind::Invalid, "memory of another length than the selection")));
+        }
+        self.fill(variable, selection, out).map_err(place)
+    }
+
+    /// Selections that together make up `selection`, each of at most `most_bytes` where chunks allow.
+    pub fn slabs(&self, variable: &Variable, selection: &Selection, most_bytes: u64) -> Vec<Selection> {
+        slabs::cut(variable, selection, most_bytes)
+    }
+
+    fn fill(&self, variable: &Variable, selection: &Selection, out: &mut [u8]) -> Result<()> {
+        match &variable.extents {
+            Extents::Chunks(table) => chunks::read(self, variable, table, selection, out),
+            Extents::Pieces(pieces) => direct::read_pieces(self, variable, pieces, selection, out),
+            Extents::Mapped(mappings) => mapped::read(self, variable, mappings, selection, out),
+            Extents::Opaque(opaque) => match opaque::read(self, opaque, variable, selection)?.values {
+                Values::Fixed(bytes) if bytes.len() == out.len() => {
+                    out.copy_from_slice(&bytes);
+                    Ok(())
+                }
+                _ => Err(Error::new(ErrorKind::Bug, "the library gave another number of bytes")),
+            },
+        }
+    }
+
+    fn check(&self, variable: &Variable, selection: &Selection) -> Result<()> {
+        selection.check(&variable.grid.shape)?;
+        match variable.dtype.refusal() {
+            Some(why) => Err(Error::new(ErrorKind::Unsupported, why)),
+            None => Ok(()),
+        }
+    }
+
+    fn output_len(&self, variable: &Variable, selection: &Selection) -> Result<usize> {
+        let len = selection.element_count().saturating_mul(variable.dtype.stored_len() as u64);
+        if len > self.budget {
+            let what = format!("{len} bytes asked for at once, the memory budget is {}", self.budget);
+            return Err(Error::new(ErrorKind::Full, what).hint("read it in slices"));
+        }
+        usize::try_from(len).map_err(|_| Error::new(ErrorKind::Full, "more bytes than can be addressed"))
+    }
+
+    /// Variable-length values lie in the file that holds their references.
+    fn heap_source(&self, variable: &Variable) -> SourceIndex {
+        let first = match &variable.extents {
+            Extents::Chunks(table) => table.iter().next().map(|(_, extent)| extent.source),
+            _ => None,
+        };
+        first.unwrap_or(SourceIndex(0))
+    }
+
+    fn place(&self, variable: &Variable, error: Error) -> Error {
+        let error = error.at(format!("variable '{}'", variable.name));
+        match self.container.sources.first() {
+            Some(id) => error.at(&id.locator),
+            None => error,
+        }
+    }
+}
+
+/// The fill value of `variable` as a native element; empty means zeros.
+fn native_fill(variable: &Variable) -> Vec<u8> {
+    let mut fill = variable.fill.clone();
+    native::make_native(&variable.dtype, &mut fill);
+    fill
+}
+
+/// Fills the whole of `out` with the fill value.
+fn fill_all(variable: &Variable, out: &mut [u8]) {
+    runs::fill(&native_fill(variable), out);
+}

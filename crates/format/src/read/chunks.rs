@@ -1,0 +1,173 @@
+//! Chunks that are decoded: whole slabs of the output in parallel, then the chunks within one.
+
+use forebay_source::{Error, Result, SourceExt};
+use rayon::prelude::*;
+
+use super::{Opened, direct, native_fill, slabs};
+use crate::{
+    ChunkTable, Extent, Selection, Variable, decode::with_workspace, grid::Overlap, runs::Part,
+};
+
+/// Output below this length is read on the caller's thread: handing a job to the pool costs 5-20 us, about
+/// what 32 KiB take to inflate.
+const PARALLEL_BYTES: usize = 256 << 10;
+
+/// Chunks whose stored bytes are fetched together: enough for one request to a far source to be worth it.
+const FETCH_BYTES: u64 = 4 << 20;
+
+/// Reads `selection` of a chunked variable into `out`.
+pub(super) fn read(
+    opened: &Opened,
+    variable: &Variable,
+    table: &ChunkTable,
+    selection: &Selection,
+    out: &mut [u8],
+) -> Result<()> {
+    let reading = Reading { opened, variable, table, fill: native_fill(variable) };
+    if out.len() < PARALLEL_BYTES {
+        return reading.slab(selection, out);
+    }
+    let threads = rayon::current_num_threads() as u64;
+    let most = (out.len() as u64 / (4 * threads)).max(PARALLEL_BYTES as u64);
+    let slabs = slabs::cut(variable, selection, most);
+    if slabs.len() == 1 {
+        return reading.one_slab(selection, out);
+    }
+    let mut rest = out;
+    let mut jobs = Vec::with_capacity(slabs.len());
+    for slab in slabs {
+        let count = usize::try_from(slab.element_count()).unwrap_or(usize::MAX);
+        let (piece, after) = rest.split_at_mut(count * variable.dtype.stored_len());
+        rest = after;
+        jobs.push((slab, piece));
+    }
+    jobs.into_par_iter().try_for_each(|(slab, piece)| reading.slab(&slab, piece))
+}
+
+struct Reading<'a> {
+    opened: &'a Opened,
+    variable: &'a Variable,
+    table: &'a ChunkTable,
+    fill: Vec<u8>,
+}
+
+impl Reading<'_> {
+    /// One piece of the output, on this thread.
+    fn slab(&self, selection: &Selection, out: &mut [u8]) -> Result<()> {
+        let shape = selection.shape();
+        let mut waiting: Vec<(Overlap, Extent)> = Vec::new();
+        let mut waiting_bytes = 0;
+        for overlap in self.variable.grid.overlaps(selection) {
+            let Some(extent) = self.table.get(overlap.chunk) else {
+                self.part(&overlap, &shape).fill(&self.fill, out, self.variable.dtype.stored_len());
+                continue;
+            };
+            if self.is_plain(extent) {
+                let at = direct::Plain { opened: self.opened, variable: self.variable, extent };
+                at.read(&self.part(&overlap, &shape), out).map_err(|error| at_chunk(error, overlap.chunk, extent))?;
+                continue;
+            }
+            waiting_bytes += extent.range.len();
+            waiting.push((overlap, extent));
+            if waiting_bytes >= FETCH_BYTES {
+                self.decode_all(&waiting, &shape, out)?;
+                waiting.clear();
+                waiting_bytes = 0;
+            }
+        }
+        self.decode_all(&waiting, &shape, out)
+    }
+
+    /// The whole output is one slab: chunks are decoded in parallel, and copied by one thread.
+    fn one_slab(&self, selection: &Selection, out: &mut [u8]) -> Result<()> {
+        let shape = selection.shape();
+        let threads = rayon::current_num_threads();
+        let mut overlaps = self.variable.grid.overlaps(selection).peekable();
+        let filtered = self.table.iter().next().is_some_and(|(_, extent)| !self.is_plain(extent));
+        let chunk_len = usize::try_from(self.variable.chunk_len()).unwrap_or(usize::MAX);
+        let group = (64 << 20) / chunk_len.max(1);
+        if !filtered || threads == 1 || group < 2 {
+            return self.slab(selection, out);
+        }
+        while overlaps.peek().is_some() {
+            let wave: Vec<Overlap> = overlaps.by_ref().take(group.min(8 * threads)).collect();
+            let decoded: Vec<Option<Vec<u8>>> =
+                wave.par_iter().map(|overlap| self.decode_alone(overlap)).collect::<Result<_>>()?;
+            for (overlap, chunk) in wave.iter().zip(&decoded) {
+                let part = self.part(overlap, &shape);
+                match chunk {
+                    Some(chunk) => part.copy(chunk, out, self.variable.dtype.stored_len()),
+                    None => part.fill(&self.fill, out, self.variable.dtype.stored_len()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decode_alone(&self, overlap: &Overlap) -> Result<Option<Vec<u8>>> {
+        let Some(extent) = self.table.get(overlap.chunk) else { return Ok(None) };
+        let place = |error: Error| at_chunk(error, overlap.chunk, extent);
+        let stored = self.opened.source(extent.source)?.fetch_one(extent.range).map_err(place)?;
+        with_workspace(|workspace| {
+            workspace.decode(self.variable, extent, &stored).map(|chunk| Some(chunk.to_vec()))
+        })
+        .map_err(place)
+    }
+
+    fn decode_all(&self, waiting: &[(Overlap, Extent)], shape: &[u64], out: &mut [u8]) -> Result<()> {
+        for same_source in waiting.chunk_by(|one, next| one.1.source == next.1.source) {
+            let ranges: Vec<_> = same_source.iter().map(|(_, extent)| extent.range).collect();
+            let stored = self.opened.source(same_source[0].1.source)?.fetch(&ranges)?;
+            for ((overlap, extent), stored) in same_source.iter().zip(&stored) {
+                self.decode(overlap, *extent, stored, shape, out)
+                    .map_err(|error| at_chunk(error, overlap.chunk, *extent))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        overlap: &Overlap,
+        extent: Extent,
+        stored: &[u8],
+        shape: &[u64],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let part = self.part(overlap, shape);
+        let element_len = self.variable.dtype.stored_len();
+        with_workspace(|workspace| {
+            let mut runs = part.runs();
+            let (first, more) = (runs.next(), runs.next());
+            if let (Some(run), None) = (first, more)
+                && run.count == self.variable.grid.chunk_element_count()
+            {
+                let at = usize::try_from(run.to).unwrap_or(usize::MAX) * element_len;
+                let len = usize::try_from(run.count).unwrap_or(usize::MAX) * element_len;
+                return workspace.decode_into(self.variable, extent, stored, &mut out[at..at + len]);
+            }
+            let chunk = workspace.decode(self.variable, extent, stored)?;
+            part.copy(chunk, out, element_len);
+            Ok(())
+        })
+    }
+
+    fn part<'a>(&'a self, overlap: &'a Overlap, shape: &'a [u64]) -> Part<'a> {
+        Part {
+            from_shape: &self.variable.grid.chunk,
+            selection: &overlap.in_chunk,
+            to_shape: shape,
+            to_start: &overlap.in_selection,
+        }
+    }
+
+    /// True when the chunk's stored bytes are its elements.
+    fn is_plain(&self, extent: Extent) -> bool {
+        let count = u32::try_from(self.variable.filters.len()).unwrap_or(u32::MAX);
+        extent.skipped.trailing_ones() >= count
+    }
+}
+
+fn at_chunk(error: Error, number: u64, extent: Extent) -> Error {
+    error.at(format!("chunk {number} at {:#x}", extent.range.start))
+}

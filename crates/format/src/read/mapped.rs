@@ -1,0 +1,39 @@
+//! Values that are parts of other variables.
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use super::{Opened, fill_all};
+use crate::{Mapping, Selection, Values, Variable, runs::Part};
+
+/// Reads `selection` of a variable that is mapped from others.
+pub(super) fn read(
+    opened: &Opened,
+    variable: &Variable,
+    mappings: &[Mapping],
+    selection: &Selection,
+    out: &mut [u8],
+) -> Result<()> {
+    fill_all(variable, out);
+    let element_len = variable.dtype.stored_len();
+    let out_shape = selection.shape();
+    for mapping in mappings {
+        let Some(part) = opened.container().parts.get(mapping.part) else {
+            return Err(Error::new(ErrorKind::Bug, "a mapping from a part that is not there"));
+        };
+        for patch in mapping.patches(selection, &part.grid.shape) {
+            let Values::Fixed(bytes) = opened.read(part, &patch.from)?.values else {
+                let what = "a virtual data set of values of variable length";
+                return Err(Error::new(ErrorKind::Unsupported, what));
+            };
+            let all = Selection::all(&patch.shape);
+            let to = Part {
+                from_shape: &patch.shape,
+                selection: &all,
+                to_shape: &out_shape,
+                to_start: &patch.to_start,
+            };
+            to.copy(&bytes, out, element_len);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! One array, described.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Array, Dtype, Extents, Filter, Grid};
+
+/// A named value that belongs to a group or a variable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attribute {
+    /// The name.
+    pub name: String,
+    /// The value, or why it cannot be read.
+    pub value: Result<Array, String>,
+}
+
+/// One array, described.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// Full name within the container, groups joined by `/`.
+    pub name: String,
+    /// Element type, as stored.
+    pub dtype: Dtype,
+    /// Shape and chunking.
+    pub grid: Grid,
+    /// How far each axis may grow: `None` without bound.
+    pub max_shape: Vec<Option<u64>>,
+    /// How the values are laid out: `compact`, `contiguous`, `chunked`, `external`, `virtual`, `null`.
+    pub layout: String,
+    /// Steps that were applied on writing, in that order.
+    pub filters: Vec<Filter>,
+    /// One stored element for what was never written; empty means zeros.
+    pub fill: Vec<u8>,
+    /// Where the values lie.
+    pub extents: Extents,
+    /// Named values that belong to it.
+    pub attributes: Vec<Attribute>,
+}
+
+impl Variable {
+    /// Bytes of one decoded chunk, `u64::MAX` when there are more.
+    pub fn chunk_len(&self) -> u64 {
+        self.grid.chunk_element_count().saturating_mul(self.dtype.stored_len() as u64)
+    }
+
+    /// Bytes of all elements, decoded.
+    pub fn logical_len(&self) -> u64 {
+        self.grid.element_count().saturating_mul(self.dtype.stored_len() as u64)
+    }
+
+    /// Bytes its values take in their sources, where that is known.
+    pub fn stored_len(&self) -> Option<u64> {
+        match &self.extents {
+            Extents::Chunks(table) => Some(table.stored_len()),
+            Extents::Pieces(pieces) => {
+                Some(pieces.iter().filter_map(|piece| piece.extent).map(|extent| extent.range.len()).sum())
+            }
+            Extents::Mapped(_) | Extents::Opaque(_) => None,
+        }
+    }
+}

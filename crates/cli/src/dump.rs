@@ -80,7 +80,7 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
         match (context.json, answer) {
             (true, Ok(sum)) => println!("{}", serde_json::json!({ "variable": name, "sha256": sum })),
             (true, Err(why)) => println!("{}", serde_json::json!({ "variable": name, "error": why })),
-            (false, Ok(sum)) => println!("{sum}  {name}"),
+            (false, Ok(sum)) => println!("{sum}  /{name}"),
             (false, Err(why)) => println!("error: {}  {name}", why.replace('\n', " ")),
         }
     }

@@ -18,7 +18,7 @@ pub struct Array {
 /// The bytes of an array's elements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Values {
-    /// Every element takes [`Dtype::stored_len`] bytes, laid out as stored.
+    /// Every element takes [`Dtype::native_len`] bytes, laid out as stored.
     Fixed(Vec<u8>),
     /// Element `i` is `bytes[offsets[i]..offsets[i + 1]]`, without padding; a variable-length part inside an
     /// element is a count of items (8 bytes) followed by the items.

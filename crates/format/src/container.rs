@@ -75,6 +75,9 @@ impl Container {
     pub fn variable(&self, name: &str) -> Result<&Variable> {
         let mut name = name.trim_matches('/').to_owned();
         for _ in 0..MOST_HOPS {
+            if let Some(variable) = self.beside_its_dimension(&name) {
+                return Ok(variable);
+            }
             if let Ok(index) = self.variables.binary_search_by(|variable| variable.name.as_str().cmp(&name)) {
                 return Ok(&self.variables[index]);
             }
@@ -88,6 +91,15 @@ impl Container {
             }
         }
         Err(self.no_variable(&name))
+    }
+
+    /// NetCDF-4 stores a variable that shares a dimension's name, without being its coordinate, under a longer name.
+    fn beside_its_dimension(&self, name: &str) -> Option<&Variable> {
+        let (group, last) = name.rsplit_once('/').map_or(("", name), |(group, last)| (group, last));
+        let slash = if group.is_empty() { "" } else { "/" };
+        let stored = format!("{group}{slash}_nc4_non_coord_{last}");
+        let index = self.variables.binary_search_by(|variable| variable.name.as_str().cmp(&stored)).ok()?;
+        Some(&self.variables[index])
     }
 
     /// Replaces the shortest leading part of `name` that is an alias by what it stands for.

@@ -85,6 +85,29 @@ impl Number {
     }
 }
 
+/// Where the parts of an odd number lie, in bits from the least significant one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OddBits {
+    /// An integer.
+    Integer {
+        /// Bits below the value.
+        shift: u16,
+        /// Bits of the value.
+        precision: u16,
+    },
+    /// A float whose leading one is not stored.
+    Float {
+        /// Position of the sign.
+        sign: u8,
+        /// Position and number of the exponent's bits.
+        exponent: (u8, u8),
+        /// Position and number of the mantissa's bits.
+        mantissa: (u8, u8),
+        /// What is taken from the stored exponent.
+        bias: u32,
+    },
+}
+
 /// How the unused end of a fixed-length string is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Padding {
@@ -155,6 +178,17 @@ pub enum Dtype {
         shift: u16,
         /// Bits of the value.
         precision: u16,
+    },
+    /// A number of a width or make no tensor has; it is read as the plain `number` that holds all its values.
+    Odd {
+        /// Bytes.
+        len: usize,
+        /// In which order they are stored.
+        order: ByteOrder,
+        /// What it is read as.
+        number: Number,
+        /// Where its parts lie.
+        bits: OddBits,
     },
     /// A pair of numbers, real part first.
     Complex {
@@ -247,11 +281,20 @@ impl Dtype {
                 .iter()
                 .try_fold(item.stored_len(), |len, n| len.checked_mul(usize::try_from(*n).ok()?))
                 .unwrap_or(usize::MAX),
-            Self::Text { len, .. }
+            Self::Odd { len, .. }
+            | Self::Text { len, .. }
             | Self::Opaque { len, .. }
             | Self::Compound { len, .. }
             | Self::Reference { len, .. }
             | Self::Other { len, .. } => *len,
+        }
+    }
+
+    /// Bytes of one element as it is read.
+    pub fn native_len(&self) -> usize {
+        match self {
+            Self::Odd { number, .. } => number.size(),
+            _ => self.stored_len(),
         }
     }
 
@@ -272,12 +315,20 @@ impl Dtype {
                 Some(format!("{to} references point into the file and are not values"))
             }
             Self::Other { what, .. } => Some(format!("{what} cannot be held by any tensor")),
-            Self::Enum { base, .. } => base.refusal(),
-            Self::Array { item, .. } | Self::Sequence { item, .. } => item.refusal(),
-            Self::Compound { fields, .. } => fields
-                .iter()
-                .find_map(|field| field.dtype.refusal().map(|why| format!("member '{}': {why}", field.name))),
+            Self::Enum { base, .. } => base.inner_refusal(),
+            Self::Array { item, .. } | Self::Sequence { item, .. } => item.inner_refusal(),
+            Self::Compound { fields, .. } => fields.iter().find_map(|field| {
+                field.dtype.inner_refusal().map(|why| format!("member '{}': {why}", field.name))
+            }),
             _ => None,
+        }
+    }
+
+    /// Odd numbers grow when they are read, which they cannot do inside another element.
+    fn inner_refusal(&self) -> Option<String> {
+        match self {
+            Self::Odd { .. } => Some(format!("{self} inside another type cannot be held by any tensor")),
+            _ => self.refusal(),
         }
     }
 
@@ -303,6 +354,13 @@ impl fmt::Display for Dtype {
             Self::Number { number, order } => write!(f, "{}{}", sign(order, number.size()), number.code()),
             Self::Bits { number, order, precision, .. } => {
                 write!(f, "{}{}:{precision}", sign(order, number.size()), number.code())
+            }
+            Self::Odd { len, order, bits: OddBits::Integer { precision, .. }, .. } => {
+                write!(f, "{}{}-byte integer of {precision} bits", sign(order, *len), len)
+            }
+            Self::Odd { len, order, bits: OddBits::Float { exponent, mantissa, .. }, .. } => {
+                let (exponent, mantissa) = (exponent.1, mantissa.1);
+                write!(f, "{}{len}-byte float of {exponent}+{mantissa} bits", sign(order, *len))
             }
             Self::Complex { part, order } => write!(f, "{}c{}", sign(order, 2), 2 * part.size()),
             Self::Enum { .. } if self.is_bool() => f.write_str("bool"),

@@ -4,7 +4,7 @@
 //!   stored chunk ─▶ undo filter n ─▶ … ─▶ undo filter 0 ─▶ elements
 //! ```
 //!
-//! Each filter is one file with a `decode` and one row of [`TABLE`]. A decoder trusts nothing the stream says:
+//! Each filter is one file with a `decode` and one row of `TABLE`. A decoder trusts nothing the stream says:
 //! it never panics, never writes past `out`, and keeps its own memory within the order of `out`.
 
 use forebay_source::{Error, ErrorKind, Result};
@@ -22,6 +22,7 @@ mod lzf;
 mod names;
 mod nbit;
 mod packed;
+mod quantize;
 mod scaleoffset;
 mod shuffle;
 mod szip;
@@ -65,6 +66,8 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (32008, "bitshuffle", bitshuffle::decode),
     (32013, "zfp", zfp::decode),
     (32015, "zstd", zstd::decode),
+    (32022, "bitgroom", quantize::decode),
+    (32023, "granular bitround", quantize::decode),
     (32026, "blosc2", blosc2::decode),
 ];
 

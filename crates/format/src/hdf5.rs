@@ -7,7 +7,7 @@
 //!
 //! The order of the files follows that road; `cursor` is what all of them read with, `shared`, `local_heap`,
 //! `fractal_heap`, `tree_v1` and `tree_v2` are the structures they meet on the way, `array` describes one
-//! variable, `external` and `virtual_layout` those whose values lie elsewhere.
+//! variable, `external`, `virtual_layout` and `mapped` those whose values lie elsewhere.
 
 mod array;
 mod attributes;
@@ -19,6 +19,7 @@ mod group;
 mod header;
 mod index;
 mod local_heap;
+mod mapped;
 mod message;
 mod shared;
 mod tree_v1;

@@ -13,7 +13,7 @@
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `filter/` | undoing what was done to a chunk, one file per filter |
-//! | `native`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
+//! | `native`, `odd`, `convert`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `opaque` | what only a library can read |
 //! | `budget` | how much memory a read may take |
@@ -25,6 +25,7 @@ compile_error!("forebay reads files of either byte order, on little-endian machi
 mod array;
 mod budget;
 mod container;
+mod convert;
 mod decode;
 mod dtype;
 mod extent;
@@ -34,6 +35,7 @@ mod hdf5;
 mod heap;
 mod mapping;
 pub mod native;
+mod odd;
 mod opaque;
 mod read;
 mod runs;
@@ -44,7 +46,7 @@ mod variable;
 pub use array::{Array, Values};
 pub use budget::memory_budget;
 pub use container::{Alias, Container, Format, Group, Refused};
-pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, Padding};
+pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
 pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
 pub use filter::Filter;
 pub use grid::{Grid, Overlap, Overlaps};

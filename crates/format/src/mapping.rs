@@ -63,6 +63,8 @@ pub struct Mapping {
     pub from: Vec<Blocks>,
     /// Which elements they stand for.
     pub to: Vec<Blocks>,
+    /// For each axis of `to` the axis of `from` that runs along with it; axes that are in no pair have one index.
+    pub pairs: Vec<Option<usize>>,
 }
 
 /// A box of a mapping that a selection touches.
@@ -84,39 +86,47 @@ struct AxisRun {
 }
 
 impl Mapping {
-    /// True when both sides can be paired axis by axis: all that differs is axes of length one.
-    pub fn is_regular(&self) -> bool {
-        let lens = |axes: &[Blocks]| axes.iter().map(|axis| axis.len()).filter(|len| *len != Some(1)).collect::<Vec<_>>();
-        lens(&self.from) == lens(&self.to)
+    /// The mapping whose two sides run along axis by axis, where they can: all that differs is axes of length one.
+    pub fn new(part: usize, from: Vec<Blocks>, to: Vec<Blocks>) -> Option<Self> {
+        let long = |axes: &[Blocks]| -> Vec<usize> {
+            (0..axes.len()).filter(|axis| axes[*axis].len() != Some(1)).collect()
+        };
+        let (from_long, to_long) = (long(&from), long(&to));
+        let lens = |axes: &[Blocks], long: &[usize]| long.iter().map(|axis| axes[*axis].len()).collect::<Vec<_>>();
+        if lens(&from, &from_long) != lens(&to, &to_long) {
+            return None;
+        }
+        let mut pairs = vec![None; to.len()];
+        for (from_axis, to_axis) in from_long.into_iter().zip(to_long) {
+            pairs[to_axis] = Some(from_axis);
+        }
+        Some(Self { part, from, to, pairs })
     }
 
     pub(crate) fn is_sound(&self, part_count: usize) -> bool {
         self.part < part_count
             && self.from.iter().chain(&self.to).all(|axis| axis.is_sound())
-            && self.is_regular()
+            && self.pairs.len() == self.to.len()
+            && self.pairs.iter().flatten().all(|axis| *axis < self.from.len())
     }
 
     /// The boxes of this mapping that `selection` touches, as far as the part of shape `part_shape` reaches.
     pub(crate) fn patches(&self, selection: &Selection, part_shape: &[u64]) -> Vec<Patch> {
-        let from_axes = || self.from.iter().zip(part_shape);
-        // A single index of the part that lies outside it: nothing is there.
-        if from_axes().any(|(axis, len)| axis.start >= *len) {
-            return Vec::new();
-        }
-        let mut paired = from_axes().filter(|(axis, _)| axis.len() != Some(1));
+        let one = Blocks { start: 0, stride: 1, count: 1, block: 1 };
         let mut axes: Vec<Vec<AxisRun>> = Vec::with_capacity(self.to.len());
-        for (to, span) in self.to.iter().zip(selection.spans()) {
-            let one = Blocks { start: 0, stride: 1, count: 1, block: 1 };
-            let (from, len) = if to.len() == Some(1) { (&one, &1) } else { paired.next().unwrap_or((&one, &1)) };
-            let mut runs = axis_runs(*to, *from, *span);
-            clip(&mut runs, *len);
+        for ((to, pair), span) in self.to.iter().zip(&self.pairs).zip(selection.spans()) {
+            let (from, len) = pair.map_or((one, 1), |axis| (self.from[axis], part_shape[axis]));
+            let mut runs = axis_runs(*to, from, *span);
+            clip(&mut runs, len);
             axes.push(runs);
         }
+        // A single index of the part that lies outside it: nothing is there.
+        let is_outside = self.from.iter().zip(part_shape).any(|(axis, len)| axis.start >= *len);
         let mut patches = Vec::new();
-        let mut at = vec![0; axes.len()];
-        if axes.iter().any(Vec::is_empty) {
+        if is_outside || axes.iter().any(Vec::is_empty) {
             return patches;
         }
+        let mut at = vec![0; axes.len()];
         loop {
             let runs: Vec<AxisRun> = axes.iter().zip(&at).map(|(axis, at)| axis[*at]).collect();
             patches.push(self.patch(&runs));
@@ -128,13 +138,15 @@ impl Mapping {
     }
 
     fn patch(&self, runs: &[AxisRun]) -> Patch {
-        let mut spans = self.to.iter().zip(runs).filter(|(to, _)| to.len() != Some(1)).map(|(_, run)| run.from);
-        let from = self.from.iter().map(|axis| match axis.len() {
-            Some(1) => Span { start: axis.start, count: 1, step: 1 },
-            _ => spans.next().unwrap_or(Span { start: 0, count: 0, step: 1 }),
-        });
+        let mut from: Vec<Span> =
+            self.from.iter().map(|axis| Span { start: axis.start, count: 1, step: 1 }).collect();
+        for (pair, run) in self.pairs.iter().zip(runs) {
+            if let Some(axis) = pair {
+                from[*axis] = run.from;
+            }
+        }
         Patch {
-            from: Selection::new(from.collect()),
+            from: Selection::new(from),
             to_start: runs.iter().map(|run| run.to).collect(),
             shape: runs.iter().map(|run| run.from.count).collect(),
         }
@@ -166,6 +178,60 @@ fn axis_runs(to: Blocks, from: Blocks, span: Span) -> Vec<AxisRun> {
     runs
 }
 
+/// The most pieces that a mapping between boxes of different shape may be cut into.
+const MOST_PIECES: u64 = 1 << 16;
+
+/// Cuts a mapping between boxes of different shape into lines that are neighbours on both sides.
+///
+/// `None` when there are too many of them, or when one side has more elements than the other.
+pub(crate) fn cut(part: usize, from: &[Blocks], to: &[Blocks]) -> Option<Vec<Mapping>> {
+    let (from_lines, to_lines) = (lines(from)?, lines(to)?);
+    let mut mappings = Vec::new();
+    let (mut from_lines, mut to_lines) = (from_lines.into_iter(), to_lines.into_iter());
+    let (mut from_line, mut to_line) = (from_lines.next(), to_lines.next());
+    while let (Some(left), Some(right)) = (&mut from_line, &mut to_line) {
+        let len = left.last()?.block.min(right.last()?.block);
+        let head = |line: &[Blocks]| -> Vec<Blocks> {
+            let mut line = line.to_vec();
+            if let Some(last) = line.last_mut() {
+                *last = Blocks { block: len, stride: len, ..*last };
+            }
+            line
+        };
+        mappings.push(Mapping::new(part, head(left), head(right))?);
+        for (line, lines) in [(&mut from_line, &mut from_lines), (&mut to_line, &mut to_lines)] {
+            if let Some(last) = line.as_mut().and_then(|line| line.last_mut()) {
+                last.start += len;
+                last.block -= len;
+                if last.block == 0 {
+                    *line = lines.next();
+                }
+            }
+        }
+    }
+    (from_line.is_none() && to_line.is_none()).then_some(mappings)
+}
+
+/// The boxes of one line each that make up `axes`, in C order.
+fn lines(axes: &[Blocks]) -> Option<Vec<Vec<Blocks>>> {
+    let (last, outer) = axes.split_last()?;
+    let total = outer.iter().try_fold(last.count, |total, axis| total.checked_mul(axis.len()?))?;
+    if total > MOST_PIECES {
+        return None;
+    }
+    let mut found: Vec<Vec<Blocks>> = vec![Vec::new()];
+    for axis in outer {
+        let indexes = (0..axis.len()?).map(|rank| Blocks { start: axis.index(rank), stride: 1, count: 1, block: 1 });
+        let indexes: Vec<_> = indexes.collect();
+        found = found.iter().flat_map(|line| indexes.iter().map(|index| [line, &[*index][..]].concat())).collect();
+    }
+    let blocks = (0..last.count).map(|number| {
+        Blocks { start: last.start + number * last.stride, stride: last.block, count: 1, block: last.block }
+    });
+    let blocks: Vec<_> = blocks.collect();
+    Some(found.iter().flat_map(|line| blocks.iter().map(|block| [line, &[*block][..]].concat())).collect())
+}
+
 /// Drops what lies at or beyond index `len` of the part.
 fn clip(runs: &mut Vec<AxisRun>, len: u64) {
     runs.retain_mut(|run| {
@@ -186,7 +252,7 @@ mod tests {
     #[test]
     fn a_row_of_a_plane_may_come_from_a_line() {
         let mapping =
-            Mapping { part: 0, from: vec![blocks(5, 1, 4, 1)], to: vec![blocks(2, 1, 1, 1), blocks(0, 1, 4, 1)] };
+            Mapping::new(0, vec![blocks(5, 1, 4, 1)], vec![blocks(2, 1, 1, 1), blocks(0, 1, 4, 1)]).unwrap();
         let patches = mapping.patches(&Selection::from_ranges(&[0..4, 1..3]), &[9]);
         assert_eq!(patches.len(), 1);
         assert_eq!(patches[0].from, Selection::from_ranges(&[6..8]));
@@ -196,7 +262,7 @@ mod tests {
 
     #[test]
     fn every_second_index_stays_one_run() {
-        let mapping = Mapping { part: 0, from: vec![blocks(0, 1, 1, 5)], to: vec![blocks(1, 2, 5, 1)] };
+        let mapping = Mapping::new(0, vec![blocks(0, 1, 1, 5)], vec![blocks(1, 2, 5, 1)]).unwrap();
         let patches = mapping.patches(&Selection::new(vec![Span { start: 1, count: 5, step: 2 }]), &[5]);
         assert_eq!(patches.len(), 1);
         assert_eq!(patches[0].from, Selection::from_ranges(&[0..5]));
@@ -205,8 +271,18 @@ mod tests {
     }
 
     #[test]
+    fn a_box_of_another_shape_is_cut_where_either_side_turns() {
+        let from = [blocks(0, 3, 1, 3), blocks(0, 4, 1, 4)];
+        let to = [blocks(0, 2, 1, 2), blocks(0, 6, 1, 6)];
+        let mappings = cut(0, &from, &to).unwrap();
+        let lens: Vec<_> = mappings.iter().map(|mapping| mapping.from[1].block).collect();
+        assert_eq!(lens, [4, 2, 2, 4]);
+        assert_eq!(cut(0, &from, &[blocks(0, 1, 1, 1), blocks(0, 6, 1, 6)]), None);
+    }
+
+    #[test]
     fn a_selection_beside_the_mapping_touches_nothing() {
-        let mapping = Mapping { part: 0, from: vec![blocks(0, 1, 1, 5)], to: vec![blocks(10, 1, 1, 5)] };
+        let mapping = Mapping::new(0, vec![blocks(0, 1, 1, 5)], vec![blocks(10, 1, 1, 5)]).unwrap();
         assert!(mapping.patches(&Selection::from_ranges(&[0..10]), &[5]).is_empty());
         assert!(mapping.patches(&Selection::from_ranges(&[15..20]), &[5]).is_empty());
     }

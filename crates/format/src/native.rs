@@ -3,7 +3,12 @@
 use crate::{ByteOrder, Dtype, Number, Padding};
 
 /// Turns stored elements into native ones where they lie: byte order, odd bit widths, text padding.
+///
+/// Elements with a part of variable length stay as they are: they become native when that part is gathered.
 pub fn make_native(dtype: &Dtype, elements: &mut [u8]) {
+    if dtype.is_variable() {
+        return;
+    }
     match dtype {
         Dtype::Number { number, order } => swap(number.size(), *order, elements),
         Dtype::Complex { part, order } => swap(part.size(), *order, elements),
@@ -28,6 +33,7 @@ pub fn make_native(dtype: &Dtype, elements: &mut [u8]) {
         }
         Dtype::VarText { .. }
         | Dtype::Sequence { .. }
+        | Dtype::Odd { .. }
         | Dtype::Opaque { .. }
         | Dtype::Reference { .. }
         | Dtype::Other { .. } => {}
@@ -148,11 +154,47 @@ pub fn item_count(dtype: &Dtype, element: &[u8]) -> Option<u64> {
     match dtype {
         Dtype::VarText { .. } => Some(element.len() as u64),
         Dtype::Sequence { item, .. } => {
-            let len = packed_len(item)?;
-            Some((element.len() / len.max(1)) as u64)
+            let (mut rest, mut count) = (element, 0);
+            while !rest.is_empty() {
+                rest = rest.get(gathered_len(item, rest)?..)?;
+                count += 1;
+            }
+            Some(count)
         }
         _ => None,
     }
+}
+
+/// Bytes of the first of `elements`, which lie packed inside another and carry their own counts.
+fn gathered_len(dtype: &Dtype, elements: &[u8]) -> Option<usize> {
+    if let Some(len) = packed_len(dtype) {
+        return (len > 0).then_some(len);
+    }
+    let parts: Vec<&Dtype> = match dtype {
+        Dtype::Compound { fields, .. } => fields.iter().map(|field| &field.dtype).collect(),
+        Dtype::Array { shape, item } => {
+            vec![&**item; usize::try_from(crate::grid::product(shape)).ok()?]
+        }
+        _ => {
+            let count = usize::try_from(u64::from_le_bytes(*elements.first_chunk::<8>()?)).ok()?;
+            let mut at = 8;
+            match dtype {
+                Dtype::Sequence { item, .. } => {
+                    for _ in 0..count {
+                        at += gathered_len(item, elements.get(at..)?)?;
+                    }
+                }
+                _ => at = at.checked_add(count)?,
+            }
+            return Some(at);
+        }
+    };
+    parts.into_iter().try_fold(0, |at, part| Some(at + gathered_part(part, elements.get(at..)?)?))
+}
+
+/// As [`gathered_len`], for a part that may be empty.
+fn gathered_part(dtype: &Dtype, elements: &[u8]) -> Option<usize> {
+    packed_len(dtype).or_else(|| gathered_len(dtype, elements))
 }
 
 /// True when a compound's members lie in the order they are named.

@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 use forebay_source::{Error, ErrorKind, Origin, Result, Source};
 
 use crate::{
-    Array, Container, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget, heap::HeapReader,
-    native, opaque, runs,
+    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget, heap::HeapReader,
+    native, odd, opaque, runs,
 };
 
 /// A described container with its sources at hand, ready to be read by many threads at once.
@@ -77,17 +77,21 @@ impl Opened {
         let full = |_| Error::new(ErrorKind::Full, format!("no memory for {len} bytes"));
         bytes.try_reserve_exact(len).map_err(full).map_err(place)?;
         bytes.resize(len, 0);
+        self.fill(variable, selection, &mut bytes).map_err(place)?;
+        if let Dtype::Odd { number, .. } = variable.dtype {
+            let mut wide = vec![0; len / variable.dtype.stored_len() * number.size()];
+            odd::widen(&variable.dtype, &bytes, &mut wide);
+            return Ok(Array { dtype: Dtype::native(number), shape, values: Values::Fixed(wide) });
+        }
         if !variable.dtype.is_variable() {
-            self.fill(variable, selection, &mut bytes).map_err(place)?;
             return Ok(Array { dtype: variable.dtype.clone(), shape, values: Values::Fixed(bytes) });
         }
-        self.fill(variable, selection, &mut bytes).map_err(place)?;
         let source = self.source(self.heap_source(variable)).map_err(place)?;
         let values = HeapReader::new(source).resolve(&variable.dtype, &bytes).map_err(place)?;
         Ok(Array { dtype: variable.dtype.clone(), shape, values })
     }
 
-    /// Fills `out` with the values of `selection`; every element takes [`stored_len`](crate::Dtype::stored_len).
+    /// Fills `out` with the values of `selection`; every element takes [`native_len`](Dtype::native_len).
     pub fn read_into(&self, variable: &Variable, selection: &Selection, out: &mut [u8]) -> Result<()> {
         let place = |error: Error| self.place(variable, error);
         self.check(variable, selection).map_err(place)?;
@@ -95,8 +99,16 @@ impl Opened {
             let what = "values of variable length do not fit memory of fixed length";
             return Err(place(Error::new(ErrorKind::Invalid, what)));
         }
-        if self.output_len(variable, selection).map_err(place)? != out.len() {
+        let stored_len = self.output_len(variable, selection).map_err(place)?;
+        let element_len = variable.dtype.stored_len();
+        if stored_len / element_len * variable.dtype.native_len() != out.len() {
             return Err(place(Error::new(ErrorKind::Invalid, "memory of another length than the selection")));
+        }
+        if let Dtype::Odd { .. } = variable.dtype {
+            let mut stored = vec![0; stored_len];
+            self.fill(variable, selection, &mut stored).map_err(place)?;
+            odd::widen(&variable.dtype, &stored, out);
+            return Ok(());
         }
         self.fill(variable, selection, out).map_err(place)
     }

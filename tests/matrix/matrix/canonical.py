@@ -4,8 +4,9 @@ The elements of a data set (or attribute) in C order, nothing between them, each
 
 - integer, bitfield: little-endian two's complement in 1, 2, 4 or 8 bytes, the smallest that holds the *size*
   of the file's type; odd precision and bit offset are undone, the value is kept (3-byte integers take 4);
-- float: little-endian IEEE of 2, 4 or 8 bytes, the smallest that holds every value of the file's type: bfloat16
-  and other floats of 8 exponent bits take 4, the 8-bit floats take 2; 80 and 128 bits are refused;
+- float: bfloat16 as its two bytes, little-endian; all others as little-endian IEEE of 2, 4 or 8 bytes, the smallest
+  that holds every value of the file's type: other floats of 8 exponent bits take 4, the 8-bit floats take 2; 80 and
+  128 bits are refused;
 - enum, bool: the base integer;
 - complex, whether a compound of r and i or the complex class of HDF5 2.0: the real part, then the imaginary;
 - fixed string: its full size. Null-padded: as stored. Null-terminated: cut at the first NUL. Space-padded: less its
@@ -123,8 +124,16 @@ def _integer(kind):
     return INTEGERS[key], Raw(key[1])
 
 
+def is_bfloat16(kind):
+    return kind.get_size() == 2 and kind.get_fields()[2] == 8
+
+
 def _float(kind):
     _, _, exponent, _, mantissa = kind.get_fields()
+    if is_bfloat16(kind):
+        memory = kind.copy()
+        memory.set_order(h5t.ORDER_LE)
+        return memory
     for exponent_max, mantissa_max, bias_max, ieee in FLOATS:
         if exponent <= exponent_max and mantissa <= mantissa_max and kind.get_ebias() - 1 <= bias_max:
             if kind.get_size() <= ieee.get_size():

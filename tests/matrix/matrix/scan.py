@@ -62,6 +62,8 @@ def _simple(kind):
         return not kind.is_variable_str()
     if form == h5t.COMPLEX and kind.get_size() == 4:
         return False  # numpy has no pair of half floats
+    if form == h5t.FLOAT and canonical.is_bfloat16(kind):
+        return False  # h5py widens it
     return form in SIMPLE and (form != h5t.INTEGER or kind.get_size() in (1, 2, 4, 8))
 
 

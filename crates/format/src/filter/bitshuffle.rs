@@ -138,6 +138,7 @@ fn planes_to_bytes(planes: &[u8], bytes: &mut [u8]) {
 }
 
 /// Transposes eight rows of eight bytes.
+#[inline]
 fn transpose_bytes(mut rows: [u64; 8]) -> [u64; 8] {
     for (distance, mask) in
         [(4, 0x0000_0000_ffff_ffff), (2, 0x0000_ffff_0000_ffff), (1, 0x00ff_00ff_00ff_00ff)]

@@ -23,8 +23,6 @@ static REFUSED: &[(u16, &str)] = &[
     (32019, "jpeg"),
     (32020, "vbz"),
     (32021, "fapec"),
-    (32022, "bitgroom"),
-    (32023, "granular bitround"),
     (32024, "sz3"),
     (32025, "delta-rice"),
     (32027, "flac"),
@@ -32,5 +30,5 @@ static REFUSED: &[(u16, &str)] = &[
     (32029, "trpx"),
     (32030, "ffmpeg"),
     (32031, "jpeg 2000"),
-    (32032, "htj2k"),
+    (32033, "htj2k"),
 ];

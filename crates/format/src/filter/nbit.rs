@@ -8,8 +8,7 @@ use forebay_source::Result;
 use super::packed::Bits;
 use super::{copy_whole, corrupt, too_long};
 
-const UNPACKED: usize = 1;
-const ELEMENT_COUNT: usize = 2;
+/// Where the type description begins.
 const TYPE: usize = 3;
 
 const ATOMIC: u32 = 1;
@@ -21,10 +20,9 @@ const PLAIN: u32 = 4;
 const DEPTH_LIMIT: u32 = 32;
 
 pub(super) fn decode(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let &[_, unpacked, count, class, size, ..] = params else {
+    let &[_len, unpacked, count, _class, size, ..] = params else {
         return Err(corrupt("type description is missing"));
     };
-    debug_assert!(unpacked == params[UNPACKED] && count == params[ELEMENT_COUNT] && class == params[TYPE]);
     if unpacked != 0 {
         return copy_whole(input, out);
     }

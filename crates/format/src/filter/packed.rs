@@ -17,27 +17,31 @@ impl<'a> Bits<'a> {
     }
 
     /// The next `count` bits, at most 64.
+    #[inline]
     pub(super) fn take(&mut self, count: u32) -> Result<u64> {
-        debug_assert!(count <= 64);
-        if count > 32 {
-            let high = self.take(count - 32)?;
-            return Ok(high << 32 | self.take(32)?);
+        if count <= 32 {
+            return self.take_short(count);
         }
+        debug_assert!(count <= 64);
+        let high = self.take_short(count - 32)?;
+        Ok(high << 32 | self.take_short(32)?)
+    }
+
+    #[inline]
+    fn take_short(&mut self, count: u32) -> Result<u64> {
         if self.held < count {
             self.refill();
             if self.held < count {
                 return Err(ended_early());
             }
         }
-        if count == 0 {
-            return Ok(0);
-        }
-        let bits = self.window >> (64 - count);
+        let bits = self.window.unbounded_shr(64 - count);
         self.skip(count);
         Ok(bits)
     }
 
     /// How many zeros stand before the next one, which is passed over too.
+    #[inline]
     pub(super) fn zeros(&mut self) -> Result<u64> {
         let mut count = 0;
         loop {
@@ -75,8 +79,9 @@ impl<'a> Bits<'a> {
     }
 
     /// Passes over `count` of the bits held.
+    #[inline]
     fn skip(&mut self, count: u32) {
-        self.window = self.window.checked_shl(count).unwrap_or(0);
+        self.window = self.window.unbounded_shl(count);
         self.held -= count;
     }
 }

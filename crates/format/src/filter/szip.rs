@@ -167,10 +167,9 @@ impl<'a> Decoder<'a> {
     }
 
     fn decode_raw(&mut self, start: usize, len: usize) -> Result<usize> {
-        let sample_bits = self.coding.sample_bits;
-        for index in 0..len {
-            let sample = low32(self.bits.take(sample_bits)?);
-            self.block(start + index, 1)?[0] = sample;
+        self.block(start, len)?;
+        for sample in &mut self.samples[start..start + len] {
+            *sample = low32(self.bits.take(self.coding.sample_bits)?);
         }
         Ok(start + len)
     }
@@ -262,7 +261,7 @@ fn undo_prediction(samples: &mut [u32], sample_max: u32) {
         let room = before.min(sample_max - before);
         let half = mapped / 2 + mapped % 2;
         before = if half <= room {
-            if mapped % 2 == 0 { before + half } else { before - half }
+            if mapped.is_multiple_of(2) { before + half } else { before - half }
         } else if before <= sample_max / 2 {
             mapped
         } else {

@@ -1,14 +1,15 @@
 //! From an object header to a described variable.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Result};
 
 use super::{
     attributes::attributes,
-    cursor::{Cursor, corrupt, unsupported},
+    cursor::{Cursor, corrupt},
     external,
     file::File,
     header::{Header, Message},
     index::Indexed,
+    mapped,
     message::{
         self,
         dataspace::Dataspace,
@@ -17,16 +18,9 @@ use super::{
         layout::{self, Chunked, Layout},
         pipeline,
     },
-    virtual_layout::{self, Entry, Hyperslab},
     walk::{Object, Walk},
 };
-use crate::{
-    Blocks, ChunkTable, Extent, Extents, Filter, Grid, Mapping, Opaque, Piece, SourceIndex, Variable,
-    native::same_native,
-};
-
-/// A virtual data set of virtual data sets of virtual data sets…
-const MOST_NESTING: usize = 8;
+use crate::{ChunkTable, Extent, Extents, Filter, Grid, Piece, Variable};
 
 /// Describes the variable whose header is `header`.
 pub(super) fn describe(
@@ -77,17 +71,18 @@ pub(super) fn describe(
             None => place.contiguous(&mut variable, address),
         },
         Layout::Chunked(chunked) => place.chunked(&mut variable, &chunked, filters),
-        Layout::Virtual { heap, index } => place.mapped(&mut variable, heap, index),
+        Layout::Virtual { heap, index } => mapped::place(place, &mut variable, heap, index),
     }?;
     Ok(variable)
 }
 
 /// Where a variable's values are looked for.
-struct Placement<'a, 'w> {
-    walk: &'a mut Walk<'w>,
-    file: &'a File,
-    object: Object,
-    nesting: usize,
+pub(super) struct Placement<'a, 'w> {
+    pub(super) walk: &'a mut Walk<'w>,
+    pub(super) file: &'a File,
+    pub(super) object: Object,
+    /// How many virtual data sets lie above this one.
+    pub(super) nesting: usize,
 }
 
 impl Placement<'_, '_> {
@@ -159,7 +154,7 @@ impl Placement<'_, '_> {
                 .raw_source(self.object.0, &segment.file)
                 .map_err(|error| error.at("external values"))?;
             let there = file_len.saturating_sub(segment.offset).min(len);
-            let range = forebay_source::ByteRange::at(segment.offset.min(file_len), there);
+            let range = ByteRange::at(segment.offset.min(file_len), there);
             pieces.push(Piece { len, extent: (there > 0).then_some(Extent { source, range, skipped: 0 }) });
             left -= len;
         }
@@ -169,94 +164,4 @@ impl Placement<'_, '_> {
         variable.extents = Extents::Pieces(pieces);
         Ok(())
     }
-
-    fn mapped(mut self, variable: &mut Variable, heap: Option<u64>, index: u32) -> Result<()> {
-        variable.layout = "virtual".into();
-        let Some(heap) = heap else {
-            variable.extents = Extents::Mapped(Vec::new());
-            return Ok(());
-        };
-        let mapped = virtual_layout::entries(self.file, heap, index)
-            .and_then(|entries| self.mappings(variable, &entries));
-        variable.extents = match mapped {
-            Ok(mappings) => Extents::Mapped(mappings),
-            Err(error) if error.kind() == ErrorKind::Unsupported => opaque(self.file.index, variable, &error),
-            Err(error) => return Err(error),
-        };
-        Ok(())
-    }
-
-    fn mappings(&mut self, variable: &Variable, entries: &[Entry]) -> Result<Vec<Mapping>> {
-        if self.nesting >= MOST_NESTING {
-            return Err(unsupported("virtual data sets nested too deep"));
-        }
-        let mut mappings = Vec::new();
-        for entry in entries {
-            if entry.is_unlimited() || entry.file.contains('%') || entry.variable.contains('%') {
-                return Err(unsupported("a virtual data set that grows with its sources"));
-            }
-            // The library reads what is missing as the fill value; so must we.
-            let Some(part) = self.part(entry)? else { continue };
-            let shape = &self.walk.container.parts[part].grid.shape;
-            if !same_native(&self.walk.container.parts[part].dtype, &variable.dtype) {
-                return Err(unsupported("a virtual data set of another type than its source"));
-            }
-            let mapping = Mapping {
-                part,
-                from: axes(entry.from.as_deref(), shape),
-                to: axes(entry.to.as_deref(), &variable.grid.shape),
-            };
-            let is_empty = mapping.from.iter().chain(&mapping.to).any(|axis| axis.is_empty());
-            if is_empty {
-                continue;
-            }
-            if mapping.to.len() != variable.grid.shape.len() || mapping.from.len() != shape.len() {
-                return Err(corrupt("a mapping of another number of dimensions"));
-            }
-            if !mapping.is_regular() {
-                return Err(unsupported("a mapping between boxes of different shape"));
-            }
-            mappings.push(mapping);
-        }
-        Ok(mappings)
-    }
-
-    /// The position among the container's parts of the variable an entry reads, if it is there.
-    fn part(&mut self, entry: &Entry) -> Result<Option<usize>> {
-        let absent = |error: Error| if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
-        let file = match self.walk.open_beside(self.object.0, &entry.file) {
-            Ok(file) => file,
-            Err(error) => return absent(error),
-        };
-        let object = match self.walk.find(file, &entry.variable) {
-            Ok(object) => object,
-            Err(error) => return absent(error),
-        };
-        let locator = self.walk.file(file).source().id().locator.clone();
-        let name = format!("{locator}:{}", entry.variable.trim_start_matches('/'));
-        if let Some(known) = self.walk.container.parts.iter().position(|part| part.name == name) {
-            return Ok(Some(known));
-        }
-        let header = Header::read(&self.walk.file(file), object.1)?;
-        let part = describe(self.walk, object, &header, &name, self.nesting + 1)?;
-        self.walk.container.parts.push(part);
-        Ok(Some(self.walk.container.parts.len() - 1))
-    }
-}
-
-/// The blocks of a selection, or of everything.
-fn axes(selection: Option<&[Hyperslab]>, shape: &[u64]) -> Vec<Blocks> {
-    match selection {
-        Some(axes) => axes.iter().map(|axis| axis.blocks).collect(),
-        None => shape.iter().map(|n| Blocks { start: 0, stride: (*n).max(1), count: 1, block: *n }).collect(),
-    }
-}
-
-fn opaque(source: SourceIndex, variable: &Variable, error: &Error) -> Extents {
-    Extents::Opaque(Opaque {
-        library: "libhdf5".into(),
-        why: error.to_string(),
-        name: variable.name.clone(),
-        source,
-    })
 }

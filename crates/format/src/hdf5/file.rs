@@ -88,7 +88,7 @@ impl File {
         if let Some(driver) = cursor.address()? {
             self.refuse_driver(driver)?;
         }
-        let _name = cursor.address()?;
+        let _name = cursor.length()?;
         self.root = cursor.some_address("the root group")?;
         self.check_end(end)
     }
@@ -133,7 +133,7 @@ impl File {
 
     /// The library refuses a file that is shorter than it says; so do we, before any value is missed.
     fn check_end(&self, end: u64) -> Result<()> {
-        let len = self.source.id().len - self.base;
+        let len = self.source.id().len;
         if end <= len {
             return Ok(());
         }

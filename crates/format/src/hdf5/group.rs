@@ -48,11 +48,11 @@ fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link
     cursor.version(1, "a symbol table node")?;
     cursor.skip(1)?;
     let count = u64::from(cursor.u16()?);
-    let entry_len = 2 * u64::from(file.sizes.offset) + 24;
+    let entry_len = u64::from(file.sizes.length) + u64::from(file.sizes.offset) + 24;
     let body = file.read(address + 8, count * entry_len)?;
     let mut cursor = Cursor::new(&body, file.sizes);
     for _ in 0..count {
-        let name = heap.text(cursor.uint(file.sizes.offset.into())?)?;
+        let name = heap.text(cursor.length()?)?;
         let object = cursor.address()?;
         let cache = cursor.u32()?;
         cursor.skip(4)?;

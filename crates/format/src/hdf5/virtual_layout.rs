@@ -25,14 +25,6 @@ pub(super) struct Hyperslab {
     pub(super) is_unlimited: bool,
 }
 
-impl Entry {
-    /// True when the entry grows with the data it points to.
-    pub(super) fn is_unlimited(&self) -> bool {
-        let grows = |axes: &Option<Vec<Hyperslab>>| axes.iter().flatten().any(|axis| axis.is_unlimited);
-        grows(&self.from) || grows(&self.to)
-    }
-}
-
 /// The entries of the virtual data set listed in object `index` of the heap at `address`.
 pub(super) fn entries(file: &File, address: u64, index: u32) -> Result<Vec<Entry>> {
     let bytes = heap_object(&**file.source(), file.heap(), address, index)?;
@@ -130,7 +122,10 @@ fn regular(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>
             [cursor.uint(len)?, cursor.uint(len)?, cursor.uint(len)?, cursor.uint(len)?];
         let is_unlimited = count == unlimited || block == unlimited;
         let blocks = Blocks { start, stride: stride.max(1), count, block };
-        if !is_unlimited && !blocks.is_empty() && !blocks.is_sound() && blocks.count > 1 {
+        let endless_one = block == unlimited && count == 1;
+        let endless_many = count == unlimited && block > 0 && block <= blocks.stride;
+        let is_sound = if is_unlimited { endless_one || endless_many } else { count < 2 || blocks.is_sound() };
+        if !is_sound && !blocks.is_empty() {
             return Err(corrupt("overlapping blocks in a selection"));
         }
         // A single block may carry any stride.

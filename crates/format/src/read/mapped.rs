@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{Opened, fill_all};
-use crate::{Mapping, Selection, Values, Variable, runs::Part};
+use crate::{Mapping, Selection, Values, Variable, convert::convert, native::same_native, runs::Part};
 
 /// Reads `selection` of a variable that is mapped from others.
 pub(super) fn read(
@@ -24,6 +24,11 @@ pub(super) fn read(
             let Values::Fixed(bytes) = opened.read(part, &patch.from)?.values else {
                 let what = "a virtual data set of values of variable length";
                 return Err(Error::new(ErrorKind::Unsupported, what));
+            };
+            let bytes = if same_native(&part.dtype, &variable.dtype) {
+                bytes
+            } else {
+                convert(&part.dtype, &variable.dtype, &bytes)
             };
             let all = Selection::all(&patch.shape);
             let to = Part {

@@ -12,11 +12,18 @@ pub(super) fn decode(codec: u8, input: &[u8], out: &mut [u8]) -> Result<()> {
         1 => return lz4::decode_block(input, out),
         3 => deflate::decode(&[], input, out)?,
         4 => zstd::decode(&[], input, out)?,
-        2 => return Err(unsupported("codec snappy is not supported")),
+        2 => snappy(input, out)?,
         other => return Err(unsupported(format!("codec {other} is not supported"))),
     };
     if written != out.len() {
         return Err(corrupt(format!("stream holds {written} bytes where {} belong", out.len())));
     }
     Ok(())
+}
+
+/// Snappy's own decoder refuses an output that is too short.
+fn snappy(input: &[u8], out: &mut [u8]) -> Result<usize> {
+    snap::raw::Decoder::new()
+        .decompress(input, out)
+        .map_err(|error| corrupt(format!("bad snappy stream: {error}")))
 }

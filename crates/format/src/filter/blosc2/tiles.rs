@@ -16,7 +16,6 @@ const INT64: u8 = 0xd3;
 pub(super) struct Tiles {
     element_len: usize,
     shape: Vec<usize>,
-    chunk_shape: Vec<usize>,
     block_shape: Vec<usize>,
     /// Product of `shape` in bytes.
     len: usize,
@@ -42,14 +41,14 @@ impl Tiles {
         };
         let chunk_shape = read_shape(&mut cursor, ndim, &mut narrow)?;
         let block_shape = read_shape(&mut cursor, ndim, narrow)?;
-        if shape.iter().zip(&chunk_shape).any(|(len, chunk_len)| len > chunk_len) {
+        if shape != chunk_shape {
             return Err(unsupported("box of several chunks is not supported"));
         }
-        if chunk_shape.iter().zip(&block_shape).any(|(len, block_len)| *block_len == 0 || block_len > len) {
+        if shape.iter().zip(&block_shape).any(|(len, block_len)| *block_len == 0 || block_len > len) {
             return Err(corrupt("blocks do not fit their chunk"));
         }
         let len = product(&shape, element_len).ok_or_else(too_long)?;
-        Ok(Self { element_len, shape, chunk_shape, block_shape, len })
+        Ok(Self { element_len, shape, block_shape, len })
     }
 
     /// Length of the decoded box.
@@ -61,14 +60,13 @@ impl Tiles {
     pub(super) fn decode(&self, chunk: &Chunk<'_>, out: &mut [u8]) -> Result<usize> {
         let out = out.get_mut(..self.len).ok_or_else(too_long)?;
         let grid: Vec<usize> =
-            self.chunk_shape.iter().zip(&self.block_shape).map(|(len, block)| len.div_ceil(*block)).collect();
+            self.shape.iter().zip(&self.block_shape).map(|(len, block)| len.div_ceil(*block)).collect();
         let block_count = product(&grid, 1).ok_or_else(too_long)?;
         let block_len = product(&self.block_shape, self.element_len).ok_or_else(too_long)?;
-        // One block is at most the chunk, which is at most twice `out` unless the header lies.
+        // A block fits the box, so one block's memory is at most that of `out`.
         let is_sound = block_len > 0
             && block_len == chunk.block_len
-            && block_count.checked_mul(block_len) == Some(chunk.len)
-            && product(&self.chunk_shape, self.element_len) == Some(self.len);
+            && block_count.checked_mul(block_len) == Some(chunk.len);
         if !is_sound {
             return Err(corrupt(format!(
                 "blocks of {block_len} bytes do not tile a chunk of {} bytes",
@@ -87,23 +85,21 @@ impl Tiles {
     /// Copies the part of `block` that lies in the box, row by row.
     fn place(&self, origin: &[usize], block: &[u8], out: &mut [u8]) {
         let extent: Vec<usize> = (self.shape.iter().zip(origin).zip(&self.block_shape))
-            .map(|((len, start), block_len)| len.saturating_sub(*start).min(*block_len))
+            .map(|((len, start), block_len)| (len - start).min(*block_len))
             .collect();
-        let (Some(row_count), Some(&row_extent)) =
-            (extent.split_last().map(|(_, outer)| outer.iter().product()), extent.last())
-        else {
+        let Some((row_extent, outer)) = extent.split_last() else {
             // Without dimensions there is one element.
             return out.copy_from_slice(block);
         };
         let row_len = row_extent * self.element_len;
-        for row in 0..row_count {
+        for row in 0..outer.iter().product() {
             let mut rest: usize = row;
             let (mut from, mut to) = (0, 0);
             let (mut from_stride, mut to_stride) = (self.element_len, self.element_len);
             for dim in (0..extent.len()).rev() {
-                // The last dimension is the row itself.
-                let index = if dim + 1 == extent.len() { 0 } else { rest % extent[dim] };
-                rest = if dim + 1 == extent.len() { rest } else { rest / extent[dim] };
+                // A row lies along the last dimension, so `row` counts through the others.
+                let index = if dim == outer.len() { 0 } else { rest % extent[dim] };
+                rest = if dim == outer.len() { rest } else { rest / extent[dim] };
                 from += index * from_stride;
                 to += (origin[dim] + index) * to_stride;
                 from_stride *= self.block_shape[dim];

@@ -3,7 +3,7 @@
 use forebay_source::Result;
 
 use super::super::cursor::{Cursor, corrupt, text, unsupported};
-use crate::{ByteOrder, Dtype, Field, Heap, Member, Number, Padding};
+use crate::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding, odd};
 
 /// Types nest; a file that nests deeper than any sane writer is refused before the stack is.
 const MOST_DEPTH: usize = 32;
@@ -188,8 +188,12 @@ fn integer(cursor: &mut Cursor<'_>, prefix: &Prefix, is_bitfield: bool) -> Resul
         return Err(corrupt(format!("an integer of {precision} bits from bit {shift} of {bits}")));
     }
     let Some(number) = Number::integer(prefix.len, signed) else {
-        let what = format!("an integer of {} bytes", prefix.len);
-        return Ok(Dtype::Other { len: prefix.len, what });
+        let wider = Number::integer(prefix.len.next_power_of_two(), signed);
+        let bits = OddBits::Integer { shift, precision };
+        return Ok(match wider {
+            Some(number) => Dtype::Odd { len: prefix.len, order, number, bits },
+            None => Dtype::Other { len: prefix.len, what: format!("an integer of {} bytes", prefix.len) },
+        });
     };
     if usize::from(precision) == bits {
         return Ok(Dtype::Number { number, order });
@@ -215,13 +219,23 @@ fn float(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         _ => None,
     };
     let is_plain = shift == 0 && usize::from(precision) == prefix.len * 8 && implied_one && !is_vax;
-    match number {
-        Some(number) if is_plain => Ok(Dtype::Number { number, order: order(prefix.bits) }),
-        _ => {
-            let what = format!("a float of {precision} bits ({exponent_bits} exponent, {mantissa_bits} mantissa)");
-            Ok(Dtype::Other { len: prefix.len, what })
-        }
+    if let (Some(number), true) = (number, is_plain) {
+        return Ok(Dtype::Number { number, order: order(prefix.bits) });
     }
+    let bits = OddBits::Float {
+        sign: u8::try_from(sign_at).unwrap_or(u8::MAX),
+        exponent: (exponent_at, exponent_bits),
+        mantissa: (mantissa_at, mantissa_bits),
+        bias,
+    };
+    let holder = odd::holder(bits, prefix.len).filter(|_| implied_one && !is_vax);
+    Ok(match holder {
+        Some(number) => Dtype::Odd { len: prefix.len, order: order(prefix.bits), number, bits },
+        None => {
+            let what = format!("a float of {precision} bits ({exponent_bits} exponent, {mantissa_bits} mantissa)");
+            Dtype::Other { len: prefix.len, what }
+        }
+    })
 }
 
 fn string(prefix: &Prefix) -> Result<Dtype> {

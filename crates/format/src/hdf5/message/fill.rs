@@ -18,16 +18,23 @@ pub(in super::super) fn parse(header: &Header, sizes: Sizes) -> Result<Vec<u8>> 
     Ok(cursor.take(len)?.to_vec())
 }
 
+/// The writer asked that the fill value never be given out: h5py then reads zeros.
+const NEVER: u8 = 1;
+
 fn parse_new(mut cursor: Cursor<'_>) -> Result<Vec<u8>> {
-    let is_defined = match cursor.u8()? {
+    let (is_defined, when) = match cursor.u8()? {
         version @ (1 | 2) => {
-            cursor.skip(2)?;
-            cursor.u8()? != 0 || version == 1
+            cursor.skip(1)?;
+            let when = cursor.u8()?;
+            (cursor.u8()? != 0 || version == 1, when)
         }
-        3 => cursor.u8()? & 0x20 != 0,
+        3 => {
+            let flags = cursor.u8()?;
+            (flags & 0x20 != 0, flags >> 2 & 3)
+        }
         version => return Err(unsupported(format!("a fill value message of version {version}"))),
     };
-    if !is_defined || cursor.left() < 4 {
+    if !is_defined || when == NEVER || cursor.left() < 4 {
         return Ok(Vec::new());
     }
     // Version 1 says "undefined" by a length of -1.

@@ -1,0 +1,93 @@
+//! From one kind of number to another, with the rules of the HDF5 library: to integers by cutting the fraction off
+//! and stopping at the ends of the range, to floats by rounding to the nearest.
+
+use crate::{Dtype, Number};
+
+/// True when `convert` knows both types.
+pub(crate) fn can_convert(from: &Dtype, to: &Dtype) -> bool {
+    let plain = |dtype: &Dtype| match dtype {
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } => !matches!(number, Number::F16 | Number::Bf16),
+        _ => false,
+    };
+    plain(from) && plain(to)
+}
+
+/// A number on its way.
+#[derive(Clone, Copy, Debug)]
+enum Scalar {
+    Integer(i128),
+    Float(f64),
+}
+
+/// The native numbers `from` of type `from_type` as numbers of `to_type`; both were accepted by [`can_convert`].
+pub(crate) fn convert(from_type: &Dtype, to_type: &Dtype, from: &[u8]) -> Vec<u8> {
+    let number = |dtype: &Dtype| match dtype {
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } => *number,
+        _ => Number::U8,
+    };
+    let (source, target) = (number(from_type), number(to_type));
+    let mut out = Vec::with_capacity(from.len() / source.size() * target.size());
+    for element in from.chunks_exact(source.size()) {
+        put(target, get(source, element), &mut out);
+    }
+    out
+}
+
+fn get(number: Number, element: &[u8]) -> Scalar {
+    let mut bytes = [0; 8];
+    bytes[..element.len()].copy_from_slice(element);
+    let bits = u64::from_le_bytes(bytes);
+    let unused = 64 - 8 * u32::try_from(element.len()).unwrap_or(8);
+    match number {
+        Number::F32 => Scalar::Float(f32::from_bits(u32::try_from(bits).unwrap_or(0)).into()),
+        Number::F64 => Scalar::Float(f64::from_bits(bits)),
+        _ if number.is_signed_integer() => Scalar::Integer((bits.cast_signed() << unused >> unused).into()),
+        _ => Scalar::Integer(bits.into()),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the library rounds to the nearest float")]
+fn put(number: Number, value: Scalar, out: &mut Vec<u8>) {
+    let float = match value {
+        Scalar::Integer(value) => value as f64,
+        Scalar::Float(value) => value,
+    };
+    match number {
+        // An integer goes to f32 in one step: by way of f64 it would be rounded twice.
+        Number::F32 => out.extend_from_slice(
+            &match value {
+                Scalar::Integer(value) => value as f32,
+                Scalar::Float(value) => value as f32,
+            }
+            .to_le_bytes(),
+        ),
+        Number::F64 => out.extend_from_slice(&float.to_le_bytes()),
+        _ => {
+            let bits = 8 * u32::try_from(number.size()).unwrap_or(8);
+            let (low, high) = match number.is_signed_integer() {
+                true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+                false => (0, (1i128 << bits) - 1),
+            };
+            let whole = match value {
+                Scalar::Integer(value) => value,
+                Scalar::Float(value) => value as i128,
+            };
+            out.extend_from_slice(&whole.clamp(low, high).to_le_bytes()[..number.size()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_outside_the_range_stops_at_its_end() {
+        let [f64_type, u8_type, i16_type] = [Number::F64, Number::U8, Number::I16].map(Dtype::native);
+        let values: Vec<u8> = [300.0f64, -7.9, 2.9].iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert_eq!(convert(&f64_type, &u8_type, &values), [255, 0, 2]);
+        let negative = (-2i16).to_le_bytes();
+        assert_eq!(convert(&i16_type, &f64_type, &negative), (-2.0f64).to_le_bytes());
+        assert_eq!(convert(&i16_type, &u8_type, &negative), [0]);
+    }
+}

@@ -1,0 +1,271 @@
+//! From the entries of a virtual data set to mappings: sources found, shapes of what grows worked out.
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use super::{
+    array::{self, Placement},
+    cursor::{corrupt, unsupported},
+    header::Header,
+    virtual_layout::{self, Entry, Hyperslab},
+};
+use crate::{
+    Blocks, Extents, Grid, Mapping, Opaque, Variable,
+    convert::can_convert,
+    mapping,
+    native::same_native,
+};
+
+/// A virtual data set of virtual data sets of virtual data sets…
+const MOST_NESTING: usize = 8;
+/// Numbered sources are counted until one is missing; a writer that numbers more has other troubles.
+const MOST_NUMBERED: u64 = 1 << 20;
+
+/// Places the values of a virtual data set listed in object `index` of the heap at `heap`.
+pub(super) fn place(
+    placement: Placement<'_, '_>,
+    variable: &mut Variable,
+    heap: Option<u64>,
+    index: u32,
+) -> Result<()> {
+    variable.layout = "virtual".into();
+    let Some(heap) = heap else {
+        variable.extents = Extents::Mapped(Vec::new());
+        return Ok(());
+    };
+    let source = placement.file.index;
+    let entries = virtual_layout::entries(placement.file, heap, index);
+    let shape = variable.grid.shape.clone();
+    let mut building = Building { placement, variable: &*variable, mappings: Vec::new(), grown: vec![None; shape.len()], least: vec![0; shape.len()] };
+    let built = entries.and_then(|entries| building.add_all(&entries));
+    let (mappings, shape) = (std::mem::take(&mut building.mappings), building.shape());
+    variable.extents = match built {
+        Ok(()) => {
+            variable.grid = Grid::whole(shape);
+            Extents::Mapped(mappings)
+        }
+        Err(error) if error.kind() == ErrorKind::Unsupported => Extents::Opaque(Opaque {
+            library: "libhdf5".into(),
+            why: error.to_string(),
+            name: variable.name.clone(),
+            source,
+        }),
+        Err(error) => return Err(error),
+    };
+    Ok(())
+}
+
+struct Building<'a, 'w> {
+    placement: Placement<'a, 'w>,
+    variable: &'a Variable,
+    mappings: Vec<Mapping>,
+    /// How far sources without bound reach along each axis they grow along.
+    grown: Vec<Option<u64>>,
+    /// How far the others reach.
+    least: Vec<u64>,
+}
+
+impl Building<'_, '_> {
+    fn add_all(&mut self, entries: &[Entry]) -> Result<()> {
+        if self.placement.nesting >= MOST_NESTING {
+            return Err(unsupported("virtual data sets nested too deep"));
+        }
+        entries.iter().try_for_each(|entry| {
+            let numbered = entry.file.contains("%b") || entry.variable.contains("%b");
+            match (growing(&entry.to)?, numbered) {
+                (Some(axis), true) => self.add_numbered(entry, axis),
+                (Some(axis), false) => self.add_growing(entry, axis),
+                (None, false) if growing(&entry.from)?.is_none() => self.add_fixed(entry),
+                _ => Err(unsupported("a mapping that grows on one side only")),
+            }
+        })
+    }
+
+    /// The shape of the whole, once what grows has been followed.
+    fn shape(&self) -> Vec<u64> {
+        let stored = &self.variable.grid.shape;
+        let axes = self.grown.iter().zip(&self.least).zip(stored);
+        axes.map(|((grown, least), stored)| grown.map_or(*stored, |grown| grown.max(*least))).collect()
+    }
+
+    fn add_fixed(&mut self, entry: &Entry) -> Result<()> {
+        let to = axes(entry.to.as_deref(), &self.variable.grid.shape);
+        for (least, axis) in self.least.iter_mut().zip(&to) {
+            *least = (*least).max(axis.end().unwrap_or(0));
+        }
+        // The library reads what is missing as the fill value; so must we.
+        let Some(part) = self.part(&entry.file, &entry.variable)? else { return Ok(()) };
+        let from = axes(entry.from.as_deref(), &self.part_shape(part));
+        self.add(part, from, to)
+    }
+
+    /// A source without bound: it fills as much of the growing axis as it has rows.
+    fn add_growing(&mut self, entry: &Entry, to_axis: usize) -> Result<()> {
+        let Some(from_axis) = growing(&entry.from)? else {
+            return Err(unsupported("a mapping that grows on one side only"));
+        };
+        let part = self.part(&entry.file, &entry.variable)?;
+        let part_shape = part.map(|part| self.part_shape(part)).unwrap_or_default();
+        let mut from = axes(entry.from.as_deref(), &part_shape);
+        let mut to = axes(entry.to.as_deref(), &self.variable.grid.shape);
+        let (Some(part), Some(len)) = (part, part_shape.get(from_axis)) else {
+            self.grow(to_axis, 0);
+            return Ok(());
+        };
+        let count = taken(from[from_axis], *len);
+        let end = end_of(to[to_axis], count);
+        self.grow(to_axis, end);
+        if count == 0 {
+            return Ok(());
+        }
+        // Whole blocks on both sides; what they have too much lies beyond the part, where mappings end.
+        from[from_axis] = covering(from[from_axis], count);
+        to[to_axis] = covering(to[to_axis], count);
+        let (from_len, to_len) = (from[from_axis].len(), to[to_axis].len());
+        let one = Blocks { start: 0, stride: 1, count: 1, block: 1 };
+        let without = |axes: &[Blocks], axis: usize| -> Vec<Blocks> {
+            axes.iter().enumerate().map(|(at, blocks)| if at == axis { one } else { *blocks }).collect()
+        };
+        let mut mapping = Mapping::new(part, without(&from, from_axis), without(&to, to_axis))
+            .ok_or_else(|| unsupported("a growing mapping between boxes of different shape"))?;
+        if from_len < to_len {
+            from[from_axis].count += 1;
+        }
+        mapping.from = from;
+        mapping.to = to;
+        mapping.pairs[to_axis] = Some(from_axis);
+        self.push(mapping)
+    }
+
+    /// Numbered sources: block `n` of the growing axis comes from the source with `n` in its name.
+    fn add_numbered(&mut self, entry: &Entry, axis: usize) -> Result<()> {
+        let mut end = 0;
+        for number in 0..MOST_NUMBERED {
+            let named = |pattern: &str| pattern.replace("%b", &number.to_string()).replace("%%", "%");
+            let Some(part) = self.part(&named(&entry.file), &named(&entry.variable))? else { break };
+            let from = axes(entry.from.as_deref(), &self.part_shape(part));
+            let mut to = axes(entry.to.as_deref(), &self.variable.grid.shape);
+            let Blocks { start, stride, block, .. } = to[axis];
+            let at = number.checked_mul(stride).and_then(|offset| offset.checked_add(start));
+            let at = at.ok_or_else(|| corrupt("a block beyond 64 bits"))?;
+            to[axis] = Blocks { start: at, stride: block.max(1), count: 1, block };
+            end = to[axis].end().unwrap_or(end);
+            self.add(part, from, to)?;
+        }
+        self.grow(axis, end);
+        Ok(())
+    }
+
+    fn grow(&mut self, axis: usize, end: u64) {
+        self.grown[axis] = Some(self.grown[axis].unwrap_or(0).max(end));
+    }
+
+    fn add(&mut self, part: usize, from: Vec<Blocks>, to: Vec<Blocks>) -> Result<()> {
+        if from.iter().chain(&to).any(|axis| axis.is_empty()) {
+            return Ok(());
+        }
+        if let Some(mapping) = Mapping::new(part, from.clone(), to.clone()) {
+            return self.push(mapping);
+        }
+        let Some(cut) = mapping::cut(part, &from, &to) else {
+            return Err(unsupported("a mapping between boxes of different shape"));
+        };
+        cut.into_iter().try_for_each(|mapping| self.push(mapping))
+    }
+
+    fn push(&mut self, mapping: Mapping) -> Result<()> {
+        let part = &self.placement.walk.container.parts[mapping.part];
+        if mapping.to.len() != self.variable.grid.shape.len() || mapping.from.len() != part.grid.shape.len() {
+            return Err(corrupt("a mapping of another number of dimensions"));
+        }
+        if !same_native(&part.dtype, &self.variable.dtype) && !can_convert(&part.dtype, &self.variable.dtype) {
+            return Err(unsupported("a virtual data set of another type than its source"));
+        }
+        if self.variable.dtype.is_variable() {
+            return Err(unsupported("a virtual data set of values of variable length"));
+        }
+        if !mapping.is_sound(self.placement.walk.container.parts.len()) {
+            return Err(corrupt("overlapping blocks in a selection"));
+        }
+        self.mappings.push(mapping);
+        Ok(())
+    }
+
+    fn part_shape(&self, part: usize) -> Vec<u64> {
+        self.placement.walk.container.parts[part].grid.shape.clone()
+    }
+
+    /// The position among the container's parts of the variable an entry reads, if it is there.
+    fn part(&mut self, file: &str, variable: &str) -> Result<Option<usize>> {
+        let absent = |error: Error| if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
+        let walk = &mut *self.placement.walk;
+        let file = match walk.open_beside(self.placement.object.0, file) {
+            Ok(file) => file,
+            Err(error) => return absent(error),
+        };
+        let object = match walk.find(file, variable) {
+            Ok(object) => object,
+            Err(error) => return absent(error),
+        };
+        let locator = walk.file(file).source().id().locator.clone();
+        let name = format!("{locator}:{}", variable.trim_start_matches('/'));
+        if let Some(known) = walk.container.parts.iter().position(|part| part.name == name) {
+            return Ok(Some(known));
+        }
+        let header = Header::read(&walk.file(file), object.1)?;
+        let part = array::describe(walk, object, &header, &name, self.placement.nesting + 1)?;
+        walk.container.parts.push(part);
+        Ok(Some(walk.container.parts.len() - 1))
+    }
+}
+
+/// The axis along which a selection has no end.
+fn growing(selection: &Option<Vec<Hyperslab>>) -> Result<Option<usize>> {
+    let mut axes = selection.iter().flatten().enumerate().filter(|(_, axis)| axis.is_unlimited);
+    let first = axes.next().map(|(axis, _)| axis);
+    if axes.next().is_some() {
+        return Err(corrupt("a selection without end along two axes"));
+    }
+    Ok(first)
+}
+
+/// The blocks of a selection, or of everything.
+fn axes(selection: Option<&[Hyperslab]>, shape: &[u64]) -> Vec<Blocks> {
+    match selection {
+        Some(axes) => axes.iter().map(|axis| axis.blocks).collect(),
+        None => shape.iter().map(|n| Blocks { start: 0, stride: (*n).max(1), count: 1, block: *n }).collect(),
+    }
+}
+
+/// True for blocks of which one goes on without end, rather than of which there is no end.
+fn is_one_endless(blocks: Blocks) -> bool {
+    blocks.count == 1
+}
+
+/// How many indexes below `len` an endless selection takes.
+fn taken(blocks: Blocks, len: u64) -> u64 {
+    let room = len.saturating_sub(blocks.start);
+    if is_one_endless(blocks) {
+        return room;
+    }
+    room / blocks.stride * blocks.block + (room % blocks.stride).min(blocks.block)
+}
+
+/// One past the last index when an endless selection takes `count` of them.
+fn end_of(blocks: Blocks, count: u64) -> u64 {
+    if count == 0 {
+        return 0;
+    }
+    if is_one_endless(blocks) {
+        return blocks.start.saturating_add(count);
+    }
+    let last = count - 1;
+    blocks.start.saturating_add((last / blocks.block).saturating_mul(blocks.stride)) + last % blocks.block + 1
+}
+
+/// As many whole blocks as it takes to have `count` indexes.
+fn covering(blocks: Blocks, count: u64) -> Blocks {
+    if is_one_endless(blocks) {
+        return Blocks { stride: count.max(1), count: 1, block: count, ..blocks };
+    }
+    Blocks { count: count.div_ceil(blocks.block.max(1)), ..blocks }
+}

@@ -72,10 +72,13 @@ const MOST_HOPS: usize = 64;
 
 impl Container {
     /// The variable called `name`, by its own name or by an alias of it or of a group above it.
+    ///
+    /// A name that starts with `/` is the stored one; without it, NetCDF-4's own name for a variable goes first.
     pub fn variable(&self, name: &str) -> Result<&Variable> {
+        let is_stored_name = name.starts_with('/');
         let mut name = name.trim_matches('/').to_owned();
         for _ in 0..MOST_HOPS {
-            if let Some(variable) = self.beside_its_dimension(&name) {
+            if let (false, Some(variable)) = (is_stored_name, self.beside_its_dimension(&name)) {
                 return Ok(variable);
             }
             if let Ok(index) = self.variables.binary_search_by(|variable| variable.name.as_str().cmp(&name)) {

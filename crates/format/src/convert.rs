@@ -1,7 +1,7 @@
 //! From one kind of number to another, with the rules of the HDF5 library: to integers by cutting the fraction off
 //! and stopping at the ends of the range, to floats by rounding to the nearest.
 
-use crate::{Dtype, Number};
+use crate::{Dtype, Number, native::is_native};
 
 /// True when `convert` knows both types.
 pub(crate) fn can_convert(from: &Dtype, to: &Dtype) -> bool {
@@ -30,7 +30,31 @@ pub(crate) fn convert(from_type: &Dtype, to_type: &Dtype, from: &[u8]) -> Vec<u8
     for element in from.chunks_exact(source.size()) {
         put(target, get(source, element), &mut out);
     }
+    if !(is_native(from_type) && is_native(to_type)) {
+        mark_nans(target, &mut out);
+    }
     out
+}
+
+/// Between numbers of foreign byte order the library converts bit by bit, and makes every NaN one of all ones.
+fn mark_nans(number: Number, out: &mut [u8]) {
+    match number {
+        Number::F32 => {
+            for element in out.as_chunks_mut::<4>().0 {
+                if f32::from_le_bytes(*element).is_nan() {
+                    *element = (u32::from_le_bytes(*element) | 0x7fff_ffff).to_le_bytes();
+                }
+            }
+        }
+        Number::F64 => {
+            for element in out.as_chunks_mut::<8>().0 {
+                if f64::from_le_bytes(*element).is_nan() {
+                    *element = (u64::from_le_bytes(*element) | u64::MAX >> 1).to_le_bytes();
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 fn get(number: Number, element: &[u8]) -> Scalar {

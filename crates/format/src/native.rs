@@ -1,6 +1,6 @@
 //! From stored elements to native ones, in place; and from native ones to packed ones.
 
-use crate::{ByteOrder, Dtype, Number, Padding};
+use crate::{Array, ByteOrder, Dtype, Number, Padding, Values};
 
 /// Turns stored elements into native ones where they lie: byte order, odd bit widths, text padding.
 ///
@@ -146,6 +146,22 @@ pub fn pack(dtype: &Dtype, elements: &[u8], out: &mut Vec<u8>) {
         }
         Dtype::Array { item, .. } => pack(item, elements, out),
         _ => out.extend_from_slice(elements),
+    }
+}
+
+/// Appends the values of `array` as they are dumped: little-endian, C order, without gaps, counts before what varies.
+pub fn dump(array: &Array, out: &mut Vec<u8>) {
+    let (offsets, bytes) = match &array.values {
+        Values::Fixed(bytes) => return pack(&array.dtype, bytes, out),
+        Values::Variable { offsets, bytes } => (offsets, bytes),
+    };
+    for two in offsets.windows(2) {
+        let [from, to] = [two[0], two[1]].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+        let element = bytes.get(from..to).unwrap_or_default();
+        if let Some(count) = item_count(&array.dtype, element) {
+            out.extend_from_slice(&count.to_le_bytes());
+        }
+        out.extend_from_slice(element);
     }
 }
 

@@ -20,12 +20,14 @@ const PLAIN: u32 = 4;
 const DEPTH_LIMIT: u32 = 32;
 
 pub(super) fn decode(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let &[_len, unpacked, count, _class, size, ..] = params else {
-        return Err(corrupt("type description is missing"));
-    };
-    if unpacked != 0 {
+    if let [_len, unpacked, ..] = params
+        && *unpacked != 0
+    {
         return copy_whole(input, out);
     }
+    let &[_len, _unpacked, count, _class, size, ..] = params else {
+        return Err(corrupt("type description is missing"));
+    };
     let (count, size) = (count as usize, size as usize);
     if size == 0 {
         return Err(corrupt("type has no size"));

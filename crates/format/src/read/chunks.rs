@@ -1,6 +1,6 @@
 //! Chunks that are decoded: whole slabs of the output in parallel, then the chunks within one.
 
-use forebay_source::{Error, Result, SourceExt};
+use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
 use super::{Opened, direct, native_fill, slabs};
@@ -24,6 +24,10 @@ pub(super) fn read(
     out: &mut [u8],
 ) -> Result<()> {
     let reading = Reading { opened, variable, table, fill: native_fill(variable) };
+    if !variable.filters.is_empty() && variable.chunk_len() > opened.budget {
+        let what = format!("chunks of {} bytes, the memory budget is {}", variable.chunk_len(), opened.budget);
+        return Err(Error::new(ErrorKind::Full, what));
+    }
     if out.len() < PARALLEL_BYTES {
         return reading.slab(selection, out);
     }

@@ -137,9 +137,10 @@ fn read_stretch(opened: &Opened, pieces: &[Piece], from: u64, out: &mut [u8]) ->
         if low < high {
             let into = &mut out[index(low - from)..index(high - from)];
             into.fill(0);
-            if let Some(extent) = piece.extent {
+            let there = piece.extent.map_or(0, |extent| extent.range.len());
+            if let (Some(extent), true) = (piece.extent, low - piece_start < there) {
                 let at = extent.range.start + (low - piece_start);
-                let stored = extent.range.end.saturating_sub(at).min(high - low);
+                let stored = (extent.range.end - at).min(high - low);
                 let fill = Fill { range: ByteRange::at(at, stored), into: &mut into[..index(stored)] };
                 opened.source(extent.source)?.fetch_into(&mut [fill])?;
             }

@@ -150,7 +150,7 @@ impl<'a> Cursor<'a> {
     /// Passes a checksum over everything before it.
     pub(super) fn checksum(&mut self, what: &str) -> Result<()> {
         let sum = lookup3(&self.bytes[..self.at]);
-        if self.u32()? == sum {
+        if self.u32()? == sum || cfg!(fuzzing) {
             return Ok(());
         }
         Err(corrupt(format!("bad checksum of {what}")).hint("the file is damaged; restore it from its source"))

@@ -264,7 +264,7 @@ impl FractalHeap {
         let Some(sum) = copy.get_mut(at..at + 4) else { return Err(corrupt("a heap block without a checksum")) };
         let stored = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
         sum.fill(0);
-        if super::cursor::lookup3(&copy) == stored {
+        if super::cursor::lookup3(&copy) == stored || cfg!(fuzzing) {
             return Ok(());
         }
         Err(corrupt("bad checksum of a heap block"))

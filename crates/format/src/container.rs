@@ -132,11 +132,15 @@ impl Container {
     /// True when all indexes point to something: what was saved may have been changed since.
     pub(crate) fn is_sound(&self) -> bool {
         let sound = |extents: &Extents| extents.is_sound(self.sources.len(), self.parts.len());
-        let known_ndim = |variable: &Variable| {
+        let is_whole = |variable: &Variable| {
             let grid = &variable.grid;
-            grid.shape.len() == grid.chunk.len() && !grid.chunk.contains(&0)
+            let fill_len = variable.fill.len();
+            grid.shape.len() == grid.chunk.len()
+                && !grid.chunk.contains(&0)
+                && variable.dtype.is_sound()
+                && (fill_len == 0 || fill_len == variable.dtype.stored_len())
         };
-        self.variables.iter().chain(&self.parts).all(|variable| sound(&variable.extents) && known_ndim(variable))
+        self.variables.iter().chain(&self.parts).all(|variable| sound(&variable.extents) && is_whole(variable))
             && self.variables.is_sorted_by(|low, high| low.name < high.name)
     }
 

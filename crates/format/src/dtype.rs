@@ -1,8 +1,8 @@
 //! What one element of an array is, and how it is stored.
 
-use std::fmt;
+use std::{cell::Cell, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Which end of a number comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -136,6 +136,7 @@ pub struct Field {
     /// Bytes from the start of the element.
     pub offset: usize,
     /// What lies there.
+    #[serde(deserialize_with = "nested")]
     pub dtype: Dtype,
 }
 
@@ -200,6 +201,7 @@ pub enum Dtype {
     /// Named integers.
     Enum {
         /// How the value is stored.
+        #[serde(deserialize_with = "nested")]
         base: Box<Dtype>,
         /// The names.
         members: Vec<Member>,
@@ -239,6 +241,7 @@ pub enum Dtype {
         /// Its shape.
         shape: Vec<u64>,
         /// Its elements.
+        #[serde(deserialize_with = "nested")]
         item: Box<Dtype>,
     },
     /// Any number of items.
@@ -246,6 +249,7 @@ pub enum Dtype {
         /// Where the items lie.
         heap: Heap,
         /// Their type.
+        #[serde(deserialize_with = "nested")]
         item: Box<Dtype>,
     },
     /// Points to something in the file: described, never a sample.
@@ -262,6 +266,25 @@ pub enum Dtype {
         /// What it is, for messages.
         what: String,
     },
+}
+
+/// Types nest; saved bytes that nest deeper than any file can would overrun the stack.
+const MOST_DEPTH: usize = 40;
+
+thread_local! {
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Reads a type inside another.
+fn nested<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    let depth = DEPTH.get();
+    if depth > MOST_DEPTH {
+        return Err(serde::de::Error::custom("types nested too deep"));
+    }
+    DEPTH.set(depth + 1);
+    let value = T::deserialize(from);
+    DEPTH.set(depth);
+    value
 }
 
 impl Dtype {
@@ -330,6 +353,30 @@ impl Dtype {
             Self::Odd { .. } => Some(format!("{self} inside another type cannot be held by any tensor")),
             _ => self.refusal(),
         }
+    }
+
+    /// True when no length, offset or bit in here leads outside an element: what was saved may have been changed since.
+    pub(crate) fn is_sound(&self) -> bool {
+        let bits_fit = |shift: u16, precision: u16, len: usize| {
+            precision > 0 && usize::from(shift) + usize::from(precision) <= 8 * len && len <= 8
+        };
+        self.stored_len() > 0
+            && match self {
+                Self::Bits { number, shift, precision, .. } => bits_fit(*shift, *precision, number.size()),
+                Self::Odd { len, bits: OddBits::Integer { shift, precision }, number, .. } => {
+                    bits_fit(*shift, *precision, *len) && *len <= number.size()
+                }
+                Self::Odd { len, bits, number, .. } => crate::odd::holder(*bits, *len) == Some(*number),
+                Self::Enum { base, .. } => base.is_sound(),
+                Self::Array { item, .. } => item.is_sound() && self.stored_len() < usize::MAX,
+                Self::Sequence { item, heap } => item.is_sound() && heap.offset_len <= 32,
+                Self::VarText { heap, .. } => heap.offset_len <= 32,
+                Self::Compound { len, fields } => fields.iter().all(|field| {
+                    let end = field.offset.checked_add(field.dtype.stored_len());
+                    field.dtype.is_sound() && end.is_some_and(|end| end <= *len)
+                }),
+                _ => true,
+            }
     }
 
     /// True for the two-valued enumeration that h5py and PyTables write for booleans.

@@ -83,14 +83,15 @@ impl Grid {
 
     /// The chunks that `selection` touches, in grid order.
     pub fn overlaps(&self, selection: &Selection) -> Overlaps {
+        // An axis of nothing beside a vast one: the vast one must not be cut up.
+        let is_empty = selection.element_count() == 0;
         let axes = selection
             .spans()
             .iter()
             .zip(&self.chunk)
-            .map(|(span, len)| parts(*span, *len))
+            .map(|(span, len)| if is_empty { Vec::new() } else { parts(*span, *len) })
             .collect::<Vec<_>>();
-        let done = axes.iter().any(Vec::is_empty);
-        Overlaps { counts: self.chunks(), at: vec![0; axes.len()], axes, done }
+        Overlaps { counts: self.chunks(), at: vec![0; axes.len()], axes, done: is_empty }
     }
 }
 
@@ -195,6 +196,12 @@ mod tests {
     fn a_scalar_is_one_chunk_and_an_empty_array_none() {
         assert_eq!(Grid::whole(vec![]).overlaps(&Selection::new(vec![])).count(), 1);
         assert_eq!(Grid::whole(vec![0, 4]).overlaps(&Selection::from_ranges(&[0..0, 0..4])).count(), 0);
+    }
+
+    #[test]
+    fn nothing_beside_a_vast_axis_is_nothing_at_once() {
+        let grid = Grid { shape: vec![1 << 60, 0], chunk: vec![1, 1] };
+        assert_eq!(grid.overlaps(&Selection::all(&grid.shape)).count(), 0);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod chunks;
 mod direct;
 mod mapped;
+mod rows;
 mod slabs;
 
 use std::sync::{Arc, OnceLock};
@@ -113,12 +114,33 @@ impl Opened {
         self.fill(variable, selection, out).map_err(place)
     }
 
+    /// Fills `out` with `rows` of axis 0, in the order given; a row may be asked for more than once.
+    ///
+    /// Many rows in one call cost less than as many calls: each chunk is decoded once, each source asked once.
+    pub fn read_rows(&self, variable: &Variable, rows: &[u64], out: &mut [u8]) -> Result<()> {
+        let place = |error: Error| self.place(variable, error);
+        if let Some(why) = variable.dtype.refusal() {
+            return Err(place(Error::new(ErrorKind::Unsupported, why)));
+        }
+        let inner = variable.grid.shape.get(1..).unwrap_or_default();
+        let row_len = crate::grid::product(inner).saturating_mul(variable.dtype.stored_len() as u64);
+        let is_fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
+        if !is_fixed || row_len.saturating_mul(rows.len() as u64) != out.len() as u64 {
+            let what = format!("{} bytes of memory for {} rows of {row_len}", out.len(), rows.len());
+            return Err(place(Error::new(ErrorKind::Invalid, what)));
+        }
+        rows::read(self, variable, rows, out).map_err(place)
+    }
+
     /// Selections that together make up `selection`, each of at most `most_bytes` where chunks allow.
     pub fn slabs(&self, variable: &Variable, selection: &Selection, most_bytes: u64) -> Vec<Selection> {
         slabs::cut(variable, selection, most_bytes)
     }
 
     fn fill(&self, variable: &Variable, selection: &Selection, out: &mut [u8]) -> Result<()> {
+        if out.is_empty() {
+            return Ok(());
+        }
         match &variable.extents {
             Extents::Chunks(table) => chunks::read(self, variable, table, selection, out),
             Extents::Pieces(pieces) => direct::read_pieces(self, variable, pieces, selection, out),

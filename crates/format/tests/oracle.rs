@@ -213,3 +213,32 @@ fn twenty_threads_read_twenty_variables_of_one_file() {
         }
     });
 }
+
+#[test]
+fn rows_by_number_are_the_rows_of_the_whole() {
+    let mut compared = 0;
+    for file in rows("manifest.csv").keys().step_by(3) {
+        let opened = open(file);
+        let fits = |variable: &&Variable| {
+            let fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
+            let small = variable.logical_len() < 1 << 20 && variable.logical_len() > 0;
+            fixed && small && !variable.grid.shape.is_empty() && variable.dtype.refusal().is_none()
+        };
+        for variable in opened.container().variables.iter().filter(fits).take(30) {
+            let Ok(whole) = opened.read(variable, &Selection::all(&variable.grid.shape)) else { continue };
+            let Values::Fixed(whole) = whole.values else { continue };
+            let count = variable.grid.shape[0];
+            let row_len = whole.len() / usize::try_from(count).unwrap();
+            let wanted: Vec<u64> = [count - 1, 0, count / 2, 0, count / 3, count - 1].into();
+            let mut out = vec![0; row_len * wanted.len()];
+            opened.read_rows(variable, &wanted, &mut out).unwrap();
+            for (row, got) in wanted.iter().zip(out.chunks_exact(row_len)) {
+                let from = usize::try_from(*row).unwrap() * row_len;
+                assert_eq!(got, &whole[from..from + row_len], "{file}: {}: row {row}", variable.name);
+                compared += 1;
+            }
+            assert!(opened.read_rows(variable, &[count], &mut out[..row_len]).is_err());
+        }
+    }
+    assert!(compared > 1000, "only {compared} rows were compared");
+}

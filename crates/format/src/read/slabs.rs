@@ -8,6 +8,9 @@ use crate::{Selection, Span, Variable};
 pub(super) fn cut(variable: &Variable, selection: &Selection, most_bytes: u64) -> Vec<Selection> {
     let spans = selection.spans();
     let element_len = variable.dtype.stored_len() as u64;
+    if selection.element_count() == 0 {
+        return vec![selection.clone()];
+    }
     let Some(axis) = spans.iter().position(|span| span.count > 1) else { return vec![selection.clone()] };
     let row_bytes = spans[axis + 1..].iter().fold(element_len, |len, span| len.saturating_mul(span.count));
     let span = spans[axis];

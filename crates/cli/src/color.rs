@@ -64,7 +64,7 @@ impl Paint {
 
     /// `text` in the colour of `role`.
     pub(crate) fn paint(self, role: Role, text: &str) -> String {
-        if !self.is_on || role == Role::Plain {
+        if !self.is_on || role == Role::Plain || text.is_empty() {
             return text.to_owned();
         }
         let style = role.style();

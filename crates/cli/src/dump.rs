@@ -28,7 +28,7 @@ text is quoted; bytes are 0x and digits; compounds {a: 1, b: \"x\"}; arrays and 
 (1+2j). In JSON values are a flat list in C order; NaN and infinities are strings, complex numbers pairs.
 
 With --all a line is `<sha256>  <name>` or `error: <why>  <name>`; in names a backslash, a line feed and a carriage \
-return are written \\\\, \\n and \\r.";
+return are written \\\\, \\n and \\r, and one that starts with a space is led by a slash.";
 
 /// Arguments of `forebay dump`.
 #[derive(Debug, clap::Args)]
@@ -113,12 +113,14 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
 }
 
 fn answer_line(context: &Context, name: &str, answer: Result<String, String>) -> Result<()> {
+    // A name that starts with a space would be lost among those before it.
+    let slash = if name.starts_with(' ') { "/" } else { "" };
     match (context.json, answer) {
         (true, Ok(sum)) => output::say(serde_json::json!({ "variable": name, "sha256": sum })),
         (true, Err(why)) => output::say(serde_json::json!({ "variable": name, "error": why })),
-        (false, Ok(sum)) => output::say(format!("{sum}  {}", show::one_line(name))),
+        (false, Ok(sum)) => output::say(format!("{sum}  {slash}{}", show::one_line(name))),
         (false, Err(why)) => {
-            output::say(format!("error: {}  {}", show::one_line(&why), show::one_line(name)))
+            output::say(format!("error: {}  {slash}{}", show::one_line(&why), show::one_line(name)))
         }
     }
 }

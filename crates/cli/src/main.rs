@@ -35,7 +35,7 @@ use crate::color::{Color, Paint};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = exit::HELP)]
+#[command(name = "forebay", version, about, after_help = exit::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -85,3 +85,54 @@ impl Row {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay::format::{ChunkTable, Dtype, Extents, Grid, Number};
+
+    use super::*;
+
+    fn variable(shape: &[u64], chunk: &[u64]) -> Variable {
+        Variable {
+            name: "v".into(),
+            dtype: Dtype::native(Number::F64),
+            grid: Grid { shape: shape.to_vec(), chunk: chunk.to_vec() },
+            max_shape: shape.iter().copied().map(Some).collect(),
+            layout: "chunked".into(),
+            filters: vec![],
+            fill: vec![],
+            extents: Extents::Chunks(ChunkTable::default()),
+            attributes: vec![],
+        }
+    }
+
+    fn cost(used: u64, decoded: u64) -> RowCost {
+        RowCost { used, read: used, decoded }
+    }
+
+    #[test]
+    fn the_greater_factor_decides() {
+        let large = variable(&[1000, 1000], &[10, 1000]);
+        let word = |decoded| judge(&large, &cost(8000, decoded)).word();
+        assert_eq!(
+            [word(0), word(16_000), word(16_001), word(64_000), word(64_001)],
+            ["good", "good", "fair", "fair", "poor"]
+        );
+    }
+
+    #[test]
+    fn a_variable_that_is_decoded_once_and_kept_is_good_whatever_a_row_costs() {
+        let labels = variable(&[100_000], &[100_000]);
+        assert_eq!(judge(&labels, &cost(8, 800_000)), Verdict::Good);
+        // A small array in a vast chunk is not.
+        assert_eq!(judge(&labels, &cost(8, 8_000_000)), Verdict::Poor);
+    }
+
+    #[test]
+    fn a_hint_fits_what_is_wrong() {
+        let hinted = |chunk: &[u64], used| hint(&variable(&[1000, 1000], chunk), &cost(used, 1 << 30));
+        assert!(hinted(&[1, 5000], 8000).contains("border"));
+        assert!(hinted(&[64, 1000], 80).contains("shuffle in blocks, so that"));
+        assert!(hinted(&[64, 1000], 8000).contains("fewer rows than 64"));
+    }
+}

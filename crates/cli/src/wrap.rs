@@ -35,23 +35,27 @@ impl Line {
     pub(crate) fn draw(&self, (first, rest): (&str, &str), width: Option<usize>, paint: Paint) -> String {
         let mut out = paint.paint(Role::Dim, first);
         let mut column = first.width();
-        let mut is_start = true;
-        for piece in &self.pieces {
+        let mut run = Piece { role: Role::Plain, text: String::new() };
+        for (index, piece) in self.pieces.iter().enumerate() {
             let len = piece.text.width();
-            if !is_start && width.is_some_and(|width| column + 1 + len > width) {
+            let is_over = index > 0 && width.is_some_and(|width| column + 1 + len > width);
+            if is_over || piece.role != run.role {
+                out.push_str(&paint.paint(run.role, &run.text));
+                run = Piece { role: piece.role, text: String::new() };
+            }
+            if is_over {
                 out.push('\n');
                 out.push_str(&paint.paint(Role::Dim, rest));
                 column = rest.width();
-                is_start = true;
-            }
-            if !is_start {
-                out.push(' ');
+            } else if index > 0 {
+                let between = if run.text.is_empty() { &mut out } else { &mut run.text };
+                between.push(' ');
                 column += 1;
             }
-            out.push_str(&paint.paint(piece.role, &piece.text));
+            run.text.push_str(&piece.text);
             column += len;
-            is_start = false;
         }
+        out.push_str(&paint.paint(run.role, &run.text));
         out
     }
 }

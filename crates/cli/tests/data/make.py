@@ -10,26 +10,26 @@ HERE = pathlib.Path(__file__).parent
 
 
 def create(name):
-    return h5py.File(HERE / name, "w", libver="latest", track_order=False)
+    return h5py.File(HERE / name, "w", libver="latest", meta_block_size=256)
 
 
 def tree():
     """Groups, attributes, chunks, links."""
     with create("tree.h5") as file:
-        file.attrs["title"] = "a small file"
+        file.attrs["title"] = numpy.bytes_("a small file")
         file.attrs["levels"] = numpy.arange(20, dtype="<i2")
         images = file.create_dataset(
             "images", data=numpy.arange(12 * 4 * 4, dtype="u1").reshape(12, 4, 4),
             chunks=(4, 4, 4), maxshape=(None, 4, 4), shuffle=True, compression="gzip", compression_opts=6)
-        images.attrs["units"] = "counts"
+        images.attrs["units"] = numpy.bytes_("counts")
         images.attrs["scale"] = numpy.float32(0.1)
         grid = file.create_group("grid")
-        grid.attrs["kind"] = "regular"
+        grid.attrs["kind"] = numpy.bytes_("regular")
         grid["lat"] = numpy.array([-45.0, 0.0, 45.5], dtype=">f8")
         grid.create_dataset("never", shape=(4, 2), chunks=(2, 2), dtype="<i4", fillvalue=7)
         file["scalar"] = numpy.int64(-3)
-        file.create_dataset("wide", shape=(512, 1024), chunks=(512, 512), dtype="<f4", compression="gzip",
-                            compression_opts=9, fillvalue=1)[:] = 0
+        file.create_dataset("wide", shape=(512, 512), chunks=(512, 512), dtype="<f8", compression="gzip",
+                            compression_opts=9)[:] = 0
         file["second"] = file["grid/lat"]
         file["soft"] = h5py.SoftLink("/grid/lat")
         file["gone"] = h5py.SoftLink("/nowhere")
@@ -57,6 +57,7 @@ def kinds():
 def varying():
     """Elements of variable length."""
     with create("varying.h5") as file:
+        file.attrs["title"] = "a text of any length"
         file.create_dataset("text", data=["plain", 'a "quote"\n', "straße"], dtype=h5py.string_dtype())
         sequence = file.create_dataset("sequence", shape=(3,), dtype=h5py.vlen_dtype("<i4"))
         sequence[0], sequence[1] = [1, 2, 3], [4]

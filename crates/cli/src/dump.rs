@@ -2,15 +2,37 @@
 
 use std::path::PathBuf;
 
-use forebay::{Opened, Result, Selection, Values, Variable, format::native};
+use forebay::{Opened, Result, Selection, Variable};
+use indicatif::ProgressBar;
 
-use crate::{Context, sink::Sink};
+use crate::{
+    Context, output,
+    progress::{self, Beside},
+    show,
+    sink::Sink,
+};
 
 /// Values are read and written in pieces of about this size.
 const SLAB_BYTES: u64 = 64 << 20;
 
+const EXAMPLES: &str = "\
+Examples:
+  forebay dump era5.h5 t2m --slice 0,:4,:4        a corner of the first row
+  forebay dump era5.h5 t2m --slice -1 --json      {file, variable, dtype, shape, values}
+  forebay dump era5.h5 t2m --raw t2m.bin          bytes for numpy.fromfile
+  forebay dump era5.h5 t2m --sha256               checksum of those bytes
+  forebay dump era5.h5 --all --sha256             one line per variable
+
+Text has one line per row of the last axis, a space between values. Numbers are as short as they can be read back; \
+text is quoted; bytes are 0x and digits; compounds {a: 1, b: \"x\"}; arrays and sequences [1, 2]; complex numbers \
+(1+2j). In JSON values are a flat list in C order; NaN and infinities are strings, complex numbers pairs.
+
+With --all a line is `<sha256>  <name>` or `error: <why>  <name>`; in names a backslash, a line feed and a carriage \
+return are written \\\\, \\n and \\r, and one that starts with a space is led by a slash.";
+
 /// Arguments of `forebay dump`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The file.
     file: String,
@@ -44,72 +66,83 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
     }
     let variable = opened.container().variable(args.variable.as_deref().unwrap_or_default())?;
     let selection = Selection::parse(args.slice.as_deref().unwrap_or_default(), &variable.grid.shape)?;
-    let sink = match &args.raw {
-        Some(path) => Sink::raw(path)?,
-        None if args.sha256 => Sink::checksum(),
-        None => Sink::text(),
+    let shape = selection.shape();
+    let mut head = serde_json::json!({
+        "file": args.file, "variable": variable.name, "dtype": variable.dtype.to_string(), "shape": shape,
+    });
+    let (sink, beside) = match &args.raw {
+        Some(path) => (Sink::raw(path)?, Beside::Quiet),
+        None if args.sha256 => (Sink::checksum(), Beside::Quiet),
+        None if context.json => (Sink::json(&head)?, Beside::Values),
+        None => (Sink::text(&shape), Beside::Values),
     };
-    let checksum = write(&opened, variable, &selection, sink)?;
-    if let Some(checksum) = checksum {
-        if context.json {
-            let shape = selection.shape();
-            let answer = serde_json::json!({
-                "file": args.file, "variable": variable.name, "dtype": variable.dtype.to_string(),
-                "shape": shape, "sha256": checksum,
-            });
-            println!("{answer}");
-        } else {
-            println!("{checksum}  {}", variable.name);
+    let bar = progress::bar(selected_len(variable, &selection), beside);
+    let checksum = Wanted { opened: &opened, variable, selection }.write(sink, &bar);
+    bar.finish_and_clear();
+    match (checksum?, &args.raw) {
+        (Some(checksum), _) if context.json => {
+            head["sha256"] = checksum.into();
+            output::say(head)
         }
+        (Some(checksum), _) => output::say(format!("{checksum}  {}", show::one_line(&variable.name))),
+        (None, Some(path)) if context.json && path.as_os_str() != "-" => {
+            head["raw"] = path.to_string_lossy().into();
+            output::say(head)
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// One line per variable: its checksum, or why it has none.
 fn all(context: &Context, opened: &Opened) -> Result<()> {
     let container = opened.container();
-    let mut lines: Vec<(String, Result<String, String>)> = Vec::new();
-    for (name, variable) in container.names() {
+    let names = container.names();
+    let total = names.iter().fold(0u64, |sum, (_, variable)| sum.saturating_add(variable.logical_len()));
+    let bar = progress::bar(total, Beside::Quiet);
+    for (name, variable) in names {
         let selection = Selection::all(&variable.grid.shape);
-        let checksum = write(opened, variable, &selection, Sink::checksum());
+        let checksum = Wanted { opened, variable, selection }.write(Sink::checksum(), &bar);
         let answer = checksum.map(Option::unwrap_or_default).map_err(|error| error.to_string());
-        lines.push((name.to_owned(), answer));
+        bar.suspend(|| answer_line(context, name, answer))?;
     }
-    lines.extend(container.refused.iter().map(|refused| (refused.name.clone(), Err(refused.why.clone()))));
-    for (name, answer) in lines {
-        match (context.json, answer) {
-            (true, Ok(sum)) => println!("{}", serde_json::json!({ "variable": name, "sha256": sum })),
-            (true, Err(why)) => println!("{}", serde_json::json!({ "variable": name, "error": why })),
-            (false, Ok(sum)) => println!("{sum}  /{name}"),
-            (false, Err(why)) => println!("error: {}  {name}", why.replace('\n', " ")),
-        }
-    }
-    Ok(())
+    bar.finish_and_clear();
+    container
+        .refused
+        .iter()
+        .try_for_each(|refused| answer_line(context, &refused.name, Err(refused.why.clone())))
 }
 
-fn write(opened: &Opened, variable: &Variable, selection: &Selection, mut sink: Sink) -> Result<Option<String>> {
-    for slab in opened.slabs(variable, selection, SLAB_BYTES) {
-        let array = opened.read(variable, &slab)?;
-        sink.put(&array)?;
-    }
-    sink.finish()
-}
-
-/// The values of an array as dumped: little-endian, C order, without gaps, lengths before what varies.
-pub(crate) fn packed(array: &forebay::Array) -> Vec<u8> {
-    let mut out = Vec::new();
-    match &array.values {
-        Values::Fixed(bytes) => native::pack(&array.dtype, bytes, &mut out),
-        Values::Variable { offsets, bytes } => {
-            for two in offsets.windows(2) {
-                let [from, to] = [two[0], two[1]].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-                let element = bytes.get(from..to).unwrap_or_default();
-                if let Some(count) = native::item_count(&array.dtype, element) {
-                    out.extend_from_slice(&count.to_le_bytes());
-                }
-                out.extend_from_slice(element);
-            }
+fn answer_line(context: &Context, name: &str, answer: Result<String, String>) -> Result<()> {
+    // A name that starts with a space would be lost among those before it.
+    let slash = if name.starts_with(' ') { "/" } else { "" };
+    match (context.json, answer) {
+        (true, Ok(sum)) => output::say(serde_json::json!({ "variable": name, "sha256": sum })),
+        (true, Err(why)) => output::say(serde_json::json!({ "variable": name, "error": why })),
+        (false, Ok(sum)) => output::say(format!("{sum}  {slash}{}", show::one_line(name))),
+        (false, Err(why)) => {
+            output::say(format!("error: {}  {slash}{}", show::one_line(&why), show::one_line(name)))
         }
     }
-    out
+}
+
+/// A part of a variable that is to be dumped.
+struct Wanted<'a> {
+    opened: &'a Opened,
+    variable: &'a Variable,
+    selection: Selection,
+}
+
+impl Wanted<'_> {
+    fn write(&self, mut sink: Sink, bar: &ProgressBar) -> Result<Option<String>> {
+        for slab in self.opened.slabs(self.variable, &self.selection, SLAB_BYTES) {
+            let array = self.opened.read(self.variable, &slab)?;
+            sink.put(&array)?;
+            bar.inc(selected_len(self.variable, &slab));
+        }
+        sink.finish()
+    }
+}
+
+fn selected_len(variable: &Variable, selection: &Selection) -> u64 {
+    selection.element_count().saturating_mul(variable.dtype.stored_len() as u64)
 }

@@ -1,13 +1,29 @@
 //! Error kinds as exit codes.
 
-use std::{error::Error as _, process::ExitCode};
+use std::{
+    error::Error as _,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use forebay::{Error, ErrorKind, Result};
 
+use crate::show;
+
+/// The exit code after an interrupt, as shells have it.
+pub(crate) const INTERRUPTED: i32 = 130;
+
 /// What `--help` says of exit codes.
 pub(crate) const HELP: &str = "\
+Examples:
+  forebay inspect era5.h5
+  forebay dump era5.h5 t2m --slice 0,:4,:4
+  forebay dump era5.h5 --all --sha256
+
 Exit codes: 0 done, 2 wrong usage, 3 not found, 4 corrupt file, 5 not supported, 6 try again later, \
-7 no room, 8 not allowed, 9 the system refused, 70 a bug in forebay, 130 interrupted";
+7 no room, 8 not allowed, 9 the system refused, 70 a bug in forebay, 130 interrupted
+
+Descriptions of large files are kept in $FOREBAY_CACHE, $XDG_CACHE_HOME/forebay or ~/.cache/forebay; see --no-index.";
 
 /// The exit code of an error kind.
 fn code_of(kind: ErrorKind) -> u8 {
@@ -31,16 +47,17 @@ pub(crate) fn code(done: Result<()>, json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let kind = error.kind();
+    // Nobody may be left to read it; the exit code says the same.
     if json {
         let answer = serde_json::json!({ "error": error.to_string(), "kind": format!("{kind:?}") });
-        println!("{answer}");
+        let _ = writeln!(io::stdout(), "{answer}");
     }
-    eprintln!("forebay: {error}");
+    let _ = writeln!(io::stderr(), "forebay: {}", show::message(&error.to_string()));
     ExitCode::from(code_of(kind))
 }
 
 /// The reader of our output has seen enough, as `head` does.
 fn is_broken_pipe(error: &Error) -> bool {
-    let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
-    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }

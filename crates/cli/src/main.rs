@@ -2,22 +2,40 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `inspect`, `facts`, `verdict` | what is in a file, and what reading it at random costs |
+//! | `tree`, `wrap`, `color` | those facts drawn for people |
 //! | `dump` | a variable's values, as text, raw bytes or a checksum |
-//! | `sink` | where dumped bytes go |
-//! | `exit` | error kinds as exit codes |
+//! | `sink`, `rows`, `part`, `progress` | where dumped values go, and how far they are |
+//! | `value`, `half`, `show` | elements taken apart, and shown |
+//! | `output`, `exit` | standard output, whose reader may leave; error kinds as exit codes |
 
+mod color;
 mod dump;
 mod exit;
+mod facts;
+mod half;
+mod inspect;
+mod output;
+mod part;
+mod progress;
+mod rows;
+mod show;
 mod sink;
+mod tree;
+mod value;
+mod verdict;
+mod wrap;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{io::Write, process::ExitCode, sync::Arc};
 
-use clap::{Parser, Subcommand};
-use forebay::{FileOrigin, IndexCache, Locator, Opened, Result};
+use clap::{CommandFactory, Parser, Subcommand};
+use forebay::{Error, FileOrigin, IndexCache, Locator, Opened, Result};
+
+use crate::color::{Color, Paint};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]
-#[command(version, about, after_help = exit::HELP)]
+#[command(name = "forebay", version, about, after_help = exit::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -33,12 +51,23 @@ struct Cli {
     /// Answer in JSON.
     #[arg(long, global = true)]
     json: bool,
+
+    /// When to colour the output.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Color,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show what is in a file, and what reading it at random costs.
+    Inspect(inspect::Args),
     /// Print a variable's values, or their bytes or checksum.
     Dump(dump::Args),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// What all commands share.
@@ -46,12 +75,20 @@ enum Command {
 struct Context {
     json: bool,
     index: Option<IndexCache>,
+    paint: Paint,
 }
 
 impl Context {
     fn open(&self, path: &str) -> Result<Opened> {
         forebay::open(Arc::new(FileOrigin::new()), &Locator::new(path), self.index.as_ref())
     }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "forebay", &mut script);
+    let mut out = output::stdout();
+    out.write_all(&script).and_then(|()| out.flush()).map_err(Error::from_io)
 }
 
 fn main() -> ExitCode {
@@ -61,9 +98,11 @@ fn main() -> ExitCode {
         let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     }
     let index = if cli.no_index { None } else { IndexCache::of_user() };
-    let context = Context { json: cli.json, index };
+    let context = Context { json: cli.json, index, paint: Paint::for_stdout(cli.color) };
     let done = match &cli.command {
+        Command::Inspect(args) => inspect::run(&context, args),
         Command::Dump(args) => dump::run(&context, args),
+        Command::Completions { shell } => completions(*shell),
     };
     exit::code(done, context.json)
 }

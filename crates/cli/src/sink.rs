@@ -1,23 +1,23 @@
 //! Where dumped values go.
 
-use std::{
-    fs::{self, File},
-    io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
-};
+use std::{io::Write, path::Path};
 
-use forebay::{Array, Error, Result};
+use forebay::{Array, Error, Result, format::native};
 use sha2::{Digest, Sha256};
 
-use crate::dump::packed;
+use crate::{
+    output,
+    part::Part,
+    rows::{List, Rows},
+};
 
 /// Where dumped values go.
 pub(crate) enum Sink {
     Checksum(Sha256),
     Stream(Box<dyn Write>),
-    /// Written beside its place and moved there when whole.
-    File { file: BufWriter<File>, temporary: PathBuf, path: PathBuf },
-    Text(Box<dyn Write>),
+    File(Part),
+    Text(Rows<Box<dyn Write>>),
+    Json(List<Box<dyn Write>>),
 }
 
 impl Sink {
@@ -25,55 +25,56 @@ impl Sink {
         Self::Checksum(Sha256::new())
     }
 
-    pub(crate) fn text() -> Self {
-        Self::Text(Box::new(BufWriter::new(io::stdout())))
+    /// Lines of text for values of `shape`.
+    pub(crate) fn text(shape: &[u64]) -> Self {
+        Self::Text(Rows::new(Box::new(output::stdout()), shape))
     }
 
+    /// One JSON object that starts with the members of `head`.
+    pub(crate) fn json(head: &serde_json::Value) -> Result<Self> {
+        let out: Box<dyn Write> = Box::new(output::stdout());
+        List::new(out, head).map(Self::Json)
+    }
+
+    /// Bytes to the file at `path`; `-` is standard output.
     pub(crate) fn raw(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
-            return Ok(Self::Stream(Box::new(BufWriter::new(io::stdout()))));
+            return Ok(Self::Stream(Box::new(output::stdout())));
         }
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let temporary = path.with_file_name(name);
-        let file = File::create_new(&temporary).map_err(|error| Error::from_io(error).at(path.display()))?;
-        Ok(Self::File { file: BufWriter::new(file), temporary, path: path.to_owned() })
+        Part::create(path).map(Self::File)
     }
 
     pub(crate) fn put(&mut self, array: &Array) -> Result<()> {
-        let written = match self {
+        match self {
             Self::Checksum(sum) => {
                 sum.update(packed(array));
                 Ok(())
             }
-            Self::Stream(out) => out.write_all(&packed(array)),
-            Self::File { file, .. } => file.write_all(&packed(array)),
-            Self::Text(out) => out.write_all(&packed(array)),
-        };
-        written.map_err(Error::from_io)
+            Self::Stream(out) => out.write_all(&packed(array)).map_err(Error::from_io),
+            Self::File(file) => file.write_all(&packed(array)).map_err(Error::from_io),
+            Self::Text(rows) => rows.put(array),
+            Self::Json(list) => list.put(array),
+        }
     }
 
     /// Ends the output; gives the checksum where that was asked for.
-    pub(crate) fn finish(mut self) -> Result<Option<String>> {
-        let done = match &mut self {
+    pub(crate) fn finish(self) -> Result<Option<String>> {
+        match self {
             Self::Checksum(sum) => {
-                let sum = sum.clone().finalize();
-                return Ok(Some(sum.iter().map(|byte| format!("{byte:02x}")).collect()));
+                return Ok(Some(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()));
             }
-            Self::Stream(out) | Self::Text(out) => out.flush(),
-            Self::File { file, temporary, path } => {
-                file.flush().and_then(|()| file.get_ref().sync_all()).and_then(|()| fs::rename(&temporary, &path))
-            }
-        };
-        done.map_err(Error::from_io).map(|()| None)
+            Self::Stream(mut out) => out.flush().map_err(Error::from_io)?,
+            Self::File(mut file) => file.finish()?,
+            Self::Text(mut rows) => rows.finish()?,
+            Self::Json(mut list) => list.finish()?,
+        }
+        Ok(None)
     }
 }
 
-impl Drop for Sink {
-    fn drop(&mut self) {
-        // After a success the temporary name is gone already; after a failure nothing half-written stays.
-        if let Self::File { temporary, .. } = self {
-            let _ = fs::remove_file(temporary);
-        }
-    }
+/// The values of an array as dumped.
+fn packed(array: &Array) -> Vec<u8> {
+    let mut out = Vec::new();
+    native::dump(array, &mut out);
+    out
 }

@@ -138,6 +138,7 @@ impl Container {
             grid.shape.len() == grid.chunk.len()
                 && !grid.chunk.contains(&0)
                 && variable.dtype.is_sound()
+                && variable.logical_len() < u64::MAX
                 && (fill_len == 0 || fill_len == variable.dtype.stored_len())
         };
         self.variables.iter().chain(&self.parts).all(|variable| sound(&variable.extents) && is_whole(variable))

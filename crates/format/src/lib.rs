@@ -12,6 +12,7 @@
 //! | `container`, `variable`, `extent`, `dtype`, `mapping` | the description: what is there and where it lies |
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
+//! | `cost` | what one row read at random costs |
 //! | `filter/` | undoing what was done to a chunk, one file per filter |
 //! | `native`, `odd`, `convert`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
@@ -26,6 +27,7 @@ mod array;
 mod budget;
 mod container;
 mod convert;
+mod cost;
 mod decode;
 mod dtype;
 mod extent;
@@ -46,6 +48,7 @@ mod variable;
 pub use array::{Array, Values};
 pub use budget::memory_budget;
 pub use container::{Alias, Container, Format, Group, Refused};
+pub use cost::{RowCost, row_cost};
 pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
 pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
 pub use filter::Filter;

@@ -166,7 +166,7 @@ pub fn dump(array: &Array, out: &mut Vec<u8>) {
 }
 
 /// How many items a variable-length element has, given its bytes; `None` for what is not one sequence or text.
-pub fn item_count(dtype: &Dtype, element: &[u8]) -> Option<u64> {
+fn item_count(dtype: &Dtype, element: &[u8]) -> Option<u64> {
     match dtype {
         Dtype::VarText { .. } => Some(element.len() as u64),
         Dtype::Sequence { item, .. } => {

@@ -126,9 +126,10 @@ impl Iterator for Runs {
 }
 
 fn strides(shape: &[u64]) -> Vec<u64> {
-    let mut strides = vec![1; shape.len()];
+    let mut strides = vec![1u64; shape.len()];
     for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis];
+        // Only an array without elements has strides beyond 64 bits, and then nobody steps along them.
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
     }
     strides
 }

@@ -49,6 +49,10 @@ pub(super) fn describe(
         return Err(corrupt(format!("a fill value of {} bytes for {}", fill.len(), dtype.stored_len())));
     }
     let shape = if space.is_null { vec![0] } else { space.shape };
+    let byte_len = shape.iter().try_fold(dtype.stored_len() as u64, |len, n| len.checked_mul(*n));
+    if byte_len.is_none() && !shape.contains(&0) {
+        return Err(corrupt(format!("an array of shape {shape:?}: more bytes than 64 bits count")));
+    }
     let mut variable = Variable {
         name: name.to_owned(),
         dtype,

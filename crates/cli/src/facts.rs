@@ -1,0 +1,244 @@
+//! What `inspect` says of a file, as plain structs; in JSON these are the field names.
+
+use forebay::{
+    Array, Container, Variable,
+    format::{Attribute, Extents, Group},
+};
+use serde::Serialize;
+
+use crate::{value, verdict::Row};
+
+/// A file: what it is, and all that is in it.
+#[derive(Debug, Serialize)]
+pub(crate) struct FileFacts {
+    pub(crate) file: String,
+    pub(crate) format: String,
+    /// Length of the file.
+    pub(crate) bytes: u64,
+    /// Files its values lie in.
+    pub(crate) source_count: usize,
+    pub(crate) groups: Vec<GroupFacts>,
+    pub(crate) variables: Vec<VariableFacts>,
+    pub(crate) aliases: Vec<AliasFacts>,
+    pub(crate) refused: Vec<RefusedFacts>,
+}
+
+/// A group; the root's name is empty.
+#[derive(Debug, Serialize)]
+pub(crate) struct GroupFacts {
+    pub(crate) name: String,
+    pub(crate) attributes: Vec<AttributeFacts>,
+}
+
+/// A second name.
+#[derive(Debug, Serialize)]
+pub(crate) struct AliasFacts {
+    pub(crate) name: String,
+    pub(crate) target: String,
+}
+
+/// What cannot be described, and why.
+#[derive(Debug, Serialize)]
+pub(crate) struct RefusedFacts {
+    pub(crate) name: String,
+    pub(crate) why: String,
+    pub(crate) corrupt: bool,
+}
+
+/// A variable.
+#[derive(Debug, Serialize)]
+pub(crate) struct VariableFacts {
+    pub(crate) name: String,
+    pub(crate) dtype: String,
+    pub(crate) shape: Vec<u64>,
+    /// How far each axis may grow, `null` without bound.
+    pub(crate) max_shape: Vec<Option<u64>>,
+    pub(crate) layout: String,
+    /// Only of chunked variables.
+    pub(crate) chunks: Option<ChunkFacts>,
+    pub(crate) filters: Vec<String>,
+    /// Bytes of all values, decoded.
+    pub(crate) logical_bytes: u64,
+    /// Bytes they take in their files, where that is known.
+    pub(crate) stored_bytes: Option<u64>,
+    /// Decoded bytes per stored byte, of what was written.
+    pub(crate) ratio: Option<f64>,
+    /// How many parts of other variables it is made of.
+    pub(crate) mapping_count: Option<usize>,
+    /// The library that reads it, if we do not.
+    pub(crate) library: Option<LibraryFacts>,
+    /// Why its values cannot be read, if they cannot.
+    pub(crate) unreadable: Option<String>,
+    /// What one row costs, read at random; of what can be read.
+    pub(crate) row: Option<Row>,
+    pub(crate) attributes: Vec<AttributeFacts>,
+}
+
+/// How a variable is cut into chunks.
+#[derive(Debug, Serialize)]
+pub(crate) struct ChunkFacts {
+    pub(crate) shape: Vec<u64>,
+    /// Chunks that were written.
+    pub(crate) written_count: usize,
+    pub(crate) count: u64,
+}
+
+/// A library that reads what we do not, and why.
+#[derive(Debug, Serialize)]
+pub(crate) struct LibraryFacts {
+    pub(crate) name: String,
+    pub(crate) why: String,
+}
+
+/// An attribute; `error` stands in the place of its value where that cannot be read.
+#[derive(Debug, Serialize)]
+pub(crate) struct AttributeFacts {
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) value: AttributeValue,
+}
+
+/// An attribute's value.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum AttributeValue {
+    Values {
+        dtype: String,
+        shape: Vec<u64>,
+        /// All values, in C order.
+        values: Vec<serde_json::Value>,
+        /// Some of them, as text.
+        #[serde(skip)]
+        shown: Vec<String>,
+    },
+    Error {
+        error: String,
+    },
+}
+
+/// Values of an attribute that are shown as text.
+pub(crate) const SHOWN_COUNT: usize = 16;
+
+impl FileFacts {
+    /// All there is to say of `container`, which was found at `file`.
+    pub(crate) fn gather(file: &str, container: &Container) -> Self {
+        Self {
+            file: file.to_owned(),
+            format: container.format.clone(),
+            bytes: container.sources.first().map_or(0, |source| source.len),
+            source_count: container.sources.len(),
+            groups: container.groups.iter().map(group).collect(),
+            variables: container.variables.iter().map(variable).collect(),
+            aliases: container
+                .aliases
+                .iter()
+                .map(|alias| AliasFacts { name: alias.name.clone(), target: alias.target.clone() })
+                .collect(),
+            refused: container
+                .refused
+                .iter()
+                .map(|refused| RefusedFacts {
+                    name: refused.name.clone(),
+                    why: refused.why.clone(),
+                    corrupt: refused.corrupt,
+                })
+                .collect(),
+        }
+    }
+
+    /// Leaves only what is called one of `names` or lies in a group that is.
+    pub(crate) fn keep(&mut self, names: &[String]) {
+        let kept = |name: &str| {
+            names.iter().any(|kept| kept.is_empty() || name.strip_prefix(kept.as_str()).is_some_and(is_end))
+        };
+        self.groups.retain(|group| kept(&group.name));
+        self.variables.retain(|variable| kept(&variable.name));
+        self.aliases.retain(|alias| kept(&alias.name));
+        self.refused.retain(|refused| kept(&refused.name));
+    }
+}
+
+/// True when what follows a name shows that the name was whole.
+fn is_end(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('/')
+}
+
+fn group(group: &Group) -> GroupFacts {
+    GroupFacts { name: group.name.clone(), attributes: group.attributes.iter().map(attribute).collect() }
+}
+
+fn variable(variable: &Variable) -> VariableFacts {
+    let table = match &variable.extents {
+        Extents::Chunks(table) => Some(table),
+        _ => None,
+    };
+    let chunks = table.filter(|_| variable.layout == "chunked").map(|table| ChunkFacts {
+        shape: variable.grid.chunk.clone(),
+        written_count: table.len(),
+        count: variable.grid.chunk_count(),
+    });
+    let unknown = variable.filters.iter().find(|filter| !filter.is_known());
+    let unknown = unknown.map(|filter| format!("{} cannot be undone by this build", filter.label()));
+    let unreadable = variable.dtype.refusal().or(unknown);
+    let stored_bytes = variable.stored_len();
+    VariableFacts {
+        name: variable.name.clone(),
+        dtype: variable.dtype.to_string(),
+        shape: variable.grid.shape.clone(),
+        max_shape: variable.max_shape.clone(),
+        layout: variable.layout.clone(),
+        filters: variable.filters.iter().map(|filter| filter.label()).collect(),
+        logical_bytes: variable.logical_len(),
+        stored_bytes,
+        ratio: stored_bytes.and_then(|stored| ratio(variable, chunks.as_ref(), stored)),
+        chunks,
+        mapping_count: match &variable.extents {
+            Extents::Mapped(mappings) => Some(mappings.len()),
+            _ => None,
+        },
+        library: match &variable.extents {
+            Extents::Opaque(opaque) => {
+                Some(LibraryFacts { name: opaque.library.clone(), why: opaque.why.clone() })
+            }
+            _ => None,
+        },
+        row: Row::of(variable).filter(|_| unreadable.is_none()),
+        unreadable,
+        attributes: variable.attributes.iter().map(attribute).collect(),
+    }
+}
+
+/// Decoded bytes per stored byte. Values of variable length lie elsewhere, so their references say nothing.
+fn ratio(variable: &Variable, chunks: Option<&ChunkFacts>, stored: u64) -> Option<f64> {
+    if stored == 0 || variable.dtype.is_variable() {
+        return None;
+    }
+    let logical = match chunks {
+        Some(chunks) if (chunks.written_count as u64) < chunks.count => {
+            variable.chunk_len().saturating_mul(chunks.written_count as u64).min(variable.logical_len())
+        }
+        _ => variable.logical_len(),
+    };
+    Some(logical as f64 / stored as f64)
+}
+
+fn attribute(attribute: &Attribute) -> AttributeFacts {
+    let value = match attribute.value.as_ref().map_err(Clone::clone).and_then(values) {
+        Ok(value) => value,
+        Err(error) => AttributeValue::Error { error },
+    };
+    AttributeFacts { name: attribute.name.clone(), value }
+}
+
+fn values(array: &Array) -> Result<AttributeValue, String> {
+    let (mut values, mut shown) = (Vec::new(), Vec::new());
+    value::each(array, |value| {
+        if shown.len() < SHOWN_COUNT {
+            shown.push(value.to_string());
+        }
+        values.extend(serde_json::to_value(&value));
+        Ok(())
+    })
+    .map_err(|error| error.to_string())?;
+    Ok(AttributeValue::Values { dtype: array.dtype.to_string(), shape: array.shape.clone(), values, shown })
+}

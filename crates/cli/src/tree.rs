@@ -1,0 +1,243 @@
+//! A file's groups and variables drawn as a tree.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    color::{Paint, Role},
+    facts::{AttributeFacts, AttributeValue, FileFacts, SHOWN_COUNT, VariableFacts},
+    show,
+    verdict::{Row, Verdict},
+    wrap::Line,
+};
+
+/// Longer types (enumerations, compounds) and attributes are cut; JSON has them whole.
+const MOST_LETTERS: usize = 160;
+
+/// How a tree is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawing {
+    pub(crate) paint: Paint,
+    /// Letters per line; `None` where the output is not a terminal.
+    pub(crate) width: Option<usize>,
+    pub(crate) with_attributes: bool,
+}
+
+/// One name in the tree: its own line, and what stands below it.
+#[derive(Debug, Default)]
+struct Entry {
+    title: Line,
+    details: Vec<Line>,
+}
+
+impl Drawing {
+    /// The file as lines of text.
+    pub(crate) fn draw(&self, facts: &FileFacts) -> Vec<String> {
+        let mut lines = vec![header(facts).draw(("", "  "), self.width, self.paint)];
+        let mut entries: BTreeMap<Vec<&str>, Entry> = BTreeMap::new();
+        for group in &facts.groups {
+            let details = self.attributes(&group.attributes);
+            if group.name.is_empty() {
+                lines.extend(details.iter().map(|line| line.draw(("  ", "    "), self.width, self.paint)));
+                continue;
+            }
+            let title = Line::default().with(Role::Group, format!("{}/", last(&group.name)));
+            entries.insert(path(&group.name), Entry { title, details });
+        }
+        for variable in &facts.variables {
+            let mut details = details(variable);
+            details.extend(self.attributes(&variable.attributes));
+            entries.insert(path(&variable.name), Entry { title: title(variable), details });
+        }
+        for alias in &facts.aliases {
+            let title = Line::default()
+                .with(Role::Name, last(&alias.name))
+                .with(Role::Dim, "->")
+                .with(Role::Plain, show::visible(&alias.target));
+            entries.insert(path(&alias.name), Entry { title, details: Vec::new() });
+        }
+        for refused in &facts.refused {
+            let word = if refused.corrupt { "corrupt:" } else { "refused:" };
+            let title = Line::default()
+                .with(Role::Name, last(&refused.name))
+                .with(Role::Bad, word)
+                .words(Role::Plain, &show::visible(&refused.why));
+            entries.insert(path(&refused.name), Entry { title, details: Vec::new() });
+        }
+        add_missing_groups(&mut entries);
+        lines.extend(self.branches(&entries));
+        lines
+    }
+
+    /// The entries with the lines that join them, drawn from the last to the first: only what comes later says
+    /// whether a line goes on.
+    fn branches(&self, entries: &BTreeMap<Vec<&str>, Entry>) -> Vec<String> {
+        let mut drawn = Vec::with_capacity(entries.len());
+        let mut goes_on: Vec<bool> = Vec::new();
+        for (path, entry) in entries.iter().rev() {
+            let depth = path.len() - 1;
+            goes_on.resize(depth + 1, false);
+            let bars: String = goes_on[..depth].iter().map(|on| if *on { "│  " } else { "   " }).collect();
+            let (fork, below) = if goes_on[depth] { ("├─ ", "│  ") } else { ("└─ ", "   ") };
+            goes_on[depth] = true;
+            let [first, rest] = [fork, below].map(|end| format!("{bars}{end}"));
+            let further = format!("{rest}  ");
+            let mut text = entry.title.draw((&first, &further), self.width, self.paint);
+            for detail in &entry.details {
+                let line = detail.draw((&further, &format!("{further}  ")), self.width, self.paint);
+                text.push('\n');
+                text.push_str(&line);
+            }
+            drawn.push(text);
+        }
+        drawn.reverse();
+        drawn
+    }
+
+    fn attributes(&self, attributes: &[AttributeFacts]) -> Vec<Line> {
+        if !self.with_attributes {
+            return Vec::new();
+        }
+        attributes.iter().map(attribute).collect()
+    }
+}
+
+fn path(name: &str) -> Vec<&str> {
+    name.split('/').collect()
+}
+
+fn last(name: &str) -> String {
+    show::visible(name.rsplit('/').next().unwrap_or(name))
+}
+
+/// Groups that were left out but hold something that was not.
+fn add_missing_groups(entries: &mut BTreeMap<Vec<&str>, Entry>) {
+    let parents: Vec<Vec<&str>> =
+        entries.keys().flat_map(|path| (1..path.len()).map(|len| path[..len].to_vec())).collect();
+    for parent in parents {
+        let name = show::visible(parent.last().copied().unwrap_or_default());
+        entries.entry(parent).or_insert_with(|| Entry {
+            title: Line::default().with(Role::Group, format!("{name}/")),
+            details: Vec::new(),
+        });
+    }
+}
+
+fn header(facts: &FileFacts) -> Line {
+    let groups = facts.groups.iter().filter(|group| !group.name.is_empty()).count();
+    let mut counts = vec![
+        facts.format.clone(),
+        show::size(facts.bytes),
+        show::count(groups, "group", "groups"),
+        show::count(facts.variables.len(), "variable", "variables"),
+    ];
+    if !facts.aliases.is_empty() {
+        counts.push(show::count(facts.aliases.len(), "alias", "aliases"));
+    }
+    if !facts.refused.is_empty() {
+        counts.push(format!("{} refused", facts.refused.len()));
+    }
+    if facts.source_count > 1 {
+        counts.push(format!("{} files", facts.source_count));
+    }
+    Line::default()
+        .with(Role::Name, format!("{}:", show::visible(&facts.file)))
+        .words(Role::Plain, &counts.join(", "))
+}
+
+fn title(variable: &VariableFacts) -> Line {
+    let lens = |shape: &[u64]| show::tuple(&shape.iter().map(u64::to_string).collect::<Vec<_>>());
+    let mut line = Line::default()
+        .with(Role::Name, last(&variable.name))
+        .with(Role::Dtype, show::shortened(&show::visible(&variable.dtype), MOST_LETTERS))
+        .with(Role::Plain, lens(&variable.shape));
+    let can_grow = variable.max_shape.iter().zip(&variable.shape).any(|(most, len)| *most != Some(*len));
+    if can_grow {
+        let most = |len: &Option<u64>| len.map_or("inf".to_owned(), |len| len.to_string());
+        let most: Vec<_> = variable.max_shape.iter().map(most).collect();
+        line = line.with(Role::Dim, format!("of {}", show::tuple(&most)));
+    }
+    line = line.with(Role::Plain, variable.layout.clone());
+    if let Some(chunks) = &variable.chunks {
+        line = line
+            .with(Role::Plain, lens(&chunks.shape))
+            .with(Role::Dim, format!("{}/{} chunks", chunks.written_count, chunks.count));
+    }
+    if variable.filters.is_empty() {
+        line
+    } else {
+        line.with(Role::Plain, show::visible(&variable.filters.join(", ")))
+    }
+}
+
+fn details(variable: &VariableFacts) -> Vec<Line> {
+    let mut lines = vec![sizes(variable)];
+    if let Some(count) = variable.mapping_count {
+        let text = format!("made of {} of other variables", show::count(count, "part", "parts"));
+        lines.push(Line::default().words(Role::Plain, &text));
+    }
+    if let Some(library) = &variable.library {
+        let text = format!("read by {}: {}", library.name, show::visible(&library.why));
+        lines.push(Line::default().words(Role::Fair, &text));
+    }
+    if let Some(why) = &variable.unreadable {
+        lines.push(Line::default().with(Role::Bad, "unreadable:").words(Role::Plain, &show::visible(why)));
+    }
+    if let Some(row) = &variable.row {
+        lines.push(cost(row));
+        if let Some(hint) = &row.hint {
+            lines.push(Line::default().with(Role::Fair, "hint:").words(Role::Plain, hint));
+        }
+    }
+    lines
+}
+
+fn sizes(variable: &VariableFacts) -> Line {
+    let logical = show::size(variable.logical_bytes);
+    let text = match (variable.stored_bytes, variable.ratio) {
+        (Some(stored), Some(ratio)) => format!("{logical}, stored in {} ({ratio:.1}x)", show::size(stored)),
+        (Some(0), None) if variable.logical_bytes > 0 => format!("{logical}, never written"),
+        (Some(stored), None) if stored > 0 => format!("{logical}, stored in {}", show::size(stored)),
+        _ => logical,
+    };
+    Line::default().words(Role::Dim, &text)
+}
+
+fn cost(row: &Row) -> Line {
+    let role = match row.verdict {
+        Verdict::Good => Role::Good,
+        Verdict::Fair => Role::Fair,
+        Verdict::Poor => Role::Bad,
+    };
+    let times = |bytes: u64, factor: f64| format!("{} ({factor:.1}x)", show::size(bytes));
+    let mut text = format!(
+        "a row of {} takes {} read",
+        show::size(row.used_bytes),
+        times(row.read_bytes, row.read_factor)
+    );
+    if row.decoded_bytes > 0 {
+        text.push_str(&format!(", {} decoded", times(row.decoded_bytes, row.decode_factor)));
+    }
+    Line::default()
+        .with(Role::Plain, "random access")
+        .with(role, format!("{}:", row.verdict.word()))
+        .words(Role::Dim, &text)
+}
+
+fn attribute(attribute: &AttributeFacts) -> Line {
+    let line = Line::default().with(Role::Dim, format!("@{}", show::visible(&attribute.name)));
+    match &attribute.value {
+        AttributeValue::Error { error } => {
+            line.with(Role::Bad, "unreadable:").words(Role::Plain, &show::visible(error))
+        }
+        AttributeValue::Values { shape, shown, values, .. } => {
+            let text = match (&shape[..], &shown[..]) {
+                ([], [one]) => one.clone(),
+                _ if values.len() > SHOWN_COUNT => {
+                    format!("[{}, … {} in all]", shown.join(", "), values.len())
+                }
+                _ => format!("[{}]", shown.join(", ")),
+            };
+            line.with(Role::Dim, "=").words(Role::Plain, &show::shortened(&text, MOST_LETTERS))
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Exit codes and messages.
+
+use std::process::Command;
+
+use crate::ran::{data, run};
+
+/// Runs the command, which must fail with `code` and say `text`, and nothing on standard output.
+fn fails(args: &[&str], code: i32, text: &str) {
+    let ran = run(args);
+    assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+    assert!(ran.err.contains(text), "{args:?}: {}", ran.err);
+    assert_eq!(ran.out, "", "{args:?}");
+    assert!(!ran.err.contains("panicked"), "{args:?}: {}", ran.err);
+}
+
+#[test]
+fn a_missing_file_or_variable_is_3_and_a_near_name_is_suggested() {
+    fails(&["inspect", "/nowhere/file.h5"], 3, "/nowhere/file.h5: ");
+    fails(&["dump", &data("tree.h5"), "imagse"], 3, "did you mean 'images'?");
+    fails(&["inspect", &data("tree.h5"), "imagse"], 3, "did you mean 'images'?");
+    fails(&["dump", &data("tree.h5"), "images", "--raw", "/nowhere/out"], 3, "/nowhere/out");
+}
+
+#[test]
+fn a_file_of_another_format_and_values_no_tensor_holds_are_5() {
+    fails(&["inspect", &data("make.py")], 5, "make.py: not a file of a format this build reads");
+    fails(&["dump", &data("unread.h5"), "pointer"], 5, "variable 'pointer': object references");
+    fails(&["dump", &data("tree.h5"), "gone"], 5, "'nowhere' is missing");
+}
+
+#[test]
+fn a_truncated_file_is_4() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("short.h5");
+    let whole = std::fs::read(data("tree.h5")).unwrap();
+    std::fs::write(&path, &whole[..1500]).unwrap();
+    fails(&["inspect", path.to_str().unwrap()], 4, "truncated");
+}
+
+#[test]
+fn a_slice_that_does_not_fit_and_wrong_usage_are_2() {
+    for slice in ["99", "0,0,0,0", "x", "::0"] {
+        fails(&["dump", &data("tree.h5"), "images", "--slice", slice], 2, "");
+    }
+    fails(&["dump", &data("tree.h5")], 2, "VARIABLE");
+    fails(&["dump", &data("tree.h5"), "--all"], 2, "--sha256");
+    fails(&["inspect"], 2, "FILE");
+}
+
+#[test]
+fn a_folder_or_a_pipe_is_not_a_file_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    fails(&["inspect", folder.path().to_str().unwrap()], 2, "is a folder");
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    fails(&["inspect", pipe.to_str().unwrap()], 2, "is a pipe");
+}
+
+#[test]
+fn an_error_in_json_has_its_kind() {
+    let ran = run(&["dump", &data("tree.h5"), "imagse", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &json["kind"]), (3, &"NotFound".into()));
+}

@@ -1,0 +1,130 @@
+//! Saved descriptions: used while the file stays the same, never trusted beyond that.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::sleep,
+    time::Duration,
+};
+
+use forebay::{Container, FileOrigin, IndexCache, Locator, Origin, source::SourceId};
+
+/// Longer than file times may lag behind.
+const SETTLED: Duration = Duration::from_millis(2200);
+
+struct Set {
+    folder: tempfile::TempDir,
+    origin: FileOrigin,
+}
+
+impl Set {
+    /// A copy of a file with thousands of chunks, old enough to be trusted.
+    fn new() -> Self {
+        let matrix = std::env::var_os("FOREBAY_MATRIX").expect("FOREBAY_MATRIX is set by `make test`");
+        let folder = tempfile::tempdir().unwrap();
+        fs::copy(Path::new(&matrix).join("indexes_latest.h5"), folder.path().join("a.h5")).unwrap();
+        sleep(SETTLED);
+        Self { folder, origin: FileOrigin::new() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("a.h5")
+    }
+
+    fn at(&self) -> Locator {
+        Locator::new(self.file().to_str().unwrap())
+    }
+
+    fn id(&self) -> SourceId {
+        self.origin.open(&self.at()).unwrap().id().clone()
+    }
+
+    fn cache(&self) -> IndexCache {
+        IndexCache::at(self.folder.path().join("cache/index"))
+    }
+
+    fn save(&self) -> Container {
+        let container = forebay::describe(&self.origin, &self.at()).unwrap();
+        self.cache().put(&self.id(), &container);
+        container
+    }
+
+    fn entry(&self) -> PathBuf {
+        let listed = fs::read_dir(self.folder.path().join("cache/index")).unwrap();
+        let mut entries: Vec<_> = listed.map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(entries.len(), 1, "one file, one entry, no leftovers");
+        entries.remove(0)
+    }
+
+    fn get(&self) -> Option<Container> {
+        self.cache().get(&self.origin, &self.id())
+    }
+}
+
+#[test]
+fn what_was_saved_comes_back_and_is_for_this_user_alone() {
+    let set = Set::new();
+    assert!(set.get().is_none());
+    let container = set.save();
+    assert!(set.get() == Some(container));
+    assert_eq!(set.entry().metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(set.entry().parent().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_changed_file_and_a_young_file_have_no_saved_description() {
+    let set = Set::new();
+    set.save();
+    fs::write(set.file(), fs::read(set.file()).unwrap()).unwrap();
+    assert!(set.get().is_none(), "the file changed");
+    set.save();
+    assert!(set.get().is_none(), "two writes within one tick of the clock look alike");
+    set.entry();
+    sleep(SETTLED);
+    let container = set.save();
+    assert!(set.get() == Some(container));
+}
+
+#[test]
+fn a_damaged_entry_is_a_miss_wherever_the_damage_is() {
+    let set = Set::new();
+    set.save();
+    let good = fs::read(set.entry()).unwrap();
+    for at in (0..good.len()).step_by(good.len() / 40 + 1).chain([good.len() - 1]) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        fs::write(set.entry(), &bad).unwrap();
+        assert!(set.get().is_none(), "byte {at}");
+        fs::write(set.entry(), &good[..at]).unwrap();
+        assert!(set.get().is_none(), "cut at {at}");
+    }
+    fs::write(set.entry(), &good).unwrap();
+    assert!(set.get().is_some());
+}
+
+#[test]
+fn an_entry_others_could_have_written_or_that_is_a_link_is_not_read() {
+    let set = Set::new();
+    set.save();
+    let entry = set.entry();
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(set.get().is_none());
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(set.get().is_some());
+    let elsewhere = set.folder.path().join("elsewhere");
+    fs::rename(&entry, &elsewhere).unwrap();
+    symlink(&elsewhere, &entry).unwrap();
+    assert!(set.get().is_none());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_harms_no_one() {
+    let set = Set::new();
+    fs::write(set.folder.path().join("cache"), "a file where the folder should be").unwrap();
+    set.save();
+    assert!(set.get().is_none());
+    let opened = forebay::open(Arc::new(FileOrigin::new()), &set.at(), Some(&set.cache()));
+    assert!(!opened.unwrap().container().variables.is_empty());
+}

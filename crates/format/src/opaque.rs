@@ -46,7 +46,15 @@ pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selec
     let path = local_path(opened, source)?;
     let budget = opened.budget();
     let request = library::Request { path: &path, name: &name, variable, selection, budget };
-    let array = library::with(|library| library.read(&request))?;
+    let parts: &[Variable] = if variable.layout == "virtual" { &opened.container().parts } else { &[] };
+    let array = library::with(|library| {
+        for part in parts {
+            let (source, name) = target(opened, part);
+            let opens = local_path(opened, source).and_then(|path| library.check_opens(&path, &name));
+            opens.map_err(|error| error.at(format!("its source '{}'", part.name)))?;
+        }
+        library.read(&request)
+    })?;
     // What was written meanwhile may be in the values.
     local_path(opened, source)?;
     Ok(array)

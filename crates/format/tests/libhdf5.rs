@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 /// Filters that libhdf5 has built in; all others need plug-ins.
 const BUILT_IN: std::ops::RangeInclusive<u16> = 1..=6;
+const LZF: u16 = 32_000;
 /// Files of the matrix with plain values, as they are and deflated.
 const PLAIN: &str = "numbers_latest_contiguous.h5";
 const FILTERED: &str = "numbers_latest_deflate.h5";
@@ -78,12 +79,11 @@ fn sha256(array: &Array) -> String {
     Sha256::digest(canonical(array)).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// True for what the library cannot read by itself. With `HDF5_PLUGIN_PATH` set it can.
+/// True for what the library cannot read: all that needs plug-ins, and with plug-ins the filter only h5py has.
 fn needs_plug_in(opened: &Opened, variable: &Variable) -> bool {
-    if env::var_os("HDF5_PLUGIN_PATH").is_some() {
-        return false;
-    }
-    let has = |variable: &Variable| variable.filters.iter().any(|filter| !BUILT_IN.contains(&filter.id));
+    let has_plug_ins = env::var_os("HDF5_PLUGIN_PATH").is_some();
+    let is_known = |id: u16| BUILT_IN.contains(&id) || (has_plug_ins && id != LZF);
+    let has = |variable: &Variable| variable.filters.iter().any(|filter| !is_known(filter.id));
     has(variable) || (variable.layout == "virtual" && opened.container().parts.iter().any(has))
 }
 

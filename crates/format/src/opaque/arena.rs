@@ -31,7 +31,7 @@ impl Arena {
     }
 
     /// The bytes from `address` to the end of its block, if they are in here.
-    pub(super) fn from_address(&self, address: usize) -> Option<&[u8]> {
+    pub(super) fn at_address(&self, address: usize) -> Option<&[u8]> {
         let (start, block) = self.blocks.range(..=address).next_back()?;
         bytes(block).get(address - start..)
     }
@@ -86,10 +86,10 @@ mod tests {
         let small = arena.take(5).unwrap();
         let large = arena.take(3 << 20).unwrap();
         assert_eq!(small % UNIT_BYTES, 0);
-        assert_eq!(arena.from_address(small).unwrap().len(), BLOCK_BYTES);
-        assert_eq!(arena.from_address(large + 1).unwrap().len(), (3 << 20) - 1);
-        assert!(arena.from_address(0).is_none());
-        assert!(arena.from_address(large.max(small) + (4 << 20)).is_none());
+        assert_eq!(arena.at_address(small).unwrap().len(), BLOCK_BYTES);
+        assert_eq!(arena.at_address(large + 1).unwrap().len(), (3 << 20) - 1);
+        assert!(arena.at_address(0).is_none());
+        assert!(arena.at_address(large.max(small) + (4 << 20)).is_none());
     }
 
     #[test]

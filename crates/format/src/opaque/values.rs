@@ -94,7 +94,7 @@ fn text<'a>(element: &[u8], arena: &'a Arena) -> Result<&'a [u8]> {
     if address == 0 {
         return Ok(&[]);
     }
-    let Some(bytes) = arena.from_address(address) else { return astray() };
+    let Some(bytes) = arena.at_address(address) else { return astray() };
     Ok(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
@@ -106,7 +106,7 @@ fn append_items(item: &Dtype, element: &[u8], arena: &Arena, out: &mut Vec<u8>) 
     }
     let item_len = memory_len(item);
     let len = count.checked_mul(item_len);
-    let Some(items) = len.and_then(|len| arena.from_address(address)?.get(..len)) else { return astray() };
+    let Some(items) = len.and_then(|len| arena.at_address(address)?.get(..len)) else { return astray() };
     if item.is_variable() {
         items.chunks_exact(item_len).try_for_each(|bytes| append(item, bytes, arena, out))?;
     } else {

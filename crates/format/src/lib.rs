@@ -55,6 +55,7 @@ pub use filter::Filter;
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
 pub use mapping::{Blocks, Mapping};
+pub use opaque::libhdf5_version;
 pub use read::Opened;
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};

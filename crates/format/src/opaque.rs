@@ -1,10 +1,141 @@
-//! Variables without extents, read by a library found at run time.
+//! Variables that only a library can read: libhdf5, found at run time.
+//!
+//! ```text
+//! find ─► load (a copy of its own) ─► ffi ─► library (one lock) ─► memory (types) ─► values ─► Array
+//! ```
+//!
+//! libhdf5 is not thread safe: a read holds the one lock of the process until it is done, however long it takes.
 
-use forebay_source::{Error, ErrorKind, Result};
+mod arena;
+mod ffi;
+mod find;
+mod library;
+mod load;
+mod memory;
+mod values;
 
-use crate::{Array, Opaque, Opened, Selection, Variable};
+use std::path::PathBuf;
+
+use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result};
+
+use crate::{Array, Dtype, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable};
+
+/// Version and path of the libhdf5 that reads what forebay itself cannot; `None` where there is none.
+pub fn libhdf5_version() -> Option<String> {
+    library::version()
+}
 
 /// The values of `selection`, read by the library that `opaque` names.
-pub(crate) fn read(_opened: &Opened, opaque: &Opaque, _variable: &Variable, _selection: &Selection) -> Result<Array> {
-    Err(Error::new(ErrorKind::Unsupported, opaque.why.clone()))
+pub(crate) fn read(
+    opened: &Opened,
+    opaque: &Opaque,
+    variable: &Variable,
+    selection: &Selection,
+) -> Result<Array> {
+    if opaque.library != "libhdf5" {
+        let what = format!("{}, and {} is not known", opaque.why, opaque.library);
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    by_library(opened, variable, selection)
+        .map_err(|error| error.at(format!("{}, so libhdf5 reads it", opaque.why)))
+}
+
+/// The values of `selection`, read by libhdf5 whatever forebay itself could do.
+pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selection) -> Result<Array> {
+    let (source, name) = target(opened, variable);
+    let path = local_path(opened, source)?;
+    let budget = opened.budget();
+    let request = library::Request { path: &path, name: &name, variable, selection, budget };
+    let parts: &[Variable] = if variable.layout == "virtual" { &opened.container().parts } else { &[] };
+    let array = library::with(|library| {
+        for part in parts {
+            let (source, name) = target(opened, part);
+            let opens = local_path(opened, source).and_then(|path| library.check_opens(&path, &name));
+            opens.map_err(|error| error.at(format!("its source '{}'", part.name)))?;
+        }
+        library.read(&request)
+    })?;
+    // What was written meanwhile may be in the values.
+    local_path(opened, source)?;
+    Ok(array)
+}
+
+/// The library's answer where forebay itself gave `native`; if it has none, that error and what was tried.
+pub(crate) fn instead(
+    opened: &Opened,
+    variable: &Variable,
+    selection: &Selection,
+    native: Error,
+) -> Result<Array> {
+    let is_tried = matches!(variable.extents, Extents::Opaque(_));
+    if native.kind() != ErrorKind::Unsupported || opened.container().format != "hdf5" || is_tried {
+        return Err(native);
+    }
+    by_library(opened, variable, selection)
+        .map_err(|error| native.hint(format!("libhdf5 was tried: {error}")))
+}
+
+/// As [`instead`], into memory laid out as the variable's type says.
+pub(crate) fn instead_into(
+    opened: &Opened,
+    variable: &Variable,
+    selection: &Selection,
+    native: Error,
+    out: &mut [u8],
+) -> Result<()> {
+    let array = instead(opened, variable, selection, native)?;
+    copy_out(&array, variable, out)
+}
+
+/// Copies the values of `array` to memory laid out as the type of `variable` says.
+pub(crate) fn copy_out(array: &Array, variable: &Variable, out: &mut [u8]) -> Result<()> {
+    let is_wanted = match variable.dtype {
+        Dtype::Odd { number, .. } => array.dtype == Dtype::native(number),
+        _ => array.dtype == variable.dtype,
+    };
+    match &array.values {
+        Values::Fixed(bytes) if bytes.len() == out.len() && is_wanted => {
+            out.copy_from_slice(bytes);
+            Ok(())
+        }
+        _ => {
+            let what = format!("libhdf5 gives {} where {} was wanted", array.dtype, variable.dtype);
+            Err(Error::new(ErrorKind::Unsupported, what))
+        }
+    }
+}
+
+/// The source the library opens and what it calls the variable there.
+///
+/// Links are the library's business as well, so a variable's name holds in the file that was described; a part's
+/// name starts with the file it lies in.
+fn target(opened: &Opened, variable: &Variable) -> (SourceIndex, String) {
+    let container = opened.container();
+    let is_named = container.variables.binary_search_by(|known| known.name.cmp(&variable.name)).is_ok();
+    let in_source = |(index, id): (u32, &forebay_source::SourceId)| {
+        let name = variable.name.strip_prefix(id.locator.as_str())?.strip_prefix(':')?;
+        Some((SourceIndex(index), name.to_owned()))
+    };
+    let mut sources = (0..).zip(&container.sources);
+    let part = if is_named { None } else { sources.find_map(in_source) };
+    part.unwrap_or_else(|| (SourceIndex(0), variable.name.clone()))
+}
+
+/// The path of a source that is a local file, unchanged since it was described.
+fn local_path(opened: &Opened, index: SourceIndex) -> Result<PathBuf> {
+    let Some(id) = opened.container().sources.get(index.0 as usize) else {
+        return Err(Error::new(ErrorKind::Bug, format!("no source {}", index.0)));
+    };
+    // A remote file may be named like a local one: only the same bytes will do.
+    let here = FileOrigin::new().open(&id.locator);
+    match here {
+        Ok(source) if source.id() == id => {}
+        Ok(source) if source.id().version.modified.is_some() && id.version.modified.is_some() => {
+            return Err(
+                Error::new(ErrorKind::Unavailable, "changed since it was described").hint("open it again")
+            );
+        }
+        _ => return Err(Error::new(ErrorKind::Unsupported, "libhdf5 reads local files only")),
+    }
+    std::path::absolute(id.locator.as_str()).map_err(Error::from_io)
 }

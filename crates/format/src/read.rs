@@ -46,6 +46,11 @@ impl Opened {
         &self.container
     }
 
+    /// Bytes one read may take.
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget
+    }
+
     /// The source at `index`; it must still be what was described.
     pub(crate) fn source(&self, index: SourceIndex) -> Result<&dyn Source> {
         let number = index.0 as usize;
@@ -66,7 +71,20 @@ impl Opened {
     }
 
     /// The values of `selection` from `variable`, which belongs to this container.
+    ///
+    /// What forebay itself cannot read, a library reads where there is one: one caller at a time.
     pub fn read(&self, variable: &Variable, selection: &Selection) -> Result<Array> {
+        self.read_natively(variable, selection)
+            .or_else(|error| opaque::instead(self, variable, selection, error))
+    }
+
+    /// As [`read`](Self::read), by the library alone: for comparing the two.
+    #[doc(hidden)]
+    pub fn read_by_library(&self, variable: &Variable, selection: &Selection) -> Result<Array> {
+        opaque::by_library(self, variable, selection).map_err(|error| self.place(variable, error))
+    }
+
+    fn read_natively(&self, variable: &Variable, selection: &Selection) -> Result<Array> {
         let place = |error: Error| self.place(variable, error);
         self.check(variable, selection).map_err(place)?;
         let shape = selection.shape();
@@ -105,13 +123,13 @@ impl Opened {
         if stored_len / element_len * variable.dtype.native_len() != out.len() {
             return Err(place(Error::new(ErrorKind::Invalid, "memory of another length than the selection")));
         }
-        if let Dtype::Odd { .. } = variable.dtype {
-            let mut stored = vec![0; stored_len];
-            self.fill(variable, selection, &mut stored).map_err(place)?;
-            odd::widen(&variable.dtype, &stored, out);
-            return Ok(());
+        if let Extents::Opaque(opaque) = &variable.extents {
+            let array = opaque::read(self, opaque, variable, selection);
+            return array.and_then(|array| opaque::copy_out(&array, variable, out)).map_err(place);
         }
-        self.fill(variable, selection, out).map_err(place)
+        self.fill_widened(variable, selection, stored_len, out)
+            .map_err(place)
+            .or_else(|error| opaque::instead_into(self, variable, selection, error, out))
     }
 
     /// Fills `out` with `rows` of axis 0, in the order given; a row may be asked for more than once.
@@ -137,6 +155,20 @@ impl Opened {
         slabs::cut(variable, selection, most_bytes)
     }
 
+    fn fill_widened(
+        &self,
+        variable: &Variable,
+        selection: &Selection,
+        stored_len: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let Dtype::Odd { .. } = variable.dtype else { return self.fill(variable, selection, out) };
+        let mut stored = vec![0; stored_len];
+        self.fill(variable, selection, &mut stored)?;
+        odd::widen(&variable.dtype, &stored, out);
+        Ok(())
+    }
+
     fn fill(&self, variable: &Variable, selection: &Selection, out: &mut [u8]) -> Result<()> {
         if out.is_empty() {
             return Ok(());
@@ -145,13 +177,9 @@ impl Opened {
             Extents::Chunks(table) => chunks::read(self, variable, table, selection, out),
             Extents::Pieces(pieces) => direct::read_pieces(self, variable, pieces, selection, out),
             Extents::Mapped(mappings) => mapped::read(self, variable, mappings, selection, out),
-            Extents::Opaque(opaque) => match opaque::read(self, opaque, variable, selection)?.values {
-                Values::Fixed(bytes) if bytes.len() == out.len() => {
-                    out.copy_from_slice(&bytes);
-                    Ok(())
-                }
-                _ => Err(Error::new(ErrorKind::Bug, "the library gave another number of bytes")),
-            },
+            Extents::Opaque(opaque) => {
+                opaque::copy_out(&opaque::read(self, opaque, variable, selection)?, variable, out)
+            }
         }
     }
 

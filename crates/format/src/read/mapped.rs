@@ -25,6 +25,12 @@ pub(super) fn read(
                 let what = "a virtual data set of values of variable length";
                 return Err(Error::new(ErrorKind::Unsupported, what));
             };
+            // A library that reads a part may give its elements another length.
+            let len = patch.from.element_count().saturating_mul(part.dtype.native_len() as u64);
+            if bytes.len() as u64 != len {
+                let what = format!("{} bytes of the part '{}', {len} needed", bytes.len(), part.name);
+                return Err(Error::new(ErrorKind::Unsupported, what));
+            }
             let bytes = if same_native(&part.dtype, &variable.dtype) {
                 bytes
             } else {

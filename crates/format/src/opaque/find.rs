@@ -1,0 +1,212 @@
+//! Where a libhdf5 may lie on this machine.
+
+use std::{
+    cmp::Reverse,
+    env,
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+/// What tells where the library lies: a path, or [`OFF`].
+pub(super) const SETTING: &str = "FOREBAY_LIBHDF5";
+/// The setting that forbids any library.
+pub(super) const OFF: &str = "off";
+/// What helps where there is none.
+pub(super) const REMEDY: &str = "install the Debian package libhdf5-103-1 or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of a libhdf5";
+
+/// Wheels that bring a libhdf5 along, in the order they are looked into.
+const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
+/// Folders of the dynamic linker that no configuration names.
+const SYSTEM: [&str; 8] = [
+    "/lib",
+    "/usr/lib",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/opt/homebrew/lib",
+];
+
+/// Paths to try, the best first, and whether the user named it: then it is the only one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Candidates {
+    Named(PathBuf),
+    Found(Vec<PathBuf>),
+}
+
+/// The libraries to try.
+pub(super) fn candidates() -> Result<Candidates> {
+    match setting()? {
+        Some(path) => Ok(Candidates::Named(path)),
+        None => Ok(Candidates::Found(search())),
+    }
+}
+
+/// The path the user named, or an error where the user wants no library.
+pub(super) fn setting() -> Result<Option<PathBuf>> {
+    parse_setting(env::var_os(SETTING))
+}
+
+fn parse_setting(value: Option<OsString>) -> Result<Option<PathBuf>> {
+    match value {
+        None => Ok(None),
+        Some(value) if value.is_empty() => Ok(None),
+        Some(value) if value == OFF => {
+            Err(Error::new(ErrorKind::Unsupported, format!("{SETTING}={OFF} forbids libhdf5")).hint(REMEDY))
+        }
+        // A relative path would load whatever lies in the working directory.
+        Some(value) if !Path::new(&value).is_absolute() => {
+            let what = format!("'{}' is not an absolute path", value.display());
+            Err(Error::new(ErrorKind::Invalid, what).at(SETTING))
+        }
+        Some(value) => Ok(Some(value.into())),
+    }
+}
+
+fn search() -> Vec<PathBuf> {
+    let mut found = loaded();
+    for packages in site_packages() {
+        found.extend(WHEELS.iter().flat_map(|wheel| libraries_in(&packages.join(wheel))));
+    }
+    for folder in linker_folders() {
+        found.extend(libraries_in(&folder));
+        found.extend(libraries_in(&folder.join("hdf5/serial")));
+    }
+    let mut seen = Vec::new();
+    found.retain(|path| {
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let is_new = path.is_absolute() && !seen.contains(&real);
+        seen.push(real);
+        is_new
+    });
+    found
+}
+
+/// Libraries that this process has loaded already, such as the one of an imported h5py.
+fn loaded() -> Vec<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
+    let mut paths: Vec<PathBuf> = paths.filter(|path| is_libhdf5(path)).collect();
+    paths.dedup();
+    paths
+}
+
+/// Folders of installed Python packages, those of the active environment first.
+fn site_packages() -> Vec<PathBuf> {
+    let mut prefixes: Vec<PathBuf> =
+        ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from).collect();
+    prefixes.extend(python_prefixes());
+    prefixes.extend(env::var_os("HOME").map(|home| Path::new(&home).join(".local")));
+    prefixes.extend(["/usr/local".into(), "/usr".into()]);
+    let mut folders = Vec::new();
+    for prefix in prefixes {
+        for python in entries(&prefix.join("lib")) {
+            if name(&python).starts_with("python3") {
+                folders.extend(["site-packages", "dist-packages"].map(|packages| python.join(packages)));
+            }
+        }
+    }
+    folders
+}
+
+/// Where the `python3` of the search path was installed, by its own name and by what that links to.
+fn python_prefixes() -> Vec<PathBuf> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let python = env::split_paths(&folders)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join("python3"))
+        .find(|python| python.exists());
+    let Some(python) = python else { return Vec::new() };
+    let real = fs::canonicalize(&python).unwrap_or_else(|_| python.clone());
+    [python, real].iter().filter_map(|path| Some(path.parent()?.parent()?.to_owned())).collect()
+}
+
+/// Folders the dynamic linker looks into.
+fn linker_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        env::split_paths(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default()).collect();
+    folders.extend(env::var_os("CONDA_PREFIX").map(|prefix| Path::new(&prefix).join("lib")));
+    for file in entries(Path::new("/etc/ld.so.conf.d")) {
+        let lines = fs::read_to_string(file).unwrap_or_default();
+        folders.extend(lines.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
+    }
+    folders.extend(SYSTEM.map(PathBuf::from));
+    folders.retain(|folder| folder.is_absolute());
+    folders
+}
+
+/// The libhdf5s in `folder`, the highest version first.
+fn libraries_in(folder: &Path) -> Vec<PathBuf> {
+    let mut found = entries(folder);
+    found.retain(|path| is_libhdf5(path));
+    found.sort_by_cached_key(|path| Reverse((version(&name(path)), name(path))));
+    found
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort_unstable_by(|left, right| right.cmp(left));
+    paths
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The number after `.so.`, which rises with the library's version.
+fn version(name: &str) -> Vec<u64> {
+    let (_, numbers) = name.split_once(".so.").unwrap_or_default();
+    numbers.split('.').map_while(|number| number.parse().ok()).collect()
+}
+
+/// True for the C library itself: not for what is built on it, nor for builds that need MPI.
+fn is_libhdf5(path: &Path) -> bool {
+    let name = name(path);
+    let Some(rest) = name.strip_prefix("libhdf5") else { return false };
+    let rest = rest.strip_prefix("_serial").unwrap_or(rest);
+    rest.starts_with(['.', '-']) && (rest.contains(".so") || rest.ends_with(".dylib"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_c_library_itself_is_taken() {
+        for name in
+            ["libhdf5.so.310", "libhdf5_serial.so.103", "libhdf5-9e18f0c6.so.320.0.0", "libhdf5.310.dylib"]
+        {
+            assert!(is_libhdf5(&Path::new("/usr/lib").join(name)), "{name}");
+        }
+        for name in ["libhdf5_hl.so.310", "libhdf5_serial_hl.so.100", "libhdf5_openmpi.so.103", "libhdf5.a"] {
+            assert!(!is_libhdf5(&Path::new("/usr/lib").join(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_newest_of_a_folder_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in
+            ["libhdf5.so.103", "libhdf5.so.310", "libhdf5.so", "libhdf5.so.310.5.1", "libhdf5_hl.so.400"]
+        {
+            fs::write(folder.path().join(name), b"").unwrap();
+        }
+        let names: Vec<String> = libraries_in(folder.path()).iter().map(|path| super::name(path)).collect();
+        assert_eq!(names, ["libhdf5.so.310.5.1", "libhdf5.so.310", "libhdf5.so.103", "libhdf5.so"]);
+    }
+
+    #[test]
+    fn a_relative_path_is_refused_and_off_names_the_packages() {
+        let error = parse_setting(Some("libhdf5.so".into())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let error = parse_setting(Some(OFF.into())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("libhdf5-103-1"), "{error}");
+        assert_eq!(parse_setting(Some("".into())).unwrap(), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! Values read by libhdf5, held against what h5py read: every data set of the matrix, whatever we could do ourselves.
+//!
+//! `FOREBAY_MATRIX` is the folder that `tests/matrix/make_matrix.py` filled. `FOREBAY_LIBHDF5` names the library,
+//! or `VIRTUAL_ENV` an environment with h5py in it, where the usual search finds none.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Arc, Barrier},
+};
+
+use forebay_format::{
+    Array, Extents, Format, Hdf5, Opaque, Opened, Selection, SourceIndex, Values, Variable, native,
+};
+use forebay_source::{ErrorKind, FileOrigin, Locator, Version};
+use sha2::{Digest, Sha256};
+
+/// Filters that libhdf5 has built in; all others need plug-ins.
+const BUILT_IN: std::ops::RangeInclusive<u16> = 1..=6;
+const LZF: u16 = 32_000;
+/// Files of the matrix with plain values, as they are and deflated.
+const PLAIN: &str = "numbers_latest_contiguous.h5";
+const FILTERED: &str = "numbers_latest_deflate.h5";
+
+#[derive(serde::Deserialize)]
+struct Row {
+    file: String,
+    kind: String,
+    variable: String,
+    sha256: String,
+}
+
+fn matrix() -> PathBuf {
+    let folder = env::var_os("FOREBAY_MATRIX").expect("FOREBAY_MATRIX must name what make_matrix.py made");
+    fs::canonicalize(folder).expect("FOREBAY_MATRIX must exist")
+}
+
+/// The values of the manifest, by file.
+fn manifest(folder: &Path) -> BTreeMap<String, Vec<Row>> {
+    let mut reader = csv::Reader::from_path(folder.join("manifest.csv")).expect("the matrix has a manifest");
+    let mut files: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for row in reader.deserialize() {
+        let row: Row = row.expect("a row of the manifest");
+        if row.kind == "value" {
+            files.entry(row.file.clone()).or_default().push(row);
+        }
+    }
+    files
+}
+
+fn open(path: &Path) -> Opened {
+    let origin = Arc::new(FileOrigin::new());
+    let container = Hdf5.describe(&*origin, &Locator::new(path.to_str().unwrap()));
+    Opened::new(origin, Arc::new(container.unwrap_or_else(|error| panic!("{error}"))))
+}
+
+fn all(variable: &Variable) -> Selection {
+    Selection::all(&variable.grid.shape)
+}
+
+/// These tests need a library: its absence must be seen, not passed over.
+fn need_library() {
+    let found = forebay_format::libhdf5_version();
+    let remedy = "`pip install h5py` in the active environment, or set FOREBAY_LIBHDF5";
+    assert!(found.is_some(), "these tests need a libhdf5: {remedy}");
+    println!("{}", found.unwrap_or_default());
+}
+
+/// The bytes that `forebay dump` hashes.
+fn canonical(array: &Array) -> Vec<u8> {
+    let mut out = Vec::new();
+    native::dump(array, &mut out);
+    out
+}
+
+fn sha256(array: &Array) -> String {
+    Sha256::digest(canonical(array)).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// True for what the library cannot read: all that needs plug-ins, and with plug-ins the filter only h5py has.
+fn needs_plug_in(opened: &Opened, variable: &Variable) -> bool {
+    let has_plug_ins = env::var_os("HDF5_PLUGIN_PATH").is_some();
+    let is_known = |id: u16| BUILT_IN.contains(&id) || (has_plug_ins && id != LZF);
+    let has = |variable: &Variable| variable.filters.iter().any(|filter| !is_known(filter.id));
+    has(variable) || (variable.layout == "virtual" && opened.container().parts.iter().any(has))
+}
+
+#[test]
+fn every_value_of_the_matrix_is_what_the_reference_read() {
+    need_library();
+    let folder = matrix();
+    let (mut equal, mut left_out, mut wrong) = (0, 0, Vec::new());
+    for (file, rows) in manifest(&folder) {
+        let opened = open(&folder.join(&file));
+        for row in rows {
+            let place = format!("{file} {}", row.variable);
+            let variable = match opened.container().variable(&row.variable) {
+                Ok(variable) => variable,
+                Err(error) => {
+                    wrong.push(format!("{place}: not described: {error}"));
+                    continue;
+                }
+            };
+            if needs_plug_in(&opened, variable) {
+                left_out += 1;
+                continue;
+            }
+            match opened.read_by_library(variable, &all(variable)) {
+                Ok(array) if sha256(&array) == row.sha256 => equal += 1,
+                Ok(array) => wrong.push(format!("{place}: other values, {} {:?}", array.dtype, array.shape)),
+                Err(error) => wrong.push(format!("{place}: {error}")),
+            }
+        }
+    }
+    println!("{equal} equal, {left_out} left out for want of plug-ins, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(equal > 1000, "only {equal} data sets in the matrix");
+}
+
+#[test]
+fn hyperslabs_are_those_that_are_read_natively() {
+    need_library();
+    let folder = matrix();
+    let mut equal = 0;
+    for file in manifest(&folder).keys().step_by(3) {
+        let opened = open(&folder.join(file));
+        for variable in opened.container().variables.iter().step_by(5) {
+            let slices = variable.grid.shape.iter().map(|len| if *len > 2 { "1:-1:2" } else { ":" });
+            let text = slices.collect::<Vec<_>>().join(",");
+            let selection = Selection::parse(&text, &variable.grid.shape).unwrap();
+            let Ok(ours) = opened.read(variable, &selection) else { continue };
+            if needs_plug_in(&opened, variable) {
+                continue;
+            }
+            let theirs = opened.read_by_library(variable, &selection).unwrap();
+            assert_eq!(canonical(&theirs), canonical(&ours), "{file} {} [{text}]", variable.name);
+            assert_eq!(theirs.shape, ours.shape);
+            equal += 1;
+        }
+    }
+    println!("{equal} equal");
+    assert!(equal > 100, "only {equal} compared");
+}
+
+#[test]
+fn eight_threads_at_once_get_the_right_values() {
+    need_library();
+    let folder = matrix();
+    let files = manifest(&folder);
+    let chosen: Vec<(&String, &Vec<Row>)> = files.iter().filter(|(_, rows)| rows.len() < 200).collect();
+    let barrier = Barrier::new(8);
+    let work = |thread: usize| {
+        let mut equal = 0;
+        barrier.wait();
+        for (file, rows) in chosen.iter().cycle().skip(7 * thread).take(24) {
+            let opened = open(&folder.join(file));
+            for row in rows.iter().take(12) {
+                let Ok(variable) = opened.container().variable(&row.variable) else { continue };
+                if needs_plug_in(&opened, variable) {
+                    continue;
+                }
+                let array = opened.read_by_library(variable, &all(variable)).unwrap();
+                assert_eq!(sha256(&array), row.sha256, "{file} {}", row.variable);
+                equal += 1;
+            }
+        }
+        equal
+    };
+    let equal: usize = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..8).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    println!("{equal} equal");
+    assert!(equal > 500, "only {equal} compared");
+}
+
+#[test]
+fn a_selection_beyond_the_extent_of_the_library_is_an_error_that_names_both_shapes() {
+    need_library();
+    let opened = open(&matrix().join(PLAIN));
+    let mut variable = opened.container().variables[0].clone();
+    variable.grid.shape[0] += 1000;
+    let error = opened.read_by_library(&variable, &all(&variable)).unwrap_err().to_string();
+    assert!(error.contains("described as"), "{error}");
+}
+
+/// The filtered variables of a container, and each with a filter that forebay does not know.
+fn with_unknown_filter(opened: &Opened) -> Vec<(&Variable, Variable)> {
+    let unknown = |variable: &Variable| {
+        let mut variable = variable.clone();
+        variable.filters[0].id = 40_000;
+        variable
+    };
+    let filtered = opened.container().variables.iter().filter(|variable| !variable.filters.is_empty());
+    let pairs: Vec<_> = filtered.map(|variable| (variable, unknown(variable))).collect();
+    assert!(!pairs.is_empty());
+    pairs
+}
+
+#[test]
+fn a_filter_that_only_the_library_knows_is_undone_by_it() {
+    need_library();
+    let opened = open(&matrix().join(FILTERED));
+    for (variable, unknown) in with_unknown_filter(&opened) {
+        let ours = opened.read(variable, &all(variable)).unwrap();
+        assert_eq!(opened.read(&unknown, &all(variable)).unwrap(), ours, "{}", variable.name);
+        let Values::Fixed(bytes) = ours.values else { continue };
+        let mut out = vec![1; bytes.len()];
+        opened.read_into(&unknown, &all(variable), &mut out).unwrap();
+        assert!(out == bytes, "{}", variable.name);
+    }
+}
+
+#[test]
+fn a_variable_without_extents_is_read_by_the_library() {
+    need_library();
+    let opened = open(&matrix().join(FILTERED));
+    for variable in &opened.container().variables {
+        let opaque = Opaque {
+            library: "libhdf5".into(),
+            why: "a test".into(),
+            name: variable.name.clone(),
+            source: SourceIndex(0),
+        };
+        let without = Variable { extents: Extents::Opaque(opaque), ..variable.clone() };
+        let ours = opened.read(variable, &all(variable)).unwrap();
+        assert_eq!(opened.read(&without, &all(variable)).unwrap(), ours, "{}", variable.name);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_local_is_refused() {
+    let opened = open(&matrix().join(PLAIN));
+    let mut container = opened.container().clone();
+    container.sources[0].version = Version::named("an etag");
+    let elsewhere = Opened::new(Arc::new(FileOrigin::new()), Arc::new(container));
+    let variable = &opened.container().variables[0];
+    let error = elsewhere.read_by_library(variable, &all(variable)).unwrap_err();
+    assert!(error.to_string().contains("local files only"), "{error}");
+}
+
+#[test]
+#[ignore = "run by the tests below, each with an environment of its own"]
+fn in_a_child_the_library_cannot_be_had() {
+    let opened = open(&matrix().join(PLAIN));
+    let variable = &opened.container().variables[0];
+    let error = opened.read_by_library(variable, &all(variable)).unwrap_err();
+    println!("{:?} {error}", error.kind());
+    assert!(forebay_format::libhdf5_version().is_none());
+    let opened = open(&matrix().join(FILTERED));
+    let (_, unknown) = &with_unknown_filter(&opened)[0];
+    let error = opened.read(unknown, &all(unknown)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(text.contains("40000") && text.contains("libhdf5 was tried"), "{text}");
+}
+
+/// What a process says to a read by the library when the library is set to `setting`.
+fn error_with(setting: &Path) -> String {
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "in_a_child_the_library_cannot_be_had", "--ignored", "--nocapture"])
+        .env("FOREBAY_LIBHDF5", setting)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    text
+}
+
+#[test]
+fn without_a_library_the_error_names_the_packages() {
+    let text = error_with(Path::new("off"));
+    assert!(text.contains("Unsupported") && text.contains("libhdf5-103-1"), "{text}");
+    assert!(text.contains("pip install h5py") && text.contains("FOREBAY_LIBHDF5"), "{text}");
+}
+
+#[test]
+fn what_is_no_library_is_a_clear_error_and_a_relative_path_is_never_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let garbage = folder.path().join("libhdf5.so.310");
+    fs::write(&garbage, b"not a library").unwrap();
+    let text = error_with(&garbage);
+    assert!(
+        text.contains("is not a library that can be loaded") && text.contains("libhdf5.so.310"),
+        "{text}"
+    );
+    assert!(error_with(Path::new("/nowhere/libhdf5.so")).contains("NotFound"));
+    assert!(error_with(Path::new("libhdf5.so")).contains("not an absolute path"));
+}
+
+#[test]
+fn a_library_that_anyone_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libhdf5.so.310");
+    fs::write(&library, b"").unwrap();
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(error_with(&library).contains("can be written by anyone"));
+}

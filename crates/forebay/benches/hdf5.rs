@@ -14,10 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay::{
-    Container, FileOrigin, IndexCache, Locator, Opened, Selection,
-    format::Extents,
-};
+use forebay::{Container, FileOrigin, IndexCache, Locator, Opened, Selection, format::Extents};
 
 const ROUNDS: usize = 7;
 const ROW_LEN: usize = 8192;
@@ -34,7 +31,11 @@ fn main() {
     assert!(made.success(), "peer.py could not make its files; `make bench` installs what it needs");
     let mut peer = Peer::start(&python, &script, &folder);
     let bench = Bench { folder };
-    println!("{} rounds, best of each; {} cores\n", ROUNDS, std::thread::available_parallelism().map_or(1, Into::into));
+    println!(
+        "{} rounds, best of each; {} cores\n",
+        ROUNDS,
+        std::thread::available_parallelism().map_or(1, Into::into)
+    );
     bench.rows(&mut peer);
     bench.samples(&mut peer);
     bench.tables(&mut peer);
@@ -247,21 +248,33 @@ impl Bench {
             open(Some(&cache));
             for _ in 0..ROUNDS {
                 let file = File::open(&path).expect("it opens");
-                rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("it may be forgotten");
+                rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+                    .expect("it may be forgotten");
                 cold = cold.min(open(None));
                 warm = warm.min(open(None));
                 saved = saved.min(open(Some(&cache)));
                 h5py = h5py.min(peer.time(&format!("table {name}")));
             }
             let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
-            println!("{:<20}{:>12}{:>12}{:>12}{:>12}", name.trim_end_matches(".h5"), ms(cold), ms(warm), ms(saved), ms(h5py));
+            println!(
+                "{:<20}{:>12}{:>12}{:>12}{:>12}",
+                name.trim_end_matches(".h5"),
+                ms(cold),
+                ms(warm),
+                ms(saved),
+                ms(h5py)
+            );
         }
     }
 }
 
 fn chunk_count(container: &Container) -> usize {
-    container.variables.iter().map(|variable| match &variable.extents {
-        Extents::Chunks(table) => table.len(),
-        _ => 0,
-    }).sum()
+    container
+        .variables
+        .iter()
+        .map(|variable| match &variable.extents {
+            Extents::Chunks(table) => table.len(),
+            _ => 0,
+        })
+        .sum()
 }

@@ -53,7 +53,8 @@ impl IndexCache {
         let path = self.path(id)?;
         let container = load(&read_own(&path)?).ok()?;
         let (first, others) = container.sources.split_first()?;
-        let unchanged = |known: &SourceId| origin.open(&known.locator).is_ok_and(|source| source.id() == known);
+        let unchanged =
+            |known: &SourceId| origin.open(&known.locator).is_ok_and(|source| source.id() == known);
         (first == id && others.iter().all(unchanged)).then_some(container)
     }
 
@@ -124,7 +125,8 @@ fn read_own(path: &Path) -> Option<Vec<u8>> {
     let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let mut file = File::options().read(true).custom_flags(no_follow).open(path).ok()?;
     let meta = file.metadata().ok()?;
-    let ours = meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
+    let ours =
+        meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
     if !ours || meta.len() > MOST_ENTRY_BYTES {
         return None;
     }

@@ -13,8 +13,8 @@ mod index_cache;
 mod open;
 
 pub use forebay_format as format;
-pub use forebay_source as source;
 pub use forebay_format::{Array, Container, Opened, Selection, Values, Variable};
+pub use forebay_source as source;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
 pub use index_cache::IndexCache;
 pub use open::{describe, formats, open, open_file};

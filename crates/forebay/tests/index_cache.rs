@@ -24,7 +24,7 @@ impl Set {
     fn new() -> Self {
         let matrix = std::env::var_os("FOREBAY_MATRIX").expect("FOREBAY_MATRIX is set by `make test`");
         let folder = tempfile::tempdir().unwrap();
-        fs::copy(Path::new(&matrix).join("indexes_latest.h5"), folder.path().join("a.h5")).unwrap();
+        fs::copy(Path::new(&matrix).join("large_latest.h5"), folder.path().join("a.h5")).unwrap();
         sleep(SETTLED);
         Self { folder, origin: FileOrigin::new() }
     }

@@ -141,7 +141,10 @@ impl Container {
                 && variable.logical_len() < u64::MAX
                 && (fill_len == 0 || fill_len == variable.dtype.stored_len())
         };
-        self.variables.iter().chain(&self.parts).all(|variable| sound(&variable.extents) && is_whole(variable))
+        self.variables
+            .iter()
+            .chain(&self.parts)
+            .all(|variable| sound(&variable.extents) && is_whole(variable))
             && self.variables.is_sorted_by(|low, high| low.name < high.name)
     }
 

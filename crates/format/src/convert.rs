@@ -6,7 +6,9 @@ use crate::{Dtype, Number, native::is_native};
 /// True when `convert` knows both types.
 pub(crate) fn can_convert(from: &Dtype, to: &Dtype) -> bool {
     let plain = |dtype: &Dtype| match dtype {
-        Dtype::Number { number, .. } | Dtype::Bits { number, .. } => !matches!(number, Number::F16 | Number::Bf16),
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } => {
+            !matches!(number, Number::F16 | Number::Bf16)
+        }
         _ => false,
     };
     plain(from) && plain(to)

@@ -132,7 +132,9 @@ impl Extents {
         match self {
             Self::Chunks(table) => table.is_sound(source_count),
             Self::Pieces(pieces) => pieces.iter().all(|piece| {
-                piece.extent.is_none_or(|extent| extent.is_sound(source_count) && extent.range.len() <= piece.len)
+                piece
+                    .extent
+                    .is_none_or(|extent| extent.is_sound(source_count) && extent.range.len() <= piece.len)
             }),
             Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
             Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,

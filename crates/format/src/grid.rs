@@ -143,7 +143,8 @@ impl Iterator for Overlaps {
             return None;
         }
         let here: Vec<Part> = self.axes.iter().zip(&self.at).map(|(axis, at)| axis[*at]).collect();
-        let chunk = here.iter().zip(&self.counts).fold(0, |number, (part, count)| number * count + part.chunk);
+        let chunk =
+            here.iter().zip(&self.counts).fold(0, |number, (part, count)| number * count + part.chunk);
         self.done = true;
         for (at, axis) in self.at.iter_mut().zip(&self.axes).rev() {
             *at += 1;

@@ -90,9 +90,9 @@ impl<'a> HeapReader<'a> {
                 }
                 Ok(())
             }
-            Dtype::Array { item, .. } if dtype.is_variable() => {
-                element.chunks_exact(item.stored_len()).try_for_each(|item_bytes| self.append(item, item_bytes, out))
-            }
+            Dtype::Array { item, .. } if dtype.is_variable() => element
+                .chunks_exact(item.stored_len())
+                .try_for_each(|item_bytes| self.append(item, item_bytes, out)),
             _ => {
                 let mut bytes = element.to_vec();
                 native::make_native(dtype, &mut bytes);
@@ -117,7 +117,8 @@ impl<'a> HeapReader<'a> {
     /// The stored bytes a reference leads to: its count of items, each `item_len` long.
     fn object(&mut self, heap: Heap, reference: &[u8], item_len: usize) -> Result<Bytes> {
         let offset_len = usize::from(heap.offset_len);
-        let number = |bytes: &[u8]| bytes.iter().take(8).rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+        let number =
+            |bytes: &[u8]| bytes.iter().take(8).rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
         let count = number(&reference[..4]);
         let address = number(&reference[4..4 + offset_len]);
         let object = number(&reference[4 + offset_len..8 + offset_len]);
@@ -164,11 +165,13 @@ impl Collection {
     fn read(source: &dyn Source, heap: Heap, address: u64) -> Result<Self> {
         let at = address.checked_add(heap.base).ok_or_else(|| corrupt("an address beyond 64 bits"))?;
         let length_len = usize::from(heap.length_len);
-        let head = source.fetch_one(ByteRange::checked(at, (HEAD_LEN + length_len) as u64, source.id().len)?)?;
+        let head =
+            source.fetch_one(ByteRange::checked(at, (HEAD_LEN + length_len) as u64, source.id().len)?)?;
         if !head.starts_with(b"GCOL\x01") {
             return Err(corrupt("no heap collection here"));
         }
-        let number = |bytes: &[u8]| bytes.iter().take(8).rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+        let number =
+            |bytes: &[u8]| bytes.iter().take(8).rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
         let len = number(&head[HEAD_LEN..]);
         let bytes = source.fetch_one(ByteRange::checked(at, len, source.id().len)?)?;
         let mut objects = HashMap::new();

@@ -92,7 +92,8 @@ impl Mapping {
             (0..axes.len()).filter(|axis| axes[*axis].len() != Some(1)).collect()
         };
         let (from_long, to_long) = (long(&from), long(&to));
-        let lens = |axes: &[Blocks], long: &[usize]| long.iter().map(|axis| axes[*axis].len()).collect::<Vec<_>>();
+        let lens =
+            |axes: &[Blocks], long: &[usize]| long.iter().map(|axis| axes[*axis].len()).collect::<Vec<_>>();
         if lens(&from, &from_long) != lens(&to, &to_long) {
             return None;
         }
@@ -130,7 +131,9 @@ impl Mapping {
         loop {
             let runs: Vec<AxisRun> = axes.iter().zip(&at).map(|(axis, at)| axis[*at]).collect();
             patches.push(self.patch(&runs));
-            let Some(axis) = (0..axes.len()).rev().find(|axis| at[*axis] + 1 < axes[*axis].len()) else { break };
+            let Some(axis) = (0..axes.len()).rev().find(|axis| at[*axis] + 1 < axes[*axis].len()) else {
+                break;
+            };
             at[axis] += 1;
             at[axis + 1..].fill(0);
         }
@@ -221,12 +224,19 @@ fn lines(axes: &[Blocks]) -> Option<Vec<Vec<Blocks>>> {
     }
     let mut found: Vec<Vec<Blocks>> = vec![Vec::new()];
     for axis in outer {
-        let indexes = (0..axis.len()?).map(|rank| Blocks { start: axis.index(rank), stride: 1, count: 1, block: 1 });
+        let indexes =
+            (0..axis.len()?).map(|rank| Blocks { start: axis.index(rank), stride: 1, count: 1, block: 1 });
         let indexes: Vec<_> = indexes.collect();
-        found = found.iter().flat_map(|line| indexes.iter().map(|index| [line, &[*index][..]].concat())).collect();
+        found = found
+            .iter()
+            .flat_map(|line| indexes.iter().map(|index| [line, &[*index][..]].concat()))
+            .collect();
     }
-    let blocks = (0..last.count).map(|number| {
-        Blocks { start: last.start + number * last.stride, stride: last.block, count: 1, block: last.block }
+    let blocks = (0..last.count).map(|number| Blocks {
+        start: last.start + number * last.stride,
+        stride: last.block,
+        count: 1,
+        block: last.block,
     });
     let blocks: Vec<_> = blocks.collect();
     Some(found.iter().flat_map(|line| blocks.iter().map(|block| [line, &[*block][..]].concat())).collect())

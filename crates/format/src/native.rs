@@ -61,7 +61,9 @@ pub(crate) fn same_native(left: &Dtype, right: &Dtype) -> bool {
         (Dtype::Complex { part: a, .. }, Dtype::Complex { part: b, .. }) => a == b,
         (Dtype::Enum { base: a, .. }, Dtype::Enum { base: b, .. }) => same_native(a, b),
         (Dtype::Text { len: a, .. }, Dtype::Text { len: b, .. }) => a == b,
-        (Dtype::Array { shape: a, item: x }, Dtype::Array { shape: b, item: y }) => a == b && same_native(x, y),
+        (Dtype::Array { shape: a, item: x }, Dtype::Array { shape: b, item: y }) => {
+            a == b && same_native(x, y)
+        }
         (left, right) => left == right,
     }
 }
@@ -108,7 +110,9 @@ fn trim(len: usize, padding: Padding, elements: &mut [u8]) {
         let end = match padding {
             Padding::NulPadded => return,
             Padding::NulTerminated => text.iter().position(|byte| *byte == 0),
-            Padding::SpacePadded => Some(text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)),
+            Padding::SpacePadded => {
+                Some(text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1))
+            }
         };
         if let Some(end) = end {
             text[end..].fill(0);
@@ -231,8 +235,7 @@ mod tests {
 
     #[test]
     fn twenty_bits_from_bit_five_become_a_whole_signed_number() {
-        let dtype =
-            Dtype::Bits { number: Number::I32, order: ByteOrder::Big, shift: 5, precision: 20 };
+        let dtype = Dtype::Bits { number: Number::I32, order: ByteOrder::Big, shift: 5, precision: 20 };
         let stored = (-3i32 as u32 & 0xf_ffff) << 5 | 0b10101;
         let mut bytes = stored.to_be_bytes();
         make_native(&dtype, &mut bytes);

@@ -41,7 +41,8 @@ pub(crate) fn widen(dtype: &Dtype, stored: &[u8], out: &mut [u8]) {
         let plain = match *bits {
             OddBits::Integer { shift, precision } => integer(value, shift, precision, *number),
             OddBits::Float { sign, exponent, mantissa, bias } => {
-                let field = |(at, count): (u8, u8)| value >> at & !(u64::MAX.checked_shl(count.into()).unwrap_or(0));
+                let field =
+                    |(at, count): (u8, u8)| value >> at & !(u64::MAX.checked_shl(count.into()).unwrap_or(0));
                 let float = Float {
                     is_negative: value >> sign & 1 == 1,
                     exponent: field(exponent),
@@ -75,7 +76,8 @@ struct Float {
 impl Float {
     /// The bits of the plain float of the same value.
     fn plain(&self, number: Number) -> u64 {
-        let Some((exponent_bits, mantissa_bits, bias, _)) = PLAIN.iter().find(|plain| plain.3 == number) else {
+        let Some((exponent_bits, mantissa_bits, bias, _)) = PLAIN.iter().find(|plain| plain.3 == number)
+        else {
             return 0;
         };
         let (mantissa_bits, bias) = (i64::from(*mantissa_bits), i64::from(*bias));

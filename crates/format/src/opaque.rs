@@ -68,7 +68,13 @@ pub(crate) fn instead(
     native: Error,
 ) -> Result<Array> {
     let is_tried = matches!(variable.extents, Extents::Opaque(_));
-    if native.kind() != ErrorKind::Unsupported || opened.container().format != "hdf5" || is_tried {
+    // Neither can the library make values of these.
+    let is_hopeless = matches!(variable.dtype, Dtype::Reference { .. } | Dtype::Other { .. });
+    if is_hopeless
+        || native.kind() != ErrorKind::Unsupported
+        || opened.container().format != "hdf5"
+        || is_tried
+    {
         return Err(native);
     }
     by_library(opened, variable, selection)

@@ -15,8 +15,8 @@ use std::sync::{Arc, OnceLock};
 use forebay_source::{Error, ErrorKind, Origin, Result, Source};
 
 use crate::{
-    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget, heap::HeapReader,
-    native, odd, opaque, runs,
+    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget,
+    heap::HeapReader, native, odd, opaque, runs,
 };
 
 /// A described container with its sources at hand, ready to be read by many threads at once.

@@ -146,8 +146,7 @@ mod tests {
     #[test]
     fn whole_trailing_axes_join_into_one_run() {
         let selection = Selection::from_ranges(&[1..3, 0..4]);
-        let part =
-            Part { from_shape: &[5, 4], selection: &selection, to_shape: &[2, 4], to_start: &[0, 0] };
+        let part = Part { from_shape: &[5, 4], selection: &selection, to_shape: &[2, 4], to_start: &[0, 0] };
         assert_eq!(part.runs().collect::<Vec<_>>(), [Run { from: 4, to: 0, count: 8 }]);
     }
 
@@ -165,8 +164,7 @@ mod tests {
         let part = Part { from_shape: &[], selection: &scalar, to_shape: &[], to_start: &[] };
         assert_eq!(part.runs().count(), 1);
         let nothing = Selection::from_ranges(&[0..3, 2..2]);
-        let part =
-            Part { from_shape: &[3, 3], selection: &nothing, to_shape: &[3, 0], to_start: &[0, 0] };
+        let part = Part { from_shape: &[3, 3], selection: &nothing, to_shape: &[3, 0], to_start: &[0, 0] };
         assert_eq!(part.runs().count(), 0);
     }
 }

@@ -120,7 +120,8 @@ fn parse_span(item: &str, len: u64) -> Result<Span, String> {
     let pieces: Vec<&str> = item.split(':').collect();
     if let [index] = pieces[..] {
         let index = number(index)?.ok_or("an index is missing")?;
-        let start = u64::try_from(from_end(index)).map_err(|_| format!("index {index} lies before the start"))?;
+        let start =
+            u64::try_from(from_end(index)).map_err(|_| format!("index {index} lies before the start"))?;
         return Ok(Span { start, count: 1, step: 1 });
     }
     if pieces.len() > 3 {

@@ -34,7 +34,8 @@ fn read_all(bytes: Vec<u8>) -> (usize, usize) {
 
 fn files(variable: &str, ending: &[&str]) -> Vec<PathBuf> {
     let folder = std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is set by `make test`"));
-    let has_ending = |path: &Path| path.extension().is_some_and(|found| ending.iter().any(|wanted| found == *wanted));
+    let has_ending =
+        |path: &Path| path.extension().is_some_and(|found| ending.iter().any(|wanted| found == *wanted));
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| has_ending(path));
     files.sort();

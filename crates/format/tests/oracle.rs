@@ -5,13 +5,16 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use forebay_format::{Array, Dtype, Extents, Format, Hdf5, Opened, Selection, Span, Values, Variable, native};
+use forebay_format::{
+    Array, Dtype, Extents, Format, Hdf5, Opened, Selection, Span, Values, Variable, native,
+};
 use forebay_source::{FileOrigin, Locator};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 fn matrix() -> PathBuf {
-    let folder = std::env::var_os("FOREBAY_MATRIX").expect("FOREBAY_MATRIX is the folder make_matrix.py wrote");
+    let folder =
+        std::env::var_os("FOREBAY_MATRIX").expect("FOREBAY_MATRIX is the folder make_matrix.py wrote");
     PathBuf::from(folder)
 }
 
@@ -25,7 +28,8 @@ struct Row {
 
 fn rows(name: &str) -> BTreeMap<String, Vec<Row>> {
     let path = matrix().join(name);
-    let mut reader = csv::Reader::from_path(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut reader =
+        csv::Reader::from_path(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut files: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in reader.deserialize() {
         let row: Row = row.expect("a row of the manifest");
@@ -100,8 +104,10 @@ fn every_attribute_of_the_matrix_reads_as_the_reference_reads_it() {
         let container = opened.container();
         for row in rows {
             let name = row.object.trim_matches('/');
-            let group = container.groups.iter().find(|group| group.name == name).map(|group| &group.attributes);
-            let attributes = group.or_else(|| container.variable(&row.object).ok().map(|variable| &variable.attributes));
+            let group =
+                container.groups.iter().find(|group| group.name == name).map(|group| &group.attributes);
+            let attributes =
+                group.or_else(|| container.variable(&row.object).ok().map(|variable| &variable.attributes));
             // Committed types have attributes too; a container does not list those.
             let Some(attributes) = attributes else { continue };
             let Some(found) = attributes.iter().find(|found| found.name == row.attribute) else {
@@ -136,9 +142,11 @@ fn picked(whole: &[u8], len: usize, shape: &[u64], selection: &Selection) -> Vec
     let mut at = vec![0; shape.len()];
     let spans = selection.spans();
     for _ in 0..selection.element_count() {
-        let index = at.iter().zip(spans).zip(shape).fold(0, |index, ((at, span), n)| {
-            index * n + span.start + at * span.step
-        });
+        let index = at
+            .iter()
+            .zip(spans)
+            .zip(shape)
+            .fold(0, |index, ((at, span), n)| index * n + span.start + at * span.step);
         let from = usize::try_from(index).unwrap() * len;
         out.extend_from_slice(&whole[from..from + len]);
         for axis in (0..at.len()).rev() {
@@ -198,7 +206,8 @@ fn a_saved_description_is_the_same_description() {
 fn twenty_threads_read_twenty_variables_of_one_file() {
     let opened = open("filters_latest.h5");
     let container = opened.container();
-    let fixed = |variable: &&Variable| !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
+    let fixed =
+        |variable: &&Variable| !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
     let variables: Vec<&Variable> = container.variables.iter().filter(fixed).take(20).collect();
     assert_eq!(variables.len(), 20);
     let read = &|variable: &Variable| opened.read(variable, &Selection::all(&variable.grid.shape)).unwrap();

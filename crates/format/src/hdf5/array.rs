@@ -111,7 +111,8 @@ impl Placement<'_, '_> {
         let (Some(address), true) = (address, len > 0) else {
             return Ok(Extents::Chunks(ChunkTable::new(Vec::new(), variable.grid.chunk_count())?));
         };
-        let range = self.file.range(address, len).map_err(|error| error.at(format!("values at {address:#x}")))?;
+        let range =
+            self.file.range(address, len).map_err(|error| error.at(format!("values at {address:#x}")))?;
         let extent = Extent { source: self.file.index, range, skipped: 0 };
         Ok(Extents::Chunks(ChunkTable::new(vec![(0, extent)], 1)?))
     }

@@ -143,7 +143,9 @@ impl<'a> Cursor<'a> {
     pub(super) fn version(&mut self, wanted: u8, what: &str) -> Result<()> {
         match self.u8()? {
             version if version == wanted => Ok(()),
-            version => Err(unsupported(format!("{what} of version {version}, which this build does not know"))),
+            version => {
+                Err(unsupported(format!("{what} of version {version}, which this build does not know")))
+            }
         }
     }
 
@@ -153,7 +155,8 @@ impl<'a> Cursor<'a> {
         if self.u32()? == sum || cfg!(fuzzing) {
             return Ok(());
         }
-        Err(corrupt(format!("bad checksum of {what}")).hint("the file is damaged; restore it from its source"))
+        Err(corrupt(format!("bad checksum of {what}"))
+            .hint("the file is damaged; restore it from its source"))
     }
 }
 

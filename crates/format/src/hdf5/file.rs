@@ -116,7 +116,10 @@ impl File {
         let sizes = Sizes { offset: cursor.u8()?, length: cursor.u8()? };
         let known = |size| matches!(size, 2 | 4 | 8 | 16 | 32);
         if !known(sizes.offset) || !known(sizes.length) {
-            return Err(corrupt(format!("addresses of {} and lengths of {} bytes", sizes.offset, sizes.length)));
+            return Err(corrupt(format!(
+                "addresses of {} and lengths of {} bytes",
+                sizes.offset, sizes.length
+            )));
         }
         self.sizes = sizes;
         cursor.sizes = sizes;

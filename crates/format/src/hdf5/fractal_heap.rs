@@ -261,7 +261,9 @@ impl FractalHeap {
     fn check_direct(&self, file: &File, bytes: &[u8]) -> Result<()> {
         let at = 4 + 1 + usize::from(file.sizes.offset) + self.offset_len;
         let mut copy = bytes.to_vec();
-        let Some(sum) = copy.get_mut(at..at + 4) else { return Err(corrupt("a heap block without a checksum")) };
+        let Some(sum) = copy.get_mut(at..at + 4) else {
+            return Err(corrupt("a heap block without a checksum"));
+        };
         let stored = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
         sum.fill(0);
         if super::cursor::lookup3(&copy) == stored || cfg!(fuzzing) {

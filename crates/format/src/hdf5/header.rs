@@ -56,7 +56,11 @@ impl Header {
     /// The messages as they lie, shared ones not yet replaced by what they stand for.
     fn read_shallow(file: &File, address: u64) -> Result<Self> {
         let start = file.read_up_to(address, 64)?;
-        if start.starts_with(b"OHDR") { read_new(file, address, &start) } else { read_old(file, address, &start) }
+        if start.starts_with(b"OHDR") {
+            read_new(file, address, &start)
+        } else {
+            read_old(file, address, &start)
+        }
     }
 
     fn resolve(mut self, file: &File, address: u64) -> Result<Self> {
@@ -75,7 +79,9 @@ impl Header {
         let header = Self::read_shallow(file, address).map_err(|error| error.at(format!("{address:#x}")))?;
         match header.find(kind) {
             Some(message) => Ok(message.body.clone()),
-            None => Err(corrupt(format!("no message {kind:#x} to share in the object header at {address:#x}"))),
+            None => {
+                Err(corrupt(format!("no message {kind:#x} to share in the object header at {address:#x}")))
+            }
         }
     }
 }
@@ -107,7 +113,12 @@ fn read_old(file: &File, address: u64, start: &[u8]) -> Result<Header> {
             let at = cursor.position();
             cursor.skip(len.into())?;
             let body = bytes.slice(at..at + usize::from(len));
-            push(file, &mut messages, &mut blocks, RawMessage { kind, flags, body, address: block_address + at as u64 })?;
+            push(
+                file,
+                &mut messages,
+                &mut blocks,
+                RawMessage { kind, flags, body, address: block_address + at as u64 },
+            )?;
         }
         done += 1;
     }
@@ -194,8 +205,7 @@ fn push(file: &File, messages: &mut Vec<Message>, blocks: &mut Vec<Block>, raw: 
     let RawMessage { kind, flags, body, address } = raw;
     if kind == message::CONTINUATION && flags & SHARED == 0 {
         let mut cursor = Cursor::new(&body, file.sizes);
-        let block =
-            Block { address: cursor.some_address("a continuation block")?, len: cursor.length()? };
+        let block = Block { address: cursor.some_address("a continuation block")?, len: cursor.length()? };
         let seen = blocks.iter().any(|earlier| earlier.address == block.address);
         if blocks.len() >= MOST_BLOCKS || seen {
             return Err(corrupt("continuation blocks in a ring"));

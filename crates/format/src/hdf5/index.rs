@@ -29,7 +29,9 @@ impl Indexed<'_> {
     /// The chunk table of the array.
     pub(super) fn table(&self, layout: &Chunked) -> Result<ChunkTable> {
         let mut pairs = Pairs { of: self, found: Vec::new() };
-        let Some(address) = layout.address else { return ChunkTable::new(Vec::new(), self.grid.chunk_count()) };
+        let Some(address) = layout.address else {
+            return ChunkTable::new(Vec::new(), self.grid.chunk_count());
+        };
         match &layout.index {
             Index::TreeV1 => trees::tree_v1(self, address, &mut pairs)?,
             Index::TreeV2 => trees::tree_v2(self, address, &mut pairs)?,
@@ -118,9 +120,10 @@ impl Order {
     }
 
     fn position(&self, at: &[u64]) -> Option<u64> {
-        self.axes.iter().zip(&self.counts).try_fold(0u64, |position, (axis, count)| {
-            position.checked_mul(*count)?.checked_add(at[*axis])
-        })
+        self.axes
+            .iter()
+            .zip(&self.counts)
+            .try_fold(0u64, |position, (axis, count)| position.checked_mul(*count)?.checked_add(at[*axis]))
     }
 
     /// The chunk at `position`, in chunks per dimension.
@@ -157,7 +160,11 @@ impl Elements {
         };
         let address_len = usize::from(of.file.sizes.offset);
         let len = usize::from(len);
-        let sane = if is_filtered { (address_len + 5..=address_len + 12).contains(&len) } else { len == address_len };
+        let sane = if is_filtered {
+            (address_len + 5..=address_len + 12).contains(&len)
+        } else {
+            len == address_len
+        };
         if !sane {
             return Err(corrupt(format!("index elements of {len} bytes")));
         }

@@ -9,10 +9,7 @@ use super::{
     virtual_layout::{self, Entry, Hyperslab},
 };
 use crate::{
-    Blocks, Extents, Grid, Mapping, Opaque, Variable,
-    convert::can_convert,
-    mapping,
-    native::same_native,
+    Blocks, Extents, Grid, Mapping, Opaque, Variable, convert::can_convert, mapping, native::same_native,
 };
 
 /// A virtual data set of virtual data sets of virtual data sets…
@@ -35,7 +32,13 @@ pub(super) fn place(
     let source = placement.file.index;
     let entries = virtual_layout::entries(placement.file, heap, index);
     let shape = variable.grid.shape.clone();
-    let mut building = Building { placement, variable: &*variable, mappings: Vec::new(), grown: vec![None; shape.len()], least: vec![0; shape.len()] };
+    let mut building = Building {
+        placement,
+        variable: &*variable,
+        mappings: Vec::new(),
+        grown: vec![None; shape.len()],
+        least: vec![0; shape.len()],
+    };
     let built = entries.and_then(|entries| building.add_all(&entries));
     let (mappings, shape) = (std::mem::take(&mut building.mappings), building.shape());
     variable.extents = match built {
@@ -177,7 +180,8 @@ impl Building<'_, '_> {
         if mapping.to.len() != self.variable.grid.shape.len() || mapping.from.len() != part.grid.shape.len() {
             return Err(corrupt("a mapping of another number of dimensions"));
         }
-        if !same_native(&part.dtype, &self.variable.dtype) && !can_convert(&part.dtype, &self.variable.dtype) {
+        if !same_native(&part.dtype, &self.variable.dtype) && !can_convert(&part.dtype, &self.variable.dtype)
+        {
             return Err(unsupported("a virtual data set of another type than its source"));
         }
         if self.variable.dtype.is_variable() {

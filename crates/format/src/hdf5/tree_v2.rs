@@ -46,7 +46,18 @@ impl TreeV2 {
     }
 
     fn open_at(file: &File, address: u64) -> Result<Self> {
-        let len = 4 + 1 + 1 + 4 + 2 + 2 + 1 + 1 + 2 + 4 + u64::from(file.sizes.offset) + u64::from(file.sizes.length);
+        let len = 4
+            + 1
+            + 1
+            + 4
+            + 2
+            + 2
+            + 1
+            + 1
+            + 2
+            + 4
+            + u64::from(file.sizes.offset)
+            + u64::from(file.sizes.length);
         let bytes = file.read(address, len)?;
         let mut cursor = Cursor::new(&bytes, file.sizes);
         cursor.signature(b"BTHD")?;
@@ -61,7 +72,9 @@ impl TreeV2 {
         let _total = cursor.length()?;
         cursor.checksum("a B-tree")?;
         if record_len == 0 || node_len <= NODE_OVERHEAD || depth > MOST_DEPTH {
-            return Err(corrupt(format!("nodes of {node_len} bytes, records of {record_len}, depth {depth}")));
+            return Err(corrupt(format!(
+                "nodes of {node_len} bytes, records of {record_len}, depth {depth}"
+            )));
         }
         let root = address.map(|address| Child { address, count });
         let mut tree = Self { kind, record_len, node_len, root, depth, levels: Vec::new() };

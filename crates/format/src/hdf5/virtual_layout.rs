@@ -124,7 +124,8 @@ fn regular(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>
         let blocks = Blocks { start, stride: stride.max(1), count, block };
         let endless_one = block == unlimited && count == 1;
         let endless_many = count == unlimited && block > 0 && block <= blocks.stride;
-        let is_sound = if is_unlimited { endless_one || endless_many } else { count < 2 || blocks.is_sound() };
+        let is_sound =
+            if is_unlimited { endless_one || endless_many } else { count < 2 || blocks.is_sound() };
         if !is_sound && !blocks.is_empty() {
             return Err(corrupt("overlapping blocks in a selection"));
         }

@@ -152,7 +152,8 @@ impl Walk<'_> {
     /// Names repeat the names above them: a file can say far more of them than it holds.
     fn count_name(&mut self, name: &str, depth: usize) -> Result<()> {
         self.name_bytes += name.len() as u64;
-        let most = self.container.sources.iter().map(|id| id.len).sum::<u64>().saturating_mul(64) + (16 << 20);
+        let most =
+            self.container.sources.iter().map(|id| id.len).sum::<u64>().saturating_mul(64) + (16 << 20);
         if self.name_bytes > most || depth > MOST_DEPTH {
             return Err(corrupt("groups nested without end").at(format!("'{}'", &name[..name.len().min(64)])));
         }
@@ -220,7 +221,10 @@ impl Walk<'_> {
         for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
             let links = self.links_of(at)?;
             let Some(link) = links.iter().find(|link| link.name == part) else {
-                return Err(Error::new(ErrorKind::NotFound, format!("link to '{path}', where '{part}' is missing")));
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!("link to '{path}', where '{part}' is missing"),
+                ));
             };
             at = self.target(at, &link.to, hops - 1)?;
         }

@@ -4,9 +4,7 @@ use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
 use super::{Opened, direct, native_fill, slabs};
-use crate::{
-    ChunkTable, Extent, Selection, Variable, decode::with_workspace, grid::Overlap, runs::Part,
-};
+use crate::{ChunkTable, Extent, Selection, Variable, decode::with_workspace, grid::Overlap, runs::Part};
 
 /// Output below this length is read on the caller's thread: handing a job to the pool costs 5-20 us, about
 /// what 32 KiB take to inflate.
@@ -25,7 +23,8 @@ pub(super) fn read(
 ) -> Result<()> {
     let reading = Reading { opened, variable, table, fill: native_fill(variable) };
     if !variable.filters.is_empty() && variable.chunk_len() > opened.budget {
-        let what = format!("chunks of {} bytes, the memory budget is {}", variable.chunk_len(), opened.budget);
+        let what =
+            format!("chunks of {} bytes, the memory budget is {}", variable.chunk_len(), opened.budget);
         return Err(Error::new(ErrorKind::Full, what));
     }
     if out.len() < PARALLEL_BYTES {
@@ -68,7 +67,8 @@ impl Reading<'_> {
             };
             if self.is_plain(extent) {
                 let at = direct::Plain { opened: self.opened, variable: self.variable, extent };
-                at.read(&self.part(&overlap, &shape), out).map_err(|error| at_chunk(error, overlap.chunk, extent))?;
+                at.read(&self.part(&overlap, &shape), out)
+                    .map_err(|error| at_chunk(error, overlap.chunk, extent))?;
                 continue;
             }
             waiting_bytes += extent.range.len();

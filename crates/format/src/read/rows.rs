@@ -68,7 +68,8 @@ fn by_chunk(
     }
     let mut lent = Vec::new();
     for wanted in groups.values() {
-        let (first, last) = wanted.iter().fold((u64::MAX, 0), |(low, high), (row, _)| (low.min(*row), high.max(*row)));
+        let (first, last) =
+            wanted.iter().fold((u64::MAX, 0), |(low, high), (row, _)| (low.min(*row), high.max(*row)));
         let mut spans = vec![Span::range(first..last + 1)];
         spans.extend(inner.iter().map(|n| Span::range(0..*n)));
         let selection = Selection::new(spans);

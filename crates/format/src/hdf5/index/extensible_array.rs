@@ -138,7 +138,8 @@ impl<'a> ExtensibleArray<'a> {
         let bitmap_len = pages.div_ceil(8);
         let offset = u64::from(file.sizes.offset);
         let per_block = bitmap_len.saturating_add(offset);
-        let len = (4 + 2 + offset + self.offset_len as u64).saturating_add(block.blocks.saturating_mul(per_block));
+        let len =
+            (4 + 2 + offset + self.offset_len as u64).saturating_add(block.blocks.saturating_mul(per_block));
         let bytes = file.read(address, len.saturating_add(4))?;
         let mut cursor = Cursor::new(&bytes, file.sizes);
         cursor.signature(b"EASB")?;
@@ -181,7 +182,8 @@ impl<'a> ExtensibleArray<'a> {
         };
         let page_len = self.page_count * element_len + 4;
         for page in 0..block.block_count / self.page_count {
-            let byte = usize::try_from(page / 8).ok().and_then(|index| bitmap.get(index)).copied().unwrap_or(0);
+            let byte =
+                usize::try_from(page / 8).ok().and_then(|index| bitmap.get(index)).copied().unwrap_or(0);
             let page_first = first + page * self.page_count;
             if byte & (0x80 >> (page % 8)) == 0 || page_first >= self.count {
                 continue;

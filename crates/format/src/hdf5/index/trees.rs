@@ -39,7 +39,10 @@ pub(super) fn tree_v2(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> 
         10 if tree.record_len == fixed => None,
         11 if (fixed + 5..=fixed + 12).contains(&tree.record_len) => Some(tree.record_len - fixed - 4),
         kind => {
-            return Err(corrupt(format!("chunks in a B-tree of kind {kind}, records of {}", tree.record_len)));
+            return Err(corrupt(format!(
+                "chunks in a B-tree of kind {kind}, records of {}",
+                tree.record_len
+            )));
         }
     };
     let mut at = vec![0; ndim];

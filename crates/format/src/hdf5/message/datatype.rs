@@ -72,7 +72,8 @@ impl Datatypes {
             if prefix.version < 3 {
                 pad_name(cursor, start)?;
             }
-            let offset_len = if prefix.version < 3 { 4 } else { super::super::cursor::bytes_for(prefix.len as u64) };
+            let offset_len =
+                if prefix.version < 3 { 4 } else { super::super::cursor::bytes_for(prefix.len as u64) };
             let offset = usize::try_from(cursor.uint(offset_len)?).unwrap_or(usize::MAX);
             let array_shape = if prefix.version == 1 { old_member_shape(cursor)? } else { Vec::new() };
             let mut dtype = self.parse_at(cursor, prefix.depth + 1)?;
@@ -131,7 +132,11 @@ impl Datatypes {
         let item = self.parse_at(cursor, prefix.depth + 1)?;
         let dtype = Dtype::Array { shape, item: Box::new(item) };
         if dtype.stored_len() != prefix.len {
-            return Err(corrupt(format!("an array type of {} bytes said to have {}", dtype.stored_len(), prefix.len)));
+            return Err(corrupt(format!(
+                "an array type of {} bytes said to have {}",
+                dtype.stored_len(),
+                prefix.len
+            )));
         }
         Ok(dtype)
     }
@@ -171,7 +176,8 @@ fn as_complex(fields: &[Field], len: usize) -> Option<Dtype> {
     let named = real.name == "r" && imaginary.name == "i";
     let paired = real.offset == 0 && imaginary.offset == number.size() && len == 2 * number.size();
     let is_float = matches!(number, Number::F16 | Number::F32 | Number::F64);
-    (named && paired && is_float && real.dtype == imaginary.dtype).then_some(Dtype::Complex { part: number, order })
+    (named && paired && is_float && real.dtype == imaginary.dtype)
+        .then_some(Dtype::Complex { part: number, order })
 }
 
 fn order(bits: u32) -> ByteOrder {
@@ -232,7 +238,8 @@ fn float(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
     Ok(match holder {
         Some(number) => Dtype::Odd { len: prefix.len, order: order(prefix.bits), number, bits },
         None => {
-            let what = format!("a float of {precision} bits ({exponent_bits} exponent, {mantissa_bits} mantissa)");
+            let what =
+                format!("a float of {precision} bits ({exponent_bits} exponent, {mantissa_bits} mantissa)");
             Dtype::Other { len: prefix.len, what }
         }
     })
@@ -272,5 +279,9 @@ fn integer_value(bytes: &[u8], number: Number, order: ByteOrder) -> i64 {
     };
     let unused = 64 - 8 * u32::try_from(bytes.len()).unwrap_or(8).min(8);
     let shifted = value << unused;
-    if number.is_signed_integer() { shifted.cast_signed() >> unused } else { (shifted >> unused).cast_signed() }
+    if number.is_signed_integer() {
+        shifted.cast_signed() >> unused
+    } else {
+        (shifted >> unused).cast_signed()
+    }
 }

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Feeds damaged bytes to the parsers: fuzz.sh [SECONDS], in all, ten minutes unless said otherwise.
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+seconds=${1:-600}
+if [[ ! -f $ROOT/fuzz/Cargo.toml ]]; then
+    say "NOT CHECKED: there are no fuzz targets in fuzz/"
+    exit 0
+fi
+use_cache
+need_cargo_tool fuzz
+cd "$ROOT"
+export CARGO_TARGET_DIR=$CACHE/fuzz-target
+if cargo +nightly --version >/dev/null 2>&1; then
+    fuzz=(cargo +nightly fuzz)
+else
+    # The sanitizers are switches of the compiler that only nightly offers, unless told so.
+    export RUSTC_BOOTSTRAP=1
+    fuzz=(cargo fuzz)
+fi
+files=$("$ROOT/scripts/matrix.sh")
+mapfile -t targets < <("${fuzz[@]}" list)
+[[ ${#targets[@]} -gt 0 ]] || die "fuzz/ has no targets"
+each=$((seconds / ${#targets[@]}))
+for target in "${targets[@]}"; do
+    corpus=$CACHE/fuzz/$target
+    mkdir -p "$corpus"
+    declare -a seeds=()
+    if [[ -d $ROOT/fuzz/seeds/$target ]]; then seeds+=("$ROOT/fuzz/seeds/$target"); fi
+    if [[ $target == *hdf5* ]]; then seeds+=("$files/hostile"); fi
+    say "fuzzing $target for $each s"
+    "${fuzz[@]}" run "$target" "$corpus" "${seeds[@]}" -- \
+        -max_total_time="$each" -timeout=30 -rss_limit_mb=2048 -print_final_stats=1
+done

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Format, lints, documentation, licences.
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+use_cache
+cd "$ROOT"
+
+say "format"
+cargo fmt --all --check
+say "clippy"
+cargo clippy --workspace --all-targets -- -D warnings
+say "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+if command -v shellcheck >/dev/null; then
+    say "shellcheck"
+    shellcheck -x scripts/*.sh .ci/run
+fi
+say "licences, bans, sources"
+need_cargo_tool deny
+cargo deny check licenses bans sources
+if timeout 300 cargo deny fetch db >/dev/null 2>&1; then
+    say "advisories"
+    cargo deny check advisories
+else
+    say "NOT CHECKED: advisories, because their database cannot be fetched from here"
+fi

@@ -20,17 +20,16 @@ else
     export RUSTC_BOOTSTRAP=1
     fuzz=(cargo fuzz)
 fi
-files=$("$ROOT/scripts/matrix.sh")
 mapfile -t targets < <("${fuzz[@]}" list)
 [[ ${#targets[@]} -gt 0 ]] || die "fuzz/ has no targets"
 each=$((seconds / ${#targets[@]}))
 for target in "${targets[@]}"; do
+    # What is found goes to the first folder; the seeds in the clone are only read.
     corpus=$CACHE/fuzz/$target
     mkdir -p "$corpus"
-    declare -a seeds=()
-    if [[ -d $ROOT/fuzz/seeds/$target ]]; then seeds+=("$ROOT/fuzz/seeds/$target"); fi
-    if [[ $target == *hdf5* ]]; then seeds+=("$files/hostile"); fi
+    seeds=$ROOT/fuzz/corpus/$target
+    [[ -d $seeds ]] || die "no seeds in $seeds"
     say "fuzzing $target for $each s"
-    "${fuzz[@]}" run "$target" "$corpus" "${seeds[@]}" -- \
-        -max_total_time="$each" -timeout=30 -rss_limit_mb=2048 -print_final_stats=1
+    "${fuzz[@]}" run "$target" "$corpus" "$seeds" -- \
+        -max_total_time="$each" -max_len=16384 -timeout=30 -rss_limit_mb=2048 -print_final_stats=1
 done

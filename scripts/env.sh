@@ -54,7 +54,7 @@ find_python() {
 # Prints a short hash of the named files and folders of the clone: of Python files and text, not of what Python leaves.
 hash_of() {
     (
-        cd "$ROOT"
+        cd "$ROOT" || exit
         find "$@" -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
     ) | sha256sum | cut -c1-16
 }

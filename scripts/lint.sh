@@ -13,6 +13,10 @@ say "clippy"
 cargo clippy --workspace --all-targets -- -D warnings
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+say "tests that SEMANTICS.md names"
+grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' SEMANTICS.md | tr -d '`' | sort -u | while read -r name; do
+    grep -rqE --include='*.rs' "fn $name\\b" crates || die "SEMANTICS.md names '$name', and no test is called so"
+done
 if command -v shellcheck >/dev/null; then
     say "shellcheck"
     shellcheck -x scripts/*.sh .ci/run

@@ -15,6 +15,8 @@ esac
 use_setup
 files=$("$ROOT/scripts/matrix.sh")
 export FOREBAY_MATRIX=$files/matrix FOREBAY_HOSTILE=$files/hostile
+# Where the search for a libhdf5 finds that of h5py.
+export VIRTUAL_ENV=$VENV
 use_fresh_index
 cd "$ROOT"
 

@@ -14,6 +14,7 @@ cargo clippy --workspace --all-targets -- -D warnings
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 say "tests that SEMANTICS.md names"
+# shellcheck disable=SC2016  # backquotes of Markdown
 grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' SEMANTICS.md | tr -d '`' | sort -u | while read -r name; do
     grep -rqE --include='*.rs' "fn $name\\b" crates || die "SEMANTICS.md names '$name', and no test is called so"
 done

@@ -5,5 +5,6 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 use_setup
+export FOREBAY_BENCH_DIR=${FOREBAY_BENCH_DIR:-$CACHE/bench}
 cd "$ROOT"
 exec cargo bench -p forebay --bench hdf5 "$@"

@@ -5,6 +5,6 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 use_cache
-rm -rf "$CACHE"/venv-* "$CACHE"/matrix-* "$CACHE"/vectors-* "$CACHE"/demo-* "$CACHE"/{target,fuzz,fuzz-target,tools}
+rm -rf "$CACHE"/venv-* "$CACHE"/matrix-* "$CACHE"/vectors-* "$CACHE"/demo-* "$CACHE"/{target,bench,fuzz,fuzz-target,tools}
 rm -f "$CACHE"/{venv,matrix,demo}.lock
 rmdir "$CACHE" 2>/dev/null || true

@@ -1,0 +1,24 @@
+# `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint deep bench clean
+
+help: ## say what the targets do
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## a short tour: makes files, inspects and reads them, checks all values against h5py
+	@scripts/demo.sh
+
+test: ## all tests, and the values of the HDF5 test files against h5py's
+	@scripts/test.sh
+
+lint: ## format, lints, documentation, licences
+	@scripts/lint.sh
+
+deep: ## the long checks: tests in release, large filter vectors, ten minutes of fuzzing
+	@scripts/deep.sh
+
+bench: ## speed of reading, next to h5py
+	@scripts/bench.sh
+
+clean: ## remove all that was built, made or downloaded, in the cache folder too
+	@scripts/clean.sh

@@ -1,0 +1,155 @@
+//! Unsafe code stands in named files only.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Files, and folders ending in `/`, that may hold unsafe code, each with the reason.
+const ALLOWED: &[(&str, &str)] = &[
+    ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
+    ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),
+];
+
+const WORD: &str = concat!("un", "safe");
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && path.file_name() != Some("target".as_ref()) {
+            rust_files(&path, found);
+        } else if path.extension() == Some("rs".as_ref()) {
+            found.push(path);
+        }
+    }
+}
+
+/// Rust without its comments and the insides of its string and character literals.
+fn code_of(source: &str) -> String {
+    let mut code = String::new();
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        let after_identifier = code.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            block_comment_len(rest)
+        } else if let (Some(len), false) = (raw_string_len(rest), after_identifier) {
+            len
+        } else if first == '"' {
+            quoted_len(rest, '"')
+        } else if first == '\'' && is_char(rest) {
+            quoted_len(rest, '\'')
+        } else {
+            0
+        };
+        if skipped == 0 {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            code.push(' ');
+            rest = &rest[skipped..];
+        }
+    }
+    code
+}
+
+fn block_comment_len(rest: &str) -> usize {
+    let mut depth = 0;
+    let mut at = 0;
+    while at < rest.len() {
+        let here = &rest.as_bytes()[at..];
+        let step = match here {
+            [b'/', b'*', ..] => {
+                depth += 1;
+                2
+            }
+            [b'*', b'/', ..] => {
+                depth -= 1;
+                2
+            }
+            _ => 1,
+        };
+        at += step;
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// The length of `r"…"`, `r#"…"#` and the like, if one begins here.
+fn raw_string_len(rest: &str) -> Option<usize> {
+    let body = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'))?;
+    let hashes = body.len() - body.trim_start_matches('#').len();
+    let inside = body[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", "#".repeat(hashes));
+    let len = inside.find(&end)? + end.len();
+    Some(rest.len() - inside.len() + len)
+}
+
+/// A quote begins a character, not a lifetime, where another follows one character or an escape.
+fn is_char(rest: &str) -> bool {
+    let mut letters = rest.chars().skip(1);
+    match letters.next() {
+        Some('\\') => true,
+        Some(_) => letters.next() == Some('\''),
+        None => false,
+    }
+}
+
+fn quoted_len(rest: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, letter) in rest.char_indices().skip(1) {
+        if letter == quote && !escaped {
+            return at + letter.len_utf8();
+        }
+        escaped = letter == '\\' && !escaped;
+    }
+    rest.len()
+}
+
+fn count(source: &str) -> usize {
+    let code = code_of(source);
+    code.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| *word == WORD).count()
+}
+
+#[test]
+fn no_file_is_unsafe_that_is_not_on_the_list() {
+    let root = root().canonicalize().expect("the workspace");
+    let mut files = Vec::new();
+    rust_files(&root.join("crates"), &mut files);
+    assert!(!files.is_empty(), "no Rust files under crates/");
+    let mut counts = BTreeMap::new();
+    for path in files {
+        let found = count(&fs::read_to_string(&path).expect("UTF-8"));
+        if found > 0 {
+            let name = path.strip_prefix(&root).expect("below the workspace").display().to_string();
+            counts.insert(name, found);
+        }
+    }
+    for (name, found) in &counts {
+        println!("{found:4}  {name}");
+    }
+    let is_allowed = |name: &str| {
+        ALLOWED
+            .iter()
+            .any(|(place, _)| if place.ends_with('/') { name.starts_with(place) } else { name == *place })
+    };
+    let others: Vec<_> = counts.keys().filter(|name| !is_allowed(name)).collect();
+    assert!(others.is_empty(), "not on the list in this file: {others:?}");
+}
+
+#[test]
+fn the_word_is_counted_in_code_and_not_in_comments_strings_and_names() {
+    let said = |text: &str| count(&text.replace('?', WORD));
+    assert_eq!(said("? { f() } ? fn g() {}"), 2);
+    assert_eq!(said("// ?\n/* ? /* ? */ ? */ let s = \"? \\\" ?\";"), 0);
+    assert_eq!(said("r#\"? \" ?\"# '\\'' #[expect(?_code)] fn a<'a>(b: &'a str) {}"), 0);
+    assert_eq!(said("let quote = '\"'; ? {}"), 1);
+}

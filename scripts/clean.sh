@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Removes what the other scripts made. The cache folder may hold other things: only known names go.
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+use_cache
+rm -rf "$CACHE"/venv-* "$CACHE"/matrix-* "$CACHE"/vectors-* "$CACHE"/demo-* "$CACHE"/{target,bench,fuzz,fuzz-target,tools}
+rm -f "$CACHE"/{venv,matrix,demo}.lock
+rmdir "$CACHE" 2>/dev/null || true

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Shows what forebay does on a small set of HDF5 files, and checks every value against h5py.
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+# Shows a command, then runs it.
+show() {
+    printf '\n$ forebay %s\n' "$*"
+    "$forebay" "$@"
+}
+
+use_setup
+set_folder=$CACHE/demo-$(hash_of scripts/make_demo_set.py tests/requirements.txt)
+if [[ ! -d $set_folder ]]; then
+    temporary=$set_folder.$$.part
+    trap 'rm -rf "$temporary"' EXIT
+    "$FOREBAY_PYTHON" "$ROOT/scripts/make_demo_set.py" "$temporary"
+    # Whoever was faster made the same set.
+    mv -T "$temporary" "$set_folder" 2>/dev/null || rm -rf "$temporary"
+    trap - EXIT
+fi
+(cd "$ROOT" && cargo build --release -p forebay-cli)
+forebay=$CARGO_TARGET_DIR/release/forebay
+use_fresh_index
+
+cd "$set_folder"
+printf '\nThe set, made by h5py:\n'
+ls -sh --
+show inspect train_0.h5
+show dump train_0.h5 label --slice 0:8
+show dump climate.h5 t2m --slice 0,90:92,180:184
+printf '\nEvery value, against h5py:\n'
+"$FOREBAY_PYTHON" "$ROOT/scripts/check_demo.py" "$forebay" "$set_folder"

@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# Where things are kept and what runs them. Sourced by the other scripts, which stand beside it.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# The scripts of the tests are imported from the clone, which is left as it is.
+export PYTHONDONTWRITEBYTECODE=1
+
+say() { printf '== %s\n' "$*" >&2; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# Sets CACHE, the folder outside the clone for all that is built, made or downloaded; and where cargo builds.
+use_cache() {
+    CACHE=${FOREBAY_CACHE_DIR:-}
+    if [[ -z $CACHE && -n ${XDG_CACHE_HOME:-} ]]; then CACHE=$XDG_CACHE_HOME/forebay-dev; fi
+    if [[ -z $CACHE && -n ${HOME:-} ]]; then CACHE=$HOME/.cache/forebay-dev; fi
+    [[ -n $CACHE ]] || die "no folder for what is built: set HOME, XDG_CACHE_HOME or FOREBAY_CACHE_DIR"
+    mkdir -p "$CACHE" 2>/dev/null || die "cannot make $CACHE: set FOREBAY_CACHE_DIR to a folder you may write to"
+    [[ -w $CACHE ]] || die "cannot write to $CACHE: set FOREBAY_CACHE_DIR to a folder you may write to"
+    CACHE=$(cd "$CACHE" && pwd)
+    export FOREBAY_CACHE_DIR=$CACHE
+    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
+    # Tools that lint and deep install stand apart from the user's own.
+    export PATH=$PATH:$CACHE/tools/bin
+}
+
+# Holds the lock NAME until the calling script ends: two set-ups at once do the work once.
+lock() {
+    exec 9>"$CACHE/$1.lock"
+    if flock -n 9; then return; fi
+    say "waiting for another run that makes the $1"
+    flock -w 3600 9 || die "$CACHE/$1.lock is still held after an hour"
+}
+
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+# Sets PYTHON to an interpreter of 3.11 or later: $PYTHON if given, python3, or one named by its version.
+find_python() {
+    local name
+    if [[ -n ${PYTHON:-} ]]; then
+        is_new_enough "$PYTHON" || die "PYTHON=$PYTHON is not a Python of 3.11 or later"
+        return
+    fi
+    for name in python3 python3.13 python3.12 python3.11; do
+        if is_new_enough "$name"; then
+            PYTHON=$name
+            return
+        fi
+    done
+    die "Python 3.11 or later is needed; python3 is $(python3 --version 2>/dev/null || echo 'not there')"
+}
+
+# Prints a short hash of the named files and folders of the clone: of Python files and text, not of what Python leaves.
+hash_of() {
+    (
+        cd "$ROOT" || exit
+        find "$@" -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
+    ) | sha256sum | cut -c1-16
+}
+
+# Sets VENV, the folder of the virtual environment that belongs to this clone and PYTHON.
+name_venv() {
+    find_python
+    local version
+    version=$("$PYTHON" -c 'import sys; print(sys.version, sys.base_prefix)')
+    VENV=$CACHE/venv-$( { hash_of tests/requirements.txt; printf '%s' "$version"; } | sha256sum | cut -c1-16)
+}
+
+# Runs setup.sh and exports what the tests look for.
+use_setup() {
+    use_cache
+    "$ROOT/scripts/setup.sh"
+    name_venv
+    export FOREBAY_PYTHON=$VENV/bin/python
+    local found
+    found=$(find "$VENV"/lib/python3*/site-packages/h5py.libs -name 'libhdf5-*.so*' | head -n 1)
+    [[ -n $found ]] || die "h5py in $VENV bundles no libhdf5"
+    export FOREBAY_TEST_LIBHDF5=$found
+}
+
+# Gives forebay an empty folder for saved indexes: one that an older build saved must not answer for this one.
+use_fresh_index() {
+    FOREBAY_CACHE=$(mktemp -d)
+    export FOREBAY_CACHE
+    trap 'rm -rf "$FOREBAY_CACHE"' EXIT
+}
+
+# Makes sure that cargo-$1 is there.
+need_cargo_tool() {
+    if cargo "$1" --version >/dev/null 2>&1; then return; fi
+    say "installing cargo-$1 into $CACHE/tools"
+    cargo install "cargo-$1" --locked --root "$CACHE/tools"
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Sets up what the tests, the demo and the benchmark need besides Rust and Python. Quick when it was done before.
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+# Installs Debian packages, as root or by sudo.
+install_packages() {
+    local -a as_root=()
+    command -v apt-get >/dev/null || die "please install: $* (there is no apt-get here to do it)"
+    if [[ $EUID -ne 0 ]]; then
+        if ! sudo -n true 2>/dev/null; then
+            die "please have an administrator run: apt-get install $*"
+        fi
+        as_root=(sudo -n)
+    fi
+    say "installing $*"
+    "${as_root[@]}" apt-get update -qq || die "apt-get update did not work; please install: $*"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 ||
+        die "apt-get could not install: $*"
+}
+
+check_system() {
+    local -a missing=()
+    command -v cargo >/dev/null || die "cargo is needed: see https://rustup.rs"
+    # Some compression libraries are C sources that cargo compiles and links in.
+    if ! command -v cc >/dev/null; then missing+=(gcc libc6-dev); fi
+    if ! command -v make >/dev/null; then missing+=(make); fi
+    if ! command -v flock >/dev/null; then missing+=(util-linux); fi
+    if ! "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null; then
+        missing+=("python$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
+    fi
+    if [[ ${#missing[@]} -gt 0 ]]; then install_packages "${missing[@]}"; fi
+}
+
+# True when the environment is there and its interpreter still is.
+is_ready() { "$VENV/bin/python" -c '' 2>/dev/null; }
+
+make_venv() {
+    temporary=$VENV.$$.part
+    rm -rf "$VENV" "$VENV".*.part
+    trap 'rm -rf "$temporary"' EXIT
+    say "making a Python environment in $VENV"
+    "$PYTHON" -m venv "$temporary"
+    "$temporary/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+        --only-binary :all: --retries 5 -r "$ROOT/tests/requirements.txt" ||
+        die "pip could not install tests/requirements.txt; is the package index reachable?"
+    # It was made under another name than it will have.
+    grep -rlIF "$temporary" "$temporary/bin" "$temporary/pyvenv.cfg" | xargs -r sed -i "s|$temporary|$VENV|g"
+    mv -T "$temporary" "$VENV"
+    trap - EXIT
+}
+
+use_cache
+find_python
+check_system
+name_venv
+if ! is_ready; then
+    lock venv
+    is_ready || make_venv
+fi

@@ -93,6 +93,8 @@ impl IndexCache {
         let mut entries: Vec<_> = listed
             .flatten()
             .filter_map(|entry| {
+                // Whatever else lies here is not ours to remove.
+                entry.file_name().to_str().filter(|name| is_entry_name(name))?;
                 let meta = entry.metadata().ok()?;
                 Some((meta.modified().ok()?, meta.len(), entry.path()))
             })
@@ -108,6 +110,10 @@ impl IndexCache {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+fn is_entry_name(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn is_worth_saving(container: &Container) -> bool {

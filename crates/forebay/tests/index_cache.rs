@@ -1,5 +1,7 @@
 //! Saved descriptions: used while the file stays the same, never trusted beyond that.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},

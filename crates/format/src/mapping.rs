@@ -255,6 +255,10 @@ fn clip(runs: &mut Vec<AxisRun>, len: u64) {
 mod tests {
     use super::*;
 
+    fn line(range: std::ops::Range<u64>) -> Selection {
+        Selection::new(vec![Span::range(range)])
+    }
+
     fn blocks(start: u64, stride: u64, count: u64, block: u64) -> Blocks {
         Blocks { start, stride, count, block }
     }
@@ -265,7 +269,7 @@ mod tests {
             Mapping::new(0, vec![blocks(5, 1, 4, 1)], vec![blocks(2, 1, 1, 1), blocks(0, 1, 4, 1)]).unwrap();
         let patches = mapping.patches(&Selection::from_ranges(&[0..4, 1..3]), &[9]);
         assert_eq!(patches.len(), 1);
-        assert_eq!(patches[0].from, Selection::from_ranges(&[6..8]));
+        assert_eq!(patches[0].from, line(6..8));
         assert_eq!(patches[0].to_start, [2, 0]);
         assert_eq!(patches[0].shape, [1, 2]);
     }
@@ -275,8 +279,8 @@ mod tests {
         let mapping = Mapping::new(0, vec![blocks(0, 1, 1, 5)], vec![blocks(1, 2, 5, 1)]).unwrap();
         let patches = mapping.patches(&Selection::new(vec![Span { start: 1, count: 5, step: 2 }]), &[5]);
         assert_eq!(patches.len(), 1);
-        assert_eq!(patches[0].from, Selection::from_ranges(&[0..5]));
-        let whole = mapping.patches(&Selection::from_ranges(&[0..10]), &[5]);
+        assert_eq!(patches[0].from, line(0..5));
+        let whole = mapping.patches(&line(0..10), &[5]);
         assert_eq!(whole.len(), 5, "places with gaps between them are patches of their own");
     }
 
@@ -293,7 +297,7 @@ mod tests {
     #[test]
     fn a_selection_beside_the_mapping_touches_nothing() {
         let mapping = Mapping::new(0, vec![blocks(0, 1, 1, 5)], vec![blocks(10, 1, 1, 5)]).unwrap();
-        assert!(mapping.patches(&Selection::from_ranges(&[0..10]), &[5]).is_empty());
-        assert!(mapping.patches(&Selection::from_ranges(&[15..20]), &[5]).is_empty());
+        assert!(mapping.patches(&line(0..10), &[5]).is_empty());
+        assert!(mapping.patches(&line(15..20), &[5]).is_empty());
     }
 }

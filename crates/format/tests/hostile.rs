@@ -2,6 +2,8 @@
 //!
 //! `FOREBAY_HOSTILE` is the folder that `tests/matrix/make_hostile.py` wrote; `make test` sets it.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,

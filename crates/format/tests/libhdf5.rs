@@ -3,18 +3,19 @@
 //! `FOREBAY_MATRIX` is the folder that `tests/matrix/make_matrix.py` filled. `FOREBAY_LIBHDF5` names the library,
 //! or `VIRTUAL_ENV` an environment with h5py in it, where the usual search finds none.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
 use std::{
     collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::{Arc, Barrier},
 };
 
 use forebay_format::{
     Array, Extents, Format, Hdf5, Opaque, Opened, Selection, SourceIndex, Values, Variable, native,
 };
-use forebay_source::{ErrorKind, FileOrigin, Locator, Version};
+use forebay_source::{FileOrigin, Locator, Version};
 use sha2::{Digest, Sha256};
 
 /// Filters that libhdf5 has built in; all others need plug-ins.
@@ -240,63 +241,4 @@ fn a_file_that_is_not_local_is_refused() {
     let variable = &opened.container().variables[0];
     let error = elsewhere.read_by_library(variable, &all(variable)).unwrap_err();
     assert!(error.to_string().contains("local files only"), "{error}");
-}
-
-#[test]
-#[ignore = "run by the tests below, each with an environment of its own"]
-fn in_a_child_the_library_cannot_be_had() {
-    let opened = open(&matrix().join(PLAIN));
-    let variable = &opened.container().variables[0];
-    let error = opened.read_by_library(variable, &all(variable)).unwrap_err();
-    println!("{:?} {error}", error.kind());
-    assert!(forebay_format::libhdf5_version().is_none());
-    let opened = open(&matrix().join(FILTERED));
-    let (_, unknown) = &with_unknown_filter(&opened)[0];
-    let error = opened.read(unknown, &all(unknown)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    let text = error.to_string();
-    assert!(text.contains("40000") && text.contains("libhdf5 was tried"), "{text}");
-}
-
-/// What a process says to a read by the library when the library is set to `setting`.
-fn error_with(setting: &Path) -> String {
-    let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "in_a_child_the_library_cannot_be_had", "--ignored", "--nocapture"])
-        .env("FOREBAY_LIBHDF5", setting)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
-    text
-}
-
-#[test]
-fn without_a_library_the_error_names_the_packages() {
-    let text = error_with(Path::new("off"));
-    assert!(text.contains("Unsupported") && text.contains("libhdf5-103-1"), "{text}");
-    assert!(text.contains("pip install h5py") && text.contains("FOREBAY_LIBHDF5"), "{text}");
-}
-
-#[test]
-fn what_is_no_library_is_a_clear_error_and_a_relative_path_is_never_loaded() {
-    let folder = tempfile::tempdir().unwrap();
-    let garbage = folder.path().join("libhdf5.so.310");
-    fs::write(&garbage, b"not a library").unwrap();
-    let text = error_with(&garbage);
-    assert!(
-        text.contains("is not a library that can be loaded") && text.contains("libhdf5.so.310"),
-        "{text}"
-    );
-    assert!(error_with(Path::new("/nowhere/libhdf5.so")).contains("NotFound"));
-    assert!(error_with(Path::new("libhdf5.so")).contains("not an absolute path"));
-}
-
-#[test]
-fn a_library_that_anyone_can_write_is_refused() {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir().unwrap();
-    let library = folder.path().join("libhdf5.so.310");
-    fs::write(&library, b"").unwrap();
-    fs::set_permissions(&library, fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(error_with(&library).contains("can be written by anyone"));
 }

@@ -3,6 +3,8 @@
 //! The matrix is made by `tests/matrix/make_matrix.py` with h5py, hdf5plugin, netCDF4 and PyTables; its folder is
 //! given in `FOREBAY_MATRIX`. `make test` does both.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use forebay_format::{

@@ -3,4 +3,5 @@
 mod dump;
 mod errors;
 mod inspect;
+mod library;
 mod ran;

@@ -77,8 +77,22 @@ def unread():
         h5py.h5d.create(file.id, b"strange", kind, space, plist)
 
 
+def unknown_filter():
+    """A filter nobody knows: left out of a chunk by its mask, needed, or never met."""
+    with create("unknown_filter.h5") as file:
+        values = numpy.arange(12, dtype="<i4")
+        for name, mask in (("left_out", 1), ("needed", 0), ("never_met", None)):
+            plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plist.set_chunk((6,))
+            plist.set_filter(4242, h5py.h5z.FLAG_OPTIONAL, (1, 2, 3))
+            made = h5py.h5d.create(file.id, name.encode(), h5py.h5t.STD_I32LE, h5py.h5s.create_simple((12,)), plist)
+            for start in (0, 6) if mask is not None else ():
+                made.write_direct_chunk((start,), values[start : start + 6].tobytes(), mask)
+
+
 if __name__ == "__main__":
     tree()
     kinds()
     varying()
     unread()
+    unknown_filter()

@@ -96,7 +96,7 @@ impl FractalHeap {
             first_len,
             most_direct,
             offset_len: usize::try_from(offset_bits.div_ceil(8)).unwrap_or(8),
-            length_len: (u64::from(most_direct.ilog2()).div_ceil(8) as usize).min(bytes_for(most_managed)),
+            length_len: (most_direct.ilog2().div_ceil(8) as usize).min(bytes_for(most_managed)),
             root: root.map(|address| Block { address, filtered: root_filtered }),
             root_rows,
             filters,

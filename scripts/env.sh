@@ -73,10 +73,6 @@ use_setup() {
     "$ROOT/scripts/setup.sh"
     name_venv
     export FOREBAY_PYTHON=$VENV/bin/python
-    local found
-    found=$(find "$VENV"/lib/python3*/site-packages/h5py.libs -name 'libhdf5-*.so*' | head -n 1)
-    [[ -n $found ]] || die "h5py in $VENV bundles no libhdf5"
-    export FOREBAY_TEST_LIBHDF5=$found
 }
 
 # Gives forebay an empty folder for saved indexes: one that an older build saved must not answer for this one.

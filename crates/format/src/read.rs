@@ -9,6 +9,7 @@ mod direct;
 mod mapped;
 mod rows;
 mod slabs;
+mod threads;
 
 use std::sync::{Arc, OnceLock};
 

@@ -169,6 +169,13 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_packed_needs_no_description() {
+        let mut out = [0; 4];
+        assert_eq!(decode(&[3, 1, 2], b"abcd", &mut out).unwrap(), 4);
+        assert_eq!(&out, b"abcd");
+    }
+
+    #[test]
     fn a_type_nested_without_end_is_corrupt() {
         let mut params = vec![0, 0, 1];
         params.extend([ARRAY, 4].repeat(60_000));

@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
-use super::{Opened, direct, native_fill, slabs};
+use super::{Opened, direct, native_fill, slabs, threads};
 use crate::{ChunkTable, Extent, Selection, Variable, decode::with_workspace, grid::Overlap, runs::Part};
 
 /// Output below this length is read on the caller's thread: handing a job to the pool costs 5-20 us, about
@@ -30,11 +30,14 @@ pub(super) fn read(
     if out.len() < PARALLEL_BYTES {
         return reading.slab(selection, out);
     }
-    let threads = rayon::current_num_threads() as u64;
-    let most = (out.len() as u64 / (4 * threads)).max(PARALLEL_BYTES as u64);
+    let threads = threads::count();
+    if threads == 1 {
+        return reading.slab(selection, out);
+    }
+    let most = (out.len() / (4 * threads)).max(PARALLEL_BYTES) as u64;
     let slabs = slabs::cut(variable, selection, most);
     if slabs.len() == 1 {
-        return reading.one_slab(selection, out);
+        return reading.one_slab(selection, out, threads);
     }
     let mut rest = out;
     let mut jobs = Vec::with_capacity(slabs.len());
@@ -83,14 +86,13 @@ impl Reading<'_> {
     }
 
     /// The whole output is one slab: chunks are decoded in parallel, and copied by one thread.
-    fn one_slab(&self, selection: &Selection, out: &mut [u8]) -> Result<()> {
+    fn one_slab(&self, selection: &Selection, out: &mut [u8], threads: usize) -> Result<()> {
         let shape = selection.shape();
-        let threads = rayon::current_num_threads();
         let mut overlaps = self.variable.grid.overlaps(selection).peekable();
         let filtered = self.table.iter().next().is_some_and(|(_, extent)| !self.is_plain(extent));
         let chunk_len = usize::try_from(self.variable.chunk_len()).unwrap_or(usize::MAX);
         let group = (64 << 20) / chunk_len.max(1);
-        if !filtered || threads == 1 || group < 2 {
+        if !filtered || group < 2 {
             return self.slab(selection, out);
         }
         while overlaps.peek().is_some() {

@@ -142,3 +142,42 @@ fn compact(cursor: &mut Cursor<'_>, len: usize) -> Result<Layout> {
 fn chunked(sizes: Vec<u64>, index: Index, address: Option<u64>) -> Layout {
     Layout::Chunked(Chunked { sizes, index, address, edges_unfiltered: false })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cursor::Sizes, *};
+
+    /// Libraries before 1.6 wrote versions 1 and 2; nothing that can be installed today does.
+    fn old(class: u8, body: &[u8]) -> Layout {
+        let parsed = |version: u8| {
+            let head = [version, 3, class, 0, 0, 0, 0, 0];
+            parse(Cursor::new(&[&head, body].concat(), Sizes { offset: 4, length: 4 })).unwrap()
+        };
+        assert_eq!(parsed(1), parsed(2));
+        parsed(1)
+    }
+
+    const SIZES: [u8; 12] = [2, 0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0];
+
+    #[test]
+    fn old_messages_give_the_same_layouts_as_new_ones() {
+        let address = 0x1234u32.to_le_bytes();
+        assert_eq!(old(1, &[&address[..], &SIZES].concat()), Layout::Contiguous { address: Some(0x1234) });
+        let chunked = old(2, &[&address[..], &SIZES].concat());
+        assert_eq!(chunked, super::chunked(vec![2, 5, 8], Index::TreeV1, Some(0x1234)));
+        let compact = old(0, &[&SIZES[..], &[4, 0, 0, 0], b"data"].concat());
+        assert_eq!(compact, Layout::Compact { at: 24, len: 4 });
+    }
+
+    #[test]
+    fn an_undefined_address_is_no_address() {
+        let body = [&[0xff; 4][..], &SIZES].concat();
+        assert_eq!(old(1, &body), Layout::Contiguous { address: None });
+    }
+
+    #[test]
+    fn a_version_from_the_future_is_unsupported() {
+        let error = parse(Cursor::new(&[6, 1], Sizes { offset: 8, length: 8 })).unwrap_err();
+        assert_eq!(error.kind(), forebay_source::ErrorKind::Unsupported);
+    }
+}

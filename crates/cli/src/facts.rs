@@ -2,7 +2,7 @@
 
 use forebay::{
     Array, Container, Variable,
-    format::{Attribute, Extents, Group},
+    format::{Attribute, Extents, Group, libhdf5_version},
 };
 use serde::Serialize;
 
@@ -88,6 +88,8 @@ pub(crate) struct ChunkFacts {
 pub(crate) struct LibraryFacts {
     pub(crate) name: String,
     pub(crate) why: String,
+    /// Its version and path, where one is found.
+    pub(crate) found: Option<String>,
 }
 
 /// An attribute; `error` stands in the place of its value where that cannot be read.
@@ -177,9 +179,8 @@ fn variable(variable: &Variable) -> VariableFacts {
         written_count: table.len(),
         count: variable.grid.chunk_count(),
     });
-    let unknown = variable.filters.iter().find(|filter| !filter.is_known());
-    let unknown = unknown.map(|filter| format!("{} cannot be undone by this build", filter.label()));
-    let unreadable = variable.dtype.refusal().or(unknown);
+    let unreadable = variable.dtype.refusal();
+    let library = library(variable).filter(|_| unreadable.is_none());
     let stored_bytes = variable.stored_len();
     VariableFacts {
         name: variable.name.clone(),
@@ -196,16 +197,21 @@ fn variable(variable: &Variable) -> VariableFacts {
             Extents::Mapped(mappings) => Some(mappings.len()),
             _ => None,
         },
-        library: match &variable.extents {
-            Extents::Opaque(opaque) => {
-                Some(LibraryFacts { name: opaque.library.clone(), why: opaque.why.clone() })
-            }
-            _ => None,
-        },
-        row: Row::of(variable).filter(|_| unreadable.is_none()),
+        row: Row::of(variable).filter(|_| unreadable.is_none() && library.is_none()),
+        library,
         unreadable,
         attributes: variable.attributes.iter().map(attribute).collect(),
     }
+}
+
+/// The library that reads what we do not: what has no extents, and chunks whose filter is unknown here.
+fn library(variable: &Variable) -> Option<LibraryFacts> {
+    let why = match (&variable.extents, variable.unknown_filter()) {
+        (Extents::Opaque(opaque), _) => opaque.why.clone(),
+        (_, Some(filter)) => format!("no decoder for {}", filter.label()),
+        _ => return None,
+    };
+    Some(LibraryFacts { name: "libhdf5".into(), why, found: libhdf5_version() })
 }
 
 /// Decoded bytes per stored byte. Values of variable length lie elsewhere, so their references say nothing.

@@ -176,8 +176,16 @@ fn details(variable: &VariableFacts) -> Vec<Line> {
         lines.push(Line::default().words(Role::Plain, &text));
     }
     if let Some(library) = &variable.library {
-        let text = format!("read by {}: {}", library.name, show::visible(&library.why));
-        lines.push(Line::default().words(Role::Fair, &text));
+        let why = show::visible(&library.why);
+        lines.push(match &library.found {
+            Some(found) => {
+                let text = format!("left to {}, one read at a time: {why}", show::visible(found));
+                Line::default().words(Role::Fair, &text)
+            }
+            None => Line::default()
+                .with(Role::Bad, "unreadable:")
+                .words(Role::Plain, &format!("{why}, and no {} was found", library.name)),
+        });
     }
     if let Some(why) = &variable.unreadable {
         lines.push(Line::default().with(Role::Bad, "unreadable:").words(Role::Plain, &show::visible(why)));

@@ -47,6 +47,15 @@ impl Variable {
         self.grid.element_count().saturating_mul(self.dtype.stored_len() as u64)
     }
 
+    /// The first filter that was used on some chunk and cannot be undone here, if there is one.
+    pub fn unknown_filter(&self) -> Option<&Filter> {
+        let Extents::Chunks(table) = &self.extents else { return None };
+        let was_used = |index: usize| table.iter().any(|(_, extent)| extent.skipped >> index & 1 == 0);
+        let unknown =
+            self.filters.iter().enumerate().find(|(index, filter)| !filter.is_known() && was_used(*index));
+        unknown.map(|(_, filter)| filter)
+    }
+
     /// Bytes its values take in their sources, where that is known.
     pub fn stored_len(&self) -> Option<u64> {
         match &self.extents {

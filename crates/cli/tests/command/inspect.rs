@@ -70,7 +70,8 @@ fn a_group_a_variable_or_an_alias_can_be_asked_for() {
 fn what_cannot_be_read_says_why() {
     let text = inspected("unread.h5", &[]);
     assert!(text.contains("unreadable: object references point into the file and are not values"), "{text}");
-    assert!(text.contains("unreadable: lzo (filter 305) cannot be undone by this build"), "{text}");
+    let strange = text.split("strange").nth(1).unwrap();
+    assert!(!strange.contains("unreadable"), "no chunk was written, so none needs the filter: {text}");
 }
 
 #[test]

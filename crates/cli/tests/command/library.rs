@@ -28,6 +28,17 @@ fn without_a_library_the_error_names_the_filter_and_the_packages() {
 }
 
 #[test]
+fn inspect_says_what_is_left_to_the_library_and_whether_there_is_one() {
+    let done =
+        command(&["inspect", &data("unknown_filter.h5")]).env("FOREBAY_LIBHDF5", "off").output().unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    let [left_out, needed, never_met] = ["left_out", "needed", "never_met"]
+        .map(|name| text.split(name).nth(1).unwrap().split("─ ").next().unwrap());
+    assert!(needed.contains("unreadable: no decoder for filter 4242, and no libhdf5 was found"), "{text}");
+    assert!(!left_out.contains("unreadable") && !never_met.contains("unreadable"), "{text}");
+}
+
+#[test]
 fn what_is_no_library_is_a_clear_error_and_a_relative_path_is_never_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let garbage = folder.path().join("libhdf5.so.310");

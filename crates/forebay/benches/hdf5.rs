@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay::{Container, FileOrigin, IndexCache, Locator, Opened, Selection, format::Extents};
+use forebay::{Container, FileOrigin, IndexCache, Locator, Opened, Selection, Variable, format::Extents};
 
 const ROUNDS: usize = 7;
 const ROW_LEN: usize = 8192;
@@ -38,6 +38,7 @@ fn main() {
     );
     bench.rows(&mut peer);
     bench.samples(&mut peer);
+    bench.variables(&mut peer);
     bench.tables(&mut peer);
 }
 
@@ -226,6 +227,36 @@ impl Bench {
             peer,
         );
         assert_eq!(one_out, two_out, "both read the same");
+    }
+
+    fn variables(&self, peer: &mut Peer) {
+        let opened = self.open("variables.h5");
+        let variables = &opened.container().variables;
+        let read = |variable: &Variable| {
+            let shape = &variable.grid.shape;
+            let mut chunk = vec![0; usize::try_from(variable.chunk_len()).expect("fits")];
+            for first in (0..shape[0]).step_by(4) {
+                let selection = Selection::from_ranges(&[first..first + 4, 0..shape[1], 0..shape[2]]);
+                opened.read_into(variable, &selection, &mut chunk).expect("a chunk");
+                black_box(&chunk);
+            }
+        };
+        race(
+            "20 variables of one file, gzip + shuffle, chunk by chunk",
+            "MB/s",
+            variables.iter().map(Variable::logical_len).sum::<u64>() as f64 / 1e6,
+            &mut [
+                entry("forebay, 1 thread, one variable after another", || variables.iter().for_each(read)),
+                entry("forebay, 20 threads, one for each", || {
+                    std::thread::scope(|scope| {
+                        for variable in variables {
+                            scope.spawn(|| read(variable));
+                        }
+                    });
+                }),
+            ],
+            peer,
+        );
     }
 
     fn tables(&self, peer: &mut Peer) {

@@ -50,10 +50,18 @@ def chunks(maxshape):
     return write
 
 
+def variables(file):
+    random = np.random.default_rng(4)
+    for number in range(20):
+        data = (random.random((256, SIDE, SIDE)) * 1000).astype("<i4")
+        file.create_dataset(f"x{number}", data=data, chunks=(4, SIDE, SIDE), compression="gzip", shuffle=True)
+
+
 def make(folder):
     folder.mkdir(parents=True, exist_ok=True)
     whole(folder / "rows.h5", rows)
     whole(folder / "samples.h5", samples)
+    whole(folder / "variables.h5", variables)
     whole(folder / "tree1.h5", chunks((CHUNK_COUNT, 4)), "earliest")
     whole(folder / "fixed.h5", chunks((CHUNK_COUNT, 4)))
     whole(folder / "extensible.h5", chunks((None, 4)))

@@ -47,11 +47,11 @@ impl Sink {
     pub(crate) fn put(&mut self, array: &Array) -> Result<()> {
         match self {
             Self::Checksum(sum) => {
-                sum.update(packed(array));
+                sum.update(native::dump(array));
                 Ok(())
             }
-            Self::Stream(out) => out.write_all(&packed(array)).map_err(Error::from_io),
-            Self::File(file) => file.write_all(&packed(array)).map_err(Error::from_io),
+            Self::Stream(out) => out.write_all(&native::dump(array)).map_err(Error::from_io),
+            Self::File(file) => file.write_all(&native::dump(array)).map_err(Error::from_io),
             Self::Text(rows) => rows.put(array),
             Self::Json(list) => list.put(array),
         }
@@ -70,11 +70,4 @@ impl Sink {
         }
         Ok(None)
     }
-}
-
-/// The values of an array as dumped.
-fn packed(array: &Array) -> Vec<u8> {
-    let mut out = Vec::new();
-    native::dump(array, &mut out);
-    out
 }

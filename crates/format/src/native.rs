@@ -1,5 +1,7 @@
 //! From stored elements to native ones, in place; and from native ones to packed ones.
 
+use std::borrow::Cow;
+
 use crate::{Array, ByteOrder, Dtype, Number, Padding, Values};
 
 /// Turns stored elements into native ones where they lie: byte order, odd bit widths, text padding.
@@ -135,7 +137,7 @@ pub fn packed_len(dtype: &Dtype) -> Option<usize> {
 
 /// Appends native elements of fixed length to `out` without the gaps a compound may have.
 pub fn pack(dtype: &Dtype, elements: &[u8], out: &mut Vec<u8>) {
-    if packed_len(dtype) == Some(dtype.stored_len()) && in_order(dtype) {
+    if is_packed(dtype) {
         out.extend_from_slice(elements);
         return;
     }
@@ -153,10 +155,15 @@ pub fn pack(dtype: &Dtype, elements: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the values of `array` as they are dumped: little-endian, C order, without gaps, counts before what varies.
-pub fn dump(array: &Array, out: &mut Vec<u8>) {
+/// The values of `array` as they are dumped: little-endian, C order, without gaps, counts before what varies.
+pub fn dump(array: &Array) -> Cow<'_, [u8]> {
+    let mut out = Vec::new();
     let (offsets, bytes) = match &array.values {
-        Values::Fixed(bytes) => return pack(&array.dtype, bytes, out),
+        Values::Fixed(bytes) if is_packed(&array.dtype) => return Cow::Borrowed(bytes),
+        Values::Fixed(bytes) => {
+            pack(&array.dtype, bytes, &mut out);
+            return Cow::Owned(out);
+        }
         Values::Variable { offsets, bytes } => (offsets, bytes),
     };
     for two in offsets.windows(2) {
@@ -167,6 +174,7 @@ pub fn dump(array: &Array, out: &mut Vec<u8>) {
         }
         out.extend_from_slice(element);
     }
+    Cow::Owned(out)
 }
 
 /// How many items a variable-length element has, given its bytes; `None` for what is not one sequence or text.
@@ -215,6 +223,11 @@ fn gathered_len(dtype: &Dtype, elements: &[u8]) -> Option<usize> {
 /// As [`gathered_len`], for a part that may be empty.
 fn gathered_part(dtype: &Dtype, elements: &[u8]) -> Option<usize> {
     packed_len(dtype).or_else(|| gathered_len(dtype, elements))
+}
+
+/// True when elements have no gaps and their members lie in order.
+fn is_packed(dtype: &Dtype) -> bool {
+    packed_len(dtype) == Some(dtype.stored_len()) && in_order(dtype)
 }
 
 /// True when a compound's members lie in the order they are named.

@@ -1,5 +1,7 @@
 //! Fractal heaps: dense links, dense attributes and shared messages.
 
+use std::{cell::RefCell, collections::HashMap};
+
 use bytes::Bytes;
 use forebay_source::Result;
 
@@ -30,6 +32,14 @@ pub(super) struct FractalHeap {
     /// Rows of the root when it is an indirect block, 0 when it is a direct one.
     root_rows: u64,
     filters: Vec<Filter>,
+    /// Direct blocks by address: the objects of a tree lie all over its heap.
+    kept: RefCell<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    blocks: HashMap<u64, Bytes>,
+    bytes: usize,
 }
 
 /// Where a block lies, and how it was filtered.
@@ -100,6 +110,7 @@ impl FractalHeap {
             root: root.map(|address| Block { address, filtered: root_filtered }),
             root_rows,
             filters,
+            kept: RefCell::default(),
         })
     }
 
@@ -238,23 +249,37 @@ impl FractalHeap {
     }
 
     fn in_direct(&self, file: &File, block: Block, block_len: u64, at: u64, len: u64) -> Result<Bytes> {
-        let bytes = match block.filtered {
-            None => file.read(block.address, block_len)?,
-            Some((stored_len, mask)) => {
-                self.unfilter(&file.read(block.address, stored_len)?, mask, block_len)?
-            }
-        };
-        let mut cursor = Cursor::new(&bytes, file.sizes);
-        cursor.signature(b"FHDB")?;
-        if self.blocks_are_summed {
-            self.check_direct(file, &bytes)?;
-        }
+        let bytes = self.direct_block(file, block, block_len)?;
         let from = usize::try_from(at).ok();
         let to = at.checked_add(len).and_then(|end| usize::try_from(end).ok());
         match (from, to) {
             (Some(from), Some(to)) if to <= bytes.len() => Ok(bytes.slice(from..to)),
             _ => Err(corrupt(format!("an object of {len} bytes at {at} of a block {block_len} long"))),
         }
+    }
+
+    fn direct_block(&self, file: &File, block: Block, block_len: u64) -> Result<Bytes> {
+        if let Some(bytes) = self.kept.borrow().blocks.get(&block.address) {
+            return Ok(bytes.clone());
+        }
+        let bytes = match block.filtered {
+            None => file.read(block.address, block_len)?,
+            Some((stored_len, mask)) => {
+                self.unfilter(&file.read(block.address, stored_len)?, mask, block_len)?
+            }
+        };
+        Cursor::new(&bytes, file.sizes).signature(b"FHDB")?;
+        if self.blocks_are_summed {
+            self.check_direct(file, &bytes)?;
+        }
+        let mut kept = self.kept.borrow_mut();
+        // A true heap is no longer than its file, and only blocks that overlap come to more.
+        if kept.bytes as u64 > file.left_at(0) {
+            *kept = Kept::default();
+        }
+        kept.bytes += bytes.len();
+        kept.blocks.insert(block.address, bytes.clone());
+        Ok(bytes)
     }
 
     /// The checksum of a direct block stands inside it and counts as zero.

@@ -206,8 +206,7 @@ fn push(file: &File, messages: &mut Vec<Message>, blocks: &mut Vec<Block>, raw: 
     if kind == message::CONTINUATION && flags & SHARED == 0 {
         let mut cursor = Cursor::new(&body, file.sizes);
         let block = Block { address: cursor.some_address("a continuation block")?, len: cursor.length()? };
-        let seen = blocks.iter().any(|earlier| earlier.address == block.address);
-        if blocks.len() >= MOST_BLOCKS || seen {
+        if blocks.len() >= MOST_BLOCKS {
             return Err(corrupt("continuation blocks in a ring"));
         }
         blocks.push(block);

@@ -210,15 +210,18 @@ impl Building<'_, '_> {
             Ok(object) => object,
             Err(error) => return absent(error),
         };
-        let locator = walk.file(file).source().id().locator.clone();
-        let name = format!("{locator}:{}", variable.trim_start_matches('/'));
-        if let Some(known) = walk.container.parts.iter().position(|part| part.name == name) {
-            return Ok(Some(known));
+        let source = walk.file(file);
+        let name = format!("{}:{}", source.source().id().locator, variable.trim_start_matches('/'));
+        let nesting = self.placement.nesting + 1;
+        let part = walk.part(&name, |walk| {
+            let header = Header::read(&source, object.1)?;
+            array::describe(walk, object, &header, &name, nesting)
+        })?;
+        // A virtual data set may have ten thousand sources: their pages are not kept.
+        if file != self.placement.object.0 {
+            source.forget_pages();
         }
-        let header = Header::read(&walk.file(file), object.1)?;
-        let part = array::describe(walk, object, &header, &name, self.placement.nesting + 1)?;
-        walk.container.parts.push(part);
-        Ok(Some(walk.container.parts.len() - 1))
+        Ok(Some(part))
     }
 }
 

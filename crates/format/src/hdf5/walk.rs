@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result};
+use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
 
 use super::{
     array,
@@ -11,12 +11,9 @@ use super::{
     file::File,
     group,
     header::Header,
-    message::{
-        self,
-        link::{Link, Target},
-    },
+    message::{self, link::Target},
 };
-use crate::{Alias, Container, Group, Refused, SourceIndex};
+use crate::{Alias, Container, Group, Refused, SourceIndex, Variable};
 
 /// The HDF5 library follows 16 links to links.
 const MOST_HOPS: usize = 16;
@@ -33,6 +30,8 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         files: Vec::new(),
         opened: HashMap::new(),
         container: Container { format: "hdf5".into(), ..Container::default() },
+        source_numbers: HashMap::new(),
+        part_numbers: HashMap::new(),
         names: HashMap::new(),
         links: HashMap::new(),
         deferred: Vec::new(),
@@ -42,8 +41,8 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     let root = walk.files[main].root;
     walk.object((main, root), String::new())?;
     // Soft and external links wait until everything has its own name: a second name is an alias.
-    while let Some((object, link, name)) = walk.deferred.pop() {
-        if let Err(error) = walk.follow(object, &link, &name) {
+    while let Some((group, to, name)) = walk.deferred.pop() {
+        if let Err(error) = walk.follow(group, &to, &name) {
             walk.refuse(name, &error);
         }
     }
@@ -61,10 +60,15 @@ pub(super) struct Walk<'a> {
     files: Vec<Rc<File>>,
     opened: HashMap<Locator, usize>,
     pub(super) container: Container,
+    /// Positions in the container's sources and parts.
+    source_numbers: HashMap<SourceId, u32>,
+    part_numbers: HashMap<String, usize>,
     /// The first name of every object met.
     names: HashMap<Object, String>,
-    links: HashMap<Object, Rc<Vec<Link>>>,
-    deferred: Vec<(Object, Link, String)>,
+    /// The links of groups that names were looked up in.
+    links: HashMap<Object, Rc<HashMap<String, Target>>>,
+    /// Soft and external links: the group, where they lead, the full name.
+    deferred: Vec<(Object, Target, String)>,
     name_bytes: u64,
 }
 
@@ -83,13 +87,30 @@ impl Walk<'_> {
     }
 
     /// Where extents into the source `id` point.
-    fn add_source(&mut self, id: forebay_source::SourceId) -> SourceIndex {
+    fn add_source(&mut self, id: SourceId) -> SourceIndex {
         let sources = &mut self.container.sources;
-        let number = sources.iter().position(|known| *known == id).unwrap_or_else(|| {
+        let next = u32::try_from(sources.len()).expect("fewer than 2^32 files were opened");
+        let number = *self.source_numbers.entry(id.clone()).or_insert(next);
+        if number == next {
             sources.push(id);
-            sources.len() - 1
-        });
-        SourceIndex(u32::try_from(number).unwrap_or(u32::MAX))
+        }
+        SourceIndex(number)
+    }
+
+    /// The part called `name`, described by `describe` when it is first asked for.
+    pub(super) fn part(
+        &mut self,
+        name: &str,
+        describe: impl FnOnce(&mut Self) -> Result<Variable>,
+    ) -> Result<usize> {
+        if let Some(number) = self.part_numbers.get(name) {
+            return Ok(*number);
+        }
+        let part = describe(self)?;
+        self.container.parts.push(part);
+        let number = self.container.parts.len() - 1;
+        self.part_numbers.insert(name.to_owned(), number);
+        Ok(number)
     }
 
     /// A raw file beside file `of`: where extents into it point, and how long it is.
@@ -173,21 +194,19 @@ impl Walk<'_> {
         }
         let attributes = attributes(&file, &header)?;
         self.container.groups.push(Group { name: name.to_owned(), attributes });
-        let links = Rc::new(group::links(&file, &header)?);
-        self.links.insert(object, Rc::clone(&links));
-        for link in links.iter() {
-            let child = if name.is_empty() { link.name.clone() } else { format!("{name}/{}", link.name) };
-            match &link.to {
-                Target::Object(address) => children.push(((object.0, *address), child)),
-                _ => self.deferred.push((object, link.clone(), child)),
+        for link in group::links(&file, &header)? {
+            let child = if name.is_empty() { link.name } else { format!("{name}/{}", link.name) };
+            match link.to {
+                Target::Object(address) => children.push(((object.0, address), child)),
+                to => self.deferred.push((object, to, child)),
             }
         }
         Ok(())
     }
 
     /// Gives the target of a soft or external link its second name.
-    fn follow(&mut self, group: Object, link: &Link, name: &str) -> Result<()> {
-        let target = self.target(group, &link.to, MOST_HOPS)?;
+    fn follow(&mut self, group: Object, to: &Target, name: &str) -> Result<()> {
+        let target = self.target(group, to, MOST_HOPS)?;
         self.object(target, name.to_owned())
     }
 
@@ -220,24 +239,25 @@ impl Walk<'_> {
         let mut at = if path.starts_with('/') { (group.0, self.files[group.0].root) } else { group };
         for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
             let links = self.links_of(at)?;
-            let Some(link) = links.iter().find(|link| link.name == part) else {
+            let Some(to) = links.get(part) else {
                 return Err(Error::new(
                     ErrorKind::NotFound,
                     format!("link to '{path}', where '{part}' is missing"),
                 ));
             };
-            at = self.target(at, &link.to, hops - 1)?;
+            at = self.target(at, to, hops - 1)?;
         }
         Ok(at)
     }
 
-    fn links_of(&mut self, object: Object) -> Result<Rc<Vec<Link>>> {
+    fn links_of(&mut self, object: Object) -> Result<Rc<HashMap<String, Target>>> {
         if let Some(links) = self.links.get(&object) {
             return Ok(Rc::clone(links));
         }
         let file = self.file(object.0);
         let header = Header::read(&file, object.1)?;
-        let links = Rc::new(group::links(&file, &header)?);
+        let links = group::links(&file, &header)?.into_iter().map(|link| (link.name, link.to)).collect();
+        let links = Rc::new(links);
         self.links.insert(object, Rc::clone(&links));
         Ok(links)
     }

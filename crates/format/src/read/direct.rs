@@ -8,8 +8,7 @@ use crate::{
     runs::{Part, Run},
 };
 
-/// Runs this near are read as one and copied from there. See the measurement beside the same limit of files:
-/// a request costs as much as reading 2 KiB, a copy half of that.
+/// Runs this near are read as one and copied from there: the same limit, for the same reason, as files have.
 const GAP_BYTES: u64 = 4096;
 /// The most that is read as one for the sake of runs in it.
 const WINDOW_BYTES: u64 = 8 << 20;

@@ -1,6 +1,6 @@
 //! `forebay dump`: a variable's values, as text, raw bytes or a checksum.
 
-use std::path::PathBuf;
+use std::{cell::Cell, path::PathBuf};
 
 use forebay::{Opened, Result, Selection, Variable};
 use indicatif::ProgressBar;
@@ -14,6 +14,8 @@ use crate::{
 
 /// Values are read and written in pieces of about this size.
 const SLAB_BYTES: u64 = 64 << 20;
+/// A file of a few kilobytes can claim any shape: what takes hours to sum is summed only when it is named.
+const MOST_UNNAMED_BYTES: u64 = 1 << 40;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,8 +66,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
     if args.all {
         return all(context, &opened);
     }
-    let variable = opened.container().variable(args.variable.as_deref().unwrap_or_default())?;
-    let selection = Selection::parse(args.slice.as_deref().unwrap_or_default(), &variable.grid.shape)?;
+    let variable = opened.variable(args.variable.as_deref().unwrap_or_default())?;
+    let selection = Selection::parse(args.slice.as_deref().unwrap_or_default(), &variable.grid.shape)
+        .map_err(|error| error.at(format!("variable '{}'", variable.name)).at(&args.file))?;
     let shape = selection.shape();
     let mut head = serde_json::json!({
         "file": args.file, "variable": variable.name, "dtype": variable.dtype.to_string(), "shape": shape,
@@ -77,7 +80,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
         None => (Sink::text(&shape), Beside::Values),
     };
     let bar = progress::bar(selected_len(variable, &selection), beside);
-    let checksum = Wanted { opened: &opened, variable, selection }.write(sink, &bar);
+    let checksum = Wanted { opened: &opened, variable, selection }.write(sink, &bar, &context.told);
     bar.finish_and_clear();
     match (checksum?, &args.raw) {
         (Some(checksum), _) if context.json => {
@@ -100,9 +103,7 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
     let total = names.iter().fold(0u64, |sum, (_, variable)| sum.saturating_add(variable.logical_len()));
     let bar = progress::bar(total, Beside::Quiet);
     for (name, variable) in names {
-        let selection = Selection::all(&variable.grid.shape);
-        let checksum = Wanted { opened, variable, selection }.write(Sink::checksum(), &bar);
-        let answer = checksum.map(Option::unwrap_or_default).map_err(|error| error.to_string());
+        let answer = checksum(opened, variable, &bar, &context.told);
         bar.suspend(|| answer_line(context, name, answer))?;
     }
     bar.finish_and_clear();
@@ -110,6 +111,21 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
         .refused
         .iter()
         .try_for_each(|refused| answer_line(context, &refused.name, Err(refused.why.clone())))
+}
+
+/// The checksum of a variable among all; one no one can have meant to read whole is left to those who name it.
+fn checksum(
+    opened: &Opened,
+    variable: &Variable,
+    bar: &ProgressBar,
+    told: &Cell<bool>,
+) -> Result<String, String> {
+    if variable.logical_len() > MOST_UNNAMED_BYTES {
+        return Err(format!("{} of values: name it to read them", show::size(variable.logical_len())));
+    }
+    let wanted = Wanted { opened, variable, selection: Selection::all(&variable.grid.shape) };
+    let checksum = wanted.write(Sink::checksum(), bar, told);
+    checksum.map(Option::unwrap_or_default).map_err(|error| error.to_string())
 }
 
 fn answer_line(context: &Context, name: &str, answer: Result<String, String>) -> Result<()> {
@@ -133,11 +149,18 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn write(&self, mut sink: Sink, bar: &ProgressBar) -> Result<Option<String>> {
-        for slab in self.opened.slabs(self.variable, &self.selection, SLAB_BYTES) {
+    /// Writes the values to `sink`; `told` becomes true when an error is part of what was written.
+    fn write(&self, mut sink: Sink, bar: &ProgressBar, told: &Cell<bool>) -> Result<Option<String>> {
+        let mut slabs = self.opened.slabs(self.variable, &self.selection, SLAB_BYTES);
+        let written = slabs.try_for_each(|slab| {
             let array = self.opened.read(self.variable, &slab)?;
             sink.put(&array)?;
             bar.inc(selected_len(self.variable, &slab));
+            Ok(())
+        });
+        if let Err(error) = written {
+            told.set(sink.fail(&error));
+            return Err(error);
         }
         sink.finish()
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use forebay::{Container, Error, Result};
+use forebay::{Error, Opened, Result};
 
 use crate::{Context, facts::FileFacts, output, tree::Drawing};
 
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
     let opened = context.open(&args.file)?;
     let container = opened.container();
-    let names = args.variables.iter().map(|name| find(container, name)).collect::<Result<Vec<_>>>()?;
+    let names = args.variables.iter().map(|name| find(&opened, name)).collect::<Result<Vec<_>>>()?;
     let mut facts = FileFacts::gather(&args.file, container);
     if !names.is_empty() {
         facts.keep(&names);
@@ -63,12 +63,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
 }
 
 /// The name under which what is called `name` stands in the container.
-fn find(container: &Container, name: &str) -> Result<String> {
+fn find(opened: &Opened, name: &str) -> Result<String> {
+    let container = opened.container();
     let trimmed = name.trim_matches('/');
     let is_listed = container.groups.iter().any(|group| group.name == trimmed)
         || container.refused.iter().any(|refused| refused.name == trimmed);
     if is_listed {
         return Ok(trimmed.to_owned());
     }
-    container.variable(trimmed).map(|variable| variable.name.clone())
+    opened.variable(name).map(|variable| variable.name.clone())
 }

@@ -26,7 +26,7 @@ mod value;
 mod verdict;
 mod wrap;
 
-use std::{io::Write, process::ExitCode, sync::Arc};
+use std::{cell::Cell, io::Write, process::ExitCode, sync::Arc};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay::{Error, FileOrigin, IndexCache, Locator, Opened, Result};
@@ -35,7 +35,7 @@ use crate::color::{Color, Paint};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version, about, after_help = exit::HELP)]
+#[command(name = "forebay", version, after_help = exit::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,8 +45,8 @@ struct Cli {
     no_index: bool,
 
     /// Threads that read and decode [default: one per core].
-    #[arg(long, global = true, value_name = "N")]
-    threads: Option<usize>,
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
 
     /// Answer in JSON.
     #[arg(long, global = true)]
@@ -76,6 +76,8 @@ struct Context {
     json: bool,
     index: Option<IndexCache>,
     paint: Paint,
+    /// The error that ends the command is already part of its JSON.
+    told: Cell<bool>,
 }
 
 impl Context {
@@ -95,14 +97,15 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Some(threads) = cli.threads {
         // Only the first builder counts, and this is the first.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
     }
     let index = if cli.no_index { None } else { IndexCache::of_user() };
-    let context = Context { json: cli.json, index, paint: Paint::for_stdout(cli.color) };
+    let context =
+        Context { json: cli.json, index, paint: Paint::for_stdout(cli.color), told: Cell::new(false) };
     let done = match &cli.command {
         Command::Inspect(args) => inspect::run(&context, args),
         Command::Dump(args) => dump::run(&context, args),
         Command::Completions { shell } => completions(*shell),
     };
-    exit::code(done, context.json)
+    exit::code(done, context.json && !context.told.get())
 }

@@ -60,6 +60,15 @@ impl<W: Write> List<W> {
         })
     }
 
+    /// Ends the object with what cut the values short.
+    pub(crate) fn fail(&mut self, error: &Error) -> Result<()> {
+        let text = serde_json::Value::from(error.to_string());
+        let kind = format!("{:?}", error.kind());
+        writeln!(self.out, "],\"error\":{text},\"kind\":\"{kind}\"}}")
+            .and_then(|()| self.out.flush())
+            .map_err(Error::from_io)
+    }
+
     /// Ends the object.
     pub(crate) fn finish(&mut self) -> Result<()> {
         writeln!(self.out, "]}}").and_then(|()| self.out.flush()).map_err(Error::from_io)

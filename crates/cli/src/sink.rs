@@ -1,6 +1,10 @@
 //! Where dumped values go.
 
-use std::{io::Write, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::Path,
+};
 
 use forebay::{Array, Error, Result, format::native};
 use sha2::{Digest, Sha256};
@@ -37,11 +41,21 @@ impl Sink {
     }
 
     /// Bytes to the file at `path`; `-` is standard output.
+    ///
+    /// What is there and is no plain file, such as a device or a pipe, is written to and not replaced; a link stays, and
+    /// what it leads to is replaced.
     pub(crate) fn raw(path: &Path) -> Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Stream(Box::new(output::stdout())));
         }
-        Part::create(path).map(Self::File)
+        let place = |error: io::Error| Error::from_io(error).at(path.display());
+        let (is_there, is_plain) = fs::metadata(path).map_or((false, false), |there| (true, there.is_file()));
+        if is_there && !is_plain {
+            let file = File::options().write(true).open(path).map_err(place)?;
+            return Ok(Self::Stream(Box::new(BufWriter::new(file))));
+        }
+        let target = if is_there { fs::canonicalize(path).map_err(place)? } else { path.to_owned() };
+        Part::create(&target).map(Self::File)
     }
 
     pub(crate) fn put(&mut self, array: &Array) -> Result<()> {
@@ -54,6 +68,14 @@ impl Sink {
             Self::File(file) => file.write_all(&native::dump(array)).map_err(Error::from_io),
             Self::Text(rows) => rows.put(array),
             Self::Json(list) => list.put(array),
+        }
+    }
+
+    /// Ends output that `error` cuts short; true when the output itself now says so.
+    pub(crate) fn fail(self, error: &Error) -> bool {
+        match self {
+            Self::Json(mut list) => list.fail(error).is_ok(),
+            _ => false,
         }
     }
 

@@ -8,11 +8,12 @@ use std::{
     io::{Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use forebay_format::{Container, Extents, load, save};
 use forebay_source::{Origin, SourceId};
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 /// So many chunks are described in 0.2 ms, saved in 0.1 ms and loaded in 0.03 ms: fewer are not worth a file.
@@ -21,6 +22,8 @@ const LEAST_CHUNKS: usize = 1024;
 const LEAST_VARIABLES: usize = 100;
 /// When the folder holds more, the entries used longest ago leave.
 const MOST_BYTES: u64 = 1 << 30;
+/// No writer takes longer for an entry.
+const LONGEST_WRITE: Duration = Duration::from_secs(3600);
 /// A larger index is not read back: 4 GiB describe a hundred million chunks.
 const MOST_ENTRY_BYTES: u64 = 4 << 30;
 
@@ -50,6 +53,7 @@ impl IndexCache {
         if !id.version.is_settled(SystemTime::now()) {
             return None;
         }
+        self.check_folder()?;
         let path = self.path(id)?;
         let container = load(&read_own(&path)?).ok()?;
         let (first, others) = container.sources.split_first()?;
@@ -79,9 +83,14 @@ impl IndexCache {
         Some(self.folder.join(name))
     }
 
-    /// The folder, made for this user alone; one that belongs to somebody else is not used.
+    /// The folder, made for this user alone.
     fn make_folder(&self) -> Option<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).ok()?;
+        self.check_folder()
+    }
+
+    /// A folder that belongs to somebody else, or that others may write to, is not used.
+    fn check_folder(&self) -> Option<()> {
         let folder = fs::symlink_metadata(&self.folder).ok()?;
         (folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw() && folder.mode() & 0o022 == 0)
             .then_some(())
@@ -94,8 +103,13 @@ impl IndexCache {
             .flatten()
             .filter_map(|entry| {
                 // Whatever else lies here is not ours to remove.
-                entry.file_name().to_str().filter(|name| is_entry_name(name))?;
+                let name = entry.file_name().into_string().ok()?;
                 let meta = entry.metadata().ok()?;
+                if is_abandoned(&name, meta.modified().ok()?) {
+                    let _ = fs::remove_file(entry.path());
+                    return None;
+                }
+                is_entry_name(&name).then_some(())?;
                 Some((meta.modified().ok()?, meta.len(), entry.path()))
             })
             .collect();
@@ -110,6 +124,12 @@ impl IndexCache {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// True for what a writer that was killed has left behind.
+fn is_abandoned(name: &str, modified: SystemTime) -> bool {
+    let is_ours = name.split_once('.').is_some_and(|(entry, _)| is_entry_name(entry));
+    is_ours && SystemTime::now().duration_since(modified).is_ok_and(|age| age > LONGEST_WRITE)
 }
 
 fn is_entry_name(name: &str) -> bool {
@@ -128,8 +148,9 @@ fn is_worth_saving(container: &Container) -> bool {
 
 /// The bytes of an entry, if it is a plain file of this user; using it makes it young.
 fn read_own(path: &Path) -> Option<Vec<u8>> {
-    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = File::options().read(true).custom_flags(no_follow).open(path).ok()?;
+    // Neither a link nor a pipe that nobody writes to leads or holds us anywhere.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
     let meta = file.metadata().ok()?;
     let ours =
         meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::sleep,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use forebay::{Container, FileOrigin, IndexCache, Locator, Origin, source::SourceId};
@@ -115,10 +115,37 @@ fn an_entry_others_could_have_written_or_that_is_a_link_is_not_read() {
     assert!(set.get().is_none());
     fs::set_permissions(&entry, fs::Permissions::from_mode(0o600)).unwrap();
     assert!(set.get().is_some());
+    let folder = entry.parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(set.get().is_none());
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(set.get().is_some());
     let elsewhere = set.folder.path().join("elsewhere");
     fs::rename(&entry, &elsewhere).unwrap();
     symlink(&elsewhere, &entry).unwrap();
     assert!(set.get().is_none());
+    fs::remove_file(&entry).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&entry).status().unwrap();
+    assert!(made.success() && set.get().is_none(), "nobody writes to the pipe, and nobody waits for it");
+}
+
+#[test]
+fn what_a_killed_writer_left_is_removed_and_what_is_not_ours_stays() {
+    let set = Set::new();
+    set.save();
+    let entry = set.entry();
+    let abandoned = entry.with_extension("4711-1");
+    let young = entry.with_extension("4711-2");
+    let foreign = entry.with_file_name("letter.txt");
+    for path in [&abandoned, &young, &foreign] {
+        fs::write(path, "x").unwrap();
+    }
+    for path in [&abandoned, &foreign] {
+        let two_hours = SystemTime::now() - Duration::from_secs(7200);
+        fs::File::options().write(true).open(path).unwrap().set_modified(two_hours).unwrap();
+    }
+    set.save();
+    assert_eq!([&abandoned, &young, &foreign, &entry].map(|path| path.exists()), [false, true, true, true]);
 }
 
 #[test]

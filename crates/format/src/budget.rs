@@ -1,50 +1,101 @@
 //! How much memory this process may take: the least of what the job, the cgroup and the machine allow.
 
-use std::fs;
+use std::{fs, path::Path};
 
 /// Part of the allowed memory that one read may fill: the rest is for the program around it.
 const SHARE: (u64, u64) = (3, 4);
 
 /// Bytes that forebay allows itself unless told otherwise.
 pub fn memory_budget() -> u64 {
-    let limits = [cgroup_limit(), slurm_limit(), machine_limit()];
+    let variable = |name: &str| std::env::var(name).ok();
+    let read = |path: &Path| fs::read_to_string(path).ok();
+    let limits = [cgroup_limit(&read), slurm_limit(&variable), machine_limit(&read)];
     let limit = limits.into_iter().flatten().min().unwrap_or(1 << 30);
     limit / SHARE.1 * SHARE.0
 }
 
-fn cgroup_limit() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| {
-        let path = text.lines().find_map(|line| line.strip_prefix("0::"))?.trim().to_owned();
-        read_number(&format!("/sys/fs/cgroup{path}/memory.max"))
+/// The least limit of the process's own cgroup and all above it, of either version.
+fn cgroup_limit(read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
+    let groups = read(Path::new("/proc/self/cgroup"))?;
+    let limits = groups.lines().flat_map(|line| {
+        // number:controllers:path, without controllers in version 2
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next().unwrap_or_default(), fields.next().unwrap_or("/"));
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            names if names.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return Vec::new(),
+        };
+        let own = Path::new(root).join(path.trim_start_matches('/'));
+        let limits = own.ancestors().take_while(|folder| folder.starts_with(root));
+        limits.filter_map(|folder| number(&read(&folder.join(file))?)).collect()
     });
-    let root = read_number("/sys/fs/cgroup/memory.max");
-    let old = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-    [own, root, old].into_iter().flatten().min()
+    limits.min()
 }
 
-fn slurm_limit() -> Option<u64> {
-    let mebibytes: u64 = std::env::var("SLURM_MEM_PER_NODE").ok()?.parse().ok()?;
-    (mebibytes > 0).then(|| mebibytes.saturating_mul(1 << 20))
+/// What Slurm gives the job on this node, in mebibytes.
+fn slurm_limit(variable: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
+    let get = |name: &str| number(&variable(name)?).filter(|value| *value > 0);
+    let per_cpu = || Some(get("SLURM_MEM_PER_CPU")?.saturating_mul(get("SLURM_CPUS_ON_NODE")?));
+    get("SLURM_MEM_PER_NODE").or_else(per_cpu).map(|mebibytes| mebibytes.saturating_mul(1 << 20))
 }
 
-fn machine_limit() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+fn machine_limit(read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
+    let text = read(Path::new("/proc/meminfo"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kibibytes << 10)
+    number(line.trim().trim_end_matches("kB")).map(|kibibytes| kibibytes << 10)
 }
 
-fn read_number(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn reading<'a>(files: &'a [(&'a str, &'a str)]) -> impl Fn(&Path) -> Option<String> + 'a {
+        |path| files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).to_owned())
+    }
+
+    #[test]
+    fn the_least_limit_on_the_way_up_counts() {
+        let files = [
+            ("/proc/self/cgroup", "0::/slurm/job_7/step_0\n"),
+            ("/sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n"),
+            ("/sys/fs/cgroup/slurm/job_7/memory.max", "4096\n"),
+            ("/sys/fs/cgroup/slurm/memory.max", "8192\n"),
+        ];
+        assert_eq!(cgroup_limit(&reading(&files)), Some(4096));
+    }
+
+    #[test]
+    fn version_1_has_the_memory_controller_in_a_folder_of_its_own() {
+        let files = [
+            ("/proc/self/cgroup", "5:cpu,cpuacct:/a\n3:memory:/a/b\n"),
+            ("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "1234\n"),
+        ];
+        assert_eq!(cgroup_limit(&reading(&files)), Some(1234));
+    }
+
+    #[test]
+    fn slurm_counts_per_node_or_per_cpu() {
+        let set = |pairs: &'static [(&str, &str)]| {
+            move |name: &str| {
+                pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            }
+        };
+        assert_eq!(slurm_limit(&set(&[("SLURM_MEM_PER_NODE", "3")])), Some(3 << 20));
+        let per_cpu = set(&[("SLURM_MEM_PER_CPU", "2"), ("SLURM_CPUS_ON_NODE", "4")]);
+        assert_eq!(slurm_limit(&per_cpu), Some(8 << 20));
+        assert_eq!(slurm_limit(&set(&[("SLURM_MEM_PER_NODE", "0")])), None, "0 stands for all there is");
+    }
+
     #[test]
     fn the_budget_is_less_than_the_machine_has() {
-        assert!(memory_budget() > 1 << 20);
-        assert!(memory_budget() < machine_limit().unwrap());
+        let machine = machine_limit(&|path| fs::read_to_string(path).ok()).unwrap();
+        assert!(memory_budget() > 1 << 20 && memory_budget() < machine);
     }
 }

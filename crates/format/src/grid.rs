@@ -128,13 +128,6 @@ pub struct Overlaps {
     done: bool,
 }
 
-impl Overlaps {
-    /// How many parts each axis is cut into.
-    pub fn parts_per_axis(&self) -> Vec<usize> {
-        self.axes.iter().map(Vec::len).collect()
-    }
-}
-
 impl Iterator for Overlaps {
     type Item = Overlap;
 

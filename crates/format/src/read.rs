@@ -52,6 +52,15 @@ impl Opened {
         self.budget
     }
 
+    /// The variable called `name`, found as [`Container::variable`] finds it.
+    pub fn variable(&self, name: &str) -> Result<&Variable> {
+        let first = self.container.sources.first();
+        self.container.variable(name).map_err(|error| match first {
+            Some(id) => error.at(&id.locator),
+            None => error,
+        })
+    }
+
     /// The source at `index`; it must still be what was described.
     pub(crate) fn source(&self, index: SourceIndex) -> Result<&dyn Source> {
         let number = index.0 as usize;
@@ -148,9 +157,14 @@ impl Opened {
         rows::read(self, variable, rows, out).map_err(place)
     }
 
-    /// Selections that together make up `selection`, each of at most `most_bytes` where chunks allow.
-    pub fn slabs(&self, variable: &Variable, selection: &Selection, most_bytes: u64) -> Vec<Selection> {
-        slabs::cut(variable, selection, most_bytes)
+    /// Selections that together make up `selection`, in C order, each of about `wanted_bytes` where chunks allow.
+    pub fn slabs<'a>(
+        &self,
+        variable: &'a Variable,
+        selection: &Selection,
+        wanted_bytes: u64,
+    ) -> impl Iterator<Item = Selection> + use<'a> {
+        slabs::cut(variable, selection, slabs::Sizes { wanted: wanted_bytes, most: self.budget })
     }
 
     fn fill_widened(

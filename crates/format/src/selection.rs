@@ -76,6 +76,10 @@ impl Selection {
         for (axis, (span, len)) in self.0.iter().zip(shape).enumerate() {
             if span.step == 0 || !span.fits(*len) {
                 let Span { start, count, step } = span;
+                if *count == 1 && *step > 0 {
+                    let what = format!("index {start} is outside axis {axis}, which is {len} long");
+                    return Err(Error::new(ErrorKind::Invalid, what));
+                }
                 let what = format!(
                     "axis {axis}: {count} indexes from {start} in steps of {step} from an axis {len} long"
                 );
@@ -120,8 +124,8 @@ fn parse_span(item: &str, len: u64) -> Result<Span, String> {
     let pieces: Vec<&str> = item.split(':').collect();
     if let [index] = pieces[..] {
         let index = number(index)?.ok_or("an index is missing")?;
-        let start =
-            u64::try_from(from_end(index)).map_err(|_| format!("index {index} lies before the start"))?;
+        let start = u64::try_from(from_end(index))
+            .map_err(|_| format!("index {index} is outside an axis {len} long"))?;
         return Ok(Span { start, count: 1, step: 1 });
     }
     if pieces.len() > 3 {

@@ -118,3 +118,27 @@ fn a_reader_that_leaves_early_is_no_error() {
     assert_eq!(&first, b"0.0 0.0");
     assert_eq!((done.status.code(), done.stderr), (Some(0), Vec::new()));
 }
+
+#[test]
+fn raw_bytes_go_into_a_pipe_or_device_that_is_there_and_through_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let raw = |to: &std::path::Path| dumped("kinds.h5", &["cube", "--raw", to.to_str().unwrap()]);
+    let wanted = command(&["dump", &data("kinds.h5"), "cube", "--raw", "-"]).output().unwrap().stdout;
+
+    assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = path("pipe");
+        move || std::fs::read(pipe).unwrap()
+    });
+    raw(&path("pipe"));
+    assert_eq!(reader.join().unwrap(), wanted);
+    assert!(!path("pipe").metadata().unwrap().is_file(), "the pipe is still one");
+
+    std::fs::write(path("target"), "old").unwrap();
+    std::os::unix::fs::symlink(path("target"), path("link")).unwrap();
+    raw(&path("link"));
+    assert!(path("link").is_symlink());
+    assert_eq!(std::fs::read(path("target")).unwrap(), wanted);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing temporary is left");
+}

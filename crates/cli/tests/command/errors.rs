@@ -16,7 +16,7 @@ fn fails(args: &[&str], code: i32, text: &str) {
 #[test]
 fn a_missing_file_or_variable_is_3_and_a_near_name_is_suggested() {
     fails(&["inspect", "/nowhere/file.h5"], 3, "/nowhere/file.h5: ");
-    fails(&["dump", &data("tree.h5"), "imagse"], 3, "did you mean 'images'?");
+    fails(&["dump", &data("tree.h5"), "imagse"], 3, "tree.h5: no variable 'imagse'; did you mean 'images'?");
     fails(&["inspect", &data("tree.h5"), "imagse"], 3, "did you mean 'images'?");
     fails(&["dump", &data("tree.h5"), "images", "--raw", "/nowhere/out"], 3, "/nowhere/out");
 }
@@ -39,9 +39,17 @@ fn a_truncated_file_is_4() {
 
 #[test]
 fn a_slice_that_does_not_fit_and_wrong_usage_are_2() {
-    for slice in ["99", "0,0,0,0", "x", "::0"] {
-        fails(&["dump", &data("tree.h5"), "images", "--slice", slice], 2, "");
+    for (slice, text) in [
+        ("99", "tree.h5: variable 'images': index 99 is outside axis 0, which is 12 long"),
+        ("-13", "variable 'images': slice '-13': index -13 is outside an axis 12 long"),
+        ("99999999999999999999", "index 99999999999999999999 is outside an axis 12 long"),
+        ("0,0,0,0", "4 axes for an array of 3"),
+        ("x", "'x' is not a number"),
+        ("::0", "the step must be at least 1"),
+    ] {
+        fails(&["dump", &data("tree.h5"), "images", "--slice", slice], 2, text);
     }
+    fails(&["inspect", &data("tree.h5"), "--threads", "0"], 2, "--threads");
     fails(&["dump", &data("tree.h5")], 2, "VARIABLE");
     fails(&["dump", &data("tree.h5"), "--all"], 2, "--sha256");
     fails(&["inspect"], 2, "FILE");
@@ -61,4 +69,30 @@ fn an_error_in_json_has_its_kind() {
     let ran = run(&["dump", &data("tree.h5"), "imagse", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, &json["kind"]), (3, &"NotFound".into()));
+}
+
+/// A file whose compressed chunks are damaged.
+fn damaged(folder: &tempfile::TempDir) -> String {
+    let path = folder.path().join("damaged.h5").display().to_string();
+    let mut bytes = std::fs::read(data("tree.h5")).expect("a file beside the tests");
+    // Every deflate stream starts with these two bytes at the default level.
+    let streams: Vec<usize> =
+        (0..bytes.len() - 1).filter(|at| bytes[*at..].starts_with(&[0x78, 0x9c])).collect();
+    for at in streams {
+        bytes[at + 2..at + 10].fill(0);
+    }
+    std::fs::write(&path, bytes).expect("a folder to write to");
+    path
+}
+
+#[test]
+fn json_that_breaks_off_is_still_json_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = damaged(&folder);
+    let ran = run(&["dump", &path, "images", "--json"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}", ran.out));
+    assert_eq!((ran.code, &json["kind"]), (4, &"Corrupt".into()), "{json}");
+    let text = json["error"].as_str().unwrap();
+    assert!(text.contains("damaged.h5: variable 'images': chunk ") && text.contains(" at 0x"), "{text}");
 }

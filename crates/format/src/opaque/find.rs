@@ -15,7 +15,7 @@ pub(super) const SETTING: &str = "FOREBAY_LIBHDF5";
 /// The setting that forbids any library.
 pub(super) const OFF: &str = "off";
 /// What helps where there is none.
-pub(super) const REMEDY: &str = "install the Debian package libhdf5-103-1 or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of a libhdf5";
+pub(super) const REMEDY: &str = "install libhdf5 (Debian 12: package libhdf5-103-1) or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of one";
 
 /// Wheels that bring a libhdf5 along, in the order they are looked into.
 const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];

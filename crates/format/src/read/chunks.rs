@@ -35,7 +35,8 @@ pub(super) fn read(
         return reading.slab(selection, out);
     }
     let most = (out.len() / (4 * threads)).max(PARALLEL_BYTES) as u64;
-    let slabs = slabs::cut(variable, selection, most);
+    let sizes = slabs::Sizes { wanted: most, most: u64::MAX };
+    let slabs: Vec<Selection> = slabs::cut(variable, selection, sizes).collect();
     if slabs.len() == 1 {
         return reading.one_slab(selection, out, threads);
     }

@@ -1,46 +1,77 @@
 //! Cuts a selection into pieces that lie apart in the output.
 
+use std::iter;
+
 use crate::{Selection, Span, Variable};
 
-/// Selections that together make up `selection`, in C order, each of at most `most_bytes` where chunks allow.
+/// How large a slab should be, and how large it may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Bytes of a slab, where chunks allow.
+    pub(super) wanted: u64,
+    /// Bytes of a slab in any case, even if chunks must be decoded more than once.
+    pub(super) most: u64,
+}
+
+/// Selections that together make up `selection`, in C order, made one at a time: a file can claim any shape.
 ///
-/// Cuts fall on chunk borders, so that no chunk is decoded twice; only a contiguous variable is cut anywhere.
-pub(super) fn cut(variable: &Variable, selection: &Selection, most_bytes: u64) -> Vec<Selection> {
-    let spans = selection.spans();
+/// Cuts fall on chunk borders, so that no chunk is decoded twice; only a contiguous variable is cut anywhere, and one
+/// whose row of chunks does not fit into memory.
+pub(super) fn cut<'a>(
+    variable: &'a Variable,
+    selection: &Selection,
+    sizes: Sizes,
+) -> Box<dyn Iterator<Item = Selection> + 'a> {
+    let spans = selection.spans().to_vec();
+    let axis = spans.iter().position(|span| span.count > 1);
+    let (Some(axis), true) = (axis, selection.element_count() > 0) else {
+        return Box::new(iter::once(selection.clone()));
+    };
     let element_len = variable.dtype.stored_len() as u64;
-    if selection.element_count() == 0 {
-        return vec![selection.clone()];
-    }
-    let Some(axis) = spans.iter().position(|span| span.count > 1) else { return vec![selection.clone()] };
     let row_bytes = spans[axis + 1..].iter().fold(element_len, |len, span| len.saturating_mul(span.count));
-    let span = spans[axis];
-    let rows = (most_bytes / row_bytes.max(1)).max(1);
-    if rows >= span.count {
-        return vec![selection.clone()];
+    let (span, rows) = (spans[axis], (sizes.wanted / row_bytes.max(1)).max(1));
+    if rows >= span.count && row_bytes.saturating_mul(span.count) <= sizes.most {
+        return Box::new(iter::once(selection.clone()));
     }
     // One chunk over the whole axis and no filter: rows can be read apart.
     let is_free = variable.filters.is_empty() && variable.grid.chunk[axis] >= variable.grid.shape[axis];
-    let chunk = if is_free { 1 } else { variable.grid.chunk[axis] };
-    let mut slabs = Vec::new();
+    let chunk = variable.grid.chunk[axis];
+    let must_split = row_bytes.saturating_mul(chunk.min(span.count)) > sizes.most;
+    let border = if is_free || must_split { 1 } else { chunk };
+    let slabs = spans_of(span, rows, border).map(move |part| {
+        let mut slab = spans.clone();
+        slab[axis] = part;
+        Selection::new(slab)
+    });
+    if row_bytes <= sizes.most {
+        return Box::new(slabs);
+    }
+    Box::new(slabs.flat_map(move |row| cut(variable, &row, sizes)))
+}
+
+/// Cuts `span` into parts of about `rows` indexes that end on multiples of `border`.
+fn spans_of(span: Span, rows: u64, border: u64) -> impl Iterator<Item = Span> {
     let mut taken = 0;
-    while taken < span.count {
+    iter::from_fn(move || {
+        if taken >= span.count {
+            return None;
+        }
         let first = span.start + taken * span.step;
         let wanted_end = first.saturating_add(rows.saturating_mul(span.step));
-        // Down to a chunk border, but over at least the chunk that holds `first`.
-        let border = (wanted_end / chunk).max(first / chunk + 1) * chunk;
-        let count = (border - first).div_ceil(span.step).clamp(1, span.count - taken);
-        let mut slab = spans.to_vec();
-        slab[axis] = Span { start: first, count, step: span.step };
-        slabs.push(Selection::new(slab));
+        // Down to a border, but over at least the chunk that holds `first`.
+        let end = (wanted_end / border).max(first / border + 1).saturating_mul(border);
+        let count = (end - first).div_ceil(span.step).clamp(1, span.count - taken);
         taken += count;
-    }
-    slabs
+        Some(Span { start: first, count, step: span.step })
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{ChunkTable, Dtype, Extents, Grid, Number};
+
+    const SIZES: Sizes = Sizes { wanted: 10 * 64, most: 1 << 20 };
 
     fn variable(shape: &[u64], chunk: &[u64]) -> Variable {
         Variable {
@@ -59,7 +90,7 @@ mod tests {
     #[test]
     fn slabs_end_on_chunk_borders_and_cover_everything_once() {
         let variable = variable(&[100, 8], &[7, 8]);
-        let slabs = cut(&variable, &Selection::all(&[100, 8]), 10 * 64);
+        let slabs: Vec<_> = cut(&variable, &Selection::all(&[100, 8]), SIZES).collect();
         let mut next = 0;
         for slab in &slabs {
             let span = slab.spans()[0];
@@ -73,6 +104,26 @@ mod tests {
     #[test]
     fn a_selection_that_fits_is_left_whole() {
         let variable = variable(&[100, 8], &[7, 8]);
-        assert_eq!(cut(&variable, &Selection::all(&[100, 8]), 6400).len(), 1);
+        let sizes = Sizes { wanted: 6400, ..SIZES };
+        assert_eq!(cut(&variable, &Selection::all(&[100, 8]), sizes).count(), 1);
+    }
+    #[test]
+    fn a_row_too_long_for_memory_is_cut_along_the_next_axis() {
+        let variable = variable(&[3, 1000], &[3, 10]);
+        let sizes = Sizes { wanted: 800, most: 1600 };
+        let slabs: Vec<_> = cut(&variable, &Selection::all(&[3, 1000]), sizes).collect();
+        assert!(slabs.iter().all(|slab| slab.element_count() * 8 <= 1600));
+        assert_eq!(slabs.iter().map(Selection::element_count).sum::<u64>(), 3000);
+        let starts: Vec<_> =
+            slabs.iter().map(|slab| (slab.spans()[0].start, slab.spans()[1].start)).collect();
+        assert!(starts.is_sorted(), "in C order");
+    }
+
+    #[test]
+    fn a_vast_array_is_cut_one_slab_at_a_time() {
+        let shape = [1 << 40, 1000];
+        let variable = variable(&shape, &[1, 1000]);
+        let first = cut(&variable, &Selection::all(&shape), SIZES).next().unwrap();
+        assert_eq!(first.spans()[0], Span::range(0..1));
     }
 }

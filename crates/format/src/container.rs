@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt};
 use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Attribute, Extents, Variable};
+use crate::{Attribute, Extents, Mapping, Variable};
 
 /// How one kind of file is recognised and described.
 pub trait Format: Send + Sync + fmt::Debug {
@@ -141,10 +141,23 @@ impl Container {
                 && variable.logical_len() < u64::MAX
                 && (fill_len == 0 || fill_len == variable.dtype.stored_len())
         };
-        self.variables
-            .iter()
-            .chain(&self.parts)
-            .all(|variable| sound(&variable.extents) && is_whole(variable))
+        let has_its_heap = |variable: &Variable| {
+            variable.dtype.heap().is_none_or(|heap| (heap.source.0 as usize) < self.sources.len())
+        };
+        let fits = |ndim: usize, mapping: &Mapping| {
+            mapping.to.len() == ndim && mapping.from.len() == self.parts[mapping.part].grid.shape.len()
+        };
+        let maps = |variable: &Variable, part_count: usize| match &variable.extents {
+            Extents::Mapped(mappings) => mappings
+                .iter()
+                .all(|mapping| mapping.part < part_count && fits(variable.grid.shape.len(), mapping)),
+            _ => true,
+        };
+        let mut all = self.variables.iter().chain(&self.parts);
+        all.all(|variable| sound(&variable.extents) && is_whole(variable) && has_its_heap(variable))
+            // Parts are described before what is made of them, so none can lead back to itself.
+            && self.parts.iter().enumerate().all(|(number, part)| maps(part, number))
+            && self.variables.iter().all(|variable| maps(variable, self.parts.len()))
             && self.variables.is_sorted_by(|low, high| low.name < high.name)
     }
 

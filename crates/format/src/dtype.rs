@@ -4,6 +4,8 @@ use std::{cell::Cell, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::SourceIndex;
+
 /// Which end of a number comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ByteOrder {
@@ -149,6 +151,8 @@ pub struct Heap {
     pub length_len: u8,
     /// What addresses count from.
     pub base: u64,
+    /// The source the heap lies in.
+    pub source: SourceIndex,
 }
 
 impl Heap {
@@ -328,6 +332,16 @@ impl Dtype {
             Self::Compound { fields, .. } => fields.iter().any(|field| field.dtype.is_variable()),
             Self::Array { item, .. } => item.is_variable(),
             _ => false,
+        }
+    }
+
+    /// Where the variable-length part of an element lies, if it has one.
+    pub fn heap(&self) -> Option<Heap> {
+        match self {
+            Self::VarText { heap, .. } | Self::Sequence { heap, .. } => Some(*heap),
+            Self::Compound { fields, .. } => fields.iter().find_map(|field| field.dtype.heap()),
+            Self::Array { item, .. } => item.heap(),
+            _ => None,
         }
     }
 

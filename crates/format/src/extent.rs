@@ -131,14 +131,19 @@ impl Extents {
     pub(crate) fn is_sound(&self, source_count: usize, part_count: usize) -> bool {
         match self {
             Self::Chunks(table) => table.is_sound(source_count),
-            Self::Pieces(pieces) => pieces.iter().all(|piece| {
-                piece
-                    .extent
-                    .is_none_or(|extent| extent.is_sound(source_count) && extent.range.len() <= piece.len)
-            }),
+            Self::Pieces(pieces) => {
+                let total = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.len));
+                total.is_some() && pieces.iter().all(|piece| piece.is_sound(source_count))
+            }
             Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
             Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,
         }
+    }
+}
+
+impl Piece {
+    fn is_sound(&self, source_count: usize) -> bool {
+        self.extent.is_none_or(|extent| extent.is_sound(source_count) && extent.range.len() <= self.len)
     }
 }
 

@@ -83,13 +83,12 @@ impl Grid {
 
     /// The chunks that `selection` touches, in grid order.
     pub fn overlaps(&self, selection: &Selection) -> Overlaps {
-        // An axis of nothing beside a vast one: the vast one must not be cut up.
         let is_empty = selection.element_count() == 0;
         let axes = selection
             .spans()
             .iter()
             .zip(&self.chunk)
-            .map(|(span, len)| if is_empty { Vec::new() } else { parts(*span, *len) })
+            .map(|(span, len)| Axis { span: *span, len: *len })
             .collect::<Vec<_>>();
         Overlaps { counts: self.chunks(), at: vec![0; axes.len()], axes, done: is_empty }
     }
@@ -103,28 +102,42 @@ struct Part {
     in_selection: u64,
 }
 
-/// Cuts `span` at the borders of chunks `len` long.
-fn parts(span: Span, len: u64) -> Vec<Part> {
-    let mut found = Vec::new();
-    let mut taken = 0;
-    while taken < span.count {
-        let first = span.start + taken * span.step;
-        let chunk = first / len;
-        let left_in_chunk = (len - first % len).div_ceil(span.step);
-        let count = left_in_chunk.min(span.count - taken);
-        let in_chunk = Span { start: first % len, count, step: span.step };
-        found.push(Part { chunk, in_chunk, in_selection: taken });
-        taken += count;
+/// A span cut at the borders of chunks `len` long; parts are worked out when they are asked for.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    span: Span,
+    len: u64,
+}
+
+impl Axis {
+    /// How many chunks hold some of a span that is not empty.
+    fn part_count(self) -> u64 {
+        let Span { start, count, step } = self.span;
+        // Steps as long as a chunk or longer never meet one twice; shorter ones leave none out.
+        if step >= self.len { count } else { (start + (count - 1) * step) / self.len - start / self.len + 1 }
     }
-    found
+
+    fn part(self, number: u64) -> Part {
+        let Span { start, count, step } = self.span;
+        let (chunk, taken) = if step >= self.len {
+            ((start + number * step) / self.len, number)
+        } else {
+            let chunk = start / self.len + number;
+            (chunk, (chunk * self.len).saturating_sub(start).div_ceil(step))
+        };
+        let first = start + taken * step;
+        let left_in_chunk = (self.len - first % self.len).div_ceil(step);
+        let in_chunk = Span { start: first % self.len, count: left_in_chunk.min(count - taken), step };
+        Part { chunk, in_chunk, in_selection: taken }
+    }
 }
 
 /// An iterator over the chunks a selection touches.
 #[derive(Debug)]
 pub struct Overlaps {
     counts: Vec<u64>,
-    axes: Vec<Vec<Part>>,
-    at: Vec<usize>,
+    axes: Vec<Axis>,
+    at: Vec<u64>,
     done: bool,
 }
 
@@ -135,13 +148,13 @@ impl Iterator for Overlaps {
         if self.done {
             return None;
         }
-        let here: Vec<Part> = self.axes.iter().zip(&self.at).map(|(axis, at)| axis[*at]).collect();
+        let here: Vec<Part> = self.axes.iter().zip(&self.at).map(|(axis, at)| axis.part(*at)).collect();
         let chunk =
             here.iter().zip(&self.counts).fold(0, |number, (part, count)| number * count + part.chunk);
         self.done = true;
         for (at, axis) in self.at.iter_mut().zip(&self.axes).rev() {
             *at += 1;
-            if *at < axis.len() {
+            if *at < axis.part_count() {
                 self.done = false;
                 break;
             }

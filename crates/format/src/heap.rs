@@ -37,17 +37,17 @@ impl<'a> HeapReader<'a> {
         Self { source, kept: HashMap::new(), kept_bytes: 0 }
     }
 
-    /// The values of `stored` elements of `dtype`, which has a variable-length part.
-    pub(crate) fn resolve(&mut self, dtype: &Dtype, stored: &[u8]) -> Result<Values> {
+    /// The values of `stored` elements of `dtype`, which has a variable-length part: at most `most` bytes.
+    ///
+    /// A few bytes of references can stand for any number of values, when they all lead to the same one.
+    pub(crate) fn resolve(&mut self, dtype: &Dtype, stored: &[u8], most: u64) -> Result<Values> {
         let mut offsets = vec![0];
         let mut bytes = Vec::new();
-        // Writers give every element its own object, so honest values never exceed the file by much; only a
-        // fill value is repeated.
-        let most = self.source.id().len.saturating_mul(16).saturating_add(16 << 20);
         for element in stored.chunks_exact(dtype.stored_len()) {
             self.append_top(dtype, element, &mut bytes)?;
             if bytes.len() as u64 > most {
-                return Err(corrupt("variable-length values many times longer than their file"));
+                let what = format!("values of more than {most} bytes, which is all they may take");
+                return Err(Error::new(ErrorKind::Full, what).hint("read them in slices"));
             }
             offsets.push(bytes.len() as u64);
         }

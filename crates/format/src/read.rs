@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use forebay_source::{Error, ErrorKind, Origin, Result, Source};
 
 use crate::{
-    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget,
+    Array, Container, Dtype, Extents, Selection, SourceIndex, Span, Values, Variable, budget::memory_budget,
     heap::HeapReader, native, odd, opaque, runs,
 };
 
@@ -112,8 +112,10 @@ impl Opened {
         if !variable.dtype.is_variable() {
             return Ok(Array { dtype: variable.dtype.clone(), shape, values: Values::Fixed(bytes) });
         }
-        let source = self.source(self.heap_source(variable)).map_err(place)?;
-        let values = HeapReader::new(source).resolve(&variable.dtype, &bytes).map_err(place)?;
+        let heap =
+            variable.dtype.heap().ok_or_else(|| Error::new(ErrorKind::Bug, "no heap")).map_err(place)?;
+        let source = self.source(heap.source).map_err(place)?;
+        let values = HeapReader::new(source).resolve(&variable.dtype, &bytes, self.budget).map_err(place)?;
         Ok(Array { dtype: variable.dtype.clone(), shape, values })
     }
 
@@ -154,7 +156,18 @@ impl Opened {
             let what = format!("{} bytes of memory for {} rows of {row_len}", out.len(), rows.len());
             return Err(place(Error::new(ErrorKind::Invalid, what)));
         }
-        rows::read(self, variable, rows, out).map_err(place)
+        let native = rows::read(self, variable, rows, out).map_err(place);
+        match native {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let row_len = out.len().checked_div(rows.len()).unwrap_or(0).max(1);
+                rows.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(row, slot)| {
+                    let rest = inner.iter().map(|n| Span::range(0..*n));
+                    let row = Selection::new([Span::range(*row..row + 1)].into_iter().chain(rest).collect());
+                    self.read_into(variable, &row, slot)
+                })
+            }
+            native => native,
+        }
     }
 
     /// Selections that together make up `selection`, in C order, each of about `wanted_bytes` where chunks allow.
@@ -210,15 +223,6 @@ impl Opened {
             return Err(Error::new(ErrorKind::Full, what).hint("read it in slices"));
         }
         usize::try_from(len).map_err(|_| Error::new(ErrorKind::Full, "more bytes than can be addressed"))
-    }
-
-    /// Variable-length values lie in the file that holds their references.
-    fn heap_source(&self, variable: &Variable) -> SourceIndex {
-        let first = match &variable.extents {
-            Extents::Chunks(table) => table.iter().next().map(|(_, extent)| extent.source),
-            _ => None,
-        };
-        first.unwrap_or(SourceIndex(0))
     }
 
     fn place(&self, variable: &Variable, error: Error) -> Error {

@@ -61,3 +61,141 @@ fn a_virtual_data_set_of_a_thousand_sources_is_found_through_ten_thousand_links(
     let array = opened.read(variable, &Selection::parse("-1", &variable.grid.shape).unwrap()).unwrap();
     assert_eq!(array.values, forebay_format::Values::Fixed(999i32.to_le_bytes().repeat(4)));
 }
+
+/// One element of a variable as text.
+fn texts(opened: &Opened, name: &str) -> Vec<String> {
+    let variable = opened.container().variable(name).unwrap();
+    opened.read(variable, &Selection::all(&variable.grid.shape)).unwrap().texts().unwrap()
+}
+
+/// Each hop gave the files new names, `./././a.h5`, and so new objects without end.
+#[test]
+fn files_that_link_to_each_other_by_winding_paths_end() {
+    let written = Written::by(
+        "for one, other in (('a', 'b'), ('b', 'a')):\n\
+         \x20   with h5py.File(f'{folder}/{one}.h5', 'w') as file:\n\
+         \x20       file['x'] = 1\n\
+         \x20       file['there'] = h5py.ExternalLink(f'./{other}.h5', '/')\n\
+         \x20       file['here'] = h5py.ExternalLink(f'./.././{folder.split(\"/\")[-1]}/{one}.h5', '/')",
+    );
+    let container = written.describe();
+    assert!(container.sources.len() <= 4, "{:?}", container.sources);
+    assert!(container.variable("there/x").is_ok());
+}
+
+/// Names with `%%` were looked for as they stand, not found, and read as the fill value.
+#[test]
+fn a_source_whose_name_has_a_percent_sign_is_found() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/p%a.h5', 'w') as part: part['x'] = np.arange(5, dtype='<i4')\n\
+         layout = h5py.VirtualLayout((5,), '<i4')\n\
+         layout[:] = h5py.VirtualSource('p%%a.h5', 'x', (5,))\n\
+         with h5py.File(f'{folder}/a.h5', 'w', libver='latest') as file:\n\
+         \x20   file.create_virtual_dataset('v', layout, fillvalue=-1)",
+    );
+    let opened = written.open();
+    let variable = opened.container().variable("v").unwrap();
+    let array = opened.read(variable, &Selection::all(&[5])).unwrap();
+    let wanted: Vec<u8> = (0..5i32).flat_map(i32::to_le_bytes).collect();
+    assert_eq!(array.values, forebay_format::Values::Fixed(wanted));
+}
+
+/// The header of a committed type was read anew for every variable of that type.
+#[test]
+fn a_committed_type_of_many_members_serves_many_variables() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w') as file:\n\
+         \x20   file['type'] = np.dtype([(f'member number {n}', '<f8') for n in range(600)])\n\
+         \x20   for n in range(1500): file.create_dataset(f'd{n}', (1,), dtype=file['type'])",
+    );
+    let container = written.describe();
+    assert_eq!((container.variables.len(), container.refused.len()), (1500, 0));
+}
+
+/// The start of a long name was cut in the middle of a letter.
+#[test]
+fn groups_nested_too_deep_under_long_letters_are_an_error() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w') as file:\n\
+         \x20   group = file\n\
+         \x20   for _ in range(2100): group = group.create_group('é')",
+    );
+    let origin = FileOrigin::under(written.folder.path());
+    let error = Hdf5.describe(&origin, &Locator::new("a.h5")).unwrap_err();
+    assert_eq!(error.kind(), forebay_source::ErrorKind::Corrupt);
+}
+
+/// A fill value of any length may be repeated more often than the file is long.
+#[test]
+fn a_repeated_text_may_come_to_more_than_its_file() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w') as file:\n\
+         \x20   file.create_dataset('v', (3000000,), h5py.string_dtype(), fillvalue='hello world')",
+    );
+    let opened = written.open();
+    let variable = opened.container().variable("v").unwrap();
+    assert_eq!(
+        opened.read(variable, &Selection::all(&[3_000_000])).unwrap().texts().unwrap()[2_999_999],
+        "hello world"
+    );
+    let little = written.open().with_budget(1 << 20);
+    let error = little.read(variable, &Selection::all(&[3_000_000])).unwrap_err();
+    assert_eq!(error.kind(), forebay_source::ErrorKind::Full);
+}
+
+/// Texts behind an external link were looked for in the file the link stands in.
+#[test]
+fn a_text_behind_an_external_link_lies_in_the_file_it_leads_to() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/b.h5', 'w') as file:\n\
+         \x20   file.create_dataset('v', (3,), h5py.string_dtype(), fillvalue='abc')\n\
+         with h5py.File(f'{folder}/a.h5', 'w') as file: file['v'] = h5py.ExternalLink('b.h5', '/v')",
+    );
+    assert_eq!(texts(&written.open(), "v"), ["abc"; 3]);
+}
+
+/// The end of the file was compared without minding where the file once started.
+#[test]
+fn a_file_whose_user_block_was_cut_off_is_whole() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/with.h5', 'w', userblock_size=512) as file: file['v'] = np.arange(3)\n\
+         whole = open(f'{folder}/with.h5', 'rb').read()\n\
+         open(f'{folder}/a.h5', 'wb').write(whole[512:])",
+    );
+    assert_eq!(written.describe().variable("v").unwrap().grid.shape, [3]);
+}
+
+/// Entries of a virtual data set that are a few bytes long were cut into any number of lines.
+#[test]
+fn mappings_between_boxes_of_different_shape_are_cut_up_to_a_limit() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w', libver='latest') as file:\n\
+         \x20   file['s'] = np.zeros((30000, 2), 'i1')\n\
+         \x20   layout = h5py.VirtualLayout((200, 30000), 'i1')\n\
+         \x20   for n in range(0, 200, 2): layout[n:n + 2] = h5py.VirtualSource('.', 's', (30000, 2))\n\
+         \x20   file.create_virtual_dataset('v', layout)",
+    );
+    let container = written.describe();
+    let v = container.variable("v").unwrap();
+    assert!(
+        matches!(&v.extents, forebay_format::Extents::Opaque(opaque) if opaque.why.contains("different shape"))
+    );
+}
+
+/// Rows of what is not in chunks were read with all that lies between them.
+#[test]
+fn rows_far_apart_in_a_virtual_data_set_take_no_more_than_themselves() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w', libver='latest') as file:\n\
+         \x20   file['s'] = np.arange(4000, dtype='<i4').reshape(1000, 4)\n\
+         \x20   layout = h5py.VirtualLayout((1000, 4), '<i4')\n\
+         \x20   layout[:] = h5py.VirtualSource('.', 's', (1000, 4))\n\
+         \x20   file.create_virtual_dataset('v', layout)",
+    );
+    let opened = written.open().with_budget(64);
+    let variable = opened.container().variable("v").unwrap();
+    let mut out = vec![0; 32];
+    opened.read_rows(variable, &[999, 0], &mut out).unwrap();
+    let wanted: Vec<u8> = (3996..4000i32).chain(0..4).flat_map(i32::to_le_bytes).collect();
+    assert_eq!(out, wanted);
+}

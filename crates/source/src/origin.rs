@@ -22,12 +22,38 @@ impl Locator {
     }
 
     /// The locator of `name` beside this one: in the same folder, or `name` itself when it is absolute.
+    ///
+    /// Steps of `.` and `..` in `name` are taken here, so that one file has one locator however it is reached.
     #[must_use]
     pub fn beside(&self, name: &str) -> Self {
-        match self.0.rsplit_once('/') {
-            Some((folder, _)) if !name.starts_with('/') => Self(format!("{folder}/{name}")),
-            _ => Self(name.to_owned()),
+        let mut path = match self.0.rsplit_once('/') {
+            Some((folder, _)) if !name.starts_with('/') => folder.to_owned(),
+            _ => String::new(),
+        };
+        let mut is_first = path.is_empty() && !self.0.starts_with('/') || name.starts_with('/');
+        for step in name.split('/') {
+            let last = path.rsplit('/').next().unwrap_or_default();
+            match step {
+                "." | "" if !is_first => {}
+                "." => {}
+                ".." if !last.is_empty() && last != ".." && last != "." => {
+                    let len = path.len() - last.len();
+                    path.truncate(len);
+                    if path.len() > 1 {
+                        path.pop();
+                    }
+                    is_first = path.is_empty();
+                }
+                step => {
+                    if !is_first && !path.ends_with('/') {
+                        path.push('/');
+                    }
+                    path.push_str(step);
+                    is_first = false;
+                }
+            }
         }
+        Self(path)
     }
 }
 
@@ -62,5 +88,24 @@ mod tests {
         assert_eq!(Locator::new("d/a.h5").beside("b.h5").as_str(), "d/b.h5");
         assert_eq!(Locator::new("a.h5").beside("b.h5").as_str(), "b.h5");
         assert_eq!(Locator::new("d/a.h5").beside("/b.h5").as_str(), "/b.h5");
+        assert_eq!(Locator::new("/a.h5").beside("b.h5").as_str(), "/b.h5");
+        assert_eq!(Locator::new("s3://bucket/d/a.h5").beside("e/b.h5").as_str(), "s3://bucket/d/e/b.h5");
+    }
+
+    #[test]
+    fn one_file_has_one_locator_however_it_is_reached() {
+        for (from, name, to) in [
+            ("d/a.h5", "./b.h5", "d/b.h5"),
+            ("d/a.h5", "././b.h5", "d/b.h5"),
+            ("d/a.h5", "../d/b.h5", "d/b.h5"),
+            ("d/a.h5", "../b.h5", "b.h5"),
+            ("a.h5", "./b.h5", "b.h5"),
+            ("a.h5", "../b.h5", "../b.h5"),
+            ("../a.h5", "../b.h5", "../../b.h5"),
+            ("/d/a.h5", "../b.h5", "/b.h5"),
+            ("d/a.h5", "/e/../b.h5", "/b.h5"),
+        ] {
+            assert_eq!(Locator::new(from).beside(name).as_str(), to, "{from} {name}");
+        }
     }
 }

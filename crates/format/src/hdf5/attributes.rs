@@ -20,13 +20,18 @@ pub(super) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>>
     let mut found = Vec::new();
     for message in &header.messages {
         match message.kind {
-            message::ATTRIBUTE => found.push(attribute::parse(file, &message.body)?),
+            message::ATTRIBUTE => found.push(readable(attribute::parse(file, &message.body))),
             message::ATTRIBUTE_INFO => dense(file, &message.body, &mut found)?,
             _ => {}
         }
     }
     found.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(found)
+}
+
+/// One attribute that cannot be made out must not hide what it belongs to.
+fn readable(parsed: Result<Attribute>) -> Attribute {
+    parsed.unwrap_or_else(|error| Attribute { name: "(unreadable)".into(), value: Err(error.to_string()) })
 }
 
 fn dense(file: &File, body: &[u8], found: &mut Vec<Attribute>) -> Result<()> {
@@ -48,7 +53,7 @@ fn dense(file: &File, body: &[u8], found: &mut Vec<Attribute>) -> Result<()> {
         } else {
             heap.object(file, id)?
         };
-        found.push(attribute::parse(file, &body)?);
+        found.push(readable(attribute::parse(file, &body)));
         Ok(())
     })
 }

@@ -38,6 +38,10 @@ pub(super) struct File {
     pages: RefCell<HashMap<u64, Bytes>>,
     /// Bytes of metadata that may still be read.
     allowance: Cell<u64>,
+    /// Messages that several objects share, by the header they stand in and their kind.
+    pub(super) committed: RefCell<HashMap<(u64, u16), Bytes>>,
+    /// Bytes of variable-length attribute values that may still be read.
+    pub(super) attribute_allowance: Cell<u64>,
 }
 
 /// Structures may point to each other and be read more than once, but a file whose metadata comes to many times its
@@ -64,7 +68,9 @@ impl File {
         let at = find_superblock(&*source)?.ok_or_else(|| corrupt("no HDF5 signature"))?;
         let allowance = source.id().len.saturating_mul(MOST_REREADS).saturating_add(LEAST_ALLOWANCE);
         let mut file = Self {
+            attribute_allowance: Cell::new(source.id().len.saturating_mul(2).saturating_add(LEAST_ALLOWANCE)),
             allowance: Cell::new(allowance),
+            committed: RefCell::default(),
             source,
             index,
             base: at,
@@ -96,7 +102,7 @@ impl File {
         if version == 1 {
             cursor.skip(4)?;
         }
-        let _base = cursor.address()?;
+        let base = cursor.address()?;
         let _free_space = cursor.address()?;
         let end = cursor.some_address("the end of the file")?;
         if let Some(driver) = cursor.address()? {
@@ -104,18 +110,18 @@ impl File {
         }
         let _name = cursor.length()?;
         self.root = cursor.some_address("the root group")?;
-        self.check_end(end)
+        self.check_end(base, end)
     }
 
     fn read_new_superblock(&mut self, mut cursor: Cursor<'_>) -> Result<()> {
         self.set_sizes(&mut cursor)?;
         let _flags = cursor.u8()?;
-        let _base = cursor.address()?;
+        let base = cursor.address()?;
         let extension = cursor.address()?;
         let end = cursor.some_address("the end of the file")?;
         self.root = cursor.some_address("the root group")?;
         cursor.checksum("the superblock")?;
-        self.check_end(end)?;
+        self.check_end(base, end)?;
         let Some(extension) = extension else { return Ok(()) };
         let header = Header::read(self, extension).map_err(|error| error.at("superblock extension"))?;
         if header.has(super::message::DRIVER_INFO) {
@@ -149,7 +155,10 @@ impl File {
     }
 
     /// The library refuses a file that is shorter than it says; so do we, before any value is missed.
-    fn check_end(&self, end: u64) -> Result<()> {
+    ///
+    /// The end counts from where the file started when it was written: a user block may have been cut off since.
+    fn check_end(&self, base: Option<u64>, end: u64) -> Result<()> {
+        let end = end.saturating_sub(base.unwrap_or(0)).saturating_add(self.base);
         let len = self.source.id().len;
         if end <= len {
             return Ok(());
@@ -208,7 +217,12 @@ impl File {
 
     /// How this file's variable-length values are found.
     pub(super) fn heap(&self) -> Heap {
-        Heap { offset_len: self.sizes.offset, length_len: self.sizes.length, base: self.base }
+        Heap {
+            offset_len: self.sizes.offset,
+            length_len: self.sizes.length,
+            base: self.base,
+            source: self.index,
+        }
     }
 
     /// The locator, for messages.

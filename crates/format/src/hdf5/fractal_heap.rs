@@ -32,7 +32,7 @@ pub(super) struct FractalHeap {
     /// Rows of the root when it is an indirect block, 0 when it is a direct one.
     root_rows: u64,
     filters: Vec<Filter>,
-    /// Direct blocks by address: the objects of a tree lie all over its heap.
+    /// Blocks by address: the objects of a tree lie all over its heap.
     kept: RefCell<Kept>,
 }
 
@@ -229,11 +229,14 @@ impl FractalHeap {
         let indirect_count = rows.saturating_sub(direct_rows) * self.width;
         let head = 4 + 1 + offset + self.offset_len as u64;
         let len = head + direct_count * direct_entry + indirect_count * offset;
-        let bytes = file.read(block.address, len + 4)?;
-        let mut whole = Cursor::new(&bytes, file.sizes);
-        whole.signature(b"FHIB")?;
-        whole.skip(usize::try_from(len).unwrap_or(usize::MAX) - 4)?;
-        whole.checksum("a heap block")?;
+        let bytes = self.keep(file, block.address, || {
+            let bytes = file.read(block.address, len + 4)?;
+            let mut whole = Cursor::new(&bytes, file.sizes);
+            whole.signature(b"FHIB")?;
+            whole.skip(usize::try_from(len).unwrap_or(usize::MAX) - 4)?;
+            whole.checksum("a heap block")?;
+            Ok(bytes)
+        })?;
         let index = row * self.width + column;
         let at = if row < direct_rows {
             head + index * direct_entry
@@ -259,26 +262,34 @@ impl FractalHeap {
     }
 
     fn direct_block(&self, file: &File, block: Block, block_len: u64) -> Result<Bytes> {
-        if let Some(bytes) = self.kept.borrow().blocks.get(&block.address) {
+        self.keep(file, block.address, || {
+            let bytes = match block.filtered {
+                None => file.read(block.address, block_len)?,
+                Some((stored_len, mask)) => {
+                    self.unfilter(&file.read(block.address, stored_len)?, mask, block_len)?
+                }
+            };
+            Cursor::new(&bytes, file.sizes).signature(b"FHDB")?;
+            if self.blocks_are_summed {
+                self.check_direct(file, &bytes)?;
+            }
+            Ok(bytes)
+        })
+    }
+
+    /// The block at `address`, read and checked by `read` when it is first needed.
+    fn keep(&self, file: &File, address: u64, read: impl FnOnce() -> Result<Bytes>) -> Result<Bytes> {
+        if let Some(bytes) = self.kept.borrow().blocks.get(&address) {
             return Ok(bytes.clone());
         }
-        let bytes = match block.filtered {
-            None => file.read(block.address, block_len)?,
-            Some((stored_len, mask)) => {
-                self.unfilter(&file.read(block.address, stored_len)?, mask, block_len)?
-            }
-        };
-        Cursor::new(&bytes, file.sizes).signature(b"FHDB")?;
-        if self.blocks_are_summed {
-            self.check_direct(file, &bytes)?;
-        }
+        let bytes = read()?;
         let mut kept = self.kept.borrow_mut();
         // A true heap is no longer than its file, and only blocks that overlap come to more.
         if kept.bytes as u64 > file.left_at(0) {
             *kept = Kept::default();
         }
         kept.bytes += bytes.len();
-        kept.blocks.insert(block.address, bytes.clone());
+        kept.blocks.insert(address, bytes.clone());
         Ok(bytes)
     }
 

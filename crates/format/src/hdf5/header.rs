@@ -76,9 +76,15 @@ impl Header {
 
     /// The first message of `kind` in the header at `address`, which must not itself be shared.
     pub(super) fn unshared_message(file: &File, address: u64, kind: u16) -> Result<Bytes> {
+        if let Some(body) = file.committed.borrow().get(&(address, kind)) {
+            return Ok(body.clone());
+        }
         let header = Self::read_shallow(file, address).map_err(|error| error.at(format!("{address:#x}")))?;
         match header.find(kind) {
-            Some(message) => Ok(message.body.clone()),
+            Some(message) => {
+                file.committed.borrow_mut().insert((address, kind), message.body.clone());
+                Ok(message.body.clone())
+            }
             None => {
                 Err(corrupt(format!("no message {kind:#x} to share in the object header at {address:#x}")))
             }

@@ -73,7 +73,7 @@ impl Building<'_, '_> {
             return Err(unsupported("virtual data sets nested too deep"));
         }
         entries.iter().try_for_each(|entry| {
-            let numbered = entry.file.contains("%b") || entry.variable.contains("%b");
+            let numbered = named(&entry.file, 0).1 || named(&entry.variable, 0).1;
             match (growing(&entry.to)?, numbered) {
                 (Some(axis), true) => self.add_numbered(entry, axis),
                 (Some(axis), false) => self.add_growing(entry, axis),
@@ -96,7 +96,7 @@ impl Building<'_, '_> {
             *least = (*least).max(axis.end().unwrap_or(0));
         }
         // The library reads what is missing as the fill value; so must we.
-        let Some(part) = self.part(&entry.file, &entry.variable)? else { return Ok(()) };
+        let Some(part) = self.part(entry, 0)? else { return Ok(()) };
         let from = axes(entry.from.as_deref(), &self.part_shape(part));
         self.add(part, from, to)
     }
@@ -106,7 +106,7 @@ impl Building<'_, '_> {
         let Some(from_axis) = growing(&entry.from)? else {
             return Err(unsupported("a mapping that grows on one side only"));
         };
-        let part = self.part(&entry.file, &entry.variable)?;
+        let part = self.part(entry, 0)?;
         let part_shape = part.map(|part| self.part_shape(part)).unwrap_or_default();
         let mut from = axes(entry.from.as_deref(), &part_shape);
         let mut to = axes(entry.to.as_deref(), &self.variable.grid.shape);
@@ -143,8 +143,7 @@ impl Building<'_, '_> {
     fn add_numbered(&mut self, entry: &Entry, axis: usize) -> Result<()> {
         let mut end = 0;
         for number in 0..MOST_NUMBERED {
-            let named = |pattern: &str| pattern.replace("%b", &number.to_string()).replace("%%", "%");
-            let Some(part) = self.part(&named(&entry.file), &named(&entry.variable))? else { break };
+            let Some(part) = self.part(entry, number)? else { break };
             let from = axes(entry.from.as_deref(), &self.part_shape(part));
             let mut to = axes(entry.to.as_deref(), &self.variable.grid.shape);
             let Blocks { start, stride, block, .. } = to[axis];
@@ -169,9 +168,11 @@ impl Building<'_, '_> {
         if let Some(mapping) = Mapping::new(part, from.clone(), to.clone()) {
             return self.push(mapping);
         }
-        let Some(cut) = mapping::cut(part, &from, &to) else {
+        let left = self.placement.walk.pieces_left;
+        let Some(cut) = mapping::cut(part, &from, &to).filter(|cut| cut.len() <= left) else {
             return Err(unsupported("a mapping between boxes of different shape"));
         };
+        self.placement.walk.pieces_left -= cut.len();
         cut.into_iter().try_for_each(|mapping| self.push(mapping))
     }
 
@@ -199,14 +200,15 @@ impl Building<'_, '_> {
     }
 
     /// The position among the container's parts of the variable an entry reads, if it is there.
-    fn part(&mut self, file: &str, variable: &str) -> Result<Option<usize>> {
+    fn part(&mut self, entry: &Entry, number: u64) -> Result<Option<usize>> {
+        let ((file, _), (variable, _)) = (named(&entry.file, number), named(&entry.variable, number));
         let absent = |error: Error| if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
         let walk = &mut *self.placement.walk;
-        let file = match walk.open_beside(self.placement.object.0, file) {
+        let file = match walk.open_beside(self.placement.object.0, &file) {
             Ok(file) => file,
             Err(error) => return absent(error),
         };
-        let object = match walk.find(file, variable) {
+        let object = match walk.find(file, &variable) {
             Ok(object) => object,
             Err(error) => return absent(error),
         };
@@ -223,6 +225,27 @@ impl Building<'_, '_> {
         }
         Ok(Some(part))
     }
+}
+
+/// The name that `pattern` gives with `number` in the place of `%b`, and whether it has such a place; `%%` is one `%`.
+fn named(pattern: &str, number: u64) -> (String, bool) {
+    let (mut name, mut has_place) = (String::new(), false);
+    let mut letters = pattern.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, letters.peek()) {
+            ('%', Some('%')) => {
+                letters.next();
+                name.push('%');
+            }
+            ('%', Some('b')) => {
+                letters.next();
+                has_place = true;
+                name.push_str(&number.to_string());
+            }
+            _ => name.push(letter),
+        }
+    }
+    (name, has_place)
 }
 
 /// The axis along which a selection has no end.
@@ -266,7 +289,8 @@ fn end_of(blocks: Blocks, count: u64) -> u64 {
         return blocks.start.saturating_add(count);
     }
     let last = count - 1;
-    blocks.start.saturating_add((last / blocks.block).saturating_mul(blocks.stride)) + last % blocks.block + 1
+    let block_start = blocks.start.saturating_add((last / blocks.block).saturating_mul(blocks.stride));
+    block_start.saturating_add(last % blocks.block + 1)
 }
 
 /// As many whole blocks as it takes to have `count` indexes.
@@ -275,4 +299,17 @@ fn covering(blocks: Blocks, count: u64) -> Blocks {
         return Blocks { stride: count.max(1), count: 1, block: count, ..blocks };
     }
     Blocks { count: count.div_ceil(blocks.block.max(1)), ..blocks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_has_a_place_for_a_number_and_two_signs_for_one() {
+        assert_eq!(named("a_%b.h5", 7), ("a_7.h5".into(), true));
+        assert_eq!(named("100%%.h5", 7), ("100%.h5".into(), false));
+        assert_eq!(named("%%b", 7), ("%b".into(), false));
+        assert_eq!(named("%c%", 7), ("%c%".into(), false));
+    }
 }

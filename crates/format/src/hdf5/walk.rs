@@ -20,6 +20,9 @@ const MOST_HOPS: usize = 16;
 /// Groups nested deeper are refused: no one names them, and their names add up.
 const MOST_DEPTH: usize = 2048;
 
+/// Mappings of a few bytes can stand for any number of lines.
+const MOST_PIECES: usize = 1 << 17;
+
 /// An object: which file, and the address of its header.
 pub(super) type Object = (usize, u64);
 
@@ -35,15 +38,17 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         names: HashMap::new(),
         links: HashMap::new(),
         deferred: Vec::new(),
+        external_hops: 0,
+        pieces_left: MOST_PIECES,
         name_bytes: 0,
     };
     let main = walk.open(at)?;
     let root = walk.files[main].root;
     walk.object((main, root), String::new())?;
     // Soft and external links wait until everything has its own name: a second name is an alias.
-    while let Some((group, to, name)) = walk.deferred.pop() {
-        if let Err(error) = walk.follow(group, &to, &name) {
-            walk.refuse(name, &error);
+    while let Some(link) = walk.deferred.pop() {
+        if let Err(error) = walk.follow(&link) {
+            walk.refuse(link.name, &error);
         }
     }
     let mut container = walk.container;
@@ -52,6 +57,14 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     container.aliases.sort_by(|left, right| left.name.cmp(&right.name));
     container.refused.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(container)
+}
+
+/// A soft or external link that is yet to be followed.
+struct Deferred {
+    group: Object,
+    to: Target,
+    name: String,
+    external_hops: usize,
 }
 
 /// What is known while a file is walked.
@@ -67,8 +80,12 @@ pub(super) struct Walk<'a> {
     names: HashMap<Object, String>,
     /// The links of groups that names were looked up in.
     links: HashMap<Object, Rc<HashMap<String, Target>>>,
-    /// Soft and external links: the group, where they lead, the full name.
-    deferred: Vec<(Object, Target, String)>,
+    /// Soft and external links that were met.
+    deferred: Vec<Deferred>,
+    /// External links that led to where the walk is now.
+    external_hops: usize,
+    /// Pieces that mappings between boxes of different shape may still be cut into.
+    pub(super) pieces_left: usize,
     name_bytes: u64,
 }
 
@@ -173,10 +190,10 @@ impl Walk<'_> {
     /// Names repeat the names above them: a file can say far more of them than it holds.
     fn count_name(&mut self, name: &str, depth: usize) -> Result<()> {
         self.name_bytes += name.len() as u64;
-        let most =
-            self.container.sources.iter().map(|id| id.len).sum::<u64>().saturating_mul(64) + (16 << 20);
-        if self.name_bytes > most || depth > MOST_DEPTH {
-            return Err(corrupt("groups nested without end").at(format!("'{}'", &name[..name.len().min(64)])));
+        let own = self.container.sources.first().map_or(0, |id| id.len);
+        if self.name_bytes > own.saturating_mul(64).saturating_add(16 << 20) || depth > MOST_DEPTH {
+            let start: String = name.chars().take(64).collect();
+            return Err(corrupt("groups nested without end").at(format!("'{start}…'")));
         }
         Ok(())
     }
@@ -198,16 +215,23 @@ impl Walk<'_> {
             let child = if name.is_empty() { link.name } else { format!("{name}/{}", link.name) };
             match link.to {
                 Target::Object(address) => children.push(((object.0, address), child)),
-                to => self.deferred.push((object, to, child)),
+                to => {
+                    let external_hops = self.external_hops;
+                    self.deferred.push(Deferred { group: object, to, name: child, external_hops });
+                }
             }
         }
         Ok(())
     }
 
     /// Gives the target of a soft or external link its second name.
-    fn follow(&mut self, group: Object, to: &Target, name: &str) -> Result<()> {
-        let target = self.target(group, to, MOST_HOPS)?;
-        self.object(target, name.to_owned())
+    fn follow(&mut self, link: &Deferred) -> Result<()> {
+        let target = self.target(link.group, &link.to, MOST_HOPS)?;
+        self.external_hops = link.external_hops + usize::from(target.0 != link.group.0);
+        if self.external_hops > MOST_HOPS {
+            return Err(Error::new(ErrorKind::NotFound, "files that link to each other without end"));
+        }
+        self.object(target, link.name.clone())
     }
 
     /// The object a link of `group` leads to.

@@ -9,12 +9,12 @@ use super::{
     library::{Id, Library},
     values::{SEQUENCE_LEN, TEXT_LEN},
 };
-use crate::{ByteOrder, Dtype, Field, Heap, Number, Padding};
+use crate::{ByteOrder, Dtype, Field, Heap, Number, Padding, SourceIndex};
 
 /// Types nest; our own parser refuses deeper ones too.
 const MOST_DEPTH: usize = 32;
 /// Values in memory have no heap; their types must name one.
-const NO_HEAP: Heap = Heap { offset_len: 8, length_len: 8, base: 0 };
+const NO_HEAP: Heap = Heap { offset_len: 8, length_len: 8, base: 0, source: SourceIndex(0) };
 
 const CLASS_COMPOUND: c_int = 6;
 const ORDER_LITTLE: c_int = 0;

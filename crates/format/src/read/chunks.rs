@@ -4,7 +4,12 @@ use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
 use super::{Opened, direct, native_fill, slabs, threads};
-use crate::{ChunkTable, Extent, Selection, Variable, decode::with_workspace, grid::Overlap, runs::Part};
+use crate::{
+    ChunkTable, Extent, Selection, Variable,
+    decode::with_workspace,
+    grid::Overlap,
+    runs::{self, Part},
+};
 
 /// Output below this length is read on the caller's thread: handing a job to an idle pool takes 30 us, inflating
 /// as much as this 380 us.
@@ -26,6 +31,10 @@ pub(super) fn read(
         let what =
             format!("chunks of {} bytes, the memory budget is {}", variable.chunk_len(), opened.budget);
         return Err(Error::new(ErrorKind::Full, what));
+    }
+    if table.is_empty() {
+        runs::fill(&reading.fill, out);
+        return Ok(());
     }
     if out.len() < PARALLEL_BYTES {
         return reading.slab(selection, out);

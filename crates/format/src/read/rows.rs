@@ -1,6 +1,6 @@
 //! Rows by number: any rows of axis 0, in any order, each chunk touched once.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result};
 
@@ -23,8 +23,20 @@ pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut
         Extents::Chunks(table) if is_one_plain_chunk(variable, table) => {
             direct(opened, variable, table, rows, row_len, out)
         }
-        _ => by_chunk(opened, variable, rows, inner, row_len, out),
+        Extents::Chunks(table) if !table.is_empty() => {
+            let wanted = Wanted { opened, variable, inner, row_len };
+            wanted.by_chunk(table, rows, out)
+        }
+        _ => rows
+            .iter()
+            .zip(out.chunks_exact_mut(row_len))
+            .try_for_each(|(row, slot)| opened.fill(variable, &selection(*row..row + 1, inner), slot)),
     }
+}
+
+/// All of the rows in `rows`.
+fn selection(rows: Range<u64>, inner: &[u64]) -> Selection {
+    Selection::new([Span::range(rows)].into_iter().chain(inner.iter().map(|n| Span::range(0..*n))).collect())
 }
 
 /// True for a contiguous variable: every row is one range of its source.
@@ -52,37 +64,42 @@ fn direct(
     Ok(())
 }
 
-/// Rows of one chunk after the other: what a chunk has of them is read as one, then put in its places.
-fn by_chunk(
-    opened: &Opened,
-    variable: &Variable,
-    rows: &[u64],
-    inner: &[u64],
+/// Rows of a variable in chunks.
+struct Wanted<'a> {
+    opened: &'a Opened,
+    variable: &'a Variable,
+    inner: &'a [u64],
     row_len: usize,
-    out: &mut [u8],
-) -> Result<()> {
-    let chunk = variable.grid.chunk[0];
-    let mut groups: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
-    for (slot, row) in rows.iter().enumerate() {
-        groups.entry(row / chunk).or_default().push((*row, slot));
-    }
-    let mut lent = Vec::new();
-    for wanted in groups.values() {
-        let (first, last) =
-            wanted.iter().fold((u64::MAX, 0), |(low, high), (row, _)| (low.min(*row), high.max(*row)));
-        let mut spans = vec![Span::range(first..last + 1)];
-        spans.extend(inner.iter().map(|n| Span::range(0..*n)));
-        let selection = Selection::new(spans);
-        let len = usize::try_from(last + 1 - first).unwrap_or(usize::MAX).saturating_mul(row_len);
-        lent.resize(len, 0);
-        match &variable.extents {
-            Extents::Chunks(table) => chunks::read(opened, variable, table, &selection, &mut lent)?,
-            _ => opened.fill(variable, &selection, &mut lent)?,
+}
+
+impl Wanted<'_> {
+    /// One chunk after the other: what it has of the rows is read as one, then put in its places.
+    fn by_chunk(&self, table: &ChunkTable, rows: &[u64], out: &mut [u8]) -> Result<()> {
+        let mut groups: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
+        for (slot, row) in rows.iter().enumerate() {
+            groups.entry(row / self.variable.grid.chunk[0]).or_default().push((*row, slot));
         }
-        for (row, slot) in wanted {
-            let from = usize::try_from(row - first).unwrap_or(usize::MAX) * row_len;
-            out[slot * row_len..(slot + 1) * row_len].copy_from_slice(&lent[from..from + row_len]);
+        let mut lent = Vec::new();
+        for wanted in groups.values() {
+            let (first, last) =
+                wanted.iter().fold((u64::MAX, 0), |(low, high), (row, _)| (low.min(*row), high.max(*row)));
+            let len = (last + 1 - first).saturating_mul(self.row_len as u64);
+            if len > self.opened.budget {
+                let what = format!(
+                    "rows of one chunk take {len} bytes, the memory budget is {}",
+                    self.opened.budget
+                );
+                return Err(Error::new(ErrorKind::Full, what));
+            }
+            lent.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+            let selection = selection(first..last + 1, self.inner);
+            chunks::read(self.opened, self.variable, table, &selection, &mut lent)?;
+            for (row, slot) in wanted {
+                let from = usize::try_from(row - first).unwrap_or(usize::MAX) * self.row_len;
+                let into = &mut out[slot * self.row_len..(slot + 1) * self.row_len];
+                into.copy_from_slice(&lent[from..from + self.row_len]);
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -25,7 +25,10 @@ fn read_at(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> 
     let block = cursor.address()?;
     cursor.checksum("a fixed array")?;
     let Some(block) = block else { return Ok(()) };
-    let page_count = 1u64.checked_shl(page_bits).ok_or_else(|| corrupt("pages of 2^64 elements"))?;
+    if page_bits >= 32 {
+        return Err(corrupt(format!("pages of 2^{page_bits} elements")));
+    }
+    let page_count = 1u64 << page_bits;
     let array = FixedArray { of, elements, count, page_count, block, order: Order::row_major(of) };
     let place = |error: Error| error.at(format!("data block at {block:#x}"));
     array.read(pairs).map_err(place)

@@ -11,7 +11,7 @@ use super::{
     dataspace::Dataspace,
     datatype::Datatypes,
 };
-use crate::{Array, Attribute, Dtype, Values, heap::HeapReader, native};
+use crate::{Array, Attribute, Dtype, Values, heap::HeapReader, native, odd};
 
 /// Reads one attribute; a value that cannot be read is kept as the reason why.
 pub(in super::super) fn parse(file: &File, body: &[u8]) -> Result<Attribute> {
@@ -54,11 +54,19 @@ fn value(file: &File, dtype: Dtype, space: &Dataspace, stored: &[u8]) -> Result<
     let count = crate::grid::product(&shape);
     let len = usize::try_from(count.saturating_mul(dtype.stored_len() as u64)).unwrap_or(usize::MAX);
     let mut stored = Cursor::new(stored, file.sizes).take(len)?.to_vec();
-    let values = if dtype.is_variable() {
-        HeapReader::new(&**file.source()).resolve(&dtype, &stored)?
-    } else {
-        native::make_native(&dtype, &mut stored);
-        Values::Fixed(stored)
-    };
-    Ok(Array { dtype, shape, values })
+    if dtype.is_variable() {
+        let left = file.attribute_allowance.get();
+        let values = HeapReader::new(&**file.source()).resolve(&dtype, &stored, left)?;
+        if let Values::Variable { bytes, .. } = &values {
+            file.attribute_allowance.set(left.saturating_sub(bytes.len() as u64));
+        }
+        return Ok(Array { dtype, shape, values });
+    }
+    if let Dtype::Odd { number, .. } = dtype {
+        let mut wide = vec![0; stored.len() / dtype.stored_len() * number.size()];
+        odd::widen(&dtype, &stored, &mut wide);
+        return Ok(Array { dtype: Dtype::native(number), shape, values: Values::Fixed(wide) });
+    }
+    native::make_native(&dtype, &mut stored);
+    Ok(Array { dtype, shape, values: Values::Fixed(stored) })
 }

@@ -5,6 +5,9 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 use_setup
-export FOREBAY_BENCH_DIR=${FOREBAY_BENCH_DIR:-$CACHE/bench}
+FOREBAY_BENCH_DIR=$(absolute "${FOREBAY_BENCH_DIR:-$CACHE/bench}")
+export FOREBAY_BENCH_DIR
 cd "$ROOT"
+cargo build --release -p forebay-cli
+export FOREBAY_BIN=$CARGO_TARGET_DIR/release/forebay
 exec cargo bench -p forebay --bench hdf5 "$@"

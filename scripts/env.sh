@@ -8,6 +8,9 @@ export PYTHONDONTWRITEBYTECODE=1
 say() { printf '== %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
+# Prints the path $1, counted from the working folder where it is relative.
+absolute() { if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s' "$PWD/$1"; fi; }
+
 # Sets CACHE, the folder outside the clone for all that is built, made or downloaded; and where cargo builds.
 use_cache() {
     CACHE=${FOREBAY_CACHE_DIR:-}
@@ -18,7 +21,8 @@ use_cache() {
     [[ -w $CACHE ]] || die "cannot write to $CACHE: set FOREBAY_CACHE_DIR to a folder you may write to"
     CACHE=$(cd "$CACHE" && pwd)
     export FOREBAY_CACHE_DIR=$CACHE
-    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
+    CARGO_TARGET_DIR=$(absolute "${CARGO_TARGET_DIR:-$CACHE/target}")
+    export CARGO_TARGET_DIR
     # Tools that lint and deep install stand apart from the user's own.
     export PATH=$PATH:$CACHE/tools/bin
 }
@@ -80,6 +84,22 @@ use_fresh_index() {
     FOREBAY_CACHE=$(mktemp -d)
     export FOREBAY_CACHE
     trap 'rm -rf "$FOREBAY_CACHE"' EXIT
+}
+
+# Installs Debian packages, as root or by sudo.
+install_packages() {
+    local -a as_root=()
+    command -v apt-get >/dev/null || die "please install: $* (there is no apt-get here to do it)"
+    if [[ $EUID -ne 0 ]]; then
+        if ! sudo -n true 2>/dev/null; then
+            die "please have an administrator run: apt-get install $*"
+        fi
+        as_root=(sudo -n)
+    fi
+    say "installing $*"
+    "${as_root[@]}" apt-get update -qq || die "apt-get update did not work; please install: $*"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 ||
+        die "apt-get could not install: $*"
 }
 
 # Makes sure that cargo-$1 is there.

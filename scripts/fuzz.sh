@@ -5,7 +5,9 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 seconds=${1:-600}
-use_cache
+use_setup
+# libFuzzer is C++ that cargo compiles.
+[[ -n ${CXX:-} ]] || command -v c++ >/dev/null || install_packages g++
 need_cargo_tool fuzz
 cd "$ROOT"
 export CARGO_TARGET_DIR=$CACHE/fuzz-target

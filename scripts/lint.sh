@@ -4,7 +4,15 @@ set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
-use_cache
+# Asks for the component $1, which cargo runs as $2.
+need_component() {
+    cargo "$2" --version >/dev/null 2>&1 ||
+        die "'cargo $2' does not run: install it by 'rustup component add $1', or as a package of your system"
+}
+
+use_setup
+need_component rustfmt fmt
+need_component clippy clippy
 cd "$ROOT"
 
 say "format"

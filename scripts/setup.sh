@@ -4,22 +4,6 @@ set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
-# Installs Debian packages, as root or by sudo.
-install_packages() {
-    local -a as_root=()
-    command -v apt-get >/dev/null || die "please install: $* (there is no apt-get here to do it)"
-    if [[ $EUID -ne 0 ]]; then
-        if ! sudo -n true 2>/dev/null; then
-            die "please have an administrator run: apt-get install $*"
-        fi
-        as_root=(sudo -n)
-    fi
-    say "installing $*"
-    "${as_root[@]}" apt-get update -qq || die "apt-get update did not work; please install: $*"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 ||
-        die "apt-get could not install: $*"
-}
-
 check_system() {
     local -a missing=()
     command -v cargo >/dev/null || die "cargo is needed: see https://rustup.rs"
@@ -36,6 +20,10 @@ check_system() {
 # True when the environment is there and its interpreter still is.
 is_ready() { "$VENV/bin/python" -c '' 2>/dev/null; }
 
+# Print $1 as sed takes it literally, on either side of `s/../../`.
+as_pattern() { printf '%s' "$1" | sed 's|[][/\.*^$]|\\&|g'; }
+as_replacement() { printf '%s' "$1" | sed 's|[/\&]|\\&|g'; }
+
 make_venv() {
     temporary=$VENV.$$.part
     rm -rf "$VENV" "$VENV".*.part
@@ -46,7 +34,8 @@ make_venv() {
         --only-binary :all: --retries 5 -r "$ROOT/tests/requirements.txt" ||
         die "pip could not install tests/requirements.txt; is the package index reachable?"
     # It was made under another name than it will have.
-    grep -rlIF "$temporary" "$temporary/bin" "$temporary/pyvenv.cfg" | xargs -r sed -i "s|$temporary|$VENV|g"
+    grep -rlIFZ -- "$temporary" "$temporary/bin" "$temporary/pyvenv.cfg" |
+        xargs -0 -r sed -i "s/$(as_pattern "$temporary")/$(as_replacement "$VENV")/g"
     mv -T "$temporary" "$VENV"
     trap - EXIT
 }

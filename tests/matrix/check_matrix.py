@@ -15,7 +15,9 @@ entering each group once; it may list more. Rows noted `by-name` that it does no
 The exit code of --all is 0 or small even where single data sets were refused; death by signal, a panic (exit code 101) and
 running longer than --timeout are crashes. Files are named relative to MATRIX_DIR, which is the working directory.
 
-With --hostile, MATRIX_DIR is what make_hostile.py made: only crashes count.
+With --hostile, MATRIX_DIR is what make_hostile.py made: only crashes count. The address space is then limited to 2 GiB,
+so that an allocation of a size that a damaged file made up ends in an abort, which is a crash; threads, whose stacks and
+heaps take address space too, are limited to two.
 Exit code 1 on any wrong value, crash, missing data set, refusal of a value or value of a refusal.
 """
 
@@ -25,11 +27,13 @@ import concurrent.futures
 import csv
 import os
 import re
+import resource
 import subprocess
 import sys
 
 LINE = re.compile(r"^([0-9a-f]{64}|error: .*?)  (/.*|[^ ].*)$")
 BAD = ["wrong", "refused", "answered", "missing", "crashed"]
+HOSTILE_MEMORY_BYTES = 2 << 30
 ESCAPES = {"n": "\n", "r": "\r", "\\": "\\"}
 
 
@@ -43,19 +47,32 @@ def printed(path):
     return path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
-class Runner:
-    """A forebay binary, a folder, a limit in seconds."""
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (HOSTILE_MEMORY_BYTES, HOSTILE_MEMORY_BYTES))
 
-    def __init__(self, forebay, folder, timeout):
+
+class Runner:
+    """A forebay binary, a folder, a limit in seconds; and whether memory is limited."""
+
+    def __init__(self, forebay, folder, timeout, hostile):
         self.forebay = os.path.abspath(forebay)
         self.folder = folder
         self.timeout = timeout
+        self.flags = ["--threads", "2"] if hostile else []
+        self.prepare = limit_memory if hostile else None
 
     def run(self, *arguments):
         """(lines, error text, how it crashed or None, exit code)."""
-        command = [self.forebay, "dump", *arguments, "--sha256"]
+        command = [self.forebay, "dump", *arguments, "--sha256", *self.flags]
         try:
-            done = subprocess.run(command, cwd=self.folder, capture_output=True, timeout=self.timeout, check=False)
+            done = subprocess.run(
+                command,
+                cwd=self.folder,
+                capture_output=True,
+                timeout=self.timeout,
+                check=False,
+                preexec_fn=self.prepare,
+            )
         except subprocess.TimeoutExpired:
             return [], "", f"longer than {self.timeout} s", -1
         text = done.stderr.decode("utf-8", "replace").strip()
@@ -146,7 +163,7 @@ def main():
     parser.add_argument("--show", type=int, default=20, help="failures shown per file; 0 for all")
     parser.add_argument("--quiet", action="store_true", help="counts, not each failure")
     arguments = parser.parse_args()
-    runner = Runner(arguments.forebay, arguments.matrix, arguments.timeout)
+    runner = Runner(arguments.forebay, arguments.matrix, arguments.timeout, arguments.hostile)
     files = read_rows(arguments.matrix, arguments.hostile, arguments.only)
     check = check_hostile if arguments.hostile else check_file
     counts = collections.Counter()

@@ -10,8 +10,8 @@ const PLAIN: [(u8, u8, u32, Number); 3] =
 pub(crate) fn holder(bits: OddBits, len: usize) -> Option<Number> {
     let OddBits::Float { sign, exponent, mantissa, bias } = bits else { return None };
     let room = u8::try_from(len.checked_mul(8)?).ok().filter(|room| *room <= 64)?;
-    let fits = |(at, count): (u8, u8)| at.checked_add(count).is_some_and(|end| end <= room);
-    if sign >= room || !fits(exponent) || !fits(mantissa) || exponent.1 == 0 || exponent.1 > 11 {
+    let fits = |(at, count): (u8, u8)| count > 0 && at.checked_add(count).is_some_and(|end| end <= room);
+    if sign >= room || !fits(exponent) || !fits(mantissa) || exponent.1 > 11 {
         return None;
     }
     let highest = (1u32 << exponent.1) - 2;
@@ -118,6 +118,17 @@ mod tests {
         let mut out = [0; 8];
         widen(&dtype, &[0xff, 0xff, 0xfe, 0x00, 0x01, 0x00], &mut out);
         assert_eq!(out, [[0xfe, 0xff, 0xff, 0xff], [0, 1, 0, 0]].concat()[..]);
+    }
+
+    #[test]
+    fn a_float_without_a_mantissa_or_outside_its_bytes_has_no_holder() {
+        let float = |exponent, mantissa| OddBits::Float { sign: 15, exponent, mantissa, bias: 15 };
+        assert_eq!(holder(float((8, 5), (0, 8)), 2), Some(Number::F16));
+        for bits in
+            [float((8, 5), (16, 0)), float((8, 0), (0, 8)), float((12, 5), (0, 8)), float((8, 5), (0, 17))]
+        {
+            assert_eq!(holder(bits, 2), None, "{bits:?}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use forebay_format::{Container, Extents, load, save};
-use forebay_source::{Origin, SourceId};
+use forebay_source::{ErrorKind, Locator, Origin, SourceId};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
@@ -59,7 +59,11 @@ impl IndexCache {
         let (first, others) = container.sources.split_first()?;
         let unchanged =
             |known: &SourceId| origin.open(&known.locator).is_ok_and(|source| source.id() == known);
-        (first == id && others.iter().all(unchanged)).then_some(container)
+        let is_absent =
+            |at: &Locator| origin.open(at).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        let is_current =
+            first == id && others.iter().all(unchanged) && container.absent.iter().all(is_absent);
+        is_current.then_some(container)
     }
 
     /// Saves the description of the source `id`, where that saves time and the source has stopped changing.

@@ -157,3 +157,15 @@ fn a_folder_that_cannot_be_made_harms_no_one() {
     let opened = forebay::open(Arc::new(FileOrigin::new()), &set.at(), Some(&set.cache()));
     assert!(!opened.unwrap().container().variables.is_empty());
 }
+
+#[test]
+fn a_file_that_was_missing_and_appears_makes_the_saved_description_a_miss() {
+    let set = Set::new();
+    let mut container = set.save();
+    let missing = set.folder.path().join("part.h5");
+    container.absent = vec![Locator::new(missing.to_str().unwrap())];
+    set.cache().put(&set.id(), &container);
+    assert!(set.get() == Some(container));
+    fs::write(&missing, "now it is there").unwrap();
+    assert!(set.get().is_none());
+}

@@ -55,6 +55,8 @@ pub struct Container {
     pub format: String,
     /// The sources that extents point into; the first is the one that was described.
     pub sources: Vec<SourceId>,
+    /// Files it names that were not there: what is mapped from them reads as the fill value, until they appear.
+    pub absent: Vec<Locator>,
     /// All groups, the root first.
     pub groups: Vec<Group>,
     /// All variables, sorted by name.

@@ -199,3 +199,17 @@ fn rows_far_apart_in_a_virtual_data_set_take_no_more_than_themselves() {
     let wanted: Vec<u8> = (3996..4000i32).chain(0..4).flat_map(i32::to_le_bytes).collect();
     assert_eq!(out, wanted);
 }
+
+/// A saved description of a virtual data set would have hidden a source that came later.
+#[test]
+fn sources_that_are_missing_are_named_in_the_description() {
+    let written = Written::by(
+        "layout = h5py.VirtualLayout((5,), '<i4')\n\
+         layout[:] = h5py.VirtualSource('later.h5', 'x', (5,))\n\
+         with h5py.File(f'{folder}/a.h5', 'w', libver='latest') as file:\n\
+         \x20   file.create_virtual_dataset('v', layout, fillvalue=-1)\n\
+         \x20   file.create_dataset('raw', (4,), '<i4', external=[('values.bin', 0, 16)])\n\
+         \x20   file['link'] = h5py.ExternalLink('other.h5', '/x')",
+    );
+    assert_eq!(written.describe().absent, ["later.h5", "other.h5", "values.bin"].map(Locator::new));
+}

@@ -1,8 +1,12 @@
 //! Walks all links of a file and describes what they lead to.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    rc::Rc,
+    sync::Arc,
+};
 
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use forebay_source::{Error, ErrorKind, Locator, Origin, Result, Source, SourceId};
 
 use super::{
     array,
@@ -38,6 +42,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         names: HashMap::new(),
         links: HashMap::new(),
         deferred: Vec::new(),
+        absent: BTreeSet::new(),
         external_hops: 0,
         pieces_left: MOST_PIECES,
         name_bytes: 0,
@@ -52,6 +57,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         }
     }
     let mut container = walk.container;
+    container.absent = walk.absent.into_iter().collect();
     container.variables.sort_by(|left, right| left.name.cmp(&right.name));
     container.variables.dedup_by(|later, earlier| later.name == earlier.name);
     container.aliases.sort_by(|left, right| left.name.cmp(&right.name));
@@ -82,6 +88,8 @@ pub(super) struct Walk<'a> {
     links: HashMap<Object, Rc<HashMap<String, Target>>>,
     /// Soft and external links that were met.
     deferred: Vec<Deferred>,
+    /// Files that were looked for and are not there.
+    absent: BTreeSet<Locator>,
     /// External links that led to where the walk is now.
     external_hops: usize,
     /// Pieces that mappings between boxes of different shape may still be cut into.
@@ -95,12 +103,23 @@ impl Walk<'_> {
         if let Some(number) = self.opened.get(at) {
             return Ok(*number);
         }
-        let source = self.origin.open(at)?;
+        let source = self.open_source(at)?;
         let index = self.add_source(source.id().clone());
         let file = File::open(source, index)?;
         self.files.push(Rc::new(file));
         self.opened.insert(at.clone(), self.files.len() - 1);
         Ok(self.files.len() - 1)
+    }
+
+    /// The source at `at`; one that is not there is remembered.
+    fn open_source(&mut self, at: &Locator) -> Result<Arc<dyn Source>> {
+        let opened = self.origin.open(at);
+        if let Err(error) = &opened
+            && error.kind() == ErrorKind::NotFound
+        {
+            self.absent.insert(at.clone());
+        }
+        opened
     }
 
     /// Where extents into the source `id` point.
@@ -133,7 +152,7 @@ impl Walk<'_> {
     /// A raw file beside file `of`: where extents into it point, and how long it is.
     pub(super) fn raw_source(&mut self, of: usize, name: &str) -> Result<(SourceIndex, u64)> {
         let at = self.locator(of).beside(name);
-        let id = self.origin.open(&at)?.id().clone();
+        let id = self.open_source(&at)?.id().clone();
         let len = id.len;
         Ok((self.add_source(id), len))
     }

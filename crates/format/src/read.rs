@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use forebay_source::{Error, ErrorKind, Origin, Result, Source};
 
 use crate::{
-    Array, Container, Dtype, Extents, Selection, SourceIndex, Span, Values, Variable, budget::memory_budget,
+    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget,
     heap::HeapReader, native, odd, opaque, runs,
 };
 
@@ -161,9 +161,7 @@ impl Opened {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 let row_len = out.len().checked_div(rows.len()).unwrap_or(0).max(1);
                 rows.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(row, slot)| {
-                    let rest = inner.iter().map(|n| Span::range(0..*n));
-                    let row = Selection::new([Span::range(*row..row + 1)].into_iter().chain(rest).collect());
-                    self.read_into(variable, &row, slot)
+                    self.read_into(variable, &rows::selection(*row..row + 1, inner), slot)
                 })
             }
             native => native,

@@ -221,14 +221,14 @@ fn twenty_threads_read_twenty_variables_of_one_file() {
 #[test]
 fn rows_by_number_are_the_rows_of_the_whole() {
     let mut compared = 0;
-    for file in rows("manifest.csv").keys().step_by(3) {
+    for file in rows("manifest.csv").keys() {
         let opened = open(file);
         let fits = |variable: &&Variable| {
             let fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
             let small = variable.logical_len() < 1 << 20 && variable.logical_len() > 0;
             fixed && small && !variable.grid.shape.is_empty() && variable.dtype.refusal().is_none()
         };
-        for variable in opened.container().variables.iter().filter(fits).take(30) {
+        for variable in opened.container().variables.iter().filter(fits) {
             let Ok(whole) = opened.read(variable, &Selection::all(&variable.grid.shape)) else { continue };
             let Values::Fixed(whole) = whole.values else { continue };
             let count = variable.grid.shape[0];

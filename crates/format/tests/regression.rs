@@ -213,3 +213,18 @@ fn sources_that_are_missing_are_named_in_the_description() {
     );
     assert_eq!(written.describe().absent, ["later.h5", "other.h5", "values.bin"].map(Locator::new));
 }
+
+/// One chunk wider than its array was taken for a contiguous array: rows came from the wrong places.
+#[test]
+fn rows_of_a_chunk_that_is_wider_than_its_array_skip_its_padding() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w') as file:\n\
+         \x20   file.create_dataset('v', data=np.arange(15, dtype='<i4').reshape(5, 3), chunks=(8, 4), maxshape=(None, None))",
+    );
+    let opened = written.open();
+    let variable = opened.container().variable("v").unwrap();
+    let mut out = vec![0; 24];
+    opened.read_rows(variable, &[4, 1], &mut out).unwrap();
+    let wanted: Vec<u8> = [12, 13, 14, 3, 4, 5i32].iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!(out, wanted);
+}

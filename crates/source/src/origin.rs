@@ -26,33 +26,24 @@ impl Locator {
     /// Steps of `.` and `..` in `name` are taken here, so that one file has one locator however it is reached.
     #[must_use]
     pub fn beside(&self, name: &str) -> Self {
-        let mut path = match self.0.rsplit_once('/') {
-            Some((folder, _)) if !name.starts_with('/') => folder.to_owned(),
+        // Empty, or ending in a slash.
+        let mut path = match self.0.rfind('/') {
+            Some(at) if !name.starts_with('/') => self.0[..=at].to_owned(),
             _ => String::new(),
         };
-        let mut is_first = path.is_empty() && !self.0.starts_with('/') || name.starts_with('/');
         for step in name.split('/') {
-            let last = path.rsplit('/').next().unwrap_or_default();
+            let folder = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             match step {
-                "." | "" if !is_first => {}
                 "." => {}
-                ".." if !last.is_empty() && last != ".." && last != "." => {
-                    let len = path.len() - last.len();
-                    path.truncate(len);
-                    if path.len() > 1 {
-                        path.pop();
-                    }
-                    is_first = path.is_empty();
-                }
+                "" if !path.is_empty() => {}
+                ".." if !matches!(folder, "" | "." | "..") => path.truncate(path.len() - folder.len() - 1),
                 step => {
-                    if !is_first && !path.ends_with('/') {
-                        path.push('/');
-                    }
                     path.push_str(step);
-                    is_first = false;
+                    path.push('/');
                 }
             }
         }
+        path.pop();
         Self(path)
     }
 }

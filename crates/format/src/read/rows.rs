@@ -35,13 +35,15 @@ pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut
 }
 
 /// All of the rows in `rows`.
-fn selection(rows: Range<u64>, inner: &[u64]) -> Selection {
+pub(super) fn selection(rows: Range<u64>, inner: &[u64]) -> Selection {
     Selection::new([Span::range(rows)].into_iter().chain(inner.iter().map(|n| Span::range(0..*n))).collect())
 }
 
-/// True for a contiguous variable: every row is one range of its source.
+/// True for a contiguous variable: every row is one range of its source. A chunk wider than its array is none.
 fn is_one_plain_chunk(variable: &Variable, table: &ChunkTable) -> bool {
-    variable.filters.is_empty() && variable.grid.chunk_count() == 1 && table.len() == 1
+    let grid = &variable.grid;
+    let is_as_wide = grid.chunk[1..] == grid.shape[1..];
+    variable.filters.is_empty() && grid.chunk_count() == 1 && is_as_wide && table.len() == 1
 }
 
 fn direct(

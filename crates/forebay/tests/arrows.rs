@@ -10,7 +10,8 @@ use std::{
 const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-source", &[]),
     ("forebay-format", &["forebay-source"]),
-    ("forebay", &["forebay-format", "forebay-source"]),
+    ("forebay-loader", &["forebay-format", "forebay-source"]),
+    ("forebay", &["forebay-format", "forebay-loader", "forebay-source"]),
     ("forebay-cli", &["forebay"]),
 ];
 

@@ -13,6 +13,7 @@
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `cost` | what one row read at random costs |
+//! | `plain` | where rows lie that are stored as they are |
 //! | `filter/` | undoing what was done to a chunk, one file per filter |
 //! | `native`, `odd`, `convert`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
@@ -39,6 +40,7 @@ mod mapping;
 pub mod native;
 mod odd;
 mod opaque;
+mod plain;
 mod read;
 mod runs;
 mod saved;
@@ -56,7 +58,8 @@ pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
 pub use mapping::{Blocks, Mapping};
 pub use opaque::libhdf5_version;
-pub use read::Opened;
+pub use plain::{PlainRows, RowPlace};
+pub use read::{Opened, Stored, fill_all};
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use selection::{Selection, Span};

@@ -57,7 +57,7 @@ pub fn is_native(dtype: &Dtype) -> bool {
 }
 
 /// True when two types give the same native elements.
-pub(crate) fn same_native(left: &Dtype, right: &Dtype) -> bool {
+pub fn same_native(left: &Dtype, right: &Dtype) -> bool {
     match (left, right) {
         (Dtype::Number { number: a, .. }, Dtype::Number { number: b, .. }) => a == b,
         (Dtype::Complex { part: a, .. }, Dtype::Complex { part: b, .. }) => a == b,

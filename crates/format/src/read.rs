@@ -9,7 +9,10 @@ mod direct;
 mod mapped;
 mod rows;
 mod slabs;
+mod stored;
 mod threads;
+
+pub use stored::Stored;
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,13 +30,37 @@ pub struct Opened {
     origin: Arc<dyn Origin>,
     sources: Vec<OnceLock<Arc<dyn Source>>>,
     budget: u64,
+    threads: Threads,
+}
+
+/// Who does the work of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Threads {
+    /// The pool of the process, where there is enough to do.
+    Pool,
+    /// The caller alone.
+    Caller,
 }
 
 impl Opened {
     /// The container `container`, whose sources `origin` has. Sources are opened when they are first needed.
     pub fn new(origin: Arc<dyn Origin>, container: Arc<Container>) -> Self {
         let sources = container.sources.iter().map(|_| OnceLock::new()).collect();
-        Self { container, origin, sources, budget: memory_budget() }
+        Self { container, origin, sources, budget: memory_budget(), threads: Threads::Pool }
+    }
+
+    /// Reads on the caller's thread alone: for callers that have threads of their own.
+    #[must_use]
+    pub fn on_caller_thread(self) -> Self {
+        Self { threads: Threads::Caller, ..self }
+    }
+
+    /// How many threads a read may use.
+    fn thread_count(&self) -> usize {
+        match self.threads {
+            Threads::Pool => threads::count(),
+            Threads::Caller => 1,
+        }
     }
 
     /// Lets one read take at most `bytes` of memory.
@@ -62,7 +89,7 @@ impl Opened {
     }
 
     /// The source at `index`; it must still be what was described.
-    pub(crate) fn source(&self, index: SourceIndex) -> Result<&dyn Source> {
+    pub fn source(&self, index: SourceIndex) -> Result<&dyn Source> {
         let number = index.0 as usize;
         let (Some(slot), Some(id)) = (self.sources.get(number), self.container.sources.get(number)) else {
             return Err(Error::new(ErrorKind::Bug, format!("no source {number}")));
@@ -250,7 +277,7 @@ fn native_fill(variable: &Variable) -> Vec<u8> {
     fill
 }
 
-/// Fills the whole of `out` with the fill value.
-fn fill_all(variable: &Variable, out: &mut [u8]) {
+/// Fills the whole of `out` with what elements of `variable` read as that were never written.
+pub fn fill_all(variable: &Variable, out: &mut [u8]) {
     runs::fill(&native_fill(variable), out);
 }

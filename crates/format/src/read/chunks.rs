@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
-use super::{Opened, direct, native_fill, slabs, threads};
+use super::{Opened, direct, native_fill, slabs};
 use crate::{
     ChunkTable, Extent, Selection, Variable,
     decode::with_workspace,
@@ -39,7 +39,7 @@ pub(super) fn read(
     if out.len() < PARALLEL_BYTES {
         return reading.slab(selection, out);
     }
-    let threads = threads::count();
+    let threads = opened.thread_count();
     if threads == 1 {
         return reading.slab(selection, out);
     }
@@ -184,6 +184,6 @@ impl Reading<'_> {
     }
 }
 
-fn at_chunk(error: Error, number: u64, extent: Extent) -> Error {
+pub(super) fn at_chunk(error: Error, number: u64, extent: Extent) -> Error {
     error.at(format!("chunk {number} at {:#x}", extent.range.start))
 }

@@ -1,0 +1,231 @@
+//! Memory for batches and decoded units: aligned, used again, counted.
+
+#![expect(unsafe_code, reason = "memory aligned for any device, handed to others by address and used again")]
+
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    collections::BTreeMap,
+    fmt,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+/// What vector units and devices like best.
+pub const ALIGNMENT: usize = 64;
+
+/// Lends memory and takes it back to lend it again: fresh pages cost four times as much to fill.
+#[derive(Debug, Default)]
+pub struct Arena {
+    free: Mutex<Free>,
+    lent: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    /// By length; of equal ones the last returned goes first, as the caches may still have it.
+    by_len: BTreeMap<usize, Vec<Block>>,
+    len: u64,
+    /// The most that is kept.
+    limit: u64,
+}
+
+impl Arena {
+    /// An arena that keeps at most `limit` bytes that nobody uses.
+    pub fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { free: Mutex::new(Free { limit, ..Free::default() }), lent: AtomicU64::new(0) })
+    }
+
+    /// Memory for `len` bytes, whose values are anything.
+    pub fn take(self: &Arc<Self>, len: usize) -> Result<Buffer> {
+        let wanted = rounded(len);
+        let found = {
+            let mut free = self.lock();
+            // What is a little longer will do as well.
+            let fitting = free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
+            let block = fitting.and_then(|(_, blocks)| blocks.pop());
+            if let Some(block) = &block {
+                free.len -= block.len() as u64;
+            }
+            block
+        };
+        let block = match found {
+            Some(block) => block,
+            None => Block::new(wanted)?,
+        };
+        self.lent.fetch_add(block.len() as u64, Relaxed);
+        Ok(Buffer { block: Some(block), len, arena: Arc::clone(self) })
+    }
+
+    /// Bytes that are lent now.
+    pub fn lent(&self) -> u64 {
+        self.lent.load(Relaxed)
+    }
+
+    /// Gives back to the system what nobody uses.
+    pub fn trim(&self) {
+        let mut free = self.lock();
+        free.len = 0;
+        let blocks = std::mem::take(&mut free.by_len);
+        drop(free);
+        drop(blocks);
+    }
+
+    fn give_back(&self, block: Block) {
+        self.lent.fetch_sub(block.len() as u64, Relaxed);
+        let mut free = self.lock();
+        if free.len + block.len() as u64 <= free.limit {
+            free.len += block.len() as u64;
+            free.by_len.entry(block.len()).or_default().push(block);
+            return;
+        }
+        // Lengths may have changed for good: what lies idle longest makes room.
+        let room = block.len() as u64;
+        while free.len + room > free.limit {
+            let Some(mut entry) = free.by_len.first_entry() else { break };
+            let old = entry.get_mut().pop();
+            if entry.get().is_empty() {
+                entry.remove();
+            }
+            free.len -= old.map_or(0, |old| old.len() as u64);
+        }
+        if free.len + room <= free.limit {
+            free.len += room;
+            free.by_len.entry(block.len()).or_default().push(block);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        // Blocks are whole or gone: a panic elsewhere cannot leave one half-made.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lengths are rounded so that blocks of nearly equal lengths serve each other.
+fn rounded(len: usize) -> usize {
+    let step = (len.next_power_of_two() / 16).max(ALIGNMENT);
+    len.max(1).div_ceil(step).saturating_mul(step)
+}
+
+/// Memory of an arena, which goes back to it when dropped.
+pub struct Buffer {
+    block: Option<Block>,
+    len: usize,
+    arena: Arc<Arena>,
+}
+
+impl Buffer {
+    /// Its address, good as long as the buffer lives.
+    pub fn address(&self) -> *mut u8 {
+        self.block.as_ref().map_or(std::ptr::null_mut(), |block| block.start.as_ptr())
+    }
+
+    /// Bytes it takes, at least as many as were asked for.
+    pub fn capacity(&self) -> usize {
+        self.block.as_ref().map_or(0, Block::len)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let Some(block) = &self.block else { return &[] };
+        // SAFETY: the block has at least `len` bytes, zeroed when it was made and written as bytes since, and is
+        // borrowed through `self`, its only owner.
+        unsafe { std::slice::from_raw_parts(block.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let Some(block) = &self.block else { return &mut [] };
+        // SAFETY: as above, and `self` is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(block.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.arena.give_back(block);
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}
+
+/// A piece of the heap, freed when dropped.
+#[derive(Debug)]
+struct Block {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.
+unsafe impl Send for Block {}
+// SAFETY: a shared block gives out its length and address only.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn new(len: usize) -> Result<Self> {
+        let full = || Error::new(ErrorKind::Full, format!("no memory for {len} bytes"));
+        let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| full())?;
+        // SAFETY: the layout's size is not 0: lengths are rounded up to at least the alignment.
+        let start = unsafe { alloc_zeroed(layout) };
+        NonNull::new(start).map(|start| Self { start, layout }).ok_or_else(full)
+    }
+
+    fn len(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: `start` came from `alloc_zeroed` with this very layout and is freed once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_used_again() {
+        let arena = Arena::new(1 << 20);
+        let first = arena.take(1000).unwrap();
+        let address = first.address() as usize;
+        assert_eq!(address % ALIGNMENT, 0);
+        assert_eq!(first.len(), 1000);
+        drop(first);
+        assert_eq!(arena.take(990).unwrap().address() as usize, address);
+        assert_eq!(arena.lent(), 0);
+    }
+
+    #[test]
+    fn no_more_is_kept_idle_than_the_limit() {
+        let arena = Arena::new(4096);
+        let buffers: Vec<_> = (0..10).map(|_| arena.take(1024).unwrap()).collect();
+        drop(buffers);
+        assert!(arena.lock().len <= 4096);
+        // Another length pushes the idle ones out.
+        drop(arena.take(4096).unwrap());
+        assert!(arena.lock().by_len.contains_key(&4096));
+    }
+
+    #[test]
+    fn an_empty_buffer_is_fine() {
+        assert!(Arena::new(0).take(0).unwrap().is_empty());
+    }
+}

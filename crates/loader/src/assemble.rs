@@ -1,0 +1,205 @@
+//! From sample numbers to the memory of a batch: each source asked once, each unit touched once.
+
+mod finish;
+mod fetch;
+
+use std::{sync::Arc, time::Instant};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    arena::{Arena, Buffer},
+    batch::FieldArray,
+    cache::{Now, UnitCache},
+    column::{Column, Form, Located},
+    layout::{ColumnLayout, Layout},
+    set::SampleSet,
+    stats::Counters,
+};
+use fetch::Target;
+use finish::Finish;
+
+/// Puts samples side by side. Many threads may do so at once.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    pub(crate) set: Arc<SampleSet>,
+    pub(crate) layout: Layout,
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) cache: UnitCache,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// Samples that are changed on their way are read in groups of this many bytes: what was read is still in the nearest
+/// cache when it is changed.
+const GROUP_BYTES: u64 = 256 << 10;
+
+impl Assembler {
+    /// All fields of the samples `slots`; a slot without a sample is left zero.
+    pub(crate) fn assemble(&self, slots: &[Option<u64>], now: Now<'_>) -> Result<Vec<FieldArray>> {
+        if let Some(sample) = slots.iter().flatten().find(|sample| **sample >= self.set.len()) {
+            let what = format!("sample {sample} of {}", self.set.len());
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        let columns = self.set.columns.iter().zip(&self.layout.columns);
+        columns.map(|(column, layout)| self.field(column, layout, slots, now)).collect()
+    }
+
+    fn field(
+        &self,
+        column: &Column,
+        layout: &ColumnLayout,
+        slots: &[Option<u64>],
+        now: Now<'_>,
+    ) -> Result<FieldArray> {
+        let located: Vec<Option<Located>> =
+            slots.iter().map(|slot| slot.map(|sample| column.locate(sample))).collect();
+        if let (Some(dense), Some(indices)) = (&column.dense, &layout.indices) {
+            let values = self.joined(column, layout, &located, now)?;
+            let numbers = self.joined(&dense.indices, indices, &located, now)?;
+            return finish::densify(&self.arena, column, dense, &values, &numbers);
+        }
+        match &column.form {
+            Form::Stacked { shape } => self.stacked(column, layout, shape, &located, now),
+            Form::Joined { .. } => self.joined(column, layout, &located, now),
+        }
+    }
+
+    fn stacked(
+        &self,
+        column: &Column,
+        layout: &ColumnLayout,
+        sample_shape: &[u64],
+        located: &[Option<Located>],
+        now: Now<'_>,
+    ) -> Result<FieldArray> {
+        let finish = Finish::of(column);
+        let count = sample_shape.iter().product::<u64>();
+        let final_len = index(count.saturating_mul(column.final_len() as u64));
+        let mut bytes = self.take(final_len.saturating_mul(located.len()))?;
+        if finish.is_needed() {
+            let read_len = index(count.saturating_mul(column.element_len() as u64));
+            let group = index(GROUP_BYTES).checked_div(read_len).unwrap_or(0).max(1);
+            let mut scratch = self.take(read_len.saturating_mul(group.min(located.len())))?;
+            for (group, out) in located.chunks(group).zip(bytes.chunks_mut((group * final_len).max(1))) {
+                self.produce(column, layout, targets(group, |_| read_len, &mut scratch), now)?;
+                let read = scratch.chunks_exact(read_len.max(1)).zip(group);
+                for ((sample, located), out) in read.zip(out.chunks_exact_mut(final_len.max(1))) {
+                    match located {
+                        Some(_) => finish.sample(sample, out),
+                        None => out.fill(0),
+                    }
+                }
+            }
+        } else {
+            self.produce(column, layout, targets(located, |_| final_len, &mut bytes), now)?;
+        }
+        let mut shape = vec![located.len() as u64];
+        match &column.convert.axes {
+            Some(axes) => shape.extend(axes.iter().map(|axis| sample_shape[*axis])),
+            None => shape.extend(sample_shape),
+        }
+        Ok(FieldArray { name: column.name.clone(), dtype: column.final_dtype(), shape, bytes, offsets: None })
+    }
+
+    fn joined(
+        &self,
+        column: &Column,
+        layout: &ColumnLayout,
+        located: &[Option<Located>],
+        now: Now<'_>,
+    ) -> Result<FieldArray> {
+        let Form::Joined { axis, shape } = &column.form else {
+            return Err(Error::new(ErrorKind::Bug, "samples of one shape joined"));
+        };
+        let mut offsets = Vec::with_capacity(located.len() + 1);
+        let mut total = 0u64;
+        offsets.push(0i64);
+        for located in located {
+            let along = located.map_or(0, |at| column.len_along(column.part(at), at.number, *axis));
+            total = total.saturating_add(along);
+            offsets.push(i64::try_from(total).unwrap_or(i64::MAX));
+        }
+        let mut shape = shape.clone();
+        shape[*axis] = total;
+        let unit = index(crate::column::others(&shape, *axis));
+        let (element_len, final_len) = (column.element_len(), column.final_len());
+        let mut bytes = self.take(index(total).saturating_mul(unit).saturating_mul(final_len))?;
+        let finish = Finish::of(column);
+        let len_of = |slot: usize| index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len;
+        if finish.is_needed() || *axis > 0 {
+            let mut scratch = self.take(index(total).saturating_mul(unit).saturating_mul(element_len))?;
+            self.produce(column, layout, targets(located, len_of, &mut scratch), now)?;
+            let mut rest = &scratch[..];
+            for slot in 0..located.len() {
+                let (sample, after) = rest.split_at(len_of(slot));
+                rest = after;
+                let start = (offsets[slot]).cast_unsigned();
+                finish.joined(sample, &shape, *axis, start, &mut bytes);
+            }
+        } else {
+            self.produce(column, layout, targets(located, len_of, &mut bytes), now)?;
+        }
+        Ok(FieldArray {
+            name: column.name.clone(),
+            dtype: column.final_dtype(),
+            shape,
+            bytes,
+            offsets: Some(offsets),
+        })
+    }
+
+    fn take(&self, len: usize) -> Result<Buffer> {
+        self.arena.take(len)
+    }
+
+    /// Reads all `targets`, each into its own memory.
+    fn produce(
+        &self,
+        column: &Column,
+        layout: &ColumnLayout,
+        mut targets: Vec<Target<'_>>,
+        now: Now<'_>,
+    ) -> Result<()> {
+        let began = Instant::now();
+        // In file order, so that each file is asked once.
+        if column.parts.len() > 1 {
+            targets.sort_unstable_by_key(|target| target.located);
+        }
+        let mut rest = &mut targets[..];
+        let mut other_ns = 0;
+        while let Some(first) = rest.first() {
+            let part = first.located.part;
+            let count = rest.iter().position(|target| target.located.part != part).unwrap_or(rest.len());
+            let (own, after) = rest.split_at_mut(count);
+            rest = after;
+            let fetch = fetch::Fetch { assembler: self, column, part, now };
+            other_ns += fetch.run(&layout.parts[part as usize], own)?;
+        }
+        let spent = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Counters::add(&self.counters.copy_ns, spent.saturating_sub(other_ns));
+        Ok(())
+    }
+}
+
+/// The memory of each sample in `memory`, one after the other; what no sample fills is made zero.
+fn targets<'a>(
+    located: &[Option<Located>],
+    len_of: impl Fn(usize) -> usize,
+    memory: &'a mut [u8],
+) -> Vec<Target<'a>> {
+    let mut targets = Vec::with_capacity(located.len());
+    let mut rest = memory;
+    for (slot, located) in located.iter().enumerate() {
+        let (into, after) = rest.split_at_mut(len_of(slot));
+        rest = after;
+        match located {
+            Some(located) => targets.push(Target { located: *located, into }),
+            None => into.fill(0),
+        }
+    }
+    targets
+}
+
+fn index(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}

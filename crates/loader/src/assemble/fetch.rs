@@ -1,0 +1,244 @@
+//! Samples of one field from one file.
+
+use std::time::Instant;
+
+use forebay_format::{Part, PlainRows, RowPlace, Selection, Span, fill_all, native};
+use forebay_source::{Fill, Result};
+
+use super::Assembler;
+use crate::{
+    cache::{Found, Now, Wanted},
+    column::{Column, ColumnPart, Located},
+    layout::Storage,
+    set::place,
+    spill::Place,
+    stats::Counters,
+    units::Units,
+};
+
+/// A sample and the memory it goes to.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub(super) located: Located,
+    pub(super) into: &'a mut [u8],
+}
+
+/// Reads samples of one field from one file.
+pub(super) struct Fetch<'a> {
+    pub(super) assembler: &'a Assembler,
+    pub(super) column: &'a Column,
+    pub(super) part: u32,
+    pub(super) now: Now<'a>,
+}
+
+/// Bytes of a unit that are part of a sample.
+struct Piece {
+    unit: u64,
+    target: usize,
+    from: usize,
+    to: usize,
+    len: usize,
+}
+
+/// More pieces than this are copied from the whole unit in memory: each read back from a spill is a call.
+const MOST_SPILL_READS: usize = 8;
+
+impl Fetch<'_> {
+    /// Reads all `targets`; gives the time that was counted as reading or decoding.
+    pub(super) fn run(&self, storage: &Storage, targets: &mut [Target<'_>]) -> Result<u64> {
+        let part = &self.column.parts[self.part as usize];
+        match storage {
+            Storage::Rows => self.rows(part, targets).map(|()| 0),
+            Storage::Boxes => self.boxes(part, targets),
+            Storage::Units(units) => self.units(part, units, targets),
+        }
+    }
+
+    /// Samples that are runs of stored bytes: the source puts them where they belong.
+    fn rows(&self, part: &ColumnPart, targets: &mut [Target<'_>]) -> Result<()> {
+        let variable = part.variable();
+        let failed = |error| place(&part.opened, variable, error);
+        let Some(rows) = PlainRows::of(variable) else { return self.boxes(part, targets).map(|_| ()) };
+        let row_len = usize::try_from(rows.row_len()).unwrap_or(usize::MAX);
+        let mut fills: Vec<Fill<'_>> = Vec::with_capacity(targets.len());
+        let mut source = None;
+        let mut bytes = 0;
+        let mut requests = 0;
+        for target in targets.iter_mut() {
+            let Some(wanted) = part.index.rows(target.located.number, &variable.grid.shape) else { continue };
+            let mut row = wanted.start;
+            let mut rest = &mut *target.into;
+            while row < wanted.end && !rest.is_empty() {
+                let (at, together) = rows.locate(row, wanted.end - row).map_err(failed)?;
+                let len = usize::try_from(together).unwrap_or(usize::MAX).saturating_mul(row_len).min(rest.len());
+                let (into, after) = rest.split_at_mut(len);
+                rest = after;
+                row += together;
+                let RowPlace::Stored { source: here, range } = at else {
+                    fill_all(variable, into);
+                    continue;
+                };
+                if source.is_some_and(|source| source != here) {
+                    self.fill(part, source, &mut fills)?;
+                    fills.clear();
+                }
+                source = Some(here);
+                bytes += range.len();
+                requests += 1;
+                fills.push(Fill { range, into });
+            }
+        }
+        self.fill(part, source, &mut fills)?;
+        Counters::add(&self.assembler.counters.read_bytes, bytes);
+        Counters::add(&self.assembler.counters.requests, requests);
+        drop(fills);
+        if !native::is_native(&variable.dtype) {
+            targets.iter_mut().for_each(|target| native::make_native(&variable.dtype, target.into));
+        }
+        Ok(())
+    }
+
+    fn fill(
+        &self,
+        part: &ColumnPart,
+        source: Option<forebay_format::SourceIndex>,
+        fills: &mut [Fill<'_>],
+    ) -> Result<()> {
+        let Some(source) = source else { return Ok(()) };
+        let fetched = part.opened.source(source).and_then(|source| source.fetch_into(fills));
+        // The source names itself; which variable it was, it cannot know.
+        fetched.map_err(|error| error.at(format!("variable '{}'", part.variable().name)))
+    }
+
+    /// Samples that the format reads one by one.
+    fn boxes(&self, part: &ColumnPart, targets: &mut [Target<'_>]) -> Result<u64> {
+        let variable = part.variable();
+        let began = Instant::now();
+        let mut spans = Vec::new();
+        let mut bytes = 0;
+        for target in targets.iter_mut() {
+            part.index.spans(target.located.number, &variable.grid.shape, &mut spans);
+            let selection = Selection::new(std::mem::take(&mut spans));
+            part.opened.read_into(variable, &selection, target.into)?;
+            bytes += target.into.len() as u64;
+        }
+        let counters = &self.assembler.counters;
+        Counters::add(&counters.read_bytes, bytes);
+        Counters::add(&counters.requests, targets.len() as u64);
+        Counters::lap(&counters.read_ns, began);
+        Ok(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Samples that lie in units: each unit once, with all it has.
+    fn units(&self, part: &ColumnPart, units: &Units, targets: &mut [Target<'_>]) -> Result<u64> {
+        let mut pieces = self.pieces(part, units, targets);
+        pieces.sort_unstable_by_key(|piece| piece.unit);
+        let mut elsewhere_ns = 0;
+        for same_unit in pieces.chunk_by(|one, next| one.unit == next.unit) {
+            let number = same_unit[0].unit;
+            let samples = || {
+                let (corner, size) = units.bounds(number);
+                let numbers = part.index.touching(&corner, &size)?;
+                Some(self.column.samples(self.part, numbers))
+            };
+            let at = Place { unit: units.first + number, byte: units.byte_of(number) };
+            let len = usize::try_from(units.unit_len).unwrap_or(usize::MAX);
+            let wanted = Wanted { place: at, len, samples: &samples };
+            let counters = &self.assembler.counters;
+            let found = self.assembler.cache.get(&wanted, self.now, |out| {
+                let began = Instant::now();
+                let loaded = units.load(part, number, out, counters);
+                elsewhere_ns += u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                loaded
+            })?;
+            self.copy(found, at, len, same_unit, targets).or_else(|_| {
+                // The spill is in trouble: the unit is read again where it came from.
+                let mut unit = self.assembler.arena.take(len)?;
+                units.load(part, number, &mut unit, counters)?;
+                Counters::add(&counters.decoded_again, 1);
+                copy_pieces(&unit, same_unit, targets);
+                Ok::<(), forebay_source::Error>(())
+            })?;
+        }
+        Ok(elsewhere_ns)
+    }
+
+    fn copy(
+        &self,
+        found: Found,
+        at: Place,
+        len: usize,
+        pieces: &[Piece],
+        targets: &mut [Target<'_>],
+    ) -> Result<()> {
+        let cache = &self.assembler.cache;
+        match found {
+            Found::Memory(unit) => copy_pieces(&unit, pieces, targets),
+            Found::Spill if pieces.len() > MOST_SPILL_READS => {
+                let mut unit = self.assembler.arena.take(len)?;
+                cache.read_spilled(at, 0, &mut unit)?;
+                copy_pieces(&unit, pieces, targets);
+            }
+            Found::Spill => {
+                for piece in pieces {
+                    let into = &mut targets[piece.target].into[piece.to..piece.to + piece.len];
+                    cache.read_spilled(at, piece.from, into)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pieces(&self, part: &ColumnPart, units: &Units, targets: &[Target<'_>]) -> Vec<Piece> {
+        let shape = &part.variable().grid.shape;
+        let element_len = self.column.element_len();
+        let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let mut pieces = Vec::with_capacity(targets.len());
+        if units.has_whole_rows() && part.index.is_rows() {
+            let row_len = index(shape[1..].iter().product::<u64>()) * element_len;
+            let unit_rows = units.grid.chunk[0];
+            for (number, target) in targets.iter().enumerate() {
+                let Some(wanted) = part.index.rows(target.located.number, shape) else { continue };
+                let mut row = wanted.start;
+                while row < wanted.end {
+                    let (unit, within) = (row / unit_rows, row % unit_rows);
+                    let together = (wanted.end - row).min(unit_rows - within);
+                    let to = index(row - wanted.start) * row_len;
+                    let (from, len) = (index(within) * row_len, index(together) * row_len);
+                    pieces.push(Piece { unit, target: number, from, to, len });
+                    row += together;
+                }
+            }
+            return pieces;
+        }
+        let mut spans: Vec<Span> = Vec::new();
+        for (number, target) in targets.iter().enumerate() {
+            part.index.spans(target.located.number, shape, &mut spans);
+            let selection = Selection::new(spans.clone());
+            let to_shape = selection.shape();
+            for overlap in units.grid.overlaps(&selection) {
+                let part = Part {
+                    from_shape: &units.grid.chunk,
+                    selection: &overlap.in_chunk,
+                    to_shape: &to_shape,
+                    to_start: &overlap.in_selection,
+                };
+                pieces.extend(part.runs().map(|run| Piece {
+                    unit: overlap.chunk,
+                    target: number,
+                    from: index(run.from) * element_len,
+                    to: index(run.to) * element_len,
+                    len: index(run.count) * element_len,
+                }));
+            }
+        }
+        pieces
+    }
+}
+
+fn copy_pieces(unit: &[u8], pieces: &[Piece], targets: &mut [Target<'_>]) {
+    for piece in pieces {
+        let into = &mut targets[piece.target].into[piece.to..piece.to + piece.len];
+        into.copy_from_slice(&unit[piece.from..piece.from + piece.len]);
+    }
+}

@@ -1,0 +1,65 @@
+//! Samples side by side, ready for a tensor.
+
+use forebay_format::Dtype;
+
+use crate::arena::Buffer;
+
+/// One field of a batch: C order, native byte order, aligned, in one piece.
+#[derive(Debug)]
+pub struct FieldArray {
+    /// The field's name.
+    pub name: String,
+    /// The type of an element; the bytes are in native order whatever it says.
+    pub dtype: Dtype,
+    /// The shape, samples included.
+    pub shape: Vec<u64>,
+    /// The elements.
+    pub bytes: Buffer,
+    /// Where samples of different lengths begin and end along the axis they are joined by.
+    pub offsets: Option<Vec<i64>>,
+}
+
+/// Samples side by side.
+#[derive(Debug)]
+pub struct Batch {
+    /// The epoch it belongs to.
+    pub epoch: u64,
+    /// Its number within the epoch, on this rank, counted from where the run began.
+    pub step: u64,
+    /// The fields, in the order of the spec.
+    pub fields: Vec<FieldArray>,
+    /// Which samples these are; `None` where padding stands.
+    pub samples: Vec<Option<u64>>,
+    /// A seed for each sample that depends on the run's seed, the epoch and the sample alone.
+    pub seeds: Vec<u64>,
+    /// Positions of the epoch's order, over all ranks, that are consumed once this batch is.
+    pub(crate) consumed: u64,
+    /// Samples that could not be read and are left out or replaced.
+    pub troubles: Vec<Trouble>,
+}
+
+impl Batch {
+    /// The field called `name`.
+    pub fn field(&self, name: &str) -> Option<&FieldArray> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Bytes of all fields.
+    pub fn len(&self) -> u64 {
+        self.fields.iter().map(|field| field.bytes.len() as u64).sum()
+    }
+
+    /// True when it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A sample that could not be read.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// Which.
+    pub sample: u64,
+    /// Why.
+    pub why: String,
+}

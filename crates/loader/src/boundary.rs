@@ -1,0 +1,263 @@
+//! From what the user calls a sample to an index of each file's samples.
+
+use std::sync::Arc;
+
+use forebay_format::{Opened, Variable};
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    column::{ColumnPart, Form},
+    index::{Bounds, Corners, SampleIndex, WindowAxis, Windows},
+    set::{BoundsCache, integers, place},
+    spec::{AxisLen, AxisName, Boundary, Centres, FieldSpec, Offsets},
+};
+
+/// A field's variable in one file, whose samples are asked for.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) field: &'a FieldSpec,
+    /// Position in the field's list of files.
+    pub(crate) file: usize,
+    pub(crate) opened: &'a Opened,
+    pub(crate) variable: &'a Variable,
+}
+
+impl Request<'_> {
+    /// Which elements of the variable are which sample.
+    pub(crate) fn index(&self, cache: &mut BoundsCache) -> Result<SampleIndex> {
+        let shape = &self.variable.grid.shape;
+        match &self.field.samples {
+            Boundary::Fixed { rows } => fixed(*rows, shape[0]),
+            Boundary::Whole => Ok(SampleIndex::Whole),
+            Boundary::Ragged { offsets, axis } => {
+                let Some(limit) = shape.get(*axis) else {
+                    return Err(Error::new(ErrorKind::Invalid, format!("no axis {axis} among {}", shape.len())));
+                };
+                Ok(SampleIndex::Ragged { axis: *axis, bounds: self.bounds(offsets, *limit, cache)? })
+            }
+            Boundary::Windows { size, stride, step } => self.windows(size, stride, step),
+            Boundary::Centres { at, size } => self.centres(at, size),
+        }
+    }
+
+    fn bounds(&self, offsets: &Offsets, limit: u64, cache: &mut BoundsCache) -> Result<Arc<Bounds>> {
+        let key = match offsets {
+            Offsets::Variable(name) => format!("v{name}"),
+            Offsets::BeginEnd(begin, end) => format!("b{begin}\0{end}"),
+            Offsets::Lengths(name) => format!("l{name}"),
+            Offsets::Listed(list) => return self.listed(list, limit).map(Arc::new),
+        };
+        let key = (self.field.files, self.file, key, limit);
+        if let Some(known) = cache.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let bounds = Arc::new(self.read_bounds(offsets, limit)?);
+        cache.insert(key, Arc::clone(&bounds));
+        Ok(bounds)
+    }
+
+    fn read_bounds(&self, offsets: &Offsets, limit: u64) -> Result<Bounds> {
+        match offsets {
+            Offsets::Variable(name) => match integers(self.opened, name)? {
+                (shape, table) if shape.len() == 1 => Bounds::offsets(table, limit),
+                (shape, table) if shape.len() == 2 && shape[1] == 2 => {
+                    Bounds::pairs(table.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect(), limit)
+                }
+                (shape, _) => {
+                    let what = format!("offsets '{name}' of shape {shape:?}");
+                    Err(Error::new(ErrorKind::Invalid, what).hint("n + 1 offsets, or n pairs of begin and end"))
+                }
+            },
+            Offsets::BeginEnd(begin, end) => {
+                let (begins, ends) = (integers(self.opened, begin)?.1, integers(self.opened, end)?.1);
+                if begins.len() != ends.len() {
+                    let what = format!("{} begins and {} ends", begins.len(), ends.len());
+                    return Err(Error::new(ErrorKind::Invalid, what));
+                }
+                Bounds::pairs(begins.into_iter().zip(ends).map(|(begin, end)| [begin, end]).collect(), limit)
+            }
+            Offsets::Lengths(name) => {
+                let (_, lengths) = integers(self.opened, name)?;
+                let mut table = Vec::with_capacity(lengths.len() + 1);
+                table.push(0u64);
+                let mut end = 0u64;
+                for len in lengths {
+                    end = end.saturating_add(len);
+                    table.push(end);
+                }
+                Bounds::offsets(table, limit)
+            }
+            Offsets::Listed(list) => self.listed(list, limit),
+        }
+    }
+
+    fn listed(&self, list: &[[u64; 3]], limit: u64) -> Result<Bounds> {
+        let own = list.iter().filter(|[file, ..]| *file == self.file as u64);
+        Bounds::pairs(own.map(|[_, begin, end]| [*begin, *end]).collect(), limit)
+    }
+
+    /// The position of the axis `name`: by number, or by the labels HDF5 keeps with a variable.
+    fn axis(&self, name: &AxisName) -> Result<usize> {
+        let ndim = self.variable.grid.shape.len();
+        match name {
+            AxisName::Index(index) if *index < ndim => Ok(*index),
+            AxisName::Index(index) => {
+                Err(Error::new(ErrorKind::Invalid, format!("no axis {index} among {ndim}")))
+            }
+            AxisName::Name(name) => {
+                let labels = self.labels();
+                labels.iter().position(|label| label == name).ok_or_else(|| {
+                    let error = Error::new(ErrorKind::Invalid, format!("no axis called '{name}'"));
+                    if labels.iter().all(String::is_empty) {
+                        return error.hint("its axes have no names: give their positions");
+                    }
+                    error.hint(format!("its axes are called {}", labels.join(", ")))
+                })
+            }
+        }
+    }
+
+    fn labels(&self) -> Vec<String> {
+        let named = self.variable.attributes.iter().find(|attribute| attribute.name == "DIMENSION_LABELS");
+        let texts = named.and_then(|attribute| attribute.value.as_ref().ok()?.texts());
+        texts.unwrap_or_default()
+    }
+
+    /// The length along each axis: what `given` says, or else `default`.
+    fn lens(&self, given: &[AxisLen], default: &[u64]) -> Result<Vec<u64>> {
+        let mut lens = default.to_vec();
+        for AxisLen { axis, len } in given {
+            if *len == 0 {
+                return Err(Error::new(ErrorKind::Invalid, "a length of 0 along an axis"));
+            }
+            lens[self.axis(axis)?] = *len;
+        }
+        Ok(lens)
+    }
+
+    fn windows(&self, size: &[AxisLen], stride: &[AxisLen], step: &[AxisLen]) -> Result<SampleIndex> {
+        let shape = &self.variable.grid.shape;
+        let sizes = self.lens(size, shape)?;
+        let steps = self.lens(step, &vec![1; shape.len()])?;
+        let reaches: Vec<u64> =
+            sizes.iter().zip(&steps).map(|(size, step)| size.saturating_sub(1).saturating_mul(*step) + 1).collect();
+        let strides = self.lens(stride, &reaches)?;
+        let mut axes: Vec<WindowAxis> = shape.iter().map(|len| WindowAxis::whole(*len)).collect();
+        for AxisLen { axis, .. } in size {
+            let at = self.axis(axis)?;
+            if reaches[at] > shape[at] {
+                let what = format!("windows reach over {} elements of axis {at}, which has {}", reaches[at], shape[at]);
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            let count = (shape[at] - reaches[at]) / strides[at] + 1;
+            axes[at] = WindowAxis { size: sizes[at], step: steps[at], stride: strides[at], count };
+        }
+        Ok(SampleIndex::Windows(Windows { axes }))
+    }
+
+    fn centres(&self, at: &Centres, size: &[AxisLen]) -> Result<SampleIndex> {
+        let shape = &self.variable.grid.shape;
+        let sizes = self.lens(size, shape)?;
+        let axes = size.iter().map(|len| self.axis(&len.axis)).collect::<Result<Vec<_>>>()?;
+        let centres: Vec<Vec<u64>> = match at {
+            Centres::Variable(name) => {
+                let (table_shape, table) = integers(self.opened, name)?;
+                if table_shape.len() != 2 || table_shape[1] != axes.len() as u64 || axes.is_empty() {
+                    let what = format!("centres '{name}' of shape {table_shape:?} for windows over {} axes", axes.len());
+                    return Err(Error::new(ErrorKind::Invalid, what));
+                }
+                table.chunks_exact(axes.len()).map(<[u64]>::to_vec).collect()
+            }
+            Centres::Listed(list) => {
+                let own = list.iter().filter(|row| row.first() == Some(&(self.file as u64)));
+                own.map(|row| row[1..].to_vec()).collect()
+            }
+        };
+        let mut corners = Vec::with_capacity(centres.len());
+        for (number, centre) in centres.iter().enumerate() {
+            if centre.len() != axes.len() {
+                let what = format!("centre {number} has {} numbers for {} axes", centre.len(), axes.len());
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            let mut corner = vec![0; shape.len()];
+            for (axis, middle) in axes.iter().zip(centre) {
+                let start = middle.checked_sub(sizes[*axis] / 2);
+                let fits = |start: &u64| start.saturating_add(sizes[*axis]) <= shape[*axis];
+                corner[*axis] = start.filter(fits).ok_or_else(|| {
+                    let what = format!(
+                        "a box of {} around index {middle} of axis {axis}, which has {}",
+                        sizes[*axis], shape[*axis]
+                    );
+                    Error::new(ErrorKind::Invalid, what).at(format!("centre {number}"))
+                })?;
+            }
+            corners.push(corner);
+        }
+        Ok(SampleIndex::Corners(Arc::new(Corners { corners, size: sizes })))
+    }
+}
+
+fn fixed(rows: u64, row_count: u64) -> Result<SampleIndex> {
+    if rows == 0 {
+        return Err(Error::new(ErrorKind::Invalid, "samples of 0 rows"));
+    }
+    if row_count % rows != 0 {
+        let what = format!("{row_count} rows are no whole number of samples of {rows}");
+        return Err(Error::new(ErrorKind::Invalid, what).hint("take another length, or Windows, which leave a rest out"));
+    }
+    Ok(SampleIndex::Rows { rows, count: row_count / rows })
+}
+
+/// How the samples of all files stand in a batch: they must agree.
+pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
+    let first = part_form(boundary, &parts[0]);
+    for part in &parts[1..] {
+        let own = part_form(boundary, part);
+        if own == first {
+            continue;
+        }
+        // Whole files of different lengths are joined; all else must be equal.
+        if let (Boundary::Whole, Form::Stacked { shape: one }, Form::Stacked { shape: other }) = (boundary, &first, &own)
+            && one.len() == other.len()
+            && one[1..] == other[1..]
+        {
+            continue;
+        }
+        let error = Error::new(ErrorKind::Invalid, format!("samples {}, in the first file {}", say(&own), say(&first)));
+        return Err(place(&part.opened, part.variable(), error));
+    }
+    if let (Boundary::Whole, Form::Stacked { shape }) = (boundary, &first) {
+        let lens = |part: &ColumnPart| part.variable().grid.shape.first().copied();
+        if parts.iter().any(|part| lens(part) != lens(&parts[0])) {
+            return Ok(Form::Joined { axis: 0, shape: shape.clone() });
+        }
+    }
+    Ok(first)
+}
+
+fn part_form(boundary: &Boundary, part: &ColumnPart) -> Form {
+    let shape = &part.variable().grid.shape;
+    match (&part.index, boundary) {
+        (SampleIndex::Rows { rows: 1, .. }, _) => Form::Stacked { shape: shape[1..].to_vec() },
+        (SampleIndex::Rows { rows, .. }, _) => {
+            Form::Stacked { shape: std::iter::once(*rows).chain(shape[1..].iter().copied()).collect() }
+        }
+        (SampleIndex::Ragged { axis, .. }, _) => {
+            let mut shape = shape.clone();
+            shape[*axis] = 0;
+            Form::Joined { axis: *axis, shape }
+        }
+        (SampleIndex::Whole, _) => Form::Stacked { shape: shape.clone() },
+        (SampleIndex::Windows(windows), _) => {
+            Form::Stacked { shape: windows.axes.iter().map(|axis| axis.size).collect() }
+        }
+        (SampleIndex::Corners(corners), _) => Form::Stacked { shape: corners.size.clone() },
+    }
+}
+
+fn say(form: &Form) -> String {
+    match form {
+        Form::Stacked { shape } => format!("are of shape {shape:?}"),
+        Form::Joined { axis, shape } => format!("are of shape {shape:?}, but for axis {axis}"),
+    }
+}

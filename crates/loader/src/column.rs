@@ -1,0 +1,175 @@
+//! One field of a sample, over all files.
+
+use std::{ops::Range, sync::Arc};
+
+use forebay_format::{Dtype, Number, Opened, Variable};
+
+use crate::{index::SampleIndex, spec::Convert};
+
+/// One field of a sample, over all files.
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// What it is called in a batch.
+    pub(crate) name: String,
+    /// The type of its elements in memory, before they are converted.
+    pub(crate) dtype: Dtype,
+    /// What is done to them.
+    pub(crate) convert: Convert,
+    /// How samples stand in a batch.
+    pub(crate) form: Form,
+    /// One for each file.
+    pub(crate) parts: Vec<ColumnPart>,
+    /// The first sample of each file, and one past the last of all.
+    pub(crate) starts: Vec<u64>,
+    /// Which columns of a dense row the values of a sparse one stand in.
+    pub(crate) dense: Option<DenseColumn>,
+}
+
+/// Where the values of sparse rows go.
+#[derive(Debug)]
+pub(crate) struct DenseColumn {
+    /// The column of each value.
+    pub(crate) indices: Box<Column>,
+    /// How many a row has.
+    pub(crate) columns: u64,
+}
+
+/// How the samples of a column stand in a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// All of one shape, one after the other along an axis of their own.
+    Stacked {
+        /// The shape of one.
+        shape: Vec<u64>,
+    },
+    /// Joined along an axis they have, each as long as it is.
+    Joined {
+        /// Which.
+        axis: usize,
+        /// The shape of one; what stands at `axis` does not count.
+        shape: Vec<u64>,
+    },
+}
+
+/// A column's variable in one file.
+#[derive(Debug)]
+pub(crate) struct ColumnPart {
+    /// The file.
+    pub(crate) opened: Arc<Opened>,
+    /// Its place among the container's variables.
+    pub(crate) variable: usize,
+    /// Which of its elements are which sample.
+    pub(crate) index: SampleIndex,
+}
+
+impl ColumnPart {
+    pub(crate) fn variable(&self) -> &Variable {
+        &self.opened.container().variables[self.variable]
+    }
+}
+
+/// Where a sample is: in which file, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Located {
+    pub(crate) part: u32,
+    pub(crate) number: u64,
+}
+
+impl Column {
+    /// Where sample `sample` of the whole set is.
+    pub(crate) fn locate(&self, sample: u64) -> Located {
+        let part = match self.starts.as_slice() {
+            [_, _] => 0,
+            starts => starts.partition_point(|start| *start <= sample).saturating_sub(1),
+        };
+        Located { part: u32::try_from(part).unwrap_or(u32::MAX), number: sample - self.starts[part] }
+    }
+
+    pub(crate) fn part(&self, located: Located) -> &ColumnPart {
+        &self.parts[located.part as usize]
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Bytes of an element as it is read.
+    pub(crate) fn element_len(&self) -> usize {
+        self.dtype.native_len()
+    }
+
+    /// The type of an element in a batch.
+    pub(crate) fn final_dtype(&self) -> Dtype {
+        match self.convert.to {
+            Some(number) => Dtype::native(number),
+            None => self.dtype.clone(),
+        }
+    }
+
+    /// Elements of one sample, where all have equally many.
+    pub(crate) fn stacked_count(&self) -> Option<u64> {
+        match &self.form {
+            Form::Stacked { shape } => Some(shape.iter().product()),
+            Form::Joined { .. } => None,
+        }
+    }
+
+    /// Elements sample `located` has, as it is read.
+    pub(crate) fn element_count(&self, located: Located) -> u64 {
+        match &self.form {
+            Form::Stacked { shape } => shape.iter().product(),
+            Form::Joined { axis, shape } => {
+                let part = self.part(located);
+                let along = self.len_along(part, located.number, *axis);
+                along * others(shape, *axis)
+            }
+        }
+    }
+
+    /// How long sample `number` of `part` is along the axis it is joined by.
+    pub(crate) fn len_along(&self, part: &ColumnPart, number: u64, axis: usize) -> u64 {
+        match &part.index {
+            SampleIndex::Whole => part.variable().grid.shape[axis],
+            index => index.len_along(number),
+        }
+    }
+
+    /// The samples of the whole set that are `numbers` of file `part`.
+    pub(crate) fn samples(&self, part: u32, numbers: Range<u64>) -> Range<u64> {
+        let start = self.starts[part as usize];
+        start + numbers.start..start + numbers.end
+    }
+
+    /// The greatest or usual bytes of one sample in a batch, for planning.
+    pub(crate) fn mean_sample_len(&self) -> u64 {
+        if let Some(dense) = &self.dense {
+            return dense.columns * self.final_len() as u64;
+        }
+        let count = self.stacked_count().unwrap_or_else(|| {
+            let elements = self.parts.iter().fold(0u64, |sum, part| {
+                sum.saturating_add(part.variable().grid.element_count())
+            });
+            elements / self.len().max(1)
+        });
+        count.saturating_mul(self.final_len() as u64)
+    }
+
+    /// Bytes of an element in a batch.
+    pub(crate) fn final_len(&self) -> usize {
+        self.convert.to.map_or(self.element_len(), Number::size)
+    }
+}
+
+/// The product of `shape` but for `axis`.
+pub(crate) fn others(shape: &[u64], axis: usize) -> u64 {
+    shape.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, len)| len).product()
+}
+
+/// The number type of `dtype`'s elements in memory, if they are numbers.
+pub(crate) fn number_of(dtype: &Dtype) -> Option<Number> {
+    match dtype {
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => Some(*number),
+        Dtype::Enum { base, .. } => number_of(base),
+        _ => None,
+    }
+}

@@ -1,0 +1,207 @@
+//! Numbers on their way into a batch: cast, scaled, their axes put in another order.
+
+use forebay_format::Number;
+use half::{bf16, f16};
+
+/// How a field's numbers change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cast {
+    pub(crate) from: Number,
+    pub(crate) to: Number,
+    /// What they are multiplied by, and what is then added, reckoned in 64 bits.
+    pub(crate) scale: Option<(f64, f64)>,
+}
+
+impl Cast {
+    /// Converts all of `from` into `to`, as NumPy's `astype` does: integers wrap, floats round.
+    ///
+    /// A float beyond an integer's range becomes the nearest one there is.
+    pub(crate) fn run(&self, from: &[u8], to: &mut [u8]) {
+        macro_rules! each {
+            ($($number:ident $kind:ty),*) => {
+                match self.from { $(Number::$number => self.run_from::<$kind>(from, to)),* }
+            };
+        }
+        each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
+              F16 f16, Bf16 bf16, F32 f32, F64 f64);
+    }
+
+    fn run_from<A: Element>(&self, from: &[u8], to: &mut [u8]) {
+        macro_rules! each {
+            ($($number:ident $kind:ty),*) => {
+                match self.to { $(Number::$number => self.run_pair::<A, $kind>(from, to)),* }
+            };
+        }
+        each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
+              F16 f16, Bf16 bf16, F32 f32, F64 f64);
+    }
+
+    fn run_pair<A: Element, B: Element>(&self, from: &[u8], to: &mut [u8]) {
+        let pairs = from.chunks_exact(size_of::<A>()).zip(to.chunks_exact_mut(size_of::<B>()));
+        match self.scale {
+            None => pairs.for_each(|(from, to)| pass::<A, B>(A::read(from)).write(to)),
+            Some((factor, add)) => {
+                pairs.for_each(|(from, to)| B::from_f64(A::read(from).to_f64() * factor + add).write(to));
+            }
+        }
+    }
+}
+
+/// One number type.
+trait Element: Copy {
+    const IS_FLOAT: bool;
+    const IS_DOUBLE: bool;
+    fn read(from: &[u8]) -> Self;
+    fn write(self, to: &mut [u8]);
+    fn to_bits(self) -> i64;
+    fn from_bits(bits: i64) -> Self;
+    fn to_f32(self) -> f32;
+    fn from_f32(value: f32) -> Self;
+    fn to_f64(self) -> f64;
+    fn from_f64(value: f64) -> Self;
+}
+
+/// One number as another, by the way that rounds once.
+fn pass<A: Element, B: Element>(value: A) -> B {
+    if B::IS_DOUBLE || A::IS_DOUBLE || (A::IS_FLOAT && !B::IS_FLOAT) {
+        B::from_f64(value.to_f64())
+    } else if B::IS_FLOAT {
+        B::from_f32(value.to_f32())
+    } else {
+        B::from_bits(value.to_bits())
+    }
+}
+
+macro_rules! integer {
+    ($($kind:ty),*) => {$(
+        #[expect(clippy::cast_possible_truncation, reason = "integers wrap when they are cast, as NumPy's do")]
+        impl Element for $kind {
+            const IS_FLOAT: bool = false;
+            const IS_DOUBLE: bool = false;
+            fn read(from: &[u8]) -> Self { Self::from_ne_bytes(from.try_into().expect("as many bytes as it has")) }
+            fn write(self, to: &mut [u8]) { to.copy_from_slice(&self.to_ne_bytes()); }
+            fn to_bits(self) -> i64 { self as i64 }
+            fn from_bits(bits: i64) -> Self { bits as Self }
+            fn to_f32(self) -> f32 { self as f32 }
+            fn from_f32(value: f32) -> Self { value as Self }
+            fn to_f64(self) -> f64 { self as f64 }
+            fn from_f64(value: f64) -> Self { value as Self }
+        }
+    )*};
+}
+
+macro_rules! float {
+    ($($kind:ty, $double:literal, $to_f32:expr, $from_f32:expr, $to_f64:expr, $from_f64:expr;)*) => {$(
+        #[expect(clippy::cast_possible_truncation, reason = "a cast to fewer bits rounds")]
+        impl Element for $kind {
+            const IS_FLOAT: bool = true;
+            const IS_DOUBLE: bool = $double;
+            fn read(from: &[u8]) -> Self { Self::from_ne_bytes(from.try_into().expect("as many bytes as it has")) }
+            fn write(self, to: &mut [u8]) { to.copy_from_slice(&self.to_ne_bytes()); }
+            fn to_bits(self) -> i64 { self.to_f64() as i64 }
+            fn from_bits(bits: i64) -> Self { Self::from_f64(bits as f64) }
+            fn to_f32(self) -> f32 { $to_f32(self) }
+            fn from_f32(value: f32) -> Self { $from_f32(value) }
+            fn to_f64(self) -> f64 { $to_f64(self) }
+            fn from_f64(value: f64) -> Self { $from_f64(value) }
+        }
+    )*};
+}
+
+integer!(i8, i16, i32, i64, u8, u16, u32, u64);
+float!(
+    f16, false, f16::to_f32, f16::from_f32, f16::to_f64, f16::from_f64;
+    bf16, false, bf16::to_f32, bf16::from_f32, bf16::to_f64, bf16::from_f64;
+    f32, false, |value: f32| value, |value: f32| value, f64::from, |value: f64| value as f32;
+    f64, true, |value: f64| value as f32, f64::from, |value: f64| value, |value: f64| value;
+);
+
+/// Integers from 0 up, whatever their type; `None` when one is negative or they are none.
+pub(crate) fn to_unsigned(number: Number, bytes: &[u8]) -> Option<Vec<u64>> {
+    fn all<A: Element>(bytes: &[u8], signed: bool) -> Option<Vec<u64>> {
+        let values = bytes.chunks_exact(size_of::<A>()).map(|one| A::read(one).to_bits());
+        values.map(|bits| if signed { u64::try_from(bits).ok() } else { Some(bits.cast_unsigned()) }).collect()
+    }
+    match number {
+        Number::I8 => all::<i8>(bytes, true),
+        Number::I16 => all::<i16>(bytes, true),
+        Number::I32 => all::<i32>(bytes, true),
+        Number::I64 => all::<i64>(bytes, true),
+        Number::U8 => all::<u8>(bytes, false),
+        Number::U16 => all::<u16>(bytes, false),
+        Number::U32 => all::<u32>(bytes, false),
+        Number::U64 => all::<u64>(bytes, false),
+        Number::F16 | Number::Bf16 | Number::F32 | Number::F64 => None,
+    }
+}
+
+/// Puts the axes of an array into another order: axis `i` of `to` is axis `axes[i]` of `from`.
+pub(crate) fn transpose(from: &[u8], shape: &[u64], axes: &[usize], element_len: usize, to: &mut [u8]) {
+    let lens: Vec<usize> = shape.iter().map(|len| usize::try_from(*len).unwrap_or(usize::MAX)).collect();
+    let mut strides = vec![element_len; lens.len()];
+    for axis in (0..lens.len().saturating_sub(1)).rev() {
+        strides[axis] = strides[axis + 1] * lens[axis + 1];
+    }
+    let Some((inner, outer)) = axes.split_last() else { return to.copy_from_slice(from) };
+    let (inner_len, inner_stride) = (lens[*inner], strides[*inner]);
+    let mut at = vec![0usize; outer.len()];
+    for row in to.chunks_exact_mut((inner_len * element_len).max(1)) {
+        let start: usize = at.iter().zip(outer).map(|(index, axis)| index * strides[*axis]).sum();
+        if inner_stride == element_len {
+            row.copy_from_slice(&from[start..start + row.len()]);
+        } else {
+            for (index, element) in row.chunks_exact_mut(element_len).enumerate() {
+                let from_at = start + index * inner_stride;
+                element.copy_from_slice(&from[from_at..from_at + element_len]);
+            }
+        }
+        for (index, axis) in at.iter_mut().zip(outer).rev() {
+            *index += 1;
+            if *index < lens[*axis] {
+                break;
+            }
+            *index = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<const N: usize>(values: &[[u8; N]]) -> Vec<u8> {
+        values.concat()
+    }
+
+    #[test]
+    fn integers_wrap_and_floats_round_once() {
+        let cast = |from, to, bytes: &[u8]| {
+            let mut out = vec![0; bytes.len() / Number::size(from) * Number::size(to)];
+            Cast { from, to, scale: None }.run(bytes, &mut out);
+            out
+        };
+        assert_eq!(cast(Number::I16, Number::U8, &bytes(&[(-1i16).to_ne_bytes(), 257i16.to_ne_bytes()])), [255, 1]);
+        let big = u64::MAX - 1;
+        assert_eq!(cast(Number::U64, Number::F32, &big.to_ne_bytes()), (big as f32).to_ne_bytes());
+        assert_eq!(cast(Number::F64, Number::F16, &1.0009765625f64.to_ne_bytes()), f16::from_f64(1.0009765625).to_ne_bytes());
+        assert_eq!(cast(Number::F32, Number::I32, &(-2.9f32).to_ne_bytes()), (-2i32).to_ne_bytes());
+        assert_eq!(cast(Number::U64, Number::U32, &(5 + (7u64 << 32)).to_ne_bytes()), 5u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn scaling_comes_before_rounding() {
+        let mut out = [0; 4];
+        Cast { from: Number::U8, to: Number::F32, scale: Some((1.0 / 255.0, -0.5)) }.run(&[51], &mut out);
+        assert_eq!(f32::from_ne_bytes(out), (51.0f64 * (1.0 / 255.0) - 0.5) as f32);
+    }
+
+    #[test]
+    fn axes_change_places() {
+        let from: Vec<u8> = (0..24).collect();
+        let mut to = vec![0; 24];
+        transpose(&from, &[2, 3, 4], &[2, 0, 1], 1, &mut to);
+        let expected: Vec<u8> =
+            (0..4).flat_map(|c| (0..2).flat_map(move |a| (0..3).map(move |b| a * 12 + b * 4 + c))).collect();
+        assert_eq!(to, expected);
+    }
+}

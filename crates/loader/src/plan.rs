@@ -1,0 +1,116 @@
+//! Which samples are in which batch: pure, so that resuming, sharding and looking ahead are arithmetic.
+
+use std::{ops::Range, sync::Arc};
+
+use forebay_source::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Groups, Order, Shard, Shuffle, Steps, StepsSpec, Tail,
+    cache::{Horizon, Moment},
+};
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanSpec {
+    /// In which order samples come.
+    pub shuffle: Shuffle,
+    /// Where the order starts from.
+    pub seed: u64,
+    /// Samples of a batch.
+    pub batch: u64,
+    /// Which of the ranks this is.
+    pub shard: Shard,
+    /// What becomes of an incomplete last batch.
+    pub tail: Tail,
+}
+
+/// All epochs of one rank.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    spec: PlanSpec,
+    groups: Arc<Groups>,
+}
+
+impl Plan {
+    /// The plan of `spec` for samples that lie in `groups`.
+    pub fn new(spec: PlanSpec, groups: Arc<Groups>) -> Result<Self> {
+        let plan = Self { spec, groups };
+        plan.steps(0)?;
+        Ok(plan)
+    }
+
+    /// What it was made from.
+    pub fn spec(&self) -> &PlanSpec {
+        &self.spec
+    }
+
+    /// How many samples are in a group that is best read together.
+    pub fn group_len(&self) -> u64 {
+        self.groups.group_len()
+    }
+
+    /// What remains of epoch `epoch` once `start` positions of its order are consumed.
+    pub fn epoch(&self, epoch: u64, start: u64) -> Result<Epoch> {
+        let order = |epoch| Order::new(self.spec.shuffle, self.spec.seed, epoch, Arc::clone(&self.groups));
+        Ok(Epoch {
+            number: epoch,
+            order: order(epoch)?,
+            steps: self.steps(start)?,
+            next_order: order(epoch.wrapping_add(1))?,
+            next_steps: self.steps(0)?,
+        })
+    }
+
+    fn steps(&self, start: u64) -> Result<Steps> {
+        let PlanSpec { shuffle, batch, shard, tail, .. } = self.spec;
+        Steps::new(StepsSpec { len: self.groups.len(), start, batch, shard, tail, shuffle })
+    }
+}
+
+/// One epoch of one rank.
+#[derive(Debug)]
+pub struct Epoch {
+    number: u64,
+    order: Order,
+    steps: Steps,
+    next_order: Order,
+    next_steps: Steps,
+}
+
+impl Epoch {
+    /// Which epoch.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Batches in it, the same on every rank.
+    pub fn step_count(&self) -> u64 {
+        self.steps.step_count()
+    }
+
+    /// Puts the samples of batch `step` into `samples`, `None` where padding stands.
+    pub fn batch(&self, step: u64, samples: &mut Vec<Option<u64>>) {
+        self.steps.positions(step, samples);
+        for slot in samples.iter_mut().flatten() {
+            *slot = self.order.sample(*slot);
+        }
+    }
+
+    /// Positions of the order that all ranks together have consumed after batch `step`.
+    pub fn consumed_after(&self, step: u64) -> u64 {
+        self.steps.consumed_after(step)
+    }
+}
+
+impl Horizon for Epoch {
+    fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
+        let steps = samples.filter_map(|sample| self.steps.step_of(self.order.position(sample)));
+        steps.map(|step| Moment::new(self.number, step)).filter(|moment| *moment > now).collect()
+    }
+
+    fn next_epoch_use(&self, samples: Range<u64>, _: Moment) -> Moment {
+        let steps = samples.filter_map(|sample| self.next_steps.step_of(self.next_order.position(sample)));
+        steps.map(|step| Moment::new(self.number + 1, step)).min().unwrap_or(Moment::NEVER)
+    }
+}

@@ -1,0 +1,238 @@
+//! The threads that make batches ahead of the consumer, and the queue that hands them over in order.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    assemble::Assembler, batch::Batch, plan::Epoch, stats::Counters, trouble::Crew,
+};
+
+/// What asking for a batch gives.
+#[derive(Debug)]
+pub enum Next {
+    /// The next batch.
+    Batch(Box<Batch>),
+    /// There is none yet: ask again.
+    Waiting,
+    /// The epoch is over.
+    End,
+}
+
+/// One epoch on its way to the consumer. Dropping it ends its threads.
+#[derive(Debug)]
+pub struct Run {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// The batch the consumer waits for is there.
+    ready: Condvar,
+    /// There is room for another batch.
+    room: Condvar,
+    stop: AtomicBool,
+    epoch: Epoch,
+    crew: Crew,
+    ahead: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The next batch no thread works on yet.
+    next: u64,
+    /// The next batch the consumer gets.
+    deliver: u64,
+    done: BTreeMap<u64, Result<Batch>>,
+    over: bool,
+    working: usize,
+}
+
+/// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl Run {
+    /// Starts `threads` threads that make the batches of `epoch`, at most `ahead` of the consumer.
+    pub(crate) fn start(crew: Crew, epoch: Epoch, threads: usize, ahead: u64) -> Result<Self> {
+        let queue = Mutex::new(Queue { working: threads, ..Queue::default() });
+        let stop = AtomicBool::new(false);
+        let shared =
+            Arc::new(Shared { queue, ready: Condvar::new(), room: Condvar::new(), stop, epoch, crew, ahead });
+        let mut run = Self { shared: Arc::clone(&shared), threads: Vec::with_capacity(threads) };
+        for number in 0..threads {
+            let shared = Arc::clone(&shared);
+            let name = format!("forebay-{number}");
+            let thread = thread::Builder::new().name(name).spawn(move || shared.work());
+            let full = |error| Error::new(ErrorKind::Full, "no thread could be started").because(error);
+            run.threads.push(thread.map_err(full)?);
+        }
+        Ok(run)
+    }
+
+    /// The next batch, waiting at most `patience` for it.
+    pub fn next(&mut self, patience: Duration) -> Result<Next> {
+        let began = Instant::now();
+        let mut queue = self.shared.lock();
+        let batch = loop {
+            if queue.over || queue.deliver >= self.shared.epoch.step_count() {
+                return Ok(Next::End);
+            }
+            let wanted = queue.deliver;
+            if let Some(batch) = queue.done.remove(&wanted) {
+                break batch;
+            }
+            let left = patience.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                drop(queue);
+                self.count_wait(began);
+                return Ok(Next::Waiting);
+            }
+            let waited = self.shared.ready.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        };
+        queue.deliver += 1;
+        if batch.is_err() {
+            queue.over = true;
+        }
+        drop(queue);
+        self.shared.room.notify_one();
+        self.count_wait(began);
+        let batch = batch.inspect_err(|_| self.shared.stop())?;
+        let counters = self.counters();
+        Counters::add(&counters.batches, 1);
+        Counters::add(&counters.samples, batch.samples.iter().flatten().count() as u64);
+        Counters::add(&counters.delivered_bytes, batch.len());
+        Ok(Next::Batch(Box::new(batch)))
+    }
+
+    /// Batches of the epoch, from where the run began.
+    pub fn step_count(&self) -> u64 {
+        self.shared.epoch.step_count()
+    }
+
+    /// The epoch.
+    pub fn epoch(&self) -> u64 {
+        self.shared.epoch.number()
+    }
+
+    /// Ends the run: its threads stop after what they are at. May be called more than once.
+    pub fn close(&mut self) {
+        self.shared.stop();
+        let until = Instant::now() + PATIENCE;
+        let mut queue = self.shared.lock();
+        queue.over = true;
+        queue.done.clear();
+        while queue.working > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            queue = self.shared.ready.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let all_done = queue.working == 0;
+        drop(queue);
+        for thread in self.threads.drain(..) {
+            // A thread that is stuck holds all it needs by itself and ends when it can.
+            if all_done {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.crew.assembler().counters
+    }
+
+    fn count_wait(&self, began: Instant) {
+        Counters::lap(&self.counters().wait_ns, began);
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut samples = Vec::new();
+        while let Some(step) = self.claim() {
+            let batch = catch_unwind(AssertUnwindSafe(|| {
+                self.epoch.batch(step, &mut samples);
+                self.crew.batch(&self.epoch, step, &samples)
+            }));
+            let panicked = || Error::new(ErrorKind::Bug, "a thread of the loader panicked");
+            let batch = batch.unwrap_or_else(|_| Err(panicked()));
+            let mut queue = self.lock();
+            let is_awaited = step == queue.deliver;
+            let failed = batch.is_err();
+            if !queue.over {
+                queue.done.insert(step, batch);
+            }
+            drop(queue);
+            if is_awaited {
+                self.ready.notify_one();
+            }
+            if failed {
+                break;
+            }
+        }
+        let mut queue = self.lock();
+        queue.working -= 1;
+        drop(queue);
+        self.ready.notify_all();
+    }
+
+    /// The next batch to work on, once there is room for it; `None` when there is no more to do.
+    fn claim(&self) -> Option<u64> {
+        let mut queue = self.lock();
+        let mut began = None;
+        loop {
+            if self.stop.load(Relaxed) || queue.over || queue.next >= self.epoch.step_count() {
+                return None;
+            }
+            if queue.next < queue.deliver + self.ahead {
+                let step = queue.next;
+                queue.next += 1;
+                drop(queue);
+                if let Some(began) = began {
+                    Counters::lap(&self.crew.assembler().counters.full_ns, began);
+                }
+                return Some(step);
+            }
+            began.get_or_insert_with(Instant::now);
+            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Relaxed);
+        // Under the lock, so that no thread is between looking at the flag and going to sleep.
+        let queue = self.lock();
+        self.room.notify_all();
+        drop(queue);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Batches are put in and taken out whole.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsRef<Assembler> for Run {
+    fn as_ref(&self) -> &Assembler {
+        self.shared.crew.assembler()
+    }
+}

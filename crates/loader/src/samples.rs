@@ -1,0 +1,92 @@
+//! Samples by number, on the caller's thread: for looking at them, and for loaders that are not ours.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    arena::Arena,
+    assemble::Assembler,
+    batch::FieldArray,
+    cache::{Moment, Now, UnitCache},
+    layout::{Layout, Wishes},
+    options::{Options, Shares},
+    set::SampleSet,
+    spill::{FileSpill, Spill},
+    spill_place::{self, SpillPlace},
+    stats::{Counters, Stats},
+};
+
+/// Samples by number.
+#[derive(Debug)]
+pub struct Samples {
+    assembler: Assembler,
+    calls: AtomicU64,
+}
+
+impl Samples {
+    /// The samples of `set`, by what `options` say of memory, spill and requests.
+    pub fn new(set: Arc<SampleSet>, options: &Options) -> Result<Self> {
+        Ok(Self { assembler: assembler(set, options)?.0, calls: AtomicU64::new(0) })
+    }
+
+    /// The samples `numbers`, side by side, in that order; one may be asked for more than once.
+    pub fn get(&self, numbers: &[u64]) -> Result<Vec<FieldArray>> {
+        let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
+        let call = self.calls.fetch_add(1, Relaxed);
+        self.assembler.assemble(&slots, Now { moment: Moment::new(0, call), horizon: None })
+    }
+
+    /// All samples there are.
+    pub fn set(&self) -> &Arc<SampleSet> {
+        &self.assembler.set
+    }
+
+    /// What was read so far.
+    pub fn stats(&self) -> Stats {
+        self.assembler.counters.stats()
+    }
+}
+
+/// What puts samples of `set` side by side, and how its memory is divided.
+pub(crate) fn assembler(set: Arc<SampleSet>, options: &Options) -> Result<(Assembler, Shares)> {
+    if options.batch_size == 0 {
+        return Err(Error::new(ErrorKind::Invalid, "batches of 0 samples"));
+    }
+    let spill_place = spill_place::choose(&options.spill);
+    let quota = spill_place.as_ref().map_or(0, |place| place.quota);
+    let room = (options.memory() / 2).saturating_add(quota);
+    let wishes = Wishes { transfer_len: options.transfer_size, shuffle: options.shuffle, room };
+    let layout = Layout::new(&set, &wishes)?;
+    let shares = Shares::of(options, &set, &layout)?;
+    let is_shared = options.spill.shared.unwrap_or(options.shard.world > 1);
+    let spill = spill_place.and_then(|place| open_spill(&place, &set, &layout, &shares, is_shared));
+    let counters = Arc::new(Counters::default());
+    let arena = Arena::new(shares.idle);
+    let cache = UnitCache::new(Arc::clone(&arena), shares.cache, spill, Arc::clone(&counters));
+    Ok((Assembler { set, layout, arena, cache, counters }, shares))
+}
+
+/// A spill where one is of use. Without one the loader still works, so trouble with it is no error.
+fn open_spill(
+    place: &SpillPlace,
+    set: &SampleSet,
+    layout: &Layout,
+    shares: &Shares,
+    is_shared: bool,
+) -> Option<Arc<dyn Spill>> {
+    let is_needed = layout.unit_bytes > shares.cache || is_shared && layout.unit_count > 0;
+    if !is_needed || place.quota == 0 {
+        return None;
+    }
+    let opened = if is_shared {
+        let name = format!("{}-{}-{}", set.fingerprint(), layout.signature(), spill_place::job_name());
+        FileSpill::shared(&place.folder, &name, layout.unit_count, place.quota)
+    } else {
+        FileSpill::private(&place.folder, layout.unit_count, place.quota)
+    };
+    opened.ok().map(|spill| Arc::new(spill) as Arc<dyn Spill>)
+}

@@ -1,0 +1,300 @@
+//! All samples of a spec over its files, under one global index.
+
+use std::{collections::HashMap, sync::Arc};
+
+use forebay_format::{Opened, Selection, Values, Variable, native};
+use forebay_source::{Error, ErrorKind, Result};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    boundary,
+    column::{Column, ColumnPart, DenseColumn, Form, number_of},
+    index::Bounds,
+    spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
+};
+
+/// All samples of a spec over its files, under one global index.
+#[derive(Debug)]
+pub struct SampleSet {
+    spec: SampleSpec,
+    pub(crate) columns: Vec<Column>,
+    len: u64,
+    fingerprint: String,
+}
+
+/// Offset tables that were read already: several fields may share one.
+pub(crate) type BoundsCache = HashMap<(usize, usize, String, u64), Arc<Bounds>>;
+
+impl SampleSet {
+    /// The samples of `spec`; `files` are the lists that [`FieldSpec::files`] counts.
+    ///
+    /// Reads offsets and centres; no other values.
+    pub fn new(spec: SampleSpec, files: &[Vec<Arc<Opened>>]) -> Result<Self> {
+        if spec.fields.is_empty() {
+            return Err(Error::new(ErrorKind::Invalid, "a sample without fields").hint("name at least one"));
+        }
+        let mut bounds = BoundsCache::new();
+        let mut columns: Vec<Column> = Vec::with_capacity(spec.fields.len());
+        for field in &spec.fields {
+            if columns.iter().any(|column| column.name == field.name) {
+                let what = format!("two fields are called '{}'", field.name);
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+            let list = files.get(field.files).filter(|list| !list.is_empty()).ok_or_else(|| {
+                Error::new(ErrorKind::Invalid, "no files").at(format!("field '{}'", field.name))
+            })?;
+            let column = column(field, list, &mut bounds);
+            columns.push(column.map_err(|error| error.at(format!("field '{}'", field.name)))?);
+        }
+        let len = columns[0].len();
+        if let Some(other) = columns.iter().find(|column| column.len() != len) {
+            let what = format!(
+                "field '{}' has {len} samples, field '{}' {}",
+                columns[0].name,
+                other.name,
+                other.len()
+            );
+            return Err(Error::new(ErrorKind::Invalid, what).hint("all fields need as many"));
+        }
+        let fingerprint = fingerprint(&spec, &columns);
+        Ok(Self { spec, columns, len, fingerprint })
+    }
+
+    /// What a sample is.
+    pub fn spec(&self) -> &SampleSpec {
+        &self.spec
+    }
+
+    /// How many samples there are.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Differs when the files, or what a sample is, are not the same.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The files of all fields, each once.
+    pub fn files(&self) -> Vec<&Arc<Opened>> {
+        let mut seen = std::collections::HashSet::new();
+        let parts = self.columns.iter().flat_map(|column| &column.parts);
+        parts.map(|part| &part.opened).filter(|opened| seen.insert(Arc::as_ptr(opened))).collect()
+    }
+
+    /// Samples of each file of the field with the most bytes.
+    pub(crate) fn part_lens(&self) -> Vec<u64> {
+        let longest = self.columns.iter().max_by_key(|column| column.mean_sample_len());
+        longest.map_or_else(Vec::new, |column| column.starts.windows(2).map(|two| two[1] - two[0]).collect())
+    }
+
+    /// Bytes all samples take in batches.
+    pub fn delivered_len(&self) -> u64 {
+        self.columns.iter().fold(0, |sum, column| sum.saturating_add(column.mean_sample_len() * self.len))
+    }
+
+    /// Each field's name, type and the shape of one sample: `None` along the axis that differs.
+    pub fn fields(&self) -> Vec<FieldFacts> {
+        self.columns.iter().map(FieldFacts::of).collect()
+    }
+}
+
+/// What a field gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldFacts {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements in a batch.
+    pub dtype: forebay_format::Dtype,
+    /// The shape of one sample; `None` along the axis whose length differs.
+    pub sample_shape: Vec<Option<u64>>,
+}
+
+impl FieldFacts {
+    fn of(column: &Column) -> Self {
+        let sample_shape = match &column.form {
+            _ if column.dense.is_some() => {
+                vec![column.dense.as_ref().map(|dense| dense.columns)]
+            }
+            Form::Stacked { shape } => {
+                let axes = column.convert.axes.clone().unwrap_or_else(|| (0..shape.len()).collect());
+                axes.iter().map(|axis| Some(shape[*axis])).collect()
+            }
+            Form::Joined { axis, shape } => {
+                shape.iter().enumerate().map(|(at, len)| (at != *axis).then_some(*len)).collect()
+            }
+        };
+        Self { name: column.name.clone(), dtype: column.final_dtype(), sample_shape }
+    }
+}
+
+fn column(field: &FieldSpec, files: &[Arc<Opened>], bounds: &mut BoundsCache) -> Result<Column> {
+    let mut column = plain_column(field, &field.variable, files, bounds)?;
+    let Some(dense) = &field.dense else { return Ok(column) };
+    let is_flat = matches!(&column.form, Form::Joined { axis: 0, shape } if shape.len() == 1);
+    if !is_flat || field.convert.axes.is_some() {
+        let what = "sparse rows need values of one axis, with offsets";
+        return Err(Error::new(ErrorKind::Invalid, what).hint("give Ragged(offsets=the row pointers)"));
+    }
+    let bare = FieldSpec { convert: crate::spec::Convert::default(), ..field.clone() };
+    let indices = plain_column(&bare, &dense.indices, files, bounds)?;
+    let is_integer = number_of(&indices.dtype)
+        .is_some_and(|number| !matches!(number.size(), 0) && forebay_format::Number::integer(number.size(), number.is_signed_integer()) == Some(number));
+    if !is_integer {
+        let what = format!("'{}' holds {}, not column numbers", dense.indices, indices.dtype);
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    column.dense = Some(DenseColumn { indices: Box::new(indices), columns: dense.columns });
+    Ok(column)
+}
+
+fn plain_column(
+    field: &FieldSpec,
+    variable: &str,
+    files: &[Arc<Opened>],
+    bounds: &mut BoundsCache,
+) -> Result<Column> {
+    check_listed(&field.samples, files.len())?;
+    let mut parts = Vec::with_capacity(files.len());
+    let mut starts = Vec::with_capacity(files.len() + 1);
+    starts.push(0u64);
+    let mut total = 0u64;
+    for (file, opened) in files.iter().enumerate() {
+        let found = opened.variable(variable)?;
+        let place = |error: Error| place(opened, found, error);
+        readable(found).map_err(place)?;
+        let variables = &opened.container().variables;
+        let position = variables.iter().position(|one| std::ptr::eq(one, found));
+        let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
+        let request = boundary::Request { field, file, opened, variable: found };
+        let index = request.index(bounds).map_err(place)?;
+        total = total.checked_add(index.count()).ok_or_else(|| {
+            Error::new(ErrorKind::Invalid, "more samples than can be counted")
+        })?;
+        starts.push(total);
+        parts.push(ColumnPart { opened: Arc::clone(opened), variable, index });
+    }
+    let first = parts[0].variable();
+    for part in &parts[1..] {
+        if !native::same_native(&part.variable().dtype, &first.dtype) {
+            let what = format!("holds {}, the first file {}", part.variable().dtype, first.dtype);
+            return Err(place(&part.opened, part.variable(), Error::new(ErrorKind::Invalid, what)));
+        }
+    }
+    let form = boundary::form(&field.samples, &parts)?;
+    let column = Column {
+        name: field.name.clone(),
+        dtype: in_memory(&first.dtype),
+        convert: field.convert.clone(),
+        form,
+        parts,
+        starts,
+        dense: None,
+    };
+    check_convert(&column)?;
+    Ok(column)
+}
+
+/// The type of elements once they are read.
+fn in_memory(dtype: &forebay_format::Dtype) -> forebay_format::Dtype {
+    match (dtype, number_of(dtype)) {
+        (forebay_format::Dtype::Enum { .. }, _) | (_, None) => dtype.clone(),
+        (_, Some(number)) => forebay_format::Dtype::native(number),
+    }
+}
+
+fn readable(variable: &Variable) -> Result<()> {
+    if let Some(why) = variable.dtype.refusal() {
+        return Err(Error::new(ErrorKind::Unsupported, why));
+    }
+    if variable.dtype.is_variable() {
+        let what = format!("holds {}, whose elements differ in length", variable.dtype);
+        return Err(Error::new(ErrorKind::Unsupported, what).hint("a tensor needs elements of one length"));
+    }
+    if variable.grid.shape.is_empty() {
+        return Err(Error::new(ErrorKind::Invalid, "a scalar has no samples"));
+    }
+    Ok(())
+}
+
+fn check_convert(column: &Column) -> Result<()> {
+    let convert = &column.convert;
+    if convert.changes_values() && number_of(&column.dtype).is_none() {
+        let what = format!("{} is no number that can be cast or scaled", column.dtype);
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    let Some(axes) = &convert.axes else { return Ok(()) };
+    let Form::Stacked { shape } = &column.form else {
+        return Err(Error::new(ErrorKind::Invalid, "samples of different lengths keep their axes"));
+    };
+    let mut sorted = axes.clone();
+    sorted.sort_unstable();
+    if sorted.iter().copied().ne(0..shape.len()) {
+        let what = format!("axes {axes:?} for samples of {} axes", shape.len());
+        return Err(Error::new(ErrorKind::Invalid, what).hint("name each axis of one sample once"));
+    }
+    Ok(())
+}
+
+pub(crate) fn place(opened: &Opened, variable: &Variable, error: Error) -> Error {
+    let error = error.at(format!("variable '{}'", variable.name));
+    match opened.container().sources.first() {
+        Some(id) => error.at(&id.locator),
+        None => error,
+    }
+}
+
+/// The integers of the whole of `name`, with its shape.
+pub(crate) fn integers(opened: &Opened, name: &str) -> Result<(Vec<u64>, Vec<u64>)> {
+    let variable = opened.variable(name)?;
+    let place = |error: Error| place(opened, variable, error);
+    let array = opened.read(variable, &Selection::all(&variable.grid.shape))?;
+    let number = number_of(&array.dtype);
+    let (Some(number), Values::Fixed(bytes)) = (number, &array.values) else {
+        return Err(place(Error::new(ErrorKind::Invalid, format!("holds {}, not integers", array.dtype))));
+    };
+    let values = crate::convert::to_unsigned(number, bytes)
+        .ok_or_else(|| place(Error::new(ErrorKind::Invalid, "not whole numbers from 0 up")))?;
+    Ok((array.shape, values))
+}
+
+fn fingerprint(spec: &SampleSpec, columns: &[Column]) -> String {
+    let mut hash = Sha256::new();
+    // A spec is plain data, which always has a text.
+    hash.update(serde_json::to_vec(spec).unwrap_or_default());
+    for part in columns.iter().flat_map(|column| &column.parts) {
+        for id in &part.opened.container().sources {
+            let name = id.locator.as_str().rsplit('/').next().unwrap_or_default();
+            hash.update(name.as_bytes());
+            hash.update(id.len.to_le_bytes());
+            hash.update(id.version.tag.as_bytes());
+        }
+        hash.update(part.index.count().to_le_bytes());
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Refuses a list that names a file there is not.
+fn check_listed(samples: &Boundary, file_count: usize) -> Result<()> {
+    let named: Box<dyn Iterator<Item = u64>> = match samples {
+        Boundary::Ragged { offsets: Offsets::Listed(list), .. } => Box::new(list.iter().map(|row| row[0])),
+        Boundary::Centres { at: Centres::Listed(list), .. } => {
+            Box::new(list.iter().filter_map(|row| row.first().copied()))
+        }
+        _ => return Ok(()),
+    };
+    let mut last = 0;
+    for (number, file) in named.enumerate() {
+        if file >= file_count as u64 || file < last {
+            let what = format!("sample {number} is in file {file} of {file_count}, the one before it in {last}");
+            return Err(Error::new(ErrorKind::Invalid, what).hint("list samples file by file, files from 0"));
+        }
+        last = file;
+    }
+    Ok(())
+}

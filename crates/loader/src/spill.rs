@@ -1,0 +1,278 @@
+//! Where decoded units go that memory cannot hold: a file on a local disk, of one process or shared by those of a node.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst},
+    },
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+use rustix::fs::FlockOperation;
+
+/// A place for decoded units that memory cannot hold. It may lose them, it may never change them.
+pub trait Spill: Send + Sync + fmt::Debug {
+    /// Keeps the bytes of `unit`, if there is room.
+    fn put(&self, unit: Place, bytes: &[u8]) -> Admission;
+
+    /// True when `unit` is kept.
+    fn has(&self, unit: Place) -> bool;
+
+    /// Fills `into` with the bytes of `unit` from `from` on; false when they cannot be had any more.
+    fn read(&self, unit: Place, from: u64, into: &mut [u8]) -> bool;
+
+    /// True when other processes see what is put here.
+    fn is_shared(&self) -> bool;
+
+    /// The most it may hold.
+    fn quota(&self) -> u64;
+}
+
+/// Whether a spill took something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is there.
+    Kept,
+    /// There is no room, or the disk is in trouble.
+    Refused,
+}
+
+/// Which unit, and where it lies among the bytes of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number among all units.
+    pub unit: u64,
+    /// Its first byte among the bytes of all units.
+    pub byte: u64,
+}
+
+/// A sparse file with a place for every unit.
+///
+/// It begins with a byte for each unit, which is set once the unit's bytes are written. Shared between processes it
+/// needs no more than that: the kernel lets nobody see the mark before the bytes.
+#[derive(Debug)]
+pub struct FileSpill {
+    file: File,
+    path: Option<PathBuf>,
+    /// What this process knows to be there.
+    known: Vec<AtomicU8>,
+    first_byte: u64,
+    quota: u64,
+    used: Mutex<u64>,
+    broken: AtomicBool,
+}
+
+const PRESENT: u8 = 1;
+
+impl FileSpill {
+    /// A spill of this process alone, in `folder`, for `unit_count` units; it has no name and goes with the process.
+    pub fn private(folder: &Path, unit_count: u64, quota: u64) -> Result<Self> {
+        let file = tempfile::tempfile_in(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+        Self::new(file, None, unit_count, quota)
+    }
+
+    /// A spill shared by all processes that give the same `name`, removed when the last of them closes it.
+    pub fn shared(folder: &Path, name: &str, unit_count: u64, quota: u64) -> Result<Self> {
+        let folder = own_folder(folder)?;
+        let name = format!("{name}-{}.spill", boot_id());
+        let path = folder.join(name);
+        remove_deserted(&folder, &path);
+        for _ in 0..16 {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).mode(0o600).custom_flags(
+                i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC).bits()).unwrap_or(0),
+            );
+            let file = options.open(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
+            rustix::fs::flock(&file, FlockOperation::LockShared).map_err(|errno| Error::from_io(errno.into()))?;
+            let own = file.metadata().map_err(Error::from_io)?;
+            if own.uid() != rustix::process::geteuid().as_raw() || own.mode() & 0o077 != 0 {
+                return Err(Error::new(ErrorKind::Denied, "belongs to somebody else").at(path.display()));
+            }
+            // Its last user may have removed it between our opening and our locking it.
+            if fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == own.ino() && there.dev() == own.dev()) {
+                return Self::new(file, Some(path), unit_count, quota);
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "is removed as often as it is made").at(path.display()))
+    }
+
+    fn new(file: File, path: Option<PathBuf>, unit_count: u64, quota: u64) -> Result<Self> {
+        let count = usize::try_from(unit_count).map_err(|_| Error::new(ErrorKind::Full, "too many units"))?;
+        let known = (0..count).map(|_| AtomicU8::new(0)).collect();
+        let first_byte = unit_count.next_multiple_of(4096);
+        let len = file.metadata().map_err(Error::from_io)?.len();
+        if len < first_byte {
+            file.set_len(first_byte).map_err(Error::from_io)?;
+        }
+        Ok(Self { file, path, known, first_byte, quota, used: Mutex::new(0), broken: AtomicBool::new(false) })
+    }
+
+    /// Bytes the file takes, by whichever process they were written.
+    fn used(&self, own: u64) -> u64 {
+        if self.path.is_none() {
+            return own;
+        }
+        self.file.metadata().map_or(u64::MAX, |facts| facts.blocks() * 512)
+    }
+
+    fn mark(&self, unit: u64) -> Option<&AtomicU8> {
+        self.known.get(usize::try_from(unit).ok()?)
+    }
+}
+
+impl Spill for FileSpill {
+    fn put(&self, place: Place, bytes: &[u8]) -> Admission {
+        let Some(mark) = self.mark(place.unit) else { return Admission::Refused };
+        if self.broken.load(Relaxed) {
+            return Admission::Refused;
+        }
+        {
+            let mut own = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.used(*own).saturating_add(bytes.len() as u64) > self.quota {
+                return Admission::Refused;
+            }
+            *own += bytes.len() as u64;
+        }
+        let at = self.first_byte + place.byte;
+        let written = self.file.write_all_at(bytes, at).and_then(|()| self.file.write_all_at(&[PRESENT], place.unit));
+        if written.is_err() {
+            // A full or broken disk stays so for a while: no unit is lost by it, only time.
+            self.broken.store(true, Relaxed);
+            return Admission::Refused;
+        }
+        mark.store(PRESENT, SeqCst);
+        Admission::Kept
+    }
+
+    fn has(&self, place: Place) -> bool {
+        let Some(mark) = self.mark(place.unit) else { return false };
+        if mark.load(SeqCst) == PRESENT {
+            return true;
+        }
+        let mut there = [0];
+        let is_there = self.path.is_some()
+            && self.file.read_exact_at(&mut there, place.unit).is_ok()
+            && there[0] == PRESENT;
+        if is_there {
+            mark.store(PRESENT, SeqCst);
+        }
+        is_there
+    }
+
+    fn read(&self, place: Place, from: u64, into: &mut [u8]) -> bool {
+        let read = self.file.read_exact_at(into, self.first_byte + place.byte + from).is_ok();
+        if !read && let Some(mark) = self.mark(place.unit) {
+            mark.store(0, SeqCst);
+            self.broken.store(true, Relaxed);
+        }
+        read
+    }
+
+    fn is_shared(&self) -> bool {
+        self.path.is_some()
+    }
+
+    fn quota(&self) -> u64 {
+        self.quota
+    }
+}
+
+impl Drop for FileSpill {
+    fn drop(&mut self) {
+        let Some(path) = &self.path else { return };
+        // The last one out removes it; others still hold the lock they share.
+        if rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The folder of this user's spills under `folder`, which nobody else can look into.
+fn own_folder(folder: &Path) -> Result<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let own = folder.join(format!("forebay-spill-{user}"));
+    let place = |error: std::io::Error| Error::from_io(error).at(own.display());
+    match fs::DirBuilder::new().mode(0o700).create(&own) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(place(error)),
+        _ => {}
+    }
+    let facts = fs::symlink_metadata(&own).map_err(place)?;
+    if !facts.is_dir() || facts.uid() != user || facts.mode() & 0o077 != 0 {
+        return Err(Error::new(ErrorKind::Denied, "is not a folder of this user alone").at(own.display()));
+    }
+    Ok(own)
+}
+
+/// Removes spills that no process uses any more: their makers were killed.
+fn remove_deserted(folder: &Path, but: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_spill = path.extension().is_some_and(|extension| extension == "spill");
+        if path == but || !is_spill {
+            continue;
+        }
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Differs after every start of the machine: marks that were never flushed must not outlive their bytes.
+fn boot_id() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().chars().filter(|letter| *letter != '-').take(16).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(unit: u64) -> Place {
+        Place { unit, byte: unit * 100 }
+    }
+
+    #[test]
+    fn what_was_put_is_read_back_in_part_and_no_more_is_taken_than_the_quota() {
+        let folder = tempfile::tempdir().unwrap();
+        let spill = FileSpill::private(folder.path(), 10, 250).unwrap();
+        assert!(!spill.has(place(3)));
+        assert_eq!(spill.put(place(3), &[7; 100]), Admission::Kept);
+        assert_eq!(spill.put(place(9), &[9; 100]), Admission::Kept);
+        assert_eq!(spill.put(place(0), &[1; 100]), Admission::Refused);
+        let mut part = [0; 10];
+        assert!(spill.has(place(9)) && spill.read(place(9), 90, &mut part));
+        assert_eq!(part, [9; 10]);
+        assert!(!spill.has(place(0)));
+    }
+
+    #[test]
+    fn a_shared_spill_shows_what_others_put_and_goes_with_the_last_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
+        let (one, other) = (open(), open());
+        assert_eq!(one.put(place(2), &[5; 100]), Admission::Kept);
+        let mut read = [0; 100];
+        assert!(other.has(place(2)) && other.read(place(2), 0, &mut read));
+        assert_eq!(read, [5; 100]);
+        let path = one.path.clone().unwrap();
+        drop(one);
+        assert!(path.exists());
+        drop(other);
+        assert!(!path.exists());
+        assert!(!open().has(place(2)), "a new one is empty");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_look_into_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let own = own_folder(folder.path()).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(own_folder(folder.path()).unwrap_err().kind(), ErrorKind::Denied);
+    }
+}

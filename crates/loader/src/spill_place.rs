@@ -1,0 +1,48 @@
+//! Where a spill goes when the user does not say.
+
+use std::path::{Path, PathBuf};
+
+use crate::options::SpillOptions;
+
+/// A folder for spills, and how much may go there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SpillPlace {
+    pub(crate) folder: PathBuf,
+    pub(crate) quota: u64,
+}
+
+/// The folder the user names, or else the first for temporary files that is a folder on a disk.
+pub(crate) fn choose(options: &SpillOptions) -> Option<SpillPlace> {
+    let named = options.folder.clone().or_else(|| Some(std::env::var_os("FOREBAY_SPILL_DIR")?.into()));
+    let folder = named.or_else(|| {
+        let of_job = ["SLURM_TMPDIR", "TMPDIR"].iter().filter_map(std::env::var_os).map(PathBuf::from);
+        let mut candidates = of_job.chain(["/var/tmp".into(), "/tmp".into()]);
+        candidates.find(|folder| folder.is_dir() && is_on_disk(folder))
+    })?;
+    let free = rustix::fs::statvfs(&folder).map_or(0, |facts| facts.f_bavail.saturating_mul(facts.f_frsize));
+    Some(SpillPlace { quota: options.quota.unwrap_or(free / 2), folder })
+}
+
+/// False for file systems that live in memory: what is spilled there is not out of it.
+fn is_on_disk(folder: &Path) -> bool {
+    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+    #[cfg(target_os = "linux")]
+    {
+        let kind = rustix::fs::statfs(folder).map(|facts| u64::try_from(facts.f_type).unwrap_or(0));
+        kind.is_ok_and(|kind| !IN_MEMORY.contains(&kind))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (folder, IN_MEMORY);
+        true
+    }
+}
+
+/// What the processes of one job have in common and those of others do not.
+pub(crate) fn job_name() -> String {
+    let names = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "MASTER_PORT"];
+    let told = names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let group = || rustix::process::getpgid(None).map_or(0, |group| group.as_raw_nonzero().get()).to_string();
+    let name = told.unwrap_or_else(group);
+    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).take(64).collect()
+}

@@ -1,0 +1,127 @@
+//! What a loader did, counted while it runs.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What a loader did so far.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub struct Stats { $($(#[$doc])* pub $name: u64,)* }
+
+        /// Counters that many threads add to.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters { $(pub(crate) $name: AtomicU64,)* }
+
+        impl Counters {
+            /// The counts now.
+            pub(crate) fn stats(&self) -> Stats {
+                Stats { $($name: self.$name.load(Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Batches handed to the consumer.
+    batches,
+    /// Samples in them.
+    samples,
+    /// Bytes in them.
+    delivered_bytes,
+    /// Bytes asked of the sources.
+    read_bytes,
+    /// Requests for them, as far as the loader can see: near ones may still have been joined below.
+    requests,
+    /// Bytes that came out of the filters.
+    decoded_bytes,
+    /// Units, chunks as a rule, that were read and decoded.
+    decoded_units,
+    /// Units that had been decoded before and were lost for want of room.
+    decoded_again,
+    /// Bytes written to the spill.
+    spilled_bytes,
+    /// Bytes read back from it.
+    unspilled_bytes,
+    /// Samples left out because they could not be read.
+    skipped,
+    /// Samples another stood in for because they could not be read.
+    substituted,
+    /// Time in which threads read, in nanoseconds, over all threads.
+    read_ns,
+    /// Time in which threads decoded.
+    decode_ns,
+    /// Time in which threads copied into batches.
+    copy_ns,
+    /// Time in which threads waited for the consumer to take a batch.
+    full_ns,
+    /// Time in which the consumer waited for a batch.
+    wait_ns,
+}
+
+impl Counters {
+    /// Adds the time since `began` to `counter`, and gives the time it is now.
+    pub(crate) fn lap(counter: &AtomicU64, began: Instant) -> Instant {
+        let now = Instant::now();
+        counter.fetch_add(nanos(now - began), Relaxed);
+        now
+    }
+
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Relaxed);
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Stats {
+    /// Which stage held the run up, judged by where time went.
+    pub fn verdict(&self) -> Verdict {
+        let working = self.read_ns + self.decode_ns + self.copy_ns;
+        if self.wait_ns * 10 < self.full_ns {
+            return Verdict::Consumer;
+        }
+        match self.read_ns.max(self.decode_ns).max(self.copy_ns) {
+            0 => Verdict::Nothing,
+            most if working > 0 && most == self.decode_ns => Verdict::Decode,
+            most if most == self.read_ns => Verdict::Read,
+            _ => Verdict::Copy,
+        }
+    }
+}
+
+/// The stage that holds a run up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing ran.
+    Nothing,
+    /// Reading bytes.
+    Read,
+    /// Undoing filters.
+    Decode,
+    /// Copying into batches: memory is the limit.
+    Copy,
+    /// The consumer: batches wait for it.
+    Consumer,
+}
+
+impl Verdict {
+    /// A sentence for people.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing was loaded",
+            Self::Read => "reading limits: more read threads, a larger transfer size or a nearer place would help",
+            Self::Decode => "decoding limits: more read threads, or a faster filter in the files would help",
+            Self::Copy => "copying limits: this is as fast as the memory of this machine goes",
+            Self::Consumer => "the consumer limits: batches wait for it",
+        }
+    }
+}

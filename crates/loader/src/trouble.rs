@@ -1,0 +1,96 @@
+//! One batch, whatever befalls its samples: what cannot be read ends the run, is left out, or is replaced.
+
+use std::sync::Arc;
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    assemble::Assembler,
+    batch::{Batch, Trouble},
+    cache::{Moment, Now},
+    options::OnError,
+    plan::Epoch,
+    sample_seed,
+    stats::Counters,
+};
+
+/// What every thread of a run needs to make a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Crew {
+    pub(crate) assembler: Arc<Assembler>,
+    pub(crate) on_error: OnError,
+    pub(crate) seed: u64,
+}
+
+impl Crew {
+    pub(crate) fn assembler(&self) -> &Assembler {
+        &self.assembler
+    }
+
+    /// Batch `step` of `epoch`, made of `samples`.
+    pub(crate) fn batch(&self, epoch: &Epoch, step: u64, samples: &[Option<u64>]) -> Result<Batch> {
+        let now = Now { moment: Moment::new(epoch.number(), step), horizon: Some(epoch) };
+        let mut samples = samples.to_vec();
+        let mut troubles = Vec::new();
+        let fields = match self.assembler.assemble(&samples, now) {
+            Ok(fields) => fields,
+            Err(error) if self.on_error == OnError::Raise || !is_about_data(&error) => return Err(error),
+            Err(error) => {
+                self.set_aside(&mut samples, &mut troubles, now, error)?;
+                self.assembler.assemble(&samples, now)?
+            }
+        };
+        let seed = |sample: &Option<u64>| sample.map_or(0, |sample| sample_seed(self.seed, epoch.number(), sample));
+        Ok(Batch {
+            epoch: epoch.number(),
+            step,
+            fields,
+            seeds: samples.iter().map(seed).collect(),
+            samples,
+            consumed: epoch.consumed_after(step),
+            troubles,
+        })
+    }
+
+    /// Finds the samples that cannot be read, each by itself, and leaves them out or replaces them.
+    fn set_aside(
+        &self,
+        samples: &mut Vec<Option<u64>>,
+        troubles: &mut Vec<Trouble>,
+        now: Now<'_>,
+        first: Error,
+    ) -> Result<()> {
+        let mut is_good = Vec::with_capacity(samples.len());
+        for sample in samples.iter() {
+            let read = self.assembler.assemble(&[*sample], now);
+            is_good.push(read.is_ok());
+            match (read, sample) {
+                (Err(error), _) if !is_about_data(&error) => return Err(error),
+                (Err(error), Some(sample)) => troubles.push(Trouble { sample: *sample, why: error.to_string() }),
+                _ => {}
+            }
+        }
+        let readable = |(sample, good): (&Option<u64>, &bool)| sample.is_some() && *good;
+        let Some(stand_in) = samples.iter().zip(&is_good).position(readable) else {
+            return Err(first.at("no sample of a batch can be read"));
+        };
+        let counters = &self.assembler.counters;
+        if self.on_error == OnError::Skip {
+            let mut good = is_good.iter();
+            samples.retain(|_| good.next().copied().unwrap_or(true));
+            Counters::add(&counters.skipped, troubles.len() as u64);
+            return Ok(());
+        }
+        let mut last = samples[stand_in];
+        for (sample, good) in samples.iter_mut().zip(&is_good).rev() {
+            if *good { last = sample.or(last) } else { *sample = last }
+        }
+        Counters::add(&counters.substituted, troubles.len() as u64);
+        Ok(())
+    }
+}
+
+/// True when the bytes are to blame, and not the request or this program.
+fn is_about_data(error: &Error) -> bool {
+    !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Bug | ErrorKind::Full)
+}

@@ -1,0 +1,162 @@
+//! What is fetched and decoded as one, and serves many samples: a chunk, a run of chunks, or a stretch of rows.
+
+use std::{sync::atomic::Ordering::Relaxed, time::Instant};
+
+use forebay_format::{Grid, Part, Selection, Span, Variable};
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{column::ColumnPart, stats::Counters};
+
+/// The units of one variable of one file.
+#[derive(Debug)]
+pub(crate) struct Units {
+    /// The shape of the array and of a unit.
+    pub(crate) grid: Grid,
+    /// The number of this variable's first unit among all units of the set.
+    pub(crate) first: u64,
+    /// Where the first unit's bytes lie among those of all units.
+    pub(crate) first_byte: u64,
+    /// Bytes of a unit in memory.
+    pub(crate) unit_len: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// So many chunks that follow each other along axis 0, and are decoded.
+    Chunks(u64),
+    /// A stretch of rows, which the format reads.
+    Rows,
+}
+
+/// The least that is read as one where nothing tells how much: the bytes one request ought to bring.
+const STRETCH_BYTES: u64 = 1 << 20;
+
+impl Units {
+    /// The units of `part`, where requests ought to bring `request_bytes`.
+    pub(crate) fn of(part: &ColumnPart, request_bytes: u64) -> Self {
+        let variable = part.variable();
+        match part.opened.encoded_chunks(variable) {
+            Some(table) => {
+                let mean = table.stored_len().checked_div(table.len() as u64).unwrap_or(0).max(1);
+                Self::chunks(variable, (request_bytes / mean).max(1))
+            }
+            None => Self::rows(variable, request_bytes.max(STRETCH_BYTES)),
+        }
+    }
+
+    fn chunks(variable: &Variable, together: u64) -> Self {
+        let grid = &variable.grid;
+        let counts = grid.chunks();
+        // Only chunks as wide as the array lie one after the other in memory.
+        let is_wide = counts[1..].iter().all(|count| *count == 1);
+        let together = if is_wide { together.min(counts[0].max(1)) } else { 1 };
+        let mut unit = grid.chunk.clone();
+        unit[0] = unit[0].saturating_mul(together);
+        Self::new(variable, unit, Kind::Chunks(together))
+    }
+
+    fn rows(variable: &Variable, wanted_bytes: u64) -> Self {
+        let shape = &variable.grid.shape;
+        let row_len = shape[1..].iter().fold(variable.dtype.native_len() as u64, |len, n| len.saturating_mul(*n));
+        let rows = wanted_bytes.checked_div(row_len).unwrap_or(u64::MAX).clamp(1, shape[0].max(1));
+        let unit = std::iter::once(rows).chain(shape[1..].iter().map(|len| (*len).max(1))).collect();
+        Self::new(variable, unit, Kind::Rows)
+    }
+
+    fn new(variable: &Variable, unit: Vec<u64>, kind: Kind) -> Self {
+        let grid = Grid { shape: variable.grid.shape.clone(), chunk: unit };
+        let unit_len = grid.chunk_element_count().saturating_mul(variable.dtype.native_len() as u64);
+        Self { grid, first: 0, first_byte: 0, unit_len, kind }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.grid.chunk_count()
+    }
+
+    /// Bytes of all of them in memory.
+    pub(crate) fn total_len(&self) -> u64 {
+        self.count().saturating_mul(self.unit_len)
+    }
+
+    /// True when a unit has whole rows of axis 0.
+    pub(crate) fn has_whole_rows(&self) -> bool {
+        self.grid.chunk[1..] == self.grid.shape[1..]
+    }
+
+    /// Where the bytes of unit `number` lie among those of all units of the set.
+    pub(crate) fn byte_of(&self, number: u64) -> u64 {
+        self.first_byte + number * self.unit_len
+    }
+
+    /// The corner of unit `number` and its size, within the array.
+    pub(crate) fn bounds(&self, number: u64) -> (Vec<u64>, Vec<u64>) {
+        let at = self.grid.chunk_at(number);
+        let corner: Vec<u64> = at.iter().zip(&self.grid.chunk).map(|(at, len)| at * len).collect();
+        let sizes = corner.iter().zip(&self.grid.chunk).zip(&self.grid.shape);
+        let size = sizes.map(|((start, len), n)| (*len).min(n - start)).collect();
+        (corner, size)
+    }
+
+    /// Reads and decodes unit `number` into `out`.
+    pub(crate) fn load(&self, part: &ColumnPart, number: u64, out: &mut [u8], counters: &Counters) -> Result<()> {
+        counters.decoded_units.fetch_add(1, Relaxed);
+        let Kind::Chunks(together) = self.kind else { return self.read(part, number, out, counters) };
+        let chunk_count = part.variable().grid.chunk_count();
+        let numbers: Vec<u64> = (number * together..((number + 1) * together).min(chunk_count)).collect();
+        match self.decode(part, &numbers, out, counters) {
+            // What no filter here undoes, a library may.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                self.read(part, number, out, counters).map_err(|_| error)
+            }
+            decoded => decoded,
+        }
+    }
+
+    fn decode(&self, part: &ColumnPart, numbers: &[u64], out: &mut [u8], counters: &Counters) -> Result<()> {
+        let variable = part.variable();
+        let began = Instant::now();
+        let stored = part.opened.fetch_chunks(variable, numbers)?;
+        let began = Counters::lap(&counters.read_ns, began);
+        let stored_len: usize = stored.iter().flatten().map(|chunk| chunk.len()).sum();
+        Counters::add(&counters.read_bytes, stored_len as u64);
+        Counters::add(&counters.requests, 1);
+        let chunk_len = usize::try_from(variable.chunk_len()).unwrap_or(usize::MAX);
+        for ((number, stored), out) in numbers.iter().zip(&stored).zip(out.chunks_exact_mut(chunk_len)) {
+            part.opened.decode_chunk(variable, *number, stored.as_ref(), out)?;
+        }
+        Counters::add(&counters.decoded_bytes, (numbers.len() * chunk_len) as u64);
+        Counters::lap(&counters.decode_ns, began);
+        Ok(())
+    }
+
+    /// Reads the unit as any part of the array is read.
+    fn read(&self, part: &ColumnPart, number: u64, out: &mut [u8], counters: &Counters) -> Result<()> {
+        let variable = part.variable();
+        let element_len = variable.dtype.native_len();
+        let (corner, size) = self.bounds(number);
+        let spans = corner.iter().zip(&size).map(|(start, len)| Span::range(*start..start + len)).collect();
+        let selection = Selection::new(spans);
+        let len = usize::try_from(selection.element_count()).unwrap_or(usize::MAX).saturating_mul(element_len);
+        let began = Instant::now();
+        if size[1..] == self.grid.chunk[1..] {
+            let out = out.get_mut(..len).ok_or_else(|| Error::new(ErrorKind::Bug, "a unit too long"))?;
+            part.opened.read_into(variable, &selection, out)?;
+        } else {
+            // The unit reaches past the array's border: what there is goes to its places in it.
+            let array = part.opened.read(variable, &selection)?;
+            let forebay_format::Values::Fixed(bytes) = &array.values else {
+                return Err(Error::new(ErrorKind::Bug, "a unit of variable length"));
+            };
+            let all = Selection::all(&size);
+            let start = vec![0; size.len()];
+            Part { from_shape: &size, selection: &all, to_shape: &self.grid.chunk, to_start: &start }
+                .copy(bytes, out, element_len);
+        }
+        Counters::lap(&counters.read_ns, began);
+        Counters::add(&counters.read_bytes, len as u64);
+        Counters::add(&counters.requests, 1);
+        Ok(())
+    }
+}

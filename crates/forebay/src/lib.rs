@@ -7,14 +7,22 @@
 //! | file | idea |
 //! |---|---|
 //! | `open` | which format reads a file, and the way from a path to an opened container |
+//! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 
+mod files;
 mod index_cache;
 mod open;
+mod set;
+
+pub use files::expand;
 
 pub use forebay_format as format;
 pub use forebay_format::{Array, Container, Opened, Selection, Values, Variable};
+pub use forebay_loader as loader;
+pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
 pub use forebay_source as source;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
 pub use index_cache::IndexCache;
 pub use open::{describe, formats, open, open_file};
+pub use set::{SetSpec, open_set, open_set_on};

@@ -12,12 +12,20 @@ pub fn formats() -> [&'static dyn Format; 1] {
     [&Hdf5]
 }
 
-/// Describes what lies at `at`, in whichever format it is.
-pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
+/// The format of what lies at `at`, if this build reads it.
+pub(crate) fn format_of(origin: &dyn Origin, at: &Locator) -> Result<Option<&'static dyn Format>> {
     for format in formats() {
         if format.probe(origin, at)? {
-            return format.describe(origin, at);
+            return Ok(Some(format));
         }
+    }
+    Ok(None)
+}
+
+/// Describes what lies at `at`, in whichever format it is.
+pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
+    if let Some(format) = format_of(origin, at)? {
+        return format.describe(origin, at);
     }
     let known: Vec<_> = formats().iter().map(|format| format.name()).collect();
     Err(Error::new(ErrorKind::Unsupported, "not a file of a format this build reads")

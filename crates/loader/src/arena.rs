@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     ops::{Deref, DerefMut},
+    process,
     ptr::NonNull,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -24,6 +25,8 @@ pub const ALIGNMENT: usize = 64;
 pub struct Arena {
     free: Mutex<Free>,
     lent: AtomicU64,
+    /// The process that lends.
+    process: u32,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +41,7 @@ struct Free {
 impl Arena {
     /// An arena that keeps at most `limit` bytes that nobody uses.
     pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::new(Free { limit, ..Free::default() }), lent: AtomicU64::new(0) })
+        Arc::new(Self { free: Mutex::new(Free { limit, ..Free::default() }), lent: AtomicU64::new(0), process: process::id() })
     }
 
     /// Memory for `len` bytes, whose values are anything.
@@ -77,6 +80,10 @@ impl Arena {
     }
 
     fn give_back(&self, block: Block) {
+        if self.process != process::id() {
+            // In a forked child the lock may be held by a thread that is not there: the memory is let be.
+            return std::mem::forget(block);
+        }
         self.lent.fetch_sub(block.len() as u64, Relaxed);
         let mut free = self.lock();
         if free.len + block.len() as u64 <= free.limit {

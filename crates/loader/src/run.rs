@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
+    process,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -13,9 +14,7 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{
-    assemble::Assembler, batch::Batch, plan::Epoch, stats::Counters, trouble::Crew,
-};
+use crate::{batch::Batch, plan::Epoch, stats::Counters, trouble::Crew};
 
 /// What asking for a batch gives.
 #[derive(Debug)]
@@ -33,6 +32,8 @@ pub enum Next {
 pub struct Run {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// The process whose threads these are.
+    process: u32,
 }
 
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl Run {
         let stop = AtomicBool::new(false);
         let shared =
             Arc::new(Shared { queue, ready: Condvar::new(), room: Condvar::new(), stop, epoch, crew, ahead });
-        let mut run = Self { shared: Arc::clone(&shared), threads: Vec::with_capacity(threads) };
+        let mut run = Self { shared: Arc::clone(&shared), threads: Vec::with_capacity(threads), process: process::id() };
         for number in 0..threads {
             let shared = Arc::clone(&shared);
             let name = format!("forebay-{number}");
@@ -82,6 +83,10 @@ impl Run {
 
     /// The next batch, waiting at most `patience` for it.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
+        if self.process != process::id() {
+            let error = Error::new(ErrorKind::Invalid, "an epoch does not survive a fork");
+            return Err(error.hint("begin a new one in the child"));
+        }
         let began = Instant::now();
         let mut queue = self.shared.lock();
         let batch = loop {
@@ -128,6 +133,11 @@ impl Run {
 
     /// Ends the run: its threads stop after what they are at. May be called more than once.
     pub fn close(&mut self) {
+        if self.process != process::id() {
+            // A forked child has the handles and not the threads, and a lock may be held for ever.
+            std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
         self.shared.stop();
         let until = Instant::now() + PATIENCE;
         let mut queue = self.shared.lock();
@@ -228,11 +238,5 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Batches are put in and taken out whole.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl AsRef<Assembler> for Run {
-    fn as_ref(&self) -> &Assembler {
-        self.shared.crew.assembler()
     }
 }

@@ -5,6 +5,7 @@ use std::{
     fs::{self, File, OpenOptions},
     os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    process,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst},
@@ -64,6 +65,8 @@ pub struct FileSpill {
     quota: u64,
     used: Mutex<u64>,
     broken: AtomicBool,
+    /// The process that opened it: a forked child shares the lock and must leave it be.
+    process: u32,
 }
 
 const PRESENT: u8 = 1;
@@ -108,7 +111,7 @@ impl FileSpill {
         if len < first_byte {
             file.set_len(first_byte).map_err(Error::from_io)?;
         }
-        Ok(Self { file, path, known, first_byte, quota, used: Mutex::new(0), broken: AtomicBool::new(false) })
+        Ok(Self { file, path, known, first_byte, quota, used: Mutex::new(0), broken: AtomicBool::new(false), process: process::id() })
     }
 
     /// Bytes the file takes, by whichever process they were written.
@@ -183,7 +186,7 @@ impl Spill for FileSpill {
 
 impl Drop for FileSpill {
     fn drop(&mut self) {
-        let Some(path) = &self.path else { return };
+        let Some(path) = self.path.as_ref().filter(|_| self.process == process::id()) else { return };
         // The last one out removes it; others still hold the lock they share.
         if rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = fs::remove_file(path);

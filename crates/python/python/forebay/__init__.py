@@ -1,0 +1,50 @@
+"""Feeds AI training from scientific data, in place.
+
+>>> import forebay
+>>> ds = forebay.open("train/*.h5", fields=["image"], label="label")  # axis 0 = samples
+>>> for batch in ds.loader(batch_size=64, shuffle="full", seed=7):
+...     batch["image"], batch["label"]  # NumPy arrays over forebay's memory, no copy
+"""
+
+from ._batch import Batch
+from ._dataset import Dataset, open
+from ._forebay import (
+    BugError,
+    CorruptError,
+    DeniedError,
+    ForebayError,
+    FullError,
+    InvalidError,
+    NotFoundError,
+    SystemError,
+    UnavailableError,
+    UnsupportedError,
+    __version__,
+)
+from ._loader import Loader
+from ._samples import Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
+
+__all__ = [
+    "Batch",
+    "BugError",
+    "Centres",
+    "CorruptError",
+    "Dataset",
+    "DeniedError",
+    "Field",
+    "Fixed",
+    "ForebayError",
+    "FullError",
+    "InvalidError",
+    "Loader",
+    "NotFoundError",
+    "Ragged",
+    "Sparse",
+    "SystemError",
+    "UnavailableError",
+    "UnsupportedError",
+    "Whole",
+    "Windows",
+    "__version__",
+    "open",
+]

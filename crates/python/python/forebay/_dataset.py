@@ -1,0 +1,216 @@
+"""A set of samples."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ._batch import Batch, sample_of
+from ._forebay import SampleReader
+from ._loader import Loader
+from ._samples import Boundary, Field, Fixed, Paths
+from ._sizes import size_of
+
+
+def open(
+    files: Paths,
+    fields: Sequence[str | Field] | Mapping[str, str | Field] | str | None = None,
+    label: str | Field | None = None,
+    *,
+    samples: Boundary | None = None,
+    memory: int | str | None = None,
+    spill: str | os.PathLike[str] | None = None,
+    spill_quota: int | str | None = None,
+) -> Dataset:
+    """Opens a set of samples.
+
+    ``files`` is a path, a pattern such as ``"train/*.h5"``, a folder, or a list of these. ``fields`` names the variables
+    a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label`` is one more
+    field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by default one row
+    of axis 0. Nothing but descriptions and offsets is read here. ``memory`` bounds what indexing the set may take,
+    ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota`` the most it takes.
+    """
+    named = _named(fields)
+    label_name = None
+    if label is not None:
+        one = Field(label) if isinstance(label, str) else label
+        label_name = one.name or one.variable
+        named.setdefault(label_name, one)
+    if not named:
+        raise ValueError("name the fields of a sample, as in fields=['image']; `forebay inspect FILE` lists variables")
+    lists = [_paths(files)]
+    specs = []
+    for name, one in named.items():
+        number = 0
+        if one.files is not None:
+            lists.append(_paths(one.files))
+            number = len(lists) - 1
+        specs.append(one._spec(name, samples or Fixed(1), number))
+    spec = {"files": lists, "fields": {"fields": specs}}
+    options: dict[str, Any] = {"memory": size_of(memory), "spill": spill_options(spill, spill_quota)}
+    return Dataset(json.dumps(spec), json.dumps(options), label_name)
+
+
+def spill_options(folder: str | os.PathLike[str] | None, quota: int | str | None, shared: bool | None = None) -> Any:
+    """What the compiled part takes about the spill."""
+    return {"folder": None if folder is None else os.fspath(folder), "quota": size_of(quota), "shared": shared}
+
+
+def _named(fields: Any) -> dict[str, Field]:
+    if fields is None:
+        return {}
+    if isinstance(fields, (str, Field)):
+        fields = [fields]
+    if isinstance(fields, Mapping):
+        return {name: Field(one) if isinstance(one, str) else one for name, one in fields.items()}
+    found: dict[str, Field] = {}
+    for one in fields:
+        one = Field(one) if isinstance(one, str) else one
+        name = one.name or one.variable
+        if name in found:
+            raise ValueError(f"two fields are called {name!r}")
+        found[name] = one
+    return found
+
+
+def _paths(files: Paths) -> list[str]:
+    if isinstance(files, (str, os.PathLike)):
+        files = [files]
+    # Made absolute: a worker that opens them again may stand in another folder.
+    return [os.path.abspath(os.path.expanduser(os.fspath(path))) for path in files]
+
+
+class Dataset:
+    """A set of samples, made by :func:`open`.
+
+    ``ds[5]`` is one sample, a dict of arrays; ``ds[2:9]``, ``ds[[9, 2, 2]]`` and ``ds[mask]`` are a :class:`Batch`. It
+    can be pickled, and used after a fork: the other process opens the files for itself.
+    """
+
+    label: str | None
+    """The name of the field that is the label, if one was named."""
+
+    def __init__(self, spec: str, options: str, label: str | None = None) -> None:
+        self._spec = spec
+        self._options = options
+        self.label = label
+        self._opened = SampleReader(spec, options)
+        self._process = os.getpid()
+
+    @property
+    def _reader(self) -> SampleReader:
+        if self._process != os.getpid():
+            self._opened = self._opened.reopened(self._options)
+            self._process = os.getpid()
+        return self._opened
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.batch(range(*index.indices(len(self))))
+        if isinstance(index, (list, tuple, range, np.ndarray)) and np.ndim(index) > 0:
+            return self.batch(self._numbers(index))
+        number = operator.index(index)
+        return sample_of(self._reader.get([self._checked(number)]))
+
+    def __iter__(self) -> Any:
+        return (self[number] for number in range(len(self)))
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """The samples ``indices`` as a list, each chunk read once."""
+        batch = self.batch([self._checked(operator.index(number)) for number in indices])
+        return split(batch)
+
+    def batch(self, numbers: Sequence[int]) -> Batch:
+        """The samples ``numbers``, side by side."""
+        return Batch(self._reader.get(list(numbers)))
+
+    def _numbers(self, index: Any) -> list[int]:
+        table = np.asarray(index)
+        if table.dtype == bool:
+            if table.shape != (len(self),):
+                raise IndexError(f"a mask of shape {table.shape} for {len(self)} samples")
+            return np.flatnonzero(table).tolist()
+        if table.ndim != 1 or (table.size and table.dtype.kind not in "iu"):
+            raise IndexError("samples are chosen by numbers, a slice, a list of numbers or a mask")
+        return [self._checked(number) for number in table.tolist()]
+
+    def _checked(self, number: int) -> int:
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"sample {number} of {len(self)}")
+        return number % len(self)
+
+    def loader(self, **options: Any) -> Loader:
+        """A loader of these samples; see :class:`Loader` for what it takes."""
+        return Loader(self, **options)
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of the fields."""
+        return [name for name, *_ in self._opened.fields()]
+
+    @property
+    def files(self) -> list[str]:
+        """The files, each once."""
+        return self._opened.files()
+
+    @property
+    def fingerprint(self) -> str:
+        """Differs when the files, or what a sample is, are not the same."""
+        return self._opened.fingerprint
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all samples as they are delivered."""
+        return self._opened.nbytes
+
+    def describe(self) -> dict[str, Any]:
+        """What there is: the number of samples, the files, and type and shape of each field.
+
+        A shape has ``None`` along the axis whose length differs from sample to sample.
+        """
+        fields = {
+            name: {"dtype": stored, "numpy": np.dtype(code), "shape": tuple(shape)}
+            for name, code, shape, stored in self._opened.fields()
+        }
+        return {
+            "samples": len(self),
+            "files": self.files,
+            "fields": fields,
+            "label": self.label,
+            "bytes": self.nbytes,
+            "fingerprint": self.fingerprint,
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """What indexing has read so far."""
+        return json.loads(self._reader.stats())
+
+    def __repr__(self) -> str:
+        return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._spec, self._options, self.label)
+
+
+def split(batch: Batch) -> list[dict[str, Any]]:
+    """The samples of a batch, each a dict of views."""
+    samples: list[dict[str, Any]] = [{} for _ in range(batch.size)]
+    for name, array in batch.items():
+        offsets = batch.offsets.get(name)
+        if offsets is None:
+            for sample, value in zip(samples, array):
+                sample[name] = value
+            continue
+        axis = next(axis for axis, length in enumerate(array.shape) if length == offsets[-1])
+        for number, sample in enumerate(samples):
+            cut = slice(offsets[number], offsets[number + 1])
+            sample[name] = array[(slice(None),) * axis + (cut,)]
+    return samples

@@ -1,0 +1,181 @@
+"""Batches of a set of samples, epoch after epoch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ._batch import Batch
+from ._forebay import BatchLoader, EpochRun, RawBatch
+from ._sizes import size_of
+
+if TYPE_CHECKING:
+    from ._dataset import Dataset
+
+
+class Loader:
+    """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
+
+    Args:
+        dataset: the samples.
+        batch_size: samples of a batch, on each rank.
+        shuffle: ``"full"`` (any sample anywhere; also ``True``), ``"block"`` (within windows: each chunk is decoded
+            once, in little memory) or ``"none"`` (also ``False``). The order is new in every epoch.
+        seed: where the order starts from.
+        rank, world: which of how many processes this is.
+        tail: what becomes of samples that do not fill a batch on every rank: ``"short"`` (a shorter batch; one rank
+            only, the default there), ``"drop"``, ``"pad"`` (empty slots, index -1) or ``"wrap"`` (samples from the
+            epoch's start). Every rank has the same number of batches. ``drop_last=True`` is ``tail="drop"``.
+        transfer_size: bytes a request ought to bring where requests are slow, such as ``"1MiB"``; by default what the
+            file system prefers.
+        read_threads: threads that read and decode; by default one per core this process may use.
+        memory: bytes for everything, such as ``"2GiB"``; by default half of what the job allows.
+        prefetch: batches made ahead.
+        on_error: what is done about a sample that cannot be read: ``"raise"``, ``"skip"`` or ``"substitute"``.
+        spill: a folder on a local disk for decoded values that memory cannot hold; ``spill_quota`` the most it takes
+            (0 for none); ``share`` whether the processes of a node share it (by default when ``world`` > 1).
+        lanes, window: of the block shuffle; part of the order.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        batch_size: int = 1,
+        shuffle: str | bool = "none",
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        tail: str | None = None,
+        drop_last: bool = False,
+        transfer_size: int | str | None = None,
+        read_threads: int | None = None,
+        memory: int | str | None = None,
+        prefetch: int = 4,
+        on_error: str = "raise",
+        spill: str | os.PathLike[str] | None = None,
+        spill_quota: int | str | None = None,
+        share: bool | None = None,
+        lanes: int = 64,
+        window: int = 1,
+    ) -> None:
+        from ._dataset import spill_options
+
+        self.dataset = dataset
+        self.batch_size = batch_size
+        options = {
+            "batch_size": batch_size,
+            "shuffle": _shuffle(shuffle, lanes, window),
+            "seed": seed,
+            "shard": {"rank": rank, "world": world},
+            "tail": _tail(tail, drop_last),
+            "transfer_size": size_of(transfer_size),
+            "read_threads": read_threads,
+            "memory": size_of(memory),
+            "prefetch": prefetch,
+            "on_error": on_error,
+            "spill": spill_options(spill, spill_quota, share),
+        }
+        self._set_up(json.dumps(options))
+
+    def _set_up(self, options: str, state: str | None = None) -> None:
+        self._options = options
+        self._opened = BatchLoader(self.dataset._reader, options)
+        if state is not None:
+            self._opened.load_state(state, True)
+        self._process = os.getpid()
+        self._run: EpochRun | None = None
+
+    @property
+    def _loader(self) -> BatchLoader:
+        if self._process != os.getpid():
+            # The parent's threads are not here. Its place in the epoch is not taken over: that is the parent's.
+            if self._run is not None:
+                self._run.forget()
+            self._set_up(self._options)
+        return self._opened
+
+    def __iter__(self) -> Iterator[Any]:
+        loader = self._loader
+        self.close()
+        run = self._run = loader.start()
+        try:
+            while (raw := run.next()) is not None:
+                yield self._batch(raw)
+        finally:
+            run.close()
+
+    def _batch(self, raw: RawBatch) -> Any:
+        return Batch(raw)
+
+    def __len__(self) -> int:
+        """Batches of the epoch that is begun next: what is left of it after a state was loaded."""
+        return len(self._loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes ``epoch`` the next one that is begun."""
+        self._loader.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer is: what it has received, not what was made ahead."""
+        return json.loads(self._loader.state())
+
+    def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
+        """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
+
+        ``strict=False`` accepts a set that has as many samples, such as a copy of the files.
+        """
+        loader = self._loader
+        self.close()
+        loader.load_state(json.dumps(state), strict)
+
+    def stats(self) -> dict[str, Any]:
+        """What was read, decoded and waited for so far, and which stage limits (``verdict``)."""
+        return json.loads(self._loader.stats())
+
+    def close(self) -> None:
+        """Ends the epoch that is under way. May be called more than once."""
+        if self._run is not None and self._process == os.getpid():
+            self._run.close()
+        self._run = None
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} of {self.dataset!r}, batches of {self.batch_size}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("_opened", "_run", "_process")}
+        kept["_state"] = self._loader.state()
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        state = kept.pop("_state")
+        self.__dict__.update(kept)
+        self._set_up(self._options, state)
+
+
+def _shuffle(shuffle: str | bool, lanes: int, window: int) -> Any:
+    if shuffle is True:
+        return "full"
+    if shuffle is False:
+        return "none"
+    if shuffle == "block":
+        return {"block": {"lanes": lanes, "window": window}}
+    if shuffle in ("full", "none"):
+        return shuffle
+    raise ValueError(f"shuffle={shuffle!r}; there are 'full', 'block' and 'none'")
+
+
+def _tail(tail: str | None, drop_last: bool) -> str | None:
+    if tail not in (None, "short", "drop", "pad", "wrap"):
+        raise ValueError(f"tail={tail!r}; there are 'short', 'drop', 'pad' and 'wrap'")
+    if drop_last and tail not in (None, "drop"):
+        raise ValueError(f"drop_last=True and tail={tail!r}")
+    return "drop" if drop_last else tail

@@ -1,0 +1,199 @@
+"""What a sample is: which part of which variable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Union
+
+import numpy as np
+import numpy.typing as npt
+
+Axis = Union[int, str]
+"""An axis, by position or by the name the file gives it."""
+
+Paths = Union[str, "PathLike[str]", Sequence[Union[str, "PathLike[str]"]]]
+"""A path, a pattern, a folder, or a list of these."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """So many rows of axis 0 are one sample: of flat data, so many elements.
+
+    >>> Fixed(4)
+    Fixed(rows=4)
+    """
+
+    rows: int = 1
+
+    def _spec(self, _name: str) -> Any:
+        return {"fixed": {"rows": int(self.rows)}}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All of a variable is one sample: one for each file."""
+
+    def _spec(self, _name: str) -> Any:
+        return "whole"
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Samples of different lengths, such as molecules or graphs.
+
+    ``offsets`` says where each begins and ends:
+
+    - the name of a variable with n + 1 rising offsets, or with n pairs of begin and end;
+    - a pair of names, ``("begin", "end")``;
+    - an array of n + 1 offsets, of n pairs, or of n triples (file, begin, end);
+    - a dict of these by field, for fields that have offsets of their own. A field it does not name has one row a sample.
+
+    ``lengths`` names a variable with the length of each sample instead. ``axis`` is the axis samples are cut along, one
+    for all fields or a dict by field; 0 where nothing is said.
+    """
+
+    offsets: Any = None
+    axis: int | Mapping[str, int] = 0
+    lengths: Any = None
+
+    def _spec(self, name: str) -> Any:
+        axis = self.axis.get(name, 0) if isinstance(self.axis, Mapping) else self.axis
+        if (self.offsets is None) == (self.lengths is None):
+            raise ValueError("Ragged needs either offsets or lengths")
+        if self.lengths is not None:
+            lengths = self.lengths.get(name) if isinstance(self.lengths, Mapping) else self.lengths
+            if lengths is None:
+                return Fixed(1)._spec(name)
+            return {"ragged": {"offsets": {"lengths": lengths}, "axis": int(axis)}}
+        offsets = self.offsets.get(name) if isinstance(self.offsets, Mapping) else self.offsets
+        if offsets is None:
+            return Fixed(1)._spec(name)
+        return {"ragged": {"offsets": _offsets(offsets), "axis": int(axis)}}
+
+
+def _offsets(offsets: Any) -> Any:
+    if isinstance(offsets, str):
+        return {"variable": offsets}
+    if isinstance(offsets, tuple) and len(offsets) == 2 and all(isinstance(name, str) for name in offsets):
+        return {"begin_end": list(offsets)}
+    table = np.asarray(offsets)
+    if table.dtype.kind not in "iu" or (table.size and table.min() < 0):
+        raise ValueError("offsets must be whole numbers from 0 up")
+    if table.ndim == 1:
+        table = np.stack([table[:-1], table[1:]], axis=1)
+    if table.ndim == 2 and table.shape[1] == 2:
+        table = np.concatenate([np.zeros_like(table[:, :1]), table], axis=1)
+    if table.ndim != 2 or table.shape[1] != 3:
+        raise ValueError(f"offsets of shape {np.shape(offsets)}: n + 1 offsets, n pairs, or n triples are needed")
+    return {"listed": table.tolist()}
+
+
+def _lens(lens: Mapping[Axis, int] | Sequence[int] | int | None) -> list[dict[str, Any]]:
+    if lens is None:
+        return []
+    if isinstance(lens, (int, np.integer)):
+        lens = [int(lens)]
+    pairs = lens.items() if isinstance(lens, Mapping) else enumerate(lens)
+    return [{"axis": axis, "len": int(length)} for axis, length in pairs]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Boxes of one size at regular places of a large array: patches, fields of view, stretches of time.
+
+    ``size``, ``stride`` (from one box to the next; by default boxes touch) and ``step`` (from one element in a box to
+    the next) are dicts by axis, ``{"time": 16}`` or ``{0: 16}``, or sequences from axis 0 on. Axes that are not named
+    are taken whole. What is left at the end of an axis, shorter than a box, is left out.
+    """
+
+    size: Any
+    stride: Any = None
+    step: Any = None
+
+    def _spec(self, _name: str) -> Any:
+        return {"windows": {"size": _lens(self.size), "stride": _lens(self.stride), "step": _lens(self.step)}}
+
+
+@dataclass(frozen=True)
+class Centres:
+    """Boxes of one size around listed places of a large array.
+
+    ``at`` is the name of a variable, or an array, with one row a box and one column an axis of ``size``; an array for
+    more than one file has the number of the file as its first column.
+    """
+
+    at: Any
+    size: Any
+
+    def _spec(self, _name: str) -> Any:
+        size = _lens(self.size)
+        if isinstance(self.at, str):
+            return {"centres": {"at": {"variable": self.at}, "size": size}}
+        table = np.atleast_2d(np.asarray(self.at))
+        if table.dtype.kind not in "iu" or (table.size and table.min() < 0):
+            raise ValueError("centres must be whole numbers from 0 up")
+        if table.shape[1] == len(size):
+            table = np.concatenate([np.zeros_like(table[:, :1]), table], axis=1)
+        return {"centres": {"at": {"listed": table.tolist()}, "size": size}}
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Sparse rows made whole: the field's variable holds the values, ``indices`` their columns.
+
+    The rows are given by ``samples=Ragged(offsets="indptr")``. A column that is named twice in a row has its last value.
+    """
+
+    indices: str
+    columns: int
+
+
+Boundary = Union[Fixed, Ragged, Whole, Windows, Centres]
+
+_NUMBERS = {
+    "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
+    "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64",
+    "float16": "F16", "bfloat16": "Bf16", "float32": "F32", "float64": "F64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a sample.
+
+    ``variable`` is its name in the files; ``files`` are other files it comes from, joined by sample; ``samples`` its own
+    boundary; ``dtype`` what it is cast to (``"bfloat16"`` too); ``scale`` and ``offset`` what its values are multiplied
+    by and what is then added; ``axes`` the order the axes of one sample shall have, such as ``(2, 0, 1)`` for
+    channels-last images that shall be channels-first. All of it happens on the way from the file to the batch.
+    """
+
+    variable: str
+    files: Paths | None = None
+    samples: Boundary | None = None
+    dtype: npt.DTypeLike | str | None = None
+    scale: float | None = None
+    offset: float | None = None
+    axes: Sequence[int] | None = None
+    sparse: Sparse | None = None
+    name: str | None = field(default=None)
+
+    def _number(self) -> str | None:
+        if self.dtype is None:
+            return None
+        name = str(self.dtype).replace("torch.", "")
+        if name not in _NUMBERS:
+            name = np.dtype(self.dtype).name
+        if name not in _NUMBERS:
+            raise ValueError(f"values cannot be cast to {self.dtype!r}; there are {', '.join(_NUMBERS)}")
+        return _NUMBERS[name]
+
+    def _spec(self, name: str, samples: Boundary, files: int) -> dict[str, Any]:
+        convert = {"to": self._number(), "scale": self.scale, "add": self.offset}
+        convert["axes"] = None if self.axes is None else [int(axis) for axis in self.axes]
+        spec = {"name": name, "variable": self.variable, "files": files, "convert": convert}
+        spec["samples"] = (self.samples or samples)._spec(name)
+        if self.sparse is not None:
+            spec["dense"] = {"indices": self.sparse.indices, "columns": int(self.sparse.columns)}
+        return spec

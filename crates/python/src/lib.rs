@@ -1,0 +1,35 @@
+//! The compiled half of the Python package `forebay`: sets of samples, loaders, and their memory.
+//!
+//! What users see is written in Python, in `python/forebay`; here is no logic, only the border.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `error` | error kinds as Python exceptions |
+//! | `memory` | one field of a batch, lent to NumPy |
+//! | `dtype` | element types as NumPy writes them |
+//! | `raw_batch` | what a batch is made of |
+//! | `samples` | a set of samples, by number |
+//! | `loader` | epochs of batches |
+
+#![expect(missing_docs, reason = "what is public here is documented where Python sees it, in _forebay.pyi")]
+
+mod dtype;
+mod error;
+mod loader;
+mod memory;
+mod raw_batch;
+mod samples;
+
+use pyo3::prelude::*;
+
+/// The compiled part of forebay.
+#[pymodule(gil_used = true)]
+fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<samples::SampleReader>()?;
+    module.add_class::<loader::BatchLoader>()?;
+    module.add_class::<loader::EpochRun>()?;
+    module.add_class::<memory::Memory>()?;
+    module.add_class::<raw_batch::RawBatch>()?;
+    error::add_to(module)
+}

@@ -1,0 +1,64 @@
+//! One field of a batch, lent to NumPy without a copy.
+
+use forebay::{format::Dtype, format::Number, loader::FieldArray};
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::dtype;
+
+/// Memory that NumPy may use as long as it holds on to this object.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Memory {
+    field: FieldArray,
+}
+
+impl Memory {
+    pub(crate) fn new(field: FieldArray) -> Self {
+        Self { field }
+    }
+}
+
+#[pymethods]
+impl Memory {
+    /// The name of the field.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.field.name
+    }
+
+    /// What `numpy.dtype` makes the type of an element of.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(dtype::describe(py, &self.field.dtype)?.0)
+    }
+
+    /// True when the elements are bfloat16, which NumPy does not know.
+    #[getter]
+    fn is_bfloat16(&self) -> bool {
+        matches!(self.field.dtype, Dtype::Number { number: Number::Bf16, .. })
+    }
+
+    /// Where samples of different lengths begin and end.
+    #[getter]
+    fn offsets(&self) -> Option<Vec<i64>> {
+        self.field.offsets.clone()
+    }
+
+    /// How NumPy finds the elements.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (code, inner) = dtype::describe(py, &self.field.dtype)?;
+        let mut shape = self.field.shape.clone();
+        shape.extend(inner);
+        let interface = PyDict::new(py);
+        let tuple = pyo3::types::PyTuple::new(py, shape)?;
+        interface.set_item("shape", tuple)?;
+        match code.extract::<String>() {
+            Ok(code) => interface.set_item("typestr", code)?,
+            Err(_) => interface.set_item("typestr", format!("|V{}", self.field.dtype.native_len()))?,
+        }
+        // Nobody else has this memory: NumPy may write to it.
+        interface.set_item("data", (self.field.bytes.address() as usize, false))?;
+        interface.set_item("version", 3)?;
+        Ok(interface)
+    }
+}

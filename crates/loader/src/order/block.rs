@@ -5,17 +5,16 @@
 //! lanes    the line cut into equal pieces; position p takes from lane p % L
 //! windows  the w slots of a lane that are shuffled together
 //!
-//!          lane 0       lane 1       lane 2       lane 3
-//!          0 ───────► ◄─────── ─────────► ◄───────── N
+//!          lane 0    lane 1    lane 2    lane 3
+//!          ───────►  ◄───────  ───────►  ◄───────
 //! ```
 //!
 //! Lanes are equal in samples, not in groups: were they not, the longer ones would have to be dealt out to
 //! whichever rank is free at the end, and every rank would decode their groups. A group that lies across
-//! the border of two lanes is theirs both. Odd lanes run backwards, so that both come to it at the same
+//! the border of two lanes belongs to both. Odd lanes run backwards, so that both come to it at the same
 //! time, first of all or last of all, and one process still decodes it once.
 //!
-//! A group is only used while a lane is in its window: at most L * w groups are open at once (one more
-//! while the last round, which not all lanes may have a sample for, is dealt).
+//! A group is only used while a lane is in its window, so at most L * w groups are open at once.
 
 use std::{ops::Range, sync::Arc};
 
@@ -143,7 +142,7 @@ impl Slots {
 #[derive(Clone, Copy, Debug)]
 struct Lanes {
     count: u64,
-    /// Length of the shorter lanes, at least 1: there are more samples than lanes.
+    /// Length of the shorter lanes, at least 1: there are as many groups as lanes, or more.
     len: u64,
     longer_count: u64,
 }

@@ -56,7 +56,9 @@ fn under(folder: &str) -> Result<Vec<String>> {
         }
     }
     if found.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "no file under it is of a format this build reads").at(folder));
+        return Err(
+            Error::new(ErrorKind::NotFound, "no file under it is of a format this build reads").at(folder)
+        );
     }
     Ok(found)
 }

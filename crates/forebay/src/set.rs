@@ -39,7 +39,11 @@ pub fn open_set_on(origin: Arc<dyn Origin>, spec: SetSpec, cache: Option<&IndexC
 }
 
 /// Opens all of `paths`; the first that fails, in their order, is the error.
-fn open_all(origin: &Arc<dyn Origin>, paths: &[String], cache: Option<&IndexCache>) -> Result<Vec<Arc<Opened>>> {
+fn open_all(
+    origin: &Arc<dyn Origin>,
+    paths: &[String],
+    cache: Option<&IndexCache>,
+) -> Result<Vec<Arc<Opened>>> {
     // Threads of its own: a pool would be dead in a process that was forked.
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(paths.len());
     let next = AtomicUsize::new(0);

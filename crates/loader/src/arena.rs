@@ -21,7 +21,7 @@ use forebay_source::{Error, ErrorKind, Result};
 pub const ALIGNMENT: usize = 64;
 
 /// Lends memory and takes it back to lend it again: fresh pages cost four times as much to fill.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Arena {
     free: Mutex<Free>,
     lent: AtomicU64,
@@ -41,7 +41,11 @@ struct Free {
 impl Arena {
     /// An arena that keeps at most `limit` bytes that nobody uses.
     pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { free: Mutex::new(Free { limit, ..Free::default() }), lent: AtomicU64::new(0), process: process::id() })
+        Arc::new(Self {
+            free: Mutex::new(Free { limit, ..Free::default() }),
+            lent: AtomicU64::new(0),
+            process: process::id(),
+        })
     }
 
     /// Memory for `len` bytes, whose values are anything.
@@ -50,7 +54,8 @@ impl Arena {
         let found = {
             let mut free = self.lock();
             // What is a little longer will do as well.
-            let fitting = free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
+            let fitting =
+                free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
             let block = fitting.and_then(|(_, blocks)| blocks.pop());
             if let Some(block) = &block {
                 free.len -= block.len() as u64;

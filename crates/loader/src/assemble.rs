@@ -1,7 +1,7 @@
 //! From sample numbers to the memory of a batch: each source asked once, each unit touched once.
 
-mod finish;
 mod fetch;
+mod finish;
 
 use std::{sync::Arc, time::Instant};
 
@@ -125,7 +125,8 @@ impl Assembler {
         let (element_len, final_len) = (column.element_len(), column.final_len());
         let mut bytes = self.take(index(total).saturating_mul(unit).saturating_mul(final_len))?;
         let finish = Finish::of(column);
-        let len_of = |slot: usize| index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len;
+        let len_of =
+            |slot: usize| index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len;
         if finish.is_needed() || *axis > 0 {
             let mut scratch = self.take(index(total).saturating_mul(unit).saturating_mul(element_len))?;
             self.produce(column, layout, targets(located, len_of, &mut scratch), now)?;

@@ -31,7 +31,10 @@ impl Request<'_> {
             Boundary::Whole => Ok(SampleIndex::Whole),
             Boundary::Ragged { offsets, axis } => {
                 let Some(limit) = shape.get(*axis) else {
-                    return Err(Error::new(ErrorKind::Invalid, format!("no axis {axis} among {}", shape.len())));
+                    return Err(Error::new(
+                        ErrorKind::Invalid,
+                        format!("no axis {axis} among {}", shape.len()),
+                    ));
                 };
                 Ok(SampleIndex::Ragged { axis: *axis, bounds: self.bounds(offsets, *limit, cache)? })
             }
@@ -65,7 +68,8 @@ impl Request<'_> {
                 }
                 (shape, _) => {
                     let what = format!("offsets '{name}' of shape {shape:?}");
-                    Err(Error::new(ErrorKind::Invalid, what).hint("n + 1 offsets, or n pairs of begin and end"))
+                    Err(Error::new(ErrorKind::Invalid, what)
+                        .hint("n + 1 offsets, or n pairs of begin and end"))
                 }
             },
             Offsets::BeginEnd(begin, end) => {
@@ -139,14 +143,20 @@ impl Request<'_> {
         let shape = &self.variable.grid.shape;
         let sizes = self.lens(size, shape)?;
         let steps = self.lens(step, &vec![1; shape.len()])?;
-        let reaches: Vec<u64> =
-            sizes.iter().zip(&steps).map(|(size, step)| size.saturating_sub(1).saturating_mul(*step) + 1).collect();
+        let reaches: Vec<u64> = sizes
+            .iter()
+            .zip(&steps)
+            .map(|(size, step)| size.saturating_sub(1).saturating_mul(*step) + 1)
+            .collect();
         let strides = self.lens(stride, &reaches)?;
         let mut axes: Vec<WindowAxis> = shape.iter().map(|len| WindowAxis::whole(*len)).collect();
         for AxisLen { axis, .. } in size {
             let at = self.axis(axis)?;
             if reaches[at] > shape[at] {
-                let what = format!("windows reach over {} elements of axis {at}, which has {}", reaches[at], shape[at]);
+                let what = format!(
+                    "windows reach over {} elements of axis {at}, which has {}",
+                    reaches[at], shape[at]
+                );
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
             let count = (shape[at] - reaches[at]) / strides[at] + 1;
@@ -163,7 +173,10 @@ impl Request<'_> {
             Centres::Variable(name) => {
                 let (table_shape, table) = integers(self.opened, name)?;
                 if table_shape.len() != 2 || table_shape[1] != axes.len() as u64 || axes.is_empty() {
-                    let what = format!("centres '{name}' of shape {table_shape:?} for windows over {} axes", axes.len());
+                    let what = format!(
+                        "centres '{name}' of shape {table_shape:?} for windows over {} axes",
+                        axes.len()
+                    );
                     return Err(Error::new(ErrorKind::Invalid, what));
                 }
                 table.chunks_exact(axes.len()).map(<[u64]>::to_vec).collect()
@@ -203,7 +216,8 @@ fn fixed(rows: u64, row_count: u64) -> Result<SampleIndex> {
     }
     if row_count % rows != 0 {
         let what = format!("{row_count} rows are no whole number of samples of {rows}");
-        return Err(Error::new(ErrorKind::Invalid, what).hint("take another length, or Windows, which leave a rest out"));
+        return Err(Error::new(ErrorKind::Invalid, what)
+            .hint("take another length, or Windows, which leave a rest out"));
     }
     Ok(SampleIndex::Rows { rows, count: row_count / rows })
 }
@@ -217,13 +231,17 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
             continue;
         }
         // Whole files of different lengths are joined; all else must be equal.
-        if let (Boundary::Whole, Form::Stacked { shape: one }, Form::Stacked { shape: other }) = (boundary, &first, &own)
+        if let (Boundary::Whole, Form::Stacked { shape: one }, Form::Stacked { shape: other }) =
+            (boundary, &first, &own)
             && one.len() == other.len()
             && one[1..] == other[1..]
         {
             continue;
         }
-        let error = Error::new(ErrorKind::Invalid, format!("samples {}, in the first file {}", say(&own), say(&first)));
+        let error = Error::new(
+            ErrorKind::Invalid,
+            format!("samples {}, in the first file {}", say(&own), say(&first)),
+        );
         return Err(place(&part.opened, part.variable(), error));
     }
     if let (Boundary::Whole, Form::Stacked { shape }) = (boundary, &first) {

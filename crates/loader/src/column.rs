@@ -114,18 +114,6 @@ impl Column {
         }
     }
 
-    /// Elements sample `located` has, as it is read.
-    pub(crate) fn element_count(&self, located: Located) -> u64 {
-        match &self.form {
-            Form::Stacked { shape } => shape.iter().product(),
-            Form::Joined { axis, shape } => {
-                let part = self.part(located);
-                let along = self.len_along(part, located.number, *axis);
-                along * others(shape, *axis)
-            }
-        }
-    }
-
     /// How long sample `number` of `part` is along the axis it is joined by.
     pub(crate) fn len_along(&self, part: &ColumnPart, number: u64, axis: usize) -> u64 {
         match &part.index {
@@ -146,9 +134,10 @@ impl Column {
             return dense.columns * self.final_len() as u64;
         }
         let count = self.stacked_count().unwrap_or_else(|| {
-            let elements = self.parts.iter().fold(0u64, |sum, part| {
-                sum.saturating_add(part.variable().grid.element_count())
-            });
+            let elements = self
+                .parts
+                .iter()
+                .fold(0u64, |sum, part| sum.saturating_add(part.variable().grid.element_count()));
             elements / self.len().max(1)
         });
         count.saturating_mul(self.final_len() as u64)
@@ -168,7 +157,9 @@ pub(crate) fn others(shape: &[u64], axis: usize) -> u64 {
 /// The number type of `dtype`'s elements in memory, if they are numbers.
 pub(crate) fn number_of(dtype: &Dtype) -> Option<Number> {
     match dtype {
-        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => Some(*number),
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => {
+            Some(*number)
+        }
         Dtype::Enum { base, .. } => number_of(base),
         _ => None,
     }

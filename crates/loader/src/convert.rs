@@ -110,17 +110,31 @@ macro_rules! float {
 
 integer!(i8, i16, i32, i64, u8, u16, u32, u64);
 float!(
-    f16, false, f16::to_f32, f16::from_f32, f16::to_f64, f16::from_f64;
-    bf16, false, bf16::to_f32, bf16::from_f32, bf16::to_f64, bf16::from_f64;
+    f16, false, f16::to_f32, f16::from_f32, f16::to_f64, |value: f64| f16::from_f32(to_odd_f32(value));
+    bf16, false, bf16::to_f32, bf16::from_f32, bf16::to_f64, |value: f64| bf16::from_f32(to_odd_f32(value));
     f32, false, |value: f32| value, |value: f32| value, f64::from, |value: f64| value as f32;
     f64, true, |value: f64| value as f32, f64::from, |value: f64| value, |value: f64| value;
 );
+
+/// The 32-bit float next to `value` towards zero, its last bit set when that is not `value` itself: rounded once more,
+/// to at most half as many bits, it gives what rounding `value` at once would. Crate `half` rounds twice.
+#[expect(clippy::cast_possible_truncation, reason = "a cast to fewer bits rounds, which is put right below")]
+fn to_odd_f32(value: f64) -> f32 {
+    let near = value as f32;
+    if !near.is_finite() || f64::from(near) == value {
+        return near;
+    }
+    let is_past = f64::from(near).abs() > value.abs();
+    f32::from_bits((near.to_bits() - u32::from(is_past)) | 1)
+}
 
 /// Integers from 0 up, whatever their type; `None` when one is negative or they are none.
 pub(crate) fn to_unsigned(number: Number, bytes: &[u8]) -> Option<Vec<u64>> {
     fn all<A: Element>(bytes: &[u8], signed: bool) -> Option<Vec<u64>> {
         let values = bytes.chunks_exact(size_of::<A>()).map(|one| A::read(one).to_bits());
-        values.map(|bits| if signed { u64::try_from(bits).ok() } else { Some(bits.cast_unsigned()) }).collect()
+        values
+            .map(|bits| if signed { u64::try_from(bits).ok() } else { Some(bits.cast_unsigned()) })
+            .collect()
     }
     match number {
         Number::I8 => all::<i8>(bytes, true),
@@ -180,10 +194,16 @@ mod tests {
             Cast { from, to, scale: None }.run(bytes, &mut out);
             out
         };
-        assert_eq!(cast(Number::I16, Number::U8, &bytes(&[(-1i16).to_ne_bytes(), 257i16.to_ne_bytes()])), [255, 1]);
+        assert_eq!(
+            cast(Number::I16, Number::U8, &bytes(&[(-1i16).to_ne_bytes(), 257i16.to_ne_bytes()])),
+            [255, 1]
+        );
         let big = u64::MAX - 1;
         assert_eq!(cast(Number::U64, Number::F32, &big.to_ne_bytes()), (big as f32).to_ne_bytes());
-        assert_eq!(cast(Number::F64, Number::F16, &1.0009765625f64.to_ne_bytes()), f16::from_f64(1.0009765625).to_ne_bytes());
+        // Just above the middle between two halves: rounded to 32 bits first, it would fall back to the even one.
+        let above = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
+        let expected = f16::from_bits(f16::ONE.to_bits() + 1);
+        assert_eq!(cast(Number::F64, Number::F16, &above.to_ne_bytes()), expected.to_ne_bytes());
         assert_eq!(cast(Number::F32, Number::I32, &(-2.9f32).to_ne_bytes()), (-2i32).to_ne_bytes());
         assert_eq!(cast(Number::U64, Number::U32, &(5 + (7u64 << 32)).to_ne_bytes()), 5u32.to_ne_bytes());
     }

@@ -45,7 +45,8 @@ impl Bounds {
             return Err(Error::new(ErrorKind::Invalid, "no offsets; n samples have n + 1"));
         };
         if let Some(index) = table.windows(2).position(|two| two[0] > two[1]) {
-            let what = format!("offset {} is {}, the one before it {}", index + 1, table[index + 1], table[index]);
+            let what =
+                format!("offset {} is {}, the one before it {}", index + 1, table[index + 1], table[index]);
             return Err(Error::new(ErrorKind::Invalid, what).hint("offsets must not fall"));
         }
         past_end(*last, limit, table.len() - 1)?;
@@ -170,7 +171,8 @@ impl SampleIndex {
             Self::Windows(windows) => {
                 let mut rest = number;
                 for (span, axis) in out.iter_mut().zip(&windows.axes).rev() {
-                    *span = Span { start: rest % axis.count * axis.stride, count: axis.size, step: axis.step };
+                    *span =
+                        Span { start: rest % axis.count * axis.stride, count: axis.size, step: axis.step };
                     rest /= axis.count;
                 }
             }

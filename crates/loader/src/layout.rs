@@ -77,7 +77,8 @@ impl Layout {
         // Where requests are cheap, one as long as the user likes gains nothing.
         let request_bytes = if preferred == 0 { 0 } else { wishes.transfer_len.unwrap_or(preferred) };
         self.request_bytes = self.request_bytes.max(request_bytes);
-        let total = column.parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.variable().logical_len()));
+        let total =
+            column.parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.variable().logical_len()));
         let keeps = !matches!(wishes.shuffle, Shuffle::Full) || total <= wishes.room;
         let sample_len = total / column.len().max(1);
         let mut parts = Vec::with_capacity(column.parts.len());
@@ -113,7 +114,8 @@ impl Layout {
     /// Differs when units are numbered or laid out differently.
     pub(crate) fn signature(&self) -> String {
         let mut hash = std::hash::DefaultHasher::new();
-        let columns = self.columns.iter().chain(self.columns.iter().filter_map(|column| column.indices.as_deref()));
+        let columns =
+            self.columns.iter().chain(self.columns.iter().filter_map(|column| column.indices.as_deref()));
         for storage in columns.flat_map(|column| &column.parts) {
             if let Storage::Units(units) = storage {
                 (units.first, units.first_byte, units.unit_len, &units.grid.chunk).hash(&mut hash);
@@ -125,7 +127,8 @@ impl Layout {
     /// Samples that are best read together: those of one unit of the field with the longest units, or of one request.
     pub(crate) fn group_len(&self, set: &SampleSet, request_bytes: u64) -> u64 {
         let by_units = self.columns.iter().zip(&set.columns).filter_map(|(layout, column)| {
-            let (Some(Storage::Units(units)), Some(part)) = (layout.parts.first(), column.parts.first()) else {
+            let (Some(Storage::Units(units)), Some(part)) = (layout.parts.first(), column.parts.first())
+            else {
                 return None;
             };
             let (corner, size) = (vec![0; units.grid.shape.len()], &units.grid.chunk);

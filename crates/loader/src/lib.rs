@@ -1,11 +1,67 @@
 //! Samples to batches: what to read, in which order, and the threads that do it.
+//!
+//! ```text
+//! SampleSpec ─► SampleSet ─► Plan ──► Run (threads) ─► Batch
+//! what it is    where it is   order    Assembler         memory
+//!                                      rows ─► batch
+//!                                      units ─► cache, spill ─► batch
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `spec` | what a sample is, as the user says it |
+//! | `boundary`, `index` | which part of a variable a sample is |
+//! | `column`, `set` | one field over all files; all samples under one index |
+//! | `permutation`, `order`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
+//! | `plan` | which samples are in which batch |
+//! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
+//! | `cache`, `spill`, `spill_place` | decoded units in memory, and on disk when there is no room |
+//! | `arena`, `batch`, `convert` | memory that is used again; what is in it; numbers on their way |
+//! | `assemble/` | sample numbers to the memory of a batch |
+//! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
+//! | `loader`, `samples` | epochs of batches; samples by number |
+//! | `options`, `state`, `stats` | what the user may set; where a run is; what it did |
 
+mod arena;
+mod assemble;
+mod batch;
+mod boundary;
+mod cache;
+mod column;
+mod convert;
+mod index;
+mod layout;
+mod loader;
+mod options;
 mod order;
 mod permutation;
+mod plan;
+mod run;
+mod samples;
 mod seed;
+mod set;
 mod shard;
+mod spec;
+mod spill;
+mod spill_place;
+mod state;
+mod stats;
+mod trouble;
+mod units;
 
+pub use arena::{ALIGNMENT, Arena, Buffer};
+pub use batch::{Batch, FieldArray, Trouble};
+pub use loader::{Batches, Check, Loader};
+pub use options::{OnError, Options, Shares, SpillOptions};
 pub use order::{DEFAULT_LANES, DEFAULT_WINDOW, Groups, Order, Shuffle};
 pub use permutation::{ORDER_VERSION, Permutation};
+pub use plan::{Epoch, Plan, PlanSpec};
+pub use run::{Next, Run};
+pub use samples::Samples;
 pub use seed::sample_seed;
+pub use set::{FieldFacts, SampleSet};
 pub use shard::{Shard, Steps, StepsSpec, Tail};
+pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
+pub use spill::{Admission, FileSpill, Place, Spill};
+pub use state::{STATE_VERSION, State};
+pub use stats::{Stats, Verdict};

@@ -70,7 +70,11 @@ impl Run {
         let stop = AtomicBool::new(false);
         let shared =
             Arc::new(Shared { queue, ready: Condvar::new(), room: Condvar::new(), stop, epoch, crew, ahead });
-        let mut run = Self { shared: Arc::clone(&shared), threads: Vec::with_capacity(threads), process: process::id() };
+        let mut run = Self {
+            shared: Arc::clone(&shared),
+            threads: Vec::with_capacity(threads),
+            process: process::id(),
+        };
         for number in 0..threads {
             let shared = Arc::clone(&shared);
             let name = format!("forebay-{number}");

@@ -143,8 +143,10 @@ fn column(field: &FieldSpec, files: &[Arc<Opened>], bounds: &mut BoundsCache) ->
     }
     let bare = FieldSpec { convert: crate::spec::Convert::default(), ..field.clone() };
     let indices = plain_column(&bare, &dense.indices, files, bounds)?;
-    let is_integer = number_of(&indices.dtype)
-        .is_some_and(|number| !matches!(number.size(), 0) && forebay_format::Number::integer(number.size(), number.is_signed_integer()) == Some(number));
+    let is_integer = number_of(&indices.dtype).is_some_and(|number| {
+        !matches!(number.size(), 0)
+            && forebay_format::Number::integer(number.size(), number.is_signed_integer()) == Some(number)
+    });
     if !is_integer {
         let what = format!("'{}' holds {}, not column numbers", dense.indices, indices.dtype);
         return Err(Error::new(ErrorKind::Invalid, what));
@@ -173,9 +175,9 @@ fn plain_column(
         let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
         let request = boundary::Request { field, file, opened, variable: found };
         let index = request.index(bounds).map_err(place)?;
-        total = total.checked_add(index.count()).ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, "more samples than can be counted")
-        })?;
+        total = total
+            .checked_add(index.count())
+            .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
         starts.push(total);
         parts.push(ColumnPart { opened: Arc::clone(opened), variable, index });
     }
@@ -291,7 +293,8 @@ fn check_listed(samples: &Boundary, file_count: usize) -> Result<()> {
     let mut last = 0;
     for (number, file) in named.enumerate() {
         if file >= file_count as u64 || file < last {
-            let what = format!("sample {number} is in file {file} of {file_count}, the one before it in {last}");
+            let what =
+                format!("sample {number} is in file {file} of {file_count}, the one before it in {last}");
             return Err(Error::new(ErrorKind::Invalid, what).hint("list samples file by file, files from 0"));
         }
         last = file;

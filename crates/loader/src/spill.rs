@@ -74,7 +74,8 @@ const PRESENT: u8 = 1;
 impl FileSpill {
     /// A spill of this process alone, in `folder`, for `unit_count` units; it has no name and goes with the process.
     pub fn private(folder: &Path, unit_count: u64, quota: u64) -> Result<Self> {
-        let file = tempfile::tempfile_in(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+        let file =
+            tempfile::tempfile_in(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
         Self::new(file, None, unit_count, quota)
     }
 
@@ -87,16 +88,20 @@ impl FileSpill {
         for _ in 0..16 {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).mode(0o600).custom_flags(
-                i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC).bits()).unwrap_or(0),
+                i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC).bits())
+                    .unwrap_or(0),
             );
             let file = options.open(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
-            rustix::fs::flock(&file, FlockOperation::LockShared).map_err(|errno| Error::from_io(errno.into()))?;
+            rustix::fs::flock(&file, FlockOperation::LockShared)
+                .map_err(|errno| Error::from_io(errno.into()))?;
             let own = file.metadata().map_err(Error::from_io)?;
             if own.uid() != rustix::process::geteuid().as_raw() || own.mode() & 0o077 != 0 {
                 return Err(Error::new(ErrorKind::Denied, "belongs to somebody else").at(path.display()));
             }
             // Its last user may have removed it between our opening and our locking it.
-            if fs::symlink_metadata(&path).is_ok_and(|there| there.ino() == own.ino() && there.dev() == own.dev()) {
+            if fs::symlink_metadata(&path)
+                .is_ok_and(|there| there.ino() == own.ino() && there.dev() == own.dev())
+            {
                 return Self::new(file, Some(path), unit_count, quota);
             }
         }
@@ -111,7 +116,16 @@ impl FileSpill {
         if len < first_byte {
             file.set_len(first_byte).map_err(Error::from_io)?;
         }
-        Ok(Self { file, path, known, first_byte, quota, used: Mutex::new(0), broken: AtomicBool::new(false), process: process::id() })
+        Ok(Self {
+            file,
+            path,
+            known,
+            first_byte,
+            quota,
+            used: Mutex::new(0),
+            broken: AtomicBool::new(false),
+            process: process::id(),
+        })
     }
 
     /// Bytes the file takes, by whichever process they were written.
@@ -141,7 +155,8 @@ impl Spill for FileSpill {
             *own += bytes.len() as u64;
         }
         let at = self.first_byte + place.byte;
-        let written = self.file.write_all_at(bytes, at).and_then(|()| self.file.write_all_at(&[PRESENT], place.unit));
+        let written =
+            self.file.write_all_at(bytes, at).and_then(|()| self.file.write_all_at(&[PRESENT], place.unit));
         if written.is_err() {
             // A full or broken disk stays so for a while: no unit is lost by it, only time.
             self.broken.store(true, Relaxed);

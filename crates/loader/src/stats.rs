@@ -118,7 +118,9 @@ impl Verdict {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Nothing => "nothing was loaded",
-            Self::Read => "reading limits: more read threads, a larger transfer size or a nearer place would help",
+            Self::Read => {
+                "reading limits: more read threads, a larger transfer size or a nearer place would help"
+            }
             Self::Decode => "decoding limits: more read threads, or a faster filter in the files would help",
             Self::Copy => "copying limits: this is as fast as the memory of this machine goes",
             Self::Consumer => "the consumer limits: batches wait for it",

@@ -40,7 +40,8 @@ impl Crew {
                 self.assembler.assemble(&samples, now)?
             }
         };
-        let seed = |sample: &Option<u64>| sample.map_or(0, |sample| sample_seed(self.seed, epoch.number(), sample));
+        let seed =
+            |sample: &Option<u64>| sample.map_or(0, |sample| sample_seed(self.seed, epoch.number(), sample));
         Ok(Batch {
             epoch: epoch.number(),
             step,
@@ -66,7 +67,9 @@ impl Crew {
             is_good.push(read.is_ok());
             match (read, sample) {
                 (Err(error), _) if !is_about_data(&error) => return Err(error),
-                (Err(error), Some(sample)) => troubles.push(Trouble { sample: *sample, why: error.to_string() }),
+                (Err(error), Some(sample)) => {
+                    troubles.push(Trouble { sample: *sample, why: error.to_string() })
+                }
                 _ => {}
             }
         }

@@ -58,7 +58,8 @@ impl Units {
 
     fn rows(variable: &Variable, wanted_bytes: u64) -> Self {
         let shape = &variable.grid.shape;
-        let row_len = shape[1..].iter().fold(variable.dtype.native_len() as u64, |len, n| len.saturating_mul(*n));
+        let row_len =
+            shape[1..].iter().fold(variable.dtype.native_len() as u64, |len, n| len.saturating_mul(*n));
         let rows = wanted_bytes.checked_div(row_len).unwrap_or(u64::MAX).clamp(1, shape[0].max(1));
         let unit = std::iter::once(rows).chain(shape[1..].iter().map(|len| (*len).max(1))).collect();
         Self::new(variable, unit, Kind::Rows)
@@ -100,7 +101,13 @@ impl Units {
     }
 
     /// Reads and decodes unit `number` into `out`.
-    pub(crate) fn load(&self, part: &ColumnPart, number: u64, out: &mut [u8], counters: &Counters) -> Result<()> {
+    pub(crate) fn load(
+        &self,
+        part: &ColumnPart,
+        number: u64,
+        out: &mut [u8],
+        counters: &Counters,
+    ) -> Result<()> {
         counters.decoded_units.fetch_add(1, Relaxed);
         let Kind::Chunks(together) = self.kind else { return self.read(part, number, out, counters) };
         let chunk_count = part.variable().grid.chunk_count();
@@ -138,7 +145,8 @@ impl Units {
         let (corner, size) = self.bounds(number);
         let spans = corner.iter().zip(&size).map(|(start, len)| Span::range(*start..start + len)).collect();
         let selection = Selection::new(spans);
-        let len = usize::try_from(selection.element_count()).unwrap_or(usize::MAX).saturating_mul(element_len);
+        let len =
+            usize::try_from(selection.element_count()).unwrap_or(usize::MAX).saturating_mul(element_len);
         let began = Instant::now();
         if size[1..] == self.grid.chunk[1..] {
             let out = out.get_mut(..len).ok_or_else(|| Error::new(ErrorKind::Bug, "a unit too long"))?;
@@ -151,8 +159,11 @@ impl Units {
             };
             let all = Selection::all(&size);
             let start = vec![0; size.len()];
-            Part { from_shape: &size, selection: &all, to_shape: &self.grid.chunk, to_start: &start }
-                .copy(bytes, out, element_len);
+            Part { from_shape: &size, selection: &all, to_shape: &self.grid.chunk, to_start: &start }.copy(
+                bytes,
+                out,
+                element_len,
+            );
         }
         Counters::lap(&counters.read_ns, began);
         Counters::add(&counters.read_bytes, len as u64);

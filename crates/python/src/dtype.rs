@@ -29,7 +29,8 @@ pub(crate) fn describe<'py>(py: Python<'py>, dtype: &Dtype) -> PyResult<(Bound<'
             let mut members = Vec::with_capacity(fields.len());
             for field in fields {
                 let (member, shape) = describe(py, &field.dtype)?;
-                let member = if shape.is_empty() { member } else { (member, shape).into_pyobject(py)?.into_any() };
+                let member =
+                    if shape.is_empty() { member } else { (member, shape).into_pyobject(py)?.into_any() };
                 members.push((field.name.as_str(), member, field.offset));
             }
             compound(py, members, *len)?

@@ -11,8 +11,6 @@
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
 
-#![expect(missing_docs, reason = "what is public here is documented where Python sees it, in _forebay.pyi")]
-
 mod dtype;
 mod error;
 mod loader;

@@ -28,7 +28,14 @@ impl RawBatch {
 
     pub(crate) fn of_samples(py: Python<'_>, fields: Vec<FieldArray>, numbers: &[u64]) -> PyResult<Self> {
         let samples = numbers.iter().map(|number| Some(*number)).collect();
-        Ok(Self { fields: lend(py, fields)?, samples, seeds: Vec::new(), epoch: 0, step: 0, troubles: Vec::new() })
+        Ok(Self {
+            fields: lend(py, fields)?,
+            samples,
+            seeds: Vec::new(),
+            epoch: 0,
+            step: 0,
+            troubles: Vec::new(),
+        })
     }
 }
 
@@ -40,7 +47,8 @@ fn lend(py: Python<'_>, fields: Vec<FieldArray>) -> PyResult<Vec<Py<Memory>>> {
 impl RawBatch {
     /// The bytes of the sample numbers as 64-bit integers, -1 where padding stands.
     fn index_bytes(&self) -> Vec<u8> {
-        let number = |sample: &Option<u64>| sample.map_or(-1, |sample| i64::try_from(sample).unwrap_or(i64::MAX));
+        let number =
+            |sample: &Option<u64>| sample.map_or(-1, |sample| i64::try_from(sample).unwrap_or(i64::MAX));
         self.samples.iter().flat_map(|sample| number(sample).to_ne_bytes()).collect()
     }
 

@@ -62,7 +62,10 @@ impl SampleReader {
     }
 
     /// Name, type and shape of one sample of each field; `None` along the axis whose length differs.
-    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<Option<u64>>, String)>> {
+    fn fields<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<Option<u64>>, String)>> {
         let facts = self.samples.set().fields();
         facts
             .into_iter()

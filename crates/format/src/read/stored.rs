@@ -79,7 +79,8 @@ impl Opened {
 
     /// The chunks of `variable`, where it has chunks that need decoding and are not of variable length.
     pub fn encoded_chunks<'a>(&self, variable: &'a Variable) -> Option<&'a ChunkTable> {
-        let is_fixed = !variable.dtype.is_variable() && variable.dtype.native_len() == variable.dtype.stored_len();
+        let is_fixed =
+            !variable.dtype.is_variable() && variable.dtype.native_len() == variable.dtype.stored_len();
         match &variable.extents {
             Extents::Chunks(table) if is_fixed && !variable.filters.is_empty() => Some(table),
             _ => None,

@@ -70,7 +70,8 @@ impl Fetch<'_> {
             let mut rest = &mut *target.into;
             while row < wanted.end && !rest.is_empty() {
                 let (at, together) = rows.locate(row, wanted.end - row).map_err(failed)?;
-                let len = usize::try_from(together).unwrap_or(usize::MAX).saturating_mul(row_len).min(rest.len());
+                let len =
+                    usize::try_from(together).unwrap_or(usize::MAX).saturating_mul(row_len).min(rest.len());
                 let (into, after) = rest.split_at_mut(len);
                 rest = after;
                 row += together;

@@ -60,7 +60,8 @@ impl<'a> Finish<'a> {
         let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let outer = index(shape[..axis].iter().product());
         let inner = index(shape[axis + 1..].iter().product());
-        let (row, skip) = (index(shape[axis]) * inner * self.final_len, index(start) * inner * self.final_len);
+        let (row, skip) =
+            (index(shape[axis]) * inner * self.final_len, index(start) * inner * self.final_len);
         let Some(run) = from.len().checked_div(outer).filter(|run| *run > 0) else { return };
         let final_run = run / self.element_len * self.final_len;
         for (number, from) in from.chunks_exact(run).enumerate() {
@@ -89,12 +90,14 @@ pub(super) fn densify(
     let mut bytes = arena.take(row_count.saturating_mul(columns).saturating_mul(element_len))?;
     bytes.fill(0);
     let number = number_of(&dense.indices.dtype).unwrap_or(Number::U64);
-    let at = to_unsigned(number, &numbers.bytes)
-        .ok_or_else(|| Error::new(ErrorKind::Invalid, "a negative column").at(format!("field '{}'", column.name)))?;
+    let at = to_unsigned(number, &numbers.bytes).ok_or_else(|| {
+        Error::new(ErrorKind::Invalid, "a negative column").at(format!("field '{}'", column.name))
+    })?;
     for row in 0..row_count {
         let range = index(offsets[row])..index(offsets[row + 1]);
         for value in range {
-            let Some(to) = at.get(value).and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < columns) else {
+            let Some(to) = at.get(value).and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < columns)
+            else {
                 let what = format!("column {} of {columns}", at.get(value).copied().unwrap_or(0));
                 return Err(Error::new(ErrorKind::Invalid, what).at(format!("field '{}'", column.name)));
             };

@@ -60,6 +60,16 @@ impl Stamp {
         Err(Error::new(ErrorKind::Invalid, format!("{what}, not a regular file")))
     }
 
+    /// Which file system the file lies on.
+    pub(crate) fn device(&self) -> i128 {
+        self.device
+    }
+
+    /// How long the file is.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Refuses an open file that is no longer in this state.
     pub(crate) fn verify(&self, file: impl AsFd) -> Result<()> {
         if Self::of(file)? == *self { Ok(()) } else { Err(changed("changed since it was opened")) }

@@ -16,6 +16,7 @@
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
+//! | `peek` | whether a descriptor's number still means a file, asked without holding it |
 //! | `place` | whether a file is near or behind a network |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
@@ -32,6 +33,7 @@ mod file;
 mod map;
 mod memory;
 mod origin;
+mod peek;
 mod place;
 mod pool;
 mod process;

@@ -10,15 +10,13 @@ mod view;
 
 use std::{
     fs::File,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use arc_swap::ArcSwapOption;
-
-use self::{resident::is_resident, view::View};
+use self::{
+    resident::is_resident,
+    view::{Refusal, View},
+};
 use crate::Fill;
 
 /// The page cache is asked about a file again after as many bytes as it is long, within these bounds: asking
@@ -32,7 +30,8 @@ const NEVER: u64 = u64::MAX;
 /// A file's mapping, if it has one.
 #[derive(Debug)]
 pub(crate) struct Mapped {
-    view: ArcSwapOption<View>,
+    view: View,
+    len: u64,
     /// Since the page cache was last asked. Threads may overwrite each other's: it is only a pace.
     read_bytes: AtomicU64,
     /// How many bytes have to be read before it is asked next.
@@ -49,57 +48,55 @@ pub(crate) enum Copied {
 }
 
 impl Mapped {
-    /// No mapping yet.
-    pub(crate) fn new() -> Self {
+    /// A file `len` long, without a mapping yet.
+    pub(crate) fn new(len: u64) -> Self {
         // Anything read at all makes the second read ask.
-        Self { view: ArcSwapOption::empty(), read_bytes: AtomicU64::new(0), due_bytes: AtomicU64::new(1) }
+        Self { view: View::new(len), len, read_bytes: AtomicU64::new(0), due_bytes: AtomicU64::new(1) }
     }
 
     /// Copies from the mapping, if there is one and this thread may.
     #[inline]
     pub(crate) fn copy(&self, fills: &mut [Fill<'_>]) -> Copied {
-        let view = self.view.load();
-        let Some(view) = &*view else { return Copied::Not };
-        if !guard::stands() {
+        if !self.view.is_open() || !guard::stands() {
             return Copied::Not;
         }
-        if view.copy(fills).is_err() {
-            self.bar();
-            return Copied::Not;
+        match self.view.copy(fills) {
+            Ok(()) => Copied::Whole,
+            Err(Refusal::Unmapped) => Copied::Not,
+            Err(Refusal::Torn) => {
+                self.bar();
+                Copied::Not
+            }
         }
-        Copied::Whole
     }
 
-    /// Maps `file`, which is `len` long, or gives its mapping up, as the page cache has it; `bytes` were just read
-    /// one way or the other.
+    /// True when the page cache ought to be asked, after `bytes` were read one way or the other.
     #[inline]
-    pub(crate) fn consider(&self, file: &File, len: u64, bytes: u64) {
+    pub(crate) fn is_due(&self, bytes: u64) -> bool {
         let read = self.read_bytes.load(Relaxed);
-        if read < self.due_bytes.load(Relaxed) {
-            self.read_bytes.store(read.saturating_add(bytes), Relaxed);
-            return;
-        }
-        self.decide(file, len);
+        self.read_bytes.store(read.saturating_add(bytes), Relaxed);
+        read >= self.due_bytes.load(Relaxed)
     }
 
+    /// Maps `file`, or gives its mapping up, as the page cache has it.
     #[cold]
-    fn decide(&self, file: &File, len: u64) {
+    pub(crate) fn decide(&self, file: &File) {
         self.read_bytes.store(0, Relaxed);
-        self.due_bytes.store(len.clamp(LEAST_BYTES_PER_ASKING, MOST_BYTES_PER_ASKING), Relaxed);
-        let is_mapped = self.view.load().is_some();
-        match (is_mapped, is_resident(file, len)) {
+        self.due_bytes.store(self.len.clamp(LEAST_BYTES_PER_ASKING, MOST_BYTES_PER_ASKING), Relaxed);
+        match (self.view.is_open(), is_resident(file, self.len)) {
             (true, true) | (false, false) => {}
             // Faults read single pages from a disk where `pread` reads what is asked for.
-            (true, false) => self.view.store(None),
-            (false, true) => match View::of(file, len) {
-                Some(view) => self.view.store(Some(Arc::new(view))),
-                None => self.bar(),
-            },
+            (true, false) => self.view.close(),
+            (false, true) => {
+                if !self.view.open(file) {
+                    self.bar();
+                }
+            }
         }
     }
 
     fn bar(&self) {
         self.due_bytes.store(NEVER, Relaxed);
-        self.view.store(None);
+        self.view.close();
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum Copied {
 }
 
 impl Mapped {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(_: u64) -> Self {
         Self
     }
 
@@ -27,5 +27,9 @@ impl Mapped {
         Copied::Not
     }
 
-    pub(crate) fn consider(&self, _: &File, _: u64, _: u64) {}
+    pub(crate) fn is_due(&self, _: u64) -> bool {
+        false
+    }
+
+    pub(crate) fn decide(&self, _: &File) {}
 }

@@ -3,10 +3,11 @@
 use std::{
     collections::HashMap,
     fs::File,
+    os::fd::{AsRawFd, RawFd},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
     },
 };
 
@@ -20,6 +21,7 @@ use rustix::{
 use crate::{
     Error, ErrorKind, Fill, Result,
     map::{Copied, Mapped},
+    peek::is_open_on,
     place::Place,
     process::{Owned, PerProcess, current},
     stamp::{Stamp, changed},
@@ -34,6 +36,9 @@ pub(crate) fn default_budget() -> usize {
     usize::try_from((allowed / 2).min(MOST_DESCRIPTORS)).unwrap_or(1)
 }
 
+/// A number that no descriptor has.
+const CLOSED: RawFd = -1;
+
 /// A file that is open, or was and will be again.
 #[derive(Debug)]
 pub(crate) struct Pooled {
@@ -42,6 +47,8 @@ pub(crate) struct Pooled {
     place: Place,
     request_bytes: u64,
     descriptor: ArcSwapOption<Descriptor>,
+    /// Of the descriptor, as a hint: by the time it is used it may mean another file.
+    number: AtomicI32,
     mapped: Mapped,
     /// Read since the clock hand last passed.
     used: AtomicBool,
@@ -76,10 +83,10 @@ impl Pooled {
         if stamp == self.stamp { Ok(()) } else { Err(changed("changed since it was opened")) }
     }
 
-    /// Maps the file, or gives its mapping up; `bytes` of it were just read.
+    /// Maps the file, or gives its mapping up, if it is time for that; `bytes` of it were just read.
     fn consider(&self, file: &File, bytes: u64) {
-        if self.place != Place::Far {
-            self.mapped.consider(file, self.stamp.len(), bytes);
+        if self.place != Place::Far && self.mapped.is_due(bytes) {
+            self.mapped.decide(file);
         }
     }
 
@@ -129,7 +136,8 @@ impl Pools {
             place,
             request_bytes: place.request_bytes(block_bytes(&file, place)),
             descriptor: ArcSwapOption::empty(),
-            mapped: Mapped::new(),
+            number: AtomicI32::new(CLOSED),
+            mapped: Mapped::new(stamp.len()),
             used: AtomicBool::new(true),
         });
         let pooled = pool.lock().remember(fresh);
@@ -184,10 +192,17 @@ impl Pools {
                 Ok(())
             });
         }
+        let is_due = pooled.mapped.is_due(bytes);
+        if !is_due && is_open_on(pooled.number.load(Relaxed), &pooled.stamp) {
+            pooled.mark_used();
+            return Ok(());
+        }
         match &*pooled.descriptor.load() {
             Some(descriptor) if descriptor.process == current() => {
+                if is_due {
+                    pooled.mapped.decide(&descriptor.file);
+                }
                 pooled.mark_used();
-                pooled.consider(&descriptor.file, bytes);
                 pooled.stamp.verify(&descriptor.file)
             }
             // A mapping needs no descriptor, so none is taken from those who do.
@@ -209,6 +224,7 @@ fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor
     }
     let closed = (state.open.len() >= pool.budget).then(|| state.close_one());
     let fresh = Arc::new(Descriptor { process: pool.process, file });
+    pooled.number.store(fresh.file.as_raw_fd(), Relaxed);
     let inherited = pooled.descriptor.swap(Some(Arc::clone(&fresh)));
     state.open.push(Arc::downgrade(pooled));
     // Closing may take long on a network file system: not while others wait for the lock.
@@ -327,7 +343,10 @@ impl State {
                 continue;
             }
             self.open.swap_remove(self.hand);
-            let descriptor = pooled.as_ref().and_then(|pooled| pooled.descriptor.swap(None));
+            let descriptor = pooled.as_ref().and_then(|pooled| {
+                pooled.number.store(CLOSED, Relaxed);
+                pooled.descriptor.swap(None)
+            });
             return Some(Closed { _descriptor: descriptor, _file: pooled });
         }
     }

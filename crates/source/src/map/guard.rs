@@ -33,9 +33,10 @@ static TABLE: [Slot; MOST_MAPPINGS] = [const { Slot::new() }; MOST_MAPPINGS];
 /// Where the next free slot is looked for first.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of one mapping. Readers are signal handlers: they never wait.
+/// The place of one mapping in the table. Readers are signal handlers: they never wait.
 #[derive(Debug)]
-struct Slot {
+#[repr(align(64))]
+pub(super) struct Slot {
     taken: AtomicBool,
     /// Odd while `start` and `end` change, so that no handler pairs an old one with a new one.
     turn: AtomicUsize,
@@ -53,6 +54,36 @@ impl Slot {
             end: AtomicUsize::new(0),
             torn: AtomicBool::new(false),
         }
+    }
+
+    /// Guards `len` bytes of memory from `start`, which the caller mapped from a file and shares with nobody;
+    /// nothing where the table is full.
+    ///
+    /// # Safety
+    /// The memory is read by nobody who does not look at [`is_torn`](Self::is_torn) afterwards: the handler puts
+    /// other memory in its place. The slot is freed before the memory is unmapped.
+    pub(super) unsafe fn take(start: *const u8, len: usize) -> Option<&'static Self> {
+        let first = NEXT.fetch_add(1, Relaxed);
+        let mut slots = (0..MOST_MAPPINGS).filter_map(|index| TABLE.get((first + index) % MOST_MAPPINGS));
+        let is_free = |slot: &&Self| !slot.taken.load(Relaxed) && !slot.taken.swap(true, AcqRel);
+        let slot = slots.find(is_free)?;
+        slot.torn.store(false, Relaxed);
+        slot.set(start.addr(), start.addr() + len);
+        Some(slot)
+    }
+
+    /// Gives the slot back; its mapping is no longer guarded.
+    pub(super) fn free(&self) {
+        self.set(0, 0);
+        self.taken.store(false, Release);
+    }
+
+    /// True when a page of the mapping had vanished: nothing that was read from it is to be believed.
+    #[inline]
+    pub(super) fn is_torn(&self) -> bool {
+        // What was copied before stays before: the mark precedes the memory that covers the mapping.
+        fence(Acquire);
+        self.torn.load(Acquire)
     }
 
     /// Only whoever has taken the slot calls this.
@@ -74,44 +105,6 @@ impl Slot {
         fence(Acquire);
         let stands_still = turn.is_multiple_of(2) && self.turn.load(Relaxed) == turn;
         (stands_still && (start..end).contains(&address)).then_some((start, end))
-    }
-}
-
-/// A mapping that the handler knows, until this is dropped: always before the mapping is undone.
-#[derive(Debug)]
-pub(super) struct Guarded {
-    slot: &'static Slot,
-}
-
-impl Guarded {
-    /// Guards `len` bytes of memory from `start`, which the caller mapped from a file and shares with nobody;
-    /// nothing where the handler cannot be had or the table is full.
-    ///
-    /// # Safety
-    /// The memory is read by nobody who does not look at [`is_torn`](Self::is_torn) afterwards: the handler puts
-    /// other memory in its place.
-    pub(super) unsafe fn new(start: *const u8, len: usize) -> Option<Self> {
-        let first = NEXT.fetch_add(1, Relaxed);
-        let mut slots = (0..MOST_MAPPINGS).filter_map(|index| TABLE.get((first + index) % MOST_MAPPINGS));
-        let is_free = |slot: &&Slot| !slot.taken.load(Relaxed) && !slot.taken.swap(true, AcqRel);
-        let slot = slots.find(is_free)?;
-        slot.torn.store(false, Relaxed);
-        slot.set(start.addr(), start.addr() + len);
-        Some(Self { slot })
-    }
-
-    /// True when a page of the mapping had vanished: nothing that was read from it is to be believed.
-    pub(super) fn is_torn(&self) -> bool {
-        // What was copied before stays before: the mark precedes the memory that covers the mapping.
-        fence(Acquire);
-        self.slot.torn.load(Acquire)
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        self.slot.set(0, 0);
-        self.slot.taken.store(false, Release);
     }
 }
 
@@ -258,7 +251,7 @@ fn tear(address: usize) -> bool {
     // All of it: the rest of a file that was cut is gone too, and to replace a whole mapping never takes another
     // of the process's limited number of mappings.
     // SAFETY: the range is a mapping of ours: the thread that faulted in it holds it, so it is not undone now, and
-    // whoever reads it looks at the mark afterwards (the contract of `Guarded::new`).
+    // whoever reads it looks at the mark afterwards (the contract of `Slot::take`).
     let covered = unsafe {
         mmap_anonymous(ptr::with_exposed_provenance_mut(start), end - start, ProtFlags::READ, flags)
     };

@@ -5,6 +5,7 @@ use std::{
     fs::File,
     os::fd::{AsRawFd, RawFd},
     path::{Path, PathBuf},
+    ptr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
@@ -21,7 +22,7 @@ use rustix::{
 use crate::{
     Error, ErrorKind, Fill, Result,
     map::{Copied, Mapped},
-    peek::is_open_on,
+    peek::{is_open_on, prefetch_line},
     place::Place,
     process::{Owned, PerProcess, current},
     stamp::{Stamp, changed},
@@ -87,6 +88,15 @@ impl Pooled {
     fn consider(&self, file: &File, bytes: u64) {
         if self.place != Place::Far && self.mapped.is_due(bytes) {
             self.mapped.decide(file);
+        }
+    }
+
+    /// Asks for what is wanted after a copy: with hundreds of files none of it is in the processor's caches.
+    #[inline]
+    fn prefetch(&self) {
+        let first = ptr::from_ref(self).cast::<u8>();
+        for offset in (0..size_of::<Self>()).step_by(64) {
+            prefetch_line(first.wrapping_add(offset));
         }
     }
 
@@ -171,6 +181,7 @@ impl Pools {
         fills: &'f mut [Fill<'m>],
         reads: impl FnOnce(&File, &'f mut [Fill<'m>]) -> Result<()>,
     ) -> Result<()> {
+        pooled.prefetch();
         let bytes = fills.iter().map(|fill| fill.range.len()).sum();
         if let Copied::Whole = pooled.mapped.copy(fills) {
             return self.vouch(pooled, bytes);

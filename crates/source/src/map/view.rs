@@ -16,11 +16,10 @@ use rustix::{
 };
 
 use super::guard::{self, Slot};
-use crate::Fill;
+use crate::{Fill, peek::prefetch_line};
 
 /// The first lines of the next range are asked for while one is copied: the processor's own prefetching begins
 /// anew on every page. 64 random copies of 8 KiB per call gain a tenth.
-#[cfg(target_arch = "x86_64")]
 const LINES_AHEAD: usize = 8;
 
 /// A file that is mapped read-only and shared, so that its bytes are those of the page cache, or that may be.
@@ -113,6 +112,8 @@ impl View {
         // SAFETY: null or a slot of the static table.
         let slot = unsafe { self.slot.load(Relaxed).as_ref() };
         let (Some(slot), false) = (slot, start.is_null()) else { return Err(Refusal::Unmapped) };
+        // Wanted after the copy: on its way meanwhile.
+        prefetch_line(ptr::from_ref(slot).cast());
         let mut fills = fills.iter_mut().peekable();
         while let Some(fill) = fills.next() {
             if let Some(next) = fills.peek() {
@@ -131,20 +132,13 @@ impl View {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 #[inline]
 fn prefetch(start: *const u8, fill: &Fill<'_>) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     let Ok(offset) = usize::try_from(fill.range.start) else { return };
     for line in 0..LINES_AHEAD {
-        // SAFETY: a prefetch reads nothing that the program can see and never faults, at any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset + 64 * line).cast()) };
+        prefetch_line(start.wrapping_add(offset + 64 * line));
     }
 }
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn prefetch(_: *const u8, _: &Fill<'_>) {}
 
 impl Drop for View {
     fn drop(&mut self) {

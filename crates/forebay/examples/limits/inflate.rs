@@ -7,9 +7,14 @@ use std::{
 };
 
 use libdeflater::Decompressor;
-use memmap2::{Advice, Mmap, MmapMut};
+use memmap2::Mmap;
 
-use crate::{Limit, Outcome, mapped::map, table::Chunks};
+use crate::{
+    Limit, Options, Outcome,
+    arena::{Arena, Pages},
+    mapped::map,
+    table::Chunks,
+};
 
 const ELEMENT_LEN: usize = 4;
 
@@ -27,20 +32,18 @@ pub(crate) struct Decoder<'a> {
     /// Places for chunks; those whose samples are all out come back, and are taken first.
     free: Mutex<Vec<&'a mut [u8]>>,
     batch: usize,
+    pages: Pages,
 }
 
 pub(crate) struct Worker {
     inflater: Decompressor,
     planes: Vec<u8>,
-    batch: Vec<u8>,
+    batch: Arena,
 }
 
-/// Room for all chunks at once, in large pages where the system gives them. None of it is touched yet.
-pub(crate) fn arena(table: &Chunks) -> Outcome<MmapMut> {
-    let arena = MmapMut::map_anon(table.chunks.len() * chunk_len(table))?;
-    // A system without large pages is slower, and the limit with it.
-    let _ = arena.advise(Advice::HugePage);
-    Ok(arena)
+/// Room for all chunks at once.
+pub(crate) fn arena(table: &Chunks, pages: Pages) -> Outcome<Arena> {
+    Arena::new(table.chunks.len() * chunk_len(table), pages)
 }
 
 fn chunk_len(table: &Chunks) -> usize {
@@ -64,11 +67,11 @@ fn unshuffle(planes: &[u8], into: &mut [u8]) {
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn open(table: &'a Chunks, arena: &'a mut [u8], batch: usize) -> Outcome<Self> {
+    pub(crate) fn open(table: &'a Chunks, arena: &'a mut [u8], options: &Options) -> Outcome<Self> {
         let files = table.paths.iter().map(|path| map(path)).collect::<Outcome<_>>()?;
         let slots = table.chunks.iter().map(|_| Mutex::default()).collect();
         let free = arena.chunks_exact_mut(chunk_len(table)).rev().collect();
-        Ok(Self { table, files, slots, free: Mutex::new(free), batch })
+        Ok(Self { table, files, slots, free: Mutex::new(free), batch: options.batch, pages: options.pages })
     }
 
     fn decode(&self, chunk: usize, worker: &mut Worker) -> Outcome<&'a mut [u8]> {
@@ -90,7 +93,7 @@ impl<'a> Decoder<'a> {
             Some(decoded) => decoded,
             None => self.decode(chunk, worker)?,
         };
-        worker.batch[at * len..][..len].copy_from_slice(&decoded[row * len..][..len]);
+        worker.batch.bytes()[at * len..][..len].copy_from_slice(&decoded[row * len..][..len]);
         slot.taken += 1;
         if slot.taken == self.table.samples_per_chunk {
             slot.taken = 0;
@@ -105,19 +108,19 @@ impl<'a> Decoder<'a> {
 impl Limit for Decoder<'_> {
     type Worker = Worker;
 
-    fn worker(&self) -> Worker {
-        Worker {
+    fn worker(&self) -> Outcome<Worker> {
+        Ok(Worker {
             inflater: Decompressor::new(),
             planes: vec![0; chunk_len(self.table)],
-            batch: vec![0; self.batch * self.table.sample_len],
-        }
+            batch: Arena::new(self.batch * self.table.sample_len, self.pages)?,
+        })
     }
 
     fn fill(&self, positions: Range<usize>, worker: &mut Worker) -> Outcome<()> {
         for (at, sample) in self.table.order[positions].iter().enumerate() {
             self.copy(*sample, worker, at)?;
         }
-        black_box(&worker.batch);
+        black_box(worker.batch.bytes());
         Ok(())
     }
 }

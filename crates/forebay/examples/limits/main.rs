@@ -1,13 +1,14 @@
 //! What the machine itself allows a loader, for `make bench-loader`: replays a table of plain offsets, without forebay.
 //!
 //! ```text
-//! limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--fresh]
+//! limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--pages small|large] [--fresh]
 //! ```
 //!
 //! `pread` and `mapped` copy the pieces of each sample into the buffers of a batch, which are reused (`--fresh`: new
 //! ones for every batch). `inflate` decodes each chunk once, when the first of its samples is due, and copies samples
 //! out in the order of the table. Threads take whole batches in turn. One line of JSON says how long each epoch took.
 
+mod arena;
 mod inflate;
 mod mapped;
 mod pieces;
@@ -27,6 +28,7 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
+use arena::Pages;
 use table::Table;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -40,6 +42,7 @@ struct Options {
     threads: usize,
     batch: usize,
     epochs: usize,
+    pages: Pages,
     fresh: bool,
 }
 
@@ -47,7 +50,15 @@ impl Options {
     fn from_args() -> Outcome<Self> {
         let mut args = std::env::args().skip(1);
         let table = args.next().ok_or(USAGE)?.into();
-        let mut options = Self { table, mode: String::new(), threads: 1, batch: 64, epochs: 1, fresh: false };
+        let mut options = Self {
+            table,
+            mode: String::new(),
+            threads: 1,
+            batch: 64,
+            epochs: 1,
+            pages: Pages::Small,
+            fresh: false,
+        };
         while let Some(name) = args.next() {
             let mut value = || args.next().ok_or(format!("{name} needs a value: {USAGE}"));
             match name.as_str() {
@@ -55,6 +66,13 @@ impl Options {
                 "--threads" => options.threads = value()?.parse()?,
                 "--batch" => options.batch = value()?.parse()?,
                 "--epochs" => options.epochs = value()?.parse()?,
+                "--pages" => {
+                    options.pages = match value()?.as_str() {
+                        "small" => Pages::Small,
+                        "large" => Pages::Large,
+                        _ => return Err(USAGE.into()),
+                    }
+                }
                 "--fresh" => options.fresh = true,
                 _ => return Err(USAGE.into()),
             }
@@ -69,7 +87,7 @@ impl Options {
 /// What fills batches, called by several threads at once, each with a worker of its own.
 trait Limit: Sync {
     type Worker: Send;
-    fn worker(&self) -> Self::Worker;
+    fn worker(&self) -> Outcome<Self::Worker>;
     fn fill(&self, positions: Range<usize>, worker: &mut Self::Worker) -> Outcome<()>;
 }
 
@@ -80,7 +98,7 @@ struct Times {
 }
 
 fn replay<L: Limit>(limit: &L, sample_count: usize, options: &Options) -> Outcome<Times> {
-    let mut workers: Vec<_> = (0..options.threads).map(|_| limit.worker()).collect();
+    let mut workers = (0..options.threads).map(|_| limit.worker()).collect::<Outcome<Vec<_>>>()?;
     let first_batch = OnceLock::new();
     let mut epochs = Vec::new();
     for _ in 0..options.epochs {
@@ -131,8 +149,8 @@ fn run() -> Outcome<()> {
             replay(&pieces::Copies::open(table, &options)?, sample_count, &options)?
         }
         (Table::Chunks(table), "inflate") => {
-            let mut arena = inflate::arena(table)?;
-            replay(&inflate::Decoder::open(table, &mut arena, options.batch)?, sample_count, &options)?
+            let mut arena = inflate::arena(table, options.pages)?;
+            replay(&inflate::Decoder::open(table, arena.bytes(), &options)?, sample_count, &options)?
         }
         _ => return Err("this table is not for that mode".into()),
     };

@@ -4,7 +4,13 @@ use std::{fs::File, hint::black_box, ops::Range, os::unix::fs::FileExt};
 
 use memmap2::Mmap;
 
-use crate::{Limit, Options, Outcome, mapped::map, table::Piece, table::Pieces};
+use crate::{
+    Limit, Options, Outcome,
+    arena::{Arena, Pages},
+    mapped::map,
+    table::Piece,
+    table::Pieces,
+};
 
 enum Files {
     Opened(Vec<File>),
@@ -57,6 +63,7 @@ pub(crate) struct Copies<'a> {
     kept: Vec<Option<Kept>>,
     /// The most bytes that each field has in a batch.
     buffer_len: Vec<usize>,
+    pages: Pages,
     fresh: bool,
 }
 
@@ -73,7 +80,7 @@ impl<'a> Copies<'a> {
             batches.map(len_of).max().unwrap_or(0)
         };
         let buffer_len = (0..table.fields).map(most).collect();
-        Ok(Self { table, files, kept, buffer_len, fresh: options.fresh })
+        Ok(Self { table, files, kept, buffer_len, pages: options.pages, fresh: options.fresh })
     }
 
     fn fill_field(&self, pieces: &[Piece], field: usize, into: &mut [u8]) -> Outcome<()> {
@@ -90,23 +97,41 @@ impl<'a> Copies<'a> {
     }
 }
 
-impl Limit for Copies<'_> {
-    type Worker = Vec<Vec<u8>>;
+/// The buffers of a batch, one for each field.
+pub(crate) enum Buffers {
+    Reused(Vec<Arena>),
+    Fresh,
+}
 
-    fn worker(&self) -> Vec<Vec<u8>> {
-        self.buffer_len.iter().map(|len| vec![0; *len]).collect()
+impl Limit for Copies<'_> {
+    type Worker = Buffers;
+
+    fn worker(&self) -> Outcome<Buffers> {
+        if self.fresh {
+            return Ok(Buffers::Fresh);
+        }
+        let arenas = self.buffer_len.iter().map(|len| Arena::new(*len, self.pages));
+        Ok(Buffers::Reused(arenas.collect::<Outcome<_>>()?))
     }
 
-    fn fill(&self, positions: Range<usize>, buffers: &mut Vec<Vec<u8>>) -> Outcome<()> {
-        if self.fresh {
-            *buffers = self.worker();
-        }
+    fn fill(&self, positions: Range<usize>, worker: &mut Buffers) -> Outcome<()> {
         let pieces =
             &self.table.pieces[positions.start * self.table.fields..positions.end * self.table.fields];
-        for (field, buffer) in buffers.iter_mut().enumerate() {
-            self.fill_field(pieces, field, buffer)?;
+        match worker {
+            Buffers::Reused(arenas) => {
+                for (field, arena) in arenas.iter_mut().enumerate() {
+                    self.fill_field(pieces, field, arena.bytes())?;
+                    black_box(arena.bytes());
+                }
+            }
+            Buffers::Fresh => {
+                for (field, len) in self.buffer_len.iter().enumerate() {
+                    let mut buffer = vec![0; *len];
+                    self.fill_field(pieces, field, &mut buffer)?;
+                    black_box(&buffer);
+                }
+            }
         }
-        black_box(buffers);
         Ok(())
     }
 }

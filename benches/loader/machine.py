@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import pathlib
 import platform
+import time
 
 PACKAGES = ("forebay", "numpy", "h5py", "torch", "tensorstore")
 
@@ -14,6 +15,22 @@ def _line_of(path, name):
     except OSError:
         return "unknown"
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(name)), "unknown")
+
+
+def _busy_seconds():
+    user, nice, system, _, _, *others = (int(ticks) for ticks in _words("/proc/stat")[1:9])
+    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
+
+
+def _words(path):
+    return pathlib.Path(path).read_text().split("\n", 1)[0].split()
+
+
+def busy_cores(seconds=1.0):
+    """How many cores others keep busy while we do nothing."""
+    before, start = _busy_seconds(), time.perf_counter()
+    time.sleep(seconds)
+    return (_busy_seconds() - before) / (time.perf_counter() - start)
 
 
 def _version(package):
@@ -38,4 +55,4 @@ def describe():
 def in_words(machine):
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     memory = f"{machine['memory_len'] / (1 << 30):.0f} GiB" if machine["memory_len"] else "unknown"
-    return (f"{machine['cpu']}, {machine['cores']} cores, {memory} of memory, Linux {machine['kernel']}; {versions}.")
+    return f"{machine['cpu']}, {machine['cores']} cores, {memory} of memory, Linux {machine['kernel']}; {versions}."

@@ -53,6 +53,9 @@ def markdown(report):
         "*of the limit* compares with the limit of as many threads; *first batch* counts from opening the files; "
         "*memory* is the peak of resident memory above its start, pages of mapped files and private memory of "
         "workers included.", ""]
+    busy = max((one["busy_cores"] for one in report["workloads"]), default=0)
+    if busy > 0.1:
+        lines += [f"The machine was not quiet: before some workload, others kept {busy:.1f} cores busy.", ""]
     for workload_results in report["workloads"]:
         lines += [f"### {workload_results['name']}: {workload_results['title']}", "",
                   f"{workload_results['sample_count']:,} samples, batches of {workload_results['batch']}.", "",

@@ -20,6 +20,8 @@ from workloads import workloads
 
 HERE = pathlib.Path(__file__).parent
 LONGEST_S = 1800
+# More than this, and others disturb the figures.
+QUIET_CORES = 0.1
 
 
 def say(text):
@@ -65,20 +67,37 @@ class Runner:
         return [self.args.limits, table, "--mode", how["mode"], "--threads", str(how["threads"]), "--pages",
                 how["pages"], "--batch", str(workload.batch), "--epochs", str(workload.epochs), *tail]
 
-    def once(self, workload, contestant):
+    def ask(self, command):
+        """What a process printed, and what went wrong."""
         try:
-            done = subprocess.run(self.command(workload, contestant), capture_output=True, text=True,
-                                  env=self.environment, timeout=LONGEST_S)
+            done = subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=LONGEST_S)
         except subprocess.TimeoutExpired:
-            return {"error": f"not done after {LONGEST_S} s"}
+            return "", f"not done after {LONGEST_S} s"
         if done.returncode:
             said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-            return {"error": said[-1]}
-        return json.loads(done.stdout.splitlines()[-1])
+            return "", said[-1]
+        return done.stdout, None
+
+    def check(self, workload, shuffle):
+        """What is wrong with the samples that forebay gives; this also saves its index for the rounds."""
+        _, error = self.ask([sys.executable, HERE / "check_forebay.py", self.args.folder, str(self.args.scale),
+                             workload.name, shuffle])
+        say(f"{workload.name}: samples of forebay, {shuffle}: {error or 'as h5py reads them'}")
+        return error
+
+    def once(self, workload, contestant):
+        printed, error = self.ask(self.command(workload, contestant))
+        return {"error": error} if error else json.loads(printed.splitlines()[-1])
 
     def run(self, workload, chosen):
         """Rounds in which all take turns; all that was measured, by name."""
         measured = {contestant.name: [] for contestant in chosen}
+        orders = {one.how["shuffle"] for one in chosen if one.group == "forebay"}
+        wrong = {order: error for order in sorted(orders) if (error := self.check(workload, order))}
+        for contestant in chosen:
+            if contestant.group == "forebay" and contestant.how["shuffle"] in wrong:
+                # The speed of wrong samples is of no interest.
+                measured[contestant.name].append({"error": wrong[contestant.how["shuffle"]]})
         for number in range(self.args.rounds):
             for contestant in chosen:
                 runs = measured[contestant.name]
@@ -134,12 +153,16 @@ def main():
             continue
         prepare(workload)
         chosen = choose(workload, args, has_forebay)
+        busy = machine.busy_cores()
+        if busy > QUIET_CORES:
+            say(f"NOT QUIET: others keep {busy:.1f} cores busy, and the figures of {workload.name} suffer")
         measured = runner.run(workload, chosen)
         results = {one.name: best(measured[one.name], one) for one in chosen}
         good = {name: result for name, result in results.items() if "error" not in result}
         made["workloads"].append({
             "name": workload.name, "title": workload.title, "sample_count": workload.sample_count,
-            "batch": workload.batch, "epochs": workload.epochs, "results": results,
+            "batch": workload.batch, "epochs": workload.epochs, "busy_cores": busy,
+            "results": results,
             "verdicts": [dataclasses.asdict(verdict) for verdict in verdicts(workload, good)],
         })
         print(report.terminal(made["workloads"][-1]), flush=True)
@@ -152,7 +175,7 @@ def main():
 
 
 def finish(made, strict):
-    broken = [name for one in made["workloads"] for name, result in one["results"].items() if "error" in result]
+    broken = [f"{one['name']} {name}" for one in made["workloads"] for name, result in one["results"].items() if "error" in result]
     all_verdicts = [verdict for one in made["workloads"] for verdict in one["verdicts"]]
     missed = [verdict for verdict in all_verdicts if not verdict["passed"]]
     if all_verdicts:

@@ -23,7 +23,8 @@ def _limits(workload):
     else:
         copy = {"shuffle": "full", "pages": "small"}
         modes = [(mode, copy | {"mode": mode}, (1, 2)) for mode in ("pread", "mapped")]
-        modes += [(f"{mode}, large pages", copy | {"mode": mode, "pages": "large"}, (1,)) for mode in ("pread", "mapped")]
+        modes += [(f"{mode}, large pages", copy | {"mode": mode, "pages": "large"}, (1,))
+                  for mode in ("pread", "mapped")]
     if workload.whole:
         modes.append(("pread, fresh", copy | {"mode": "pread", "fresh": True}, (1,)))
     for title, how, counts in modes:

@@ -175,7 +175,8 @@ def main():
 
 
 def finish(made, strict):
-    broken = [f"{one['name']} {name}" for one in made["workloads"] for name, result in one["results"].items() if "error" in result]
+    broken = [f"{one['name']} '{name}'" for one in made["workloads"] for name, result in one["results"].items()
+              if "error" in result]
     all_verdicts = [verdict for one in made["workloads"] for verdict in one["verdicts"]]
     missed = [verdict for verdict in all_verdicts if not verdict["passed"]]
     if all_verdicts:

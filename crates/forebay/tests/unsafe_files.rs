@@ -8,6 +8,7 @@ use std::{
 
 /// Files, and folders ending in `/`, that may hold unsafe code, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
+    ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),

@@ -18,7 +18,12 @@ use std::{
 };
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap_anonymous},
+    process::Pid,
+};
+
+use crate::process::current;
 
 /// The most mappings at once: a data set of a few thousand files.
 const MOST_MAPPINGS: usize = 4096;
@@ -77,7 +82,10 @@ impl Slot {
         let first = NEXT.fetch_add(1, Relaxed);
         let mut slots = (0..MOST_MAPPINGS).filter_map(|index| TABLE.get((first + index) % MOST_MAPPINGS));
         let is_free = |slot: &&Self| !slot.taken.load(Relaxed) && !slot.taken.swap(true, AcqRel);
-        let slot = slots.find(is_free)?;
+        let Some(slot) = slots.find(is_free) else {
+            COUNT.fetch_sub(1, Relaxed);
+            return None;
+        };
         slot.torn.store(false, Relaxed);
         slot.set(start.addr(), start.addr() + len);
         Some(slot)
@@ -135,28 +143,34 @@ static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(ptr::null_mut());
 // SAFETY: zeros are a valid `sigaction`: the default action, no flags, an empty set.
 static DEFAULT: sigaction = unsafe { mem::zeroed() };
 
-/// Copies until the next look, and what the last look found.
-type Look = (u32, bool);
+/// What a thread found when it last looked for the handler.
+#[derive(Clone, Copy)]
+struct Look {
+    copies_left: u32,
+    found: bool,
+    /// A forked child looks for itself: whoever forks workers may give them handlers, as PyTorch does.
+    process: Option<Pid>,
+}
 
 thread_local! {
-    static LOOK: Cell<Look> = const { Cell::new((0, false)) };
+    static LOOK: Cell<Look> = const { Cell::new(Look { copies_left: 0, found: false, process: None }) };
 }
 
 /// True when this thread may read mapped memory: the handler is in place and SIGBUS is not blocked.
 #[inline]
 pub(super) fn stands() -> bool {
-    let (left, found) = LOOK.get();
-    if left == 0 {
+    let last = LOOK.get();
+    if last.copies_left == 0 || last.process != Some(current()) {
         return look();
     }
-    LOOK.set((left - 1, found));
-    found && STATE.load(Relaxed) == INSTALLED
+    LOOK.set(Look { copies_left: last.copies_left - 1, ..last });
+    last.found && STATE.load(Relaxed) == INSTALLED
 }
 
 #[cold]
 fn look() -> bool {
     let found = is_installed() && !is_blocked();
-    LOOK.set((COPIES_PER_LOOK, found));
+    LOOK.set(Look { copies_left: COPIES_PER_LOOK, found, process: Some(current()) });
     found
 }
 

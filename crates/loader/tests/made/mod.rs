@@ -1,6 +1,11 @@
 //! Files made in memory, described by hand: the loader sees no difference.
 
-#![allow(dead_code, clippy::allow_attributes, unreachable_pub, reason = "each test uses its own part of this")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "each test uses its own part of this"
+)]
 
 use std::sync::Arc;
 
@@ -8,7 +13,7 @@ use forebay_format::{
     ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Number, Opened, SourceIndex, Variable,
 };
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
-use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule};
+use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin};
 
 /// Rows of one variable: `row_len` numbers each, all different.
 #[derive(Clone, Copy)]
@@ -94,12 +99,12 @@ impl Made {
 /// The set of one-row samples of `files`, and the origin it is read from.
 pub fn set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
     let name = |index: usize| format!("part{index}.h5");
-    let memory = files.iter().enumerate().fold(MemoryOrigin::default(), |origin, (index, file)| {
-        origin.with(&name(index), file.bytes.clone())
-    });
-    let ids: Vec<_> = (0..files.len())
-        .map(|index| memory.open(&Locator::new(name(index))).unwrap().id().clone())
-        .collect();
+    let memory = files
+        .iter()
+        .enumerate()
+        .fold(MemoryOrigin::default(), |origin, (index, file)| origin.with(&name(index), file.bytes.clone()));
+    let ids: Vec<_> =
+        (0..files.len()).map(|index| memory.open(&Locator::new(name(index))).unwrap().id().clone()).collect();
     let origin = Arc::new(FaultOrigin::new(Arc::new(memory), schedule));
     let opened = files.iter().zip(ids).map(|(file, id)| {
         let container = Container {
@@ -114,6 +119,19 @@ pub fn set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultO
     let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
     let set = SampleSet::new(spec, &[opened.collect()]).unwrap();
     (Arc::new(set), origin)
+}
+
+/// A set whose samples have the same variable twice, under two names, from files that are read whole if small.
+pub fn twofold_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+    let (set, origin) = set_on(files, schedule);
+    let whole: Arc<dyn Origin> = Arc::new(WholeOrigin::new(Arc::clone(&origin) as _, 1 << 20));
+    let opened = set.files().into_iter().map(|file| {
+        let container = Arc::new(file.container().clone());
+        Arc::new(Opened::new(Arc::clone(&whole), container).on_caller_thread())
+    });
+    let again = FieldSpec { name: "again".into(), ..FieldSpec::new("x") };
+    let spec = SampleSpec { fields: vec![FieldSpec::new("x"), again] };
+    (Arc::new(SampleSet::new(spec, &[opened.collect()]).unwrap()), origin)
 }
 
 /// The set of one-row samples of `files`, near at hand.
@@ -153,7 +171,8 @@ pub fn check(batch: &forebay_loader::Batch, rows: Rows) {
             Some(sample) => rows.row(sample % rows.count),
             None => vec![0; usize::try_from(rows.row_len).expect("small")],
         };
-        let got: Vec<u32> = bytes.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap())).collect();
+        let got: Vec<u32> =
+            bytes.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap())).collect();
         assert!(got == expected, "sample {sample:?} has other values");
     }
 }

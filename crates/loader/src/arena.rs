@@ -119,7 +119,7 @@ impl Arena {
 }
 
 /// Lengths are rounded so that blocks of nearly equal lengths serve each other.
-fn rounded(len: usize) -> usize {
+pub(crate) fn rounded(len: usize) -> usize {
     let step = (len.next_power_of_two() / 16).max(ALIGNMENT);
     len.max(1).div_ceil(step).saturating_mul(step)
 }

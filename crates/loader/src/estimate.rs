@@ -228,25 +228,31 @@ impl Spilled {
     }
 }
 
-/// How long each unit is: the first unit of each variable of each file, and the length of its units.
-struct UnitLens(Vec<(u64, u64)>);
+/// How long units are.
+struct UnitLens {
+    /// The first unit of each variable of each file, and the length of its units.
+    by_first: Vec<(u64, u64)>,
+    /// Bytes of one unit of each column.
+    first_of_columns: u64,
+}
 
 impl UnitLens {
     fn new(layout: &Layout) -> Self {
         let indices = layout.columns.iter().filter_map(|column| column.indices.as_deref());
-        let storages = layout.columns.iter().chain(indices).flat_map(|column| &column.parts);
-        let units = storages.filter_map(|storage| match storage {
+        let columns = || layout.columns.iter().chain(indices.clone());
+        let len = |storage: &Storage| match storage {
             Storage::Units(units) if units.count() > 0 => Some((units.first, units.unit_len)),
             _ => None,
-        });
-        let mut lens: Vec<_> = units.collect();
-        lens.sort_unstable();
-        Self(lens)
+        };
+        let mut by_first: Vec<_> = columns().flat_map(|column| &column.parts).filter_map(len).collect();
+        by_first.sort_unstable();
+        let firsts = columns().filter_map(|column| column.parts.first().and_then(len));
+        Self { by_first, first_of_columns: firsts.map(|(_, len)| len).sum() }
     }
 
     fn of(&self, unit: u64) -> u64 {
-        let after = self.0.partition_point(|(first, _)| *first <= unit);
-        after.checked_sub(1).map_or(0, |index| self.0[index].1)
+        let after = self.by_first.partition_point(|(first, _)| *first <= unit);
+        after.checked_sub(1).map_or(0, |index| self.by_first[index].1)
     }
 }
 
@@ -268,8 +274,9 @@ impl<'a> Replay<'a> {
             Shuffle::None => 1,
             Shuffle::Block { lanes, window } => u64::from(lanes) * u64::from(window),
         };
-        let columns = set.columns.len() as u64;
-        let least = at_a_time.saturating_mul(4 * columns).saturating_mul(setup.layout.largest_unit);
+        let lens = UnitLens::new(&setup.layout);
+        // A lane is at one unit of each field, or goes from one to the next.
+        let least = at_a_time.saturating_mul(2).saturating_mul(lens.first_of_columns);
         let cache = setup.shares.cache;
         let budget = if part < 1.0 { scaled(cache).max(least.min(cache)) } else { cache };
         let quota = |quota| if part < 1.0 { scaled(quota) } else { quota };
@@ -284,7 +291,7 @@ impl<'a> Replay<'a> {
             ledger: Ledger::default(),
             budget,
             spill,
-            lens: UnitLens::new(&setup.layout),
+            lens,
             cost: EpochCost::default(),
             longest_batch: 0,
             peak_units: 0,

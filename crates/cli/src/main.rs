@@ -8,7 +8,7 @@
 //! | `sink`, `rows`, `part`, `progress` | where dumped values go, and how far they are |
 //! | `value`, `half`, `show` | elements taken apart, and shown |
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
-//! | `plan` | what epochs will cost, without running them |
+//! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `fields`, `options`, `size` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
@@ -26,6 +26,7 @@ mod output;
 mod part;
 mod plan;
 mod progress;
+mod remedy;
 mod report;
 mod rows;
 mod show;

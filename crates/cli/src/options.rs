@@ -130,6 +130,20 @@ impl LoaderArgs {
         self.options_with(self.shuffle, context)
     }
 
+    /// The options, but with a block shuffle of so many lanes.
+    pub(crate) fn options_with_lanes(&self, lanes: u32, context: &Context) -> Options {
+        let shuffle = Shuffle::Block { lanes, window: self.window };
+        Options { shuffle, ..self.options(context) }
+    }
+
+    pub(crate) fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    pub(crate) fn world(&self) -> u32 {
+        self.world
+    }
+
     /// The options, but with `shuffle`.
     pub(crate) fn options_with(&self, shuffle: ShuffleArg, context: &Context) -> Options {
         let shuffle = match shuffle {

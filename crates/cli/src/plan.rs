@@ -11,7 +11,9 @@ use crate::{
     color::Role,
     fields::{Chosen, SetArgs},
     options::{LoaderArgs, ShuffleArg},
-    output, show,
+    output,
+    remedy::Remedies,
+    show,
 };
 
 const EXAMPLES: &str = "\
@@ -191,50 +193,28 @@ impl Answer<'_> {
 
     /// What is dear about the order that was asked for, and what would help.
     fn warnings(&self) -> Vec<String> {
-        let Estimate { first, unit_bytes, cache_bytes, .. } = self.estimate;
+        let Estimate { first, unit_bytes, cache_bytes, spill_quota_bytes, .. } = self.estimate;
+        let remedies = Remedies { context: self.context, loader: &self.args.loader, set: &self.chosen.set };
         let mut warnings = Vec::new();
         if first.decoded_again > 0 {
-            let once = first.decoded_units - first.decoded_again;
-            let times = first.decoded_units as f64 / once.max(1) as f64;
-            let memory = self.memory_for_all();
-            let block = match self.wanted {
-                ShuffleArg::Full => "--shuffle block (each unit once), ",
-                ShuffleArg::Block | ShuffleArg::None => "",
-            };
+            let times =
+                first.decoded_units as f64 / (first.decoded_units - first.decoded_again).max(1) as f64;
             warnings.push(format!(
-                "units are decoded {times:.1} times in an epoch, {} of {} again: {} of {} decoded find room. \
-                 Remedies: {block}--memory {memory} or more, or a --spill with a --spill-quota of {}",
+                "units are decoded {times:.1} times in an epoch, {} of {} again: {} of {} find room. Remedies: {}",
                 first.decoded_again,
                 first.decoded_units,
-                show::size(cache_bytes + self.estimate.spill_quota_bytes),
+                show::size(cache_bytes.saturating_add(spill_quota_bytes)),
                 show::size(unit_bytes),
-                size_flag(unit_bytes)
+                remedies.against_decoding(&self.estimate).join(", or ")
             ));
         }
         if first.spilled_bytes > 0 {
-            warnings.push(format!(
-                "{} go through the spill in the first epoch: its disk should be local and fast, or --memory {}",
-                show::size(first.spilled_bytes),
-                self.memory_for_all()
-            ));
+            let remedy =
+                remedies.memory(&self.estimate).map_or_else(String::new, |flag| format!(", or {flag}"));
+            let size = show::size(first.spilled_bytes);
+            warnings.push(format!("{size} go through the spill: its disk should be local and fast{remedy}"));
         }
         warnings
-    }
-
-    /// About the memory in which all units find room.
-    fn memory_for_all(&self) -> String {
-        let Estimate { first, unit_bytes, cache_bytes, .. } = self.estimate;
-        // Batches in flight stay; what lies idle to be used again may grow by as much as them.
-        let rest = first.peak_memory_bytes.saturating_sub(cache_bytes.min(unit_bytes));
-        size_flag(unit_bytes.saturating_add(rest.saturating_mul(2)))
-    }
-}
-
-/// A size as a flag takes it, rounded up: `640MiB`.
-fn size_flag(bytes: u64) -> String {
-    match bytes.div_ceil(1 << 20).max(1) {
-        mebibytes if mebibytes < 10 << 10 => format!("{mebibytes}MiB"),
-        mebibytes => format!("{}GiB", mebibytes.div_ceil(1 << 10)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay::loader::Stats;
+use forebay::loader::{Stats, Verdict};
 use serde::Serialize;
 
 use crate::show;
@@ -19,6 +19,7 @@ pub(crate) struct EpochReport {
     pub(crate) bytes_per_second: f64,
     pub(crate) read_factor: f64,
     pub(crate) decode_factor: f64,
+    pub(crate) verdict: Verdict,
     #[serde(flatten)]
     pub(crate) stats: Stats,
 }
@@ -44,6 +45,7 @@ impl EpochReport {
             bytes_per_second: ratio(stats.delivered_bytes as f64, seconds),
             read_factor: ratio(stats.read_bytes as f64, stats.delivered_bytes as f64),
             decode_factor: ratio(stats.decoded_bytes as f64, stats.delivered_bytes as f64),
+            verdict: stats.verdict(),
             stats,
         }
     }
@@ -79,6 +81,7 @@ impl EpochReport {
             let (skipped, substituted) = (stats.skipped, stats.substituted);
             lines.push(format!("  could not be read: {skipped} left out, {substituted} replaced"));
         }
+        lines.push(format!("  {}", self.verdict.advice()));
         lines
     }
 

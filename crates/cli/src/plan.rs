@@ -1,7 +1,9 @@
 //! `forebay plan`: what epochs over a set of samples will cost, without running them.
 
+use std::thread;
+
 use forebay::{
-    Result,
+    Error, ErrorKind, Result,
     loader::{EpochCost, Estimate},
 };
 use serde::Serialize;
@@ -48,13 +50,25 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
     let chosen = args.set.open(context)?;
     let wanted = args.loader.shuffle();
     // What is asked for must be possible; the others are there to compare with.
-    let estimate = Estimate::of(&chosen.set, &args.loader.options(context))?;
-    let others = ShuffleArg::ALL.map(|shuffle| {
-        let options = args.loader.options_with(shuffle, context);
-        let own = if shuffle == wanted { Ok(estimate) } else { Estimate::of(&chosen.set, &options) };
-        (shuffle, own.map_err(|error| error.to_string()))
+    let mut estimate = None;
+    let all = thread::scope(|scope| {
+        let started = ShuffleArg::ALL.map(|shuffle| {
+            let (set, options) = (&chosen.set, args.loader.options_with(shuffle, context));
+            (shuffle, scope.spawn(move || Estimate::of(set, &options)))
+        });
+        started.map(|(shuffle, thread)| {
+            let bug = |_| Err(Error::new(ErrorKind::Bug, "a thread that plans panicked"));
+            let own = thread.join().unwrap_or_else(bug);
+            let told = own.as_ref().map(|own| *own).map_err(ToString::to_string);
+            if shuffle == wanted {
+                estimate = Some(own);
+            }
+            (shuffle, told)
+        })
     });
-    let answer = Answer { context, args, chosen: &chosen, wanted, estimate, all: &others };
+    let missing = || Err(Error::new(ErrorKind::Bug, "a shuffle that was not planned"));
+    let estimate = estimate.unwrap_or_else(missing)?;
+    let answer = Answer { context, args, chosen: &chosen, wanted, estimate, all: &all };
     if context.json { answer.json() } else { answer.text() }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Remedies<'a> {
 
 /// How often a remedy is made stronger before it is given up.
 const TRIES: u32 = 6;
+/// Tries are judged by this many samples, so that all of them together take a few seconds at most.
+const MOST_SAMPLES: u64 = 300_000;
 
 impl Remedies<'_> {
     /// Flags with which no unit is decoded twice in an epoch.
@@ -38,7 +40,8 @@ impl Remedies<'_> {
                 continue;
             }
             let options = self.loader.options_with_lanes(lanes, self.context);
-            let is_once = Estimate::of(self.set, &options).is_ok_and(|tried| tried.first.decoded_again == 0);
+            let tried = Estimate::within(self.set, &options, MOST_SAMPLES);
+            let is_once = tried.is_ok_and(|tried| tried.first.decoded_again == 0);
             let more = if lanes == told { String::new() } else { format!(" --lanes {lanes}") };
             if is_once {
                 return Some(format!("--shuffle block{more}"));
@@ -54,7 +57,7 @@ impl Remedies<'_> {
         for _ in 0..TRIES {
             let mut options = self.loader.options(self.context);
             options.memory = Some(rounded(memory));
-            let tried = Estimate::of(self.set, &options);
+            let tried = Estimate::within(self.set, &options, MOST_SAMPLES);
             if tried.is_ok_and(|tried| tried.first.decoded_again == 0 && tried.first.spilled_bytes == 0) {
                 return Some(format!("--memory {}", flag(memory)));
             }

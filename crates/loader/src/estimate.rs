@@ -107,10 +107,11 @@ fn factor(bytes: u64, used: u64) -> f64 {
     if used == 0 { 0.0 } else { bytes as f64 / used as f64 }
 }
 
-/// Samples that are walked: about a second's work where nothing is decoded twice.
+/// Samples that are walked: four seconds' work for two epochs where nothing is decoded twice.
 const MOST_SAMPLES: u64 = 5_000_000;
-/// Uses that are reckoned where units are decoded again and again: about five seconds' work.
-const MOST_RECKONINGS: u64 = 100_000_000;
+/// Uses that are reckoned where units are decoded again and again, each time with those of all their samples: about
+/// four seconds' work too.
+const MOST_RECKONINGS: u64 = 20_000_000;
 /// Fewer samples than this say little about the rest.
 const LEAST_SAMPLES: u64 = 100_000;
 
@@ -125,19 +126,35 @@ impl Estimate {
         let setup = Setup::of(set, options)?;
         let group_len = loader::group_len(set, options, &setup.layout);
         let whole = loader::plan(set, options, Groups::new(&set.part_lens(), group_len)?)?;
-        let walked = walked(set, &setup, group_len, most_samples);
+        let walked = walked(set, &setup, &whole).min(most_samples);
         let exact = walked == set.len();
         let part = walked as f64 / set.len().max(1) as f64;
+        // A batch of a full shuffle shall meet as large a part of the units as it does in the whole set.
+        let batch_size = match options.shuffle {
+            Shuffle::Full => ((options.batch_size as f64 * part).round() as u64).max(1),
+            Shuffle::Block { .. } | Shuffle::None => options.batch_size,
+        };
         let plan = match exact {
             true => whole.clone(),
-            false => loader::plan(set, options, Groups::new(&first(&set.part_lens(), walked), group_len)?)?,
+            false => {
+                let groups = Groups::new(&first(&set.part_lens(), walked), group_len)?;
+                loader::plan(set, &Options { batch_size, ..options.clone() }, groups)?
+            }
         };
         let mut replay = Replay::new(set, &setup, options.shuffle, part);
         let first = replay.epoch(&plan, 0)?;
         let later = replay.epoch(&plan, 1)?;
         let cost = |cost: EpochCost, epoch| {
             let cost = if exact { cost } else { counted(&whole, epoch, cost.scaled(1.0 / part))? };
-            Ok(EpochCost { peak_memory_bytes: peak_memory(&replay, &setup, options, cost)?, ..cost })
+            // Floats keep 15 digits, and this is an estimate.
+            let units = ((replay.peak_units as f64 / part) as u64).min(setup.shares.cache);
+            let units = if exact { replay.peak_units } else { units };
+            let longest = match exact {
+                true => replay.longest_batch,
+                false => replay.longest_batch / batch_size * options.batch_size,
+            };
+            let rest = besides_units(longest, &setup, options, cost.batches)?;
+            Ok(EpochCost { peak_memory_bytes: units.saturating_add(rest), ..cost })
         };
         Ok(Self {
             exact,
@@ -151,12 +168,24 @@ impl Estimate {
 }
 
 /// How many samples are walked: all, or as many of the first as take little time.
-fn walked(set: &SampleSet, setup: &Setup, group_len: u64, most_samples: u64) -> u64 {
+fn walked(set: &SampleSet, setup: &Setup, plan: &Plan) -> u64 {
     let quota = setup.spill.as_ref().map_or(0, |place| place.quota);
-    let is_lost = setup.layout.unit_bytes > setup.shares.cache.saturating_add(quota);
-    let per_sample = if is_lost && group_len <= MOST_USES { group_len } else { 1 };
-    let most = most_samples.min((MOST_RECKONINGS / per_sample).max(LEAST_SAMPLES));
-    set.len().min(most)
+    let in_use = in_use(plan.spec().shuffle, &setup.layout);
+    let is_lost = in_use > setup.shares.cache.saturating_add(quota);
+    let per_sample = if is_lost && plan.group_len() <= MOST_USES { plan.group_len() } else { 1 };
+    set.len().min((MOST_RECKONINGS / per_sample).clamp(LEAST_SAMPLES, MOST_SAMPLES))
+}
+
+/// Bytes of units that an order uses at a time.
+fn in_use(shuffle: Shuffle, layout: &Layout) -> u64 {
+    let lanes = match shuffle {
+        Shuffle::Full => return layout.unit_bytes,
+        Shuffle::None => 1,
+        Shuffle::Block { lanes, window } => u64::from(lanes) * u64::from(window),
+    };
+    // A lane is at one unit of each field, or goes from one to the next.
+    let lane = UnitLens::new(layout).first_of_columns.saturating_mul(2);
+    lanes.saturating_mul(lane).min(layout.unit_bytes)
 }
 
 /// The first `count` samples of parts of `part_lens`.
@@ -181,13 +210,13 @@ fn counted(plan: &Plan, epoch: u64, cost: EpochCost) -> Result<EpochCost> {
     Ok(EpochCost { batches, samples: full + last.iter().flatten().count() as u64, ..cost })
 }
 
-fn peak_memory(replay: &Replay<'_>, setup: &Setup, options: &Options, cost: EpochCost) -> Result<u64> {
+/// The most memory that is in use besides units that are kept: for batches, and for a unit of each thread.
+fn besides_units(longest_batch: u64, setup: &Setup, options: &Options, batches: u64) -> Result<u64> {
     let threads = options.threads()? as u64;
     // One is the consumer's.
-    let in_flight = (setup.shares.prefetch + threads + 1).min(cost.batches);
+    let in_flight = (setup.shares.prefetch + threads + 1).min(batches);
     let in_works = rounded_len(setup.layout.largest_unit).saturating_mul(threads);
-    let batches = replay.longest_batch.saturating_mul(in_flight);
-    Ok(batches.saturating_add(replay.peak_units).saturating_add(in_works))
+    Ok(longest_batch.saturating_mul(in_flight).saturating_add(in_works))
 }
 
 fn rounded_len(len: u64) -> u64 {
@@ -204,6 +233,8 @@ struct Replay<'a> {
     setup: &'a Setup,
     ledger: Ledger,
     budget: u64,
+    /// Units that were decoded, where there is room for all: none of them leaves, whenever it is used next.
+    kept: Option<HashSet<u64>>,
     spill: Option<Spilled>,
     lens: UnitLens,
     cost: EpochCost,
@@ -234,6 +265,8 @@ struct UnitLens {
     by_first: Vec<(u64, u64)>,
     /// Bytes of one unit of each column.
     first_of_columns: u64,
+    /// Bytes of memory for all units.
+    room: u64,
 }
 
 impl UnitLens {
@@ -247,7 +280,13 @@ impl UnitLens {
         let mut by_first: Vec<_> = columns().flat_map(|column| &column.parts).filter_map(len).collect();
         by_first.sort_unstable();
         let firsts = columns().filter_map(|column| column.parts.first().and_then(len));
-        Self { by_first, first_of_columns: firsts.map(|(_, len)| len).sum() }
+        let room = columns().flat_map(|column| &column.parts).fold(0u64, |sum, storage| match storage {
+            Storage::Units(units) => {
+                sum.saturating_add(units.count().saturating_mul(rounded_len(units.unit_len)))
+            }
+            Storage::Rows | Storage::Boxes => sum,
+        });
+        Self { by_first, first_of_columns: firsts.map(|(_, len)| len).sum(), room }
     }
 
     fn of(&self, unit: u64) -> u64 {
@@ -269,14 +308,11 @@ impl<'a> Replay<'a> {
     fn new(set: &'a SampleSet, setup: &'a Setup, shuffle: Shuffle, part: f64) -> Self {
         let scaled = |bytes: u64| (bytes as f64 * part) as u64;
         // What a full shuffle uses at a time grows with the set. What others use does not: it keeps its room.
-        let at_a_time = match shuffle {
+        let least = match shuffle {
             Shuffle::Full => 0,
-            Shuffle::None => 1,
-            Shuffle::Block { lanes, window } => u64::from(lanes) * u64::from(window),
+            Shuffle::None | Shuffle::Block { .. } => in_use(shuffle, &setup.layout),
         };
         let lens = UnitLens::new(&setup.layout);
-        // A lane is at one unit of each field, or goes from one to the next.
-        let least = at_a_time.saturating_mul(2).saturating_mul(lens.first_of_columns);
         let cache = setup.shares.cache;
         let budget = if part < 1.0 { scaled(cache).max(least.min(cache)) } else { cache };
         let quota = |quota| if part < 1.0 { scaled(quota) } else { quota };
@@ -290,6 +326,7 @@ impl<'a> Replay<'a> {
             setup,
             ledger: Ledger::default(),
             budget,
+            kept: (lens.room <= cache).then(HashSet::new),
             spill,
             lens,
             cost: EpochCost::default(),
@@ -401,7 +438,11 @@ impl<'a> Replay<'a> {
         let Asked { column, part, units, number } = *asked;
         let unit = units.first + number;
         let samples = || units.samples(column, part, number);
-        if self.ledger.touch(unit, &samples, now) {
+        let is_kept = match &mut self.kept {
+            Some(kept) => !kept.insert(unit),
+            None => self.ledger.touch(unit, &samples, now),
+        };
+        if is_kept {
             return;
         }
         if self.spill.as_ref().is_some_and(|spill| spill.units.contains(&unit)) {
@@ -416,8 +457,13 @@ impl<'a> Replay<'a> {
         if let Some(spill) = self.spill.as_mut().filter(|_| self.setup.is_shared) {
             spill.put(unit, units.unit_len, &mut self.cost);
         }
+        let room = rounded_len(units.unit_len);
+        if self.kept.is_some() {
+            self.peak_units += room;
+            return;
+        }
         let uses = Uses::new(&samples, now);
-        if self.ledger.admit(unit, rounded_len(units.unit_len), uses) == Decoding::Again {
+        if self.ledger.admit(unit, room, uses) == Decoding::Again {
             self.cost.decoded_again += 1;
         }
         while let Some(leaver) = self.ledger.evict(self.budget) {

@@ -211,7 +211,7 @@ fn errors_have_their_exit_codes_and_say_what_helps() {
         "64 lanes do not divide among 3 ranks",
     );
     fails(&["--rank", "1"], 2, "rank 1 in a world of 1");
-    fails(&["--compute-ms", "-1"], 2, "--compute-ms");
+    fails(&["--compute-ms", "soon"], 2, "--compute-ms");
     fails(&["--list", "/nowhere/list.txt"], 3, "/nowhere/list.txt");
     fails(&["--state", "/nowhere/state.json"], 3, "/nowhere/state.json");
     let other = set.path("other.json");

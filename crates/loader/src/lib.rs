@@ -20,7 +20,7 @@
 //! | `assemble/` | sample numbers to the memory of a batch |
 //! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
 //! | `loader`, `samples` | epochs of batches; samples by number |
-//! | `estimate` | what an epoch will cost, reckoned and not run |
+//! | `estimate/` | what an epoch will cost, reckoned and not run |
 //! | `options`, `state`, `stats` | what the user may set; where a run is; what it did |
 
 mod arena;

@@ -1,6 +1,6 @@
 //! What is predicted of an epoch is what a run of one thread counts.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 

@@ -8,7 +8,7 @@ use std::{
     fmt,
     ops::{Deref, DerefMut},
     process,
-    ptr::NonNull,
+    ptr::{self, NonNull},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -16,6 +16,7 @@ use std::{
 };
 
 use forebay_source::{Error, ErrorKind, Result};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// What vector units and devices like best.
 pub const ALIGNMENT: usize = 64;
@@ -134,7 +135,7 @@ pub struct Buffer {
 impl Buffer {
     /// Its address, good as long as the buffer lives.
     pub fn address(&self) -> *mut u8 {
-        self.block.as_ref().map_or(std::ptr::null_mut(), |block| block.start.as_ptr())
+        self.block.as_ref().map_or(ptr::null_mut(), |block| block.start.as_ptr())
     }
 
     /// Bytes it takes, at least as many as were asked for.
@@ -176,12 +177,25 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// A piece of the heap, freed when dropped.
+/// A piece of memory, freed when dropped.
 #[derive(Debug)]
 struct Block {
     start: NonNull<u8>,
     layout: Layout,
+    home: Home,
 }
+
+/// Where a block comes from, and goes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    Heap,
+    /// Pages straight from the system: the heap would clear them once more.
+    System,
+}
+
+/// From this length on, blocks are whole pages of the system, large ones where it has them: 64 MiB are filled for the
+/// first time in FIRST_LARGE ms instead of FIRST_SMALL.
+const LONG: usize = 1 << 20;
 
 // SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.
 unsafe impl Send for Block {}
@@ -192,9 +206,20 @@ impl Block {
     fn new(len: usize) -> Result<Self> {
         let full = || Error::new(ErrorKind::Full, format!("no memory for {len} bytes"));
         let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| full())?;
+        if len >= LONG {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: an anonymous mapping at an address of the system's choice touches no other memory.
+            let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::PRIVATE) };
+            let start: NonNull<u8> = NonNull::new(start.map_err(|_| full())?.cast()).ok_or_else(full)?;
+            #[cfg(target_os = "linux")]
+            // SAFETY: the range is the mapping just made; the advice changes no bytes. Where it is refused, small
+            // pages do.
+            let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
+            return Ok(Self { start, layout, home: Home::System });
+        }
         // SAFETY: the layout's size is not 0: lengths are rounded up to at least the alignment.
         let start = unsafe { alloc_zeroed(layout) };
-        NonNull::new(start).map(|start| Self { start, layout }).ok_or_else(full)
+        NonNull::new(start).map(|start| Self { start, layout, home: Home::Heap }).ok_or_else(full)
     }
 
     fn len(&self) -> usize {
@@ -204,8 +229,14 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc_zeroed` with this very layout and is freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        match self.home {
+            // SAFETY: `start` came from `alloc_zeroed` with this very layout and is freed once.
+            Home::Heap => unsafe { dealloc(self.start.as_ptr(), self.layout) },
+            Home::System => {
+                // SAFETY: the mapping was made with this length, belongs to the block alone, and goes once.
+                let _ = unsafe { munmap(self.start.as_ptr().cast(), self.layout.size()) };
+            }
+        }
     }
 }
 

@@ -79,10 +79,6 @@ impl UnitCache {
         Self { state, loaded: Condvar::new(), budget: AtomicU64::new(budget), arena, spill, counters }
     }
 
-    pub(crate) fn spill(&self) -> Option<&dyn Spill> {
-        self.spill.as_deref()
-    }
-
     /// The unit `wanted`: from memory, from the spill, or by `load`, which at most one thread runs at a time.
     pub(crate) fn get(
         &self,

@@ -145,6 +145,5 @@ impl Layout {
 /// Bytes a request to the source of `part` ought to bring, as the source says.
 fn preferred_request(part: &ColumnPart) -> Result<u64> {
     let source = part.opened.source(forebay_format::SourceIndex(0))?;
-    let _ = source;
-    Ok(0)
+    Ok(source.request_bytes())
 }

@@ -142,6 +142,9 @@ impl Run {
             std::mem::forget(std::mem::take(&mut self.threads));
             return;
         }
+        if self.threads.is_empty() {
+            return;
+        }
         self.shared.stop();
         let until = Instant::now() + PATIENCE;
         let mut queue = self.shared.lock();

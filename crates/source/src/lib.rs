@@ -21,6 +21,7 @@
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
 //! | `stamp` | what tells one state of a file from the next |
+//! | `whole` | an origin that reads small, far sources by one request |
 //! | `fault` | an origin that fails and dawdles on a schedule |
 //! | `check` | the contracts as functions, for whoever implements them (feature `check`) |
 
@@ -41,6 +42,7 @@ mod range;
 mod source;
 mod stamp;
 mod walk;
+mod whole;
 
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
@@ -49,3 +51,4 @@ pub use memory::MemoryOrigin;
 pub use origin::{Locator, Origin};
 pub use range::{ByteRange, Fill, coalesce};
 pub use source::{Source, SourceExt, SourceId, Version, fill_by_fetching};
+pub use whole::WholeOrigin;

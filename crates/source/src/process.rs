@@ -136,3 +136,15 @@ mod remembered {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remembered_number_is_the_kernels() {
+        for _ in 0..3 {
+            assert_eq!(current(), rustix::process::getpid());
+        }
+    }
+}

@@ -8,7 +8,7 @@
 
 use std::{
     cell::Cell,
-    env, mem, ptr,
+    env, fs, mem, ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicUsize,
         Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
@@ -18,17 +18,31 @@ use std::{
 };
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap_anonymous},
+    process::Pid,
+};
 
-/// The most mappings at once: a data set of a few thousand files, and a sixteenth of the kernel's default limit
-/// (`vm.max_map_count`, 65530), which the program around us needs too.
+use crate::process::current;
+
+/// The most mappings at once: a data set of a few thousand files.
 const MOST_MAPPINGS: usize = 4096;
+
+/// Of the mappings that the kernel lets a process have, one in so many may be ours: the program around us needs some.
+const MAPPINGS_PER_OURS: usize = 16;
+
+/// What the kernel allows where it does not tell.
+const DEFAULT_MAP_COUNT: usize = 65_530;
 
 /// After so many copies a thread makes sure again that the handler is in place. Asking costs 0.5 us, so less than
 /// a nanosecond per copy.
 const COPIES_PER_LOOK: u32 = 1024;
 
 static TABLE: [Slot; MOST_MAPPINGS] = [const { Slot::new() }; MOST_MAPPINGS];
+
+/// How many mappings may be guarded, and how many are.
+static LIMIT: AtomicUsize = AtomicUsize::new(0);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the next free slot is looked for first.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -57,16 +71,21 @@ impl Slot {
     }
 
     /// Guards `len` bytes of memory from `start`, which the caller mapped from a file and shares with nobody;
-    /// nothing where the table is full.
+    /// nothing where there are as many as may be.
     ///
     /// # Safety
     /// The memory is read by nobody who does not look at [`is_torn`](Self::is_torn) afterwards: the handler puts
     /// other memory in its place. The slot is freed before the memory is unmapped.
     pub(super) unsafe fn take(start: *const u8, len: usize) -> Option<&'static Self> {
+        let one_more = |count: usize| (count < LIMIT.load(Relaxed)).then_some(count + 1);
+        COUNT.fetch_update(Relaxed, Relaxed, one_more).ok()?;
         let first = NEXT.fetch_add(1, Relaxed);
         let mut slots = (0..MOST_MAPPINGS).filter_map(|index| TABLE.get((first + index) % MOST_MAPPINGS));
         let is_free = |slot: &&Self| !slot.taken.load(Relaxed) && !slot.taken.swap(true, AcqRel);
-        let slot = slots.find(is_free)?;
+        let Some(slot) = slots.find(is_free) else {
+            COUNT.fetch_sub(1, Relaxed);
+            return None;
+        };
         slot.torn.store(false, Relaxed);
         slot.set(start.addr(), start.addr() + len);
         Some(slot)
@@ -76,6 +95,7 @@ impl Slot {
     pub(super) fn free(&self) {
         self.set(0, 0);
         self.taken.store(false, Release);
+        COUNT.fetch_sub(1, Relaxed);
     }
 
     /// True when a page of the mapping had vanished: nothing that was read from it is to be believed.
@@ -123,28 +143,34 @@ static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(ptr::null_mut());
 // SAFETY: zeros are a valid `sigaction`: the default action, no flags, an empty set.
 static DEFAULT: sigaction = unsafe { mem::zeroed() };
 
-/// Copies until the next look, and what the last look found.
-type Look = (u32, bool);
+/// What a thread found when it last looked for the handler.
+#[derive(Clone, Copy)]
+struct Look {
+    copies_left: u32,
+    found: bool,
+    /// A forked child looks for itself: whoever forks workers may give them handlers, as PyTorch does.
+    process: Option<Pid>,
+}
 
 thread_local! {
-    static LOOK: Cell<Look> = const { Cell::new((0, false)) };
+    static LOOK: Cell<Look> = const { Cell::new(Look { copies_left: 0, found: false, process: None }) };
 }
 
 /// True when this thread may read mapped memory: the handler is in place and SIGBUS is not blocked.
 #[inline]
 pub(super) fn stands() -> bool {
-    let (left, found) = LOOK.get();
-    if left == 0 {
+    let last = LOOK.get();
+    if last.copies_left == 0 || last.process != Some(current()) {
         return look();
     }
-    LOOK.set((left - 1, found));
-    found && STATE.load(Relaxed) == INSTALLED
+    LOOK.set(Look { copies_left: last.copies_left - 1, ..last });
+    last.found && STATE.load(Relaxed) == INSTALLED
 }
 
 #[cold]
 fn look() -> bool {
     let found = is_installed() && !is_blocked();
-    LOOK.set((COPIES_PER_LOOK, found));
+    LOOK.set(Look { copies_left: COPIES_PER_LOOK, found, process: Some(current()) });
     found
 }
 
@@ -175,9 +201,15 @@ fn install() -> bool {
         return STATE.load(Acquire) == INSTALLED;
     }
     let is_off = env::var_os("FOREBAY_MAP").is_some_and(|value| value == "off");
+    LIMIT.store((max_map_count() / MAPPINGS_PER_OURS).min(MOST_MAPPINGS), Relaxed);
     let installed = !is_off && put_handler().is_some();
     STATE.store(if installed { INSTALLED } else { GONE }, Release);
     installed
+}
+
+fn max_map_count() -> usize {
+    let told = fs::read_to_string("/proc/sys/vm/max_map_count");
+    told.ok().and_then(|told| told.trim().parse().ok()).unwrap_or(DEFAULT_MAP_COUNT)
 }
 
 fn put_handler() -> Option<()> {

@@ -86,3 +86,26 @@ fn is_here(file: &File, offset: u64) -> bool {
 fn is_tmpfs(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == 0x0102_1994)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_a_short_file_whole_and_a_long_one_from_end_to_end() {
+        assert_eq!(windows(5).collect::<Vec<_>>(), [(0, 5)]);
+        let len = (1 << 30) + 12_345;
+        let found: Vec<_> = windows(len).collect();
+        assert_eq!((found.len() as u64, found[0].0), (WINDOWS, 0));
+        let (start, window_len) = found[found.len() - 1];
+        assert!(start + window_len <= len && start + window_len > len - WINDOWS);
+    }
+
+    #[test]
+    fn a_file_that_was_just_written_is_there() {
+        let file = tempfile::tempfile().unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &vec![1; 1 << 20], 0).unwrap();
+        assert!(is_resident(&file, 1 << 20));
+        assert!(is_here(&file, 5000));
+    }
+}

@@ -10,7 +10,7 @@ use std::{
 
 use forebay::{
     Batch, Error, Loader, Result,
-    loader::{Next, Run},
+    loader::{Next, Run, Shuffle, State},
 };
 use indicatif::ProgressBar;
 
@@ -88,7 +88,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
     interrupt.watch();
     let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, troubles: Vec::new() };
     let answer = Answer { context, args, chosen: &chosen, resumed };
-    answer.begin()?;
+    answer.begin(&loader)?;
     let mut reports = Vec::new();
     let mut failed = None;
     while loader.state().epoch < args.epochs && !consumer.interrupt.is_wanted() && failed.is_none() {
@@ -203,14 +203,24 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    fn begin(&self) -> Result<()> {
+    fn begin(&self, loader: &Loader) -> Result<()> {
         if self.context.json {
             return Ok(());
         }
         self.chosen.describe().into_iter().try_for_each(output::say)?;
         output::say(self.args.loader.describe(self.context))?;
-        let state = self.args.state.as_ref().filter(|_| self.resumed);
-        state.map_or(Ok(()), |path| output::say(format!("goes on from {}", path.display())))
+        let Some(path) = self.args.state.as_ref().filter(|_| self.resumed) else { return Ok(()) };
+        // The order is the state's, whatever the flags say.
+        let State { epoch, position, samples, shuffle, seed, .. } = loader.state();
+        let order = match shuffle {
+            Shuffle::Full => format!("full, seed {seed}"),
+            Shuffle::Block { .. } => format!("block, seed {seed}"),
+            Shuffle::None => "none".into(),
+        };
+        let path = path.display();
+        output::say(format!(
+            "goes on from {path}: epoch {epoch} after {position} of {samples}, shuffle {order}"
+        ))
     }
 
     fn epoch(&self, report: &EpochReport) -> Result<()> {

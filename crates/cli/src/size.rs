@@ -8,26 +8,25 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let unit = unit.trim_start().to_ascii_lowercase();
     let no_size = || format!("'{text}' is no size; sizes look like 64MiB, 2GB or 1048576");
     let scale = scale(&unit).ok_or_else(no_size)?;
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(scale).ok_or_else(|| format!("'{text}' is more than can be counted"));
-    }
-    let amount: f64 = number.parse().map_err(|_| no_size())?;
-    let bytes = amount * scale as f64;
-    if bytes < u64::MAX as f64 {
-        Ok(bytes as u64)
-    } else {
-        Err(format!("'{text}' is more than can be counted"))
-    }
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    // Digits beyond these are less than a byte of any size.
+    let fraction = fraction.get(..18).unwrap_or(fraction);
+    let digits = |digits: &str| digits.parse::<u64>().map(u128::from).map_err(|_| no_size());
+    let over = 10u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
+    let bytes = digits(whole)? * scale + digits(fraction)? * scale / over;
+    u64::try_from(bytes).map_err(|_| format!("'{text}' is more than can be counted"))
 }
 
-fn scale(unit: &str) -> Option<u64> {
+/// How many bytes `unit` has.
+fn scale(unit: &str) -> Option<u128> {
     if matches!(unit, "" | "b") {
         return Some(1);
     }
-    let power = 1 + "kmgtp".find(unit.chars().next()?)? as u32;
+    let letter = unit.chars().next()?;
+    let power = u32::try_from("kmgtp".find(letter)?).ok()? + 1;
     match &unit[1..] {
-        "" | "ib" => Some(1024u64.pow(power)),
-        "b" => Some(1000u64.pow(power)),
+        "" | "ib" => Some(1024u128.pow(power)),
+        "b" => Some(1000u128.pow(power)),
         _ => None,
     }
 }

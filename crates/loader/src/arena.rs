@@ -214,7 +214,8 @@ impl Block {
             #[cfg(target_os = "linux")]
             // SAFETY: the range is the mapping just made; the advice changes no bytes. Where it is refused, small
             // pages do.
-            let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
+            let _ =
+                unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
             return Ok(Self { start, layout, home: Home::System });
         }
         // SAFETY: the layout's size is not 0: lengths are rounded up to at least the alignment.

@@ -13,7 +13,14 @@ const ROWS: Rows = Rows { count: 4096, row_len: 1024, chunk: 16 };
 const CHUNKS: u64 = 256;
 
 fn options(shuffle: Shuffle) -> Options {
-    Options { batch_size: 32, shuffle, seed: 3, read_threads: Some(1), memory: Some(1 << 30), ..Options::default() }
+    Options {
+        batch_size: 32,
+        shuffle,
+        seed: 3,
+        read_threads: Some(1),
+        memory: Some(1 << 30),
+        ..Options::default()
+    }
 }
 
 #[test]
@@ -70,12 +77,14 @@ fn beyond_the_spill_chunks_are_decoded_again_and_counted() {
 #[test]
 fn the_processes_of_a_node_share_what_they_decode() {
     let folder = tempfile::tempdir().unwrap();
-    let spill = SpillOptions { folder: Some(folder.path().to_owned()), quota: Some(1 << 30), shared: Some(true) };
+    let spill =
+        SpillOptions { folder: Some(folder.path().to_owned()), quota: Some(1 << 30), shared: Some(true) };
     let file = || set(&[make(ROWS)]);
     // Two loaders share nothing but the folder, as two processes would.
     let loaders = [0, 1].map(|rank| {
         let shard = Shard { rank, world: 2 };
-        let options = Options { shard, tail: Some(Tail::Drop), spill: spill.clone(), ..options(Shuffle::Full) };
+        let options =
+            Options { shard, tail: Some(Tail::Drop), spill: spill.clone(), ..options(Shuffle::Full) };
         Loader::new(file(), options).unwrap()
     });
     let mut seen: Vec<u64> = loaders.iter().flat_map(|loader| epoch(loader, ROWS)).collect();

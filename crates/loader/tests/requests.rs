@@ -73,7 +73,8 @@ fn rows_that_memory_cannot_hold_until_their_turn_are_spilled_and_not_read_again(
 
 #[test]
 fn without_room_for_what_comes_along_each_sample_is_asked_for_alone() {
-    let (set, origin) = set_on(&[make(ROWS)], Schedule { delay: Duration::from_micros(1), ..Schedule::default() });
+    let (set, origin) =
+        set_on(&[make(ROWS)], Schedule { delay: Duration::from_micros(1), ..Schedule::default() });
     let options = Options { memory: Some(12 << 20), ..options() };
     let loader = Loader::new(set, without_spill(options)).unwrap();
     epoch(&loader, ROWS);

@@ -59,7 +59,11 @@ fn a_run_resumed_after_any_batch_and_once_more_goes_on_as_if_nothing_had_happene
         let whole = new();
         let first = rest(&whole);
         let second = rest(&whole);
-        assert_ne!(samples(&first) == samples(&second), shuffle != Shuffle::None, "epochs differ when shuffled");
+        assert_ne!(
+            samples(&first) == samples(&second),
+            shuffle != Shuffle::None,
+            "epochs differ when shuffled"
+        );
         for stop in 0..=first.len() {
             let loader = new();
             let mut got = samples(&take(&loader, stop));
@@ -84,7 +88,13 @@ fn a_run_resumed_after_any_batch_and_once_more_goes_on_as_if_nothing_had_happene
 }
 
 /// Takes `steps` batches on every rank of a world, and gives the samples of all in the order of the epoch.
-fn on_ranks(set: &Arc<SampleSet>, shuffle: Shuffle, world: u32, from: &State, steps: usize) -> (Vec<u64>, State) {
+fn on_ranks(
+    set: &Arc<SampleSet>,
+    shuffle: Shuffle,
+    world: u32,
+    from: &State,
+    steps: usize,
+) -> (Vec<u64>, State) {
     let mut seen = Vec::new();
     let mut states = Vec::new();
     for rank in 0..world {
@@ -230,7 +240,8 @@ fn ranks_without_a_word_about_the_tail_are_refused_when_there_is_one() {
 
 #[test]
 fn padding_is_zero_even_in_memory_that_was_used_before() {
-    let options = Options { shard: Shard { rank: 1, world: 2 }, tail: Some(Tail::Pad), ..options(Shuffle::Full) };
+    let options =
+        Options { shard: Shard { rank: 1, world: 2 }, tail: Some(Tail::Pad), ..options(Shuffle::Full) };
     let loader = Loader::new(set(&[make(ROWS)]), options).unwrap();
     for _ in 0..3 {
         let batches = rest(&loader);

@@ -1,5 +1,7 @@
 //! `forebay load`.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     collections::BTreeMap,
     fs,

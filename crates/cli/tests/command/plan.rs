@@ -1,5 +1,7 @@
 //! `forebay plan`.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use crate::{
     ran::{out, run},
     written::{SETS, Written},

@@ -77,7 +77,7 @@ impl UnitLens {
             Storage::Units(units) => {
                 sum.saturating_add(units.count().saturating_mul(rounded_len(units.unit_len)))
             }
-            Storage::Rows | Storage::Boxes => sum,
+            _ => sum,
         });
         Self { by_first, first_of_columns: firsts.map(|(_, len)| len).sum(), room }
     }
@@ -174,9 +174,9 @@ impl<'a> Replay<'a> {
         for same_part in located.chunk_by(|one, next| one.part == next.part) {
             let part = same_part[0].part;
             match &layout.parts[part as usize] {
-                Storage::Rows => self.rows(column, same_part)?,
-                Storage::Boxes => self.boxes(column, same_part),
                 Storage::Units(units) => self.units(column, units, same_part, now),
+                Storage::Boxes => self.boxes(column, same_part),
+                _ => self.rows(column, same_part)?,
             }
         }
         Ok(())

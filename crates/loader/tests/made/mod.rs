@@ -1,6 +1,11 @@
 //! Files made in memory, described by hand: the loader sees no difference.
 
-#![allow(dead_code, clippy::allow_attributes, unreachable_pub, reason = "each test uses its own part of this")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "each test uses its own part of this"
+)]
 
 use std::sync::Arc;
 
@@ -94,12 +99,12 @@ impl Made {
 /// The set of one-row samples of `files`, and the origin it is read from.
 pub fn set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
     let name = |index: usize| format!("part{index}.h5");
-    let memory = files.iter().enumerate().fold(MemoryOrigin::default(), |origin, (index, file)| {
-        origin.with(&name(index), file.bytes.clone())
-    });
-    let ids: Vec<_> = (0..files.len())
-        .map(|index| memory.open(&Locator::new(name(index))).unwrap().id().clone())
-        .collect();
+    let memory = files
+        .iter()
+        .enumerate()
+        .fold(MemoryOrigin::default(), |origin, (index, file)| origin.with(&name(index), file.bytes.clone()));
+    let ids: Vec<_> =
+        (0..files.len()).map(|index| memory.open(&Locator::new(name(index))).unwrap().id().clone()).collect();
     let origin = Arc::new(FaultOrigin::new(Arc::new(memory), schedule));
     let opened = files.iter().zip(ids).map(|(file, id)| {
         let container = Container {
@@ -153,7 +158,8 @@ pub fn check(batch: &forebay_loader::Batch, rows: Rows) {
             Some(sample) => rows.row(sample % rows.count),
             None => vec![0; usize::try_from(rows.row_len).expect("small")],
         };
-        let got: Vec<u32> = bytes.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap())).collect();
+        let got: Vec<u32> =
+            bytes.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap())).collect();
         assert!(got == expected, "sample {sample:?} has other values");
     }
 }

@@ -239,7 +239,9 @@ impl Answer<'_> {
             output::say(format!("sample {sample}: {}", crate::show::message(why)))?;
         }
         if reports.is_empty() && self.resumed {
-            return output::say(format!("nothing is left of {} epochs", self.args.epochs));
+            let epochs = usize::try_from(self.args.epochs).unwrap_or(usize::MAX);
+            let epochs = crate::show::count(epochs, "epoch", "epochs");
+            return output::say(format!("nothing is left of {epochs}"));
         }
         Ok(())
     }

@@ -193,6 +193,19 @@ fn with_tight_memory_the_spill_takes_what_is_predicted() {
 }
 
 #[test]
+fn what_goes_into_a_spill_that_others_could_share_is_predicted() {
+    let files = Files::new();
+    for (name, set) in sets(&files) {
+        for shuffle in SHUFFLES {
+            let mut options = options(shuffle, TIGHT / 2, 64 << 20, &files);
+            options.spill.shared = Some(true);
+            let estimate = held(&format!("{name}, {shuffle:?}"), &set, options);
+            assert_eq!(estimate.first.decoded_again, 0, "{name}, {shuffle:?}");
+        }
+    }
+}
+
+#[test]
 fn without_a_spill_units_are_decoded_again_as_often_as_predicted() {
     let files = Files::new();
     let mut again = [0; 3];

@@ -13,6 +13,7 @@ use crate::{Context, show};
 
 /// Which files, and what of them is a sample.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Samples")]
 pub(crate) struct SetArgs {
     /// Files, folders, or patterns such as 'train/*.h5'.
     #[arg(required = true, value_name = "PATH")]

@@ -20,18 +20,18 @@ use crate::{
     interrupt::{GLANCE, Interrupt},
     options::LoaderArgs,
     output, progress,
-    report::{EpochReport, Span},
+    report::{self, EpochReport, Span},
     state_file::StateFile,
 };
 
 const EXAMPLES: &str = "\
 Examples:
-  forebay load train.h5                                            every variable that fits, one epoch
+  forebay load train.h5                                  every variable that fits, one epoch
   forebay load 'train/*.h5' --field image --label label --batch 64 --epochs 3
   forebay load graphs.h5 --field pos --field z --label y --samples ragged:ptr
   forebay load train.h5 --field x=image:float16 --shuffle block --memory 2GiB
-  forebay load train.h5 --compute-ms 20                            a model that takes 20 ms for a batch
-  forebay load train.h5 --epochs 10 --state run.json               goes on from run.json, if it is there
+  forebay load train.h5 --compute-ms 20                  a model that takes 20 ms for a batch
+  forebay load train.h5 --epochs 10 --state run.json     goes on from run.json, if it is there
   forebay load train.h5 --rank 0 --world 3 --tail pad --list rank0.txt
 
 Times of reading, decoding and copying are summed over threads. Ctrl-C ends the run within a second, with what was done \
@@ -53,19 +53,19 @@ pub(crate) struct Args {
     loader: LoaderArgs,
 
     /// Epochs to run.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = "Run", value_name = "N", default_value_t = 1)]
     epochs: u64,
 
     /// Wait so long with each batch, in milliseconds, as a model would.
-    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
+    #[arg(long, help_heading = "Run", value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
     compute_ms: f64,
 
     /// Keep where the run is in FILE, and go on from there if it exists.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Run", value_name = "FILE")]
     state: Option<PathBuf>,
 
     /// Write the epoch and number of each sample to FILE, a line each; a run that goes on adds to it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Run", value_name = "FILE")]
     list: Option<PathBuf>,
 }
 
@@ -252,7 +252,7 @@ impl Answer<'_> {
         reports: &[EpochReport],
         failed: Option<&Error>,
     ) -> serde_json::Value {
-        let verdict = consumer.loader.stats().verdict();
+        let verdict = report::verdict(reports);
         let trouble = |(sample, why): &(u64, String)| serde_json::json!({ "sample": sample, "why": why });
         let mut answer = serde_json::json!({
             "samples": self.chosen.set.len(),

@@ -11,6 +11,7 @@ use crate::{Context, size};
 
 /// How a loader works.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Loader")]
 pub(crate) struct LoaderArgs {
     /// Samples of a batch.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]

@@ -20,7 +20,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  forebay plan train.h5                                     every variable that fits
+  forebay plan train.h5                                  every variable that fits
   forebay plan 'train/*.h5' --field image --label label --batch 64 --memory 2GiB
   forebay plan graphs.h5 --field pos --label y --samples ragged:ptr --shuffle block
   forebay plan train.h5 --spill-quota 0 --json | jq .estimates.full.first.decoded_again

@@ -45,7 +45,7 @@ impl EpochReport {
             bytes_per_second: ratio(stats.delivered_bytes as f64, seconds),
             read_factor: ratio(stats.read_bytes as f64, stats.delivered_bytes as f64),
             decode_factor: ratio(stats.decoded_bytes as f64, stats.delivered_bytes as f64),
-            verdict: stats.verdict(),
+            verdict: once_running(&stats, span.first_batch).verdict(),
             stats,
         }
     }
@@ -89,6 +89,22 @@ impl EpochReport {
     fn rates(&self) -> String {
         rates(self.samples_per_second, self.bytes_per_second)
     }
+}
+
+/// `stats` without the wait for the first batch: a run that has begun is judged by what goes on.
+fn once_running(stats: &Stats, first_batch: Option<Duration>) -> Stats {
+    let mut judged = *stats;
+    if stats.batches > 1 {
+        let nanos = first_batch.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        judged.wait_ns = judged.wait_ns.saturating_sub(nanos);
+    }
+    judged
+}
+
+/// What limited the run: the verdict on the epoch that took longest.
+pub(crate) fn verdict(reports: &[EpochReport]) -> Verdict {
+    let longest = reports.iter().max_by(|one, other| one.seconds.total_cmp(&other.seconds));
+    longest.map_or(Verdict::Nothing, |report| report.verdict)
 }
 
 pub(crate) fn rates(samples: f64, bytes: f64) -> String {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use self::replay::{Replay, UnitLens};
 use crate::{
-    Groups, arena::rounded, layout::Layout, ledger::MOST_USES, loader, options::Options, order::Shuffle,
+    Groups, arena::room, layout::Layout, ledger::MOST_USES, loader, options::Options, order::Shuffle,
     plan::Plan, samples::Setup, set::SampleSet,
 };
 
@@ -231,14 +231,15 @@ fn besides_units(longest_batch: u64, setup: &Setup, options: &Options, batches: 
     let threads = options.threads()? as u64;
     // One is the consumer's.
     let in_flight = (setup.shares.prefetch + threads + 1).min(batches);
-    let in_works = rounded_len(setup.layout.largest_unit).saturating_mul(threads);
+    let in_works = room_of(setup.layout.largest_unit).saturating_mul(threads);
     Ok(longest_batch.saturating_mul(in_flight).saturating_add(in_works))
 }
 
-fn rounded_len(len: u64) -> u64 {
+/// Bytes of memory that `len` bytes take.
+fn room_of(len: u64) -> u64 {
     match usize::try_from(len) {
         Ok(0) => 0,
-        Ok(len) => rounded(len) as u64,
+        Ok(len) => room(len) as u64,
         Err(_) => u64::MAX,
     }
 }

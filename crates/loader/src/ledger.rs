@@ -1,7 +1,7 @@
 //! Which units are in memory, and which is used last: arithmetic, without the bytes.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     ops::Range,
 };
 
@@ -52,8 +52,8 @@ pub(crate) struct Ledger {
     /// The last is the first to go.
     by_next_use: BTreeSet<(Moment, u64)>,
     len: u64,
-    /// Units that were decoded once.
-    seen: HashSet<u64>,
+    /// Units that were decoded once, a bit each.
+    seen: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -96,7 +96,18 @@ impl Ledger {
         self.len += room;
         self.by_next_use.insert((uses.next, unit));
         self.units.insert(unit, Kept { room, uses });
-        if self.seen.insert(unit) { Decoding::First } else { Decoding::Again }
+        self.see(unit)
+    }
+
+    /// Marks `unit` as decoded, and tells whether it was before.
+    fn see(&mut self, unit: u64) -> Decoding {
+        let (word, bit) = (usize::try_from(unit / 64).unwrap_or(usize::MAX), 1u64 << (unit % 64));
+        if self.seen.len() <= word {
+            self.seen.resize(word + 1, 0);
+        }
+        let was = self.seen[word] & bit != 0;
+        self.seen[word] |= bit;
+        if was { Decoding::Again } else { Decoding::First }
     }
 
     /// Lets go what is used last, if there is more than `budget`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use forebay_loader::{Loader, Options, Shuffle};
 use forebay_source::Schedule;
-use made::{Rows, epoch, make, set_on, with_spill, without_spill};
+use made::{Rows, epoch, make, set_on, twofold_set_on, with_spill, without_spill};
 
 const ROWS: Rows = Rows { count: 4096, row_len: 2048, chunk: 0 };
 const SET_BYTES: u64 = ROWS.count * ROWS.row_len * 4;
@@ -107,4 +107,16 @@ fn small_encoded_chunks_far_away_are_fetched_many_at_a_time() {
     epoch(&loader, rows);
     let counters = origin.counters();
     assert!(counters.operations <= stored.div_ceil(64 << 10) * 12 / 10 + 1, "{counters:?} of {stored} bytes");
+}
+
+#[test]
+fn a_small_file_far_away_is_read_whole_by_one_request() {
+    let rows = Rows { count: 16, row_len: 64, chunk: 0 };
+    let files: Vec<_> = (0..30).map(|_| make(rows)).collect();
+    let (set, origin) = twofold_set_on(&files, far());
+    let loader = Loader::new(set, without_spill(options())).unwrap();
+    let mut seen = epoch(&loader, rows);
+    seen.sort_unstable();
+    assert_eq!(seen, (0..30 * 16).collect::<Vec<_>>());
+    assert_eq!(origin.counters().operations, 30, "one for each file, though it has two fields");
 }

@@ -141,6 +141,10 @@ impl Source for FaultSource {
         let inner = self.inner.request_bytes();
         if self.course.schedule.delay.is_zero() { inner } else { inner.max(FAR_REQUEST_BYTES) }
     }
+
+    fn expect(&self, range: ByteRange) {
+        self.inner.expect(range);
+    }
 }
 
 fn halved(range: ByteRange) -> ByteRange {

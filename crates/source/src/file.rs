@@ -159,6 +159,10 @@ impl Source for FileSource {
     fn request_bytes(&self) -> u64 {
         self.pooled.request_bytes()
     }
+
+    fn expect(&self, range: ByteRange) {
+        self.pooled.expect(range);
+    }
 }
 
 /// Reads `run` into memory of its own, which is not cleared first.

@@ -17,7 +17,7 @@ use self::{
     resident::is_resident,
     view::{Refusal, View},
 };
-use crate::Fill;
+use crate::{ByteRange, Fill};
 
 /// The page cache is asked about a file again after as many bytes as it is long, within these bounds: asking
 /// costs up to 7 us, as much as copying 64 KiB.
@@ -68,6 +68,12 @@ impl Mapped {
                 Copied::Not
             }
         }
+    }
+
+    /// Asks for the first lines of `range`, which is copied next.
+    #[inline]
+    pub(crate) fn expect(&self, range: ByteRange) {
+        self.view.expect(range);
     }
 
     /// True when the page cache ought to be asked, after `bytes` were read one way or the other.

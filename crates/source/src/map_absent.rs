@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::Fill;
+use crate::{ByteRange, Fill};
 
 /// A file's mapping: none.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ impl Mapped {
     pub(crate) fn copy(&self, _: &mut [Fill<'_>]) -> Copied {
         Copied::Not
     }
+
+    pub(crate) fn expect(&self, _: ByteRange) {}
 
     pub(crate) fn is_due(&self, _: u64) -> bool {
         false

@@ -59,4 +59,6 @@ impl Source for MemorySource {
     fn request_bytes(&self) -> u64 {
         0
     }
+
+    fn expect(&self, _: ByteRange) {}
 }

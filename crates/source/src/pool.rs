@@ -20,7 +20,7 @@ use rustix::{
 };
 
 use crate::{
-    Error, ErrorKind, Fill, Result,
+    ByteRange, Error, ErrorKind, Fill, Result,
     map::{Copied, Mapped},
     peek::{is_open_on, prefetch_line},
     place::Place,
@@ -89,6 +89,13 @@ impl Pooled {
         if self.place != Place::Far && self.mapped.is_due(bytes) {
             self.mapped.decide(file);
         }
+    }
+
+    /// Asks for the first bytes of `range` and for what is looked at on the way to them.
+    #[inline]
+    pub(crate) fn expect(&self, range: ByteRange) {
+        self.prefetch();
+        self.mapped.expect(range);
     }
 
     /// Asks for what is wanted after a copy: with hundreds of files none of it is in the processor's caches.

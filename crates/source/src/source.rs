@@ -74,6 +74,10 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// How many bytes one request ought to bring for its latency to be hidden: 0 where small requests cost hardly
     /// more than large ones, as in memory and on local disks.
     fn request_bytes(&self) -> u64;
+
+    /// Says that `range` will be asked for next: a source may prepare for it, at next to no cost. What it says of a
+    /// range past the end is ignored.
+    fn expect(&self, range: ByteRange);
 }
 
 /// What every [`Source`] can do besides.

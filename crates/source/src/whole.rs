@@ -84,10 +84,12 @@ impl Source for WholeSource {
         fill_by_fetching(self, fills)
     }
 
-    /// All comes by one request, however little is asked for.
+    /// As far as ever: what is kept here may be given up, so whoever comes again and again keeps it himself.
     fn request_bytes(&self) -> u64 {
-        0
+        self.inner.request_bytes()
     }
+
+    fn expect(&self, _: ByteRange) {}
 }
 
 /// What tells kept bytes apart: their id, and the open they belong to where the id alone is not trusted.

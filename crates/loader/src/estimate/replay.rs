@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use forebay_format::{PlainRows, RowPlace};
 use forebay_source::Result;
 
-use super::{EpochCost, Share, in_use, rounded_len};
+use super::{EpochCost, Share, in_use, room_of};
 use crate::{
     assemble::{MOST_SPILL_READS, group_len, pieces},
     column::{Column, Form, Located, others},
-    layout::{ColumnLayout, Layout, Storage},
+    layout::{ColumnLayout, Layout, Storage, Stretch},
     ledger::{Decoding, Ledger, Moment, Now, Uses},
     order::Shuffle,
     plan::{Epoch, Plan},
@@ -75,7 +75,7 @@ impl UnitLens {
         let firsts = columns().filter_map(|column| column.parts.first().and_then(len));
         let room = columns().flat_map(|column| &column.parts).fold(0u64, |sum, storage| match storage {
             Storage::Units(units) => {
-                sum.saturating_add(units.count().saturating_mul(rounded_len(units.unit_len)))
+                sum.saturating_add(units.count().saturating_mul(room_of(units.unit_len)))
             }
             _ => sum,
         });
@@ -176,19 +176,23 @@ impl<'a> Replay<'a> {
             match &layout.parts[part as usize] {
                 Storage::Units(units) => self.units(column, units, same_part, now),
                 Storage::Boxes => self.boxes(column, same_part),
-                _ => self.rows(column, same_part)?,
+                Storage::Rows(stretch) => self.rows(column, stretch, same_part)?,
             }
         }
         Ok(())
     }
 
-    fn rows(&mut self, column: &Column, located: &[Located]) -> Result<()> {
+    fn rows(&mut self, column: &Column, stretch: &Stretch, located: &[Located]) -> Result<()> {
         let part = column.part(located[0]);
         let variable = part.variable();
-        let Some(rows) = PlainRows::of(variable) else {
-            self.boxes(column, located);
+        if let Stretch::One { row_len, .. } = stretch {
+            for rows in located.iter().filter_map(|at| part.index.rows(at.number, &[])) {
+                self.cost.read_bytes += (rows.end - rows.start) * row_len;
+                self.cost.requests += 1;
+            }
             return Ok(());
-        };
+        }
+        let Some(rows) = PlainRows::of(variable) else { return Ok(()) };
         for at in located.iter().filter(|_| rows.row_len() > 0) {
             let Some(wanted) = part.index.rows(at.number, &variable.grid.shape) else { continue };
             let mut row = wanted.start;
@@ -249,7 +253,7 @@ impl<'a> Replay<'a> {
         if let Some(spill) = self.spill.as_mut().filter(|_| self.setup.is_shared) {
             spill.put(unit, units.unit_len, &mut self.cost);
         }
-        let room = rounded_len(units.unit_len);
+        let room = room_of(units.unit_len);
         if self.kept.is_some() {
             self.peak_units += room;
             return;

@@ -13,7 +13,7 @@ use forebay_format::{
     ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Number, Opened, SourceIndex, Variable,
 };
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
-use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule};
+use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin};
 
 /// Rows of one variable: `row_len` numbers each, all different.
 #[derive(Clone, Copy)]
@@ -119,6 +119,19 @@ pub fn set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultO
     let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
     let set = SampleSet::new(spec, &[opened.collect()]).unwrap();
     (Arc::new(set), origin)
+}
+
+/// A set whose samples have the same variable twice, under two names, from files that are read whole if small.
+pub fn twofold_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+    let (set, origin) = set_on(files, schedule);
+    let whole: Arc<dyn Origin> = Arc::new(WholeOrigin::new(Arc::clone(&origin) as _, 1 << 20));
+    let opened = set.files().into_iter().map(|file| {
+        let container = Arc::new(file.container().clone());
+        Arc::new(Opened::new(Arc::clone(&whole), container).on_caller_thread())
+    });
+    let again = FieldSpec { name: "again".into(), ..FieldSpec::new("x") };
+    let spec = SampleSpec { fields: vec![FieldSpec::new("x"), again] };
+    (Arc::new(SampleSet::new(spec, &[opened.collect()]).unwrap()), origin)
 }
 
 /// The set of one-row samples of `files`, near at hand.

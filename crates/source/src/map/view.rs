@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use super::guard::{self, Slot};
-use crate::{Fill, peek::prefetch_line};
+use crate::{ByteRange, Fill, peek::prefetch_line};
 
 /// The first lines of the next range are asked for while one is copied: the processor's own prefetching begins
 /// anew on every page. 64 random copies of 8 KiB per call gain a tenth.
@@ -105,6 +105,15 @@ impl View {
         Some(())
     }
 
+    /// Asks for the first lines of `range`, where there is something to copy from.
+    #[inline]
+    pub(super) fn expect(&self, range: ByteRange) {
+        let start = self.start.load(Relaxed);
+        if !start.is_null() {
+            prefetch(start, range);
+        }
+    }
+
     /// Copies what `fills` ask for. The bytes may change meanwhile: whether they did is for the caller to find out.
     #[inline]
     pub(super) fn copy(&self, fills: &mut [Fill<'_>]) -> Result<(), Refusal> {
@@ -117,7 +126,7 @@ impl View {
         let mut fills = fills.iter_mut().peekable();
         while let Some(fill) = fills.next() {
             if let Some(next) = fills.peek() {
-                prefetch(start, next);
+                prefetch(start, next.range);
             }
             let offset = usize::try_from(fill.range.start).unwrap_or(usize::MAX);
             if offset.checked_add(fill.into.len()).is_none_or(|end| end > self.len) {
@@ -133,10 +142,12 @@ impl View {
 }
 
 #[inline]
-fn prefetch(start: *const u8, fill: &Fill<'_>) {
-    let Ok(offset) = usize::try_from(fill.range.start) else { return };
-    for line in 0..LINES_AHEAD {
-        prefetch_line(start.wrapping_add(offset + 64 * line));
+fn prefetch(start: *const u8, range: ByteRange) {
+    let Ok(offset) = usize::try_from(range.start) else { return };
+    let lines = usize::try_from(range.len().div_ceil(64)).unwrap_or(LINES_AHEAD);
+    for line in 0..LINES_AHEAD.min(lines) {
+        // Any address will do: nothing is read that the program could see.
+        prefetch_line(start.wrapping_add(offset).wrapping_add(64 * line));
     }
 }
 

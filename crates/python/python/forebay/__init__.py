@@ -6,6 +6,11 @@
 ...     batch["image"], batch["label"]  # NumPy arrays over forebay's memory, no copy
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 from ._batch import Batch
 from ._dataset import Dataset, open
 from ._forebay import (
@@ -48,3 +53,10 @@ __all__ = [
     "__version__",
     "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # PyTorch is no dependency: it is imported by those who name it.
+    if name == "torch":
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

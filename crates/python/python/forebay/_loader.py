@@ -108,7 +108,7 @@ class Loader:
             run.close()
 
     def _batch(self, raw: RawBatch) -> Any:
-        return Batch(raw)
+        return Batch._of(raw)
 
     def __len__(self) -> int:
         """Batches of the epoch that is begun next: what is left of it after a state was loaded."""

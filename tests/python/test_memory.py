@@ -1,0 +1,132 @@
+"""Memory: lent without a copy, used again, and no more than was allowed."""
+
+from __future__ import annotations
+
+import gc
+import zlib
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from conftest import Make
+
+import forebay
+
+
+@pytest.fixture
+def path(make: Make) -> Path:
+    values = np.arange(512)[:, None] * np.ones(256, np.int64)
+    return make(x=(values, {"chunks": (16, 256), "compression": "gzip"}))
+
+
+def test_arrays_stay_valid_after_the_loader_is_gone(path: Path) -> None:
+    ds = forebay.open(path, ["x"])
+    loader = ds.loader(batch_size=16, shuffle="full")
+    kept = [(batch["x"], batch.indices) for batch in loader]
+    part = ds[3]["x"][10:20]
+    view = kept[0][0][::2, :4]
+    del loader, ds
+    gc.collect()
+    for _ in forebay.open(path, ["x"]).loader(batch_size=16, shuffle="full", seed=1):
+        pass
+    assert all((array == numbers[:, None]).all() for array, numbers in kept)
+    assert (part == 3).all() and (view == kept[0][1][::2, None]).all()
+
+
+def test_memory_that_nobody_holds_is_used_again(path: Path) -> None:
+    loader = forebay.open(path, ["x"]).loader(batch_size=16, read_threads=1, prefetch=2)
+    addresses = []
+    for _ in range(4):
+        for batch in loader:
+            addresses.append(batch["x"].ctypes.data)
+            assert addresses[-1] % 64 == 0
+    assert len(addresses) == 128 and len(set(addresses)) <= 8
+
+
+def test_memory_that_somebody_holds_is_not_used_again(path: Path) -> None:
+    loader = forebay.open(path, ["x"]).loader(batch_size=16, read_threads=2)
+    kept = [batch for _ in range(3) for batch in loader]
+    assert len({batch["x"].ctypes.data for batch in kept}) == len(kept)
+    assert all((batch["x"] == batch.indices[:, None]).all() for batch in kept)
+
+
+def test_arrays_are_the_consumers_to_write_to(path: Path) -> None:
+    ds = forebay.open(path, ["x"])
+    batch = next(iter(ds.loader(batch_size=16)))
+    batch["x"] += 5
+    batch["x"][:] = -1
+    assert (ds[:16]["x"] == np.arange(16)[:, None]).all()
+    assert batch["x"].flags.c_contiguous and batch["x"].flags.writeable
+
+
+def test_any_framework_takes_an_array_by_dlpack(path: Path) -> None:
+    array = forebay.open(path, ["x"])[:4]["x"]
+    other = np.from_dlpack(array)
+    assert other.ctypes.data == array.ctypes.data
+
+
+RSS = """
+import os
+def rss(name="VmRSS"):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
+"""
+
+
+def test_memory_does_not_grow_over_many_batches(program: Any, make: Make) -> None:
+    path = make(x=np.arange(4000).reshape(1000, 4), y=(np.arange(1000), {"chunks": (50,), "compression": "gzip"}))
+    done = program(
+        RSS
+        + """
+import sys, forebay
+ds = forebay.open(sys.argv[1], ["x", "y"])
+loader = ds.loader(batch_size=2, shuffle="full")
+count, start = 0, 0
+while count < 200_000:
+    for batch in loader:
+        count += 1
+        assert len(batch["x"]) == 2
+    if count == 40_000: start = rss()
+print(start, rss())
+""",
+        path,
+        timeout=300,
+    )
+    start, end = map(int, done.stdout.split())
+    assert end <= start * 1.05, f"{start} -> {end}"
+
+
+def test_a_budget_of_64_mib_is_kept_and_each_chunk_decoded_once(program: Any, tmp_path: Path) -> None:
+    path = tmp_path / "large.h5"
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("x", (16384, 64, 64), "<f4", chunks=(16, 64, 64), compression="gzip")
+        for start in range(0, 16384, 16):
+            values = np.repeat(np.arange(start, start + 16, dtype="<f4"), 4096)
+            made.id.write_direct_chunk((start, 0, 0), zlib.compress(values.tobytes(), 1))
+    done = program(
+        RSS
+        + """
+import json, sys, forebay
+import numpy as np
+ds = forebay.open(sys.argv[1], ["x"])
+start = rss()
+open("/proc/self/clear_refs", "w").write("5")
+loader = ds.loader(batch_size=64, shuffle="full", memory="64MiB", spill=sys.argv[2])
+seen = 0
+for batch in loader:
+    assert (batch["x"][:, ::21, 5] == batch.indices[:, None]).all()
+    seen += batch.size
+print(json.dumps({"seen": seen, "above": rss("VmHWM") - start, **loader.stats()}))
+""",
+        path,
+        tmp_path,
+        timeout=300,
+    )
+    import json
+
+    told = json.loads(done.stdout)
+    assert told["seen"] == 16384
+    assert told["decoded_again"] == 0 and told["decoded_units"] == 1024
+    assert told["above"] <= 80 << 20, told["above"] >> 20

@@ -17,6 +17,8 @@ import pytest
 
 # Saved indexes of another build must not answer for this one.
 os.environ.setdefault("FOREBAY_CACHE", tempfile.mkdtemp(prefix="forebay-index-"))
+# Threads of PyTorch that wait for each other by turning take the cores from those that work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 Make = Callable[..., Path]
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ._forebay import Memory, RawBatch
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 try:
     from ml_dtypes import bfloat16 as _bfloat16
@@ -60,7 +63,7 @@ class Batch(dict[str, Any]):
         self.skipped = []
 
     @classmethod
-    def _of(cls, raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> Any:
+    def _of(cls, raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> Self:
         memories = raw.fields
         batch = cls((memory.name, array_of(memory)) for memory in memories)
         # In memory that may be written to: bytes would make arrays that frameworks warn of.

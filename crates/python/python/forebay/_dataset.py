@@ -215,7 +215,8 @@ class Dataset:
 
     def stats(self) -> dict[str, Any]:
         """What indexing has read so far."""
-        return json.loads(self._reader.stats())
+        stats: dict[str, Any] = json.loads(self._reader.stats())
+        return stats
 
     def __repr__(self) -> str:
         return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"

@@ -120,7 +120,8 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the consumer is: what it has received, not what was made ahead."""
-        return json.loads(self._loader.state())
+        state: dict[str, Any] = json.loads(self._loader.state())
+        return state
 
     def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
         """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
@@ -133,7 +134,8 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """What was read, decoded and waited for so far, and which stage limits (``verdict``)."""
-        return json.loads(self._loader.stats())
+        stats: dict[str, Any] = json.loads(self._loader.stats())
+        return stats
 
     def close(self) -> None:
         """Ends the epoch that is under way. May be called more than once."""

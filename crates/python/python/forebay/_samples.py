@@ -190,7 +190,7 @@ class Field:
         return _NUMBERS[name]
 
     def _spec(self, name: str, samples: Boundary, files: int) -> dict[str, Any]:
-        convert = {"to": self._number(), "scale": self.scale, "add": self.offset}
+        convert: dict[str, Any] = {"to": self._number(), "scale": self.scale, "add": self.offset}
         convert["axes"] = None if self.axes is None else [int(axis) for axis in self.axes]
         spec = {"name": name, "variable": self.variable, "files": files, "convert": convert}
         spec["samples"] = (self.samples or samples)._spec(name)

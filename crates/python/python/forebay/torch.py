@@ -51,7 +51,7 @@ class Batch(_batch.Batch):
 
     @classmethod
     def _tensors(cls, raw: RawBatch) -> Batch:
-        batch: Batch = cls._of(raw, _tensor_of)
+        batch = cls._of(raw, _tensor_of)
         batch.indices = torch.from_numpy(batch.indices)
         batch.offsets = {name: torch.from_numpy(offsets) for name, offsets in batch.offsets.items()}
         return batch

@@ -47,7 +47,8 @@ def test_the_graphs_of_a_batch_do_not_touch() -> None:
 
     import forebay.torch
 
-    batch = forebay.torch.Batch(charge=torch.arange(5.0)[:, None], edge_index=torch.tensor([[0, 1, 0], [1, 0, 2]]))
+    edges = torch.tensor([[0, 1, 0], [1, 0, 2]])
+    batch = forebay.torch.Batch({"charge": torch.arange(5.0)[:, None], "edge_index": edges})
     batch.indices = torch.tensor([4, 2])
     batch.offsets = {"charge": torch.tensor([0, 2, 5]), "edge_index": torch.tensor([0, 2, 3])}
     _, edge_index, molecule = molecules.collate(batch)

@@ -176,3 +176,35 @@ def test_an_empty_set_has_no_batches(make: Make) -> None:
     ds = forebay.open(make(x=np.empty((0, 3), np.float32)), ["x"])
     assert len(ds) == 0 and ds[:]["x"].shape == (0, 3)
     assert list(ds.loader(batch_size=4, shuffle="full")) == []
+
+
+def test_numbers_may_be_those_of_numpy(make: Make) -> None:
+    path = make(x=np.arange(12.0).reshape(4, 3))
+    field = Field("x", scale=np.float32(2), axes=np.array([0]))
+    ds = forebay.open(path, [field], memory=np.int64(1 << 24))
+    loader = ds.loader(batch_size=np.int64(2), seed=np.uint8(3), memory=np.int32(1 << 24))
+    assert [batch.size for batch in loader] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"seed": -1}, {"batch_size": -1}, {"rank": -1}, {"prefetch": -1}, {"read_threads": -1},
+     {"shuffle": "block", "lanes": -1}],
+    ids=str,
+)  # fmt: skip
+def test_numbers_below_0_are_named(ds: forebay.Dataset, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\w+=-1 is below 0"):
+        ds.loader(**options)
+
+
+def test_what_is_no_whole_number_is_named(ds: forebay.Dataset) -> None:
+    with pytest.raises(TypeError, match=r"batch_size=2\.0 is no whole number"):
+        ds.loader(batch_size=2.0)
+    with pytest.raises(ValueError, match="axis=-1 is below 0"):
+        forebay.open(ds.files, [Field("image", axes=(-1, 0, 1))])
+
+
+def test_a_star_import_hides_nothing_of_pythons_own() -> None:
+    import builtins
+
+    assert not set(forebay.__all__) & set(dir(builtins))

@@ -12,7 +12,8 @@ import importlib
 from typing import Any
 
 from ._batch import Batch
-from ._dataset import Dataset, open
+from ._dataset import Dataset
+from ._dataset import open as open
 from ._forebay import (
     BugError,
     CorruptError,
@@ -21,14 +22,15 @@ from ._forebay import (
     FullError,
     InvalidError,
     NotFoundError,
-    SystemError,
     UnavailableError,
     UnsupportedError,
     __version__,
 )
+from ._forebay import SystemError as SystemError
 from ._loader import Loader
 from ._samples import Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
 
+# Not `open` nor `SystemError`: `from forebay import *` must not hide Python's own.
 __all__ = [
     "Batch",
     "BugError",
@@ -45,13 +47,11 @@ __all__ = [
     "NotFoundError",
     "Ragged",
     "Sparse",
-    "SystemError",
     "UnavailableError",
     "UnsupportedError",
     "Whole",
     "Windows",
     "__version__",
-    "open",
 ]
 
 

@@ -121,7 +121,7 @@ path, folder, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 ds = forebay.open(path, ["x"])
 start = rss()
 open("/proc/self/clear_refs", "w").write("5")
-loader = ds.loader(batch_size=64, memory="64MiB", spill=folder, **options)
+loader = ds.loader(memory="64MiB", spill=folder, **{"batch_size": 64, **options})
 seen = []
 for batch in loader:
     assert (batch["x"][:, ::21, 5] == batch.indices[:, None]).all()
@@ -131,6 +131,7 @@ print(json.dumps({"count": len(set(seen)), "above": rss("VmHWM") - start, **load
 )
 
 
+MANY = pytest.mark.xfail(reason="batches in the threads' hands are not counted in", strict=False)
 RACE = pytest.mark.xfail(reason="a thread that is behind finds its units gone and clogs the cache", strict=False)
 
 
@@ -138,6 +139,8 @@ RACE = pytest.mark.xfail(reason="a thread that is behind finds its units gone an
     "options",
     [
         {"shuffle": "full"},
+        {"shuffle": "full", "read_threads": 8, "batch_size": 16},
+        pytest.param({"shuffle": "full", "batch_size": 1600}, marks=MANY),
         {"shuffle": "none", "spill_quota": 0},
         {"shuffle": "block", "spill_quota": 0, "read_threads": 1},
         pytest.param({"shuffle": "block", "spill_quota": 0, "read_threads": 2}, marks=RACE),

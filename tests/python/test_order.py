@@ -251,3 +251,36 @@ def test_any_run_is_complete_and_resumes(
     resumed.load_state_dict(loader.state_dict())
     if 0 < len(taken) < count:
         assert taken + order_of(resumed) == whole
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    count=st.integers(1, 120), chunk=st.integers(1, 50), shuffle=st.sampled_from(SHUFFLES), seed=st.integers(0, 9),
+    runs=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 6)), min_size=1, max_size=6),
+)  # fmt: skip
+def test_any_change_of_ranks_and_batches_covers_the_epoch(
+    tmp_path: Path, count: int, chunk: int, shuffle: str, seed: int, runs: list[tuple[int, int, int]]
+) -> None:
+    path = tmp_path / "any.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(count), chunks=(min(chunk, count),))
+    ds = forebay.open(path, ["x"])
+    options: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "lanes": 12}
+    whole = order_of(ds.loader(batch_size=7, **options))
+    seen: list[int] = []
+    state = None
+    for world, batch_size, steps in runs:
+        states = []
+        for rank in range(world):
+            loader = ds.loader(batch_size=batch_size, rank=rank, world=world, tail="pad", **options)
+            if state is not None:
+                loader.load_state_dict(state)
+            for _, batch in zip(range(steps), loader):
+                seen += batch.indices[batch.indices >= 0].tolist()
+            states.append(loader.state_dict())
+        state = states[0]
+        assert all(other == state for other in states)
+        if state["epoch"] > 0 or state["position"] == count:
+            assert sorted(seen) == list(range(count))
+            break
+        assert sorted(seen) == sorted(whole[: state["position"]])

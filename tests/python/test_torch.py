@@ -127,6 +127,10 @@ def test_a_loader_has_what_trainers_look_for(ds: forebay.Dataset) -> None:
     resumed.load_state_dict(state)
     resumed.sampler.set_epoch(4)
     assert [batch.indices.tolist() for batch in resumed] == rest
+    run = iter(resumed)
+    next(run)
+    copied = pickle.loads(pickle.dumps(resumed))
+    assert [batch.indices.tolist() for batch in copied] == [batch.indices.tolist() for batch in run]
     with pytest.raises(ValueError, match="together"):
         forebay.torch.Loader(ds, rank=0)
     with pytest.raises(TypeError, match=r"forebay\.Dataset"):

@@ -1,9 +1,9 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep bench wheel clean
+.PHONY: help demo test lint deep bench bench-loader wheel clean
 
 help: ## say what the targets do
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a short tour: makes files, inspects and reads them, checks all values against h5py
 	@scripts/demo.sh
@@ -23,6 +23,9 @@ bench: ## speed of reading, next to h5py
 wheel: ## build the Python package into dist/, and try it where there is nothing but NumPy
 	@scripts/wheel.sh
 	@scripts/check_wheel.sh
+
+bench-loader: ## speed of loading batches, next to the limits of the machine and to other loaders (ARGS="--scale 0.1")
+	@scripts/bench-loader.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

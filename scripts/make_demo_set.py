@@ -15,21 +15,23 @@ IMAGES, SIDE, CHUNK = 1024, 64, 16
 
 
 def images(rng, count):
-    """Smooth pictures with some noise: they compress about as well as measured ones."""
+    """Smooth pictures with some noise, which compress about as well as measured ones, and a label for each."""
     axis = np.linspace(0, 2 * np.pi, SIDE, dtype="f4")
     phase = rng.uniform(0, 6, (count, 2)).astype("f4")
     wave = np.sin(axis[None, :, None] + phase[:, 0, None, None]) * np.cos(axis[None, None, :] + phase[:, 1, None, None])
     noise = rng.normal(0, 0.05, (count, SIDE, SIDE)).astype("f4")
-    return np.round((wave + noise) * 512) / 512
+    # Which way the waves lean is what a model can learn.
+    return np.round((wave + noise) * 512) / 512, np.cos(phase).prod(axis=1) > 0
 
 
 def train(path, seed):
     rng = np.random.default_rng(seed)
     with h5py.File(path, "w") as file:
-        image = file.create_dataset("image", data=images(rng, IMAGES), chunks=(CHUNK, SIDE, SIDE),
+        pictures, lean = images(rng, IMAGES)
+        image = file.create_dataset("image", data=pictures, chunks=(CHUNK, SIDE, SIDE),
                                     compression="gzip", compression_opts=4, shuffle=True)
         image.attrs["units"] = "1"
-        file.create_dataset("label", data=rng.integers(0, 10, IMAGES, dtype="i8"))
+        file.create_dataset("label", data=lean.astype("i8"))
 
 
 def climate(path):

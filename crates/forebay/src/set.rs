@@ -11,7 +11,7 @@ use std::{
 
 use forebay_format::Opened;
 use forebay_loader::{SampleSet, SampleSpec};
-use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
+use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result, WholeOrigin};
 use serde::{Deserialize, Serialize};
 
 use crate::{IndexCache, expand, open};
@@ -26,6 +26,9 @@ pub struct SetSpec {
     pub fields: SampleSpec,
 }
 
+/// Bytes of small, far files that are held so that description and fields of one come by one request.
+const WHOLE_BYTES: u64 = 32 << 20;
+
 /// The samples of `spec`, whose files lie on this machine's file systems.
 pub fn open_set(spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {
     open_set_on(Arc::new(FileOrigin::new()), spec, cache)
@@ -33,6 +36,7 @@ pub fn open_set(spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> 
 
 /// The samples of `spec`, whose files `origin` has; patterns and folders are looked up on this machine.
 pub fn open_set_on(origin: Arc<dyn Origin>, spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {
+    let origin: Arc<dyn Origin> = Arc::new(WholeOrigin::new(origin, WHOLE_BYTES));
     let lists = spec.files.iter().map(|list| expand(list)).collect::<Result<Vec<_>>>()?;
     let files = lists.iter().map(|list| open_all(&origin, list, cache)).collect::<Result<Vec<_>>>()?;
     SampleSet::new(spec.fields, &files)

@@ -8,9 +8,14 @@ use std::{
 
 /// Files, and folders ending in `/`, that may hold unsafe code, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
+    ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
+    ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
+    ("crates/source/src/peek.rs", "asks about a descriptor by its number, and prefetches"),
+    ("crates/source/src/process.rs", "keeps the process's number in a page that fork clears"),
     ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),
+    ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
 ];
 
 const WORD: &str = concat!("un", "safe");

@@ -90,6 +90,15 @@ impl Opened {
 
     /// The source at `index`; it must still be what was described.
     pub fn source(&self, index: SourceIndex) -> Result<&dyn Source> {
+        self.slot(index).map(|source| &**source)
+    }
+
+    /// As [`source`](Self::source), for whoever keeps it.
+    pub fn shared_source(&self, index: SourceIndex) -> Result<Arc<dyn Source>> {
+        self.slot(index).map(Arc::clone)
+    }
+
+    fn slot(&self, index: SourceIndex) -> Result<&Arc<dyn Source>> {
         let number = index.0 as usize;
         let (Some(slot), Some(id)) = (self.sources.get(number), self.container.sources.get(number)) else {
             return Err(Error::new(ErrorKind::Bug, format!("no source {number}")));
@@ -104,7 +113,7 @@ impl Opened {
             // Another thread may have been faster: its source has the same id, so either will do.
             let _ = slot.set(source);
         }
-        slot.get().map(|source| &**source).ok_or_else(|| Error::new(ErrorKind::Bug, "a source vanished"))
+        slot.get().ok_or_else(|| Error::new(ErrorKind::Bug, "a source vanished"))
     }
 
     /// The values of `selection` from `variable`, which belongs to this container.

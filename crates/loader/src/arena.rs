@@ -1,21 +1,22 @@
 //! Memory for batches and decoded units: aligned, used again, counted.
 
-#![expect(unsafe_code, reason = "memory aligned for any device, handed to others by address and used again")]
+#![expect(unsafe_code, reason = "memory that is handed to others by address and used again")]
+
+mod block;
 
 use std::{
-    alloc::{Layout, alloc_zeroed, dealloc},
     collections::BTreeMap,
     fmt,
     ops::{Deref, DerefMut},
-    process,
-    ptr::NonNull,
+    process, ptr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use block::Block;
+use forebay_source::Result;
 
 /// What vector units and devices like best.
 pub const ALIGNMENT: usize = 64;
@@ -31,7 +32,7 @@ pub struct Arena {
 
 #[derive(Debug, Default)]
 struct Free {
-    /// By length; of equal ones the last returned goes first, as the caches may still have it.
+    /// By the length they were asked for; of equal ones the last returned goes first, as the caches may still have it.
     by_len: BTreeMap<usize, Vec<Block>>,
     len: u64,
     /// The most that is kept.
@@ -64,10 +65,21 @@ impl Arena {
         };
         let block = match found {
             Some(block) => block,
-            None => Block::new(wanted)?,
+            None => self.fresh(wanted)?,
         };
         self.lent.fetch_add(block.len() as u64, Relaxed);
         Ok(Buffer { block: Some(block), len, arena: Arc::clone(self) })
+    }
+
+    /// A block that nobody had before; others that came with it are kept for later.
+    fn fresh(&self, wanted: usize) -> Result<Block> {
+        let (first, more) = Block::new(wanted)?;
+        let mut free = self.lock();
+        free.len += more.iter().map(|block| block.len() as u64).sum::<u64>();
+        if !more.is_empty() {
+            free.by_len.entry(wanted).or_default().extend(more);
+        }
+        Ok(first)
     }
 
     /// Bytes that are lent now.
@@ -93,7 +105,7 @@ impl Arena {
         let mut free = self.lock();
         if free.len + block.len() as u64 <= free.limit {
             free.len += block.len() as u64;
-            free.by_len.entry(block.len()).or_default().push(block);
+            free.by_len.entry(block.class()).or_default().push(block);
             return;
         }
         // Lengths may have changed for good: what lies idle longest makes room.
@@ -108,7 +120,7 @@ impl Arena {
         }
         if free.len + room <= free.limit {
             free.len += room;
-            free.by_len.entry(block.len()).or_default().push(block);
+            free.by_len.entry(block.class()).or_default().push(block);
         }
     }
 
@@ -134,7 +146,7 @@ pub struct Buffer {
 impl Buffer {
     /// Its address, good as long as the buffer lives.
     pub fn address(&self) -> *mut u8 {
-        self.block.as_ref().map_or(std::ptr::null_mut(), |block| block.start.as_ptr())
+        self.block.as_ref().map_or(ptr::null_mut(), |block| block.start().as_ptr())
     }
 
     /// Bytes it takes, at least as many as were asked for.
@@ -150,7 +162,7 @@ impl Deref for Buffer {
         let Some(block) = &self.block else { return &[] };
         // SAFETY: the block has at least `len` bytes, zeroed when it was made and written as bytes since, and is
         // borrowed through `self`, its only owner.
-        unsafe { std::slice::from_raw_parts(block.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(block.start().as_ptr(), self.len) }
     }
 }
 
@@ -158,7 +170,7 @@ impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         let Some(block) = &self.block else { return &mut [] };
         // SAFETY: as above, and `self` is borrowed for writing.
-        unsafe { std::slice::from_raw_parts_mut(block.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(block.start().as_ptr(), self.len) }
     }
 }
 
@@ -173,39 +185,6 @@ impl Drop for Buffer {
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer({} bytes)", self.len)
-    }
-}
-
-/// A piece of the heap, freed when dropped.
-#[derive(Debug)]
-struct Block {
-    start: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.
-unsafe impl Send for Block {}
-// SAFETY: a shared block gives out its length and address only.
-unsafe impl Sync for Block {}
-
-impl Block {
-    fn new(len: usize) -> Result<Self> {
-        let full = || Error::new(ErrorKind::Full, format!("no memory for {len} bytes"));
-        let layout = Layout::from_size_align(len, ALIGNMENT).map_err(|_| full())?;
-        // SAFETY: the layout's size is not 0: lengths are rounded up to at least the alignment.
-        let start = unsafe { alloc_zeroed(layout) };
-        NonNull::new(start).map(|start| Self { start, layout }).ok_or_else(full)
-    }
-
-    fn len(&self) -> usize {
-        self.layout.size()
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc_zeroed` with this very layout and is freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }
 

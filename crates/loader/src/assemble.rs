@@ -2,6 +2,7 @@
 
 mod fetch;
 mod finish;
+mod rows;
 
 use std::{sync::Arc, time::Instant};
 
@@ -12,12 +13,13 @@ use crate::{
     batch::FieldArray,
     cache::{Now, UnitCache},
     column::{Column, Form, Located},
-    layout::{ColumnLayout, Layout},
+    layout::{ColumnLayout, Layout, Storage},
     set::SampleSet,
     stats::Counters,
 };
 use fetch::Target;
 use finish::Finish;
+use rows::Rows;
 
 /// Puts samples side by side. Many threads may do so at once.
 #[derive(Debug)]
@@ -166,6 +168,7 @@ impl Assembler {
         if column.parts.len() > 1 {
             targets.sort_unstable_by_key(|target| target.located);
         }
+        let mut rows = Rows::with_capacity(targets.len());
         let mut rest = &mut targets[..];
         let mut other_ns = 0;
         while let Some(first) = rest.first() {
@@ -173,9 +176,15 @@ impl Assembler {
             let count = rest.iter().position(|target| target.located.part != part).unwrap_or(rest.len());
             let (own, after) = rest.split_at_mut(count);
             rest = after;
-            let fetch = fetch::Fetch { assembler: self, column, part, now };
-            other_ns += fetch.run(&layout.parts[part as usize], own)?;
+            match &layout.parts[part as usize] {
+                Storage::Rows(stretch) => rows.add(&column.parts[part as usize], stretch, own)?,
+                storage => {
+                    let fetch = fetch::Fetch { assembler: self, column, part, now };
+                    other_ns += fetch.run(storage, own)?;
+                }
+            }
         }
+        rows.run(&self.counters)?;
         let spent = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Counters::add(&self.counters.copy_ns, spent.saturating_sub(other_ns));
         Ok(())

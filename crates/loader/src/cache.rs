@@ -88,8 +88,8 @@ struct State {
     /// The units in memory by their next use: the last is the first to go.
     by_next_use: BTreeSet<(Moment, u64)>,
     len: u64,
-    /// Units that were decoded once.
-    seen: std::collections::HashSet<u64>,
+    /// Units that were decoded once, a bit each.
+    seen: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -121,10 +121,6 @@ impl UnitCache {
     ) -> Self {
         let state = Mutex::default();
         Self { state, loaded: Condvar::new(), budget: AtomicU64::new(budget), arena, spill, counters }
-    }
-
-    pub(crate) fn spill(&self) -> Option<&dyn Spill> {
-        self.spill.as_deref()
     }
 
     /// The unit `wanted`: from memory, from the spill, or by `load`, which at most one thread runs at a time.
@@ -174,7 +170,7 @@ impl UnitCache {
         let mut leaving = Vec::new();
         {
             let mut state = self.lock();
-            if !state.seen.insert(unit) {
+            if state.was_seen(unit) {
                 Counters::add(&self.counters.decoded_again, 1);
             }
             state.len += room;
@@ -237,6 +233,17 @@ impl Drop for Claim<'_> {
 }
 
 impl State {
+    /// Marks `unit` as decoded, and tells whether it was before.
+    fn was_seen(&mut self, unit: u64) -> bool {
+        let (word, bit) = (usize::try_from(unit / 64).unwrap_or(usize::MAX), 1u64 << (unit % 64));
+        if self.seen.len() <= word {
+            self.seen.resize(word + 1, 0);
+        }
+        let was = self.seen[word] & bit != 0;
+        self.seen[word] |= bit;
+        was
+    }
+
     /// Counts a use of a unit in memory and lends it.
     fn touch(&mut self, wanted: &Wanted<'_>, now: Now<'_>) -> Arc<Buffer> {
         let unit = wanted.place.unit;

@@ -1,12 +1,16 @@
 //! How each field's samples are got: straight from their places, or by way of decoded units.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    sync::{Arc, OnceLock},
+};
 
-use forebay_format::PlainRows;
-use forebay_source::Result;
+use forebay_format::{Opened, PlainRows, RowPlace, SourceIndex, native};
+use forebay_source::{Result, Source};
 
 use crate::{
     column::{Column, ColumnPart},
+    index::SampleIndex,
     order::Shuffle,
     set::SampleSet,
     units::Units,
@@ -51,11 +55,67 @@ pub(crate) struct ColumnLayout {
 #[derive(Debug)]
 pub(crate) enum Storage {
     /// Each is one or a few runs of stored bytes: copied from there.
-    Rows,
+    Rows(Stretch),
     /// Each is a box that the format reads.
     Boxes,
     /// Units are read, decoded and kept; samples are copied from them.
-    Units(Units),
+    Units(Box<Units>),
+}
+
+/// Where rows lie that are stored as they are.
+#[derive(Debug)]
+pub(crate) enum Stretch {
+    /// All in one stretch: what a copy needs to know, in one line of memory.
+    One {
+        /// The first byte of the first row.
+        start: u64,
+        /// Bytes of a row.
+        row_len: u64,
+        /// Whose bytes.
+        source: Shared,
+        /// True when they need no change.
+        is_native: bool,
+    },
+    /// Chunk by chunk.
+    Many,
+}
+
+/// A source that is opened when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    index: SourceIndex,
+    source: OnceLock<Arc<dyn Source>>,
+}
+
+impl Shared {
+    pub(crate) fn get(&self, opened: &Opened) -> Result<&dyn Source> {
+        if let Some(source) = self.source.get() {
+            return Ok(&**source);
+        }
+        let source = opened.shared_source(self.index)?;
+        Ok(&**self.source.get_or_init(|| source))
+    }
+}
+
+impl Stretch {
+    fn of(part: &ColumnPart) -> Option<Self> {
+        let variable = part.variable();
+        let rows = PlainRows::of(variable).filter(|_| part.index.is_rows())?;
+        let row_count = variable.grid.shape[0];
+        // A sample that is the whole variable has its length from the shape, not from its number.
+        let is_counted = !matches!(part.index, SampleIndex::Whole);
+        Some(match rows.locate(0, row_count) {
+            Ok((RowPlace::Stored { source, range }, together)) if together == row_count && is_counted => {
+                Self::One {
+                    start: range.start,
+                    row_len: rows.row_len(),
+                    source: Shared { index: source, source: OnceLock::new() },
+                    is_native: native::is_native(&variable.dtype),
+                }
+            }
+            _ => Self::Many,
+        })
+    }
 }
 
 impl Layout {
@@ -99,8 +159,7 @@ impl Layout {
         let variable = part.variable();
         let is_plain = variable.filters.is_empty() && variable.stored_len().is_some();
         if is_plain && !by_units {
-            let has_rows = PlainRows::of(variable).is_some() && part.index.is_rows();
-            return if has_rows { Storage::Rows } else { Storage::Boxes };
+            return Stretch::of(part).map_or(Storage::Boxes, Storage::Rows);
         }
         let mut units = Units::of(part, request_bytes);
         units.first = self.unit_count;
@@ -108,7 +167,7 @@ impl Layout {
         self.unit_count = self.unit_count.saturating_add(units.count());
         self.unit_bytes = self.unit_bytes.saturating_add(units.total_len());
         self.largest_unit = self.largest_unit.max(units.unit_len);
-        Storage::Units(units)
+        Storage::Units(Box::new(units))
     }
 
     /// Differs when units are numbered or laid out differently.
@@ -145,6 +204,5 @@ impl Layout {
 /// Bytes a request to the source of `part` ought to bring, as the source says.
 fn preferred_request(part: &ColumnPart) -> Result<u64> {
     let source = part.opened.source(forebay_format::SourceIndex(0))?;
-    let _ = source;
-    Ok(0)
+    Ok(source.request_bytes())
 }

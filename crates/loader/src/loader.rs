@@ -156,10 +156,6 @@ impl Loader {
         self.cursor().plan.clone()
     }
 
-    pub(crate) fn assembler(&self) -> &Assembler {
-        &self.assembler
-    }
-
     fn cursor(&self) -> MutexGuard<'_, Cursor> {
         // Set as a whole: a panic elsewhere cannot leave half of it.
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)

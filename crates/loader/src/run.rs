@@ -58,6 +58,10 @@ struct Queue {
     done: BTreeMap<u64, Result<Batch>>,
     over: bool,
     working: usize,
+    /// The consumer sleeps until its batch is there: waking it takes a system call, which is saved where it does not.
+    awaited: bool,
+    /// Threads that sleep until there is room.
+    idle: usize,
 }
 
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
@@ -107,15 +111,20 @@ impl Run {
                 self.count_wait(began);
                 return Ok(Next::Waiting);
             }
+            queue.awaited = true;
             let waited = self.shared.ready.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            queue.awaited = false;
         };
         queue.deliver += 1;
+        let has_idle = queue.idle > 0;
         if batch.is_err() {
             queue.over = true;
         }
         drop(queue);
-        self.shared.room.notify_one();
+        if has_idle {
+            self.shared.room.notify_one();
+        }
         self.count_wait(began);
         let batch = batch.inspect_err(|_| self.shared.stop())?;
         let counters = self.counters();
@@ -140,6 +149,9 @@ impl Run {
         if self.process != process::id() {
             // A forked child has the handles and not the threads, and a lock may be held for ever.
             std::mem::forget(std::mem::take(&mut self.threads));
+            return;
+        }
+        if self.threads.is_empty() {
             return;
         }
         self.shared.stop();
@@ -190,7 +202,7 @@ impl Shared {
             let panicked = || Error::new(ErrorKind::Bug, "a thread of the loader panicked");
             let batch = batch.unwrap_or_else(|_| Err(panicked()));
             let mut queue = self.lock();
-            let is_awaited = step == queue.deliver;
+            let is_awaited = queue.awaited && step == queue.deliver;
             let failed = batch.is_err();
             if !queue.over {
                 queue.done.insert(step, batch);
@@ -227,7 +239,9 @@ impl Shared {
                 return Some(step);
             }
             began.get_or_insert_with(Instant::now);
+            queue.idle += 1;
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
         }
     }
 

@@ -25,16 +25,25 @@ use crate::{
 pub struct Samples {
     assembler: Assembler,
     calls: AtomicU64,
+    memory: u64,
 }
 
 impl Samples {
     /// The samples of `set`, by what `options` say of memory, spill and requests.
     pub fn new(set: Arc<SampleSet>, options: &Options) -> Result<Self> {
-        Ok(Self { assembler: assembler(set, options)?.0, calls: AtomicU64::new(0) })
+        let memory = options.memory();
+        Ok(Self { assembler: assembler(set, options)?.0, calls: AtomicU64::new(0), memory })
     }
 
     /// The samples `numbers`, side by side, in that order; one may be asked for more than once.
     pub fn get(&self, numbers: &[u64]) -> Result<Vec<FieldArray>> {
+        let set = self.set();
+        let len = (set.delivered_len() / set.len().max(1)).saturating_mul(numbers.len() as u64);
+        if len > self.memory {
+            let what =
+                format!("{} samples take {len} bytes, the memory budget is {}", numbers.len(), self.memory);
+            return Err(Error::new(ErrorKind::Full, what).hint("take fewer at a time, or a loader"));
+        }
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let call = self.calls.fetch_add(1, Relaxed);
         self.assembler.assemble(&slots, Now { moment: Moment::new(0, call), horizon: None })

@@ -20,6 +20,7 @@ pub fn every_source_clause(source: &dyn Source, expected: &[u8]) {
     a_fill_of_another_length_is_invalid(source, expected);
     fills_hold_what_is_lent(source, expected);
     many_threads_read_at_once(source, expected);
+    the_wished_request_stays_the_same(source, expected);
 }
 
 /// The length in the id is the number of bytes there are.
@@ -123,6 +124,13 @@ pub fn many_threads_read_at_once(source: &dyn Source, expected: &[u8]) {
             });
         }
     });
+}
+
+/// How long a request ought to be does not depend on what was read before.
+pub fn the_wished_request_stays_the_same(source: &dyn Source, expected: &[u8]) {
+    let wished = source.request_bytes();
+    assert_reads(source, expected, &tiles(expected.len() as u64, 3));
+    assert_eq!(source.request_bytes(), wished);
 }
 
 /// Opening unchanged bytes again gives an equal id, which says where they were opened.

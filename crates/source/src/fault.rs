@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId,
+    place::FAR_REQUEST_BYTES,
     source::{check_fills, check_ranges},
 };
 
@@ -134,6 +135,15 @@ impl Source for FaultSource {
             self.inner.fetch_into(&mut [Fill { range: halved(*range), into: &mut into[..half] }])?;
         }
         Err(self.error(&fault, *range))
+    }
+
+    fn request_bytes(&self) -> u64 {
+        let inner = self.inner.request_bytes();
+        if self.course.schedule.delay.is_zero() { inner } else { inner.max(FAR_REQUEST_BYTES) }
+    }
+
+    fn expect(&self, range: ByteRange) {
+        self.inner.expect(range);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files of the local file system, read by `pread`.
+//! Files of the local file system, read by `pread` or copied from a mapping.
 
 use std::{
     fs::File,
@@ -149,10 +149,19 @@ impl Source for FileSource {
     fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
         check_ranges(&self.id, fills.iter().map(|fill| fill.range))?;
         check_fills(&self.id, fills)?;
-        self.read(|file| match fills {
+        let filled = self.pools.fill(&self.pooled, fills, |file, fills| match fills {
             [fill] => read_fill(file, fill),
             _ => read_fills(file, fills),
-        })
+        });
+        filled.map_err(|error| error.at(&self.id.locator))
+    }
+
+    fn request_bytes(&self) -> u64 {
+        self.pooled.request_bytes()
+    }
+
+    fn expect(&self, range: ByteRange) {
+        self.pooled.expect(range);
     }
 }
 

@@ -16,7 +16,12 @@
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
+//! | `peek` | whether a descriptor's number still means a file, asked without holding it |
+//! | `place` | whether a file is near or behind a network |
+//! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
+//! | `process` | which process this is, told without a system call |
 //! | `stamp` | what tells one state of a file from the next |
+//! | `whole` | an origin that reads small, far sources by one request |
 //! | `fault` | an origin that fails and dawdles on a schedule |
 //! | `check` | the contracts as functions, for whoever implements them (feature `check`) |
 
@@ -25,13 +30,19 @@ pub mod check;
 mod error;
 mod fault;
 mod file;
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
+mod map;
 mod memory;
 mod origin;
+mod peek;
+mod place;
 mod pool;
+mod process;
 mod range;
 mod source;
 mod stamp;
 mod walk;
+mod whole;
 
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
@@ -40,3 +51,4 @@ pub use memory::MemoryOrigin;
 pub use origin::{Locator, Origin};
 pub use range::{ByteRange, Fill, coalesce};
 pub use source::{Source, SourceExt, SourceId, Version, fill_by_fetching};
+pub use whole::WholeOrigin;

@@ -55,4 +55,10 @@ impl Source for MemorySource {
     fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
         fill_by_fetching(self, fills)
     }
+
+    fn request_bytes(&self) -> u64 {
+        0
+    }
+
+    fn expect(&self, _: ByteRange) {}
 }

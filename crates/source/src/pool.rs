@@ -3,23 +3,28 @@
 use std::{
     collections::HashMap,
     fs::File,
-    mem,
+    os::fd::{AsRawFd, RawFd},
     path::{Path, PathBuf},
+    ptr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
     },
 };
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwapOption;
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
-    process::{Pid, Resource, getpid, getrlimit},
+    process::{Pid, Resource, getrlimit},
 };
 
 use crate::{
-    Error, ErrorKind, Result,
+    ByteRange, Error, ErrorKind, Fill, Result,
+    map::{Copied, Mapped},
+    peek::{is_open_on, prefetch_line},
+    place::Place,
+    process::{Owned, PerProcess, current},
     stamp::{Stamp, changed},
 };
 
@@ -32,12 +37,20 @@ pub(crate) fn default_budget() -> usize {
     usize::try_from((allowed / 2).min(MOST_DESCRIPTORS)).unwrap_or(1)
 }
 
+/// A number that no descriptor has.
+const CLOSED: RawFd = -1;
+
 /// A file that is open, or was and will be again.
 #[derive(Debug)]
 pub(crate) struct Pooled {
     path: PathBuf,
     stamp: Stamp,
+    place: Place,
+    request_bytes: u64,
     descriptor: ArcSwapOption<Descriptor>,
+    /// Of the descriptor, as a hint: by the time it is used it may mean another file.
+    number: AtomicI32,
+    mapped: Mapped,
     /// Read since the clock hand last passed.
     used: AtomicBool,
 }
@@ -54,16 +67,44 @@ impl Pooled {
         &self.stamp
     }
 
+    /// How many bytes one request ought to bring.
+    pub(crate) fn request_bytes(&self) -> u64 {
+        self.request_bytes
+    }
+
     /// Opens the file anew and makes sure that it is still the same one.
     fn reopen(&self, pool: &Pool) -> Result<File> {
-        let gone = |error: Error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::Invalid => {
-                changed("replaced since it was opened").because(error)
-            }
-            _ => error,
-        };
-        let (file, stamp) = pool.open_regular(&self.path).map_err(gone)?;
+        let (file, stamp) = pool.open_regular(&self.path).map_err(replaced)?;
         if stamp == self.stamp { Ok(file) } else { Err(changed("changed since it was opened")) }
+    }
+
+    /// Refuses the file if what lies at its path is no longer the same.
+    fn verify_by_path(&self) -> Result<()> {
+        let stamp = Stamp::at(&self.path).map_err(replaced)?;
+        if stamp == self.stamp { Ok(()) } else { Err(changed("changed since it was opened")) }
+    }
+
+    /// Maps the file, or gives its mapping up, if it is time for that; `bytes` of it were just read.
+    fn consider(&self, file: &File, bytes: u64) {
+        if self.place != Place::Far && self.mapped.is_due(bytes) {
+            self.mapped.decide(file);
+        }
+    }
+
+    /// Asks for the first bytes of `range` and for what is looked at on the way to them.
+    #[inline]
+    pub(crate) fn expect(&self, range: ByteRange) {
+        self.prefetch();
+        self.mapped.expect(range);
+    }
+
+    /// Asks for what is wanted after a copy: with hundreds of files none of it is in the processor's caches.
+    #[inline]
+    fn prefetch(&self) {
+        let first = ptr::from_ref(self).cast::<u8>();
+        for offset in (0..size_of::<Self>()).step_by(64) {
+            prefetch_line(first.wrapping_add(offset));
+        }
     }
 
     fn mark_used(&self) {
@@ -74,49 +115,62 @@ impl Pooled {
     }
 }
 
-/// The pool of whichever process asks.
-///
-/// A forked child finds the parent's pool as some thread of the parent left it, perhaps locked for ever. It
-/// never touches it: pools and descriptors carry the process that made them, and the child makes its own.
+/// The error for a path that led to a file and now does not, for `error`.
+fn replaced(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::Invalid => changed("replaced since it was opened").because(error),
+        _ => error,
+    }
+}
+
+/// The pool of whichever process asks; descriptors too carry the process that opened them.
 #[derive(Debug)]
 pub(crate) struct Pools {
     budget: usize,
-    current: ArcSwap<Pool>,
+    pools: PerProcess<Pool>,
 }
 
 impl Pools {
     /// Pools that keep at most `budget` descriptors open, besides those in use at this moment.
     pub(crate) fn new(budget: usize) -> Self {
         let budget = budget.max(1);
-        Self { budget, current: ArcSwap::from_pointee(Pool::new(getpid(), budget)) }
+        Self { budget, pools: PerProcess::new(Pool::new(budget)) }
     }
 
     /// The file at `path`, which shares its descriptor with whoever has it open unchanged.
     pub(crate) fn open(&self, path: PathBuf) -> Result<Arc<Pooled>> {
         // Looking before opening: opening a device may do things, such as rewinding a tape.
         let stamp = Stamp::at(&path)?;
-        let pool = self.of(getpid());
+        let pool = self.of_process();
         if let Some(known) = pool.lock().known(&path, &stamp) {
             return Ok(known);
         }
         let (file, stamp) = pool.open_regular(&path)?;
-        let descriptor = ArcSwapOption::empty();
-        let fresh = Arc::new(Pooled { path, stamp, descriptor, used: AtomicBool::new(true) });
+        let place = pool.place(&stamp, &file);
+        let fresh = Arc::new(Pooled {
+            path,
+            stamp,
+            place,
+            request_bytes: place.request_bytes(block_bytes(&file, place)),
+            descriptor: ArcSwapOption::empty(),
+            number: AtomicI32::new(CLOSED),
+            mapped: Mapped::new(stamp.len()),
+            used: AtomicBool::new(true),
+        });
         let pooled = pool.lock().remember(fresh);
-        pool.admit(&pooled, file);
+        admit(&pool, &pooled, file);
         Ok(pooled)
     }
 
     /// Runs `reads` on the open file, then makes sure that the file did not change meanwhile.
     pub(crate) fn read<T>(&self, pooled: &Arc<Pooled>, reads: impl FnOnce(&File) -> Result<T>) -> Result<T> {
-        let process = getpid();
         let lent = pooled.descriptor.load();
         let reopened;
         let file = match &*lent {
-            Some(descriptor) if descriptor.process == process => &descriptor.file,
+            Some(descriptor) if descriptor.process == current() => &descriptor.file,
             _ => {
-                let pool = self.of(process);
-                reopened = pool.admit(pooled, pooled.reopen(&pool)?);
+                let pool = self.of_process();
+                reopened = admit(&pool, pooled, pooled.reopen(&pool)?);
                 &reopened.file
             }
         };
@@ -126,22 +180,88 @@ impl Pools {
         Ok(read)
     }
 
-    fn of(&self, process: Pid) -> Arc<Pool> {
-        let seen = self.current.load_full();
-        if seen.process == process {
-            return seen;
+    /// Fills memory from the file's mapping if it has one, else by `reads`, and makes sure that the file did not
+    /// change meanwhile.
+    pub(crate) fn fill<'f, 'm>(
+        &self,
+        pooled: &Arc<Pooled>,
+        fills: &'f mut [Fill<'m>],
+        reads: impl FnOnce(&File, &'f mut [Fill<'m>]) -> Result<()>,
+    ) -> Result<()> {
+        pooled.prefetch();
+        let bytes = fills.iter().map(|fill| fill.range.len()).sum();
+        if let Copied::Whole = pooled.mapped.copy(fills) {
+            return self.vouch(pooled, bytes);
         }
-        // Forked. The parent's pool may be half-changed, so even dropping it would be wrong: it is leaked.
-        mem::forget(Arc::clone(&seen));
-        self.current.compare_and_swap(&seen, Arc::new(Pool::new(process, self.budget)));
-        self.current.load_full()
+        self.read(pooled, |file| {
+            reads(file, fills)?;
+            pooled.consider(file, bytes);
+            Ok(())
+        })
+    }
+
+    /// Makes sure that the file did not change before `bytes` of it were copied from its mapping.
+    fn vouch(&self, pooled: &Arc<Pooled>, bytes: u64) -> Result<()> {
+        if let Place::NearClearingFirst = pooled.place {
+            return self.read(pooled, |file| {
+                // Waits until whoever cuts the file is done, so that its length tells.
+                let _waited = rustix::io::pread(file, &mut [0; 1], 0);
+                pooled.consider(file, bytes);
+                Ok(())
+            });
+        }
+        let is_due = pooled.mapped.is_due(bytes);
+        if !is_due && is_open_on(pooled.number.load(Relaxed), &pooled.stamp) {
+            pooled.mark_used();
+            return Ok(());
+        }
+        match &*pooled.descriptor.load() {
+            Some(descriptor) if descriptor.process == current() => {
+                if is_due {
+                    pooled.mapped.decide(&descriptor.file);
+                }
+                pooled.mark_used();
+                pooled.stamp.verify(&descriptor.file)
+            }
+            // A mapping needs no descriptor, so none is taken from those who do.
+            _ => pooled.verify_by_path(),
+        }
+    }
+
+    fn of_process(&self) -> Arc<Owned<Pool>> {
+        self.pools.get(|| Pool::new(self.budget))
+    }
+}
+
+/// Gives `pooled` its descriptor, unless another thread just did, and closes what that pushes out.
+fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor> {
+    let mut state = pool.lock();
+    let there = pooled.descriptor.load_full();
+    if let Some(there) = there.filter(|there| there.process == pool.process) {
+        return there;
+    }
+    let closed = (state.open.len() >= pool.budget).then(|| state.close_one());
+    let fresh = Arc::new(Descriptor { process: pool.process, file });
+    pooled.number.store(fresh.file.as_raw_fd(), Relaxed);
+    let inherited = pooled.descriptor.swap(Some(Arc::clone(&fresh)));
+    state.open.push(Arc::downgrade(pooled));
+    // Closing may take long on a network file system: not while others wait for the lock.
+    drop(state);
+    drop((closed, inherited));
+    fresh
+}
+
+/// What the file system wishes one request to be; asked only where it matters.
+fn block_bytes(file: &File, place: Place) -> u64 {
+    match place {
+        Place::Near | Place::NearClearingFirst => 0,
+        Place::Far => rustix::fs::fstat(file).map_or(0, |stat| u64::try_from(stat.st_blksize).unwrap_or(0)),
     }
 }
 
 /// The descriptors of one process.
 #[derive(Debug)]
 struct Pool {
-    process: Pid,
     budget: usize,
     state: Mutex<State>,
 }
@@ -153,13 +273,26 @@ struct State {
     /// Next in `open` to be looked at for closing.
     hand: usize,
     by_path: HashMap<PathBuf, Weak<Pooled>>,
+    /// By device: asking may take a request to a server. A device number that comes to mean another file system
+    /// while we run costs speed at worst.
+    places: HashMap<i128, Place>,
     /// Length of `by_path` at which files that nobody holds are removed.
     sweep_at: usize,
 }
 
 impl Pool {
-    fn new(process: Pid, budget: usize) -> Self {
-        Self { process, budget, state: Mutex::default() }
+    fn new(budget: usize) -> Self {
+        Self { budget, state: Mutex::default() }
+    }
+
+    /// Where `file` lies, whose state is `stamp`.
+    fn place(&self, stamp: &Stamp, file: &File) -> Place {
+        let known = self.lock().places.get(&stamp.device()).copied();
+        known.unwrap_or_else(|| {
+            let place = Place::of(file);
+            self.lock().places.insert(stamp.device(), place);
+            place
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -187,23 +320,6 @@ impl Pool {
         };
         let stamp = Stamp::of(&file)?;
         Ok((file, stamp))
-    }
-
-    /// Gives `pooled` its descriptor, unless another thread just did, and closes what that pushes out.
-    fn admit(&self, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor> {
-        let mut state = self.lock();
-        let there = pooled.descriptor.load_full();
-        if let Some(there) = there.filter(|there| there.process == self.process) {
-            return there;
-        }
-        let closed = (state.open.len() >= self.budget).then(|| state.close_one());
-        let fresh = Arc::new(Descriptor { process: self.process, file });
-        let inherited = pooled.descriptor.swap(Some(Arc::clone(&fresh)));
-        state.open.push(Arc::downgrade(pooled));
-        // Closing may take long on a network file system: not while others wait for the lock.
-        drop(state);
-        drop((closed, inherited));
-        fresh
     }
 }
 
@@ -245,7 +361,10 @@ impl State {
                 continue;
             }
             self.open.swap_remove(self.hand);
-            let descriptor = pooled.as_ref().and_then(|pooled| pooled.descriptor.swap(None));
+            let descriptor = pooled.as_ref().and_then(|pooled| {
+                pooled.number.store(CLOSED, Relaxed);
+                pooled.descriptor.swap(None)
+            });
             return Some(Closed { _descriptor: descriptor, _file: pooled });
         }
     }

@@ -57,6 +57,7 @@ pub struct SourceId {
 ///   requests is the source's own business.
 /// - A range past the end, or a fill whose memory is not as long as its range, is
 ///   [`Invalid`](crate::ErrorKind::Invalid), and nothing is returned.
+/// - `request_bytes` is the same whenever it is asked.
 /// - Safe to call from many threads at once; a call blocks until all its bytes are there.
 ///
 /// There are no default methods, so a wrapper cannot forget one. Conveniences go to [`SourceExt`].
@@ -69,6 +70,14 @@ pub trait Source: Send + Sync + fmt::Debug {
 
     /// Puts bytes where the caller wants them: best when they are used as they lie.
     fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()>;
+
+    /// How many bytes one request ought to bring for its latency to be hidden: 0 where small requests cost hardly
+    /// more than large ones, as in memory and on local disks.
+    fn request_bytes(&self) -> u64;
+
+    /// Says that `range` will be asked for next: a source may prepare for it, at next to no cost. What it says of a
+    /// range past the end is ignored.
+    fn expect(&self, range: ByteRange);
 }
 
 /// What every [`Source`] can do besides.

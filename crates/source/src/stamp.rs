@@ -60,6 +60,27 @@ impl Stamp {
         Err(Error::new(ErrorKind::Invalid, format!("{what}, not a regular file")))
     }
 
+    /// Which file system the file lies on.
+    pub(crate) fn device(&self) -> i128 {
+        self.device
+    }
+
+    /// How long the file is.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// True when `stat` tells of a file in this state; any but a regular file has another inode.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[inline]
+    pub(crate) fn is_of(&self, stat: &libc::stat) -> bool {
+        self.inode == stat.st_ino
+            && self.device == i128::from(stat.st_dev)
+            && u64::try_from(stat.st_size) == Ok(self.len)
+            && self.modified_ns == i128::from(stat.st_mtime) * NANOS + i128::from(stat.st_mtime_nsec)
+            && self.changed_ns == i128::from(stat.st_ctime) * NANOS + i128::from(stat.st_ctime_nsec)
+    }
+
     /// Refuses an open file that is no longer in this state.
     pub(crate) fn verify(&self, file: impl AsFd) -> Result<()> {
         if Self::of(file)? == *self { Ok(()) } else { Err(changed("changed since it was opened")) }

@@ -1,10 +1,10 @@
 //! Every origin keeps the contract of `Source` and `Origin`.
 #![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
 
-use std::{fs, sync::Arc};
+use std::{fs, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use forebay_source::{FaultOrigin, FileOrigin, Locator, MemoryOrigin, Origin, Schedule, check};
+use forebay_source::{FaultOrigin, FileOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin, check};
 use tempfile::TempDir;
 
 /// Names under `d`, in no order, with lengths around a page and around the gap that is read over.
@@ -73,4 +73,28 @@ fn files_under_a_budget_of_one_descriptor_keep_the_contract() {
 fn a_fault_origin_without_faults_keeps_the_contract() {
     let origin = FaultOrigin::new(Arc::new(memory()), Schedule::default());
     keeps_the_contract(&origin, &expected(), &Locator::new("d"));
+}
+
+#[test]
+fn small_sources_read_whole_keep_the_contract() {
+    let delay = Duration::from_micros(1);
+    for budget_bytes in [1 << 20, 9000, 0] {
+        let far = FaultOrigin::new(Arc::new(memory()), Schedule { delay, ..Schedule::default() });
+        let origin = WholeOrigin::new(Arc::new(far), budget_bytes);
+        keeps_the_contract(&origin, &expected(), &Locator::new("d"));
+    }
+}
+
+#[test]
+fn near_sources_ask_for_no_large_requests_and_slow_ones_do() {
+    let folder = folder();
+    let at = Locator::new("d/z.bin");
+    let files: Arc<dyn Origin> = Arc::new(FileOrigin::under(folder.path()));
+    let request_bytes = |origin: &dyn Origin| origin.open(&at).unwrap().request_bytes();
+    assert_eq!(request_bytes(&memory()), 0);
+    // What the tests write to is a local file system.
+    assert_eq!(request_bytes(&*files), 0);
+    let with = |delay| FaultOrigin::new(Arc::clone(&files), Schedule { delay, ..Schedule::default() });
+    assert_eq!(request_bytes(&with(Duration::ZERO)), 0);
+    assert_eq!(request_bytes(&with(Duration::from_millis(1))), 1 << 20);
 }

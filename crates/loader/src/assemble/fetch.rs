@@ -2,15 +2,14 @@
 
 use std::time::Instant;
 
-use forebay_format::{Part, PlainRows, RowPlace, Selection, Span, fill_all, native};
-use forebay_source::{Fill, Result};
+use forebay_format::{Part, Selection, Span};
+use forebay_source::Result;
 
 use super::Assembler;
 use crate::{
     cache::{Found, Now, Wanted},
     column::{Column, ColumnPart, Located},
     layout::Storage,
-    set::place,
     spill::Place,
     stats::Counters,
     units::Units,
@@ -48,67 +47,9 @@ impl Fetch<'_> {
     pub(super) fn run(&self, storage: &Storage, targets: &mut [Target<'_>]) -> Result<u64> {
         let part = &self.column.parts[self.part as usize];
         match storage {
-            Storage::Rows => self.rows(part, targets).map(|()| 0),
-            Storage::Boxes => self.boxes(part, targets),
+            Storage::Rows(_) | Storage::Boxes => self.boxes(part, targets),
             Storage::Units(units) => self.units(part, units, targets),
         }
-    }
-
-    /// Samples that are runs of stored bytes: the source puts them where they belong.
-    fn rows(&self, part: &ColumnPart, targets: &mut [Target<'_>]) -> Result<()> {
-        let variable = part.variable();
-        let failed = |error| place(&part.opened, variable, error);
-        let Some(rows) = PlainRows::of(variable) else { return self.boxes(part, targets).map(|_| ()) };
-        let row_len = usize::try_from(rows.row_len()).unwrap_or(usize::MAX);
-        let mut fills: Vec<Fill<'_>> = Vec::with_capacity(targets.len());
-        let mut source = None;
-        let mut bytes = 0;
-        let mut requests = 0;
-        for target in targets.iter_mut() {
-            let Some(wanted) = part.index.rows(target.located.number, &variable.grid.shape) else { continue };
-            let mut row = wanted.start;
-            let mut rest = &mut *target.into;
-            while row < wanted.end && !rest.is_empty() {
-                let (at, together) = rows.locate(row, wanted.end - row).map_err(failed)?;
-                let len =
-                    usize::try_from(together).unwrap_or(usize::MAX).saturating_mul(row_len).min(rest.len());
-                let (into, after) = rest.split_at_mut(len);
-                rest = after;
-                row += together;
-                let RowPlace::Stored { source: here, range } = at else {
-                    fill_all(variable, into);
-                    continue;
-                };
-                if source.is_some_and(|source| source != here) {
-                    self.fill(part, source, &mut fills)?;
-                    fills.clear();
-                }
-                source = Some(here);
-                bytes += range.len();
-                requests += 1;
-                fills.push(Fill { range, into });
-            }
-        }
-        self.fill(part, source, &mut fills)?;
-        Counters::add(&self.assembler.counters.read_bytes, bytes);
-        Counters::add(&self.assembler.counters.requests, requests);
-        drop(fills);
-        if !native::is_native(&variable.dtype) {
-            targets.iter_mut().for_each(|target| native::make_native(&variable.dtype, target.into));
-        }
-        Ok(())
-    }
-
-    fn fill(
-        &self,
-        part: &ColumnPart,
-        source: Option<forebay_format::SourceIndex>,
-        fills: &mut [Fill<'_>],
-    ) -> Result<()> {
-        let Some(source) = source else { return Ok(()) };
-        let fetched = part.opened.source(source).and_then(|source| source.fetch_into(fills));
-        // The source names itself; which variable it was, it cannot know.
-        fetched.map_err(|error| error.at(format!("variable '{}'", part.variable().name)))
     }
 
     /// Samples that the format reads one by one.

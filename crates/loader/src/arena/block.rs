@@ -1,0 +1,142 @@
+//! Pieces of memory: short ones from the heap, long ones cut from large pages.
+
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    ptr::{self, NonNull},
+    sync::Arc,
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use super::ALIGNMENT;
+
+/// A piece of memory with one owner, zero when it is new.
+#[derive(Debug)]
+pub(super) struct Block {
+    start: NonNull<u8>,
+    class: usize,
+    len: usize,
+    home: Home,
+}
+
+/// Where a block comes from, and goes back to.
+#[derive(Debug)]
+enum Home {
+    Heap(Layout),
+    /// A slab goes when its last block does.
+    Slab {
+        _slab: Arc<Slab>,
+    },
+}
+
+/// From this length on blocks are cut from large pages: the processor looks up one address for 2 MiB instead of 512,
+/// and the system fills them at once.
+const LONG: usize = 64 << 10;
+const LARGE_PAGE: usize = 2 << 20;
+
+// SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.
+unsafe impl Send for Block {}
+// SAFETY: a shared block gives out its length and address only.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// A block of at least `class` bytes, and others like it that came with it.
+    pub(super) fn new(class: usize) -> Result<(Self, Vec<Self>)> {
+        if class < LONG {
+            return Ok((Self::on_heap(class)?, Vec::new()));
+        }
+        let slab =
+            Arc::new(Slab::new(class.checked_next_multiple_of(LARGE_PAGE).ok_or_else(|| full(class))?)?);
+        let count = slab.len / class;
+        let len = slab.len / count / ALIGNMENT * ALIGNMENT;
+        let mut blocks = (0..count).map(|index| {
+            // SAFETY: the slab has `count` stretches of `len` bytes one after the other.
+            let start = unsafe { slab.start.add(index * len) };
+            Self { start, class, len, home: Home::Slab { _slab: Arc::clone(&slab) } }
+        });
+        let first = blocks.next().ok_or_else(|| full(class))?;
+        Ok((first, blocks.collect()))
+    }
+
+    fn on_heap(class: usize) -> Result<Self> {
+        let layout = Layout::from_size_align(class.max(ALIGNMENT), ALIGNMENT).map_err(|_| full(class))?;
+        // SAFETY: the layout's size is not 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| full(class))?;
+        Ok(Self { start, class, len: layout.size(), home: Home::Heap(layout) })
+    }
+
+    /// Its address.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The length it was made for.
+    pub(super) fn class(&self) -> usize {
+        self.class
+    }
+
+    /// Bytes it takes.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Home::Heap(layout) = self.home {
+            // SAFETY: `start` came from `alloc_zeroed` with this very layout and is freed once.
+            unsafe { dealloc(self.start.as_ptr(), layout) }
+        }
+    }
+}
+
+/// Large pages of the system.
+#[derive(Debug)]
+struct Slab {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a slab is plain memory that is unmapped once, by whichever thread is last.
+unsafe impl Send for Slab {}
+// SAFETY: a shared slab gives out its length and address only.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    fn new(len: usize) -> Result<Self> {
+        let padded = len.checked_add(LARGE_PAGE).ok_or_else(|| full(len))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: an anonymous mapping at an address of the system's choice touches no other memory.
+        let mapped = unsafe { mmap_anonymous(ptr::null_mut(), padded, access, MapFlags::PRIVATE) };
+        let mapped = mapped.map_err(|_| full(len))?.cast::<u8>();
+        // Large pages begin at multiples of their length: what lies before and after goes back.
+        let before = mapped.align_offset(LARGE_PAGE).min(LARGE_PAGE);
+        // SAFETY: both ranges are the ends of the mapping just made, which nobody has seen.
+        let start = unsafe {
+            let start = mapped.add(before);
+            if before > 0 {
+                let _ = munmap(mapped.cast(), before);
+            }
+            if before < LARGE_PAGE {
+                let _ = munmap(start.add(len).cast(), LARGE_PAGE - before);
+            }
+            start
+        };
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range is the mapping just made; the advice changes no bytes. Where it is refused, small pages do.
+        let _ = unsafe { rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxHugepage) };
+        NonNull::new(start).map(|start| Self { start, len }).ok_or_else(|| full(len))
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is the slab's own, of this length, and no block of it is left.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+fn full(len: usize) -> Error {
+    Error::new(ErrorKind::Full, format!("no memory for {len} bytes"))
+}

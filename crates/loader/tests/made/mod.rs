@@ -1,0 +1,178 @@
+//! Files made in memory, described by hand: the loader sees no difference.
+
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    unreachable_pub,
+    reason = "each test uses its own part of this"
+)]
+
+use std::sync::Arc;
+
+use forebay_format::{
+    ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Number, Opened, SourceIndex, Variable,
+};
+use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
+use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin};
+
+/// Rows of one variable: `row_len` numbers each, all different.
+#[derive(Clone, Copy)]
+pub struct Rows {
+    pub count: u64,
+    pub row_len: u64,
+    /// Rows of a chunk; 0 for one that holds all, not encoded.
+    pub chunk: u64,
+}
+
+impl Rows {
+    /// The numbers of row `row`.
+    pub fn row(self, row: u64) -> Vec<u32> {
+        (0..self.row_len).map(|column| number(row, column)).collect()
+    }
+}
+
+fn number(row: u64, column: u64) -> u32 {
+    u32::try_from((row * 1_000_003 + column * 7) % u64::from(u32::MAX)).expect("within 32 bits")
+}
+
+/// A file of one variable, `x`, with its bytes.
+pub struct Made {
+    pub bytes: Vec<u8>,
+    variable: Variable,
+}
+
+pub fn make(rows: Rows) -> Made {
+    let values: Vec<u8> = (0..rows.count).flat_map(|row| rows.row(row)).flat_map(u32::to_le_bytes).collect();
+    let shape = vec![rows.count, rows.row_len];
+    let mut bytes = vec![0u8; 64];
+    let mut pairs = Vec::new();
+    let chunk_rows = if rows.chunk == 0 { rows.count.max(1) } else { rows.chunk };
+    let chunk_len = usize::try_from(chunk_rows * rows.row_len * 4).expect("small");
+    for (number, chunk) in values.chunks(chunk_len).enumerate() {
+        let start = bytes.len() as u64;
+        if rows.chunk == 0 {
+            bytes.extend_from_slice(chunk);
+        } else {
+            let mut whole = chunk.to_vec();
+            whole.resize(chunk_len, 0);
+            bytes.extend(deflate(&whole));
+        }
+        let range = ByteRange::at(start, bytes.len() as u64 - start);
+        pairs.push((number as u64, Extent { source: SourceIndex(0), range, skipped: 0 }));
+    }
+    let filters = match rows.chunk {
+        0 => Vec::new(),
+        _ => vec![Filter { id: 1, name: "deflate".into(), optional: false, params: vec![1] }],
+    };
+    let grid = Grid { shape: shape.clone(), chunk: vec![chunk_rows, rows.row_len] };
+    let table = ChunkTable::new(pairs, grid.chunk_count()).unwrap();
+    let variable = Variable {
+        name: "x".into(),
+        dtype: Dtype::native(Number::U32),
+        max_shape: shape.iter().map(|n| Some(*n)).collect(),
+        grid,
+        layout: "chunked".into(),
+        filters,
+        fill: Vec::new(),
+        extents: Extents::Chunks(table),
+        attributes: Vec::new(),
+    };
+    Made { bytes, variable }
+}
+
+fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::fastest());
+    let mut out = vec![0; compressor.zlib_compress_bound(bytes.len())];
+    let len = compressor.zlib_compress(bytes, &mut out).unwrap();
+    out.truncate(len);
+    out
+}
+
+impl Made {
+    /// Where the stored bytes of chunk `number` lie.
+    pub fn chunk(&self, number: u64) -> ByteRange {
+        let Extents::Chunks(table) = &self.variable.extents else { panic!("chunks") };
+        table.get(number).unwrap().range
+    }
+}
+
+/// The set of one-row samples of `files`, and the origin it is read from.
+pub fn set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+    let name = |index: usize| format!("part{index}.h5");
+    let memory = files
+        .iter()
+        .enumerate()
+        .fold(MemoryOrigin::default(), |origin, (index, file)| origin.with(&name(index), file.bytes.clone()));
+    let ids: Vec<_> =
+        (0..files.len()).map(|index| memory.open(&Locator::new(name(index))).unwrap().id().clone()).collect();
+    let origin = Arc::new(FaultOrigin::new(Arc::new(memory), schedule));
+    let opened = files.iter().zip(ids).map(|(file, id)| {
+        let container = Container {
+            format: "made".into(),
+            sources: vec![id],
+            variables: vec![file.variable.clone()],
+            ..Container::default()
+        };
+        let origin: Arc<dyn Origin> = Arc::clone(&origin) as _;
+        Arc::new(Opened::new(origin, Arc::new(container)).on_caller_thread())
+    });
+    let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
+    let set = SampleSet::new(spec, &[opened.collect()]).unwrap();
+    (Arc::new(set), origin)
+}
+
+/// A set whose samples have the same variable twice, under two names, from files that are read whole if small.
+pub fn twofold_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+    let (set, origin) = set_on(files, schedule);
+    let whole: Arc<dyn Origin> = Arc::new(WholeOrigin::new(Arc::clone(&origin) as _, 1 << 20));
+    let opened = set.files().into_iter().map(|file| {
+        let container = Arc::new(file.container().clone());
+        Arc::new(Opened::new(Arc::clone(&whole), container).on_caller_thread())
+    });
+    let again = FieldSpec { name: "again".into(), ..FieldSpec::new("x") };
+    let spec = SampleSpec { fields: vec![FieldSpec::new("x"), again] };
+    (Arc::new(SampleSet::new(spec, &[opened.collect()]).unwrap()), origin)
+}
+
+/// The set of one-row samples of `files`, near at hand.
+pub fn set(files: &[Made]) -> Arc<SampleSet> {
+    set_on(files, Schedule::default()).0
+}
+
+/// Options with a spill in `folder`.
+pub fn with_spill(options: Options, folder: &std::path::Path) -> Options {
+    let spill = SpillOptions { folder: Some(folder.to_owned()), quota: Some(1 << 30), shared: Some(false) };
+    Options { spill, ..options }
+}
+
+/// Options without a spill.
+pub fn without_spill(options: Options) -> Options {
+    Options { spill: SpillOptions { quota: Some(0), ..SpillOptions::default() }, ..options }
+}
+
+/// The samples of one epoch, in order; each is compared with `rows`, which all files have alike.
+pub fn epoch(loader: &Loader, rows: Rows) -> Vec<u64> {
+    let mut seen = Vec::new();
+    for batch in loader.batches().unwrap() {
+        let batch = batch.unwrap();
+        check(&batch, rows);
+        seen.extend(batch.samples.iter().flatten());
+    }
+    seen
+}
+
+/// Compares the values of `batch` with what its samples are.
+pub fn check(batch: &forebay_loader::Batch, rows: Rows) {
+    let field = batch.field("x").unwrap();
+    let row_bytes = usize::try_from(rows.row_len * 4).expect("small");
+    assert_eq!(field.bytes.len(), batch.samples.len() * row_bytes);
+    for (sample, bytes) in batch.samples.iter().zip(field.bytes.chunks_exact(row_bytes)) {
+        let expected = match sample {
+            Some(sample) => rows.row(sample % rows.count),
+            None => vec![0; usize::try_from(rows.row_len).expect("small")],
+        };
+        let got: Vec<u32> =
+            bytes.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap())).collect();
+        assert!(got == expected, "sample {sample:?} has other values");
+    }
+}

@@ -1,0 +1,122 @@
+//! What is asked of sources: few requests, each byte once.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
+mod made;
+
+use std::time::Duration;
+
+use forebay_loader::{Loader, Options, Shuffle};
+use forebay_source::Schedule;
+use made::{Rows, epoch, make, set_on, twofold_set_on, with_spill, without_spill};
+
+const ROWS: Rows = Rows { count: 4096, row_len: 2048, chunk: 0 };
+const SET_BYTES: u64 = ROWS.count * ROWS.row_len * 4;
+const TRANSFER: u64 = 1 << 20;
+
+fn far() -> Schedule {
+    Schedule { delay: Duration::from_millis(2), ..Schedule::default() }
+}
+
+fn options() -> Options {
+    Options {
+        batch_size: 64,
+        shuffle: Shuffle::Full,
+        seed: 7,
+        transfer_size: Some(TRANSFER),
+        read_threads: Some(2),
+        memory: Some(256 << 20),
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_full_shuffle_far_away_reads_the_set_once_in_large_requests() {
+    let (set, origin) = set_on(&[make(ROWS)], far());
+    let loader = Loader::new(set, without_spill(options())).unwrap();
+    let before = origin.counters();
+    let mut seen = epoch(&loader, ROWS);
+    let after = origin.counters();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..ROWS.count).collect::<Vec<_>>());
+    let (requests, bytes) = (after.operations - before.operations, after.bytes - before.bytes);
+    assert!(requests * 10 <= 12 * SET_BYTES / TRANSFER, "{requests} requests for {} MiB", SET_BYTES >> 20);
+    assert!(bytes * 100 <= 105 * SET_BYTES, "{bytes} bytes of {SET_BYTES}");
+    // Each costs the same delay: this is how many times faster than one request a sample it is.
+    assert!(ROWS.count >= 20 * requests);
+}
+
+#[test]
+fn a_later_epoch_that_memory_holds_asks_for_nothing() {
+    let (set, origin) = set_on(&[make(ROWS)], far());
+    let loader = Loader::new(set, without_spill(options())).unwrap();
+    epoch(&loader, ROWS);
+    let before = origin.counters();
+    epoch(&loader, ROWS);
+    assert_eq!(origin.counters().operations, before.operations);
+}
+
+#[test]
+fn rows_that_memory_cannot_hold_until_their_turn_are_spilled_and_not_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (set, origin) = set_on(&[make(ROWS)], far());
+    let options = Options { memory: Some(12 << 20), read_threads: Some(1), ..options() };
+    let loader = Loader::new(set, with_spill(options, folder.path())).unwrap();
+    let mut seen = epoch(&loader, ROWS);
+    seen.sort_unstable();
+    assert_eq!(seen, (0..ROWS.count).collect::<Vec<_>>());
+    assert!(origin.counters().bytes * 100 <= 105 * SET_BYTES);
+    let stats = loader.stats();
+    assert!(stats.spilled_bytes > SET_BYTES / 2, "{stats:?}");
+    assert_eq!(stats.decoded_again, 0);
+}
+
+#[test]
+fn without_room_for_what_comes_along_each_sample_is_asked_for_alone() {
+    let (set, origin) =
+        set_on(&[make(ROWS)], Schedule { delay: Duration::from_micros(1), ..Schedule::default() });
+    let options = Options { memory: Some(12 << 20), ..options() };
+    let loader = Loader::new(set, without_spill(options)).unwrap();
+    epoch(&loader, ROWS);
+    let counters = origin.counters();
+    assert_eq!(counters.bytes, SET_BYTES, "nothing is read that is thrown away");
+    assert_eq!(counters.operations, ROWS.count);
+}
+
+#[test]
+fn a_block_shuffle_far_away_needs_neither_room_nor_small_requests() {
+    let (set, origin) = set_on(&[make(ROWS)], far());
+    let shuffle = Shuffle::Block { lanes: 4, window: 1 };
+    let options = Options { memory: Some(16 << 20), shuffle, ..options() };
+    let loader = Loader::new(set, without_spill(options)).unwrap();
+    let mut seen = epoch(&loader, ROWS);
+    seen.sort_unstable();
+    assert_eq!(seen, (0..ROWS.count).collect::<Vec<_>>());
+    assert!(origin.counters().operations * 10 <= 12 * SET_BYTES / TRANSFER);
+    assert_eq!(loader.stats().decoded_again, 0);
+}
+
+#[test]
+fn small_encoded_chunks_far_away_are_fetched_many_at_a_time() {
+    let rows = Rows { count: 4096, row_len: 64, chunk: 16 };
+    let file = make(rows);
+    let stored = file.bytes.len() as u64;
+    let (set, origin) = set_on(&[file], far());
+    let options = Options { transfer_size: Some(64 << 10), ..options() };
+    let loader = Loader::new(set, without_spill(options)).unwrap();
+    epoch(&loader, rows);
+    let counters = origin.counters();
+    assert!(counters.operations <= stored.div_ceil(64 << 10) * 12 / 10 + 1, "{counters:?} of {stored} bytes");
+}
+
+#[test]
+fn a_small_file_far_away_is_read_whole_by_one_request() {
+    let rows = Rows { count: 16, row_len: 64, chunk: 0 };
+    let files: Vec<_> = (0..30).map(|_| make(rows)).collect();
+    let (set, origin) = twofold_set_on(&files, far());
+    let loader = Loader::new(set, without_spill(options())).unwrap();
+    let mut seen = epoch(&loader, rows);
+    seen.sort_unstable();
+    assert_eq!(seen, (0..30 * 16).collect::<Vec<_>>());
+    assert_eq!(origin.counters().operations, 30, "one for each file, though it has two fields");
+}

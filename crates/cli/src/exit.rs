@@ -11,7 +11,7 @@ use forebay::{Error, ErrorKind, Result};
 use crate::show;
 
 /// The exit code after an interrupt, as shells have it.
-pub(crate) const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What `--help` says of exit codes.
 pub(crate) const HELP: &str = "\
@@ -19,6 +19,8 @@ Examples:
   forebay inspect era5.h5
   forebay dump era5.h5 t2m --slice 0,:4,:4
   forebay dump era5.h5 --all --sha256
+  forebay plan 'train/*.h5' --field image --label label --batch 64
+  forebay load 'train/*.h5' --field image --label label --batch 64 --epochs 3
 
 Exit codes: 0 done, 2 wrong usage, 3 not found, 4 corrupt file, 5 not supported, 6 try again later, \
 7 no room, 8 not allowed, 9 the system refused, 70 a bug in forebay, 130 interrupted
@@ -41,8 +43,11 @@ fn code_of(kind: ErrorKind) -> u8 {
 }
 
 /// Says what went wrong, if anything, and gives the exit code.
-pub(crate) fn code(done: Result<()>, json: bool) -> ExitCode {
-    let Err(error) = done else { return ExitCode::SUCCESS };
+pub(crate) fn code(done: Result<ExitCode>, json: bool) -> ExitCode {
+    let error = match done {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
     if is_broken_pipe(&error) {
         return ExitCode::SUCCESS;
     }

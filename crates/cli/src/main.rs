@@ -7,20 +7,32 @@
 //! | `dump` | a variable's values, as text, raw bytes or a checksum |
 //! | `sink`, `rows`, `part`, `progress` | where dumped values go, and how far they are |
 //! | `value`, `half`, `show` | elements taken apart, and shown |
-//! | `output`, `exit` | standard output, whose reader may leave; error kinds as exit codes |
+//! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
+//! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
+//! | `fields`, `options`, `size` | the set and the loader, as the command line says them |
+//! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod color;
 mod dump;
 mod exit;
 mod facts;
+mod fields;
 mod half;
 mod inspect;
+mod interrupt;
+mod load;
+mod options;
 mod output;
 mod part;
+mod plan;
 mod progress;
+mod remedy;
+mod report;
 mod rows;
 mod show;
 mod sink;
+mod size;
+mod state_file;
 mod tree;
 mod value;
 mod verdict;
@@ -63,6 +75,10 @@ enum Command {
     Inspect(inspect::Args),
     /// Print a variable's values, or their bytes or checksum.
     Dump(dump::Args),
+    /// Run epochs over a set of samples, and say how fast they were and what held them up.
+    Load(Box<load::Args>),
+    /// Say what epochs over a set of samples will cost, without running them.
+    Plan(Box<plan::Args>),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -74,6 +90,7 @@ enum Command {
 #[derive(Debug)]
 struct Context {
     json: bool,
+    threads: Option<u16>,
     index: Option<IndexCache>,
     paint: Paint,
     /// The error that ends the command is already part of its JSON.
@@ -100,12 +117,20 @@ fn main() -> ExitCode {
         let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
     }
     let index = if cli.no_index { None } else { IndexCache::of_user() };
-    let context =
-        Context { json: cli.json, index, paint: Paint::for_stdout(cli.color), told: Cell::new(false) };
+    let context = Context {
+        json: cli.json,
+        threads: cli.threads,
+        index,
+        paint: Paint::for_stdout(cli.color),
+        told: Cell::new(false),
+    };
+    let whole = |()| ExitCode::SUCCESS;
     let done = match &cli.command {
-        Command::Inspect(args) => inspect::run(&context, args),
-        Command::Dump(args) => dump::run(&context, args),
-        Command::Completions { shell } => completions(*shell),
+        Command::Inspect(args) => inspect::run(&context, args).map(whole),
+        Command::Dump(args) => dump::run(&context, args).map(whole),
+        Command::Load(args) => load::run(&context, args),
+        Command::Plan(args) => plan::run(&context, args).map(whole),
+        Command::Completions { shell } => completions(*shell).map(whole),
     };
     exit::code(done, context.json && !context.told.get())
 }

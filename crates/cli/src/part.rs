@@ -27,7 +27,7 @@ impl Part {
         let leftover = temporary.clone();
         let removal = ctrlc::set_handler(move || {
             let _ = fs::remove_file(&leftover);
-            std::process::exit(exit::INTERRUPTED);
+            std::process::exit(exit::INTERRUPTED.into());
         });
         // Without the handler an interrupt leaves the temporary file, never a half-written one under its name.
         let _ = removal;

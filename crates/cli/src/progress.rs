@@ -2,7 +2,10 @@
 
 use std::io::{self, IsTerminal};
 
+use forebay::loader::Stats;
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::report;
 
 /// Less than this is done before a bar could be read.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -29,4 +32,31 @@ pub(crate) fn bar(bytes: u64, beside: Beside) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+/// A bar for `count` batches of `epoch`.
+pub(crate) fn batches(count: u64, epoch: u64) -> ProgressBar {
+    let bar = ProgressBar::new(count);
+    let template = format!("epoch {epoch} {{wide_bar}} {{pos}}/{{len}} {{msg}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Writes beside `bar` how fast it goes and where time goes.
+pub(crate) fn tell(bar: &ProgressBar, stats: impl FnOnce() -> Stats) {
+    if bar.is_hidden() {
+        return;
+    }
+    let (stats, elapsed) = (stats(), bar.elapsed().as_secs_f64().max(1e-3));
+    let speed = report::rates(stats.samples as f64 / elapsed, stats.delivered_bytes as f64 / elapsed);
+    let working = stats.read_ns + stats.decode_ns + stats.copy_ns;
+    let share = |nanos: u64| 100 * nanos / working.max(1);
+    let waited = 100.0 * stats.wait_ns as f64 / 1e9 / elapsed;
+    bar.set_message(format!(
+        "{speed}, read {}%, decode {}%, waited {waited:.0}%",
+        share(stats.read_ns),
+        share(stats.decode_ns)
+    ));
 }

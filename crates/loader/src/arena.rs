@@ -136,6 +136,11 @@ fn rounded(len: usize) -> usize {
     len.max(1).div_ceil(step).saturating_mul(step)
 }
 
+/// Bytes that a buffer for `len` bytes takes when it is fresh.
+pub(crate) fn room(len: usize) -> usize {
+    Block::len_of(rounded(len)).unwrap_or(usize::MAX)
+}
+
 /// Memory of an arena, which goes back to it when dropped.
 pub struct Buffer {
     block: Option<Block>,

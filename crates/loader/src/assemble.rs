@@ -18,6 +18,7 @@ use crate::{
     stats::Counters,
 };
 use fetch::Target;
+pub(crate) use fetch::{MOST_SPILL_READS, pieces};
 use finish::Finish;
 use rows::Rows;
 
@@ -80,7 +81,7 @@ impl Assembler {
         let mut bytes = self.take(final_len.saturating_mul(located.len()))?;
         if finish.is_needed() {
             let read_len = index(count.saturating_mul(column.element_len() as u64));
-            let group = index(GROUP_BYTES).checked_div(read_len).unwrap_or(0).max(1);
+            let group = group_len(column);
             let mut scratch = self.take(read_len.saturating_mul(group.min(located.len())))?;
             for (group, out) in located.chunks(group).zip(bytes.chunks_mut((group * final_len).max(1))) {
                 self.produce(column, layout, targets(group, |_| read_len, &mut scratch), now)?;
@@ -188,6 +189,17 @@ impl Assembler {
         let spent = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Counters::add(&self.counters.copy_ns, spent.saturating_sub(other_ns));
         Ok(())
+    }
+}
+
+/// How many samples of `column` are read together: those of a batch, or fewer where they are changed on their way.
+pub(crate) fn group_len(column: &Column) -> usize {
+    match column.stacked_count() {
+        Some(count) if column.dense.is_none() && Finish::of(column).is_needed() => {
+            let read_len = index(count.saturating_mul(column.element_len() as u64));
+            index(GROUP_BYTES).checked_div(read_len).unwrap_or(0).max(1)
+        }
+        _ => usize::MAX,
     }
 }
 

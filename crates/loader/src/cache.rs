@@ -1,8 +1,7 @@
 //! Decoded units in memory: what is used soonest stays, the rest goes to the spill.
 
 use std::{
-    collections::{BTreeSet, HashMap},
-    ops::Range,
+    collections::HashMap,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -13,50 +12,18 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     arena::{Arena, Buffer},
+    ledger::{Decoding, Ledger, SamplesOf, Uses},
     spill::{Admission, Place, Spill},
     stats::Counters,
 };
 
-/// A step of an epoch, in an order that goes on over epochs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
-
-impl Moment {
-    /// Later than anything that is planned.
-    pub(crate) const NEVER: Self = Self(u64::MAX);
-    const STEP_BITS: u32 = 40;
-
-    pub(crate) fn new(epoch: u64, step: u64) -> Self {
-        Self(epoch << Self::STEP_BITS | step & ((1 << Self::STEP_BITS) - 1))
-    }
-
-    fn epoch(self) -> u64 {
-        self.0 >> Self::STEP_BITS
-    }
-}
-
-/// Who knows when samples are used.
-pub(crate) trait Horizon: Sync {
-    /// The moments after `now`, within its epoch, at which one of `samples` is used; in any order.
-    fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment>;
-
-    /// The first moment in the epoch after `now`'s at which one of `samples` is used.
-    fn next_epoch_use(&self, samples: Range<u64>, now: Moment) -> Moment;
-}
-
-/// Where a reader is: what it reads for, and who knows what comes after.
-#[derive(Clone, Copy)]
-pub(crate) struct Now<'a> {
-    pub(crate) moment: Moment,
-    pub(crate) horizon: Option<&'a dyn Horizon>,
-}
+pub(crate) use crate::ledger::{Horizon, Moment, Now};
 
 /// A unit that is asked for.
 pub(crate) struct Wanted<'a> {
     pub(crate) place: Place,
     pub(crate) len: usize,
-    /// The samples that have elements in it, if they are neighbours.
-    pub(crate) samples: &'a dyn Fn() -> Option<Range<u64>>,
+    pub(crate) samples: SamplesOf<'a>,
 }
 
 /// A unit that was found.
@@ -67,9 +34,6 @@ pub(crate) enum Found {
     /// In the spill.
     Spill,
 }
-
-/// Units of more samples than this are in use all the time: reckoning each use would cost more than it tells.
-const MOST_USES: u64 = 4096;
 
 /// Decoded units in memory, within a budget.
 #[derive(Debug)]
@@ -85,11 +49,8 @@ pub(crate) struct UnitCache {
 #[derive(Debug, Default)]
 struct State {
     entries: HashMap<u64, Entry>,
-    /// The units in memory by their next use: the last is the first to go.
-    by_next_use: BTreeSet<(Moment, u64)>,
-    len: u64,
-    /// Units that were decoded once, a bit each.
-    seen: Vec<u64>,
+    /// The residents among them.
+    ledger: Ledger,
 }
 
 #[derive(Debug)]
@@ -105,11 +66,6 @@ enum Entry {
 struct Resident {
     buffer: Arc<Buffer>,
     place: Place,
-    next: Moment,
-    /// Later uses in the epoch of `next`, the soonest last.
-    later: Vec<Moment>,
-    /// The epoch `later` was reckoned for.
-    epoch: u64,
 }
 
 impl UnitCache {
@@ -133,10 +89,14 @@ impl UnitCache {
         let unit = wanted.place.unit;
         let mut state = self.lock();
         loop {
-            match state.entries.get_mut(&unit) {
+            match state.entries.get(&unit) {
                 None => break,
                 Some(Entry::Leaving(buffer)) => return Ok(Found::Memory(Arc::clone(buffer))),
-                Some(Entry::Resident(_)) => return Ok(Found::Memory(state.touch(wanted, now))),
+                Some(Entry::Resident(resident)) => {
+                    let buffer = Arc::clone(&resident.buffer);
+                    state.ledger.touch(unit, wanted.samples, now);
+                    return Ok(Found::Memory(buffer));
+                }
                 Some(Entry::Loading) => {
                     state = self.loaded.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
@@ -164,25 +124,21 @@ impl UnitCache {
             // Others on this node need not decode it again.
             self.put(&**spill, wanted.place, &buffer);
         }
-        let resident = Resident::new(wanted, now, buffer);
-        let (unit, room) = (wanted.place.unit, resident.buffer.capacity() as u64);
+        let (unit, room) = (wanted.place.unit, buffer.capacity() as u64);
+        let uses = Uses::new(wanted.samples, now);
         let budget = self.budget.load(Relaxed);
         let mut leaving = Vec::new();
         {
             let mut state = self.lock();
-            if state.was_seen(unit) {
+            if state.ledger.admit(unit, room, uses) == Decoding::Again {
                 Counters::add(&self.counters.decoded_again, 1);
             }
-            state.len += room;
-            state.by_next_use.insert((resident.next, unit));
-            state.entries.insert(unit, Entry::Resident(resident));
-            while state.len > budget {
-                let Some((_, last)) = state.by_next_use.pop_last() else { break };
-                let Some(Entry::Resident(resident)) = state.entries.remove(&last) else { continue };
-                state.len -= resident.buffer.capacity() as u64;
+            state.entries.insert(unit, Entry::Resident(Resident { buffer, place: wanted.place }));
+            while let Some(leaver) = state.ledger.evict(budget) {
+                let Some(Entry::Resident(resident)) = state.entries.remove(&leaver.unit) else { continue };
                 let is_spilled = self.spill.as_ref().is_none_or(|spill| spill.has(resident.place));
-                if !is_spilled && resident.next != Moment::NEVER {
-                    state.entries.insert(last, Entry::Leaving(Arc::clone(&resident.buffer)));
+                if !is_spilled && leaver.is_used_again {
+                    state.entries.insert(leaver.unit, Entry::Leaving(Arc::clone(&resident.buffer)));
                     leaving.push(resident);
                 }
             }
@@ -229,68 +185,5 @@ impl Drop for Claim<'_> {
         }
         drop(state);
         self.cache.loaded.notify_all();
-    }
-}
-
-impl State {
-    /// Marks `unit` as decoded, and tells whether it was before.
-    fn was_seen(&mut self, unit: u64) -> bool {
-        let (word, bit) = (usize::try_from(unit / 64).unwrap_or(usize::MAX), 1u64 << (unit % 64));
-        if self.seen.len() <= word {
-            self.seen.resize(word + 1, 0);
-        }
-        let was = self.seen[word] & bit != 0;
-        self.seen[word] |= bit;
-        was
-    }
-
-    /// Counts a use of a unit in memory and lends it.
-    fn touch(&mut self, wanted: &Wanted<'_>, now: Now<'_>) -> Arc<Buffer> {
-        let unit = wanted.place.unit;
-        let Some(Entry::Resident(resident)) = self.entries.get_mut(&unit) else {
-            unreachable!("looked at under the same lock");
-        };
-        let before = resident.next;
-        resident.advance(wanted, now);
-        if resident.next != before {
-            self.by_next_use.remove(&(before, unit));
-            self.by_next_use.insert((resident.next, unit));
-        }
-        Arc::clone(&resident.buffer)
-    }
-}
-
-impl Resident {
-    fn new(wanted: &Wanted<'_>, now: Now<'_>, buffer: Arc<Buffer>) -> Self {
-        let mut resident =
-            Self { buffer, place: wanted.place, next: now.moment, later: Vec::new(), epoch: u64::MAX };
-        resident.advance(wanted, now);
-        resident
-    }
-
-    /// Finds the next use after `now`.
-    fn advance(&mut self, wanted: &Wanted<'_>, now: Now<'_>) {
-        // Without a plan, what was used last is kept longest: the older a unit's last use, the later its next.
-        let by_age = Moment(u64::MAX - 1 - now.moment.0);
-        let Some(horizon) = now.horizon else { return self.next = by_age };
-        if self.epoch == now.moment.epoch() && self.next > now.moment {
-            // A thread that is behind: what lies ahead is already known.
-            return;
-        }
-        let Some(samples) = (wanted.samples)() else { return self.next = by_age };
-        if samples.end - samples.start > MOST_USES {
-            return self.next = Moment(now.moment.0 + 1);
-        }
-        if self.epoch != now.moment.epoch() {
-            self.later = horizon.uses(samples.clone(), now.moment);
-            self.later.sort_unstable_by(|one, other| other.cmp(one));
-            self.epoch = now.moment.epoch();
-        }
-        while let Some(use_at) = self.later.pop() {
-            if use_at > now.moment {
-                return self.next = use_at;
-            }
-        }
-        self.next = horizon.next_epoch_use(samples, now.moment);
     }
 }

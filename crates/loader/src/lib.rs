@@ -15,11 +15,12 @@
 //! | `permutation`, `order`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
-//! | `cache`, `spill`, `spill_place` | decoded units in memory, and on disk when there is no room |
+//! | `cache`, `ledger`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena`, `batch`, `convert` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
 //! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
 //! | `loader`, `samples` | epochs of batches; samples by number |
+//! | `estimate/` | what an epoch will cost, reckoned and not run |
 //! | `options`, `state`, `stats` | what the user may set; where a run is; what it did |
 
 mod arena;
@@ -29,8 +30,10 @@ mod boundary;
 mod cache;
 mod column;
 mod convert;
+mod estimate;
 mod index;
 mod layout;
+mod ledger;
 mod loader;
 mod options;
 mod order;
@@ -51,6 +54,7 @@ mod units;
 
 pub use arena::{ALIGNMENT, Arena, Buffer};
 pub use batch::{Batch, FieldArray, Trouble};
+pub use estimate::{EpochCost, Estimate};
 pub use loader::{Batches, Check, Loader};
 pub use options::{OnError, Options, Shares, SpillOptions};
 pub use order::{DEFAULT_LANES, DEFAULT_WINDOW, Groups, Order, Shuffle};

@@ -8,9 +8,10 @@ use std::{
 use forebay_source::Result;
 
 use crate::{
-    Groups, ORDER_VERSION, Shard, Tail,
+    Estimate, Groups, ORDER_VERSION, Shard, Tail,
     assemble::Assembler,
     batch::Batch,
+    layout::Layout,
     options::Options,
     plan::{Plan, PlanSpec},
     run::{Next, Run},
@@ -45,9 +46,8 @@ impl Loader {
     pub fn new(set: Arc<SampleSet>, options: Options) -> Result<Self> {
         let (assembler, shares) = assembler(set, &options)?;
         let threads = options.threads()?;
-        let request_bytes = options.transfer_size.unwrap_or(GROUP_BYTES);
-        let group_len = assembler.layout.group_len(&assembler.set, request_bytes);
-        let plan = plan(&assembler.set, &options, group_len)?;
+        let group_len = group_len(&assembler.set, &options, &assembler.layout);
+        let plan = plan(&assembler.set, &options, Groups::new(&assembler.set.part_lens(), group_len)?)?;
         let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true });
         // A thread works on one batch while `prefetch` of them wait.
         let ahead = shares.prefetch + threads as u64;
@@ -113,7 +113,8 @@ impl Loader {
         };
         state.check(fingerprint, self.set().len())?;
         let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
-        let plan = plan(self.set(), &options, state.group_len)?;
+        let groups = Groups::new(&self.set().part_lens(), state.group_len)?;
+        let plan = plan(self.set(), &options, groups)?;
         plan.epoch(state.epoch, state.position)?;
         *self.cursor() = Cursor { plan, epoch: state.epoch, position: state.position, is_set: true };
         Ok(())
@@ -151,6 +152,11 @@ impl Loader {
         self.assembler.counters.stats()
     }
 
+    /// What its epochs cost from the start, reckoned and not run.
+    pub fn estimate(&self) -> Result<Estimate> {
+        Estimate::of(self.set(), &self.options)
+    }
+
     /// The plan of the epochs.
     pub fn plan(&self) -> Plan {
         self.cursor().plan.clone()
@@ -174,13 +180,18 @@ pub enum Check {
 /// Samples that lie together where nothing else tells: this many bytes of them.
 const GROUP_BYTES: u64 = 1 << 20;
 
-fn plan(set: &SampleSet, options: &Options, group_len: u64) -> Result<Plan> {
+/// Samples that are best read together.
+pub(crate) fn group_len(set: &SampleSet, options: &Options, layout: &Layout) -> u64 {
+    layout.group_len(set, options.transfer_size.unwrap_or(GROUP_BYTES))
+}
+
+/// The plan of epochs over `groups`, which are those of `set` or the first of them.
+pub(crate) fn plan(set: &SampleSet, options: &Options, groups: Groups) -> Result<Plan> {
     let tail = options.tail.unwrap_or(Tail::Short);
     let Shard { world, .. } = options.shard;
     // Where every batch is full there is no tail to choose for.
     let width = u64::from(world).saturating_mul(options.batch_size);
     let tail = if options.tail.is_none() && width > 0 && set.len() % width == 0 { Tail::Drop } else { tail };
-    let groups = Groups::new(&set.part_lens(), group_len)?;
     let spec = PlanSpec {
         shuffle: options.shuffle,
         seed: options.seed,

@@ -60,37 +60,52 @@ impl Samples {
     }
 }
 
+/// How a set is read, decided before any of it is.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) layout: Layout,
+    pub(crate) shares: Shares,
+    /// Where a spill goes, if one is of use.
+    pub(crate) spill: Option<SpillPlace>,
+    /// Whether the processes of a node share it.
+    pub(crate) is_shared: bool,
+}
+
+impl Setup {
+    pub(crate) fn of(set: &SampleSet, options: &Options) -> Result<Self> {
+        if options.batch_size == 0 {
+            return Err(Error::new(ErrorKind::Invalid, "batches of 0 samples"));
+        }
+        let spill = spill_place::choose(&options.spill);
+        let quota = spill.as_ref().map_or(0, |place| place.quota);
+        let room = (options.memory() / 2).saturating_add(quota);
+        let wishes = Wishes { transfer_len: options.transfer_size, shuffle: options.shuffle, room };
+        let layout = Layout::new(set, &wishes)?;
+        let shares = Shares::of(options, set, &layout)?;
+        let is_shared = options.spill.shared.unwrap_or(options.shard.world > 1);
+        let is_needed = layout.unit_bytes > shares.cache || is_shared && layout.unit_count > 0;
+        let spill = spill.filter(|place| is_needed && place.quota > 0);
+        Ok(Self { layout, shares, spill, is_shared })
+    }
+}
+
 /// What puts samples of `set` side by side, and how its memory is divided.
 pub(crate) fn assembler(set: Arc<SampleSet>, options: &Options) -> Result<(Assembler, Shares)> {
-    if options.batch_size == 0 {
-        return Err(Error::new(ErrorKind::Invalid, "batches of 0 samples"));
-    }
-    let spill_place = spill_place::choose(&options.spill);
-    let quota = spill_place.as_ref().map_or(0, |place| place.quota);
-    let room = (options.memory() / 2).saturating_add(quota);
-    let wishes = Wishes { transfer_len: options.transfer_size, shuffle: options.shuffle, room };
-    let layout = Layout::new(&set, &wishes)?;
-    let shares = Shares::of(options, &set, &layout)?;
-    let is_shared = options.spill.shared.unwrap_or(options.shard.world > 1);
-    let spill = spill_place.and_then(|place| open_spill(&place, &set, &layout, &shares, is_shared));
+    let Setup { layout, shares, spill, is_shared } = Setup::of(&set, options)?;
+    let spill = spill.and_then(|place| open_spill(&place, &set, &layout, is_shared));
     let counters = Arc::new(Counters::default());
     let arena = Arena::new(shares.idle);
     let cache = UnitCache::new(Arc::clone(&arena), shares.cache, spill, Arc::clone(&counters));
     Ok((Assembler { set, layout, arena, cache, counters }, shares))
 }
 
-/// A spill where one is of use. Without one the loader still works, so trouble with it is no error.
+/// The spill at `place`. Without one the loader still works, so trouble with it is no error.
 fn open_spill(
     place: &SpillPlace,
     set: &SampleSet,
     layout: &Layout,
-    shares: &Shares,
     is_shared: bool,
 ) -> Option<Arc<dyn Spill>> {
-    let is_needed = layout.unit_bytes > shares.cache || is_shared && layout.unit_count > 0;
-    if !is_needed || place.quota == 0 {
-        return None;
-    }
     let opened = if is_shared {
         let name = format!("{}-{}-{}", set.fingerprint(), layout.signature(), spill_place::job_name());
         FileSpill::shared(&place.folder, &name, layout.unit_count, place.quota)

@@ -14,6 +14,13 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct Stats { $($(#[$doc])* pub $name: u64,)* }
 
+        impl Stats {
+            /// What was done since it was `earlier`.
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: self.$name.saturating_sub(earlier.$name),)* }
+            }
+        }
+
         /// Counters that many threads add to.
         #[derive(Debug, Default)]
         pub(crate) struct Counters { $(pub(crate) $name: AtomicU64,)* }

@@ -1,11 +1,14 @@
 //! What is fetched and decoded as one, and serves many samples: a chunk, a run of chunks, or a stretch of rows.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Instant};
+use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
 use forebay_format::{Grid, Part, Selection, Span, Variable};
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{column::ColumnPart, stats::Counters};
+use crate::{
+    column::{Column, ColumnPart},
+    stats::Counters,
+};
 
 /// The units of one variable of one file.
 #[derive(Debug)]
@@ -27,6 +30,13 @@ enum Kind {
     Chunks(u64),
     /// A stretch of rows, which the format reads.
     Rows,
+}
+
+/// What loading a unit takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnitCost {
+    pub(crate) read_bytes: u64,
+    pub(crate) decoded_bytes: u64,
 }
 
 /// The least that is read as one where nothing tells how much: the bytes one request ought to bring.
@@ -98,6 +108,28 @@ impl Units {
         let sizes = corner.iter().zip(&self.grid.chunk).zip(&self.grid.shape);
         let size = sizes.map(|((start, len), n)| (*len).min(n - start)).collect();
         (corner, size)
+    }
+
+    /// The samples of `column` with elements in unit `number` of its file `part`, if they are neighbours.
+    pub(crate) fn samples(&self, column: &Column, part: u32, number: u64) -> Option<Range<u64>> {
+        let (corner, size) = self.bounds(number);
+        let numbers = column.parts[part as usize].index.touching(&corner, &size)?;
+        Some(column.samples(part, numbers))
+    }
+
+    /// What [`load`](Self::load) takes for unit `number`, by the file's own index.
+    pub(crate) fn cost(&self, part: &ColumnPart, number: u64) -> UnitCost {
+        let variable = part.variable();
+        let table = part.opened.encoded_chunks(variable);
+        let (Kind::Chunks(together), Some(table)) = (self.kind, table) else {
+            let elements: u64 = self.bounds(number).1.iter().product();
+            let read_bytes = elements.saturating_mul(variable.dtype.native_len() as u64);
+            return UnitCost { read_bytes, decoded_bytes: 0 };
+        };
+        let numbers = number * together..((number + 1) * together).min(variable.grid.chunk_count());
+        let decoded_bytes = (numbers.end - numbers.start).saturating_mul(variable.chunk_len());
+        let read_bytes = numbers.filter_map(|chunk| Some(table.get(chunk)?.range.len())).sum();
+        UnitCost { read_bytes, decoded_bytes }
     }
 
     /// Reads and decodes unit `number` into `out`.

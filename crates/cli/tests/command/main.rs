@@ -4,4 +4,7 @@ mod dump;
 mod errors;
 mod inspect;
 mod library;
+mod load;
+mod plan;
 mod ran;
+mod written;

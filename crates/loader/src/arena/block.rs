@@ -46,10 +46,8 @@ impl Block {
         if class < LONG {
             return Ok((Self::on_heap(class)?, Vec::new()));
         }
-        let slab =
-            Arc::new(Slab::new(class.checked_next_multiple_of(LARGE_PAGE).ok_or_else(|| full(class))?)?);
-        let count = slab.len / class;
-        let len = slab.len / count / ALIGNMENT * ALIGNMENT;
+        let slab = Arc::new(Slab::new(slab_len(class)?)?);
+        let (count, len) = (slab.len / class, Self::len_of(class)?);
         let mut blocks = (0..count).map(|index| {
             // SAFETY: the slab has `count` stretches of `len` bytes one after the other.
             let start = unsafe { slab.start.add(index * len) };
@@ -57,6 +55,15 @@ impl Block {
         });
         let first = blocks.next().ok_or_else(|| full(class))?;
         Ok((first, blocks.collect()))
+    }
+
+    /// Bytes that a block of `class` takes.
+    pub(super) fn len_of(class: usize) -> Result<usize> {
+        if class < LONG {
+            return Ok(class.max(ALIGNMENT));
+        }
+        let slab_len = slab_len(class)?;
+        Ok(slab_len / (slab_len / class) / ALIGNMENT * ALIGNMENT)
     }
 
     fn on_heap(class: usize) -> Result<Self> {
@@ -89,6 +96,11 @@ impl Drop for Block {
             unsafe { dealloc(self.start.as_ptr(), layout) }
         }
     }
+}
+
+/// Bytes of the slab that blocks of `class` are cut from.
+fn slab_len(class: usize) -> Result<usize> {
+    class.checked_next_multiple_of(LARGE_PAGE).ok_or_else(|| full(class))
 }
 
 /// Large pages of the system.

@@ -31,16 +31,16 @@ pub(super) struct Fetch<'a> {
 }
 
 /// Bytes of a unit that are part of a sample.
-struct Piece {
-    unit: u64,
+pub(crate) struct Piece {
+    pub(crate) unit: u64,
     target: usize,
     from: usize,
     to: usize,
-    len: usize,
+    pub(crate) len: usize,
 }
 
 /// More pieces than this are copied from the whole unit in memory: each read back from a spill is a call.
-const MOST_SPILL_READS: usize = 8;
+pub(crate) const MOST_SPILL_READS: usize = 8;
 
 impl Fetch<'_> {
     /// Reads all `targets`; gives the time that was counted as reading or decoding.
@@ -73,16 +73,13 @@ impl Fetch<'_> {
 
     /// Samples that lie in units: each unit once, with all it has.
     fn units(&self, part: &ColumnPart, units: &Units, targets: &mut [Target<'_>]) -> Result<u64> {
-        let mut pieces = self.pieces(part, units, targets);
+        let numbers = targets.iter().map(|target| target.located.number);
+        let mut pieces = pieces(self.column, part, units, numbers);
         pieces.sort_unstable_by_key(|piece| piece.unit);
         let mut elsewhere_ns = 0;
         for same_unit in pieces.chunk_by(|one, next| one.unit == next.unit) {
             let number = same_unit[0].unit;
-            let samples = || {
-                let (corner, size) = units.bounds(number);
-                let numbers = part.index.touching(&corner, &size)?;
-                Some(self.column.samples(self.part, numbers))
-            };
+            let samples = || units.samples(self.column, self.part, number);
             let at = Place { unit: units.first + number, byte: units.byte_of(number) };
             let len = usize::try_from(units.unit_len).unwrap_or(usize::MAX);
             let wanted = Wanted { place: at, len, samples: &samples };
@@ -130,52 +127,58 @@ impl Fetch<'_> {
         }
         Ok(())
     }
+}
 
-    fn pieces(&self, part: &ColumnPart, units: &Units, targets: &[Target<'_>]) -> Vec<Piece> {
-        let shape = &part.variable().grid.shape;
-        let element_len = self.column.element_len();
-        let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let mut pieces = Vec::with_capacity(targets.len());
-        if units.has_whole_rows() && part.index.is_rows() {
-            let row_len = index(shape[1..].iter().product::<u64>()) * element_len;
-            let unit_rows = units.grid.chunk[0];
-            for (number, target) in targets.iter().enumerate() {
-                let Some(wanted) = part.index.rows(target.located.number, shape) else { continue };
-                let mut row = wanted.start;
-                while row < wanted.end {
-                    let (unit, within) = (row / unit_rows, row % unit_rows);
-                    let together = (wanted.end - row).min(unit_rows - within);
-                    let to = index(row - wanted.start) * row_len;
-                    let (from, len) = (index(within) * row_len, index(together) * row_len);
-                    pieces.push(Piece { unit, target: number, from, to, len });
-                    row += together;
-                }
-            }
-            return pieces;
-        }
-        let mut spans: Vec<Span> = Vec::new();
-        for (number, target) in targets.iter().enumerate() {
-            part.index.spans(target.located.number, shape, &mut spans);
-            let selection = Selection::new(spans.clone());
-            let to_shape = selection.shape();
-            for overlap in units.grid.overlaps(&selection) {
-                let part = Part {
-                    from_shape: &units.grid.chunk,
-                    selection: &overlap.in_chunk,
-                    to_shape: &to_shape,
-                    to_start: &overlap.in_selection,
-                };
-                pieces.extend(part.runs().map(|run| Piece {
-                    unit: overlap.chunk,
-                    target: number,
-                    from: index(run.from) * element_len,
-                    to: index(run.to) * element_len,
-                    len: index(run.count) * element_len,
-                }));
+/// The pieces of samples `numbers` of `part`, which is a file of `column`.
+pub(crate) fn pieces(
+    column: &Column,
+    part: &ColumnPart,
+    units: &Units,
+    numbers: impl ExactSizeIterator<Item = u64>,
+) -> Vec<Piece> {
+    let shape = &part.variable().grid.shape;
+    let element_len = column.element_len();
+    let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let mut pieces = Vec::with_capacity(numbers.len());
+    if units.has_whole_rows() && part.index.is_rows() {
+        let row_len = index(shape[1..].iter().product::<u64>()) * element_len;
+        let unit_rows = units.grid.chunk[0];
+        for (target, number) in numbers.enumerate() {
+            let Some(wanted) = part.index.rows(number, shape) else { continue };
+            let mut row = wanted.start;
+            while row < wanted.end {
+                let (unit, within) = (row / unit_rows, row % unit_rows);
+                let together = (wanted.end - row).min(unit_rows - within);
+                let to = index(row - wanted.start) * row_len;
+                let (from, len) = (index(within) * row_len, index(together) * row_len);
+                pieces.push(Piece { unit, target, from, to, len });
+                row += together;
             }
         }
-        pieces
+        return pieces;
     }
+    let mut spans: Vec<Span> = Vec::new();
+    for (target, number) in numbers.enumerate() {
+        part.index.spans(number, shape, &mut spans);
+        let selection = Selection::new(spans.clone());
+        let to_shape = selection.shape();
+        for overlap in units.grid.overlaps(&selection) {
+            let part = Part {
+                from_shape: &units.grid.chunk,
+                selection: &overlap.in_chunk,
+                to_shape: &to_shape,
+                to_start: &overlap.in_selection,
+            };
+            pieces.extend(part.runs().map(|run| Piece {
+                unit: overlap.chunk,
+                target,
+                from: index(run.from) * element_len,
+                to: index(run.to) * element_len,
+                len: index(run.count) * element_len,
+            }));
+        }
+    }
+    pieces
 }
 
 fn copy_pieces(unit: &[u8], pieces: &[Piece], targets: &mut [Target<'_>]) {

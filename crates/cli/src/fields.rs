@@ -1,0 +1,231 @@
+//! Which files, and what of them is a sample, as the command line says it.
+
+use std::sync::Arc;
+
+use forebay::{
+    Error, ErrorKind, Result, SampleSet, SampleSpec, SetSpec, Variable,
+    format::Number,
+    loader::{Boundary, Convert, FieldSpec, Offsets},
+};
+use serde::Serialize;
+
+use crate::{Context, show};
+
+/// Which files, and what of them is a sample.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Samples")]
+pub(crate) struct SetArgs {
+    /// Files, folders, or patterns such as 'train/*.h5'.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+
+    /// A variable that is part of a sample, as NAME, NAME=VARIABLE or NAME:float32; may be given more than once
+    /// [default: every variable with as many rows as the largest].
+    #[arg(long = "field", value_name = "FIELD", value_parser = FieldArg::parse)]
+    fields: Vec<FieldArg>,
+
+    /// One more field: the label. With ragged samples it has one row for each.
+    #[arg(long, value_name = "FIELD", value_parser = FieldArg::parse)]
+    label: Option<FieldArg>,
+
+    /// What of a variable is one sample: fixed:ROWS, ragged:OFFSETS or whole (one for each file).
+    #[arg(long, value_name = "BOUNDARY", default_value = "fixed:1", value_parser = boundary)]
+    samples: Boundary,
+}
+
+/// A field as it is named on the command line.
+#[derive(Clone, Debug, PartialEq)]
+struct FieldArg {
+    name: String,
+    variable: String,
+    to: Option<Number>,
+}
+
+/// A set of samples, and what of it the user left to us.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) set: Arc<SampleSet>,
+    /// Why these fields, where none were named.
+    pub(crate) why: Option<String>,
+}
+
+/// A field, for people and for JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct Field {
+    name: String,
+    dtype: String,
+    sample_shape: Vec<Option<u64>>,
+}
+
+impl Chosen {
+    pub(crate) fn fields(&self) -> Vec<Field> {
+        let facts = self.set.fields().into_iter();
+        let field = |facts: forebay::loader::FieldFacts| Field {
+            name: facts.name,
+            dtype: facts.dtype.to_string(),
+            sample_shape: facts.sample_shape,
+        };
+        facts.map(field).collect()
+    }
+
+    /// What the set is, a few lines of text.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let files = show::count(self.set.files().len(), "file", "files");
+        let bytes = show::size(self.set.delivered_len());
+        let mut lines = vec![format!("{} samples in {files}, {bytes}", self.set.len())];
+        for Field { name, dtype, sample_shape } in self.fields() {
+            let axis = |len: &Option<u64>| len.map_or_else(|| "*".into(), |len| len.to_string());
+            let shape: Vec<String> = sample_shape.iter().map(axis).collect();
+            lines.push(format!("  {} {dtype} {}", show::visible(&name), show::tuple(&shape)));
+        }
+        lines.extend(self.why.as_ref().map(|why| format!("  {why}")));
+        lines
+    }
+}
+
+impl SetArgs {
+    /// Opens the set; only descriptions and offsets are read.
+    pub(crate) fn open(&self, context: &Context) -> Result<Chosen> {
+        let (named, why) = match self.fields.as_slice() {
+            [] => self.by_default(context)?,
+            named => (named.to_vec(), None),
+        };
+        let label = self.label.iter().filter(|label| named.iter().all(|field| field.name != label.name));
+        let mut fields: Vec<FieldSpec> = named.iter().map(|field| field.spec(self.samples.clone())).collect();
+        fields.extend(label.map(|label| label.spec(self.label_samples())));
+        let spec = SetSpec { files: vec![self.paths.clone()], fields: SampleSpec { fields } };
+        let set = forebay::open_set(spec, context.index.as_ref())?;
+        Ok(Chosen { set: Arc::new(set), why })
+    }
+
+    fn label_samples(&self) -> Boundary {
+        match &self.samples {
+            Boundary::Ragged { .. } => Boundary::default(),
+            samples => samples.clone(),
+        }
+    }
+
+    /// Every variable of the first file with as many rows as the largest, and a word on that.
+    fn by_default(&self, context: &Context) -> Result<(Vec<FieldArg>, Option<String>)> {
+        let files = forebay::expand(&self.paths)?;
+        let opened = context.open(&files[0])?;
+        let label = self.label.as_ref().map(|label| label.variable.trim_matches('/'));
+        let offsets = match &self.samples {
+            Boundary::Ragged { offsets: Offsets::Variable(name), .. } => Some(name.trim_matches('/')),
+            _ => None,
+        };
+        let is_field = |variable: &&Variable| {
+            let name = Some(variable.name.as_str());
+            can_be_sample(variable) && name != label && name != offsets
+        };
+        let candidates: Vec<&Variable> = opened.container().variables.iter().filter(is_field).collect();
+        // Of equally large ones the first.
+        let largest = candidates.iter().rev().max_by_key(|variable| variable.logical_len());
+        let Some(largest) = largest else {
+            let error = Error::new(ErrorKind::NotFound, "no variable can be a sample");
+            return Err(error.hint("name one with --field; `forebay inspect` lists them").at(&files[0]));
+        };
+        let rows = largest.grid.shape[0];
+        let alike = candidates.iter().filter(|variable| variable.grid.shape[0] == rows);
+        let fields = alike.map(|variable| FieldArg::plain(&variable.name)).collect();
+        let why = format!(
+            "no --field was given: these are all with as many rows as {} ({rows})",
+            show::visible(&largest.name)
+        );
+        Ok((fields, Some(why)))
+    }
+}
+
+/// True when rows of `variable` can stand in a batch.
+fn can_be_sample(variable: &Variable) -> bool {
+    let dtype = &variable.dtype;
+    dtype.refusal().is_none() && !dtype.is_variable() && !variable.grid.shape.is_empty()
+}
+
+impl FieldArg {
+    fn plain(name: &str) -> Self {
+        Self { name: name.to_owned(), variable: name.to_owned(), to: None }
+    }
+
+    /// `NAME`, `NAME=VARIABLE`, either with `:DTYPE`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (rest, to) = match text.rsplit_once(':') {
+            // Names may have colons of their own.
+            Some((rest, dtype)) if number(dtype).is_some() => (rest, number(dtype)),
+            _ => (text, None),
+        };
+        let (name, variable) = rest.split_once('=').unwrap_or((rest, rest));
+        if name.is_empty() || variable.is_empty() {
+            return Err("a field is NAME, NAME=VARIABLE or NAME:float32".into());
+        }
+        Ok(Self { name: name.to_owned(), variable: variable.to_owned(), to })
+    }
+
+    fn spec(&self, samples: Boundary) -> FieldSpec {
+        FieldSpec {
+            variable: self.variable.clone(),
+            samples,
+            convert: Convert { to: self.to, ..Convert::default() },
+            ..FieldSpec::new(&self.name)
+        }
+    }
+}
+
+/// The number that NumPy and PyTorch call `name`.
+fn number(name: &str) -> Option<Number> {
+    Some(match name {
+        "int8" => Number::I8,
+        "int16" => Number::I16,
+        "int32" => Number::I32,
+        "int64" => Number::I64,
+        "uint8" => Number::U8,
+        "uint16" => Number::U16,
+        "uint32" => Number::U32,
+        "uint64" => Number::U64,
+        "float16" => Number::F16,
+        "bfloat16" => Number::Bf16,
+        "float32" => Number::F32,
+        "float64" => Number::F64,
+        _ => return None,
+    })
+}
+
+fn boundary(text: &str) -> Result<Boundary, String> {
+    match text.split_once(':') {
+        None if text == "whole" => Ok(Boundary::Whole),
+        Some(("fixed", rows)) => match rows.parse() {
+            Ok(0) | Err(_) => Err(format!("'{rows}' is no number of rows")),
+            Ok(rows) => Ok(Boundary::Fixed { rows }),
+        },
+        Some(("ragged", offsets)) if !offsets.is_empty() => {
+            Ok(Boundary::Ragged { offsets: Offsets::Variable(offsets.to_owned()), axis: 0 })
+        }
+        _ => Err("samples are fixed:ROWS, ragged:OFFSETS or whole".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_may_be_renamed_and_cast() {
+        let parsed = |text| FieldArg::parse(text).map(|field| (field.name, field.variable, field.to));
+        let expected = |name: &str, variable: &str, to| Ok((name.to_owned(), variable.to_owned(), to));
+        assert_eq!(parsed("image"), expected("image", "image", None));
+        assert_eq!(parsed("x=grid/t2m:float16"), expected("x", "grid/t2m", Some(Number::F16)));
+        assert_eq!(parsed("a:b"), expected("a:b", "a:b", None));
+        assert!(parsed("=image").is_err() && parsed("x=").is_err() && parsed(":float32").is_err());
+    }
+
+    #[test]
+    fn boundaries_are_read_and_others_refused() {
+        assert_eq!(boundary("fixed:3"), Ok(Boundary::Fixed { rows: 3 }));
+        assert_eq!(boundary("whole"), Ok(Boundary::Whole));
+        let offsets = Offsets::Variable("ptr".into());
+        assert_eq!(boundary("ragged:ptr"), Ok(Boundary::Ragged { offsets, axis: 0 }));
+        for text in ["fixed", "fixed:0", "fixed:x", "ragged:", "windows"] {
+            assert!(boundary(text).is_err(), "{text}");
+        }
+    }
+}

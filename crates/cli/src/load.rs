@@ -1,0 +1,274 @@
+//! `forebay load`: runs epochs over a set of samples, and says how fast they were and what held them up.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use forebay::{
+    Batch, Error, Loader, Result,
+    loader::{Next, Run, Shuffle, State},
+};
+use indicatif::ProgressBar;
+
+use crate::{
+    Context, exit,
+    fields::{Chosen, SetArgs},
+    interrupt::{GLANCE, Interrupt},
+    options::LoaderArgs,
+    output, progress,
+    report::{self, EpochReport, Span},
+    state_file::StateFile,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  forebay load train.h5                                  every variable that fits, one epoch
+  forebay load 'train/*.h5' --field image --label label --batch 64 --epochs 3
+  forebay load graphs.h5 --field pos --field z --label y --samples ragged:ptr
+  forebay load train.h5 --field x=image:float16 --shuffle block --memory 2GiB
+  forebay load train.h5 --compute-ms 20                  a model that takes 20 ms for a batch
+  forebay load train.h5 --epochs 10 --state run.json     goes on from run.json, if it is there
+  forebay load train.h5 --rank 0 --world 3 --tail pad --list rank0.txt
+
+Times of reading, decoding and copying are summed over threads. Ctrl-C ends the run within a second, with what was done \
+so far and exit code 130. With --state, the file holds where the run is: --epochs counts those of earlier runs too.
+
+JSON: samples, file_count, fields[name, dtype, sample_shape], resumed, interrupted, epochs[epoch, complete, seconds, \
+first_batch_seconds, samples_per_second, bytes_per_second, read_factor, decode_factor, verdict, batches, samples, delivered_bytes, \
+read_bytes, requests, decoded_bytes, decoded_units, decoded_again, spilled_bytes, unspilled_bytes, skipped, substituted, \
+read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], verdict, advice; error and kind if it failed.";
+
+/// Arguments of `forebay load`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    set: SetArgs,
+
+    #[command(flatten)]
+    loader: LoaderArgs,
+
+    /// Epochs to run.
+    #[arg(long, help_heading = "Run", value_name = "N", default_value_t = 1)]
+    epochs: u64,
+
+    /// Wait so long with each batch, in milliseconds, as a model would.
+    #[arg(long, help_heading = "Run", value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
+    compute_ms: f64,
+
+    /// Keep where the run is in FILE, and go on from there if it exists.
+    #[arg(long, help_heading = "Run", value_name = "FILE")]
+    state: Option<PathBuf>,
+
+    /// Write the epoch and number of each sample to FILE, a line each; a run that goes on adds to it.
+    #[arg(long, help_heading = "Run", value_name = "FILE")]
+    list: Option<PathBuf>,
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(time) if (0.0..=3.6e6).contains(&time) => Ok(time),
+        _ => Err("milliseconds are a number from 0 to 3600000".into()),
+    }
+}
+
+/// Runs `forebay load`.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
+    let interrupt = Interrupt::catch();
+    let chosen = args.set.open(context)?;
+    let loader = Loader::new(chosen.set.clone(), args.loader.options(context))?;
+    let state = args.state.clone().map(StateFile::new);
+    let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;
+    let list = args.list.as_deref().map(|path| list(path, resumed)).transpose()?;
+    let compute = Duration::from_secs_f64(args.compute_ms / 1e3);
+    interrupt.watch();
+    let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, troubles: Vec::new() };
+    let answer = Answer { context, args, chosen: &chosen, resumed };
+    answer.begin(&loader)?;
+    let mut reports = Vec::new();
+    let mut failed = None;
+    while loader.state().epoch < args.epochs && !consumer.interrupt.is_wanted() && failed.is_none() {
+        let (report, ended) = consumer.epoch()?;
+        answer.epoch(&report)?;
+        reports.push(report);
+        failed = ended.err();
+    }
+    answer.end(&consumer, &reports, failed.as_ref())?;
+    match failed {
+        Some(error) => Err(error),
+        None if consumer.interrupt.is_wanted() => Ok(ExitCode::from(exit::INTERRUPTED)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn list(path: &Path, resumed: bool) -> Result<BufWriter<File>> {
+    let mut options = File::options();
+    options.create(true).write(true).append(resumed).truncate(!resumed);
+    let file = options.open(path).map_err(|error| Error::from_io(error).at(path.display()))?;
+    Ok(BufWriter::new(file))
+}
+
+/// Takes batches as a training program does.
+struct Consumer<'a> {
+    loader: &'a Loader,
+    interrupt: Interrupt,
+    state: Option<StateFile>,
+    list: Option<BufWriter<File>>,
+    compute: Duration,
+    /// The first samples that could not be read, and why.
+    troubles: Vec<(u64, String)>,
+}
+
+/// More samples than this are counted and not named.
+const MOST_TROUBLES: usize = 20;
+
+impl Consumer<'_> {
+    /// Runs an epoch: to its end, to an interrupt or to an error, which stands beside the report.
+    fn epoch(&mut self) -> Result<(EpochReport, Result<()>)> {
+        let before = self.loader.stats();
+        let began = Instant::now();
+        let mut run = self.loader.start()?;
+        let epoch = run.epoch();
+        let mut first_batch = None;
+        let bar = progress::batches(run.step_count(), epoch);
+        let ended = self.batches(&mut run, &bar, || {
+            first_batch.get_or_insert_with(|| began.elapsed());
+        });
+        bar.finish_and_clear();
+        let took = began.elapsed();
+        let stats = self.loader.stats().since(&before);
+        drop(run);
+        self.save()?;
+        let complete = ended.as_ref().is_ok_and(|complete| *complete);
+        let report = EpochReport::new(Span { epoch, complete, took, first_batch }, stats);
+        Ok((report, ended.map(|_| ())))
+    }
+
+    /// Takes the batches of `run`; true when there are no more.
+    fn batches(&mut self, run: &mut Run, bar: &ProgressBar, mut received: impl FnMut()) -> Result<bool> {
+        let before = self.loader.stats();
+        while !self.interrupt.is_wanted() {
+            match self.loader.next(run, GLANCE)? {
+                Next::End => return Ok(true),
+                Next::Waiting => {}
+                Next::Batch(batch) => {
+                    received();
+                    self.take(&batch)?;
+                    bar.inc(1);
+                    progress::tell(bar, || self.loader.stats().since(&before));
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn take(&mut self, batch: &Batch) -> Result<()> {
+        if let Some(list) = &mut self.list {
+            for sample in batch.samples.iter().flatten() {
+                writeln!(list, "{} {sample}", batch.epoch).map_err(Error::from_io)?;
+            }
+        }
+        let room = MOST_TROUBLES.saturating_sub(self.troubles.len());
+        let named = batch.troubles.iter().take(room);
+        self.troubles.extend(named.map(|trouble| (trouble.sample, trouble.why.clone())));
+        self.interrupt.sleep(self.compute);
+        if self.state.as_ref().is_some_and(StateFile::is_due) {
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// Saves where the run is, after what it lists.
+    fn save(&mut self) -> Result<()> {
+        if let Some(list) = &mut self.list {
+            list.flush().map_err(Error::from_io)?;
+        }
+        match &mut self.state {
+            Some(state) => state.save(self.loader),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is told of a run, as it goes or at its end.
+struct Answer<'a> {
+    context: &'a Context,
+    args: &'a Args,
+    chosen: &'a Chosen,
+    resumed: bool,
+}
+
+impl Answer<'_> {
+    fn begin(&self, loader: &Loader) -> Result<()> {
+        if self.context.json {
+            return Ok(());
+        }
+        self.chosen.describe().into_iter().try_for_each(output::say)?;
+        output::say(self.args.loader.describe(self.context))?;
+        let Some(path) = self.args.state.as_ref().filter(|_| self.resumed) else { return Ok(()) };
+        // The order is the state's, whatever the flags say.
+        let State { epoch, position, samples, shuffle, seed, .. } = loader.state();
+        let order = match shuffle {
+            Shuffle::Full => format!("full, seed {seed}"),
+            Shuffle::Block { .. } => format!("block, seed {seed}"),
+            Shuffle::None => "none".into(),
+        };
+        let path = path.display();
+        output::say(format!(
+            "goes on from {path}: epoch {epoch} after {position} of {samples}, shuffle {order}"
+        ))
+    }
+
+    fn epoch(&self, report: &EpochReport) -> Result<()> {
+        if self.context.json {
+            return Ok(());
+        }
+        report.lines().into_iter().try_for_each(output::say)
+    }
+
+    fn end(&self, consumer: &Consumer<'_>, reports: &[EpochReport], failed: Option<&Error>) -> Result<()> {
+        if self.context.json {
+            self.context.told.set(failed.is_some());
+            return output::say(self.json(consumer, reports, failed));
+        }
+        for (sample, why) in &consumer.troubles {
+            output::say(format!("sample {sample}: {}", crate::show::message(why)))?;
+        }
+        if reports.is_empty() && self.resumed {
+            let epochs = usize::try_from(self.args.epochs).unwrap_or(usize::MAX);
+            let epochs = crate::show::count(epochs, "epoch", "epochs");
+            return output::say(format!("nothing is left of {epochs}"));
+        }
+        Ok(())
+    }
+
+    fn json(
+        &self,
+        consumer: &Consumer<'_>,
+        reports: &[EpochReport],
+        failed: Option<&Error>,
+    ) -> serde_json::Value {
+        let verdict = report::verdict(reports);
+        let trouble = |(sample, why): &(u64, String)| serde_json::json!({ "sample": sample, "why": why });
+        let mut answer = serde_json::json!({
+            "samples": self.chosen.set.len(),
+            "file_count": self.chosen.set.files().len(),
+            "fields": self.chosen.fields(),
+            "resumed": self.resumed,
+            "interrupted": consumer.interrupt.is_wanted(),
+            "epochs": reports,
+            "troubles": consumer.troubles.iter().map(trouble).collect::<Vec<_>>(),
+            "verdict": verdict,
+            "advice": verdict.advice(),
+        });
+        if let Some(error) = failed {
+            answer["error"] = error.to_string().into();
+            answer["kind"] = format!("{:?}", error.kind()).into();
+        }
+        answer
+    }
+}

@@ -1,0 +1,198 @@
+//! How a loader works, as the command line says it.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use forebay::{
+    Options,
+    loader::{DEFAULT_LANES, DEFAULT_WINDOW, OnError, Shard, Shuffle, SpillOptions, Tail},
+};
+
+use crate::{Context, size};
+
+/// How a loader works.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Loader")]
+pub(crate) struct LoaderArgs {
+    /// Samples of a batch.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
+    batch: u64,
+
+    /// The order of samples: full (any sample anywhere), block (within windows, so that each chunk is decoded once) or
+    /// none.
+    #[arg(long, value_name = "ORDER", default_value = "full")]
+    shuffle: ShuffleArg,
+
+    /// Where the order starts from.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// Runs of groups a block shuffle deals from: a multiple of the number of ranks.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LANES)]
+    lanes: u32,
+
+    /// Groups of a lane that a block shuffle mixes.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_WINDOW)]
+    window: u32,
+
+    /// Threads that make batches [default: --threads, or one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    read_threads: Option<u16>,
+
+    /// Memory for everything, such as 2GiB [default: half of what the job allows].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory: Option<u64>,
+
+    /// Batches made ahead of the consumer.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    prefetch: u16,
+
+    /// Bytes a request ought to bring where requests are slow [default: what the place prefers].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    transfer_size: Option<u64>,
+
+    /// Which of the ranks this is, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    rank: u32,
+
+    /// How many ranks share each epoch.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    world: u32,
+
+    /// What becomes of samples that do not fill a batch on every rank [default: short, for one rank].
+    #[arg(long, value_name = "WHAT")]
+    tail: Option<TailArg>,
+
+    /// What is done about a sample that cannot be read.
+    #[arg(long, value_name = "WHAT", default_value = "raise")]
+    on_error: OnErrorArg,
+
+    /// A folder on a local disk for decoded values that memory cannot hold [default: the folder for temporary files].
+    #[arg(long, value_name = "DIR")]
+    spill: Option<PathBuf>,
+
+    /// The most the spill may take, 0 for none [default: half of what is free there].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    spill_quota: Option<u64>,
+}
+
+/// The order of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ShuffleArg {
+    /// Any sample anywhere.
+    Full,
+    /// Within windows, so that each chunk is decoded once.
+    Block,
+    /// As they lie.
+    None,
+}
+
+impl ShuffleArg {
+    pub(crate) const ALL: [Self; 3] = [Self::Full, Self::Block, Self::None];
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Block => "block",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What becomes of samples that do not fill a batch on every rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum TailArg {
+    /// A shorter batch; for one rank alone.
+    Short,
+    /// They are left out.
+    Drop,
+    /// Slots stay empty.
+    Pad,
+    /// Samples from the epoch's start fill up.
+    Wrap,
+}
+
+/// What is done about a sample that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnErrorArg {
+    /// The run ends.
+    Raise,
+    /// The batch is shorter by it.
+    Skip,
+    /// Another of the batch stands in for it.
+    Substitute,
+}
+
+impl LoaderArgs {
+    pub(crate) fn shuffle(&self) -> ShuffleArg {
+        self.shuffle
+    }
+
+    pub(crate) fn options(&self, context: &Context) -> Options {
+        self.options_with(self.shuffle, context)
+    }
+
+    /// The options, but with a block shuffle of so many lanes.
+    pub(crate) fn options_with_lanes(&self, lanes: u32, context: &Context) -> Options {
+        let shuffle = Shuffle::Block { lanes, window: self.window };
+        Options { shuffle, ..self.options(context) }
+    }
+
+    pub(crate) fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    pub(crate) fn world(&self) -> u32 {
+        self.world
+    }
+
+    /// The options, but with `shuffle`.
+    pub(crate) fn options_with(&self, shuffle: ShuffleArg, context: &Context) -> Options {
+        let shuffle = match shuffle {
+            ShuffleArg::Full => Shuffle::Full,
+            ShuffleArg::Block => Shuffle::Block { lanes: self.lanes, window: self.window },
+            ShuffleArg::None => Shuffle::None,
+        };
+        let tail = self.tail.map(|tail| match tail {
+            TailArg::Short => Tail::Short,
+            TailArg::Drop => Tail::Drop,
+            TailArg::Pad => Tail::Pad,
+            TailArg::Wrap => Tail::Wrap,
+        });
+        let on_error = match self.on_error {
+            OnErrorArg::Raise => OnError::Raise,
+            OnErrorArg::Skip => OnError::Skip,
+            OnErrorArg::Substitute => OnError::Substitute,
+        };
+        Options {
+            batch_size: self.batch,
+            shuffle,
+            seed: self.seed,
+            shard: Shard { rank: self.rank, world: self.world },
+            tail,
+            transfer_size: self.transfer_size,
+            read_threads: Some(self.threads(context)),
+            memory: self.memory,
+            prefetch: self.prefetch.into(),
+            on_error,
+            spill: SpillOptions { folder: self.spill.clone(), quota: self.spill_quota, shared: None },
+        }
+    }
+
+    fn threads(&self, context: &Context) -> usize {
+        let told = self.read_threads.or(context.threads);
+        told.map_or_else(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get), usize::from)
+    }
+
+    /// What the loader is told, in a line.
+    pub(crate) fn describe(&self, context: &Context) -> String {
+        let mut line = format!("batches of {}, shuffle {}", self.batch, self.shuffle.word());
+        if self.shuffle != ShuffleArg::None {
+            line += &format!(", seed {}", self.seed);
+        }
+        line += &format!(", {}", crate::show::count(self.threads(context), "thread", "threads"));
+        if self.world > 1 {
+            line += &format!(", rank {} of {}", self.rank, self.world);
+        }
+        line
+    }
+}

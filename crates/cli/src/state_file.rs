@@ -1,0 +1,65 @@
+//! Where a run is, kept in a file.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use forebay::{
+    Error, ErrorKind, Loader, Result,
+    loader::{Check, State},
+};
+
+use crate::part::Part;
+
+/// A run that is killed loses about this much.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A file that always holds where a run was a short while ago; it is the JSON of [`State`].
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    path: PathBuf,
+    saved: Instant,
+}
+
+impl StateFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, saved: Instant::now() }
+    }
+
+    /// Lets `loader` go on from the file; false when there is none.
+    pub(crate) fn resume(&self, loader: &Loader) -> Result<bool> {
+        let text = match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(self.no_state(error)),
+            read => read.map_err(|error| Error::from_io(error).at(self.path.display()))?,
+        };
+        let state: State = serde_json::from_str(&text).map_err(|error| self.no_state(error))?;
+        let loaded = loader.load_state(&state, Check::Strict);
+        loaded.map_err(|error| error.at(self.path.display()))?;
+        Ok(true)
+    }
+
+    fn no_state(&self, why: impl std::error::Error + Send + Sync + 'static) -> Error {
+        let error = Error::new(ErrorKind::Invalid, "is not the state of a run").because(why);
+        error.hint("name another file, or remove it to begin anew").at(self.path.display())
+    }
+
+    /// True when it was not saved for a while.
+    pub(crate) fn is_due(&self) -> bool {
+        self.saved.elapsed() >= INTERVAL
+    }
+
+    /// Saves where `loader` is; whoever reads the file meanwhile sees the state before or this one.
+    pub(crate) fn save(&mut self, loader: &Loader) -> Result<()> {
+        let text = serde_json::to_string(&loader.state()).map_err(|error| Error::from_io(error.into()))?;
+        let mut part = Part::create(&self.path)?;
+        let place = |error| Error::from_io(error).at(self.path.display());
+        part.write_all(text.as_bytes()).and_then(|()| part.write_all(b"\n")).map_err(place)?;
+        part.finish()?;
+        self.saved = Instant::now();
+        Ok(())
+    }
+}

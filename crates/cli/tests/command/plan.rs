@@ -1,0 +1,129 @@
+//! `forebay plan`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use crate::{
+    ran::{out, run},
+    written::{SETS, Written},
+};
+
+fn json(args: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&out(&[args, &["--json"]].concat())).unwrap()
+}
+
+/// The same figures of the estimate and of a run.
+const FIGURES: [&str; 10] = [
+    "batches",
+    "samples",
+    "delivered_bytes",
+    "read_bytes",
+    "requests",
+    "decoded_bytes",
+    "decoded_units",
+    "decoded_again",
+    "spilled_bytes",
+    "unspilled_bytes",
+];
+
+#[test]
+fn a_run_counts_what_was_planned_in_every_shuffle() {
+    let set = Written::by(SETS);
+    let train = set.path("train_*.h5");
+    let flags = ["--batch", "16", "--seed", "4", "--read-threads", "1", "--lanes", "8"];
+    for room in [["--memory", "64MiB"], ["--memory", "300KiB"]] {
+        for quota in ["0", "1GiB"] {
+            for shuffle in ["full", "block", "none"] {
+                let own = ["--spill-quota", quota, "--shuffle", shuffle];
+                let args = [&[train.as_str()], &flags[..], &room, &own].concat();
+                let planned = json(&[&["plan"], &args[..]].concat());
+                let ran = json(&[&["load"], &args[..], &["--epochs", "2"]].concat());
+                assert_eq!(planned["shuffle"], shuffle);
+                for (number, epoch) in ["first", "later"].into_iter().enumerate() {
+                    for figure in FIGURES {
+                        assert_eq!(
+                            planned["estimates"][shuffle][epoch][figure], ran["epochs"][number][figure],
+                            "{figure} of the {epoch} epoch, {args:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The flags of each remedy that a warning names.
+fn remedies(warning: &str) -> Vec<Vec<String>> {
+    let named = warning.split_once("Remedies: ").unwrap().1;
+    let flags = |remedy: &str| {
+        let told = remedy.split_once(" with ").map_or(remedy, |(flags, _)| flags);
+        told.split(' ').map(str::to_owned).collect()
+    };
+    named.split(", or ").map(flags).collect()
+}
+
+#[test]
+fn what_is_decoded_again_is_warned_of_and_each_remedy_helps() {
+    let set = Written::by(SETS);
+    let train = set.path("train_*.h5");
+    let args = ["plan", &train, "--batch", "8", "--memory", "150KiB", "--read-threads", "1"];
+    let without = [&args[..], &["--spill-quota", "0"]].concat();
+    let answer = json(&without);
+    assert!(answer["estimates"]["full"]["first"]["decoded_again"].as_u64().unwrap() > 50);
+    let warning = answer["warnings"][0].as_str().unwrap();
+    assert!(warning.contains(" times in an epoch"), "{warning}");
+    let remedies = remedies(warning);
+    assert_eq!(remedies.len(), 3, "{warning}");
+    for remedy in remedies {
+        // Given twice, a flag would be refused.
+        let kept =
+            without.chunks(2).filter(|pair| pair[0] == "plan" || !remedy.contains(&pair[0].to_owned()));
+        let mut args: Vec<&str> = kept.flatten().copied().collect();
+        args.extend(remedy.iter().map(String::as_str));
+        let cured = json(&args);
+        let shuffle = cured["shuffle"].as_str().unwrap();
+        assert_eq!(cured["estimates"][shuffle]["first"]["decoded_again"], 0, "{args:?}");
+    }
+    let spilled = json(&args);
+    let warning = spilled["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("go through the spill"), "{warning}");
+}
+
+#[test]
+fn the_three_shuffles_stand_side_by_side() {
+    let set = Written::by(SETS);
+    let text = out(&["plan", &set.path("train_0.h5"), "--field", "image", "--batch", "16"]);
+    let table: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let words: Vec<_> = table.iter().rev().take(6).rev().map(|row| (row[0], row[1])).collect();
+    let expected = ["full", "block", "none"].map(|shuffle| [(shuffle, "first"), (shuffle, "later")]).concat();
+    assert_eq!(words, expected, "{text}");
+    assert!(text.contains("10 batches; an epoch delivers 150.0 KiB of 150 samples\n"), "{text}");
+    assert!(text.contains("shuffle  epoch"), "{text}");
+    assert!(!text.contains("warning"), "{text}");
+}
+
+#[test]
+fn a_shuffle_that_is_not_possible_says_why_and_the_others_are_planned() {
+    let set = Written::by(SETS);
+    let train = set.path("train_0.h5");
+    let args = ["plan", &train, "--world", "3", "--tail", "pad"];
+    let answer = json(&args);
+    assert!(answer["estimates"]["block"]["error"].as_str().unwrap().contains("64 lanes do not divide"));
+    assert_eq!(answer["estimates"]["full"]["first"]["batches"], 1);
+    assert!(out(&args).contains("\nblock: 64 lanes do not divide among 3 ranks"));
+    let ran = run(&[&args[..], &["--shuffle", "block"]].concat());
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+#[test]
+fn nothing_but_descriptions_is_read() {
+    let set = Written::by(
+        "with h5py.File(f'{folder}/vast.h5', 'w') as file:\n    \
+         file.create_dataset('image', (50_000_000, 8), 'f4', chunks=(1000, 8), compression='gzip')\n    \
+         file.create_dataset('late', (50_000_000,), 'f4')\n",
+    );
+    let answer = json(&["plan", &set.path("vast.h5"), "--batch", "1000", "--spill-quota", "0"]);
+    assert_eq!(answer["samples"], 50_000_000);
+    assert_eq!(answer["estimates"]["full"]["exact"], false, "judged by the first part");
+    assert_eq!(answer["estimates"]["full"]["first"]["samples"], 50_000_000);
+    assert!(out(&["plan", &set.path("vast.h5"), "--batch", "1000"]).contains(" ~"));
+}

@@ -1,0 +1,291 @@
+//! The cache and the spill of a loader, without their bytes.
+
+use std::collections::HashSet;
+
+use forebay_format::{PlainRows, RowPlace};
+use forebay_source::Result;
+
+use super::{EpochCost, Share, in_use, room_of};
+use crate::{
+    assemble::{MOST_SPILL_READS, group_len, pieces},
+    column::{Column, Form, Located, others},
+    layout::{ColumnLayout, Layout, Storage, Stretch},
+    ledger::{Decoding, Ledger, Moment, Now, Uses},
+    order::Shuffle,
+    plan::{Epoch, Plan},
+    samples::Setup,
+    set::{SampleSet, place},
+    units::Units,
+};
+
+/// Counts what a loader of one thread would do.
+pub(super) struct Replay<'a> {
+    set: &'a SampleSet,
+    setup: &'a Setup,
+    ledger: Ledger,
+    budget: u64,
+    /// Units that were decoded, where there is room for all: none of them leaves, whenever it is used next.
+    kept: Option<HashSet<u64>>,
+    spill: Option<Spilled>,
+    lens: UnitLens,
+    cost: EpochCost,
+    /// Bytes of the longest batch so far.
+    pub(super) longest_batch: u64,
+    /// The most bytes that units took in memory so far.
+    pub(super) peak_units: u64,
+}
+
+/// What is in a spill.
+struct Spilled {
+    units: HashSet<u64>,
+    used: u64,
+    quota: u64,
+}
+
+impl Spilled {
+    fn put(&mut self, unit: u64, len: u64, cost: &mut EpochCost) {
+        if self.used.saturating_add(len) > self.quota || !self.units.insert(unit) {
+            return;
+        }
+        self.used += len;
+        cost.spilled_bytes += len;
+    }
+}
+
+/// How long units are.
+pub(super) struct UnitLens {
+    /// The first unit of each variable of each file, and the length of its units.
+    by_first: Vec<(u64, u64)>,
+    /// Bytes of one unit of each column.
+    pub(super) first_of_columns: u64,
+    /// Bytes of memory for all units.
+    room: u64,
+}
+
+impl UnitLens {
+    pub(super) fn new(layout: &Layout) -> Self {
+        let indices = layout.columns.iter().filter_map(|column| column.indices.as_deref());
+        let columns = || layout.columns.iter().chain(indices.clone());
+        let len = |storage: &Storage| match storage {
+            Storage::Units(units) if units.count() > 0 => Some((units.first, units.unit_len)),
+            _ => None,
+        };
+        let mut by_first: Vec<_> = columns().flat_map(|column| &column.parts).filter_map(len).collect();
+        by_first.sort_unstable();
+        let firsts = columns().filter_map(|column| column.parts.first().and_then(len));
+        let room = columns().flat_map(|column| &column.parts).fold(0u64, |sum, storage| match storage {
+            Storage::Units(units) => {
+                sum.saturating_add(units.count().saturating_mul(room_of(units.unit_len)))
+            }
+            _ => sum,
+        });
+        Self { by_first, first_of_columns: firsts.map(|(_, len)| len).sum(), room }
+    }
+
+    fn of(&self, unit: u64) -> u64 {
+        let after = self.by_first.partition_point(|(first, _)| *first <= unit);
+        after.checked_sub(1).map_or(0, |index| self.by_first[index].1)
+    }
+}
+
+/// A unit that is asked for.
+struct Asked<'a> {
+    column: &'a Column,
+    part: u32,
+    units: &'a Units,
+    number: u64,
+}
+
+impl<'a> Replay<'a> {
+    /// A replay of what `setup` decides, with as much room as the share of the set that is walked.
+    pub(super) fn new(set: &'a SampleSet, setup: &'a Setup, shuffle: Shuffle, share: Share) -> Self {
+        // What a full shuffle uses at a time grows with the set. What others use does not: it keeps its room.
+        let least = match shuffle {
+            Shuffle::Full => 0,
+            Shuffle::None | Shuffle::Block { .. } => in_use(shuffle, &setup.layout),
+        };
+        let lens = UnitLens::new(&setup.layout);
+        let cache = setup.shares.cache;
+        let budget = share.of(cache).max(least.min(cache));
+        let spill = setup.spill.as_ref().map(|place| Spilled {
+            units: HashSet::new(),
+            used: 0,
+            quota: share.of(place.quota),
+        });
+        Self {
+            set,
+            setup,
+            ledger: Ledger::default(),
+            budget,
+            kept: (lens.room <= cache).then(HashSet::new),
+            spill,
+            lens,
+            cost: EpochCost::default(),
+            longest_batch: 0,
+            peak_units: 0,
+        }
+    }
+
+    /// What epoch `number` of `plan` costs after those before it.
+    pub(super) fn epoch(&mut self, plan: &Plan, number: u64) -> Result<EpochCost> {
+        let epoch: Epoch = plan.epoch(number, 0)?;
+        let mut slots = Vec::new();
+        for step in 0..epoch.step_count() {
+            epoch.batch(step, &mut slots);
+            let now = Now { moment: Moment::new(number, step), horizon: Some(&epoch) };
+            self.batch(&slots, now)?;
+        }
+        self.cost.peak_spill_bytes = self.spill.as_ref().map_or(0, |spill| spill.used);
+        Ok(std::mem::take(&mut self.cost))
+    }
+
+    fn batch(&mut self, slots: &[Option<u64>], now: Now<'_>) -> Result<()> {
+        let (set, setup) = (self.set, self.setup);
+        let mut len = 0u64;
+        for (column, layout) in set.columns.iter().zip(&setup.layout.columns) {
+            let located: Vec<Option<Located>> =
+                slots.iter().map(|slot| slot.map(|sample| column.locate(sample))).collect();
+            for group in located.chunks(group_len(column)) {
+                self.produce(column, layout, group, now)?;
+            }
+            if let (Some(dense), Some(indices)) = (&column.dense, &layout.indices) {
+                self.produce(&dense.indices, indices, &located, now)?;
+            }
+            len = len.saturating_add(delivered(column, &located));
+        }
+        self.cost.batches += 1;
+        self.cost.samples += slots.iter().flatten().count() as u64;
+        self.cost.delivered_bytes += len;
+        self.longest_batch = self.longest_batch.max(len);
+        Ok(())
+    }
+
+    fn produce(
+        &mut self,
+        column: &Column,
+        layout: &ColumnLayout,
+        group: &[Option<Located>],
+        now: Now<'_>,
+    ) -> Result<()> {
+        let mut located: Vec<Located> = group.iter().flatten().copied().collect();
+        if column.parts.len() > 1 {
+            located.sort_unstable();
+        }
+        for same_part in located.chunk_by(|one, next| one.part == next.part) {
+            let part = same_part[0].part;
+            match &layout.parts[part as usize] {
+                Storage::Units(units) => self.units(column, units, same_part, now),
+                Storage::Boxes => self.boxes(column, same_part),
+                Storage::Rows(stretch) => self.rows(column, stretch, same_part)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, column: &Column, stretch: &Stretch, located: &[Located]) -> Result<()> {
+        let part = column.part(located[0]);
+        let variable = part.variable();
+        if let Stretch::One { row_len, .. } = stretch {
+            for rows in located.iter().filter_map(|at| part.index.rows(at.number, &[])) {
+                self.cost.read_bytes += (rows.end - rows.start) * row_len;
+                self.cost.requests += 1;
+            }
+            return Ok(());
+        }
+        let Some(rows) = PlainRows::of(variable) else { return Ok(()) };
+        for at in located.iter().filter(|_| rows.row_len() > 0) {
+            let Some(wanted) = part.index.rows(at.number, &variable.grid.shape) else { continue };
+            let mut row = wanted.start;
+            while row < wanted.end {
+                let (place_of, together) = rows
+                    .locate(row, wanted.end - row)
+                    .map_err(|error| place(&part.opened, variable, error))?;
+                row += together;
+                if let RowPlace::Stored { range, .. } = place_of {
+                    self.cost.read_bytes += range.len();
+                    self.cost.requests += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn boxes(&mut self, column: &Column, located: &[Located]) {
+        for at in located {
+            self.cost.read_bytes += sample_count(column, *at) * column.element_len() as u64;
+            self.cost.requests += 1;
+        }
+    }
+
+    fn units(&mut self, column: &Column, units: &Units, located: &[Located], now: Now<'_>) {
+        let part = column.part(located[0]);
+        let mut pieces = pieces(column, part, units, located.iter().map(|at| at.number));
+        pieces.sort_unstable_by_key(|piece| piece.unit);
+        for same_unit in pieces.chunk_by(|one, next| one.unit == next.unit) {
+            let asked = Asked { column, part: located[0].part, units, number: same_unit[0].unit };
+            let is_whole = same_unit.len() > MOST_SPILL_READS;
+            let used = same_unit.iter().map(|piece| piece.len as u64).sum();
+            self.unit(&asked, if is_whole { units.unit_len } else { used }, now);
+        }
+    }
+
+    /// A use of a unit, of which `unspilled_bytes` are read back if it is in the spill.
+    fn unit(&mut self, asked: &Asked<'_>, unspilled_bytes: u64, now: Now<'_>) {
+        let Asked { column, part, units, number } = *asked;
+        let unit = units.first + number;
+        let samples = || units.samples(column, part, number);
+        let is_kept = match &mut self.kept {
+            Some(kept) => !kept.insert(unit),
+            None => self.ledger.touch(unit, &samples, now),
+        };
+        if is_kept {
+            return;
+        }
+        if self.spill.as_ref().is_some_and(|spill| spill.units.contains(&unit)) {
+            self.cost.unspilled_bytes += unspilled_bytes;
+            return;
+        }
+        let load = units.cost(&column.parts[part as usize], number);
+        self.cost.read_bytes += load.read_bytes;
+        self.cost.decoded_bytes += load.decoded_bytes;
+        self.cost.requests += 1;
+        self.cost.decoded_units += 1;
+        if let Some(spill) = self.spill.as_mut().filter(|_| self.setup.is_shared) {
+            spill.put(unit, units.unit_len, &mut self.cost);
+        }
+        let room = room_of(units.unit_len);
+        if self.kept.is_some() {
+            self.peak_units += room;
+            return;
+        }
+        let uses = Uses::new(&samples, now);
+        if self.ledger.admit(unit, room, uses) == Decoding::Again {
+            self.cost.decoded_again += 1;
+        }
+        while let Some(leaver) = self.ledger.evict(self.budget) {
+            let Some(spill) = self.spill.as_mut().filter(|_| leaver.is_used_again) else { continue };
+            spill.put(leaver.unit, self.lens.of(leaver.unit), &mut self.cost);
+        }
+        self.peak_units = self.peak_units.max(self.ledger.len());
+    }
+}
+
+/// Elements of the sample at `at`.
+fn sample_count(column: &Column, at: Located) -> u64 {
+    match &column.form {
+        Form::Stacked { shape } => shape.iter().product(),
+        Form::Joined { axis, shape } => {
+            column.len_along(column.part(at), at.number, *axis) * others(shape, *axis)
+        }
+    }
+}
+
+/// Bytes that a batch of the samples `located` has in `column`.
+fn delivered(column: &Column, located: &[Option<Located>]) -> u64 {
+    let count: u64 = match (&column.dense, &column.form) {
+        (Some(dense), _) => dense.columns * located.len() as u64,
+        (None, Form::Stacked { shape }) => shape.iter().product::<u64>() * located.len() as u64,
+        (None, Form::Joined { .. }) => located.iter().flatten().map(|at| sample_count(column, *at)).sum(),
+    };
+    count * column.final_len() as u64
+}

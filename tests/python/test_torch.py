@@ -19,7 +19,10 @@ from forebay import Field, Ragged
 
 COUNT = 24
 OFFSETS = np.concatenate([[0], np.cumsum(np.arange(COUNT) % 4)])
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 
 @pytest.fixture

@@ -158,3 +158,42 @@ def test_a_file_that_changes_while_open_is_refused(make: Make) -> None:
         assert ds[6]["x"] == 6
     except forebay.ForebayError as error:
         assert re.search(r"changed\.h5", str(error))
+
+
+def test_a_file_that_is_cut_and_put_back_gives_right_values_or_errors(program: Any, make: Make) -> None:
+    path = make("cut.h5", x=np.arange(1, 1 + (1 << 20)))
+    done = program(
+        """
+        import faulthandler, os, sys, threading, time
+        import forebay
+        path = sys.argv[1]
+        whole = open(path, "rb").read()
+        ds = forebay.open(path, ["x"])
+        ds[:]
+        # Another's handler of bus errors, above forebay's.
+        faulthandler.enable()
+        over = threading.Event()
+        def cut():
+            while not over.is_set():
+                os.truncate(path, len(whole) // 3)
+                time.sleep(0.002)
+                with open(path, "r+b") as file: file.write(whole)
+                time.sleep(0.002)
+        thread = threading.Thread(target=cut)
+        thread.start()
+        errors, until = 0, time.monotonic() + 1.5
+        while time.monotonic() < until:
+            for opened in (ds, None):
+                try:
+                    opened = opened or forebay.open(path, ["x"])
+                    for batch in opened.loader(batch_size=1 << 12, shuffle="full", read_threads=3):
+                        assert (batch["x"] == batch.indices + 1).all(), "wrong values"
+                except forebay.ForebayError:
+                    errors += 1
+        over.set()
+        thread.join()
+        print(errors)
+        """,
+        path,
+    )
+    assert int(done.stdout) > 0

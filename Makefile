@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep bench bench-loader clean
+.PHONY: help demo test lint deep bench bench-loader wheel clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -8,7 +8,7 @@ help: ## say what the targets do
 demo: ## a short tour: makes files, inspects and reads them, checks all values against h5py
 	@scripts/demo.sh
 
-test: ## all tests, and the values of the HDF5 test files against h5py's
+test: ## all tests, of the Python package too, and the values of the HDF5 test files against h5py's
 	@scripts/test.sh
 
 lint: ## format, lints, documentation, licences
@@ -19,6 +19,10 @@ deep: ## the long checks: tests in release, large filter vectors, ten minutes of
 
 bench: ## speed of reading, next to h5py
 	@scripts/bench.sh
+
+wheel: ## build the Python package into dist/, and try it where there is nothing but NumPy
+	@scripts/wheel.sh
+	@scripts/check_wheel.sh
 
 bench-loader: ## speed of loading batches, next to the limits of the machine and to other loaders (ARGS="--scale 0.1")
 	@scripts/bench-loader.sh $(ARGS)

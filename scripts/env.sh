@@ -79,6 +79,21 @@ use_setup() {
     export FOREBAY_PYTHON=$VENV/bin/python
 }
 
+# Adds what the file $1 of the clone names to VENV, unless it was done before.
+need_packages() {
+    local done_before
+    done_before=$VENV/$(basename "$1").$(hash_of "$1")
+    if [[ -e $done_before ]]; then return; fi
+    (
+        lock venv
+        if [[ -e $done_before ]]; then exit; fi
+        say "installing $1 into $VENV"
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --retries 5 \
+            -r "$ROOT/tests/requirements.txt" -r "$ROOT/$1" || die "pip could not install $1; is the package index reachable?"
+        touch "$done_before"
+    )
+}
+
 # Gives forebay an empty folder for saved indexes: one that an older build saved must not answer for this one.
 use_fresh_index() {
     FOREBAY_CACHE=$(mktemp -d)

@@ -5,10 +5,10 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 profile=debug
-declare -a flags=()
+declare -a flags=() wheel_flags=(--dev)
 case ${1:-} in
 "") ;;
---release) profile=release flags=(--release) ;;
+--release) profile=release flags=(--release) wheel_flags=() ;;
 *) die "usage: test.sh [--release]" ;;
 esac
 
@@ -39,3 +39,15 @@ say "the same by saved indexes"
 "${check[@]}" "$FOREBAY_MATRIX"
 say "damaged files"
 "${check[@]}" "$FOREBAY_HOSTILE" --hostile
+
+# The package as people get it, but for the profile.
+wheels=$CARGO_TARGET_DIR/wheels-$profile
+"$ROOT/scripts/wheel.sh" "${wheel_flags[@]}" "$wheels"
+"$ROOT/scripts/check_wheel.sh" "$wheels"
+need_packages tests/requirements-python.txt
+# Beside the environment, not in it: other clones use that too.
+site=$CARGO_TARGET_DIR/python-$profile
+rm -rf "$site"
+"$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
+say "tests of the Python package"
+PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q "$ROOT/tests/python"

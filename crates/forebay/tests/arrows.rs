@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-loader", &["forebay-format", "forebay-source"]),
     ("forebay", &["forebay-format", "forebay-loader", "forebay-source"]),
     ("forebay-cli", &["forebay"]),
+    ("forebay-python", &["forebay"]),
 ];
 
 fn root() -> PathBuf {

@@ -29,5 +29,12 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<loader::EpochRun>()?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<raw_batch::RawBatch>()?;
+    module.add_function(wrap_pyfunction!(memory_budget, module)?)?;
     error::add_to(module)
+}
+
+/// Bytes of memory the job allows this process.
+#[pyfunction]
+fn memory_budget() -> u64 {
+    forebay::format::memory_budget()
 }

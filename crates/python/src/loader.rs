@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long a thread waits before it looks whether the user pressed Ctrl-C.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Gives the batches of a set of samples, epoch after epoch.
 #[pyclass(frozen, module = "forebay._forebay")]

@@ -6,8 +6,14 @@
 ...     batch["image"], batch["label"]  # NumPy arrays over forebay's memory, no copy
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 from ._batch import Batch
-from ._dataset import Dataset, open
+from ._dataset import Dataset
+from ._dataset import open as open
 from ._forebay import (
     BugError,
     CorruptError,
@@ -16,14 +22,15 @@ from ._forebay import (
     FullError,
     InvalidError,
     NotFoundError,
-    SystemError,
     UnavailableError,
     UnsupportedError,
     __version__,
 )
+from ._forebay import SystemError as SystemError
 from ._loader import Loader
 from ._samples import Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
 
+# Not `open` nor `SystemError`: `from forebay import *` must not hide Python's own.
 __all__ = [
     "Batch",
     "BugError",
@@ -40,11 +47,16 @@ __all__ = [
     "NotFoundError",
     "Ragged",
     "Sparse",
-    "SystemError",
     "UnavailableError",
     "UnsupportedError",
     "Whole",
     "Windows",
     "__version__",
-    "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # PyTorch is no dependency: it is imported by those who name it.
+    if name == "torch":
+        return importlib.import_module(".torch", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

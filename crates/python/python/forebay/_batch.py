@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ._forebay import Memory, RawBatch
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 try:
     from ml_dtypes import bfloat16 as _bfloat16
@@ -33,11 +37,13 @@ class Batch(dict[str, Any]):
     have ``__dlpack__``, so any framework takes them without a copy.
     """
 
-    indices: npt.NDArray[np.int64]
+    __module__ = "forebay"
+
+    indices: Any
     """Which samples these are; -1 where padding stands."""
     seeds: npt.NDArray[np.uint64]
     """A seed for each sample that depends on the loader's seed, the epoch and the sample alone."""
-    offsets: dict[str, npt.NDArray[np.int64]]
+    offsets: dict[str, Any]
     """By field, where samples of different lengths begin and end."""
     epoch: int
     """The epoch it belongs to."""
@@ -48,19 +54,27 @@ class Batch(dict[str, Any]):
 
     __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped")
 
-    def __init__(self, raw: RawBatch) -> None:
-        memories = raw.fields
-        super().__init__((memory.name, array_of(memory)) for memory in memories)
-        self.indices = np.frombuffer(raw.index_bytes(), np.int64)
-        self.seeds = np.frombuffer(raw.seed_bytes(), np.uint64)
-        ragged = ((memory.name, memory.offsets) for memory in memories)
-        self.offsets = {name: np.asarray(offsets, np.int64) for name, offsets in ragged if offsets is not None}
-        self.epoch = raw.epoch
-        self.step = raw.step
-        self.skipped = raw.troubles()
+    def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+        super().__init__(fields)
+        self.indices = np.empty(0, np.int64)
+        self.seeds = np.empty(0, np.uint64)
+        self.offsets = {}
+        self.epoch = self.step = 0
+        self.skipped = []
 
-    def __len__(self) -> int:
-        return super().__len__()
+    @classmethod
+    def _of(cls, raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> Self:
+        memories = raw.fields
+        batch = cls((memory.name, array_of(memory)) for memory in memories)
+        # In memory that may be written to: bytes would make arrays that frameworks warn of.
+        batch.indices = np.frombuffer(bytearray(raw.index_bytes()), np.int64)
+        batch.seeds = np.frombuffer(bytearray(raw.seed_bytes()), np.uint64)
+        ragged = ((memory.name, memory.offsets) for memory in memories)
+        batch.offsets = {name: np.asarray(offsets, np.int64) for name, offsets in ragged if offsets is not None}
+        batch.epoch = raw.epoch
+        batch.step = raw.step
+        batch.skipped = raw.troubles()
+        return batch
 
     @property
     def size(self) -> int:
@@ -69,22 +83,20 @@ class Batch(dict[str, Any]):
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())
-        return f"<forebay.Batch of {self.size}: {fields}>"
+        return f"<{type(self).__module__}.{type(self).__name__} of {self.size}: {fields}>"
 
     def __reduce__(self) -> Any:
-        state = (dict(self), self.indices, self.seeds, self.offsets, self.epoch, self.step, self.skipped)
-        return _rebuild, state
+        return _rebuild, (type(self), dict(self), [getattr(self, name) for name in Batch.__slots__])
 
 
-def _rebuild(fields: dict[str, Any], *state: Any) -> Batch:
-    batch = Batch.__new__(Batch)
-    batch.update(fields)
+def _rebuild(kind: type[Batch], fields: dict[str, Any], state: list[Any]) -> Batch:
+    batch = kind(fields)
     for name, value in zip(Batch.__slots__, state):
         setattr(batch, name, value)
     return batch
 
 
-def sample_of(raw: RawBatch) -> dict[str, Any]:
+def sample_of(raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> dict[str, Any]:
     """The one sample of ``raw``."""
     sample = {}
     for memory in raw.fields:

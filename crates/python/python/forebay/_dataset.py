@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import operator
 import os
@@ -24,6 +25,7 @@ def open(
     *,
     samples: Boundary | None = None,
     memory: int | str | None = None,
+    transfer_size: int | str | None = None,
     spill: str | os.PathLike[str] | None = None,
     spill_quota: int | str | None = None,
 ) -> Dataset:
@@ -32,8 +34,11 @@ def open(
     ``files`` is a path, a pattern such as ``"train/*.h5"``, a folder, or a list of these. ``fields`` names the variables
     a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label`` is one more
     field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by default one row
-    of axis 0. Nothing but descriptions and offsets is read here. ``memory`` bounds what indexing the set may take,
-    ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota`` the most it takes.
+    of axis 0. Nothing but descriptions and offsets is read here.
+
+    The rest is about indexing the set: ``memory`` bounds what it may take, ``transfer_size`` are the bytes a request
+    ought to bring, ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota`` the
+    most it takes.
     """
     named = _named(fields)
     label_name = None
@@ -52,7 +57,11 @@ def open(
             number = len(lists) - 1
         specs.append(one._spec(name, samples or Fixed(1), number))
     spec = {"files": lists, "fields": {"fields": specs}}
-    options: dict[str, Any] = {"memory": size_of(memory), "spill": spill_options(spill, spill_quota)}
+    options: dict[str, Any] = {
+        "memory": size_of(memory),
+        "transfer_size": size_of(transfer_size),
+        "spill": spill_options(spill, spill_quota),
+    }
     return Dataset(json.dumps(spec), json.dumps(options), label_name)
 
 
@@ -125,12 +134,27 @@ class Dataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """The samples ``indices`` as a list, each chunk read once."""
-        batch = self.batch([self._checked(operator.index(number)) for number in indices])
-        return split(batch)
+        return self._split(self.batch([self._checked(operator.index(number)) for number in indices]))
 
     def batch(self, numbers: Sequence[int]) -> Batch:
         """The samples ``numbers``, side by side."""
-        return Batch(self._reader.get(list(numbers)))
+        return Batch._of(self._reader.get(list(numbers)))
+
+    def _split(self, batch: Batch) -> list[dict[str, Any]]:
+        """The samples of ``batch``, each a dict of views."""
+        samples: list[dict[str, Any]] = [{} for _ in range(batch.size)]
+        for name, array in batch.items():
+            offsets = batch.offsets.get(name)
+            values = array if offsets is None else np.split(array, offsets[1:-1], axis=self._axes[name])
+            for sample, value in zip(samples, values):
+                sample[name] = value
+        return samples
+
+    @functools.cached_property
+    def _axes(self) -> dict[str, int]:
+        """By field whose samples differ in length, along which axis."""
+        shapes = ((name, shape) for name, _, shape, _ in self._opened.fields())
+        return {name: shape.index(None) for name, shape in shapes if None in shape}
 
     def _numbers(self, index: Any) -> list[int]:
         table = np.asarray(index)
@@ -191,7 +215,8 @@ class Dataset:
 
     def stats(self) -> dict[str, Any]:
         """What indexing has read so far."""
-        return json.loads(self._reader.stats())
+        stats: dict[str, Any] = json.loads(self._reader.stats())
+        return stats
 
     def __repr__(self) -> str:
         return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"
@@ -199,18 +224,3 @@ class Dataset:
     def __reduce__(self) -> Any:
         return type(self), (self._spec, self._options, self.label)
 
-
-def split(batch: Batch) -> list[dict[str, Any]]:
-    """The samples of a batch, each a dict of views."""
-    samples: list[dict[str, Any]] = [{} for _ in range(batch.size)]
-    for name, array in batch.items():
-        offsets = batch.offsets.get(name)
-        if offsets is None:
-            for sample, value in zip(samples, array):
-                sample[name] = value
-            continue
-        axis = next(axis for axis, length in enumerate(array.shape) if length == offsets[-1])
-        for number, sample in enumerate(samples):
-            cut = slice(offsets[number], offsets[number + 1])
-            sample[name] = array[(slice(None),) * axis + (cut,)]
-    return samples

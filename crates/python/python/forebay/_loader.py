@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ._batch import Batch
-from ._forebay import BatchLoader, EpochRun, RawBatch
-from ._sizes import size_of
+from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
+from ._sizes import size_of, whole
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -66,15 +66,15 @@ class Loader:
         self.dataset = dataset
         self.batch_size = batch_size
         options = {
-            "batch_size": batch_size,
+            "batch_size": whole("batch_size", batch_size),
             "shuffle": _shuffle(shuffle, lanes, window),
-            "seed": seed,
-            "shard": {"rank": rank, "world": world},
+            "seed": whole("seed", seed),
+            "shard": {"rank": whole("rank", rank), "world": whole("world", world)},
             "tail": _tail(tail, drop_last),
             "transfer_size": size_of(transfer_size),
-            "read_threads": read_threads,
+            "read_threads": None if read_threads is None else whole("read_threads", read_threads),
             "memory": size_of(memory),
-            "prefetch": prefetch,
+            "prefetch": whole("prefetch", prefetch),
             "on_error": on_error,
             "spill": spill_options(spill, spill_quota, share),
         }
@@ -98,17 +98,20 @@ class Loader:
         return self._opened
 
     def __iter__(self) -> Iterator[Any]:
+        """Begins an epoch; one that was under way ends."""
         loader = self._loader
         self.close()
         run = self._run = loader.start()
         try:
             while (raw := run.next()) is not None:
                 yield self._batch(raw)
+            if self._run is not None and self._run is not run:
+                raise InvalidError("this epoch was ended by another that was begun of the same loader")
         finally:
             run.close()
 
     def _batch(self, raw: RawBatch) -> Any:
-        return Batch(raw)
+        return Batch._of(raw)
 
     def __len__(self) -> int:
         """Batches of the epoch that is begun next: what is left of it after a state was loaded."""
@@ -116,11 +119,12 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
-        self._loader.set_epoch(epoch)
+        self._loader.set_epoch(whole("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the consumer is: what it has received, not what was made ahead."""
-        return json.loads(self._loader.state())
+        state: dict[str, Any] = json.loads(self._loader.state())
+        return state
 
     def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
         """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
@@ -133,7 +137,8 @@ class Loader:
 
     def stats(self) -> dict[str, Any]:
         """What was read, decoded and waited for so far, and which stage limits (``verdict``)."""
-        return json.loads(self._loader.stats())
+        stats: dict[str, Any] = json.loads(self._loader.stats())
+        return stats
 
     def close(self) -> None:
         """Ends the epoch that is under way. May be called more than once."""
@@ -167,7 +172,7 @@ def _shuffle(shuffle: str | bool, lanes: int, window: int) -> Any:
     if shuffle is False:
         return "none"
     if shuffle == "block":
-        return {"block": {"lanes": lanes, "window": window}}
+        return {"block": {"lanes": whole("lanes", lanes), "window": whole("window", window)}}
     if shuffle in ("full", "none"):
         return shuffle
     raise ValueError(f"shuffle={shuffle!r}; there are 'full', 'block' and 'none'")

@@ -10,6 +10,8 @@ from typing import Any, Union
 import numpy as np
 import numpy.typing as npt
 
+from ._sizes import whole
+
 Axis = Union[int, str]
 """An axis, by position or by the name the file gives it."""
 
@@ -28,7 +30,7 @@ class Fixed:
     rows: int = 1
 
     def _spec(self, _name: str) -> Any:
-        return {"fixed": {"rows": int(self.rows)}}
+        return {"fixed": {"rows": whole("rows", self.rows)}}
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,11 @@ class Ragged:
             lengths = self.lengths.get(name) if isinstance(self.lengths, Mapping) else self.lengths
             if lengths is None:
                 return Fixed(1)._spec(name)
-            return {"ragged": {"offsets": {"lengths": lengths}, "axis": int(axis)}}
+            return {"ragged": {"offsets": {"lengths": lengths}, "axis": whole("axis", axis)}}
         offsets = self.offsets.get(name) if isinstance(self.offsets, Mapping) else self.offsets
         if offsets is None:
             return Fixed(1)._spec(name)
-        return {"ragged": {"offsets": _offsets(offsets), "axis": int(axis)}}
+        return {"ragged": {"offsets": _offsets(offsets), "axis": whole("axis", axis)}}
 
 
 def _offsets(offsets: Any) -> Any:
@@ -96,7 +98,10 @@ def _lens(lens: Mapping[Axis, int] | Sequence[int] | int | None) -> list[dict[st
     if isinstance(lens, (int, np.integer)):
         lens = [int(lens)]
     pairs = lens.items() if isinstance(lens, Mapping) else enumerate(lens)
-    return [{"axis": axis, "len": int(length)} for axis, length in pairs]
+    return [
+        {"axis": axis if isinstance(axis, str) else whole("axis", axis), "len": whole("length", length)}
+        for axis, length in pairs
+    ]
 
 
 @dataclass(frozen=True)
@@ -190,10 +195,14 @@ class Field:
         return _NUMBERS[name]
 
     def _spec(self, name: str, samples: Boundary, files: int) -> dict[str, Any]:
-        convert = {"to": self._number(), "scale": self.scale, "add": self.offset}
-        convert["axes"] = None if self.axes is None else [int(axis) for axis in self.axes]
+        convert: dict[str, Any] = {
+            "to": self._number(),
+            "scale": None if self.scale is None else float(self.scale),
+            "add": None if self.offset is None else float(self.offset),
+            "axes": None if self.axes is None else [whole("axis", axis) for axis in self.axes],
+        }
         spec = {"name": name, "variable": self.variable, "files": files, "convert": convert}
         spec["samples"] = (self.samples or samples)._spec(name)
         if self.sparse is not None:
-            spec["dense"] = {"indices": self.sparse.indices, "columns": int(self.sparse.columns)}
+            spec["dense"] = {"indices": self.sparse.indices, "columns": whole("columns", self.sparse.columns)}
         return spec

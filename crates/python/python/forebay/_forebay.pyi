@@ -1,0 +1,155 @@
+"""The compiled part of forebay."""
+
+from typing import Any, final
+
+__all__ = [
+    "BatchLoader",
+    "BugError",
+    "CorruptError",
+    "DeniedError",
+    "EpochRun",
+    "ForebayError",
+    "FullError",
+    "InvalidError",
+    "Memory",
+    "NotFoundError",
+    "RawBatch",
+    "SampleReader",
+    "SystemError",
+    "UnavailableError",
+    "UnsupportedError",
+    "__version__",
+    "memory_budget",
+]
+
+__version__: str
+
+class ForebayError(Exception):
+    """Whatever goes wrong in forebay."""
+
+    kind: str
+    """What the caller can do about it, in a word: ``"not_found"``, ``"corrupt"``, ..."""
+
+class NotFoundError(ForebayError):
+    """Nothing is there."""
+
+class InvalidError(ForebayError):
+    """The request makes no sense."""
+
+class CorruptError(ForebayError):
+    """The bytes break their own format."""
+
+class UnsupportedError(ForebayError):
+    """A valid request this build cannot serve."""
+
+class UnavailableError(ForebayError):
+    """It may work if tried again later."""
+
+class FullError(ForebayError):
+    """No room is left."""
+
+class DeniedError(ForebayError):
+    """The system does not let this user do it."""
+
+class SystemError(ForebayError):
+    """The system refused."""
+
+class BugError(ForebayError):
+    """A promise inside forebay was broken."""
+
+@final
+class Memory:
+    """Memory that NumPy may use as long as it holds on to this object."""
+
+    @property
+    def name(self) -> str:
+        """The name of the field."""
+    @property
+    def dtype(self) -> Any:
+        """What ``numpy.dtype`` makes the type of an element of."""
+    @property
+    def is_bfloat16(self) -> bool:
+        """True when the elements are bfloat16, which NumPy does not know."""
+    @property
+    def offsets(self) -> list[int] | None:
+        """Where samples of different lengths begin and end."""
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """How NumPy finds the elements."""
+
+@final
+class RawBatch:
+    """Fields, sample numbers and seeds."""
+
+    @property
+    def fields(self) -> list[Memory]:
+        """The fields."""
+    @property
+    def epoch(self) -> int:
+        """The epoch it belongs to."""
+    @property
+    def step(self) -> int:
+        """Its number within the epoch."""
+    def index_bytes(self) -> bytes:
+        """The bytes of the sample numbers as 64-bit integers, -1 where padding stands."""
+    def seed_bytes(self) -> bytes:
+        """The bytes of the seeds as unsigned 64-bit integers."""
+    def troubles(self) -> list[tuple[int, str]]:
+        """Samples that could not be read, and why."""
+
+@final
+class SampleReader:
+    """A set of samples, by number."""
+
+    def __new__(cls, spec: str, options: str) -> SampleReader:
+        """Opens the files of ``spec`` (JSON), read as ``options`` (JSON) say."""
+    def reopened(self, options: str) -> SampleReader:
+        """The same files with nothing shared: for a process that was forked."""
+    def __len__(self) -> int: ...
+    def get(self, numbers: list[int]) -> RawBatch:
+        """The samples ``numbers``, side by side."""
+    @property
+    def fingerprint(self) -> str:
+        """Differs when the files, or what a sample is, are not the same."""
+    def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
+        """Name, type and shape of one sample of each field; ``None`` along the axis whose length differs."""
+    def files(self) -> list[str]:
+        """The files, each once."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all samples as they are delivered."""
+    def stats(self) -> str:
+        """What was read so far, as JSON."""
+
+@final
+class BatchLoader:
+    """Gives the batches of a set of samples, epoch after epoch."""
+
+    def __new__(cls, reader: SampleReader, options: str) -> BatchLoader:
+        """A loader of the samples of ``reader``, which works as ``options`` (JSON) say."""
+    def start(self) -> EpochRun:
+        """Begins an epoch."""
+    def __len__(self) -> int:
+        """Batches of the epoch that is begun next."""
+    def state(self) -> str:
+        """Where the consumer is, as JSON."""
+    def load_state(self, state: str, strict: bool) -> None:
+        """Goes on from ``state`` (JSON)."""
+    def set_epoch(self, epoch: int) -> None:
+        """Makes ``epoch`` the next one that is begun."""
+    def stats(self) -> str:
+        """What it did so far, as JSON."""
+
+@final
+class EpochRun:
+    """One epoch on its way to the consumer."""
+
+    def next(self) -> RawBatch | None:
+        """The next batch, or ``None`` when the epoch is over."""
+    def close(self) -> None:
+        """Ends the threads. May be called more than once."""
+    def forget(self) -> None:
+        """Leaves the threads be: in a process that was forked there are none."""
+
+def memory_budget() -> int:
+    """Bytes of memory the job allows this process."""

@@ -1,0 +1,55 @@
+"""The examples run as they are, and say something sensible."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str) -> str:
+    done = subprocess.run([sys.executable, "-W", "error", EXAMPLES / name], capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"numpy_minimal.py", "torch_images.py", "torch_molecules.py"}
+
+
+def test_numpy_minimal_loads_every_sample_of_two_epochs() -> None:
+    said = run("numpy_minimal.py")
+    assert "600 samples in 3 files" in said and "1200 samples, 39 chunks decoded" in said
+
+
+def test_torch_images_learns() -> None:
+    right = [int(share) for share in re.findall(r"(\d+)% right", run("torch_images.py"))]
+    assert len(right) == 3 and right[-1] > 90
+
+
+def test_torch_molecules_learns() -> None:
+    errors = [float(error) for error in re.findall(r"error ([\d.]+)", run("torch_molecules.py"))]
+    assert errors[-1] < errors[0] / 5
+
+
+def test_the_graphs_of_a_batch_do_not_touch() -> None:
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        molecules = pytest.importorskip("torch_molecules")
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    import torch
+
+    import forebay.torch
+
+    edges = torch.tensor([[0, 1, 0], [1, 0, 2]])
+    batch = forebay.torch.Batch({"charge": torch.arange(5.0)[:, None], "edge_index": edges})
+    batch.indices = torch.tensor([4, 2])
+    batch.offsets = {"charge": torch.tensor([0, 2, 5]), "edge_index": torch.tensor([0, 2, 3])}
+    _, edge_index, molecule = molecules.collate(batch)
+    assert molecule.tolist() == [0, 0, 1, 1, 1] and edge_index.tolist() == [[0, 1, 2], [1, 0, 4]]

@@ -1,0 +1,199 @@
+"""Files that are damaged: named errors, and runs that go on without the samples."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from conftest import Make
+
+import forebay
+
+COUNT = 40
+PER_CHUNK = 4
+
+
+@pytest.fixture(params=["gzip", "fletcher32"])
+def damaged(make: Make, request: pytest.FixtureRequest) -> tuple[Path, int]:
+    """A file whose chunk of samples 16 to 19 is damaged, and where that chunk is."""
+    options = {"compression": "gzip"} if request.param == "gzip" else {"fletcher32": True}
+    values = np.arange(COUNT)[:, None] * np.ones(50, np.int64)
+    path = make("damaged.h5", x=(values, {"chunks": (PER_CHUNK, 50), **options}), y=np.arange(COUNT))
+    with h5py.File(path) as file:
+        chunk = file["x"].id.get_chunk_info_by_coord((16, 0))
+    with open(path, "r+b") as raw:
+        raw.seek(chunk.byte_offset + 2)
+        raw.write(b"\xff" * min(40, chunk.size - 4))
+    return path, chunk.byte_offset
+
+
+BAD = set(range(16, 20))
+
+
+def test_the_error_names_file_variable_chunk_and_offset(damaged: tuple[Path, int]) -> None:
+    path, offset = damaged
+    ds = forebay.open(path, ["x", "y"])
+    pattern = rf"damaged\.h5: variable '/?x': chunk \d+ at 0x{offset:x}"
+    with pytest.raises(forebay.CorruptError, match=pattern) as caught:
+        ds[17]
+    assert caught.value.kind == "corrupt"
+    assert ds[15]["x"][0] == 15 and ds[20]["x"][0] == 20
+    loader = ds.loader(batch_size=5)
+    seen = []
+    with pytest.raises(forebay.CorruptError, match=pattern):
+        for batch in loader:
+            seen += batch.indices.tolist()
+    # Batches before the damage arrive, whatever was made ahead.
+    assert seen == list(range(15))
+    loader.close()
+
+
+def test_skip_leaves_damaged_samples_out_and_reports_them(damaged: tuple[Path, int]) -> None:
+    ds = forebay.open(damaged[0], ["x", "y"])
+    loader = ds.loader(batch_size=5, shuffle="full", seed=3, on_error="skip")
+    for _ in range(2):
+        seen, skipped = [], {}
+        for batch in loader:
+            assert (batch["x"] == batch.indices[:, None]).all() and (batch["y"] == batch.indices).all()
+            assert len(batch.seeds) == batch.size == len(batch["x"])
+            seen += batch.indices.tolist()
+            skipped.update(batch.skipped)
+        assert sorted(seen) == sorted(set(range(COUNT)) - BAD)
+        assert set(skipped) == BAD and all("damaged.h5" in why and "'x'" in why.replace("/x", "x") for why in skipped.values())
+    assert loader.stats()["skipped"] == 2 * len(BAD)
+
+
+def test_substitute_puts_another_sample_in_their_place(damaged: tuple[Path, int]) -> None:
+    ds = forebay.open(damaged[0], ["x", "y"])
+    loader = ds.loader(batch_size=8, shuffle="full", seed=3, on_error="substitute")
+    skipped = set()
+    for batch in loader:
+        assert batch.size == 8
+        assert (batch["x"] == batch.indices[:, None]).all()
+        assert not BAD & set(batch.indices.tolist())
+        skipped |= {number for number, _ in batch.skipped}
+    assert skipped == BAD and loader.stats()["substituted"] == len(BAD)
+
+
+def test_skipping_does_not_move_what_follows(damaged: tuple[Path, int]) -> None:
+    ds = forebay.open(damaged[0], ["x"])
+    options: dict[str, Any] = {"batch_size": 5, "shuffle": "full", "seed": 3, "on_error": "skip"}
+    whole = [batch.indices.tolist() for batch in ds.loader(**options)]
+    for stop in range(1, len(whole)):
+        loader = ds.loader(**options)
+        run = iter(loader)
+        for _ in range(stop):
+            next(run)
+        resumed = ds.loader(**options)
+        resumed.load_state_dict(loader.state_dict())
+        assert [batch.indices.tolist() for batch in resumed] == whole[stop:]
+
+
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+def test_a_batch_of_which_nothing_can_be_read_is_an_error(damaged: tuple[Path, int], on_error: str) -> None:
+    loader = forebay.open(damaged[0], ["x"]).loader(batch_size=4, on_error=on_error)
+    with pytest.raises(forebay.CorruptError, match="no sample of a batch can be read"):
+        list(loader)
+
+
+def test_what_on_error_cannot_mean_is_refused(make: Make) -> None:
+    with pytest.raises(forebay.InvalidError, match="ignore"):
+        forebay.open(make(x=np.arange(3)), ["x"]).loader(on_error="ignore")
+
+
+def test_a_file_that_was_cut_off_is_an_error_that_names_it(make: Make) -> None:
+    path = make("cut.h5", x=np.arange(1 << 16))
+    with open(path, "r+b") as raw:
+        raw.truncate(path.stat().st_size // 2)
+    with pytest.raises(forebay.ForebayError, match=r"cut\.h5") as caught:
+        forebay.open(path, ["x"])[:]
+    assert caught.value.kind in ("corrupt", "unavailable")
+
+
+def test_a_file_that_is_cut_off_while_open_gives_errors_never_zeros(make: Make) -> None:
+    good = make("good.h5", x=np.arange(1, 1 + (1 << 12)))
+    path = make("cut.h5", x=np.arange(1, 1 + (1 << 16)))
+    ds = forebay.open([good, path], ["x"])
+    with open(path, "r+b") as raw:
+        raw.truncate(path.stat().st_size // 2)
+    with pytest.raises(forebay.ForebayError, match=r"cut\.h5"):
+        ds[[len(ds) - 1]]
+    loader = ds.loader(batch_size=512, on_error="raise")
+    with pytest.raises(forebay.ForebayError, match=r"cut\.h5"):
+        for batch in loader:
+            # What was delivered is right.
+            assert (batch["x"] > 0).all()
+
+
+def test_skip_goes_on_past_a_file_that_was_cut_off(make: Make) -> None:
+    good = make("good.h5", x=np.arange(1, 1025))
+    path = make("cut.h5", x=np.arange(1025, 2049))
+    ds = forebay.open([good, path], ["x"])
+    with h5py.File(path) as file:
+        start = file["x"].id.get_offset()
+    with open(path, "r+b") as raw:
+        raw.truncate(start + 512 * 8)
+    loader = ds.loader(batch_size=256, shuffle="full", on_error="skip")
+    seen: list[int] = []
+    skipped: set[int] = set()
+    for batch in loader:
+        assert batch["x"].tolist() == (batch.indices + 1).tolist()
+        seen += batch.indices.tolist()
+        skipped |= {number for number, _ in batch.skipped}
+    assert set(range(1024)) <= set(seen) and set(range(1536, 2048)) <= skipped
+    assert len(seen) + len(skipped) == 2048
+
+
+def test_a_file_that_changes_while_open_is_refused(make: Make) -> None:
+    path = make("changed.h5", x=np.arange(1000))
+    ds = forebay.open(path, ["x"])
+    assert ds[5]["x"] == 5
+    make("changed.h5", x=np.arange(1000) + 7)
+    # The old bytes or an error, never new bytes by an old description.
+    try:
+        assert ds[6]["x"] == 6
+    except forebay.ForebayError as error:
+        assert re.search(r"changed\.h5", str(error))
+
+
+def test_a_file_that_is_cut_and_put_back_gives_right_values_or_errors(program: Any, make: Make) -> None:
+    path = make("cut.h5", x=np.arange(1, 1 + (1 << 20)))
+    done = program(
+        """
+        import faulthandler, os, sys, threading, time
+        import forebay
+        path = sys.argv[1]
+        whole = open(path, "rb").read()
+        ds = forebay.open(path, ["x"])
+        ds[:]
+        # Another's handler of bus errors, above forebay's.
+        faulthandler.enable()
+        over = threading.Event()
+        def cut():
+            while not over.is_set():
+                os.truncate(path, len(whole) // 3)
+                time.sleep(0.002)
+                with open(path, "r+b") as file: file.write(whole)
+                time.sleep(0.002)
+        thread = threading.Thread(target=cut)
+        thread.start()
+        errors, until = 0, time.monotonic() + 1.5
+        while time.monotonic() < until:
+            for opened in (ds, None):
+                try:
+                    opened = opened or forebay.open(path, ["x"])
+                    for batch in opened.loader(batch_size=1 << 12, shuffle="full", read_threads=3):
+                        assert (batch["x"] == batch.indices + 1).all(), "wrong values"
+                except forebay.ForebayError:
+                    errors += 1
+        over.set()
+        thread.join()
+        print(errors)
+        """,
+        path,
+    )
+    assert int(done.stdout) > 0

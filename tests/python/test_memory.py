@@ -1,0 +1,196 @@
+"""Memory: lent without a copy, used again, and no more than was allowed."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from conftest import Make
+
+import forebay
+
+
+@pytest.fixture
+def path(make: Make) -> Path:
+    values = np.arange(512)[:, None] * np.ones(256, np.int64)
+    return make(x=(values, {"chunks": (16, 256), "compression": "gzip"}))
+
+
+def test_arrays_stay_valid_after_the_loader_is_gone(path: Path) -> None:
+    ds = forebay.open(path, ["x"])
+    loader = ds.loader(batch_size=16, shuffle="full")
+    kept = [(batch["x"], batch.indices) for batch in loader]
+    part = ds[3]["x"][10:20]
+    view = kept[0][0][::2, :4]
+    del loader, ds
+    gc.collect()
+    for _ in forebay.open(path, ["x"]).loader(batch_size=16, shuffle="full", seed=1):
+        pass
+    assert all((array == numbers[:, None]).all() for array, numbers in kept)
+    assert (part == 3).all() and (view == kept[0][1][::2, None]).all()
+
+
+def test_memory_that_nobody_holds_is_used_again(path: Path) -> None:
+    loader = forebay.open(path, ["x"]).loader(batch_size=16, read_threads=1, prefetch=2)
+    addresses = []
+    for _ in range(4):
+        for batch in loader:
+            addresses.append(batch["x"].ctypes.data)
+            assert addresses[-1] % 64 == 0
+    assert len(addresses) == 128 and len(set(addresses)) <= 24
+
+
+def test_memory_that_somebody_holds_is_not_used_again(path: Path) -> None:
+    loader = forebay.open(path, ["x"]).loader(batch_size=16, read_threads=2)
+    kept = [batch for _ in range(3) for batch in loader]
+    assert len({batch["x"].ctypes.data for batch in kept}) == len(kept)
+    assert all((batch["x"] == batch.indices[:, None]).all() for batch in kept)
+
+
+def test_arrays_are_the_consumers_to_write_to(path: Path) -> None:
+    ds = forebay.open(path, ["x"])
+    batch = next(iter(ds.loader(batch_size=16)))
+    batch["x"] += 5
+    batch["x"][:] = -1
+    assert (ds[:16]["x"] == np.arange(16)[:, None]).all()
+    assert batch["x"].flags.c_contiguous and batch["x"].flags.writeable
+
+
+def test_any_framework_takes_an_array_by_dlpack(path: Path) -> None:
+    array = forebay.open(path, ["x"])[:4]["x"]
+    other = np.from_dlpack(array)
+    assert other.ctypes.data == array.ctypes.data
+
+
+RSS = """
+import os
+def rss(name="VmRSS"):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
+"""
+
+
+def test_memory_does_not_grow_over_many_batches(program: Any, make: Make) -> None:
+    path = make(x=np.arange(4000).reshape(1000, 4), y=(np.arange(1000), {"chunks": (50,), "compression": "gzip"}))
+    done = program(
+        RSS
+        + """
+import sys, forebay
+ds = forebay.open(sys.argv[1], ["x", "y"])
+loader = ds.loader(batch_size=2, shuffle="full")
+count, start = 0, 0
+while count < 200_000:
+    for batch in loader:
+        count += 1
+        assert len(batch["x"]) == 2
+    if count == 40_000: start = rss()
+print(start, rss())
+""",
+        path,
+        timeout=300,
+    )
+    start, end = map(int, done.stdout.split())
+    assert end <= start * 1.05, f"{start} -> {end}"
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """256 MiB of samples that hold their own numbers, 16 of them a chunk."""
+    path = tmp_path / "large.h5"
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("x", (16384, 64, 64), "<f4", chunks=(16, 64, 64), compression="gzip")
+        for start in range(0, 16384, 16):
+            values = np.repeat(np.arange(start, start + 16, dtype="<f4"), 4096)
+            made.id.write_direct_chunk((start, 0, 0), zlib.compress(values.tobytes(), 1))
+    return path
+
+
+BUDGETED = (
+    RSS
+    + """
+import json, sys, forebay
+path, folder, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+ds = forebay.open(path, ["x"])
+start = rss()
+open("/proc/self/clear_refs", "w").write("5")
+loader = ds.loader(memory="64MiB", spill=folder, **{"batch_size": 64, **options})
+seen = []
+for batch in loader:
+    assert (batch["x"][:, ::21, 5] == batch.indices[:, None]).all()
+    seen += batch.indices.tolist()
+print(json.dumps({"count": len(set(seen)), "above": rss("VmHWM") - start, **loader.stats()}))
+"""
+)
+
+
+def run_budgeted(program: Any, large: Path, spill: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Runs an epoch within 64 MiB, and gives what it did."""
+    spill.mkdir()
+    told: dict[str, Any] = json.loads(program(BUDGETED, large, spill, json.dumps(options), timeout=150).stdout)
+    assert told["count"] == 16384
+    assert not [path for path in spill.rglob("*") if path.is_file()]
+    return told
+
+
+FULL, BLOCK = {"shuffle": "full"}, {"shuffle": "block", "spill_quota": 0}
+RACE = pytest.mark.xfail(reason="a thread that is behind finds its units gone and clogs the cache", strict=False)
+HOLES = pytest.mark.xfail(reason="what leaves a slab of large pages is lost until all of it leaves", strict=False)
+MANY = pytest.mark.xfail(reason="batches in the threads' hands are not counted in", strict=False)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        FULL,
+        {"shuffle": "none", "spill_quota": 0},
+        {**FULL, "read_threads": 8, "batch_size": 16},
+        {**BLOCK, "read_threads": 1},
+        pytest.param({**BLOCK, "read_threads": 2}, marks=RACE),
+        pytest.param({**BLOCK, "read_threads": 4}, marks=RACE),
+    ],
+    ids=str,
+)
+def test_each_chunk_is_decoded_once_within_64_mib(
+    program: Any, large: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    told = run_budgeted(program, large, tmp_path / "spill", options)
+    assert told["decoded_again"] == 0 and told["decoded_units"] == 1024
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(FULL, marks=HOLES),
+        pytest.param({"shuffle": "none", "spill_quota": 0}, marks=HOLES),
+        pytest.param({**FULL, "batch_size": 16}, marks=HOLES),
+        pytest.param({**FULL, "batch_size": 1600}, marks=MANY),
+        pytest.param({**BLOCK, "read_threads": 2}, marks=HOLES),
+    ],
+    ids=str,
+)
+def test_a_budget_of_64_mib_is_kept(program: Any, large: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    told = run_budgeted(program, large, tmp_path / "spill", options)
+    assert told["above"] <= 80 << 20, told["above"] >> 20
+
+
+def test_the_processes_of_a_node_share_what_they_decode(program: Any, large: Path, tmp_path: Path) -> None:
+    script = tmp_path / "rank.py"
+    script.write_text(BUDGETED)
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    options = [json.dumps({"shuffle": "full", "rank": rank, "world": 2}) for rank in range(2)]
+    commands = [[sys.executable, str(script), str(large), str(spill), one] for one in options]
+    ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
+    told = [json.loads(rank.communicate(timeout=150)[0]) for rank in ranks]
+    assert [one["count"] for one in told] == [8192, 8192]
+    # Alone, each would decode nearly every chunk; a few are decoded by both at the same moment.
+    assert sum(one["decoded_units"] for one in told) < 1.2 * 1024
+    assert not [path for path in spill.rglob("*") if path.is_file()]

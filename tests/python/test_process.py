@@ -1,0 +1,274 @@
+"""Processes and threads: forks, spawns, consumers that stop, Ctrl-C, exits."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from conftest import Make
+
+import forebay
+
+COUNT = 200
+# PyTorch and NumPy have threads: Python warns of a fork beside them, which is what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.fixture
+def path(make: Make) -> Path:
+    values = np.arange(COUNT)[:, None] * np.ones(16, np.int64)
+    return make(x=(values, {"chunks": (7, 16), "compression": "gzip"}), plain=values)
+
+
+def opened(path: Path) -> forebay.Dataset:
+    return forebay.open(path, ["x", "plain"])
+
+
+def check(ds: forebay.Dataset, seed: int = 0) -> None:
+    """Reads samples and an epoch; all must be right."""
+    numbers = np.random.default_rng(seed).permutation(COUNT)
+    batch = ds[numbers]
+    assert (batch["x"] == numbers[:, None]).all() and (batch["plain"] == numbers[:, None]).all()
+    seen = []
+    for batch in ds.loader(batch_size=16, shuffle="full", seed=seed, read_threads=3):
+        assert (batch["x"] == batch.indices[:, None]).all() and (batch["plain"] == batch.indices[:, None]).all()
+        seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(COUNT))
+
+
+def in_fork(work: Callable[[], None], timeout: float = 30) -> None:
+    """Does ``work`` in a forked child, which must end well and in time."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    until = time.monotonic() + timeout
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert os.waitstatus_to_exitcode(status) == 0
+            return
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    pytest.fail("the child hangs")
+
+
+def test_a_set_that_is_open_may_be_forked(path: Path) -> None:
+    ds = opened(path)
+    check(ds)
+    in_fork(lambda: check(ds, 1))
+    check(ds, 2)
+
+
+def test_children_and_parent_read_at_the_same_time(path: Path) -> None:
+    ds = opened(path)
+    check(ds)
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=check, args=(ds, seed)) for seed in range(4)]
+    for child in children:
+        child.start()
+    for seed in range(4):
+        check(ds, seed + 10)
+    for child in children:
+        child.join(30)
+        assert child.exitcode == 0
+
+
+def test_a_child_of_a_child_reads_too(path: Path) -> None:
+    ds = opened(path)
+
+    def work() -> None:
+        check(ds)
+        in_fork(lambda: check(ds, 1))
+
+    in_fork(work)
+
+
+def test_a_spawned_process_opens_the_set_for_itself(path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=check, args=(opened(path),))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+
+
+def test_a_fork_while_threads_load_harms_neither(path: Path) -> None:
+    ds = opened(path)
+    loader = ds.loader(batch_size=4, shuffle="full", read_threads=3, prefetch=8)
+    run = iter(loader)
+    seen = []
+    for _ in range(5):
+        batch = next(run)
+        seen += batch.indices.tolist()
+        kept = batch
+
+        def work() -> None:
+            check(ds)
+            # The loader itself begins an epoch of its own; what it was at is the parent's.
+            mine = [n for batch in loader for n in batch.indices.tolist()]
+            assert sorted(mine) == list(range(COUNT))
+            assert (kept["x"] == kept.indices[:, None]).all()
+            loader.close()
+
+        in_fork(work)
+    for batch in run:
+        assert (batch["x"] == batch.indices[:, None]).all()
+        seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(COUNT))
+
+
+def test_a_child_that_drops_everything_does_not_hang(path: Path) -> None:
+    ds = opened(path)
+    loader = ds.loader(batch_size=4, read_threads=3)
+    run = iter(loader)
+    batch = next(run)
+
+    def work() -> None:
+        nonlocal ds, loader, run, batch
+        del ds, loader, run, batch
+        gc.collect()
+
+    in_fork(work)
+    assert len(list(run)) == COUNT // 4 - 1
+
+
+def test_an_epoch_does_not_go_on_in_a_child(path: Path) -> None:
+    run = iter(opened(path).loader(batch_size=4))
+    next(run)
+
+    def work() -> None:
+        with pytest.raises(forebay.InvalidError, match="does not survive a fork"):
+            next(run)
+
+    in_fork(work)
+    next(run)
+
+
+def test_a_consumer_may_stop_at_any_time(path: Path) -> None:
+    ds = opened(path)
+    loader = ds.loader(batch_size=2, shuffle="full", read_threads=4)
+    for _ in range(20):
+        for batch in loader:
+            break
+        with pytest.raises(KeyError):
+            for batch in loader:
+                batch["missing"]
+        run = iter(loader)
+        next(run)
+        del run
+        iter(loader)
+    del loader
+    check(ds)
+
+
+def test_two_runs_of_a_loader_follow_each_other(path: Path) -> None:
+    loader = opened(path).loader(batch_size=50)
+    first = iter(loader)
+    next(first)
+    second = iter(loader)
+    assert next(second).epoch == 1
+    with pytest.raises(forebay.InvalidError, match="ended by another"):
+        next(first)
+    assert len(list(second)) == 3
+
+
+def test_closing_twice_is_closing_once(path: Path) -> None:
+    loader = opened(path).loader(batch_size=4)
+    with loader as entered:
+        assert entered is loader
+        run = iter(loader)
+        next(run)
+    loader.close()
+    loader.close()
+    assert list(run) == []
+    assert len(list(loader)) == COUNT // 4
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["", "break", "raise SystemExit(0)", "del loader, ds; break", "sys.exit(0)", "run = iter(loader); next(run); break"],
+)
+def test_the_interpreter_ends_while_threads_load(program: Any, path: Path, ending: str) -> None:
+    program(
+        f"""
+        import sys, forebay
+        ds = forebay.open(sys.argv[1], ["x"])
+        loader = ds.loader(batch_size=1, shuffle="full", read_threads=4, prefetch=16)
+        for number, batch in enumerate(loader):
+            if number == 7:
+                {ending or "pass"}
+        """,
+        path,
+        timeout=20,
+    )
+
+
+def slow_file(path: Path, count: int = 200) -> Path:
+    """Chunks of 64 MiB that inflate from a few bytes: one number of each costs the whole."""
+    length = 8 << 20
+    packed = zlib.compress(bytes(length * 8), 1)
+    with h5py.File(path, "w") as file:
+        made = file.create_dataset("x", (count, length), "<f8", chunks=(1, length), compression="gzip")
+        for row in range(count):
+            made.id.write_direct_chunk((row, 0), packed)
+    return path
+
+
+@pytest.mark.parametrize("how", ["loader", "index"])
+def test_ctrl_c_ends_a_slow_read_within_a_second(tmp_path: Path, how: str) -> None:
+    path = slow_file(tmp_path / "slow.h5")
+    source = """
+import sys, forebay
+ds = forebay.open(sys.argv[1], ["x"], samples=forebay.Windows({0: 1, 1: 1}, {1: 8 << 20}))
+print("ready", flush=True)
+try:
+    if sys.argv[2] == "loader":
+        for batch in ds.loader(batch_size=200, memory="1GiB", spill_quota=0, read_threads=2): pass
+    else:
+        ds[:]
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    script = tmp_path / "slow.py"
+    script.write_text(source)
+    command = [sys.executable, str(script), str(path), how]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(1)
+        assert child.poll() is None, "it was not slow"
+        began = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - began < 1
+        child.wait(5)
+        assert time.monotonic() - began < 2
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_many_threads_may_read_one_set(path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    ds = opened(path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda seed: check(ds, seed), range(16)))

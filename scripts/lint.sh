@@ -24,7 +24,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 say "tests that SEMANTICS.md names"
 # shellcheck disable=SC2016  # backquotes of Markdown
 grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' SEMANTICS.md | tr -d '`' | sort -u | while read -r name; do
-    grep -rqE --include='*.rs' "fn $name\\b" crates || die "SEMANTICS.md names '$name', and no test is called so"
+    grep -rqE --include='*.rs' --include='*.py' "(fn|def) $name\\b" crates tests || die "SEMANTICS.md names '$name', and no test is called so"
 done
 if command -v shellcheck >/dev/null; then
     say "shellcheck"

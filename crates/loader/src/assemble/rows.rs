@@ -9,7 +9,7 @@ use super::fetch::Target;
 use crate::{column::ColumnPart, layout::Stretch, set::place, stats::Counters};
 
 /// What is asked of all files for one field of a batch. It is gathered first and asked for afterwards: the processor
-/// waits for many lines of memory at once, and each source is told what comes while the one before it is read.
+/// waits for many lines of memory at once.
 #[derive(Debug, Default)]
 pub(super) struct Rows<'a, 'm> {
     asked: Vec<Asked<'a>>,
@@ -108,15 +108,17 @@ impl<'a, 'm> Rows<'a, 'm> {
 
     /// Asks for everything that was added.
     pub(super) fn run(mut self, counters: &Counters) -> Result<()> {
+        // All sources at once: what they look at to find the bytes is in no cache when there are many of them.
+        for asked in &self.asked {
+            if let Some(fill) = self.fills.get(asked.fills.start) {
+                asked.source.expect(fill.range);
+            }
+        }
         let mut rest = &mut self.fills[..];
         let mut bytes = 0;
-        let mut asked = self.asked.iter().peekable();
-        while let Some(this) = asked.next() {
+        for this in &self.asked {
             let (own, after) = rest.split_at_mut(this.fills.len());
             rest = after;
-            if let (Some(next), Some(fill)) = (asked.peek(), rest.first()) {
-                next.source.expect(fill.range);
-            }
             let fetched = this.source.fetch_into(own);
             // The source names itself; which variable it was, it cannot know.
             fetched.map_err(|error| error.at(format!("variable '{}'", this.part.variable().name)))?;

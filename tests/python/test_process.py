@@ -203,7 +203,14 @@ def test_closing_twice_is_closing_once(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "ending",
-    ["", "break", "raise SystemExit(0)", "del loader, ds; break", "sys.exit(0)", "run = iter(loader); next(run); break"],
+    [
+        "",
+        "break",
+        "raise SystemExit(0)",
+        "del loader, ds; break",
+        "sys.exit(0)",
+        "run = iter(loader); next(run); break",
+    ],
 )
 def test_the_interpreter_ends_while_threads_load(program: Any, path: Path, ending: str) -> None:
     program(

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
@@ -83,7 +83,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
     let loader = Loader::new(chosen.set.clone(), args.loader.options(context))?;
     let state = args.state.clone().map(StateFile::new);
     let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;
-    let list = args.list.as_deref().map(|path| list(path, resumed)).transpose()?;
+    let list = args.list.as_deref().map(|path| List::open(path, resumed)).transpose()?;
     let compute = Duration::from_secs_f64(args.compute_ms / 1e3);
     interrupt.watch();
     let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, troubles: Vec::new() };
@@ -105,11 +105,35 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn list(path: &Path, resumed: bool) -> Result<BufWriter<File>> {
-    let mut options = File::options();
-    options.create(true).write(true).append(resumed).truncate(!resumed);
-    let file = options.open(path).map_err(|error| Error::from_io(error).at(path.display()))?;
-    Ok(BufWriter::new(file))
+/// The samples that were delivered, as a file lists them.
+struct List {
+    file: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl List {
+    /// A new list at `path`, or the one that is there when a run goes on.
+    fn open(path: &Path, resumed: bool) -> Result<Self> {
+        let mut options = File::options();
+        options.create(true).write(true).append(resumed).truncate(!resumed);
+        let file = options.open(path).map_err(|error| Error::from_io(error).at(path.display()))?;
+        Ok(Self { file: BufWriter::new(file), path: path.to_owned() })
+    }
+
+    fn add(&mut self, batch: &Batch) -> Result<()> {
+        let mut samples = batch.samples.iter().flatten();
+        let written = samples.try_for_each(|sample| writeln!(self.file, "{} {sample}", batch.epoch));
+        self.placed(written)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let flushed = self.file.flush();
+        self.placed(flushed)
+    }
+
+    fn placed(&self, done: io::Result<()>) -> Result<()> {
+        done.map_err(|error| Error::from_io(error).at(self.path.display()))
+    }
 }
 
 /// Takes batches as a training program does.
@@ -117,7 +141,7 @@ struct Consumer<'a> {
     loader: &'a Loader,
     interrupt: Interrupt,
     state: Option<StateFile>,
-    list: Option<BufWriter<File>>,
+    list: Option<List>,
     compute: Duration,
     /// The first samples that could not be read, and why.
     troubles: Vec<(u64, String)>,
@@ -168,9 +192,7 @@ impl Consumer<'_> {
 
     fn take(&mut self, batch: &Batch) -> Result<()> {
         if let Some(list) = &mut self.list {
-            for sample in batch.samples.iter().flatten() {
-                writeln!(list, "{} {sample}", batch.epoch).map_err(Error::from_io)?;
-            }
+            list.add(batch)?;
         }
         let room = MOST_TROUBLES.saturating_sub(self.troubles.len());
         let named = batch.troubles.iter().take(room);
@@ -185,7 +207,7 @@ impl Consumer<'_> {
     /// Saves where the run is, after what it lists.
     fn save(&mut self) -> Result<()> {
         if let Some(list) = &mut self.list {
-            list.flush().map_err(Error::from_io)?;
+            list.flush()?;
         }
         match &mut self.state {
             Some(state) => state.save(self.loader),

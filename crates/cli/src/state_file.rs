@@ -1,8 +1,8 @@
 //! Where a run is, kept in a file.
 
 use std::{
-    fs,
-    io::{self, Write},
+    fs::File,
+    io::{self, Read, Write},
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -16,6 +16,9 @@ use crate::part::Part;
 
 /// A run that is killed loses about this much.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A state is a few hundred bytes; what is longer is none, and a device may have no end.
+const MOST_BYTES: u64 = 64 << 10;
 
 /// A file that always holds where a run was a short while ago; it is the JSON of [`State`].
 #[derive(Debug)]
@@ -31,10 +34,15 @@ impl StateFile {
 
     /// Lets `loader` go on from the file; false when there is none.
     pub(crate) fn resume(&self, loader: &Loader) -> Result<bool> {
-        let text = match fs::read_to_string(&self.path) {
+        let place = |error| Error::from_io(error).at(self.path.display());
+        let file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened.map_err(place)?,
+        };
+        let mut text = String::new();
+        match file.take(MOST_BYTES).read_to_string(&mut text) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(self.no_state(error)),
-            read => read.map_err(|error| Error::from_io(error).at(self.path.display()))?,
+            read => read.map_err(place)?,
         };
         let state: State = serde_json::from_str(&text).map_err(|error| self.no_state(error))?;
         let loaded = loader.load_state(&state, Check::Strict);

@@ -94,7 +94,7 @@ impl UnitCache {
                 Some(Entry::Leaving(buffer)) => return Ok(Found::Memory(Arc::clone(buffer))),
                 Some(Entry::Resident(resident)) => {
                     let buffer = Arc::clone(&resident.buffer);
-                    state.ledger.touch(unit, wanted.samples, now);
+                    state.ledger.touch(unit, now);
                     return Ok(Found::Memory(buffer));
                 }
                 Some(Entry::Loading) => {
@@ -134,7 +134,7 @@ impl UnitCache {
                 Counters::add(&self.counters.decoded_again, 1);
             }
             state.entries.insert(unit, Entry::Resident(Resident { buffer, place: wanted.place }));
-            while let Some(leaver) = state.ledger.evict(budget) {
+            while let Some(leaver) = state.ledger.evict(budget, now) {
                 let Some(Entry::Resident(resident)) = state.entries.remove(&leaver.unit) else { continue };
                 let is_spilled = self.spill.as_ref().is_none_or(|spill| spill.has(resident.place));
                 if !is_spilled && leaver.is_used_again {

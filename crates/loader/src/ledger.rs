@@ -25,7 +25,7 @@ impl Moment {
 
 /// Who knows when samples are used.
 pub(crate) trait Horizon: Sync {
-    /// The moments after `now`, within its epoch, at which one of `samples` is used; in any order.
+    /// The moments from `now` on, within its epoch, at which one of `samples` is used; in any order.
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment>;
 
     /// The first moment in the epoch after `now`'s at which one of `samples` is used.
@@ -36,6 +36,8 @@ pub(crate) trait Horizon: Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct Now<'a> {
     pub(crate) moment: Moment,
+    /// The first step that some thread still works on: what it needs is not over yet.
+    pub(crate) oldest: Moment,
     pub(crate) horizon: Option<&'a dyn Horizon>,
 }
 
@@ -79,16 +81,26 @@ pub(crate) enum Decoding {
 
 impl Ledger {
     /// Counts a use of `unit`; false when it is not in memory.
-    pub(crate) fn touch(&mut self, unit: u64, samples: SamplesOf<'_>, now: Now<'_>) -> bool {
+    pub(crate) fn touch(&mut self, unit: u64, now: Now<'_>) -> bool {
         let Some(kept) = self.units.get_mut(&unit) else { return false };
         let before = kept.uses.next;
-        kept.uses.advance(samples, now);
+        kept.uses.advance(now);
         let next = kept.uses.next;
         if next != before {
             self.by_next_use.remove(&(before, unit));
             self.by_next_use.insert((next, unit));
         }
         true
+    }
+
+    /// Looks again at units whose next use has gone by.
+    fn catch_up(&mut self, now: Now<'_>) {
+        while let Some((next, unit)) = self.by_next_use.first().copied()
+            && next < now.oldest
+            && now.horizon.is_some()
+        {
+            self.touch(unit, Now { moment: Moment::NEVER, ..now });
+        }
     }
 
     /// Takes in `unit`, which was just decoded and takes `room` bytes.
@@ -111,10 +123,11 @@ impl Ledger {
     }
 
     /// Lets go what is used last, if there is more than `budget`.
-    pub(crate) fn evict(&mut self, budget: u64) -> Option<Leaver> {
+    pub(crate) fn evict(&mut self, budget: u64, now: Now<'_>) -> Option<Leaver> {
         if self.len <= budget {
             return None;
         }
+        self.catch_up(now);
         let (next, unit) = self.by_next_use.pop_last()?;
         self.len -= self.units.remove(&unit).map_or(0, |kept| kept.room);
         Some(Leaver { unit, is_used_again: next != Moment::NEVER })
@@ -129,45 +142,40 @@ impl Ledger {
 /// When a unit is used.
 #[derive(Debug)]
 pub(crate) struct Uses {
+    /// The samples that have elements in it, if they are neighbours.
+    samples: Option<Range<u64>>,
     next: Moment,
-    /// Later uses in the epoch of `next`, the soonest last.
-    later: Vec<Moment>,
-    /// The epoch `later` was reckoned for.
+    /// Uses in `epoch`, the soonest last.
+    coming: Vec<Moment>,
+    /// The epoch `coming` was reckoned for.
     epoch: u64,
 }
 
 impl Uses {
-    /// The uses after `now` of a unit that holds `samples`.
+    /// The uses besides `now`'s of a unit that holds `samples`.
     pub(crate) fn new(samples: SamplesOf<'_>, now: Now<'_>) -> Self {
-        let mut uses = Self { next: now.moment, later: Vec::new(), epoch: u64::MAX };
-        uses.advance(samples, now);
+        let mut uses = Self { samples: samples(), next: now.moment, coming: Vec::new(), epoch: u64::MAX };
+        uses.advance(now);
         uses
     }
 
-    /// Finds the next use after `now`.
-    fn advance(&mut self, samples: SamplesOf<'_>, now: Now<'_>) {
-        // Without a plan, what was used last is kept longest: the older a unit's last use, the later its next.
-        let by_age = Moment(u64::MAX - 1 - now.moment.0);
-        let Some(horizon) = now.horizon else { return self.next = by_age };
-        if self.epoch == now.moment.epoch() && self.next > now.moment {
-            // A thread that is behind: what lies ahead is already known.
-            return;
-        }
-        let Some(samples) = samples() else { return self.next = by_age };
+    /// Finds the next use besides `now`'s, by whichever thread.
+    fn advance(&mut self, now: Now<'_>) {
+        let (Some(horizon), Some(samples)) = (now.horizon, self.samples.clone()) else {
+            // Without a plan, what was used last is kept longest: the older a unit's last use, the later its next.
+            return self.next = Moment(u64::MAX - 1 - now.oldest.0);
+        };
         if samples.end - samples.start > MOST_USES {
-            return self.next = Moment(now.moment.0 + 1);
+            return self.next = Moment(now.oldest.0 + 1);
         }
-        if self.epoch != now.moment.epoch() {
-            self.later = horizon.uses(samples.clone(), now.moment);
-            self.later.sort_unstable_by(|one, other| other.cmp(one));
-            self.epoch = now.moment.epoch();
+        if self.epoch != now.oldest.epoch() {
+            self.coming = horizon.uses(samples.clone(), now.oldest);
+            self.coming.sort_unstable_by(|one, other| other.cmp(one));
+            self.epoch = now.oldest.epoch();
         }
-        while let Some(use_at) = self.later.pop() {
-            if use_at > now.moment {
-                return self.next = use_at;
-            }
-        }
-        self.next = horizon.next_epoch_use(samples, now.moment);
+        while self.coming.pop_if(|use_at| *use_at < now.oldest).is_some() {}
+        let besides = self.coming.iter().rev().find(|use_at| **use_at != now.moment);
+        self.next = besides.copied().unwrap_or_else(|| horizon.next_epoch_use(samples, now.oldest));
     }
 }
 
@@ -180,7 +188,7 @@ mod tests {
 
     impl Horizon for InOrder {
         fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
-            samples.map(|step| Moment::new(now.epoch(), step)).filter(|moment| *moment > now).collect()
+            samples.map(|step| Moment::new(now.epoch(), step)).filter(|moment| *moment >= now).collect()
         }
 
         fn next_epoch_use(&self, samples: Range<u64>, now: Moment) -> Moment {
@@ -190,18 +198,39 @@ mod tests {
 
     #[test]
     fn what_is_used_last_goes_first_and_only_as_long_as_there_is_too_much() {
-        let now = Now { moment: Moment::new(0, 0), horizon: Some(&InOrder) };
+        let at = |step| Now {
+            moment: Moment::new(0, step),
+            oldest: Moment::new(0, step),
+            horizon: Some(&InOrder),
+        };
+        let now = at(0);
         let mut ledger = Ledger::default();
         for (unit, first) in [(1, 5), (2, 9), (3, 2)] {
             let uses = Uses::new(&|| Some(first..first + 1), now);
             assert_eq!(ledger.admit(unit, 10, uses), Decoding::First);
         }
-        assert_eq!(ledger.evict(20), Some(Leaver { unit: 2, is_used_again: true }));
-        assert_eq!((ledger.evict(20), ledger.len()), (None, 20));
+        assert_eq!(ledger.evict(20, now), Some(Leaver { unit: 2, is_used_again: true }));
+        assert_eq!((ledger.evict(20, now), ledger.len()), (None, 20));
         // Unit 3 is used, and then not before the next epoch.
-        let later = Now { moment: Moment::new(0, 2), horizon: Some(&InOrder) };
-        assert!(ledger.touch(3, &|| Some(2..3), later) && !ledger.touch(2, &|| Some(9..10), later));
-        assert_eq!(ledger.evict(10), Some(Leaver { unit: 3, is_used_again: true }));
+        let later = at(2);
+        assert!(ledger.touch(3, later) && !ledger.touch(2, later));
+        assert_eq!(ledger.evict(10, later), Some(Leaver { unit: 3, is_used_again: true }));
         assert_eq!(ledger.admit(3, 10, Uses::new(&|| Some(2..3), later)), Decoding::Again);
+    }
+
+    #[test]
+    fn what_a_thread_that_is_behind_still_needs_stays_and_goes_once_that_is_over() {
+        let ahead = Now { moment: Moment::new(0, 8), oldest: Moment::new(0, 4), horizon: Some(&InOrder) };
+        let mut ledger = Ledger::default();
+        // Unit 1 is used at steps 5 and 8, unit 2 at step 9.
+        let mut both = Uses::new(&|| Some(8..9), ahead);
+        both.coming = vec![Moment::new(0, 8), Moment::new(0, 5)];
+        ledger.admit(1, 10, both);
+        ledger.touch(1, ahead);
+        ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
+        assert_eq!(ledger.evict(10, ahead), Some(Leaver { unit: 2, is_used_again: true }));
+        ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
+        let later = Now { moment: Moment::new(0, 9), oldest: Moment::new(0, 9), horizon: Some(&InOrder) };
+        assert_eq!(ledger.evict(10, later), Some(Leaver { unit: 1, is_used_again: true }));
     }
 }

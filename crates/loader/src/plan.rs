@@ -106,7 +106,7 @@ impl Epoch {
 impl Horizon for Epoch {
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
         let steps = samples.filter_map(|sample| self.steps.step_of(self.order.position(sample)));
-        steps.map(|step| Moment::new(self.number, step)).filter(|moment| *moment > now).collect()
+        steps.map(|step| Moment::new(self.number, step)).filter(|moment| *moment >= now).collect()
     }
 
     fn next_epoch_use(&self, samples: Range<u64>, _: Moment) -> Moment {

@@ -14,7 +14,12 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{batch::Batch, plan::Epoch, stats::Counters, trouble::Crew};
+use crate::{
+    batch::Batch,
+    plan::Epoch,
+    stats::Counters,
+    trouble::{Crew, Task},
+};
 
 /// What asking for a batch gives.
 #[derive(Debug)]
@@ -56,6 +61,8 @@ struct Queue {
     /// The next batch the consumer gets.
     deliver: u64,
     done: BTreeMap<u64, Result<Batch>>,
+    /// Batches that threads work on.
+    in_work: Vec<u64>,
     over: bool,
     working: usize,
     /// The consumer sleeps until its batch is there: waking it takes a system call, which is saved where it does not.
@@ -194,14 +201,16 @@ impl Drop for Run {
 impl Shared {
     fn work(&self) {
         let mut samples = Vec::new();
-        while let Some(step) = self.claim() {
+        while let Some(task) = self.claim() {
+            let step = task.step;
             let batch = catch_unwind(AssertUnwindSafe(|| {
                 self.epoch.batch(step, &mut samples);
-                self.crew.batch(&self.epoch, step, &samples)
+                self.crew.batch(&self.epoch, task, &samples)
             }));
             let panicked = || Error::new(ErrorKind::Bug, "a thread of the loader panicked");
             let batch = batch.unwrap_or_else(|_| Err(panicked()));
             let mut queue = self.lock();
+            queue.in_work.retain(|other| *other != step);
             let is_awaited = queue.awaited && step == queue.deliver;
             let failed = batch.is_err();
             if !queue.over {
@@ -222,7 +231,7 @@ impl Shared {
     }
 
     /// The next batch to work on, once there is room for it; `None` when there is no more to do.
-    fn claim(&self) -> Option<u64> {
+    fn claim(&self) -> Option<Task> {
         let mut queue = self.lock();
         let mut began = None;
         loop {
@@ -232,11 +241,13 @@ impl Shared {
             if queue.next < queue.deliver + self.ahead {
                 let step = queue.next;
                 queue.next += 1;
+                queue.in_work.push(step);
+                let oldest = queue.in_work.iter().copied().min().unwrap_or(step);
                 drop(queue);
                 if let Some(began) = began {
                     Counters::lap(&self.crew.assembler().counters.full_ns, began);
                 }
-                return Some(step);
+                return Some(Task { step, oldest });
             }
             began.get_or_insert_with(Instant::now);
             queue.idle += 1;

@@ -46,7 +46,8 @@ impl Samples {
         }
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let call = self.calls.fetch_add(1, Relaxed);
-        self.assembler.assemble(&slots, Now { moment: Moment::new(0, call), horizon: None })
+        let moment = Moment::new(0, call);
+        self.assembler.assemble(&slots, Now { moment, oldest: moment, horizon: None })
     }
 
     /// All samples there are.

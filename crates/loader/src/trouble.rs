@@ -22,14 +22,25 @@ pub(crate) struct Crew {
     pub(crate) seed: u64,
 }
 
+/// A batch to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    /// Which.
+    pub(crate) step: u64,
+    /// The first batch that some thread still works on.
+    pub(crate) oldest: u64,
+}
+
 impl Crew {
     pub(crate) fn assembler(&self) -> &Assembler {
         &self.assembler
     }
 
-    /// Batch `step` of `epoch`, made of `samples`.
-    pub(crate) fn batch(&self, epoch: &Epoch, step: u64, samples: &[Option<u64>]) -> Result<Batch> {
-        let now = Now { moment: Moment::new(epoch.number(), step), horizon: Some(epoch) };
+    /// The batch of `epoch` that is `task`, made of `samples`.
+    pub(crate) fn batch(&self, epoch: &Epoch, task: Task, samples: &[Option<u64>]) -> Result<Batch> {
+        let Task { step, oldest } = task;
+        let moment = |step| Moment::new(epoch.number(), step);
+        let now = Now { moment: moment(step), oldest: moment(oldest), horizon: Some(epoch) };
         let mut samples = samples.to_vec();
         let mut troubles = Vec::new();
         let fields = match self.assembler.assemble(&samples, now) {

@@ -216,6 +216,8 @@ fn errors_have_their_exit_codes_and_say_what_helps() {
     fails(&["--compute-ms", "soon"], 2, "--compute-ms");
     fails(&["--list", "/nowhere/list.txt"], 3, "/nowhere/list.txt");
     fails(&["--state", "/nowhere/state.json"], 3, "/nowhere/state.json");
+    fails(&["--list", "/dev/full"], 7, "/dev/full: ");
+    fails(&["--state", "/dev/full"], 2, "is not the state of a run");
     let other = set.path("other.json");
     fs::write(&other, "{}").unwrap();
     fails(&["--state", &other], 2, "is not the state of a run");

@@ -132,7 +132,8 @@ impl<'a> Replay<'a> {
         let mut slots = Vec::new();
         for step in 0..epoch.step_count() {
             epoch.batch(step, &mut slots);
-            let now = Now { moment: Moment::new(number, step), horizon: Some(&epoch) };
+            let moment = Moment::new(number, step);
+            let now = Now { moment, oldest: moment, horizon: Some(&epoch) };
             self.batch(&slots, now)?;
         }
         self.cost.peak_spill_bytes = self.spill.as_ref().map_or(0, |spill| spill.used);
@@ -236,7 +237,7 @@ impl<'a> Replay<'a> {
         let samples = || units.samples(column, part, number);
         let is_kept = match &mut self.kept {
             Some(kept) => !kept.insert(unit),
-            None => self.ledger.touch(unit, &samples, now),
+            None => self.ledger.touch(unit, now),
         };
         if is_kept {
             return;
@@ -262,7 +263,7 @@ impl<'a> Replay<'a> {
         if self.ledger.admit(unit, room, uses) == Decoding::Again {
             self.cost.decoded_again += 1;
         }
-        while let Some(leaver) = self.ledger.evict(self.budget) {
+        while let Some(leaver) = self.ledger.evict(self.budget, now) {
             let Some(spill) = self.spill.as_mut().filter(|_| leaver.is_used_again) else { continue };
             spill.put(leaver.unit, self.lens.of(leaver.unit), &mut self.cost);
         }

@@ -11,6 +11,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
+    ("crates/loader/src/arena.rs", "lends memory by its address"),
+    ("crates/loader/src/arena/", "memory from the heap and large pages of the system"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
     ("crates/source/src/peek.rs", "asks about a descriptor by its number, and prefetches"),
     ("crates/source/src/process.rs", "keeps the process's number in a page that fork clears"),

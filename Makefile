@@ -5,7 +5,7 @@
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## a short tour: makes files, inspects and reads them, checks all values against h5py
+demo: ## a short tour: inspects and reads files, checks all values against h5py, trains a small model
 	@scripts/demo.sh
 
 test: ## all tests, of the Python package too, and the values of the HDF5 test files against h5py's

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows what forebay does on a small set of HDF5 files, and checks every value against h5py.
+# Shows what forebay does on a small set of HDF5 files, checks every value against h5py, and trains a small model.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -22,6 +22,10 @@ if [[ ! -d $set_folder ]]; then
 fi
 (cd "$ROOT" && cargo build --release -p forebay-cli)
 forebay=$CARGO_TARGET_DIR/release/forebay
+wheels=$CARGO_TARGET_DIR/wheels-demo site=$CARGO_TARGET_DIR/python-demo
+"$ROOT/scripts/wheel.sh" "$wheels"
+rm -rf "$site"
+"$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
 use_fresh_index
 
 cd "$set_folder"
@@ -32,3 +36,7 @@ show dump train_0.h5 label --slice 0:8
 show dump climate.h5 t2m --slice 0,90:92,180:184
 printf '\nEvery value, against h5py:\n'
 "$FOREBAY_PYTHON" "$ROOT/scripts/check_demo.py" "$forebay" "$set_folder"
+show plan train_*.h5 --field image --label label --batch 64 --shuffle full
+show load train_*.h5 --field image --label label --batch 64 --shuffle full --epochs 2
+printf '\nA model trained through forebay, and the h5py way, in one run:\n'
+PYTHONPATH=$site "$FOREBAY_PYTHON" "$ROOT/scripts/demo_train.py" "$set_folder"

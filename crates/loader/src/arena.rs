@@ -59,6 +59,7 @@ impl Arena {
                 free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
             let block = fitting.and_then(|(_, blocks)| blocks.pop());
             if let Some(block) = &block {
+                block.leave_idleness();
                 free.len -= block.len() as u64;
             }
             block
@@ -75,10 +76,7 @@ impl Arena {
     fn fresh(&self, wanted: usize) -> Result<Block> {
         let (first, more) = Block::new(wanted)?;
         let mut free = self.lock();
-        free.len += more.iter().map(|block| block.len() as u64).sum::<u64>();
-        if !more.is_empty() {
-            free.by_len.entry(wanted).or_default().extend(more);
-        }
+        more.into_iter().for_each(|block| free.put(block));
         Ok(first)
     }
 
@@ -103,30 +101,43 @@ impl Arena {
         }
         self.lent.fetch_sub(block.len() as u64, Relaxed);
         let mut free = self.lock();
-        if free.len + block.len() as u64 <= free.limit {
-            free.len += block.len() as u64;
-            free.by_len.entry(block.class()).or_default().push(block);
-            return;
-        }
-        // Lengths may have changed for good: what lies idle longest makes room.
-        let room = block.len() as u64;
-        while free.len + room > free.limit {
-            let Some(mut entry) = free.by_len.first_entry() else { break };
-            let old = entry.get_mut().pop();
-            if entry.get().is_empty() {
-                entry.remove();
-            }
-            free.len -= old.map_or(0, |old| old.len() as u64);
-        }
-        if free.len + room <= free.limit {
-            free.len += room;
-            free.by_len.entry(block.class()).or_default().push(block);
-        }
+        free.put(block);
+        let gone = free.shrink();
+        drop(free);
+        // Memory goes back to the system without the lock.
+        drop(gone);
     }
 
     fn lock(&self) -> MutexGuard<'_, Free> {
         // Blocks are whole or gone: a panic elsewhere cannot leave one half-made.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Free {
+    fn put(&mut self, block: Block) {
+        block.become_idle();
+        self.len += block.len() as u64;
+        self.by_len.entry(block.class()).or_default().push(block);
+    }
+
+    /// Takes out what is more than the limit, as far as it is whole: one block of a slab alone frees nothing.
+    fn shrink(&mut self) -> Vec<Block> {
+        let mut gone = Vec::new();
+        while self.len > self.limit {
+            let mut found = self.by_len.values_mut().filter_map(|blocks| {
+                let at = blocks.iter().position(Block::can_go)?;
+                Some((blocks, at))
+            });
+            let Some((blocks, at)) = found.next() else { break };
+            let first = blocks.swap_remove(at);
+            let siblings: Vec<_> = blocks.extract_if(.., |block| block.is_sibling(&first)).collect();
+            self.len -= siblings.iter().map(|block| block.len() as u64).sum::<u64>() + first.len() as u64;
+            gone.push(first);
+            gone.extend(siblings);
+        }
+        self.by_len.retain(|_, blocks| !blocks.is_empty());
+        gone
     }
 }
 

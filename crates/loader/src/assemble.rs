@@ -134,10 +134,10 @@ impl Assembler {
             let mut scratch = self.take(index(total).saturating_mul(unit).saturating_mul(element_len))?;
             self.produce(column, layout, targets(located, len_of, &mut scratch), now)?;
             let mut rest = &scratch[..];
-            for slot in 0..located.len() {
+            for (slot, start) in offsets[..located.len()].iter().enumerate() {
                 let (sample, after) = rest.split_at(len_of(slot));
                 rest = after;
-                let start = (offsets[slot]).cast_unsigned();
+                let start = start.cast_unsigned();
                 finish.joined(sample, &shape, *axis, start, &mut bytes);
             }
         } else {

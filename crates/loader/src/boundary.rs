@@ -214,7 +214,7 @@ fn fixed(rows: u64, row_count: u64) -> Result<SampleIndex> {
     if rows == 0 {
         return Err(Error::new(ErrorKind::Invalid, "samples of 0 rows"));
     }
-    if row_count % rows != 0 {
+    if !row_count.is_multiple_of(rows) {
         let what = format!("{row_count} rows are no whole number of samples of {rows}");
         return Err(Error::new(ErrorKind::Invalid, what)
             .hint("take another length, or Windows, which leave a rest out"));

@@ -28,6 +28,9 @@ pub(crate) trait Horizon: Sync {
     /// The moments from `now` on, within its epoch, at which one of `samples` is used; in any order.
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment>;
 
+    /// True when what is not used again before the next epoch is worth keeping for it outside memory.
+    fn looks_beyond(&self) -> bool;
+
     /// The first moment in the epoch after `now`'s at which one of `samples` is used.
     fn next_epoch_use(&self, samples: Range<u64>, now: Moment) -> Moment;
 }
@@ -68,7 +71,7 @@ struct Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leaver {
     pub(crate) unit: u64,
-    /// False when no sample of it is used again.
+    /// False when no sample of it is used again, or not soon enough to be kept elsewhere.
     pub(crate) is_used_again: bool,
 }
 
@@ -130,7 +133,9 @@ impl Ledger {
         self.catch_up(now);
         let (next, unit) = self.by_next_use.pop_last()?;
         self.len -= self.units.remove(&unit).map_or(0, |kept| kept.room);
-        Some(Leaver { unit, is_used_again: next != Moment::NEVER })
+        let is_this_epoch =
+            next.epoch() == now.oldest.epoch() || now.horizon.is_none_or(Horizon::looks_beyond);
+        Some(Leaver { unit, is_used_again: next != Moment::NEVER && is_this_epoch })
     }
 
     /// Bytes of all units in memory.
@@ -189,6 +194,10 @@ mod tests {
     impl Horizon for InOrder {
         fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
             samples.map(|step| Moment::new(now.epoch(), step)).filter(|moment| *moment >= now).collect()
+        }
+
+        fn looks_beyond(&self) -> bool {
+            true
         }
 
         fn next_epoch_use(&self, samples: Range<u64>, now: Moment) -> Moment {

@@ -191,7 +191,11 @@ pub(crate) fn plan(set: &SampleSet, options: &Options, groups: Groups) -> Result
     let Shard { world, .. } = options.shard;
     // Where every batch is full there is no tail to choose for.
     let width = u64::from(world).saturating_mul(options.batch_size);
-    let tail = if options.tail.is_none() && width > 0 && set.len() % width == 0 { Tail::Drop } else { tail };
+    let tail = if options.tail.is_none() && width > 0 && set.len().is_multiple_of(width) {
+        Tail::Drop
+    } else {
+        tail
+    };
     let spec = PlanSpec {
         shuffle: options.shuffle,
         seed: options.seed,

@@ -122,7 +122,7 @@ impl Shares {
     pub(crate) fn of(options: &Options, set: &SampleSet, layout: &Layout) -> Result<Self> {
         let (memory, threads) = (options.memory(), options.threads()? as u64);
         let sample_len = set.delivered_len() / set.len().max(1);
-        let batch_len = sample_len.saturating_mul(options.batch_size).max(1);
+        let batch_len = sample_len.saturating_mul(options.batch_size.min(set.len())).max(1);
         let scratch = layout.largest_unit.saturating_mul(threads);
         // One batch is the consumer's, one each thread's, and one unit is each thread's.
         let least = batch_len.saturating_mul(2).saturating_add(layout.largest_unit.saturating_mul(2));
@@ -137,7 +137,7 @@ impl Shares {
         let prefetch = ahead.saturating_sub(1 + threads).clamp(1, options.prefetch.max(1) as u64);
         let in_flight = batch_len.saturating_mul(prefetch + 1 + threads).min(memory / 2);
         let idle = (in_flight / 2).saturating_add(scratch).min(memory / 4);
-        let cache = memory.saturating_sub(in_flight + idle + scratch);
+        let cache = memory.saturating_sub(in_flight + idle + scratch).max(2 * layout.largest_unit);
         Ok(Self { prefetch, cache, idle })
     }
 }

@@ -59,6 +59,7 @@ impl Plan {
             steps: self.steps(start)?,
             next_order: order(epoch.wrapping_add(1))?,
             next_steps: self.steps(0)?,
+            is_full: matches!(self.spec.shuffle, Shuffle::Full),
         })
     }
 
@@ -76,6 +77,7 @@ pub struct Epoch {
     steps: Steps,
     next_order: Order,
     next_steps: Steps,
+    is_full: bool,
 }
 
 impl Epoch {
@@ -107,6 +109,12 @@ impl Horizon for Epoch {
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
         let steps = samples.filter_map(|sample| self.steps.step_of(self.order.position(sample)));
         steps.map(|step| Moment::new(self.number, step)).filter(|moment| *moment >= now).collect()
+    }
+
+    /// A full shuffle uses every unit again and again, in every epoch; the others use each for a while, and the next
+    /// epoch may as well decode it again.
+    fn looks_beyond(&self) -> bool {
+        self.is_full
     }
 
     fn next_epoch_use(&self, samples: Range<u64>, _: Moment) -> Moment {

@@ -236,6 +236,7 @@ impl Shared {
         let mut began = None;
         loop {
             if self.stop.load(Relaxed) || queue.over || queue.next >= self.epoch.step_count() {
+                self.count_full(began);
                 return None;
             }
             if queue.next < queue.deliver + self.ahead {
@@ -244,15 +245,20 @@ impl Shared {
                 queue.in_work.push(step);
                 let oldest = queue.in_work.iter().copied().min().unwrap_or(step);
                 drop(queue);
-                if let Some(began) = began {
-                    Counters::lap(&self.crew.assembler().counters.full_ns, began);
-                }
+                self.count_full(began);
                 return Some(Task { step, oldest });
             }
             began.get_or_insert_with(Instant::now);
             queue.idle += 1;
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
+        }
+    }
+
+    /// Counts the time since `began`, if a thread began to wait.
+    fn count_full(&self, began: Option<Instant>) {
+        if let Some(began) = began {
+            Counters::lap(&self.crew.assembler().counters.full_ns, began);
         }
     }
 

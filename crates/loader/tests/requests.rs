@@ -87,7 +87,8 @@ fn without_room_for_what_comes_along_each_sample_is_asked_for_alone() {
 fn a_block_shuffle_far_away_needs_neither_room_nor_small_requests() {
     let (set, origin) = set_on(&[make(ROWS)], far());
     let shuffle = Shuffle::Block { lanes: 4, window: 1 };
-    let options = Options { memory: Some(16 << 20), shuffle, ..options() };
+    // Four lanes at the end of their groups, and four at the start of the next.
+    let options = Options { memory: Some(24 << 20), shuffle, ..options() };
     let loader = Loader::new(set, without_spill(options)).unwrap();
     let mut seen = epoch(&loader, ROWS);
     seen.sort_unstable();

@@ -18,6 +18,9 @@ use crate::{
     raw_batch::RawBatch,
 };
 
+/// Name, type for NumPy, shape and stored type of a field.
+type FieldRow<'py> = (String, Bound<'py, PyAny>, Vec<Option<u64>>, String);
+
 /// A set of samples, by number.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct SampleReader {
@@ -111,10 +114,7 @@ impl SampleReader {
     }
 
     /// Name, type and shape of one sample of each field; `None` along the axis whose length differs.
-    fn fields<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Vec<(String, Bound<'py, PyAny>, Vec<Option<u64>>, String)>> {
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<FieldRow<'py>>> {
         let facts = self.samples.set().fields();
         facts
             .into_iter()

@@ -3,7 +3,10 @@
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
     ptr::{self, NonNull},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use forebay_source::{Error, ErrorKind, Result};
@@ -25,9 +28,7 @@ pub(super) struct Block {
 enum Home {
     Heap(Layout),
     /// A slab goes when its last block does.
-    Slab {
-        _slab: Arc<Slab>,
-    },
+    Slab(Arc<Slab>),
 }
 
 /// From this length on blocks are cut from large pages: the processor looks up one address for 2 MiB instead of 512,
@@ -46,12 +47,12 @@ impl Block {
         if class < LONG {
             return Ok((Self::on_heap(class)?, Vec::new()));
         }
-        let slab = Arc::new(Slab::new(slab_len(class)?)?);
-        let (count, len) = (slab.len / class, Self::len_of(class)?);
+        let slab = Arc::new(Slab::new(slab_len(class)?, class)?);
+        let (count, len) = (slab.count, Self::len_of(class)?);
         let mut blocks = (0..count).map(|index| {
             // SAFETY: the slab has `count` stretches of `len` bytes one after the other.
             let start = unsafe { slab.start.add(index * len) };
-            Self { start, class, len, home: Home::Slab { _slab: Arc::clone(&slab) } }
+            Self { start, class, len, home: Home::Slab(Arc::clone(&slab)) }
         });
         let first = blocks.next().ok_or_else(|| full(class))?;
         Ok((first, blocks.collect()))
@@ -87,6 +88,33 @@ impl Block {
     pub(super) fn len(&self) -> usize {
         self.len
     }
+
+    /// Says that nobody uses it.
+    pub(super) fn become_idle(&self) {
+        if let Home::Slab(slab) = &self.home {
+            slab.idle.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Says that somebody uses it again.
+    pub(super) fn leave_idleness(&self) {
+        if let Home::Slab(slab) = &self.home {
+            slab.idle.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// True when dropping it, with its siblings, gives memory back: nobody uses any of them.
+    pub(super) fn can_go(&self) -> bool {
+        match &self.home {
+            Home::Heap(_) => true,
+            Home::Slab(slab) => slab.idle.load(Relaxed) == slab.count,
+        }
+    }
+
+    /// True when it was cut from the same slab as `other`.
+    pub(super) fn is_sibling(&self, other: &Self) -> bool {
+        matches!((&self.home, &other.home), (Home::Slab(one), Home::Slab(other)) if Arc::ptr_eq(one, other))
+    }
 }
 
 impl Drop for Block {
@@ -108,6 +136,10 @@ fn slab_len(class: usize) -> Result<usize> {
 struct Slab {
     start: NonNull<u8>,
     len: usize,
+    /// Blocks it is cut into.
+    count: usize,
+    /// Those that nobody uses.
+    idle: AtomicUsize,
 }
 
 // SAFETY: a slab is plain memory that is unmapped once, by whichever thread is last.
@@ -116,7 +148,8 @@ unsafe impl Send for Slab {}
 unsafe impl Sync for Slab {}
 
 impl Slab {
-    fn new(len: usize) -> Result<Self> {
+    /// A slab of `len` bytes for blocks of `class`.
+    fn new(len: usize, class: usize) -> Result<Self> {
         let padded = len.checked_add(LARGE_PAGE).ok_or_else(|| full(len))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: an anonymous mapping at an address of the system's choice touches no other memory.
@@ -138,7 +171,8 @@ impl Slab {
         #[cfg(target_os = "linux")]
         // SAFETY: the range is the mapping just made; the advice changes no bytes. Where it is refused, small pages do.
         let _ = unsafe { rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxHugepage) };
-        NonNull::new(start).map(|start| Self { start, len }).ok_or_else(|| full(len))
+        let start = NonNull::new(start).ok_or_else(|| full(len))?;
+        Ok(Self { start, len, count: len / class, idle: AtomicUsize::new(0) })
     }
 }
 

@@ -1,6 +1,6 @@
 """The least there is to it: HDF5 files in, NumPy batches out.
 
-    python numpy_minimal.py [FILES...]     # files with the variables "image" and "label"; made where none are given
+Usage: python numpy_minimal.py [FILES...]  # files with "image" and "label"; made where none are given
 """
 
 from __future__ import annotations

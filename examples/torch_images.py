@@ -1,6 +1,6 @@
 """A small convolutional network that learns from images in several HDF5 files.
 
-    python torch_images.py [FILES...]      # files with "image" (n, height, width, 3) uint8 and "label"
+Usage: python torch_images.py [FILES...]   # files with "image" (n, height, width, 3) uint8 and "label"
 
 Images lie in the files with channels last, as bytes; they arrive with channels first, as floats from 0 to 1.
 """
@@ -29,7 +29,8 @@ def make(folder: Path) -> list[str]:
         label = random.integers(0, 2, 128)
         stripes = np.where(np.arange(24) // 3 % 2 == 0, 80, 0)
         lying = np.broadcast_to(stripes[:, None], (24, 24))
-        image = np.where(label[:, None, None] == 1, lying.T, lying)[..., None] + random.integers(0, 120, (128, 24, 24, 3))
+        noise = random.integers(0, 120, (128, 24, 24, 3))
+        image = np.where(label[:, None, None] == 1, lying.T, lying)[..., None] + noise
         path = folder / f"stripes_{number}.h5"
         with h5py.File(path, "w") as file:
             file.create_dataset("image", data=image.astype(np.uint8), chunks=(8, 24, 24, 3), compression="gzip")

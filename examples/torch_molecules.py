@@ -1,9 +1,9 @@
 """A small message-passing network that learns from molecules: graphs of different sizes, side by side in HDF5 files.
 
-    python torch_molecules.py [FILES...]   # see `make` for the variables
+Usage: python torch_molecules.py [FILES...]  # see `make` for the variables
 
-Nodes and edges of a batch arrive joined, with offsets. From these comes what graph libraries work on: one large graph, the
-number of the molecule of each node, and edges that count the nodes of the whole batch.
+Nodes and edges of a batch arrive joined, with offsets. From these comes what graph libraries work on: one large graph,
+the number of the molecule of each node, and edges that count the nodes of the whole batch.
 """
 
 from __future__ import annotations

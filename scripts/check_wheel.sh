@@ -10,7 +10,8 @@ bare=$(mktemp -d)
 trap 'rm -rf "$bare"' EXIT
 say "the wheel in an environment of its own"
 "$PYTHON" -m venv "$bare/venv"
-"$bare/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: "$folder"/forebay-*.whl
+"$bare/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+    "$folder"/forebay-*.whl
 "$FOREBAY_PYTHON" - "$bare/set.h5" <<'PYTHON'
 import sys, h5py, numpy as np
 with h5py.File(sys.argv[1], "w") as file:

@@ -88,8 +88,9 @@ need_packages() {
         lock venv
         if [[ -e $done_before ]]; then exit; fi
         say "installing $1 into $VENV"
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: --retries 5 \
-            -r "$ROOT/tests/requirements.txt" -r "$ROOT/$1" || die "pip could not install $1; is the package index reachable?"
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+            --only-binary :all: --retries 5 -r "$ROOT/tests/requirements.txt" -r "$ROOT/$1" ||
+            die "pip could not install $1; is the package index reachable?"
         touch "$done_before"
     )
 }

@@ -63,7 +63,8 @@ def test_skip_leaves_damaged_samples_out_and_reports_them(damaged: tuple[Path, i
             seen += batch.indices.tolist()
             skipped.update(batch.skipped)
         assert sorted(seen) == sorted(set(range(COUNT)) - BAD)
-        assert set(skipped) == BAD and all("damaged.h5" in why and "'x'" in why.replace("/x", "x") for why in skipped.values())
+        assert set(skipped) == BAD
+        assert all(re.search(r"damaged\.h5.*'/?x'", why) for why in skipped.values())
     assert loader.stats()["skipped"] == 2 * len(BAD)
 
 

@@ -141,8 +141,6 @@ def run_budgeted(program: Any, large: Path, spill: Path, options: dict[str, Any]
 
 
 FULL, BLOCK = {"shuffle": "full"}, {"shuffle": "block", "spill_quota": 0}
-RACE = pytest.mark.xfail(reason="a thread that is behind finds its units gone and clogs the cache", strict=False)
-HOLES = pytest.mark.xfail(reason="what leaves a slab of large pages is lost until all of it leaves", strict=False)
 MANY = pytest.mark.xfail(reason="batches in the threads' hands are not counted in", strict=False)
 
 
@@ -153,8 +151,8 @@ MANY = pytest.mark.xfail(reason="batches in the threads' hands are not counted i
         {"shuffle": "none", "spill_quota": 0},
         {**FULL, "read_threads": 8, "batch_size": 16},
         {**BLOCK, "read_threads": 1},
-        pytest.param({**BLOCK, "read_threads": 2}, marks=RACE),
-        pytest.param({**BLOCK, "read_threads": 4}, marks=RACE),
+        {**BLOCK, "read_threads": 2},
+        {**BLOCK, "read_threads": 4},
     ],
     ids=str,
 )
@@ -168,11 +166,11 @@ def test_each_chunk_is_decoded_once_within_64_mib(
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(FULL, marks=HOLES),
-        pytest.param({"shuffle": "none", "spill_quota": 0}, marks=HOLES),
-        pytest.param({**FULL, "batch_size": 16}, marks=HOLES),
+        FULL,
+        {"shuffle": "none", "spill_quota": 0},
+        {**FULL, "batch_size": 16},
         pytest.param({**FULL, "batch_size": 1600}, marks=MANY),
-        pytest.param({**BLOCK, "read_threads": 2}, marks=HOLES),
+        {**BLOCK, "read_threads": 2},
     ],
     ids=str,
 )

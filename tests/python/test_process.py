@@ -203,7 +203,14 @@ def test_closing_twice_is_closing_once(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "ending",
-    ["", "break", "raise SystemExit(0)", "del loader, ds; break", "sys.exit(0)", "run = iter(loader); next(run); break"],
+    [
+        "",
+        "break",
+        "raise SystemExit(0)",
+        "del loader, ds; break",
+        "sys.exit(0)",
+        "run = iter(loader); next(run); break",
+    ],
 )
 def test_the_interpreter_ends_while_threads_load(program: Any, path: Path, ending: str) -> None:
     program(
@@ -235,7 +242,9 @@ def slow_file(path: Path, count: int = 200) -> Path:
 def test_ctrl_c_ends_a_slow_read_within_a_second(tmp_path: Path, how: str) -> None:
     path = slow_file(tmp_path / "slow.h5")
     source = """
-import sys, forebay
+import signal, sys, forebay
+# What runs in the background of a shell ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 ds = forebay.open(sys.argv[1], ["x"], samples=forebay.Windows({0: 1, 1: 1}, {1: 8 << 20}))
 print("ready", flush=True)
 try:

@@ -78,7 +78,18 @@ def test_rows_that_are_no_whole_number_of_samples_are_refused(make: Make) -> Non
         Ragged(offsets={"x": OFFSETS.tolist()}),
         Ragged(lengths={"x": "lengths"}),
     ],
-    ids=["offsets", "pairs", "begin-end", "lengths", "array", "array-pairs", "triples", "dict", "dict-list", "dict-lengths"],
+    ids=[
+        "offsets",
+        "pairs",
+        "begin-end",
+        "lengths",
+        "array",
+        "array-pairs",
+        "triples",
+        "dict",
+        "dict-list",
+        "dict-lengths",
+    ],
 )
 def test_every_way_to_say_where_samples_end(make: Make, samples: Ragged, layout: dict[str, Any]) -> None:
     tables = {"ptr": OFFSETS, "pairs": PAIRS, "begin": PAIRS[:, 0], "end": PAIRS[:, 1], "lengths": np.diff(OFFSETS)}

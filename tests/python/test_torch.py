@@ -103,7 +103,9 @@ def test_ragged_fields_come_with_offsets(ragged: forebay.Dataset) -> None:
         assert isinstance(offsets, torch.Tensor) and offsets[-1] == len(batch["x"])
         for slot, number in enumerate(batch.indices.tolist()):
             cut = batch["x"][offsets[slot] : offsets[slot + 1]]
-            assert (cut.numpy() == np.arange(OFFSETS[-1] * 2).reshape(-1, 2)[OFFSETS[number] : OFFSETS[number + 1]]).all()
+            assert (
+                cut.numpy() == np.arange(OFFSETS[-1] * 2).reshape(-1, 2)[OFFSETS[number] : OFFSETS[number + 1]]
+            ).all()
 
 
 def test_a_batch_moves_and_copies_as_a_whole(ds: forebay.Dataset) -> None:

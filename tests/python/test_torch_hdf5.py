@@ -28,9 +28,7 @@ def path(make: Make) -> Path:
 @pytest.mark.parametrize("count", [0, 2])
 @pytest.mark.parametrize("threads", [None, 1, 4])
 def test_the_call_of_the_paper(path: Path, threads: int | None, count: int) -> None:
-    dataset = forebay.torch.HDF5(
-        (path, "image", "label", ("FIXED", ROW)), transfer_size=1048576, read_threads=threads
-    )
+    dataset = forebay.torch.HDF5((path, "image", "label", ("FIXED", ROW)), transfer_size=1048576, read_threads=threads)
     data_loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=count)
     seen = []
     for imgs, labels in data_loader:

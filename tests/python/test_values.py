@@ -31,7 +31,9 @@ def random_of(dtype: np.dtype[Any], shape: tuple[int, ...] = (COUNT, 4), seed: i
     return random.integers(0, 256, count, np.uint8).view(dtype).reshape(shape)
 
 
-NUMBERS = [order + kind for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8") for order in "<>"]
+NUMBERS = [
+    order + kind for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8") for order in "<>"
+]
 KINDS = [
     *NUMBERS, "?", "<c8", ">c8", "<c16", ">c16", "S1", "S7", "V5",
     [("a", "<i4"), ("b", ">f8"), ("c", "S3")],

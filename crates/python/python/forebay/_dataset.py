@@ -31,14 +31,14 @@ def open(
 ) -> Dataset:
     """Opens a set of samples.
 
-    ``files`` is a path, a pattern such as ``"train/*.h5"``, a folder, or a list of these. ``fields`` names the variables
-    a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label`` is one more
-    field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by default one row
-    of axis 0. Nothing but descriptions and offsets is read here.
+    ``files`` is a path, a pattern such as ``"train/*.h5"``, a folder, or a list of these. ``fields`` names the
+    variables a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label``
+    is one more field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by
+    default one row of axis 0. Nothing but descriptions and offsets is read here.
 
     The rest is about indexing the set: ``memory`` bounds what it may take, ``transfer_size`` are the bytes a request
-    ought to bring, ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota`` the
-    most it takes.
+    ought to bring, ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota``
+    the most it takes.
     """
     named = _named(fields)
     label_name = None
@@ -223,4 +223,3 @@ class Dataset:
 
     def __reduce__(self) -> Any:
         return type(self), (self._spec, self._options, self.label)
-

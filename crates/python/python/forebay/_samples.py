@@ -50,7 +50,7 @@ class Ragged:
     - the name of a variable with n + 1 rising offsets, or with n pairs of begin and end;
     - a pair of names, ``("begin", "end")``;
     - an array of n + 1 offsets, of n pairs, or of n triples (file, begin, end);
-    - a dict of these by field, for fields that have offsets of their own. A field it does not name has one row a sample.
+    - a dict of these by field, for fields that have offsets of their own; a field it does not name has a row a sample.
 
     ``lengths`` names a variable with the length of each sample instead. ``axis`` is the axis samples are cut along, one
     for all fields or a dict by field; 0 where nothing is said.
@@ -148,7 +148,7 @@ class Centres:
 class Sparse:
     """Sparse rows made whole: the field's variable holds the values, ``indices`` their columns.
 
-    The rows are given by ``samples=Ragged(offsets="indptr")``. A column that is named twice in a row has its last value.
+    The rows are given by ``samples=Ragged(offsets="indptr")``. A column named twice in a row has its last value.
     """
 
     indices: str
@@ -168,10 +168,10 @@ _NUMBERS = {
 class Field:
     """One field of a sample.
 
-    ``variable`` is its name in the files; ``files`` are other files it comes from, joined by sample; ``samples`` its own
-    boundary; ``dtype`` what it is cast to (``"bfloat16"`` too); ``scale`` and ``offset`` what its values are multiplied
-    by and what is then added; ``axes`` the order the axes of one sample shall have, such as ``(2, 0, 1)`` for
-    channels-last images that shall be channels-first. All of it happens on the way from the file to the batch.
+    ``variable`` is its name in the files; ``files`` are other files it comes from, joined by sample; ``samples`` is its
+    own boundary; ``dtype`` what it is cast to (``"bfloat16"`` too); ``scale`` and ``offset`` what its values are
+    multiplied by and what is then added; ``axes`` the order the axes of one sample shall have, such as ``(2, 0, 1)``
+    for channels-last images that shall be channels-first. All of it happens on the way from the file to the batch.
     """
 
     variable: str

@@ -277,8 +277,8 @@ class HDF5(Dataset):
 
     A source is ``(path, field, label, boundary)``; there may be several, or a list of them, which are one set, file
     after file. The boundary is ``("FIXED", n)``, where n bytes, whole rows of ``field``, are one sample; or
-    ``("VARIABLE", name)``, where the variable ``name`` has the offsets of the samples; without one, a row is a sample. A
-    label has one row a sample; it may be ``None``, and items are then the data alone.
+    ``("VARIABLE", name)``, where the variable ``name`` has the offsets of the samples; without one, a row is a sample.
+    A label has one row a sample; it may be ``None``, and items are then the data alone.
     """
 
     __module__ = "forebay.torch"
@@ -366,6 +366,6 @@ def _boundary(path: Paths, field: str, boundary: Any) -> Boundary:
     sample_len = operator.index(value)
     if sample_len < 1 or row_len == 0 or sample_len % row_len:
         raise ValueError(
-            f"{path}: variable {field!r}: samples of {sample_len} bytes; a row has {row_len}, and a sample is whole rows"
+            f"{path}: variable {field!r}: samples of {sample_len} bytes; a row has {row_len}, a sample is whole rows"
         )
     return Fixed(sample_len // row_len)

@@ -35,12 +35,12 @@ struct Free {
     /// By the length they were asked for; of equal ones the last returned goes first, as the caches may still have it.
     by_len: BTreeMap<usize, Vec<Block>>,
     len: u64,
-    /// The most that is kept.
+    /// The most that is kept, together with what is lent.
     limit: u64,
 }
 
 impl Arena {
-    /// An arena that keeps at most `limit` bytes that nobody uses.
+    /// An arena that keeps what nobody uses as long as it comes, with what is lent, to no more than `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             free: Mutex::new(Free { limit, ..Free::default() }),
@@ -74,6 +74,8 @@ impl Arena {
 
     /// A block that nobody had before; others that came with it are kept for later.
     fn fresh(&self, wanted: usize) -> Result<Block> {
+        let coming = Block::len_of(wanted)? as u64;
+        drop(self.lock().shrink(self.lent().saturating_add(coming)));
         let (first, more) = Block::new(wanted)?;
         let mut free = self.lock();
         more.into_iter().for_each(|block| free.put(block));
@@ -102,7 +104,7 @@ impl Arena {
         self.lent.fetch_sub(block.len() as u64, Relaxed);
         let mut free = self.lock();
         free.put(block);
-        let gone = free.shrink();
+        let gone = free.shrink(self.lent());
         drop(free);
         // Memory goes back to the system without the lock.
         drop(gone);
@@ -122,9 +124,9 @@ impl Free {
     }
 
     /// Takes out what is more than the limit, as far as it is whole: one block of a slab alone frees nothing.
-    fn shrink(&mut self) -> Vec<Block> {
+    fn shrink(&mut self, lent: u64) -> Vec<Block> {
         let mut gone = Vec::new();
-        while self.len > self.limit {
+        while self.len > 0 && self.len.saturating_add(lent) > self.limit {
             let mut found = self.by_len.values_mut().filter_map(|blocks| {
                 let at = blocks.iter().position(Block::can_go)?;
                 Some((blocks, at))
@@ -221,14 +223,27 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_idle_than_the_limit() {
+    fn no_more_is_kept_than_the_limit_with_what_is_lent() {
         let arena = Arena::new(4096);
-        let buffers: Vec<_> = (0..10).map(|_| arena.take(1024).unwrap()).collect();
-        drop(buffers);
-        assert!(arena.lock().len <= 4096);
+        let mut buffers: Vec<_> = (0..10).map(|_| arena.take(1024).unwrap()).collect();
+        buffers.truncate(2);
+        assert!(arena.lock().len <= 2048);
         // Another length pushes the idle ones out.
-        drop(arena.take(4096).unwrap());
-        assert!(arena.lock().by_len.contains_key(&4096));
+        drop(arena.take(2048).unwrap());
+        assert!(arena.lock().by_len.contains_key(&2048));
+    }
+
+    #[test]
+    fn blocks_of_a_slab_go_together_or_not_at_all() {
+        let arena = Arena::new(0);
+        // Eight to a slab of 2 MiB: as long as one is lent, the others can be had for nothing.
+        let first = arena.take(256 << 10).unwrap();
+        let held = arena.take(256 << 10).unwrap();
+        let address = first.address() as usize;
+        drop(first);
+        assert_eq!(arena.take(256 << 10).unwrap().address() as usize, address);
+        drop(held);
+        assert_eq!(arena.lock().len, 0);
     }
 
     #[test]

@@ -11,13 +11,13 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     arena::{Arena, Buffer},
     batch::FieldArray,
-    cache::{Now, UnitCache},
+    cache::{IfBusy, Now, UnitCache},
     column::{Column, Form, Located},
     layout::{ColumnLayout, Layout, Storage},
     set::SampleSet,
     stats::Counters,
 };
-use fetch::Target;
+use fetch::{Fetch, Target};
 pub(crate) use fetch::{MOST_SPILL_READS, pieces};
 use finish::Finish;
 use rows::Rows;
@@ -171,21 +171,31 @@ impl Assembler {
         }
         let mut rows = Rows::with_capacity(targets.len());
         let mut rest = &mut targets[..];
+        let mut postponed = Vec::new();
         let mut other_ns = 0;
         while let Some(first) = rest.first() {
             let part = first.located.part;
             let count = rest.iter().position(|target| target.located.part != part).unwrap_or(rest.len());
             let (own, after) = rest.split_at_mut(count);
             rest = after;
+            let fetch = Fetch { assembler: self, column, part, now };
             match &layout.parts[part as usize] {
                 Storage::Rows(stretch) => rows.add(&column.parts[part as usize], stretch, own)?,
-                storage => {
-                    let fetch = fetch::Fetch { assembler: self, column, part, now };
-                    other_ns += fetch.run(storage, own)?;
+                Storage::Boxes => other_ns += fetch.boxes(own)?,
+                Storage::Units(units) => {
+                    let mut pieces = fetch.pieces(units, own);
+                    other_ns += fetch.units(units, &mut pieces, IfBusy::Skip, own)?;
+                    if !pieces.is_empty() {
+                        postponed.push((fetch, units, pieces, own));
+                    }
                 }
             }
         }
         rows.run(&self.counters)?;
+        // By now the other threads are done with most of it: threads that need the same units share the work.
+        for (fetch, units, mut pieces, own) in postponed {
+            other_ns += fetch.units(units, &mut pieces, IfBusy::Wait, own)?;
+        }
         let spent = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Counters::add(&self.counters.copy_ns, spent.saturating_sub(other_ns));
         Ok(())

@@ -33,6 +33,17 @@ pub(crate) enum Found {
     Memory(Arc<Buffer>),
     /// In the spill.
     Spill,
+    /// In the hands of another thread, which reads and decodes it.
+    Busy,
+}
+
+/// What to do about a unit that another thread is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfBusy {
+    /// Do something else first.
+    Skip,
+    /// Wait for it.
+    Wait,
 }
 
 /// Decoded units in memory, within a budget.
@@ -84,6 +95,7 @@ impl UnitCache {
         &self,
         wanted: &Wanted<'_>,
         now: Now<'_>,
+        if_busy: IfBusy,
         load: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<Found> {
         let unit = wanted.place.unit;
@@ -97,6 +109,7 @@ impl UnitCache {
                     state.ledger.touch(unit, now);
                     return Ok(Found::Memory(buffer));
                 }
+                Some(Entry::Loading) if if_busy == IfBusy::Skip => return Ok(Found::Busy),
                 Some(Entry::Loading) => {
                     state = self.loaded.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }

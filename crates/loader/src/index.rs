@@ -104,6 +104,18 @@ pub(crate) struct Windows {
     pub(crate) axes: Vec<WindowAxis>,
 }
 
+impl Windows {
+    /// The boxes that may have elements in `rows` of axis 0, whatever they have of the others.
+    fn touching(&self, rows: Range<u64>) -> Range<u64> {
+        let Some((first, others)) = self.axes.split_first() else { return 0..0 };
+        let reach = first.size.saturating_sub(1).saturating_mul(first.step) + 1;
+        let begin = (rows.start + 1).saturating_sub(reach).div_ceil(first.stride).min(first.count);
+        let end = rows.end.div_ceil(first.stride).clamp(begin, first.count);
+        let each = others.iter().fold(1u64, |n, axis| n.saturating_mul(axis.count));
+        begin.saturating_mul(each)..end.saturating_mul(each)
+    }
+}
+
 /// How boxes lie along one axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowAxis {
@@ -205,7 +217,8 @@ impl SampleIndex {
             }
             Self::Ragged { axis, bounds } => bounds.touching(&(corner[*axis]..corner[*axis] + size[*axis])),
             Self::Whole => Some(0..1),
-            Self::Windows(_) | Self::Corners(_) => None,
+            Self::Windows(windows) => Some(windows.touching(corner[0]..corner[0] + size[0])),
+            Self::Corners(_) => None,
         }
     }
 }
@@ -227,6 +240,33 @@ mod tests {
                     assert!(!meets || touching.contains(&(sample as u64)), "{start}..{end} {sample}");
                 }
                 assert!(touching.end <= 6);
+            }
+        }
+    }
+
+    #[test]
+    fn the_windows_that_touch_some_rows_are_those_that_reach_into_them() {
+        for (size, step, stride) in [(4, 1, 1), (3, 2, 5), (1, 1, 7), (6, 1, 6)] {
+            let reach = (size - 1) * step + 1;
+            let count = (40 - reach) / stride + 1;
+            let axes = vec![
+                WindowAxis { size, step, stride, count },
+                WindowAxis { size: 2, step: 1, stride: 2, count: 3 },
+            ];
+            let windows = Windows { axes };
+            for start in 0..40 {
+                for end in start + 1..=40 {
+                    let touching = windows.touching(start..end);
+                    for number in 0..count * 3 {
+                        let first = number / 3 * stride;
+                        let meets = first < end && first + reach > start;
+                        assert_eq!(
+                            touching.contains(&number),
+                            meets,
+                            "{start}..{end}, window {number} of {size} by {stride}"
+                        );
+                    }
+                }
             }
         }
     }

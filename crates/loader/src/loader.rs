@@ -49,9 +49,7 @@ impl Loader {
         let group_len = group_len(&assembler.set, &options, &assembler.layout);
         let plan = plan(&assembler.set, &options, Groups::new(&assembler.set.part_lens(), group_len)?)?;
         let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true });
-        // A thread works on one batch while `prefetch` of them wait.
-        let ahead = shares.prefetch + threads as u64;
-        Ok(Self { assembler: Arc::new(assembler), options, threads, ahead, cursor })
+        Ok(Self { assembler: Arc::new(assembler), options, threads, ahead: shares.ahead, cursor })
     }
 
     /// Begins an epoch: the one that was set or loaded, or else the one after the last that was begun.

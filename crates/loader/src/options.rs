@@ -107,15 +107,20 @@ fn processes_on_node() -> u64 {
     told.unwrap_or(1).max(1)
 }
 
+/// Bytes that a batch of `len` bytes takes, as one buffer; that of its fields apart is hardly more.
+fn room(len: u64) -> u64 {
+    crate::arena::room(usize::try_from(len).unwrap_or(usize::MAX)) as u64
+}
+
 /// How the memory of a loader is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Batches made ahead.
-    pub prefetch: u64,
+    /// Batches that are made and not yet taken.
+    pub ahead: u64,
     /// Bytes for decoded units.
     pub cache: u64,
-    /// Bytes that may lie idle to be used again.
-    pub idle: u64,
+    /// Bytes for everything.
+    pub memory: u64,
 }
 
 impl Shares {
@@ -133,11 +138,12 @@ impl Shares {
             );
             return Err(Error::new(ErrorKind::Full, what).hint("allow more memory, or take smaller batches"));
         }
-        let ahead = (memory / 2).saturating_sub(scratch) / batch_len;
-        let prefetch = ahead.saturating_sub(1 + threads).clamp(1, options.prefetch.max(1) as u64);
-        let in_flight = batch_len.saturating_mul(prefetch + 1 + threads).min(memory / 2);
-        let idle = (in_flight / 2).saturating_add(scratch).min(memory / 4);
-        let cache = memory.saturating_sub(in_flight + idle + scratch).max(2 * layout.largest_unit);
-        Ok(Self { prefetch, cache, idle })
+        // One thread works on each batch while `prefetch` of them wait; batches take at most half, but for one.
+        let fitting = (memory / 2).saturating_sub(scratch) / room(batch_len);
+        let ahead = fitting.saturating_sub(1).clamp(1, options.prefetch.max(1) as u64 + threads);
+        let in_flight = room(batch_len).saturating_mul(ahead + 1);
+        let slack = (memory / 16).min(8 << 20);
+        let cache = memory.saturating_sub(in_flight + slack + scratch).max(2 * layout.largest_unit);
+        Ok(Self { ahead, cache, memory })
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn assembler(set: Arc<SampleSet>, options: &Options) -> Result<(Assem
     let Setup { layout, shares, spill, is_shared } = Setup::of(&set, options)?;
     let spill = spill.and_then(|place| open_spill(&place, &set, &layout, is_shared));
     let counters = Arc::new(Counters::default());
-    let arena = Arena::new(shares.idle);
+    let arena = Arena::new(shares.memory);
     let cache = UnitCache::new(Arc::clone(&arena), shares.cache, spill, Arc::clone(&counters));
     Ok((Assembler { set, layout, arena, cache, counters }, shares))
 }

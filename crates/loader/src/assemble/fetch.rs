@@ -7,9 +7,8 @@ use forebay_source::Result;
 
 use super::Assembler;
 use crate::{
-    cache::{Found, Now, Wanted},
+    cache::{Found, IfBusy, Now, Wanted},
     column::{Column, ColumnPart, Located},
-    layout::Storage,
     spill::Place,
     stats::Counters,
     units::Units,
@@ -31,6 +30,7 @@ pub(super) struct Fetch<'a> {
 }
 
 /// Bytes of a unit that are part of a sample.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) unit: u64,
     target: usize,
@@ -43,17 +43,15 @@ pub(crate) struct Piece {
 pub(crate) const MOST_SPILL_READS: usize = 8;
 
 impl Fetch<'_> {
-    /// Reads all `targets`; gives the time that was counted as reading or decoding.
-    pub(super) fn run(&self, storage: &Storage, targets: &mut [Target<'_>]) -> Result<u64> {
-        let part = &self.column.parts[self.part as usize];
-        match storage {
-            Storage::Rows(_) | Storage::Boxes => self.boxes(part, targets),
-            Storage::Units(units) => self.units(part, units, targets),
-        }
+    fn file(&self) -> &ColumnPart {
+        &self.column.parts[self.part as usize]
     }
 
     /// Samples that the format reads one by one.
-    fn boxes(&self, part: &ColumnPart, targets: &mut [Target<'_>]) -> Result<u64> {
+    ///
+    /// Gives the time that was counted as reading.
+    pub(super) fn boxes(&self, targets: &mut [Target<'_>]) -> Result<u64> {
+        let part = self.file();
         let variable = part.variable();
         let began = Instant::now();
         let mut spans = Vec::new();
@@ -71,12 +69,25 @@ impl Fetch<'_> {
         Ok(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Samples that lie in units: each unit once, with all it has.
-    fn units(&self, part: &ColumnPart, units: &Units, targets: &mut [Target<'_>]) -> Result<u64> {
+    /// What samples that lie in units have of which unit, unit by unit.
+    pub(super) fn pieces(&self, units: &Units, targets: &[Target<'_>]) -> Vec<Piece> {
         let numbers = targets.iter().map(|target| target.located.number);
-        let mut pieces = pieces(self.column, part, units, numbers);
+        let mut pieces = pieces(self.column, self.file(), units, numbers);
         pieces.sort_unstable_by_key(|piece| piece.unit);
+        pieces
+    }
+
+    /// Copies `pieces`, each unit once with all it has; those of units that another thread is at are left, or waited
+    /// for. Gives the time that was counted as reading and decoding.
+    pub(super) fn units(
+        &self,
+        units: &Units,
+        pieces: &mut Vec<Piece>,
+        if_busy: IfBusy,
+        targets: &mut [Target<'_>],
+    ) -> Result<u64> {
         let mut elsewhere_ns = 0;
+        let mut busy = Vec::new();
         for same_unit in pieces.chunk_by(|one, next| one.unit == next.unit) {
             let number = same_unit[0].unit;
             let samples = || units.samples(self.column, self.part, number);
@@ -84,21 +95,26 @@ impl Fetch<'_> {
             let len = usize::try_from(units.unit_len).unwrap_or(usize::MAX);
             let wanted = Wanted { place: at, len, samples: &samples };
             let counters = &self.assembler.counters;
-            let found = self.assembler.cache.get(&wanted, self.now, |out| {
+            let found = self.assembler.cache.get(&wanted, self.now, if_busy, |out| {
                 let began = Instant::now();
-                let loaded = units.load(part, number, out, counters);
+                let loaded = units.load(self.file(), number, out, counters);
                 elsewhere_ns += u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 loaded
             })?;
+            if let Found::Busy = found {
+                busy.extend_from_slice(same_unit);
+                continue;
+            }
             self.copy(found, at, len, same_unit, targets).or_else(|_| {
                 // The spill is in trouble: the unit is read again where it came from.
                 let mut unit = self.assembler.arena.take(len)?;
-                units.load(part, number, &mut unit, counters)?;
+                units.load(self.file(), number, &mut unit, counters)?;
                 Counters::add(&counters.decoded_again, 1);
                 copy_pieces(&unit, same_unit, targets);
                 Ok::<(), forebay_source::Error>(())
             })?;
         }
+        *pieces = busy;
         Ok(elsewhere_ns)
     }
 
@@ -112,6 +128,7 @@ impl Fetch<'_> {
     ) -> Result<()> {
         let cache = &self.assembler.cache;
         match found {
+            Found::Busy => {}
             Found::Memory(unit) => copy_pieces(&unit, pieces, targets),
             Found::Spill if pieces.len() > MOST_SPILL_READS => {
                 let mut unit = self.assembler.arena.take(len)?;

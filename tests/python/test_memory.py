@@ -141,7 +141,6 @@ def run_budgeted(program: Any, large: Path, spill: Path, options: dict[str, Any]
 
 
 FULL, BLOCK = {"shuffle": "full"}, {"shuffle": "block", "spill_quota": 0}
-MANY = pytest.mark.xfail(reason="batches in the threads' hands are not counted in", strict=False)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_each_chunk_is_decoded_once_within_64_mib(
         FULL,
         {"shuffle": "none", "spill_quota": 0},
         {**FULL, "batch_size": 16},
-        pytest.param({**FULL, "batch_size": 1600}, marks=MANY),
+        {**FULL, "batch_size": 1600},
         {**BLOCK, "read_threads": 2},
     ],
     ids=str,

@@ -151,7 +151,7 @@ def test_every_exception_has_its_kind() -> None:
 @pytest.mark.parametrize(
     "options",
     [{"shuffle": "some"}, {"tail": "long"}, {"drop_last": True, "tail": "pad"}, {"memory": "lots"}, {"memory": -1},
-     {"transfer_size": "1XB"}],
+     {"transfer_size": "1XB"}, {"on_error": "ignore"}],
     ids=str,
 )  # fmt: skip
 def test_options_that_make_no_sense_are_value_errors(ds: forebay.Dataset, options: dict[str, Any]) -> None:
@@ -210,3 +210,33 @@ def test_a_star_import_hides_nothing_of_pythons_own() -> None:
     import builtins
 
     assert not set(forebay.__all__) & set(dir(builtins))
+
+
+def test_what_is_no_state_is_refused(ds: forebay.Dataset) -> None:
+    for state in ({}, "state", None):
+        with pytest.raises(ValueError, match="state_dict"):
+            ds.loader().load_state_dict(state)
+
+
+@pytest.mark.parametrize("samples", [4, "fixed", forebay.Fixed], ids=str)
+def test_what_is_no_boundary_is_named(make: Make, samples: Any) -> None:
+    with pytest.raises(TypeError, match="there are Fixed"):
+        forebay.open(make(x=np.arange(4)), ["x"], samples=samples)
+
+
+def test_what_is_no_field_is_named(make: Make) -> None:
+    path = make(x=np.arange(4))
+    with pytest.raises(TypeError, match="no field"):
+        forebay.open(path, [3])
+    with pytest.raises(TypeError, match="no field"):
+        forebay.open(path, ["x"], label=["x"])
+
+
+def test_what_lies_elsewhere_is_refused_by_name() -> None:
+    with pytest.raises(forebay.UnsupportedError, match="s3://bucket/a.h5"):
+        forebay.open("s3://bucket/a.h5", ["x"])
+
+
+def test_a_spill_that_is_no_folder_is_refused(ds: forebay.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(forebay.NotFoundError, match="spill"):
+        ds.loader(spill=tmp_path / "nowhere")

@@ -330,3 +330,10 @@ def test_ragged_batches_are_those_of_the_reference(tmp_path: Path, asked: st.Dat
     batch = ds[numbers]
     same(batch["x"], expected if dtype is None else expected.astype(dtype))
     same(batch.offsets["x"], offsets)
+
+
+def test_a_label_of_ragged_samples_has_one_row(make: Make) -> None:
+    path = make(x=np.arange(6), ptr=np.array([0, 2, 2, 6]), y=np.array([7, 8, 9]))
+    for samples in (forebay.Ragged(offsets="ptr"), forebay.Ragged(lengths=[2, 0, 4])):
+        batch = forebay.open(path, ["x"], label="y", samples=samples)[[2, 0]]
+        assert batch["y"].tolist() == [9, 7] and batch["x"].tolist() == [2, 3, 4, 5, 0, 1]

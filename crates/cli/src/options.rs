@@ -17,7 +17,8 @@ pub(crate) struct LoaderArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
 
-    /// The order of samples: full (any sample anywhere), block (within windows, so that each chunk is decoded once) or
+    /// The order of samples: full (any sample anywhere), block (within windows, so that each chunk is decoded once where
+    /// memory holds as many as there are lanes) or
     /// none.
     #[arg(long, value_name = "ORDER", default_value = "full")]
     shuffle: ShuffleArg,

@@ -1,6 +1,6 @@
 //! One field of a sample, over all files.
 
-use std::{ops::Range, sync::Arc};
+use std::{num::NonZeroU64, ops::Range, sync::Arc};
 
 use forebay_format::{Dtype, Number, Opened, Variable};
 
@@ -20,7 +20,7 @@ pub(crate) struct Column {
     /// One for each file.
     pub(crate) parts: Vec<ColumnPart>,
     /// The first sample of each file, and one past the last of all.
-    pub(crate) starts: Vec<u64>,
+    pub(crate) starts: Starts,
     /// Which columns of a dense row the values of a sparse one stand in.
     pub(crate) dense: Option<DenseColumn>,
 }
@@ -68,6 +68,52 @@ impl ColumnPart {
     }
 }
 
+/// Where the samples of each file begin.
+#[derive(Debug)]
+pub(crate) struct Starts {
+    /// One for each file, and one past the last sample of all.
+    starts: Vec<u64>,
+    /// Samples of a file, where all have as many: then no search is needed.
+    every: Option<NonZeroU64>,
+}
+
+impl Starts {
+    /// Files of `counts` samples.
+    pub(crate) fn new(counts: impl IntoIterator<Item = u64>) -> Option<Self> {
+        let mut starts = vec![0u64];
+        for count in counts {
+            starts.push(starts.last()?.checked_add(count)?);
+        }
+        let first = starts.get(1).copied().unwrap_or(0);
+        let is_even = starts.windows(2).all(|two| two[1] - two[0] == first);
+        let every = if is_even { NonZeroU64::new(first) } else { None };
+        Some(Self { starts, every })
+    }
+
+    /// The first sample of file `part`.
+    fn of(&self, part: usize) -> u64 {
+        self.starts[part]
+    }
+
+    /// The file that has `sample`.
+    fn part(&self, sample: u64) -> usize {
+        match self.every {
+            Some(every) => usize::try_from(sample / every).unwrap_or(usize::MAX),
+            None => self.starts.partition_point(|start| *start <= sample).saturating_sub(1),
+        }
+    }
+
+    /// Samples of all files.
+    fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Samples of each file.
+    pub(crate) fn counts(&self) -> Vec<u64> {
+        self.starts.windows(2).map(|two| two[1] - two[0]).collect()
+    }
+}
+
 /// Where a sample is: in which file, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Located {
@@ -78,11 +124,8 @@ pub(crate) struct Located {
 impl Column {
     /// Where sample `sample` of the whole set is.
     pub(crate) fn locate(&self, sample: u64) -> Located {
-        let part = match self.starts.as_slice() {
-            [_, _] => 0,
-            starts => starts.partition_point(|start| *start <= sample).saturating_sub(1),
-        };
-        Located { part: u32::try_from(part).unwrap_or(u32::MAX), number: sample - self.starts[part] }
+        let part = self.starts.part(sample);
+        Located { part: u32::try_from(part).unwrap_or(u32::MAX), number: sample - self.starts.of(part) }
     }
 
     pub(crate) fn part(&self, located: Located) -> &ColumnPart {
@@ -90,7 +133,7 @@ impl Column {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
+        self.starts.len()
     }
 
     /// Bytes of an element as it is read.
@@ -124,7 +167,7 @@ impl Column {
 
     /// The samples of the whole set that are `numbers` of file `part`.
     pub(crate) fn samples(&self, part: u32, numbers: Range<u64>) -> Range<u64> {
-        let start = self.starts[part as usize];
+        let start = self.starts.of(part as usize);
         start + numbers.start..start + numbers.end
     }
 
@@ -162,5 +205,28 @@ pub(crate) fn number_of(dtype: &Dtype) -> Option<Number> {
         }
         Dtype::Enum { base, .. } => number_of(base),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_found_in_its_file_whether_files_have_as_many_or_not() {
+        for counts in [vec![4, 4, 4], vec![3, 0, 5, 0, 0, 2], vec![7], vec![0, 2]] {
+            let starts = Starts::new(counts.clone()).unwrap();
+            let samples =
+                counts.iter().enumerate().flat_map(|(part, count)| (0..*count).map(move |at| (part, at)));
+            for (sample, (part, at)) in samples.enumerate() {
+                let sample = sample as u64;
+                assert_eq!(
+                    (starts.part(sample), sample - starts.of(starts.part(sample))),
+                    (part, at),
+                    "{counts:?}"
+                );
+            }
+            assert_eq!(starts.counts(), counts);
+        }
     }
 }

@@ -77,7 +77,7 @@ impl Setup {
         if options.batch_size == 0 {
             return Err(Error::new(ErrorKind::Invalid, "batches of 0 samples"));
         }
-        let spill = spill_place::choose(&options.spill);
+        let spill = spill_place::choose(&options.spill)?;
         let quota = spill.as_ref().map_or(0, |place| place.quota);
         let room = (options.memory() / 2).saturating_add(quota);
         let wishes = Wishes { transfer_len: options.transfer_size, shuffle: options.shuffle, room };

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     boundary,
-    column::{Column, ColumnPart, DenseColumn, Form, number_of},
+    column::{Column, ColumnPart, DenseColumn, Form, Starts, number_of},
     index::Bounds,
     spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
 };
@@ -90,7 +90,7 @@ impl SampleSet {
     /// Samples of each file of the field with the most bytes.
     pub(crate) fn part_lens(&self) -> Vec<u64> {
         let longest = self.columns.iter().max_by_key(|column| column.mean_sample_len());
-        longest.map_or_else(Vec::new, |column| column.starts.windows(2).map(|two| two[1] - two[0]).collect())
+        longest.map_or_else(Vec::new, |column| column.starts.counts())
     }
 
     /// Bytes all samples take in batches.
@@ -163,9 +163,6 @@ fn plain_column(
 ) -> Result<Column> {
     check_listed(&field.samples, files.len())?;
     let mut parts = Vec::with_capacity(files.len());
-    let mut starts = Vec::with_capacity(files.len() + 1);
-    starts.push(0u64);
-    let mut total = 0u64;
     for (file, opened) in files.iter().enumerate() {
         let found = opened.variable(variable)?;
         let place = |error: Error| place(opened, found, error);
@@ -175,10 +172,6 @@ fn plain_column(
         let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
         let request = boundary::Request { field, file, opened, variable: found };
         let index = request.index(bounds).map_err(place)?;
-        total = total
-            .checked_add(index.count())
-            .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
-        starts.push(total);
         parts.push(ColumnPart { opened: Arc::clone(opened), variable, index });
     }
     let first = parts[0].variable();
@@ -188,6 +181,8 @@ fn plain_column(
             return Err(place(&part.opened, part.variable(), Error::new(ErrorKind::Invalid, what)));
         }
     }
+    let starts = Starts::new(parts.iter().map(|part| part.index.count()))
+        .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
     let form = boundary::form(&field.samples, &parts)?;
     let column = Column {
         name: field.name.clone(),

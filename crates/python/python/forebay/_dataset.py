@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import operator
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._batch import Batch, sample_of
-from ._forebay import SampleReader
+from ._forebay import SampleReader, UnsupportedError
 from ._loader import Loader
-from ._samples import Boundary, Field, Fixed, Paths
+from ._samples import Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of
 
 
@@ -40,11 +42,15 @@ def open(
     ought to bring, ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota``
     the most it takes.
     """
+    samples = _checked_boundary(samples)
     named = _named(fields)
     label_name = None
     if label is not None:
-        one = Field(label) if isinstance(label, str) else label
+        one = _field(label)
         label_name = one.name or one.variable
+        if isinstance(samples, Ragged) and one.samples is None and not samples._names(label_name):
+            # A molecule has many atoms and one energy.
+            one = dataclasses.replace(one, samples=Fixed(1))
         named.setdefault(label_name, one)
     if not named:
         raise ValueError("name the fields of a sample, as in fields=['image']; `forebay inspect FILE` lists variables")
@@ -55,7 +61,7 @@ def open(
         if one.files is not None:
             lists.append(_paths(one.files))
             number = len(lists) - 1
-        specs.append(one._spec(name, samples or Fixed(1), number))
+        specs.append(one._spec(name, _checked_boundary(one.samples) or samples or Fixed(1), number))
     spec = {"files": lists, "fields": {"fields": specs}}
     options: dict[str, Any] = {
         "memory": size_of(memory),
@@ -76,10 +82,9 @@ def _named(fields: Any) -> dict[str, Field]:
     if isinstance(fields, (str, Field)):
         fields = [fields]
     if isinstance(fields, Mapping):
-        return {name: Field(one) if isinstance(one, str) else one for name, one in fields.items()}
+        return {name: _field(one) for name, one in fields.items()}
     found: dict[str, Field] = {}
-    for one in fields:
-        one = Field(one) if isinstance(one, str) else one
+    for one in map(_field, fields):
         name = one.name or one.variable
         if name in found:
             raise ValueError(f"two fields are called {name!r}")
@@ -87,9 +92,26 @@ def _named(fields: Any) -> dict[str, Field]:
     return found
 
 
+def _field(one: Any) -> Field:
+    if isinstance(one, str):
+        return Field(one)
+    if not isinstance(one, Field):
+        raise TypeError(f"{one!r} is no field: give the name of a variable, or a forebay.Field")
+    return one
+
+
+def _checked_boundary(samples: Any) -> Any:
+    if samples is None or isinstance(samples, (Fixed, Ragged, Whole, Windows, Centres)):
+        return samples
+    raise TypeError(f"samples={samples!r}; there are Fixed(…), Ragged(…), Whole(), Windows(…) and Centres(…)")
+
+
 def _paths(files: Paths) -> list[str]:
     if isinstance(files, (str, os.PathLike)):
         files = [files]
+    for path in files:
+        if re.match(r"[a-z][a-z0-9+.-]*://", os.fspath(path)):
+            raise UnsupportedError(f"{path}: only files of this machine's file systems are read yet")
     # Made absolute: a worker that opens them again may stand in another folder.
     return [os.path.abspath(os.path.expanduser(os.fspath(path))) for path in files]
 

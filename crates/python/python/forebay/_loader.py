@@ -33,7 +33,8 @@ class Loader:
         read_threads: threads that read and decode; by default one per core this process may use.
         memory: bytes for everything, such as ``"2GiB"``; by default half of what the job allows.
         prefetch: batches made ahead.
-        on_error: what is done about a sample that cannot be read: ``"raise"``, ``"skip"`` or ``"substitute"``.
+        on_error: what is done about a sample that cannot be read: ``"raise"``, ``"skip"`` or ``"substitute"``. A batch
+            of which none can be read is an error in any case.
         spill: a folder on a local disk for decoded values that memory cannot hold; ``spill_quota`` the most it takes
             (0 for none); ``share`` whether the processes of a node share it (by default when ``world`` > 1).
         lanes, window: of the block shuffle; part of the order.
@@ -75,7 +76,7 @@ class Loader:
             "read_threads": None if read_threads is None else whole("read_threads", read_threads),
             "memory": size_of(memory),
             "prefetch": whole("prefetch", prefetch),
-            "on_error": on_error,
+            "on_error": _on_error(on_error),
             "spill": spill_options(spill, spill_quota, share),
         }
         self._set_up(json.dumps(options))
@@ -131,6 +132,8 @@ class Loader:
 
         ``strict=False`` accepts a set that has as many samples, such as a copy of the files.
         """
+        if not isinstance(state, dict) or "fingerprint" not in state:
+            raise ValueError("this is no state of a loader: give what state_dict() returned")
         loader = self._loader
         self.close()
         loader.load_state(json.dumps(state), strict)
@@ -176,6 +179,12 @@ def _shuffle(shuffle: str | bool, lanes: int, window: int) -> Any:
     if shuffle in ("full", "none"):
         return shuffle
     raise ValueError(f"shuffle={shuffle!r}; there are 'full', 'block' and 'none'")
+
+
+def _on_error(on_error: str) -> str:
+    if on_error not in ("raise", "skip", "substitute"):
+        raise ValueError(f"on_error={on_error!r}; there are 'raise', 'skip' and 'substitute'")
+    return on_error
 
 
 def _tail(tail: str | None, drop_last: bool) -> str | None:

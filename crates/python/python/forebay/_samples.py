@@ -52,7 +52,7 @@ class Ragged:
     - an array of n + 1 offsets, of n pairs, or of n triples (file, begin, end);
     - a dict of these by field, for fields that have offsets of their own; a field it does not name has a row a sample.
 
-    ``lengths`` names a variable with the length of each sample instead. ``axis`` is the axis samples are cut along, one
+    ``lengths`` is a variable, or an array, with the length of each sample instead. ``axis`` is the axis samples are cut along, one
     for all fields or a dict by field; 0 where nothing is said.
     """
 
@@ -68,11 +68,19 @@ class Ragged:
             lengths = self.lengths.get(name) if isinstance(self.lengths, Mapping) else self.lengths
             if lengths is None:
                 return Fixed(1)._spec(name)
+            if not isinstance(lengths, str):
+                offsets = _offsets(np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]))
+                return {"ragged": {"offsets": offsets, "axis": whole("axis", axis)}}
             return {"ragged": {"offsets": {"lengths": lengths}, "axis": whole("axis", axis)}}
         offsets = self.offsets.get(name) if isinstance(self.offsets, Mapping) else self.offsets
         if offsets is None:
             return Fixed(1)._spec(name)
         return {"ragged": {"offsets": _offsets(offsets), "axis": whole("axis", axis)}}
+
+    def _names(self, name: str) -> bool:
+        """True when it says something of the field ``name`` itself."""
+        told = self.offsets if self.offsets is not None else self.lengths
+        return isinstance(told, Mapping) and name in told
 
 
 def _offsets(offsets: Any) -> Any:
@@ -189,7 +197,10 @@ class Field:
             return None
         name = str(self.dtype).replace("torch.", "")
         if name not in _NUMBERS:
-            name = np.dtype(self.dtype).name
+            try:
+                name = np.dtype(self.dtype).name
+            except TypeError:
+                name = ""
         if name not in _NUMBERS:
             raise ValueError(f"values cannot be cast to {self.dtype!r}; there are {', '.join(_NUMBERS)}")
         return _NUMBERS[name]

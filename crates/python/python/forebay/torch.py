@@ -18,9 +18,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import torch
-import torch.distributed
-import torch.utils.data
+
+try:
+    import torch
+    import torch.distributed
+    import torch.utils.data
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError("forebay.torch needs PyTorch: pip install torch", name="torch") from None
 
 from . import _batch, _dataset, _loader
 from ._forebay import Memory, RawBatch, memory_budget

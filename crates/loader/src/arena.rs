@@ -16,7 +16,7 @@ use std::{
 };
 
 use block::Block;
-use forebay_source::Result;
+use forebay_source::{Error, ErrorKind, Result};
 
 /// What vector units and devices like best.
 pub const ALIGNMENT: usize = 64;
@@ -52,6 +52,9 @@ impl Arena {
     /// Memory for `len` bytes, whose values are anything.
     pub fn take(self: &Arc<Self>, len: usize) -> Result<Buffer> {
         let wanted = rounded(len);
+        if wanted > isize::MAX.unsigned_abs() / 2 {
+            return Err(Error::new(ErrorKind::Full, format!("no memory for {len} bytes")));
+        }
         let found = {
             let mut free = self.lock();
             // What is a little longer will do as well.
@@ -145,7 +148,7 @@ impl Free {
 
 /// Lengths are rounded so that blocks of nearly equal lengths serve each other.
 fn rounded(len: usize) -> usize {
-    let step = (len.next_power_of_two() / 16).max(ALIGNMENT);
+    let step = (len.checked_next_power_of_two().unwrap_or(0) / 16).max(ALIGNMENT);
     len.max(1).div_ceil(step).saturating_mul(step)
 }
 

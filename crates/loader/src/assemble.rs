@@ -30,6 +30,8 @@ pub(crate) struct Assembler {
     pub(crate) arena: Arc<Arena>,
     pub(crate) cache: UnitCache,
     pub(crate) counters: Arc<Counters>,
+    /// The most bytes that are taken at once.
+    pub(crate) memory: u64,
 }
 
 /// Samples that are changed on their way are read in groups of this many bytes: what was read is still in the nearest
@@ -78,11 +80,11 @@ impl Assembler {
         let finish = Finish::of(column);
         let count = sample_shape.iter().product::<u64>();
         let final_len = index(count.saturating_mul(column.final_len() as u64));
-        let mut bytes = self.take(final_len.saturating_mul(located.len()))?;
+        let mut bytes = self.take(column, final_len.saturating_mul(located.len()))?;
         if finish.is_needed() {
             let read_len = index(count.saturating_mul(column.element_len() as u64));
             let group = group_len(column);
-            let mut scratch = self.take(read_len.saturating_mul(group.min(located.len())))?;
+            let mut scratch = self.take(column, read_len.saturating_mul(group.min(located.len())))?;
             for (group, out) in located.chunks(group).zip(bytes.chunks_mut((group * final_len).max(1))) {
                 self.produce(column, layout, targets(group, |_| read_len, &mut scratch), now)?;
                 let read = scratch.chunks_exact(read_len.max(1)).zip(group);
@@ -126,12 +128,13 @@ impl Assembler {
         shape[*axis] = total;
         let unit = index(crate::column::others(&shape, *axis));
         let (element_len, final_len) = (column.element_len(), column.final_len());
-        let mut bytes = self.take(index(total).saturating_mul(unit).saturating_mul(final_len))?;
+        let mut bytes = self.take(column, index(total).saturating_mul(unit).saturating_mul(final_len))?;
         let finish = Finish::of(column);
         let len_of =
             |slot: usize| index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len;
         if finish.is_needed() || *axis > 0 {
-            let mut scratch = self.take(index(total).saturating_mul(unit).saturating_mul(element_len))?;
+            let mut scratch =
+                self.take(column, index(total).saturating_mul(unit).saturating_mul(element_len))?;
             self.produce(column, layout, targets(located, len_of, &mut scratch), now)?;
             let mut rest = &scratch[..];
             for (slot, start) in offsets[..located.len()].iter().enumerate() {
@@ -152,7 +155,13 @@ impl Assembler {
         })
     }
 
-    fn take(&self, len: usize) -> Result<Buffer> {
+    /// Memory for `len` bytes of one field, which must fit the budget: samples may be longer than they are on average.
+    fn take(&self, column: &Column, len: usize) -> Result<Buffer> {
+        if len as u64 > self.memory {
+            let what = format!("{len} bytes at once, the memory budget is {}", self.memory);
+            let error = Error::new(ErrorKind::Full, what).hint("allow more memory, or take smaller batches");
+            return Err(error.at(format!("field '{}'", column.name)));
+        }
         self.arena.take(len)
     }
 
@@ -199,6 +208,25 @@ impl Assembler {
         let spent = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Counters::add(&self.counters.copy_ns, spent.saturating_sub(other_ns));
         Ok(())
+    }
+}
+
+/// Bytes that a thread needs besides a batch of `batch` samples to make `column` of it.
+pub(crate) fn scratch_len(column: &Column, batch: u64) -> u64 {
+    let sample_len = column.mean_count().saturating_mul(column.element_len() as u64);
+    if let Some(dense) = &column.dense {
+        let numbers = dense.indices.mean_count().saturating_mul(dense.indices.element_len() as u64);
+        return sample_len.saturating_mul(2).saturating_add(numbers).saturating_mul(batch);
+    }
+    let finish = Finish::of(column);
+    match &column.form {
+        Form::Stacked { .. } if finish.is_needed() => {
+            let together = (group_len(column) as u64).min(batch);
+            let turned = if finish.copies_twice() { sample_len } else { 0 };
+            sample_len.saturating_mul(together).saturating_add(turned)
+        }
+        Form::Joined { axis, .. } if finish.is_needed() || *axis > 0 => sample_len.saturating_mul(batch),
+        _ => 0,
     }
 }
 

@@ -54,7 +54,12 @@ impl Request<'_> {
         if let Some(known) = cache.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let bounds = Arc::new(self.read_bounds(offsets, limit)?);
+        let named = |error: Error| match offsets {
+            Offsets::Variable(name) | Offsets::Lengths(name) => error.at(format!("offsets '{name}'")),
+            Offsets::BeginEnd(begin, end) => error.at(format!("offsets '{begin}', '{end}'")),
+            Offsets::Listed(_) => error,
+        };
+        let bounds = Arc::new(self.read_bounds(offsets, limit).map_err(named)?);
         cache.insert(key, Arc::clone(&bounds));
         Ok(bounds)
     }
@@ -146,9 +151,16 @@ impl Request<'_> {
         let reaches: Vec<u64> = sizes
             .iter()
             .zip(&steps)
-            .map(|(size, step)| size.saturating_sub(1).saturating_mul(*step) + 1)
+            .map(|(size, step)| size.saturating_sub(1).saturating_mul(*step).saturating_add(1))
             .collect();
         let strides = self.lens(stride, &reaches)?;
+        for AxisLen { axis, .. } in stride.iter().chain(step) {
+            let at = self.axis(axis)?;
+            if !size.iter().any(|sized| self.axis(&sized.axis).is_ok_and(|sized| sized == at)) {
+                let what = format!("axis {at} has a stride or a step, and windows have no size along it");
+                return Err(Error::new(ErrorKind::Invalid, what).hint("give its size too"));
+            }
+        }
         let mut axes: Vec<WindowAxis> = shape.iter().map(|len| WindowAxis::whole(*len)).collect();
         for AxisLen { axis, .. } in size {
             let at = self.axis(axis)?;

@@ -118,7 +118,7 @@ impl UnitCache {
         state.entries.insert(unit, Entry::Loading);
         drop(state);
         // Whatever happens now, those who wait for the unit must be woken.
-        let claim = Claim { cache: self, unit };
+        let mut claim = Claim { cache: self, unit, is_open: true };
         if self.spill.as_ref().is_some_and(|spill| spill.has(wanted.place)) {
             return Ok(Found::Spill);
         }
@@ -126,6 +126,8 @@ impl UnitCache {
         load(&mut buffer)?;
         let buffer = Arc::new(buffer);
         self.admit(wanted, now, Arc::clone(&buffer));
+        // The claim went when the unit was taken in: by now it may be another thread's.
+        claim.is_open = false;
         drop(claim);
         Ok(Found::Memory(buffer))
     }
@@ -188,12 +190,13 @@ impl UnitCache {
 struct Claim<'a> {
     cache: &'a UnitCache,
     unit: u64,
+    is_open: bool,
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut state = self.cache.lock();
-        if let Some(Entry::Loading) = state.entries.get(&self.unit) {
+        if self.is_open {
             state.entries.remove(&self.unit);
         }
         drop(state);

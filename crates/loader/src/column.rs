@@ -66,6 +66,14 @@ impl ColumnPart {
     pub(crate) fn variable(&self) -> &Variable {
         &self.opened.container().variables[self.variable]
     }
+
+    /// Elements of all samples along the axis they are joined by.
+    fn total_along(&self, axis: usize) -> u64 {
+        match &self.index {
+            SampleIndex::Ragged { bounds, .. } => bounds.total(),
+            _ => self.variable().grid.shape[axis],
+        }
+    }
 }
 
 /// Where the samples of each file begin.
@@ -152,7 +160,9 @@ impl Column {
     /// Elements of one sample, where all have equally many.
     pub(crate) fn stacked_count(&self) -> Option<u64> {
         match &self.form {
-            Form::Stacked { shape } => Some(shape.iter().product()),
+            Form::Stacked { shape } => {
+                Some(shape.iter().fold(1, |product: u64, len| product.saturating_mul(*len)))
+            }
             Form::Joined { .. } => None,
         }
     }
@@ -171,19 +181,20 @@ impl Column {
         start + numbers.start..start + numbers.end
     }
 
-    /// The greatest or usual bytes of one sample in a batch, for planning.
+    /// The usual bytes of one sample in a batch, for planning.
     pub(crate) fn mean_sample_len(&self) -> u64 {
-        if let Some(dense) = &self.dense {
-            return dense.columns * self.final_len() as u64;
-        }
-        let count = self.stacked_count().unwrap_or_else(|| {
-            let elements = self
-                .parts
-                .iter()
-                .fold(0u64, |sum, part| sum.saturating_add(part.variable().grid.element_count()));
-            elements / self.len().max(1)
-        });
+        let count = match &self.dense {
+            Some(dense) => dense.columns,
+            None => self.mean_count(),
+        };
         count.saturating_mul(self.final_len() as u64)
+    }
+
+    /// The usual number of elements of one sample, as it is read.
+    pub(crate) fn mean_count(&self) -> u64 {
+        let Form::Joined { axis, shape } = &self.form else { return self.stacked_count().unwrap_or(0) };
+        let along = self.parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.total_along(*axis)));
+        along.saturating_mul(others(shape, *axis)) / self.len().max(1)
     }
 
     /// Bytes of an element in a batch.
@@ -194,7 +205,8 @@ impl Column {
 
 /// The product of `shape` but for `axis`.
 pub(crate) fn others(shape: &[u64], axis: usize) -> u64 {
-    shape.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, len)| len).product()
+    let rest = shape.iter().enumerate().filter(|(at, _)| *at != axis);
+    rest.fold(1, |product: u64, (_, len)| product.saturating_mul(*len))
 }
 
 /// The number type of `dtype`'s elements in memory, if they are numbers.

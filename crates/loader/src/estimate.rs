@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use self::replay::{Replay, UnitLens};
 use crate::{
-    Groups, arena::room, layout::Layout, ledger::MOST_USES, loader, options::Options, order::Shuffle,
+    Groups, Tail, arena::room, layout::Layout, ledger::MOST_USES, loader, options::Options, order::Shuffle,
     plan::Plan, samples::Setup, set::SampleSet,
 };
 
@@ -113,11 +113,11 @@ impl Estimate {
     pub fn within(set: &SampleSet, options: &Options, most_samples: u64) -> Result<Self> {
         let setup = Setup::of(set, options)?;
         let group_len = loader::group_len(set, options, &setup.layout);
-        let whole = loader::plan(set, options, Groups::new(&set.part_lens(), group_len)?)?;
+        let whole = loader::plan(options, Groups::new(&set.part_lens(), group_len)?)?;
         let share = Share { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
         let walk = match share.is_all() {
             true => whole.clone(),
-            false => loader::plan(set, &scaled(options, share), Groups::new(&first(set, share), group_len)?)?,
+            false => loader::plan(&scaled(options, share), Groups::new(&first(set, share), group_len)?)?,
         };
         let mut replay = Replay::new(set, &setup, options.shuffle, share);
         let epochs = [replay.epoch(&walk, 0)?, replay.epoch(&walk, 1)?];
@@ -180,7 +180,9 @@ fn scaled(options: &Options, share: Share) -> Options {
         Shuffle::Full => share.of(options.batch_size).max(1),
         Shuffle::Block { .. } | Shuffle::None => options.batch_size,
     };
-    Options { batch_size, ..options.clone() }
+    // A part of a set that comes out even among ranks need not do so itself.
+    let tail = options.tail.or((options.shard.world > 1).then_some(Tail::Drop));
+    Options { batch_size, tail, ..options.clone() }
 }
 
 /// How many samples are walked: all, or as many of the first as take little time.

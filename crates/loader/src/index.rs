@@ -65,6 +65,16 @@ impl Bounds {
         Ok(Self::Pairs(table))
     }
 
+    /// Elements of all samples along the axis.
+    pub(crate) fn total(&self) -> u64 {
+        match self {
+            Self::Offsets(table) => table[table.len() - 1] - table[0],
+            Self::Pairs(table) => {
+                table.iter().fold(0, |sum: u64, [begin, end]| sum.saturating_add(end - begin))
+            }
+        }
+    }
+
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::Offsets(table) => (table.len() - 1) as u64,
@@ -108,7 +118,7 @@ impl Windows {
     /// The boxes that may have elements in `rows` of axis 0, whatever they have of the others.
     fn touching(&self, rows: Range<u64>) -> Range<u64> {
         let Some((first, others)) = self.axes.split_first() else { return 0..0 };
-        let reach = first.size.saturating_sub(1).saturating_mul(first.step) + 1;
+        let reach = first.size.saturating_sub(1).saturating_mul(first.step).saturating_add(1);
         let begin = (rows.start + 1).saturating_sub(reach).div_ceil(first.stride).min(first.count);
         let end = rows.end.div_ceil(first.stride).clamp(begin, first.count);
         let each = others.iter().fold(1u64, |n, axis| n.saturating_mul(axis.count));

@@ -1,11 +1,12 @@
 //! Which units are in memory, and which is used last: arithmetic, without the bytes.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     ops::Range,
 };
 
-/// A step of an epoch, in an order that goes on over epochs.
+/// A step of a run, in an order that goes on over runs: what is called an epoch here is the number of a run, whichever
+/// epoch of the data it goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
@@ -57,8 +58,8 @@ pub(crate) struct Ledger {
     /// The last is the first to go.
     by_next_use: BTreeSet<(Moment, u64)>,
     len: u64,
-    /// Units that were decoded once, a bit each.
-    seen: Vec<u64>,
+    /// Units that were decoded once.
+    seen: HashSet<u64>,
 }
 
 #[derive(Debug)]
@@ -103,6 +104,10 @@ impl Ledger {
             && now.horizon.is_some()
         {
             self.touch(unit, Now { moment: Moment::NEVER, ..now });
+            // Where nothing tells of a later use, none is found.
+            if self.by_next_use.first().is_some_and(|first| *first == (next, unit)) {
+                break;
+            }
         }
     }
 
@@ -110,19 +115,13 @@ impl Ledger {
     pub(crate) fn admit(&mut self, unit: u64, room: u64, uses: Uses) -> Decoding {
         self.len += room;
         self.by_next_use.insert((uses.next, unit));
-        self.units.insert(unit, Kept { room, uses });
-        self.see(unit)
-    }
-
-    /// Marks `unit` as decoded, and tells whether it was before.
-    fn see(&mut self, unit: u64) -> Decoding {
-        let (word, bit) = (usize::try_from(unit / 64).unwrap_or(usize::MAX), 1u64 << (unit % 64));
-        if self.seen.len() <= word {
-            self.seen.resize(word + 1, 0);
+        if let Some(before) = self.units.insert(unit, Kept { room, uses }) {
+            self.len -= before.room;
+            if self.units.get(&unit).is_some_and(|kept| kept.uses.next != before.uses.next) {
+                self.by_next_use.remove(&(before.uses.next, unit));
+            }
         }
-        let was = self.seen[word] & bit != 0;
-        self.seen[word] |= bit;
-        if was { Decoding::Again } else { Decoding::First }
+        if self.seen.insert(unit) { Decoding::First } else { Decoding::Again }
     }
 
     /// Lets go what is used last, if there is more than `budget`.

@@ -8,7 +8,7 @@ use std::{
 use forebay_source::Result;
 
 use crate::{
-    Estimate, Groups, ORDER_VERSION, Shard, Tail,
+    Estimate, Groups, ORDER_VERSION,
     assemble::Assembler,
     batch::Batch,
     layout::Layout,
@@ -39,6 +39,8 @@ struct Cursor {
     position: u64,
     /// True when the next run begins here, not with the epoch after.
     is_set: bool,
+    /// Runs begun so far.
+    runs: u64,
 }
 
 impl Loader {
@@ -47,8 +49,8 @@ impl Loader {
         let (assembler, shares) = assembler(set, &options)?;
         let threads = options.threads()?;
         let group_len = group_len(&assembler.set, &options, &assembler.layout);
-        let plan = plan(&assembler.set, &options, Groups::new(&assembler.set.part_lens(), group_len)?)?;
-        let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true });
+        let plan = plan(&options, Groups::new(&assembler.set.part_lens(), group_len)?)?;
+        let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true, runs: 0 });
         Ok(Self { assembler: Arc::new(assembler), options, threads, ahead: shares.ahead, cursor })
     }
 
@@ -60,7 +62,8 @@ impl Loader {
             cursor.position = 0;
         }
         cursor.is_set = false;
-        let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?;
+        cursor.runs += 1;
+        let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs);
         let seed = cursor.plan.spec().seed;
         drop(cursor);
         let crew = Crew { assembler: Arc::clone(&self.assembler), on_error: self.options.on_error, seed };
@@ -75,7 +78,7 @@ impl Loader {
         if run.epoch() == cursor.epoch && !cursor.is_set {
             match &next {
                 Next::Batch(batch) => cursor.position = batch.consumed,
-                Next::End if cursor.position > 0 || run.step_count() == 0 => {
+                Next::End if run.is_finished() => {
                     cursor.epoch += 1;
                     cursor.position = 0;
                     cursor.is_set = true;
@@ -112,9 +115,11 @@ impl Loader {
         state.check(fingerprint, self.set().len())?;
         let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
         let groups = Groups::new(&self.set().part_lens(), state.group_len)?;
-        let plan = plan(self.set(), &options, groups)?;
+        let plan = plan(&options, groups)?;
         plan.epoch(state.epoch, state.position)?;
-        *self.cursor() = Cursor { plan, epoch: state.epoch, position: state.position, is_set: true };
+        let mut cursor = self.cursor();
+        let runs = cursor.runs;
+        *cursor = Cursor { plan, epoch: state.epoch, position: state.position, is_set: true, runs };
         Ok(())
     }
 
@@ -183,23 +188,14 @@ pub(crate) fn group_len(set: &SampleSet, options: &Options, layout: &Layout) -> 
     layout.group_len(set, options.transfer_size.unwrap_or(GROUP_BYTES))
 }
 
-/// The plan of epochs over `groups`, which are those of `set` or the first of them.
-pub(crate) fn plan(set: &SampleSet, options: &Options, groups: Groups) -> Result<Plan> {
-    let tail = options.tail.unwrap_or(Tail::Short);
-    let Shard { world, .. } = options.shard;
-    // Where every batch is full there is no tail to choose for.
-    let width = u64::from(world).saturating_mul(options.batch_size);
-    let tail = if options.tail.is_none() && width > 0 && set.len().is_multiple_of(width) {
-        Tail::Drop
-    } else {
-        tail
-    };
+/// The plan of epochs over `groups`, which are those of a set or the first of them.
+pub(crate) fn plan(options: &Options, groups: Groups) -> Result<Plan> {
     let spec = PlanSpec {
         shuffle: options.shuffle,
         seed: options.seed,
         batch: options.batch_size,
         shard: options.shard,
-        tail,
+        tail: options.tail,
     };
     Plan::new(spec, Arc::new(groups))
 }

@@ -6,7 +6,7 @@ use forebay_format::memory_budget;
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Shard, Shuffle, Tail, layout::Layout, set::SampleSet};
+use crate::{Shard, Shuffle, Tail, assemble::scratch_len, layout::Layout, set::SampleSet};
 
 /// How a loader works; plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,12 +128,16 @@ impl Shares {
         let (memory, threads) = (options.memory(), options.threads()? as u64);
         let sample_len = set.delivered_len() / set.len().max(1);
         let batch_len = sample_len.saturating_mul(options.batch_size.min(set.len())).max(1);
-        let scratch = layout.largest_unit.saturating_mul(threads);
+        let batch = options.batch_size.min(set.len());
+        let besides = set.columns.iter().map(|column| scratch_len(column, batch)).max().unwrap_or(0);
+        let scratch = layout.largest_unit.saturating_add(besides).saturating_mul(threads);
         // One batch is the consumer's, one each thread's, and one unit is each thread's.
-        let least = batch_len.saturating_mul(2).saturating_add(layout.largest_unit.saturating_mul(2));
+        let units = layout.largest_unit.saturating_mul(2).saturating_add(besides);
+        let least = batch_len.saturating_mul(2).saturating_add(units);
         if least > memory {
             let what = format!(
-                "a batch of {batch_len} bytes and units of {} bytes, the memory budget is {memory}",
+                "a batch of {batch_len} bytes, units of {} bytes and {besides} to change samples in, the memory budget \
+                 is {memory}",
                 layout.largest_unit
             );
             return Err(Error::new(ErrorKind::Full, what).hint("allow more memory, or take smaller batches"));

@@ -21,8 +21,9 @@ pub struct PlanSpec {
     pub batch: u64,
     /// Which of the ranks this is.
     pub shard: Shard,
-    /// What becomes of an incomplete last batch.
-    pub tail: Tail,
+    /// What becomes of an incomplete last batch; where nothing is said, one rank alone has a shorter one, and several
+    /// must come out even.
+    pub tail: Option<Tail>,
 }
 
 /// All epochs of one rank.
@@ -55,6 +56,7 @@ impl Plan {
         let order = |epoch| Order::new(self.spec.shuffle, self.spec.seed, epoch, Arc::clone(&self.groups));
         Ok(Epoch {
             number: epoch,
+            run: epoch,
             order: order(epoch)?,
             steps: self.steps(start)?,
             next_order: order(epoch.wrapping_add(1))?,
@@ -65,6 +67,9 @@ impl Plan {
 
     fn steps(&self, start: u64) -> Result<Steps> {
         let PlanSpec { shuffle, batch, shard, tail, .. } = self.spec;
+        let width = u64::from(shard.world).saturating_mul(batch);
+        let is_even = width > 0 && self.groups.len().saturating_sub(start).is_multiple_of(width);
+        let tail = tail.unwrap_or(if shard.world > 1 && is_even { Tail::Drop } else { Tail::Short });
         Steps::new(StepsSpec { len: self.groups.len(), start, batch, shard, tail, shuffle })
     }
 }
@@ -73,6 +78,8 @@ impl Plan {
 #[derive(Debug)]
 pub struct Epoch {
     number: u64,
+    /// Which run it is, counted over all.
+    run: u64,
     order: Order,
     steps: Steps,
     next_order: Order,
@@ -84,6 +91,16 @@ impl Epoch {
     /// Which epoch.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The same epoch as run number `run`: what is known of another run's future does not hold for it.
+    pub(crate) fn in_run(self, run: u64) -> Self {
+        Self { run, ..self }
+    }
+
+    /// The moment of `step`.
+    pub(crate) fn moment(&self, step: u64) -> Moment {
+        Moment::new(self.run, step)
     }
 
     /// Batches in it, the same on every rank.
@@ -108,7 +125,7 @@ impl Epoch {
 impl Horizon for Epoch {
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
         let steps = samples.filter_map(|sample| self.steps.step_of(self.order.position(sample)));
-        steps.map(|step| Moment::new(self.number, step)).filter(|moment| *moment >= now).collect()
+        steps.map(|step| self.moment(step)).filter(|moment| *moment >= now).collect()
     }
 
     /// A full shuffle uses every unit again and again, in every epoch; the others use each for a while, and the next
@@ -119,6 +136,6 @@ impl Horizon for Epoch {
 
     fn next_epoch_use(&self, samples: Range<u64>, _: Moment) -> Moment {
         let steps = samples.filter_map(|sample| self.next_steps.step_of(self.next_order.position(sample)));
-        steps.map(|step| Moment::new(self.number + 1, step)).min().unwrap_or(Moment::NEVER)
+        steps.map(|step| Moment::new(self.run + 1, step)).min().unwrap_or(Moment::NEVER)
     }
 }

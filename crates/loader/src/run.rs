@@ -64,11 +64,19 @@ struct Queue {
     /// Batches that threads work on.
     in_work: Vec<u64>,
     over: bool,
+    /// The consumer was given an error.
+    failed: bool,
     working: usize,
     /// The consumer sleeps until its batch is there: waking it takes a system call, which is saved where it does not.
     awaited: bool,
     /// Threads that sleep until there is room.
     idle: usize,
+}
+
+impl Queue {
+    fn delivered_all(&self, step_count: u64) -> bool {
+        !self.failed && self.deliver >= step_count
+    }
 }
 
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
@@ -127,6 +135,7 @@ impl Run {
         let has_idle = queue.idle > 0;
         if batch.is_err() {
             queue.over = true;
+            queue.failed = true;
         }
         drop(queue);
         if has_idle {
@@ -139,6 +148,11 @@ impl Run {
         Counters::add(&counters.samples, batch.samples.iter().flatten().count() as u64);
         Counters::add(&counters.delivered_bytes, batch.len());
         Ok(Next::Batch(Box::new(batch)))
+    }
+
+    /// True when all batches were delivered.
+    pub fn is_finished(&self) -> bool {
+        self.process == process::id() && self.shared.lock().delivered_all(self.step_count())
     }
 
     /// Batches of the epoch, from where the run began.

@@ -97,7 +97,7 @@ pub(crate) fn assembler(set: Arc<SampleSet>, options: &Options) -> Result<(Assem
     let counters = Arc::new(Counters::default());
     let arena = Arena::new(shares.memory);
     let cache = UnitCache::new(Arc::clone(&arena), shares.cache, spill, Arc::clone(&counters));
-    Ok((Assembler { set, layout, arena, cache, counters }, shares))
+    Ok((Assembler { set, layout, arena, cache, counters, memory: shares.memory }, shares))
 }
 
 /// The spill at `place`. Without one the loader still works, so trouble with it is no error.
@@ -107,6 +107,10 @@ fn open_spill(
     layout: &Layout,
     is_shared: bool,
 ) -> Option<Arc<dyn Spill>> {
+    // A file cannot be longer than its offsets can say.
+    if layout.unit_bytes.saturating_add(layout.unit_count) > 1 << 62 {
+        return None;
+    }
     let opened = if is_shared {
         let name = format!("{}-{}-{}", set.fingerprint(), layout.signature(), spill_place::job_name());
         FileSpill::shared(&place.folder, &name, layout.unit_count, place.quota)

@@ -95,7 +95,9 @@ impl SampleSet {
 
     /// Bytes all samples take in batches.
     pub fn delivered_len(&self) -> u64 {
-        self.columns.iter().fold(0, |sum, column| sum.saturating_add(column.mean_sample_len() * self.len))
+        self.columns
+            .iter()
+            .fold(0, |sum, column| sum.saturating_add(column.mean_sample_len().saturating_mul(self.len)))
     }
 
     /// Each field's name, type and the shape of one sample: `None` along the axis that differs.

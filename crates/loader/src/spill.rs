@@ -1,14 +1,15 @@
 //! Where decoded units go that memory cannot hold: a file on a local disk, of one process or shared by those of a node.
 
 use std::{
+    collections::HashSet,
     fmt,
     fs::{self, File, OpenOptions},
     os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process,
     sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::SeqCst},
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
@@ -59,8 +60,9 @@ pub struct Place {
 pub struct FileSpill {
     file: File,
     path: Option<PathBuf>,
-    /// What this process knows to be there.
-    known: Vec<AtomicU8>,
+    /// What this process knows to be there: a file may claim more units than there is memory to mark them all.
+    known: Mutex<HashSet<u64>>,
+    unit_count: u64,
     first_byte: u64,
     quota: u64,
     used: Mutex<u64>,
@@ -109,17 +111,14 @@ impl FileSpill {
     }
 
     fn new(file: File, path: Option<PathBuf>, unit_count: u64, quota: u64) -> Result<Self> {
-        let count = usize::try_from(unit_count).map_err(|_| Error::new(ErrorKind::Full, "too many units"))?;
-        let known = (0..count).map(|_| AtomicU8::new(0)).collect();
-        let first_byte = unit_count.next_multiple_of(4096);
-        let len = file.metadata().map_err(Error::from_io)?.len();
-        if len < first_byte {
-            file.set_len(first_byte).map_err(Error::from_io)?;
-        }
+        let full = || Error::new(ErrorKind::Full, "too many units");
+        // Its length is never set: another process may have written to a shared file since it was looked at.
+        let first_byte = unit_count.checked_next_multiple_of(4096).ok_or_else(full)?;
         Ok(Self {
             file,
             path,
-            known,
+            known: Mutex::default(),
+            unit_count,
             first_byte,
             quota,
             used: Mutex::new(0),
@@ -136,15 +135,14 @@ impl FileSpill {
         self.file.metadata().map_or(u64::MAX, |facts| facts.blocks() * 512)
     }
 
-    fn mark(&self, unit: u64) -> Option<&AtomicU8> {
-        self.known.get(usize::try_from(unit).ok()?)
+    fn known(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Spill for FileSpill {
     fn put(&self, place: Place, bytes: &[u8]) -> Admission {
-        let Some(mark) = self.mark(place.unit) else { return Admission::Refused };
-        if self.broken.load(Relaxed) {
+        if self.broken.load(Relaxed) || place.unit >= self.unit_count {
             return Admission::Refused;
         }
         {
@@ -162,29 +160,29 @@ impl Spill for FileSpill {
             self.broken.store(true, Relaxed);
             return Admission::Refused;
         }
-        mark.store(PRESENT, SeqCst);
+        self.known().insert(place.unit);
         Admission::Kept
     }
 
     fn has(&self, place: Place) -> bool {
-        let Some(mark) = self.mark(place.unit) else { return false };
-        if mark.load(SeqCst) == PRESENT {
+        if self.known().contains(&place.unit) {
             return true;
         }
         let mut there = [0];
         let is_there = self.path.is_some()
+            && place.unit < self.unit_count
             && self.file.read_exact_at(&mut there, place.unit).is_ok()
             && there[0] == PRESENT;
         if is_there {
-            mark.store(PRESENT, SeqCst);
+            self.known().insert(place.unit);
         }
         is_there
     }
 
     fn read(&self, place: Place, from: u64, into: &mut [u8]) -> bool {
         let read = self.file.read_exact_at(into, self.first_byte + place.byte + from).is_ok();
-        if !read && let Some(mark) = self.mark(place.unit) {
-            mark.store(0, SeqCst);
+        if !read {
+            self.known().remove(&place.unit);
             self.broken.store(true, Relaxed);
         }
         read
@@ -283,6 +281,24 @@ mod tests {
         drop(other);
         assert!(!path.exists());
         assert!(!open().has(place(2)), "a new one is empty");
+    }
+
+    #[test]
+    fn opening_a_shared_spill_never_cuts_what_another_process_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
+        assert_eq!(one.put(place(9), &[5; 100]), Admission::Kept);
+        let len = one.file.metadata().unwrap().len();
+        let other = FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
+        assert_eq!(other.file.metadata().unwrap().len(), len);
+        assert!(other.has(place(9)));
+    }
+
+    #[test]
+    fn more_units_than_there_is_memory_for_take_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let spill = FileSpill::private(folder.path(), 1 << 50, 1 << 20).unwrap();
+        assert!(!spill.has(place(3)));
     }
 
     #[test]

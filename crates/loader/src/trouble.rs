@@ -7,7 +7,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     assemble::Assembler,
     batch::{Batch, Trouble},
-    cache::{Moment, Now},
+    cache::Now,
     options::OnError,
     plan::Epoch,
     sample_seed,
@@ -39,8 +39,7 @@ impl Crew {
     /// The batch of `epoch` that is `task`, made of `samples`.
     pub(crate) fn batch(&self, epoch: &Epoch, task: Task, samples: &[Option<u64>]) -> Result<Batch> {
         let Task { step, oldest } = task;
-        let moment = |step| Moment::new(epoch.number(), step);
-        let now = Now { moment: moment(step), oldest: moment(oldest), horizon: Some(epoch) };
+        let now = Now { moment: epoch.moment(step), oldest: epoch.moment(oldest), horizon: Some(epoch) };
         let mut samples = samples.to_vec();
         let mut troubles = Vec::new();
         let fields = match self.assembler.assemble(&samples, now) {

@@ -98,7 +98,7 @@ impl Units {
 
     /// Where the bytes of unit `number` lie among those of all units of the set.
     pub(crate) fn byte_of(&self, number: u64) -> u64 {
-        self.first_byte + number * self.unit_len
+        self.first_byte.saturating_add(number.saturating_mul(self.unit_len))
     }
 
     /// The corner of unit `number` and its size, within the array.

@@ -47,6 +47,9 @@ impl Memory {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (code, inner) = dtype::describe(py, &self.field.dtype)?;
+        // Of an array type only its items are elements to NumPy.
+        let item_count = inner.iter().product::<u64>().max(1);
+        let item_len = self.field.dtype.native_len() as u64 / item_count;
         let mut shape = self.field.shape.clone();
         shape.extend(inner);
         let interface = PyDict::new(py);
@@ -54,7 +57,7 @@ impl Memory {
         interface.set_item("shape", tuple)?;
         match code.extract::<String>() {
             Ok(code) => interface.set_item("typestr", code)?,
-            Err(_) => interface.set_item("typestr", format!("|V{}", self.field.dtype.native_len()))?,
+            Err(_) => interface.set_item("typestr", format!("|V{item_len}"))?,
         }
         // Nobody else has this memory: NumPy may write to it.
         interface.set_item("data", (self.field.bytes.address() as usize, false))?;

@@ -41,6 +41,11 @@ impl<'a> Finish<'a> {
         self.cast.is_some() || self.turn.is_some()
     }
 
+    /// True when a sample is turned and then cast.
+    pub(super) fn copies_twice(&self) -> bool {
+        self.cast.is_some() && self.turn.is_some()
+    }
+
     /// One sample, all of whose elements lie together in the batch.
     pub(super) fn sample(&self, from: &[u8], to: &mut [u8]) {
         match (&self.cast, self.turn) {
@@ -99,7 +104,7 @@ pub(super) fn densify(
             let Some(to) = at.get(value).and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < columns)
             else {
                 let what = format!("column {} of {columns}", at.get(value).copied().unwrap_or(0));
-                return Err(Error::new(ErrorKind::Invalid, what).at(format!("field '{}'", column.name)));
+                return Err(Error::new(ErrorKind::Corrupt, what).at(format!("field '{}'", column.name)));
             };
             let to = (row * columns + to) * element_len;
             bytes[to..to + element_len]

@@ -1,0 +1,75 @@
+"""Faults that were found, one test each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import forebay
+
+
+def test_an_array_of_compounds_stays_within_its_memory(tmp_path: Any) -> None:
+    pair = h5py.h5t.py_create(np.dtype([("a", "i4"), ("b", "f4")]), logical=True)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        space = h5py.h5s.create_simple((4,))
+        h5py.h5d.create(file.id, b"x", h5py.h5t.array_create(pair, (3,)), space)
+    batch = forebay.open(tmp_path / "a.h5", ["x"])[[0, 1, 2, 3]]
+    assert batch["x"].shape == (4, 3) and batch["x"].dtype.itemsize == 8
+
+
+def test_a_vast_empty_variable_takes_no_memory(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", shape=(2**40,), chunks=(1,), compression="gzip", dtype="u1")
+    ds = forebay.open(tmp_path / "a.h5", ["x"])
+    assert ds[2**40 - 1]["x"] == 0
+
+
+def test_epochs_of_any_number_come_to_an_end(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=np.zeros((512, 64, 64), "f4"), chunks=(16, 64, 64), compression="gzip")
+        file["at"] = np.random.default_rng(0).integers(8, 500, (64, 1))
+    ds = forebay.open(tmp_path / "a.h5", ["x"], samples=forebay.Centres("at", (4,)))
+    loader = ds.loader(batch_size=4, shuffle="full", memory="2MiB", spill_quota=0)
+    for epoch in (0, 10_000_000, 2**32 - 1):
+        loader.set_epoch(epoch)
+        assert sum(batch.size for batch in loader) == 64
+
+
+def test_another_batch_size_loses_nothing_on_resuming(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(120)
+    ds = forebay.open(tmp_path / "a.h5", ["x"])
+    first = ds.loader(batch_size=7)
+    batches = iter(first)
+    seen = [*next(batches).indices, *next(batches).indices]
+    second = ds.loader(batch_size=8)
+    second.load_state_dict(first.state_dict())
+    seen += [index for batch in second for index in batch.indices]
+    assert sorted(seen) == list(range(120))
+
+
+def test_samples_longer_than_memory_are_refused(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros(1_000_000)
+        file["ptr"] = np.tile([0, 1_000_000], (100, 1))
+    ds = forebay.open(tmp_path / "a.h5", ["x"], samples=forebay.Ragged(offsets="ptr"))
+    with pytest.raises(forebay.FullError):
+        ds.loader(batch_size=50, memory="64MiB")
+
+
+def test_memory_to_change_samples_in_is_counted(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((4, 1 << 22))
+    field = forebay.Field("x", dtype="uint8")
+    with pytest.raises(forebay.FullError, match="change samples"):
+        forebay.open(tmp_path / "a.h5", [field]).loader(memory="16MiB", read_threads=1)
+
+
+def test_a_step_along_an_axis_without_a_size_is_refused(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((4, 10))
+    with pytest.raises(forebay.InvalidError, match="axis 1"):
+        forebay.open(tmp_path / "a.h5", ["x"], samples=forebay.Windows({0: 2}, step={1: 2}))

@@ -102,7 +102,7 @@ def test_a_batch_of_which_nothing_can_be_read_is_an_error(damaged: tuple[Path, i
 
 
 def test_what_on_error_cannot_mean_is_refused(make: Make) -> None:
-    with pytest.raises(forebay.InvalidError, match="ignore"):
+    with pytest.raises(ValueError, match="ignore"):
         forebay.open(make(x=np.arange(3)), ["x"]).loader(on_error="ignore")
 
 

@@ -303,7 +303,7 @@ def test_sparse_rows_become_whole(make: Make, dtype: str | None) -> None:
     same(ds[4]["x"], expected[4])
     for batch in ds.loader(batch_size=4, shuffle="full"):
         same(batch["x"], expected[batch.indices])
-    with pytest.raises(forebay.InvalidError, match="column"):
+    with pytest.raises(forebay.CorruptError, match="column"):
         forebay.open(path, [Field("data", sparse=Sparse("indices", 3))], samples=Ragged(offsets="indptr"))[:]
 
 

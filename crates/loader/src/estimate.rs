@@ -232,7 +232,7 @@ fn counted(plan: &Plan, cost: EpochCost) -> Result<EpochCost> {
 fn besides_units(longest_batch: u64, setup: &Setup, options: &Options, batches: u64) -> Result<u64> {
     let threads = options.threads()? as u64;
     // One is the consumer's.
-    let in_flight = (setup.shares.ahead + 1).min(batches);
+    let in_flight = (setup.shares.ahead + 2).min(batches);
     let in_works = room_of(setup.layout.largest_unit).saturating_mul(threads);
     Ok(longest_batch.saturating_mul(in_flight).saturating_add(in_works))
 }

@@ -115,7 +115,7 @@ fn room(len: u64) -> u64 {
 /// How the memory of a loader is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Batches that are made and not yet taken.
+    /// Batches that are made and not yet taken; none where each is made when it is asked for.
     pub ahead: u64,
     /// Bytes for decoded units.
     pub cache: u64,
@@ -142,10 +142,10 @@ impl Shares {
             );
             return Err(Error::new(ErrorKind::Full, what).hint("allow more memory, or take smaller batches"));
         }
-        // One thread works on each batch while `prefetch` of them wait; batches take at most half, but for one.
+        // Batches take at most half. Two are the consumer's: one it is given while it still holds the one before.
         let fitting = (memory / 2).saturating_sub(scratch) / room(batch_len);
-        let ahead = fitting.saturating_sub(1).clamp(1, options.prefetch.max(1) as u64 + threads);
-        let in_flight = room(batch_len).saturating_mul(ahead + 1);
+        let ahead = fitting.saturating_sub(2).min(options.prefetch.max(1) as u64 + threads);
+        let in_flight = room(batch_len).saturating_mul(ahead + 2);
         let slack = (memory / 16).min(8 << 20);
         let cache = memory.saturating_sub(in_flight + slack + scratch).max(2 * layout.largest_unit);
         Ok(Self { ahead, cache, memory })

@@ -127,6 +127,10 @@ impl Run {
                 return Ok(Next::Waiting);
             }
             queue.awaited = true;
+            if queue.idle > 0 {
+                // Where nothing is made ahead, this is what a thread waits for.
+                self.shared.room.notify_one();
+            }
             let waited = self.shared.ready.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             queue.awaited = false;
@@ -253,7 +257,8 @@ impl Shared {
                 self.count_full(began);
                 return None;
             }
-            if queue.next < queue.deliver + self.ahead {
+            let is_wanted = self.ahead == 0 && queue.awaited && queue.next == queue.deliver;
+            if is_wanted || queue.next < queue.deliver + self.ahead {
                 let step = queue.next;
                 queue.next += 1;
                 queue.in_work.push(step);

@@ -248,3 +248,21 @@ fn padding_is_zero_even_in_memory_that_was_used_before() {
         assert!(batches.last().unwrap().samples.iter().any(Option::is_none));
     }
 }
+
+#[test]
+fn with_memory_for_two_batches_each_is_made_when_it_is_asked_for() {
+    let rows = Rows { count: 64, row_len: 64 << 10, chunk: 0 };
+    // A batch is 2 MiB: the consumer's own, and the one that is made.
+    let options = Options { memory: Some(5 << 20), ..options(Shuffle::Full) };
+    let (set, origin) = set_on(&[make(rows)], Schedule::default());
+    let loader = Loader::new(set, options).unwrap();
+    let mut run = loader.start().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(origin.counters().operations, 0);
+    let mut seen = 0;
+    while let Next::Batch(batch) = loader.next(&mut run, Duration::from_secs(10)).unwrap() {
+        check(&batch, rows);
+        seen += batch.samples.len();
+    }
+    assert_eq!(seen, 64);
+}

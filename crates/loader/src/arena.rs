@@ -90,15 +90,6 @@ impl Arena {
         self.lent.load(Relaxed)
     }
 
-    /// Gives back to the system what nobody uses.
-    pub fn trim(&self) {
-        let mut free = self.lock();
-        free.len = 0;
-        let blocks = std::mem::take(&mut free.by_len);
-        drop(free);
-        drop(blocks);
-    }
-
     fn give_back(&self, block: Block) {
         if self.process != process::id() {
             // In a forked child the lock may be held by a thread that is not there: the memory is let be.

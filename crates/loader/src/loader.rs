@@ -70,12 +70,17 @@ impl Loader {
         Run::start(crew, epoch, self.threads, self.ahead)
     }
 
+    /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.
+    pub fn batches(&self) -> Result<Batches<'_>> {
+        Ok(Batches { loader: self, run: self.start()? })
+    }
+
     /// The next batch of `run`, counted as received.
     pub fn next(&self, run: &mut Run, patience: Duration) -> Result<Next> {
         let next = run.next(patience)?;
         let mut cursor = self.cursor();
         // A run that was overtaken by a later one no longer says where the consumer is.
-        if run.epoch() == cursor.epoch && !cursor.is_set {
+        if run.number() == cursor.runs && !cursor.is_set {
             match &next {
                 Next::Batch(batch) => cursor.position = batch.consumed,
                 Next::End if run.is_finished() => {
@@ -200,6 +205,13 @@ pub(crate) fn plan(options: &Options, groups: Groups) -> Result<Plan> {
     Plan::new(spec, Arc::new(groups))
 }
 
+/// The batches of one epoch.
+#[derive(Debug)]
+pub struct Batches<'a> {
+    loader: &'a Loader,
+    run: Run,
+}
+
 impl Iterator for Batches<'_> {
     type Item = Result<Batch>;
 
@@ -212,19 +224,5 @@ impl Iterator for Batches<'_> {
                 Err(error) => return Some(Err(error)),
             }
         }
-    }
-}
-
-/// The batches of one epoch.
-#[derive(Debug)]
-pub struct Batches<'a> {
-    loader: &'a Loader,
-    run: Run,
-}
-
-impl Loader {
-    /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.
-    pub fn batches(&self) -> Result<Batches<'_>> {
-        Ok(Batches { loader: self, run: self.start()? })
     }
 }

@@ -127,11 +127,11 @@ impl Shares {
     pub(crate) fn of(options: &Options, set: &SampleSet, layout: &Layout) -> Result<Self> {
         let (memory, threads) = (options.memory(), options.threads()? as u64);
         let sample_len = set.delivered_len() / set.len().max(1);
-        let batch_len = sample_len.saturating_mul(options.batch_size.min(set.len())).max(1);
         let batch = options.batch_size.min(set.len());
+        let batch_len = sample_len.saturating_mul(batch).max(1);
         let besides = set.columns.iter().map(|column| scratch_len(column, batch)).max().unwrap_or(0);
         let scratch = layout.largest_unit.saturating_add(besides).saturating_mul(threads);
-        // One batch is the consumer's, one each thread's, and one unit is each thread's.
+        // The least that works: a batch of the consumer's and one in the making, by one thread, from two units.
         let units = layout.largest_unit.saturating_mul(2).saturating_add(besides);
         let least = batch_len.saturating_mul(2).saturating_add(units);
         if least > memory {
@@ -147,7 +147,9 @@ impl Shares {
         let ahead = fitting.saturating_sub(2).min(options.prefetch.max(1) as u64 + threads);
         let in_flight = room(batch_len).saturating_mul(ahead + 2);
         let slack = (memory / 16).min(8 << 20);
-        let cache = memory.saturating_sub(in_flight + slack + scratch).max(2 * layout.largest_unit);
+        let cache = memory
+            .saturating_sub(in_flight.saturating_add(slack).saturating_add(scratch))
+            .max(2 * layout.largest_unit);
         Ok(Self { ahead, cache, memory })
     }
 }

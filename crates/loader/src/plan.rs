@@ -98,6 +98,11 @@ impl Epoch {
         Self { run, ..self }
     }
 
+    /// Which run it is.
+    pub(crate) fn run(&self) -> u64 {
+        self.run
+    }
+
     /// The moment of `step`.
     pub(crate) fn moment(&self, step: u64) -> Moment {
         Moment::new(self.run, step)

@@ -169,6 +169,11 @@ impl Run {
         self.shared.epoch.number()
     }
 
+    /// Which run of its loader it is.
+    pub(crate) fn number(&self) -> u64 {
+        self.shared.epoch.run()
+    }
+
     /// Ends the run: its threads stop after what they are at. May be called more than once.
     pub fn close(&mut self) {
         if self.process != process::id() {

@@ -29,9 +29,6 @@ pub trait Spill: Send + Sync + fmt::Debug {
 
     /// True when other processes see what is put here.
     fn is_shared(&self) -> bool;
-
-    /// The most it may hold.
-    fn quota(&self) -> u64;
 }
 
 /// Whether a spill took something.
@@ -190,10 +187,6 @@ impl Spill for FileSpill {
 
     fn is_shared(&self) -> bool {
         self.path.is_some()
-    }
-
-    fn quota(&self) -> u64 {
-        self.quota
     }
 }
 

@@ -91,13 +91,12 @@ fn nanos(time: Duration) -> u64 {
 impl Stats {
     /// Which stage held the run up, judged by where time went.
     pub fn verdict(&self) -> Verdict {
-        let working = self.read_ns + self.decode_ns + self.copy_ns;
         if self.wait_ns * 10 < self.full_ns {
             return Verdict::Consumer;
         }
         match self.read_ns.max(self.decode_ns).max(self.copy_ns) {
             0 => Verdict::Nothing,
-            most if working > 0 && most == self.decode_ns => Verdict::Decode,
+            most if most == self.decode_ns => Verdict::Decode,
             most if most == self.read_ns => Verdict::Read,
             _ => Verdict::Copy,
         }

@@ -76,7 +76,12 @@ class Batch(_batch.Batch):
         return moved
 
 
-def _rank_and_world() -> tuple[int, int]:
+def _rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
+    """Rank and world as they are given, or else those of the process group, if there is one."""
+    if (rank is None) != (world is None):
+        raise ValueError("rank and world are given together or not at all")
+    if rank is not None and world is not None:
+        return rank, world
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return 0, 1
@@ -100,10 +105,7 @@ class Loader(_loader.Loader):
         device: torch.device | str | int | None = None,
         **options: Any,
     ) -> None:
-        if (rank is None) != (world is None):
-            raise ValueError("rank and world are given together or not at all")
-        if rank is None or world is None:
-            rank, world = _rank_and_world()
+        rank, world = _rank_and_world(rank, world)
         self.device = device
         super().__init__(_opened(dataset), rank=rank, world=world, **options)
 
@@ -219,11 +221,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         world: int | None = None,
         **options: Any,
     ) -> None:
-        if (rank is None) != (world is None):
-            raise ValueError("rank and world are given together or not at all")
         self.dataset = _opened(dataset)
         # Asked now: workers are not part of the process group.
-        self._shard = _rank_and_world() if rank is None or world is None else (rank, world)
+        self._shard = _rank_and_world(rank, world)
         self._options = options
         # In shared memory, where workers that live on see it change.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()

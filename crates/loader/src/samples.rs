@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, private};
 
 use crate::{
     arena::Arena,
@@ -112,7 +112,7 @@ fn open_spill(
         return None;
     }
     let opened = if is_shared {
-        let name = format!("{}-{}-{}", set.fingerprint(), layout.signature(), spill_place::job_name());
+        let name = format!("{}-{}-{}", set.fingerprint(), layout.signature(), private::job_name());
         FileSpill::shared(&place.folder, &name, layout.unit_count, place.quota)
     } else {
         FileSpill::private(&place.folder, layout.unit_count, place.quota)

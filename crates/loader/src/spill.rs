@@ -4,7 +4,7 @@ use std::{
     collections::HashSet,
     fmt,
     fs::{self, File, OpenOptions},
-    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     process,
     sync::{
@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, private};
 use rustix::fs::FlockOperation;
 
 /// A place for decoded units that memory cannot hold. It may lose them, it may never change them.
@@ -81,22 +81,14 @@ impl FileSpill {
     /// A spill shared by all processes that give the same `name`, removed when the last of them closes it.
     pub fn shared(folder: &Path, name: &str, unit_count: u64, quota: u64) -> Result<Self> {
         let folder = own_folder(folder)?;
-        let name = format!("{name}-{}.spill", boot_id());
+        let name = format!("{name}-{}.spill", private::boot_id());
         let path = folder.join(name);
         remove_deserted(&folder, &path);
         for _ in 0..16 {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).mode(0o600).custom_flags(
-                i32::try_from((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC).bits())
-                    .unwrap_or(0),
-            );
-            let file = options.open(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
+            let file = private::own_file(&path)?;
             rustix::fs::flock(&file, FlockOperation::LockShared)
                 .map_err(|errno| Error::from_io(errno.into()))?;
             let own = file.metadata().map_err(Error::from_io)?;
-            if own.uid() != rustix::process::geteuid().as_raw() || own.mode() & 0o077 != 0 {
-                return Err(Error::new(ErrorKind::Denied, "belongs to somebody else").at(path.display()));
-            }
             // Its last user may have removed it between our opening and our locking it.
             if fs::symlink_metadata(&path)
                 .is_ok_and(|there| there.ino() == own.ino() && there.dev() == own.dev())
@@ -202,18 +194,7 @@ impl Drop for FileSpill {
 
 /// The folder of this user's spills under `folder`, which nobody else can look into.
 fn own_folder(folder: &Path) -> Result<PathBuf> {
-    let user = rustix::process::geteuid().as_raw();
-    let own = folder.join(format!("forebay-spill-{user}"));
-    let place = |error: std::io::Error| Error::from_io(error).at(own.display());
-    match fs::DirBuilder::new().mode(0o700).create(&own) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(place(error)),
-        _ => {}
-    }
-    let facts = fs::symlink_metadata(&own).map_err(place)?;
-    if !facts.is_dir() || facts.uid() != user || facts.mode() & 0o077 != 0 {
-        return Err(Error::new(ErrorKind::Denied, "is not a folder of this user alone").at(own.display()));
-    }
-    Ok(own)
+    private::own_folder(folder, &format!("forebay-spill-{}", rustix::process::geteuid().as_raw()))
 }
 
 /// Removes spills that no process uses any more: their makers were killed.
@@ -229,12 +210,6 @@ fn remove_deserted(folder: &Path, but: &Path) {
             let _ = fs::remove_file(&path);
         }
     }
-}
-
-/// Differs after every start of the machine: marks that were never flushed must not outlive their bytes.
-fn boot_id() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().chars().filter(|letter| *letter != '-').take(16).collect()
 }
 
 #[cfg(test)]
@@ -292,14 +267,5 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spill = FileSpill::private(folder.path(), 1 << 50, 1 << 20).unwrap();
         assert!(!spill.has(place(3)));
-    }
-
-    #[test]
-    fn a_folder_that_others_can_look_into_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let own = own_folder(folder.path()).unwrap();
-        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(own_folder(folder.path()).unwrap_err().kind(), ErrorKind::Denied);
     }
 }

@@ -49,13 +49,3 @@ fn is_on_disk(folder: &Path) -> bool {
         true
     }
 }
-
-/// What the processes of one job have in common and those of others do not.
-pub(crate) fn job_name() -> String {
-    let names =
-        ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "MASTER_PORT"];
-    let told = names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-    let group = || rustix::process::getpgid(None).map_or(0, |group| group.as_raw_nonzero().get()).to_string();
-    let name = told.unwrap_or_else(group);
-    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).take(64).collect()
-}

@@ -20,6 +20,7 @@
 //! | `place` | whether a file is near or behind a network |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
+//! | `private` | folders and files of this user alone, and what tells jobs and boots apart |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `whole` | an origin that reads small, far sources by one request |
 //! | `fault` | an origin that fails and dawdles on a schedule |
@@ -37,6 +38,7 @@ mod origin;
 mod peek;
 mod place;
 mod pool;
+pub mod private;
 mod process;
 mod range;
 mod source;
@@ -49,6 +51,7 @@ pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
 pub use memory::MemoryOrigin;
 pub use origin::{Locator, Origin};
+pub use process::{Owned, PerProcess, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};
-pub use source::{Source, SourceExt, SourceId, Version, fill_by_fetching};
+pub use source::{Source, SourceExt, SourceId, Version, check_fills, check_ranges, fill_by_fetching};
 pub use whole::WholeOrigin;

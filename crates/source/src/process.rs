@@ -6,23 +6,23 @@ use arc_swap::ArcSwap;
 use rustix::process::Pid;
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) use rustix::process::getpid as current;
+pub use rustix::process::getpid as current;
 
 #[cfg(target_os = "linux")]
-pub(crate) use remembered::current;
+pub use remembered::current;
 
 /// State that belongs to the process that made it.
 ///
 /// A forked child finds the parent's as some thread of the parent left it, perhaps locked for ever. It never
 /// touches that, and makes its own.
 #[derive(Debug)]
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     current: ArcSwap<Owned<T>>,
 }
 
 /// State and the process it belongs to.
 #[derive(Debug)]
-pub(crate) struct Owned<T> {
+pub struct Owned<T> {
     pub(crate) process: Pid,
     state: T,
 }
@@ -36,12 +36,13 @@ impl<T> Deref for Owned<T> {
 }
 
 impl<T> PerProcess<T> {
-    pub(crate) fn new(state: T) -> Self {
+    /// `state`, of the process that calls.
+    pub fn new(state: T) -> Self {
         Self { current: ArcSwap::from_pointee(Owned { process: current(), state }) }
     }
 
     /// The state of this process, made by `make` when it has none yet.
-    pub(crate) fn get(&self, make: impl FnOnce() -> T) -> Arc<Owned<T>> {
+    pub fn get(&self, make: impl FnOnce() -> T) -> Arc<Owned<T>> {
         let process = current();
         let seen = self.current.load_full();
         if seen.process == process {
@@ -84,7 +85,7 @@ mod remembered {
 
     /// The process that calls.
     #[inline]
-    pub(crate) fn current() -> Pid {
+    pub fn current() -> Pid {
         let place = PLACE.load(Acquire);
         // SAFETY: a place, once set, is valid and aligned for as long as the process lives.
         let known = unsafe { place.as_ref() }.and_then(|place| Pid::from_raw(place.load(Relaxed)));

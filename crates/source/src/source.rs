@@ -101,7 +101,7 @@ pub fn fill_by_fetching(source: &dyn Source, fills: &mut [Fill<'_>]) -> Result<(
 }
 
 /// Refuses a fill whose memory is not exactly as long as its range.
-pub(crate) fn check_fills(id: &SourceId, fills: &[Fill<'_>]) -> Result<()> {
+pub fn check_fills(id: &SourceId, fills: &[Fill<'_>]) -> Result<()> {
     for fill in fills {
         if fill.into.len() as u64 != fill.range.len() {
             let what =
@@ -113,7 +113,7 @@ pub(crate) fn check_fills(id: &SourceId, fills: &[Fill<'_>]) -> Result<()> {
 }
 
 /// Refuses ranges that reach past the end of `id`'s bytes.
-pub(crate) fn check_ranges(id: &SourceId, ranges: impl IntoIterator<Item = ByteRange>) -> Result<()> {
+pub fn check_ranges(id: &SourceId, ranges: impl IntoIterator<Item = ByteRange>) -> Result<()> {
     for range in ranges {
         if range.end > id.len || range.start > range.end {
             let what = format!("bytes {}..{} of a source {} long", range.start, range.end, id.len);

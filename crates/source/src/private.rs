@@ -1,0 +1,78 @@
+//! Folders and files of this user alone, and what tells jobs and boots apart.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::OFlags;
+
+use crate::{Error, ErrorKind, Result};
+
+/// The folder `name` under `folder`, made if need be, which nobody else can look into.
+pub fn own_folder(folder: &Path, name: &str) -> Result<PathBuf> {
+    let own = folder.join(name);
+    let place = |error: std::io::Error| Error::from_io(error).at(own.display());
+    match fs::DirBuilder::new().mode(0o700).create(&own) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(place(error)),
+        _ => {}
+    }
+    let facts = fs::symlink_metadata(&own).map_err(place)?;
+    if !facts.is_dir() || facts.uid() != rustix::process::geteuid().as_raw() || facts.mode() & 0o077 != 0 {
+        return Err(Error::new(ErrorKind::Denied, "is not a folder of this user alone").at(own.display()));
+    }
+    Ok(own)
+}
+
+/// The file at `path`, made if need be, to be read and written; one that others could have made is refused.
+pub fn own_file(path: &Path) -> Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600).custom_flags(flags);
+    let file = options.open(path).map_err(|error| Error::from_io(error).at(path.display()))?;
+    let facts = file.metadata().map_err(Error::from_io)?;
+    if !facts.is_file() || facts.uid() != rustix::process::geteuid().as_raw() || facts.mode() & 0o077 != 0 {
+        return Err(Error::new(ErrorKind::Denied, "belongs to somebody else").at(path.display()));
+    }
+    Ok(file)
+}
+
+/// What the processes of one job have in common and those of others do not.
+pub fn job_name() -> String {
+    let names =
+        ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "MASTER_PORT"];
+    let told = names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let group = || rustix::process::getpgid(None).map_or(0, |group| group.as_raw_nonzero().get()).to_string();
+    let name = told.unwrap_or_else(group);
+    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).take(64).collect()
+}
+
+/// Differs after every start of the machine: marks that were never flushed must not outlive their bytes.
+pub fn boot_id() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().chars().filter(|letter| *letter != '-').take(16).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_can_look_into_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = own_folder(folder.path(), "own").unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(own_folder(folder.path(), "own").unwrap_err().kind(), ErrorKind::Denied);
+    }
+
+    #[test]
+    fn a_link_that_somebody_laid_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("lock")).unwrap();
+        assert!(own_file(&folder.path().join("lock")).is_err());
+        assert!(own_file(&folder.path().join("other")).is_ok());
+    }
+}

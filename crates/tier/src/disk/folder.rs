@@ -1,0 +1,132 @@
+//! Who may use the folder of a tier, and who removes it.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay_source::{Error, ErrorKind, Result, current_process, private};
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::Pid,
+};
+
+use super::shelf;
+
+/// A folder of this user's, whose lock every process holds that uses it.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    lock: File,
+    keep: bool,
+    process: Pid,
+}
+
+/// Whether others used the folder when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nobody did, and nobody can until the folder is shared.
+    Alone,
+    /// Others do.
+    Among,
+}
+
+/// Whoever holds the lock alone counts a few files or removes them.
+const PATIENCE: Duration = Duration::from_secs(30);
+const KEPT: &str = "kept";
+const LOCK: &str = "lock";
+
+impl Folder {
+    /// The folder under `place` for copies that are kept, or for those of this job.
+    pub(super) fn open(place: &Path, keep: bool) -> Result<(Self, Standing)> {
+        let own = private::own_folder(place, &format!("forebay-tier-{}", rustix::process::geteuid().as_raw()))?;
+        let of_job = || format!("job-{}-{}", private::job_name(), private::boot_id());
+        let name = if keep { KEPT.to_owned() } else { of_job() };
+        remove_deserted(&own, &name);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let path = private::own_folder(&own, &name)?;
+            let lock = match private::own_file(&path.join(LOCK)) {
+                // Its last user removed it meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound && Instant::now() < until => continue,
+                lock => lock?,
+            };
+            let standing = if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                Standing::Alone
+            } else if flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() {
+                Standing::Among
+            } else if Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+                continue;
+            } else {
+                return Err(Error::new(ErrorKind::Unavailable, "another process holds it").at(path.display()));
+            };
+            let is_named = || {
+                let (there, own) = (fs::symlink_metadata(path.join(LOCK)).ok()?, lock.metadata().ok()?);
+                Some(there.ino() == own.ino() && there.dev() == own.dev())
+            };
+            if is_named() == Some(true) {
+                return Ok((Self { path, lock, keep, process: current_process() }, standing));
+            }
+        }
+    }
+
+    /// Lets others in, if nobody was.
+    pub(super) fn share(&self) -> Result<()> {
+        flock(&self.lock, FlockOperation::LockShared).map_err(|errno| Error::from_io(errno.into()))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves the folder. The last one out does `close`, and removes what is not to be kept.
+    pub(super) fn leave(&self, close: impl FnOnce()) {
+        // A forked child shares the lock of its parent, who is still there.
+        if self.process != current_process() {
+            return;
+        }
+        if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return;
+        }
+        close();
+        if !self.keep {
+            remove(&self.path);
+        }
+    }
+}
+
+/// Removes the folders of jobs that are over: their processes were killed.
+fn remove_deserted(own: &Path, but: &str) {
+    let Ok(entries) = fs::read_dir(own) else { return };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if name == but || !name.starts_with("job-") {
+            continue;
+        }
+        let lock = File::options().read(true).write(true).open(entry.path().join(LOCK));
+        match lock {
+            Ok(lock) => {
+                if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    remove(&entry.path());
+                }
+            }
+            // Killed while it removed the folder, or before it made the lock.
+            Err(_) => {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+/// Removes what is ours in the folder at `path`, and the folder if nothing else lies there.
+fn remove(path: &Path) {
+    shelf::remove_all(path);
+    // The lock last: while it is there, nobody else takes the folder for deserted.
+    let _ = fs::remove_file(path.join(super::usage::NAME));
+    let _ = fs::remove_file(path.join(LOCK));
+    let _ = fs::remove_dir(path);
+}

@@ -1,0 +1,393 @@
+//! The copies of one source: a sparse mirror of it, and the map of what is there.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use forebay_source::{FileOrigin, Locator, Origin, Source, SourceId, private};
+
+use super::{Place, lock::BlockLock, map};
+use crate::{Admission, Blocks, Claim, Claimed, Copies, Facts, SourceKey, Worth};
+
+/// The copies of one source.
+#[derive(Debug)]
+pub(super) struct Copy {
+    place: Arc<Place>,
+    id: SourceId,
+    key: SourceKey,
+    blocks: Blocks,
+    files: Mutex<Option<Arc<Files>>>,
+    /// Blocks that this process wrote, or whose checksum it has compared.
+    known: RwLock<HashSet<u64>>,
+    whole: Mutex<Whole>,
+    /// How often the whole was not what it seemed.
+    wrong_times: AtomicU32,
+    touched_s: AtomicU64,
+}
+
+/// A mirror and its map, open.
+#[derive(Debug)]
+struct Files {
+    bytes: File,
+    map: Arc<File>,
+    layout: map::Layout,
+}
+
+/// The mirror as one file.
+#[derive(Debug)]
+enum Whole {
+    /// Nobody looked yet.
+    Unknown,
+    /// It is not all there, or was not compared.
+    Not,
+    /// All is there and compared, and the file is unchanged since.
+    There(Arc<dyn Source>),
+}
+
+/// So many mirrors that are not whole are held open; others are opened for each use. Whole ones are read through a
+/// pool of descriptors with a budget of its own.
+const MOST_OPEN: usize = 128;
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A mirror that was wrong so often lies on a bad disk.
+const MOST_TIMES_WRONG: u32 = 3;
+
+impl Copy {
+    pub(super) fn new(place: Arc<Place>, id: SourceId, blocks: Blocks) -> Self {
+        Self {
+            key: SourceKey::of(&id),
+            place,
+            id,
+            blocks,
+            files: Mutex::default(),
+            known: RwLock::default(),
+            whole: Mutex::new(Whole::Unknown),
+            wrong_times: AtomicU32::new(0),
+            touched_s: AtomicU64::new(0),
+        }
+    }
+
+    /// Forgets all that was known: the mirror was removed.
+    pub(super) fn forget(&self) {
+        self.close();
+        self.known.write().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.lock_whole() = Whole::Unknown;
+    }
+
+    fn close(&self) {
+        if self.files.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            OPEN.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn lock_whole(&self) -> MutexGuard<'_, Whole> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, extension: &str) -> PathBuf {
+        super::shelf::path(self.place.folder.path(), self.key, extension)
+    }
+
+    /// The mirror and its map, opened if need be by `open`.
+    fn files(&self, open: impl FnOnce(&Self) -> Option<Files>) -> Option<Arc<Files>> {
+        let mut held = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(files) = &*held {
+            return Some(Arc::clone(files));
+        }
+        let files = Arc::new(open(self)?);
+        if OPEN.fetch_add(1, Relaxed) < MOST_OPEN {
+            *held = Some(Arc::clone(&files));
+        } else {
+            OPEN.fetch_sub(1, Relaxed);
+        }
+        Some(files)
+    }
+
+    /// The mirror and its map, if they are there.
+    fn existing(&self) -> Option<Files> {
+        let map_path = self.path("map");
+        fs::symlink_metadata(&map_path).ok()?;
+        let map = private::own_file(&map_path).ok()?;
+        let of_this = map::read_header(&map).filter(|(id, blocks, _)| (id, blocks) == (&self.id, &self.blocks));
+        let bytes_path = self.path("bytes");
+        let bytes = fs::symlink_metadata(&bytes_path).ok().and_then(|_| private::own_file(&bytes_path).ok());
+        let (Some((.., layout)), Some(bytes)) = (of_this, bytes) else {
+            // Half removed, or damaged: nothing can be made of it.
+            self.place.fault();
+            self.place.counter.release(super::shelf::remove(self.place.folder.path(), self.key));
+            return None;
+        };
+        Some(Files { bytes, map: Arc::new(map), layout })
+    }
+
+    /// The mirror and its map, made if they are not there.
+    fn made(&self) -> Option<Files> {
+        if let Some(files) = self.existing() {
+            return Some(files);
+        }
+        let folder = self.place.folder.path();
+        private::own_folder(folder, &super::shelf::folder_name(self.key)).ok()?;
+        let (header, _) = map::header(&self.id, self.blocks)?;
+        let bytes = private::own_file(&self.path("bytes")).ok()?;
+        bytes.set_len(self.blocks.len()).ok()?;
+        // The map appears whole, or not at all; of two who make it, one wins.
+        let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
+        let temporary = self.path(&format!("{}-{nanos}.new", std::process::id()));
+        let link = || -> Option<()> {
+            private::own_file(&temporary).ok()?.write_all_at(&header, 0).ok()?;
+            match fs::hard_link(&temporary, self.path("map")) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => None,
+                _ => Some(()),
+            }
+        };
+        let linked = link();
+        let _ = fs::remove_file(&temporary);
+        linked?;
+        self.existing()
+    }
+
+    fn is_known(&self, block: u64) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&block)
+    }
+
+    /// Counts `block` as compared; seals the mirror when it was the last.
+    fn know(&self, files: &Files, block: u64) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(block);
+        let is_all = known.len() as u64 == self.blocks.count();
+        drop(known);
+        if is_all {
+            self.seal(files);
+        }
+    }
+
+    /// All is there and compared: from now on the mirror is read as one file, while its stamp stays the same.
+    fn seal(&self, files: &Files) {
+        let mut whole = self.lock_whole();
+        if matches!(*whole, Whole::There(_)) || self.wrong_times.load(Relaxed) >= MOST_TIMES_WRONG {
+            return;
+        }
+        let Some(source) = self.as_file() else { return };
+        files.layout.write_seal(&files.map, map::seal(&private::boot_id(), &source.id().version.tag));
+        *whole = Whole::There(source);
+        drop(whole);
+        self.close();
+    }
+
+    fn as_file(&self) -> Option<Arc<dyn Source>> {
+        let path = self.path("bytes");
+        let source = FileOrigin::new().open(&Locator::new(path.to_str()?)).ok()?;
+        (source.id().len == self.blocks.len()).then_some(source)
+    }
+
+    /// The bytes of `block`, compared with their checksum.
+    fn load(&self, files: &Files, block: u64) -> Option<Bytes> {
+        let crc = files.layout.get(&files.map, block)?;
+        let range = self.blocks.range(block);
+        let mut bytes = vec![0; usize::try_from(range.len()).ok()?];
+        let is_right =
+            files.bytes.read_exact_at(&mut bytes, range.start).is_ok() && crc32c::crc32c(&bytes) == crc;
+        if !is_right {
+            self.drop_block(files, block);
+            return None;
+        }
+        self.know(files, block);
+        Some(bytes.into())
+    }
+
+    /// `block` cannot be read, or is not what was put.
+    fn drop_block(&self, files: &Files, block: u64) {
+        self.place.fault();
+        files.layout.unset(&files.map, block);
+        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(&block);
+        self.place.counter.release(self.blocks.range(block).len());
+    }
+
+    fn newcomer(&self) -> Worth {
+        let now = super::shelf::clock(SystemTime::now());
+        let facts = Facts {
+            source: Some(&self.id),
+            block: None,
+            len: self.blocks.len(),
+            placed: now,
+            used: now,
+            uses: 1,
+            next_use: None,
+        };
+        self.place.judge.worth(self.key, facts)
+    }
+
+    /// The mirror and its map, made if need be, which have a name: a removed mirror must not grow.
+    fn growing(&self) -> Option<Arc<Files>> {
+        let files = self.files(Self::made)?;
+        if files.map.metadata().is_ok_and(|facts| facts.nlink() > 0) {
+            return Some(files);
+        }
+        self.forget();
+        self.files(Self::made)
+    }
+}
+
+/// Room for one block, and the lock that keeps other processes from fetching it.
+#[derive(Debug)]
+struct Reserved {
+    copy: Arc<Copy>,
+    files: Arc<Files>,
+    _lock: BlockLock,
+    block: u64,
+    /// What is given back: nothing once the block is there.
+    len: u64,
+}
+
+impl Claimed for Reserved {
+    fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
+        let (files, range) = (Arc::clone(&self.files), self.copy.blocks.range(self.block));
+        if range.len() != bytes.len() as u64 {
+            return Admission::Refused;
+        }
+        // The mark after the bytes: whoever sees it sees them.
+        let written = files
+            .bytes
+            .write_all_at(bytes, range.start)
+            .and_then(|()| files.layout.set(&files.map, self.block, crc32c::crc32c(bytes)));
+        if written.is_err() {
+            self.copy.place.fault();
+            return Admission::Refused;
+        }
+        self.len = 0;
+        self.copy.know(&files, self.block);
+        Admission::Kept
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            self.copy.place.counter.release(self.len);
+        }
+    }
+}
+
+impl Copies for Copy {
+    fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool {
+        let Some(files) = self.files(Self::existing) else { return false };
+        if !self.is_known(block) {
+            let Some(bytes) = self.load(&files, block) else { return false };
+            let part = usize::try_from(from).ok().and_then(|from| bytes.get(from..from.checked_add(into.len())?));
+            return part.map(|part| into.copy_from_slice(part)).is_some();
+        }
+        let range = self.blocks.range(block);
+        let is_inside = from.checked_add(into.len() as u64).is_some_and(|end| end <= range.len());
+        if !is_inside {
+            return false;
+        }
+        if files.bytes.read_exact_at(into, range.start + from).is_err() {
+            self.drop_block(&files, block);
+            return false;
+        }
+        true
+    }
+
+    fn get(&self, block: u64) -> Option<Bytes> {
+        let files = self.files(Self::existing)?;
+        self.load(&files, block)
+    }
+
+    fn has(&self, block: u64) -> bool {
+        if self.is_known(block) {
+            return true;
+        }
+        self.files(Self::existing).is_some_and(|files| files.layout.get(&files.map, block).is_some())
+    }
+
+    fn has_room(&self, _: u64, len: u64) -> bool {
+        self.place.would_reserve(self.key, len, || self.newcomer())
+    }
+
+    fn claim(self: Arc<Self>, block: u64, len: u64) -> Claim {
+        if self.is_known(block) {
+            return Claim::Here;
+        }
+        let Some(files) = self.growing() else { return Claim::Full };
+        let Some(lock) = BlockLock::take(Arc::clone(&files.map), block) else { return Claim::Busy };
+        if files.layout.get(&files.map, block).is_some() {
+            return Claim::Here;
+        }
+        if !self.place.reserve(self.key, len, || self.newcomer()) {
+            return Claim::Full;
+        }
+        Claim::Held(Box::new(Reserved { copy: self, files, _lock: lock, block, len }))
+    }
+
+    fn whole(&self) -> Option<Arc<dyn Source>> {
+        let mut whole = self.lock_whole();
+        match &*whole {
+            Whole::There(source) => return Some(Arc::clone(source)),
+            Whole::Not => return None,
+            Whole::Unknown => {}
+        }
+        *whole = Whole::Not;
+        let files = self.files(Self::existing)?;
+        let source = self.as_file()?;
+        let sealed = map::seal(&private::boot_id(), &source.id().version.tag);
+        if files.layout.read_seal(&files.map) != sealed {
+            return None;
+        }
+        *whole = Whole::There(Arc::clone(&source));
+        drop(whole);
+        self.close();
+        Some(source)
+    }
+
+    fn settle(&self) {
+        if self.blocks.is_empty() || matches!(*self.lock_whole(), Whole::There(_)) {
+            return;
+        }
+        let Some(files) = self.files(Self::existing) else { return };
+        if files.layout.first_absent(&files.map, 0, self.blocks.count()) < self.blocks.count() {
+            return;
+        }
+        for block in 0..self.blocks.count() {
+            if !self.is_known(block) && self.load(&files, block).is_none() {
+                return;
+            }
+        }
+    }
+
+    fn distrust(&self) {
+        self.place.fault();
+        self.known.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.wrong_times.fetch_add(1, Relaxed);
+        *self.lock_whole() = Whole::Not;
+        if let Some(files) = self.files(Self::existing) {
+            files.layout.write_seal(&files.map, [0; 32]);
+        }
+    }
+
+    fn touch(&self) {
+        let now_s = super::shelf::clock(SystemTime::now()) / 1_000_000_000;
+        if self.touched_s.swap(now_s, Relaxed) != now_s {
+            super::shelf::touch(&self.path("map"));
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// True for names that only this file gives, while a map is being made.
+pub(super) fn is_temporary(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "new")
+}

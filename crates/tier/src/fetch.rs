@@ -1,0 +1,123 @@
+//! Blocks on their way from the origin to a tier.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay_source::SourceExt;
+
+use crate::{
+    Admission, Claim, Landed, Lead, Part, Turn, pool::Step, state::State, tiered::Running,
+};
+
+/// Another process that fetches a block has it within this time, or is stuck.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often one looks whether another process is done: requests take milliseconds.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// Fetches `block` if a tier has room for it, tells all who wait, and then places it.
+pub(crate) fn fetch_block(running: &Arc<Running>, state: &Arc<State>, block: u64, lead: Lead) -> Fetched {
+    let claimed = match claim(state, block) {
+        Claim::Held(claimed) => claimed,
+        Claim::Here => {
+            let found = state.copies.iter().find_map(|(_, copies)| copies.get(block));
+            lead.land(found.map_or(Landed::NoRoom, Landed::Bytes));
+            return Fetched::Not;
+        }
+        Claim::Busy | Claim::Full => {
+            lead.land(Landed::NoRoom);
+            return Fetched::Not;
+        }
+    };
+    let (range, began) = (state.blocks.range(block), Instant::now());
+    let bytes = match state.inner.fetch_one(range) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            lead.land(Landed::Failed(error.kind(), error.to_string()));
+            return Fetched::Not;
+        }
+    };
+    running.counters.origin.add(1, range.len(), began);
+    // First those who wait, then the tier.
+    lead.land(Landed::Bytes(bytes.clone()));
+    let admission = claimed.put(&bytes);
+    drop(lead);
+    match admission {
+        Admission::Kept => {
+            running.counters.placed.fetch_add(1, Relaxed);
+            running.counters.placed_bytes.fetch_add(range.len(), Relaxed);
+            state.find_whole();
+            Fetched::Kept
+        }
+        Admission::Refused => {
+            running.counters.refused.fetch_add(1, Relaxed);
+            Fetched::Not
+        }
+    }
+}
+
+/// What became of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    /// It was fetched and placed.
+    Kept,
+    /// It was there already, or there is no room, or it cannot be read.
+    Not,
+}
+
+/// Room for `block` on the highest tier that has some, once no other process is at it.
+fn claim(state: &State, block: u64) -> Claim {
+    let until = Instant::now() + PATIENCE;
+    let len = state.blocks.range(block).len();
+    for (_, copies) in &state.copies {
+        loop {
+            match Arc::clone(copies).claim(block, len) {
+                // Whoever is stuck or was stopped holds nobody up for ever.
+                Claim::Busy if Instant::now() < until => thread::sleep(LOOK),
+                Claim::Full => break,
+                claim => return claim,
+            }
+        }
+    }
+    Claim::Full
+}
+
+/// So many blocks that are there are passed over in one step.
+const BLOCKS_PER_STEP: u64 = 256;
+
+/// Places the next block of `state` that is not there yet.
+pub(crate) fn follow(running: &Arc<Running>, state: &Arc<State>) -> Step {
+    for _ in 0..BLOCKS_PER_STEP {
+        let block = state.follow_next.fetch_add(1, Relaxed);
+        if block >= state.blocks.count() {
+            settle(state);
+            return Step::Over;
+        }
+        if state.has(block) {
+            continue;
+        }
+        if !state.has_room(block) {
+            settle(state);
+            return Step::Over;
+        }
+        // Who is at it already places it.
+        let Turn::Lead(lead) = running.flights.turn(state.key, Part::Block(block)) else { continue };
+        fetch_block(running, state, block, lead);
+        if block + 1 >= state.blocks.count() {
+            settle(state);
+        }
+        return Step::Worked;
+    }
+    Step::Worked
+}
+
+/// Makes what is all there readable as one.
+pub(crate) fn settle(state: &State) {
+    for (_, copies) in &state.copies {
+        copies.settle();
+    }
+    state.find_whole();
+}

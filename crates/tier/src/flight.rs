@@ -1,0 +1,174 @@
+//! Each block is fetched once, however many ask.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use forebay_source::{Error, ErrorKind};
+
+use crate::{
+    SourceKey,
+    sync::{Condvar, Mutex, lock},
+};
+
+/// What is fetched as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// A block.
+    Block(u64),
+    /// Bytes from here on that no tier has room for.
+    From(u64),
+}
+
+/// All that is being fetched by this process.
+#[derive(Debug, Default)]
+pub struct Flights {
+    table: Mutex<HashMap<(SourceKey, Part), Arc<Flight>>>,
+}
+
+/// Who fetches.
+#[derive(Debug)]
+pub enum Turn {
+    /// Whoever asked.
+    Lead(Lead),
+    /// Somebody else does already.
+    Follow(Arc<Flight>),
+}
+
+/// The duty to fetch, and to say what came of it.
+#[derive(Debug)]
+pub struct Lead {
+    flights: Arc<Flights>,
+    key: (SourceKey, Part),
+    flight: Arc<Flight>,
+}
+
+/// One fetch, for all who wait for it.
+#[derive(Debug, Default)]
+pub struct Flight {
+    landed: Mutex<Option<Landed>>,
+    change: Condvar,
+}
+
+/// What came of a fetch.
+#[derive(Clone, Debug)]
+pub enum Landed {
+    /// The bytes.
+    Bytes(Bytes),
+    /// No tier had room for it, so that it was not fetched.
+    NoRoom,
+    /// An error, as told to each who waits.
+    Failed(ErrorKind, String),
+}
+
+impl Flights {
+    /// Whose turn it is to fetch `part` of `source`.
+    pub fn turn(self: &Arc<Self>, source: SourceKey, part: Part) -> Turn {
+        let mut table = lock(&self.table);
+        if let Some(flight) = table.get(&(source, part)) {
+            return Turn::Follow(Arc::clone(flight));
+        }
+        let flight = Arc::new(Flight::default());
+        table.insert((source, part), Arc::clone(&flight));
+        Turn::Lead(Lead { flights: Arc::clone(self), key: (source, part), flight })
+    }
+
+    /// The fetch of `part` of `source`, if there is one.
+    pub fn find(&self, source: SourceKey, part: Part) -> Option<Arc<Flight>> {
+        lock(&self.table).get(&(source, part)).cloned()
+    }
+}
+
+impl Lead {
+    /// The flight, to wait for it elsewhere.
+    pub fn flight(&self) -> Arc<Flight> {
+        Arc::clone(&self.flight)
+    }
+
+    /// Tells all who wait, and all who ask until the lead is dropped; only after that does anybody fetch anew. So it is
+    /// kept until what was fetched has its place.
+    pub fn land(&self, landed: Landed) {
+        let mut told = lock(&self.flight.landed);
+        if told.is_none() {
+            *told = Some(landed);
+        }
+        drop(told);
+        self.flight.change.notify_all();
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        lock(&self.flights.table).remove(&self.key);
+        // Nobody waits for ever for a thread that panicked or was stopped.
+        self.land(Landed::Failed(ErrorKind::Unavailable, "was given up while it was fetched".into()));
+    }
+}
+
+impl Flight {
+    /// What comes of it; nothing when it takes longer than `patience`.
+    pub fn wait(&self, patience: Duration) -> Option<Landed> {
+        let until = Instant::now() + patience;
+        let mut landed = lock(&self.landed);
+        loop {
+            if let Some(landed) = &*landed {
+                return Some(landed.clone());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            landed = self.change.wait_timeout(landed, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Landed {
+    /// The bytes if it was fetched, or the error.
+    pub fn into_result(self) -> forebay_source::Result<Option<Bytes>> {
+        match self {
+            Self::Bytes(bytes) => Ok(Some(bytes)),
+            Self::NoRoom => Ok(None),
+            Self::Failed(kind, what) => Err(Error::new(kind, what)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_source::{Locator, SourceId, Version};
+
+    use super::*;
+
+    fn key() -> SourceKey {
+        SourceKey::of(&SourceId { locator: Locator::new("a"), len: 9, version: Version::named("v") })
+    }
+
+    #[test]
+    fn the_second_who_asks_gets_what_the_first_fetched() {
+        let flights = Arc::new(Flights::default());
+        let Turn::Lead(lead) = flights.turn(key(), Part::Block(1)) else { panic!("nobody was first") };
+        let Turn::Follow(flight) = flights.turn(key(), Part::Block(1)) else { panic!("two lead") };
+        assert!(matches!(flights.turn(key(), Part::Block(2)), Turn::Lead(_)));
+        assert!(flight.wait(Duration::from_millis(1)).is_none());
+        lead.land(Landed::Bytes(Bytes::from_static(b"abc")));
+        let landed = flight.wait(Duration::from_secs(9)).unwrap();
+        assert_eq!(landed.into_result().unwrap().unwrap()[..], b"abc"[..]);
+        assert!(matches!(flights.turn(key(), Part::Block(1)), Turn::Follow(_)), "it has no place yet");
+        drop(lead);
+        assert!(matches!(flights.turn(key(), Part::Block(1)), Turn::Lead(_)), "it is over");
+    }
+
+    #[test]
+    fn a_leader_that_goes_away_is_an_error_and_no_wait() {
+        let flights = Arc::new(Flights::default());
+        let turn = flights.turn(key(), Part::Block(1));
+        let Turn::Follow(flight) = flights.turn(key(), Part::Block(1)) else { panic!("two lead") };
+        drop(turn);
+        let error = flight.wait(Duration::from_secs(9)).unwrap().into_result().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+    }
+}

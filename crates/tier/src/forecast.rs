@@ -1,0 +1,225 @@
+//! What a policy would read from the origin, reckoned and not run.
+
+use std::collections::HashMap;
+
+use crate::{Facts, Policy, Worth, policy::Leavers};
+
+/// A tier to reckon with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForecastTier {
+    /// The most bytes it may hold.
+    pub quota: u64,
+    /// Whether a whole source leaves at once, as on a disk, and not single blocks.
+    pub evicts_sources: bool,
+}
+
+/// What is used: a block of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Used {
+    /// Which source.
+    pub source: u32,
+    /// Which block of it.
+    pub block: u32,
+    /// Bytes of the block.
+    pub len: u32,
+}
+
+/// What would be read from the origin in one epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forecast {
+    /// Blocks.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What `policy` would read from the origin in each of `epochs`, whose uses come in that order.
+///
+/// Several uses of a block right after each other are best given as one. Whole files do not follow a partial read here:
+/// over full epochs they come to the same.
+pub fn forecast(tiers: &[ForecastTier], policy: &dyn Policy, epochs: &[Vec<Used>]) -> Vec<Forecast> {
+    let next_uses = next_uses(epochs);
+    let mut rooms: Vec<Room<'_>> = tiers.iter().map(|tier| Room::new(*tier, policy)).collect();
+    let mut now = 0;
+    let mut forecasts = Vec::with_capacity(epochs.len());
+    for epoch in epochs {
+        let mut forecast = Forecast::default();
+        for used in epoch {
+            let next = next_uses[usize::try_from(now).unwrap_or(0)];
+            now += 1;
+            if rooms.iter_mut().any(|room| room.hit(*used, now, next)) {
+                continue;
+            }
+            forecast.reads += 1;
+            forecast.bytes += u64::from(used.len);
+            let _ = rooms.iter_mut().any(|room| room.put(*used, now, next));
+        }
+        forecasts.push(forecast);
+    }
+    forecasts
+}
+
+/// For each use, when the same block is used next.
+fn next_uses(epochs: &[Vec<Used>]) -> Vec<Option<u64>> {
+    let count: usize = epochs.iter().map(Vec::len).sum();
+    let mut next = vec![None; count];
+    let mut seen: HashMap<Used, u64> = HashMap::new();
+    let mut at = count;
+    for used in epochs.iter().rev().flat_map(|epoch| epoch.iter().rev()) {
+        at -= 1;
+        next[at] = seen.insert(*used, at as u64 + 1);
+    }
+    next
+}
+
+/// What leaves as one.
+type Unit = (u32, Option<u32>);
+
+#[derive(Debug)]
+struct Room<'a> {
+    tier: ForecastTier,
+    policy: &'a dyn Policy,
+    used: u64,
+    blocks: HashMap<Used, ()>,
+    units: HashMap<Unit, Held>,
+    leavers: Leavers<Unit>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    len: u64,
+    blocks: Vec<Used>,
+    placed: u64,
+    touched: u64,
+    uses: u64,
+    next_use: Option<u64>,
+}
+
+impl Held {
+    fn worth(&self, policy: &dyn Policy, now: u64) -> Worth {
+        policy.worth(&Facts {
+            source: None,
+            block: None,
+            len: self.len,
+            placed: self.placed,
+            used: self.touched,
+            uses: self.uses,
+            next_use: self.next_use.map(|next| next.saturating_sub(now)),
+        })
+    }
+}
+
+impl<'a> Room<'a> {
+    fn new(tier: ForecastTier, policy: &'a dyn Policy) -> Self {
+        Self {
+            tier,
+            policy,
+            used: 0,
+            blocks: HashMap::new(),
+            units: HashMap::new(),
+            leavers: Leavers::default(),
+        }
+    }
+
+    fn unit(&self, used: Used) -> Unit {
+        (used.source, (!self.tier.evicts_sources).then_some(used.block))
+    }
+
+    /// Uses a block, if it is here.
+    fn hit(&mut self, used: Used, now: u64, next: Option<u64>) -> bool {
+        if !self.blocks.contains_key(&used) {
+            return false;
+        }
+        let unit = self.unit(used);
+        if let Some(held) = self.units.get_mut(&unit) {
+            held.touched = now;
+            held.uses += 1;
+            held.next_use = if self.tier.evicts_sources { held.next_use.min(next).or(next) } else { next };
+        }
+        true
+    }
+
+    /// Keeps a block, if it may be.
+    fn put(&mut self, used: Used, now: u64, next: Option<u64>) -> bool {
+        let (len, unit) = (u64::from(used.len), self.unit(used));
+        if len > self.tier.quota {
+            return false;
+        }
+        let newcomer = Held {
+            len,
+            blocks: vec![used],
+            placed: now,
+            touched: now,
+            uses: 1,
+            next_use: next,
+        };
+        while self.used + len > self.tier.quota {
+            if self.policy.never_evicts() {
+                return false;
+            }
+            let worth = self.policy.newcomers_compete().then(|| newcomer.worth(self.policy, now));
+            let (units, policy) = (&self.units, self.policy);
+            let others = || units.iter().filter(|(other, _)| **other != unit);
+            let all = || others().map(|(unit, held)| (held.worth(policy, now), *unit)).collect();
+            let worth_now = |unit: &Unit| units.get(unit).map(|held| held.worth(policy, now));
+            let Some(leaver) = self.leavers.next(worth, all, worth_now) else { return false };
+            let Some(left) = self.units.remove(&leaver) else { return false };
+            self.used -= left.len;
+            for block in left.blocks {
+                self.blocks.remove(&block);
+            }
+        }
+        self.used += len;
+        self.blocks.insert(used, ());
+        match self.units.get_mut(&unit) {
+            Some(held) => {
+                held.len += len;
+                held.blocks.push(used);
+                held.touched = now;
+            }
+            None => drop(self.units.insert(unit, newcomer)),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Standard;
+
+    fn epoch(blocks: impl IntoIterator<Item = u32>) -> Vec<Used> {
+        blocks.into_iter().map(|block| Used { source: block / 4, block, len: 10 }).collect()
+    }
+
+    fn reads(policy: Standard, quota: u64, epochs: &[Vec<Used>]) -> Vec<u64> {
+        let tier = ForecastTier { quota, evicts_sources: false };
+        forecast(&[tier], &policy, epochs).iter().map(|epoch| epoch.reads).collect()
+    }
+
+    #[test]
+    fn over_full_passes_first_fit_and_clairvoyant_need_what_does_not_fit_and_lru_needs_all() {
+        let epochs = [epoch(0..16), epoch((0..16).rev().map(|block| block * 5 % 16)), epoch(0..16)];
+        assert_eq!(reads(Standard::FirstFit, 90, &epochs), [16, 7, 7]);
+        let clairvoyant = reads(Standard::Clairvoyant, 90, &epochs);
+        assert!(clairvoyant[1] <= 7 && clairvoyant[2] <= 7, "{clairvoyant:?}");
+        let again = [epoch(0..16), epoch(0..16)];
+        assert_eq!(reads(Standard::Lru, 90, &again), [16, 16], "the oldest leaves just before its turn");
+    }
+
+    #[test]
+    fn what_fits_is_read_once_by_every_policy() {
+        for policy in Standard::ALL {
+            assert_eq!(reads(policy, 160, &[epoch(0..16), epoch(0..16)]), [16, 0], "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn on_a_disk_a_whole_source_leaves() {
+        let tier = ForecastTier { quota: 80, evicts_sources: true };
+        let epochs = [epoch(0..8), epoch(8..9), epoch(0..8)];
+        let read: Vec<u64> = forecast(&[tier], &Standard::Fifo, &epochs).iter().map(|epoch| epoch.reads).collect();
+        assert_eq!(read[..2], [8, 1]);
+        assert!(read[2] >= 4, "{read:?}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Copies of far bytes on nearer, faster places: an origin over an origin, which no reader can tell from it.
+//!
+//! ```text
+//!  fetch ─► whole mirror? ─► staged? ─► tier 0 ─► tier 1 … ─► flight ─► placement threads ─► origin
+//!                                         ▲          ▲                        │
+//!                                         └──────────┴──────── put ◄──────────┘
+//! ```
+//!
+//! A tier may lose bytes and may never change them: trouble inside one is a counted miss. The unit is the block, a
+//! fixed, aligned stretch of one version of one source.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `block` | a source cut into blocks, and a name for its version |
+//! | `tier` | the contract of a place for copies |
+//! | `policy` | what is worth keeping, and who leaves when a tier is full |
+//! | `memory` | a tier in memory |
+//! | `disk` | a tier on a local disk, shared by the processes of a node |
+//! | `flight` | each block is fetched once, however many ask |
+//! | `pool` | the threads that fetch and place, readers' requests first |
+//! | `ahead` | what will be used soon, fetched before it is asked for |
+//! | `tiered`, `copied` | the origin over an origin, and its sources |
+//! | `state` | what a process knows of a source, and how it finds each byte |
+//! | `fetch` | blocks on their way from the origin to a tier |
+//! | `warm` | whole sources copied before anybody reads |
+//! | `forecast` | what a policy would read from the origin, reckoned and not run |
+//! | `stats` | what was read from where |
+
+mod ahead;
+mod block;
+mod copied;
+mod disk;
+mod fetch;
+mod flight;
+mod forecast;
+mod memory;
+mod policy;
+mod pool;
+mod state;
+mod stats;
+mod sync;
+mod tier;
+mod tiered;
+mod warm;
+
+pub use ahead::{Coming, Upcoming};
+pub use block::{Blocks, SourceKey};
+pub use disk::{DiskOptions, DiskTier, Mirror};
+pub use flight::{Flight, Flights, Landed, Lead, Part, Turn};
+pub use forecast::{Forecast, ForecastTier, Used, forecast};
+pub use memory::MemoryTier;
+pub use policy::{Facts, Foresight, Judge, Outlook, Policy, Standard, Worth, policy};
+pub use stats::{OriginStats, Stats, TierStats};
+pub use tier::{Admission, Claim, Claimed, Copies, Tier, Usage};
+pub use tiered::{BLOCK_BYTES, Placement, RECHECK, THREADS, Tiered};
+pub use warm::{Warmed, warm};

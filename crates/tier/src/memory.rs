@@ -1,0 +1,349 @@
+//! A tier in memory.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+use forebay_source::{Source, SourceId};
+
+use crate::{
+    Admission, Claim, Claimed, Copies, Facts, Judge, SourceKey, Tier, Usage, Worth,
+    policy::{Leavers, Ticks},
+    sync::{Mutex, RwLock, lock},
+};
+
+/// A tier in the memory of this process.
+#[derive(Debug)]
+pub struct MemoryTier {
+    room: Arc<Room>,
+}
+
+/// What all copies of the tier share.
+#[derive(Debug)]
+struct Room {
+    quota: u64,
+    used: AtomicU64,
+    judge: Judge,
+    ticks: Ticks,
+    sources: Mutex<HashMap<SourceKey, Arc<Held>>>,
+    leavers: Mutex<Leavers<(SourceKey, u64)>>,
+    evicted: AtomicU64,
+}
+
+/// The copies of one source.
+#[derive(Debug)]
+struct Held {
+    id: SourceId,
+    key: SourceKey,
+    shards: [RwLock<HashMap<u64, Copy>>; SHARDS],
+    room: Weak<Room>,
+}
+
+/// Locks per source: threads that read different blocks rarely meet.
+const SHARDS: usize = 8;
+
+#[derive(Debug)]
+struct Copy {
+    bytes: Bytes,
+    placed: u64,
+    used: AtomicU64,
+    uses: AtomicU64,
+}
+
+impl MemoryTier {
+    /// A tier of at most `quota` bytes, of which `judge` says who leaves.
+    pub fn new(quota: u64, judge: Judge) -> Self {
+        let room = Room {
+            quota,
+            used: AtomicU64::new(0),
+            judge,
+            ticks: Ticks::default(),
+            sources: Mutex::default(),
+            leavers: Mutex::default(),
+            evicted: AtomicU64::new(0),
+        };
+        Self { room: Arc::new(room) }
+    }
+}
+
+impl Tier for MemoryTier {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn copies(&self, source: &SourceId) -> Option<Arc<dyn Copies>> {
+        let key = SourceKey::of(source);
+        let mut sources = lock(&self.room.sources);
+        let held = sources.entry(key).or_insert_with(|| {
+            let shards = std::array::from_fn(|_| RwLock::default());
+            Arc::new(Held { id: source.clone(), key, shards, room: Arc::downgrade(&self.room) })
+        });
+        Some(Arc::clone(held) as Arc<dyn Copies>)
+    }
+
+    fn usage(&self) -> Usage {
+        let Room { quota, used, evicted, .. } = &*self.room;
+        Usage { used: used.load(Relaxed), quota: *quota, evicted: evicted.load(Relaxed), faults: 0 }
+    }
+}
+
+impl Room {
+    /// Takes `len` bytes of the quota, if they are free.
+    fn reserve(&self, len: u64) -> bool {
+        let more = |used: u64| used.checked_add(len).filter(|used| *used <= self.quota);
+        self.used.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    /// Takes `len` bytes of the quota for a copy worth `newcomer`, which others may have to leave for.
+    fn reserve_for(&self, len: u64, newcomer: Worth) -> bool {
+        if self.reserve(len) {
+            return true;
+        }
+        if len > self.quota || self.judge.policy.never_evicts() {
+            return false;
+        }
+        let newcomer = self.judge.policy.newcomers_compete().then_some(newcomer);
+        let mut leavers = lock(&self.leavers);
+        while !self.reserve(len) {
+            let leaver = leavers.next(newcomer, || self.ranked(), |(key, block)| self.worth(*key, *block));
+            let Some((key, block)) = leaver else { return false };
+            self.evict(key, block);
+        }
+        true
+    }
+
+    fn ranked(&self) -> Vec<(Worth, (SourceKey, u64))> {
+        let held: Vec<_> = lock(&self.sources).values().cloned().collect();
+        held.iter().flat_map(|held| held.ranked(&self.judge)).collect()
+    }
+
+    fn worth(&self, key: SourceKey, block: u64) -> Option<Worth> {
+        let held = lock(&self.sources).get(&key).cloned()?;
+        let shard = held.shard(block).read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(&block).map(|copy| self.judge.worth(key, held.facts(block, copy)))
+    }
+
+    fn evict(&self, key: SourceKey, block: u64) {
+        let Some(held) = lock(&self.sources).get(&key).cloned() else { return };
+        let left = held.shard(block).write().unwrap_or_else(PoisonError::into_inner).remove(&block);
+        if let Some(copy) = left {
+            self.used.fetch_sub(copy.bytes.len() as u64, Relaxed);
+            self.evicted.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Held {
+    fn shard(&self, block: u64) -> &RwLock<HashMap<u64, Copy>> {
+        &self.shards[usize::try_from(block % SHARDS as u64).unwrap_or(0)]
+    }
+
+    fn facts<'a>(&'a self, block: u64, copy: &Copy) -> Facts<'a> {
+        Facts {
+            source: Some(&self.id),
+            block: Some(block),
+            len: copy.bytes.len() as u64,
+            placed: copy.placed,
+            used: copy.used.load(Relaxed),
+            uses: copy.uses.load(Relaxed),
+            next_use: None,
+        }
+    }
+
+    fn ranked(&self, judge: &Judge) -> Vec<(Worth, (SourceKey, u64))> {
+        let of_shard = |shard: &RwLock<HashMap<u64, Copy>>| {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            let worth = |block: u64, copy: &Copy| judge.worth(self.key, self.facts(block, copy));
+            shard.iter().map(|(block, copy)| (worth(*block, copy), (self.key, *block))).collect::<Vec<_>>()
+        };
+        self.shards.iter().flat_map(of_shard).collect()
+    }
+
+    /// What the copy `block`, which is there, gives to `read`.
+    fn with<T>(&self, block: u64, read: impl FnOnce(&Bytes) -> T) -> Option<T> {
+        let shard = self.shard(block).read().unwrap_or_else(PoisonError::into_inner);
+        let copy = shard.get(&block)?;
+        if let Some(room) = self.room.upgrade() {
+            copy.used.store(room.ticks.next(), Relaxed);
+            copy.uses.fetch_add(1, Relaxed);
+        }
+        Some(read(&copy.bytes))
+    }
+
+    /// What a newcomer is worth.
+    fn newcomer(&self, room: &Room, block: u64, len: u64) -> Worth {
+        let now = room.ticks.next();
+        let facts = Facts {
+            source: Some(&self.id),
+            block: Some(block),
+            len,
+            placed: now,
+            used: now,
+            uses: 1,
+            next_use: None,
+        };
+        room.judge.worth(self.key, facts)
+    }
+}
+
+impl Copies for Held {
+    fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool {
+        let copied = self.with(block, |bytes| {
+            let from = usize::try_from(from).ok()?;
+            into.copy_from_slice(bytes.get(from..from.checked_add(into.len())?)?);
+            Some(())
+        });
+        copied.flatten().is_some()
+    }
+
+    fn get(&self, block: u64) -> Option<Bytes> {
+        self.with(block, Bytes::clone)
+    }
+
+    fn has(&self, block: u64) -> bool {
+        self.shard(block).read().unwrap_or_else(PoisonError::into_inner).contains_key(&block)
+    }
+
+    fn has_room(&self, block: u64, len: u64) -> bool {
+        let Some(room) = self.room.upgrade() else { return false };
+        if room.used.load(Relaxed).saturating_add(len) <= room.quota {
+            return true;
+        }
+        let policy = &room.judge.policy;
+        if len > room.quota || policy.never_evicts() {
+            return false;
+        }
+        if !policy.newcomers_compete() {
+            return true;
+        }
+        let newcomer = self.newcomer(&room, block, len);
+        let mut leavers = lock(&room.leavers);
+        let leaver = leavers.next(Some(newcomer), || room.ranked(), |(key, block)| room.worth(*key, *block));
+        // Nobody leaves yet.
+        let found = leaver.and_then(|(key, block)| Some((room.worth(key, block)?, (key, block))));
+        found.is_some_and(|(worth, leaver)| {
+            leavers.put_back(worth, leaver);
+            true
+        })
+    }
+
+    fn claim(self: Arc<Self>, block: u64, len: u64) -> Claim {
+        if self.has(block) {
+            return Claim::Here;
+        }
+        let Some(room) = self.room.upgrade() else { return Claim::Full };
+        if !room.reserve_for(len, self.newcomer(&room, block, len)) {
+            return Claim::Full;
+        }
+        // No other process sees this memory: there is nobody to ask.
+        Claim::Held(Box::new(Reserved { held: self, room, block, len }))
+    }
+
+    fn whole(&self) -> Option<Arc<dyn Source>> {
+        None
+    }
+
+    fn settle(&self) {}
+
+    fn distrust(&self) {}
+
+    fn touch(&self) {}
+}
+
+/// Room for one block.
+#[derive(Debug)]
+struct Reserved {
+    held: Arc<Held>,
+    room: Arc<Room>,
+    block: u64,
+    /// What is given back: nothing once the block is there.
+    len: u64,
+}
+
+impl Claimed for Reserved {
+    fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
+        if bytes.len() as u64 != self.len {
+            return Admission::Refused;
+        }
+        let now = self.room.ticks.next();
+        let copy =
+            Copy { bytes: bytes.clone(), placed: now, used: AtomicU64::new(now), uses: AtomicU64::new(1) };
+        let mut shard = self.held.shard(self.block).write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been as fast: then its room is given back.
+        self.len = shard.insert(self.block, copy).map_or(0, |before| before.bytes.len() as u64);
+        Admission::Kept
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.room.used.fetch_sub(self.len, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_source::{Locator, Version};
+
+    use super::*;
+    use crate::Standard;
+
+    fn id(name: &str) -> SourceId {
+        SourceId { locator: Locator::new(name), len: 1000, version: Version::named("v") }
+    }
+
+    fn put(copies: &Arc<dyn Copies>, block: u64, byte: u8) -> Option<Admission> {
+        match Arc::clone(copies).claim(block, 100) {
+            Claim::Held(claimed) => Some(claimed.put(&Bytes::from(vec![byte; 100]))),
+            _ => None,
+        }
+    }
+
+    fn filled(policy: Standard) -> Arc<dyn Copies> {
+        let tier = Box::leak(Box::new(MemoryTier::new(300, Judge::new(policy))));
+        let copies = tier.copies(&id("a")).unwrap();
+        for block in 0..3 {
+            assert_eq!(put(&copies, block, block as u8), Some(Admission::Kept));
+        }
+        copies
+    }
+
+    #[test]
+    fn what_was_put_is_read_back_in_part_and_no_more_is_taken_than_the_quota() {
+        let tier = MemoryTier::new(250, Judge::new(Standard::FirstFit));
+        let (one, other) = (tier.copies(&id("a")).unwrap(), tier.copies(&id("b")).unwrap());
+        assert_eq!(put(&one, 0, 7), Some(Admission::Kept));
+        assert_eq!(put(&other, 0, 9), Some(Admission::Kept));
+        assert!(!one.has_room(1, 100) && one.has_room(1, 50));
+        assert!(matches!(Arc::clone(&one).claim(1, 100), Claim::Full));
+        assert!(matches!(Arc::clone(&one).claim(0, 100), Claim::Here));
+        drop(Arc::clone(&one).claim(1, 50));
+        assert_eq!(tier.usage().used, 200, "room that was not used is given back");
+        let mut part = [0; 10];
+        assert!(other.read(0, 90, &mut part));
+        assert_eq!(part, [9; 10]);
+        assert!(!one.read(0, 95, &mut part), "past the end of the block");
+        assert!(one.get(1).is_none());
+        assert_eq!(tier.usage(), Usage { used: 200, quota: 250, evicted: 0, faults: 0 });
+    }
+
+    #[test]
+    fn the_right_one_leaves_for_a_newcomer() {
+        for (policy, left) in [(Standard::Lru, 1), (Standard::Fifo, 0), (Standard::Lifo, 2), (Standard::Lfu, 1)] {
+            let copies = filled(policy);
+            for block in [1, 0, 0, 2, 2, 0] {
+                assert!(copies.get(block).is_some());
+            }
+            assert!(copies.has_room(3, 100));
+            assert_eq!(put(&copies, 3, 3), Some(Admission::Kept));
+            let there: Vec<u64> = (0..4).filter(|block| copies.has(*block)).collect();
+            let stayed: Vec<u64> = (0..4).filter(|block| *block != left).collect();
+            assert_eq!(there, stayed, "{policy:?}");
+        }
+    }
+}

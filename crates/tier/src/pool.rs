@@ -1,0 +1,297 @@
+//! The threads that fetch and place: what a reader waits for first, all else in the time that is left.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// What a reader waits for.
+pub(crate) type Task = Box<dyn FnOnce() + Send>;
+
+/// Work that nobody waits for, done step by step, by several threads at once.
+pub(crate) trait Background: Send + Sync + fmt::Debug {
+    /// Does one step.
+    fn step(&self) -> Step;
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There may be more to do.
+    Worked,
+    /// There is nothing to do now, and may be later.
+    Idle,
+    /// There will be nothing more to do.
+    Over,
+}
+
+/// Threads that end when the pool is dropped.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    change: Condvar,
+    quiet: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    urgent: VecDeque<Task>,
+    background: VecDeque<Arc<dyn Background>>,
+    /// Threads there are.
+    started: usize,
+    /// Threads at work that nobody waits for.
+    in_background: usize,
+    /// Threads at work.
+    busy: usize,
+    stop: bool,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} urgent, {} in the background, {} busy", self.urgent.len(), self.background.len(), self.busy)
+    }
+}
+
+/// How often work that was idle is asked again.
+const IDLE_STEP: Duration = Duration::from_millis(2);
+
+/// How long a pool that is dropped waits for its threads: one that is stuck in a read ends when the read does.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl Pool {
+    /// A pool of `threads` threads, which start when there is something to do.
+    pub(crate) fn new(threads: usize) -> Self {
+        let shared = Shared { queue: Mutex::default(), change: Condvar::new(), quiet: Condvar::new() };
+        Self { shared: Arc::new(shared), threads: threads.max(1) }
+    }
+
+    /// Does `task` before all that nobody waits for.
+    pub(crate) fn urgent(&self, task: Task) {
+        let mut queue = self.shared.lock();
+        queue.urgent.push_back(task);
+        self.wake(queue);
+    }
+
+    /// Does `work` when no reader waits.
+    pub(crate) fn background(&self, work: Arc<dyn Background>) {
+        let mut queue = self.shared.lock();
+        queue.background.push_back(work);
+        self.wake(queue);
+    }
+
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+        let wanted = queue.urgent.len() + queue.busy + if queue.background.is_empty() { 0 } else { self.threads };
+        while queue.started < wanted.min(self.threads) {
+            let shared = Arc::clone(&self.shared);
+            let most_in_background = self.threads.saturating_sub(1).max(1);
+            let name = "forebay-place".to_owned();
+            if thread::Builder::new().name(name).spawn(move || shared.work(most_in_background)).is_err() {
+                break;
+            }
+            queue.started += 1;
+        }
+        if queue.started == 0 {
+            // No thread can be had: whoever asked does it himself.
+            let task = queue.urgent.pop_back();
+            drop(queue);
+            if let Some(task) = task {
+                task();
+            }
+            return;
+        }
+        drop(queue);
+        self.shared.change.notify_all();
+    }
+
+    /// How much waits to be done: readers' requests, and sources of which more is to come.
+    pub(crate) fn backlog(&self) -> (usize, usize) {
+        let queue = self.shared.lock();
+        (queue.urgent.len(), queue.background.len())
+    }
+
+    /// How many threads there may be.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Waits until nothing is left to do, at most `patience`; false when that was not enough.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let mut queue = self.shared.lock();
+        while queue.busy > 0 || !queue.urgent.is_empty() || !queue.background.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.shared.quiet.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        let mut queue = self.shared.lock();
+        queue.stop = true;
+        queue.urgent.clear();
+        queue.background.clear();
+        self.shared.change.notify_all();
+        while queue.started > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            queue = self.shared.quiet.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+enum Work {
+    Urgent(Task),
+    Background(Arc<dyn Background>),
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, most_in_background: usize) {
+        let mut queue = self.lock();
+        let mut turn = 0;
+        loop {
+            let Some(work) = self.next(&mut queue, most_in_background, turn) else {
+                if queue.stop {
+                    queue.started -= 1;
+                    drop(queue);
+                    self.quiet.notify_all();
+                    return;
+                }
+                self.quiet.notify_all();
+                let is_idle = turn > 0 || queue.background.is_empty();
+                turn = 0;
+                queue = if is_idle && !queue.background.is_empty() {
+                    self.change.wait_timeout(queue, IDLE_STEP).unwrap_or_else(PoisonError::into_inner).0
+                } else {
+                    self.change.wait(queue).unwrap_or_else(PoisonError::into_inner)
+                };
+                continue;
+            };
+            queue.busy += 1;
+            match work {
+                Work::Urgent(task) => {
+                    drop(queue);
+                    // Whoever waits is told by what the task drops.
+                    let _panicked = catch_unwind(AssertUnwindSafe(task));
+                    queue = self.lock();
+                }
+                Work::Background(work) => {
+                    queue.in_background += 1;
+                    drop(queue);
+                    let step = catch_unwind(AssertUnwindSafe(|| work.step())).unwrap_or(Step::Over);
+                    queue = self.lock();
+                    queue.in_background -= 1;
+                    match step {
+                        Step::Worked => turn = 0,
+                        Step::Idle => turn += 1,
+                        Step::Over => queue.background.retain(|other| !Arc::ptr_eq(other, &work)),
+                    }
+                    // Another may have been kept from it by the number of those at work.
+                    self.change.notify_one();
+                }
+            }
+            queue.busy -= 1;
+        }
+    }
+
+    /// What to do next: the `turn`-th of what is in the background when those before it were idle.
+    fn next(&self, queue: &mut Queue, most_in_background: usize, turn: usize) -> Option<Work> {
+        if queue.stop {
+            return None;
+        }
+        if let Some(task) = queue.urgent.pop_front() {
+            return Some(Work::Urgent(task));
+        }
+        if queue.in_background >= most_in_background {
+            return None;
+        }
+        queue.background.get(turn).cloned().map(Work::Background)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    };
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Countdown(AtomicUsize);
+
+    impl Background for Countdown {
+        fn step(&self) -> Step {
+            let left = self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+            if left.is_ok() { Step::Worked } else { Step::Over }
+        }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_done_to_its_end() {
+        let pool = Pool::new(3);
+        let works = [5, 100, 1].map(|count| Arc::new(Countdown(AtomicUsize::new(count))));
+        for work in &works {
+            pool.background(Arc::clone(work) as Arc<dyn Background>);
+        }
+        assert!(pool.wait(Duration::from_secs(20)));
+        assert!(works.iter().all(|work| work.0.load(SeqCst) == 0));
+        assert_eq!(pool.backlog(), (0, 0));
+    }
+
+    #[derive(Debug)]
+    struct Endless;
+
+    impl Background for Endless {
+        fn step(&self) -> Step {
+            thread::sleep(Duration::from_millis(1));
+            Step::Worked
+        }
+    }
+
+    #[test]
+    fn a_reader_finds_a_thread_however_much_is_in_the_background() {
+        let pool = Pool::new(2);
+        pool.background(Arc::new(Endless));
+        let (done, told) = mpsc::channel();
+        for number in 0..10 {
+            let done = done.clone();
+            pool.urgent(Box::new(move || assert!(done.send(number).is_ok())));
+        }
+        drop(done);
+        assert_eq!(told.iter().count(), 10);
+        assert!(!pool.wait(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn a_task_that_panics_takes_nothing_with_it() {
+        let pool = Pool::new(1);
+        pool.urgent(Box::new(|| std::panic::resume_unwind(Box::new("on purpose"))));
+        let (done, told) = mpsc::channel();
+        pool.urgent(Box::new(move || assert!(done.send(7).is_ok())));
+        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(7));
+    }
+}

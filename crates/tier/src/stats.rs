@@ -1,0 +1,145 @@
+//! What was read from where.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// What was read from where, so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Each tier, from the top.
+    pub tiers: Vec<TierStats>,
+    /// The origin.
+    pub origin: OriginStats,
+    /// Blocks placed on a tier.
+    pub placed: u64,
+    /// Their bytes.
+    pub placed_bytes: u64,
+    /// Blocks that were fetched for a tier and that none kept.
+    pub refused: u64,
+    /// Reads that were served by what had been fetched ahead of them.
+    pub ahead: u64,
+    /// Bytes fetched ahead that are still held.
+    pub ahead_bytes: u64,
+    /// Time that readers waited for the origin, in nanoseconds.
+    pub wait_ns: u64,
+    /// Requests of readers that wait for a thread.
+    pub waiting: u64,
+    /// Sources of which more is to be placed.
+    pub backlog: u64,
+}
+
+/// What was read from a tier.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierStats {
+    /// What people call it.
+    pub name: String,
+    /// Reads it served.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their time, in nanoseconds.
+    pub ns: u64,
+    /// Bytes it holds.
+    pub used: u64,
+    /// The most bytes it may hold.
+    pub quota: u64,
+    /// Copies that had to leave for others.
+    pub evicted: u64,
+    /// Copies that could not be read, or were not what was put.
+    pub faults: u64,
+}
+
+/// What was read from the origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OriginStats {
+    /// Reads.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their time, in nanoseconds.
+    pub ns: u64,
+}
+
+impl Stats {
+    /// Reads that the tiers spared the origin.
+    pub fn saved(&self) -> u64 {
+        self.tiers.iter().map(|tier| tier.reads).sum()
+    }
+
+    /// The part of all bytes read that came from tiers; nothing before the first read.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let near: u64 = self.tiers.iter().map(|tier| tier.bytes).sum();
+        let all = near.saturating_add(self.origin.bytes);
+        (all > 0).then(|| near as f64 / all as f64)
+    }
+
+    /// What was read since `before`; what is held is as it is now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let tiers = self.tiers.iter().enumerate().map(|(index, tier)| {
+            let nothing = TierStats::default();
+            let before = before.tiers.get(index).unwrap_or(&nothing);
+            TierStats {
+                name: tier.name.clone(),
+                reads: tier.reads - before.reads,
+                bytes: tier.bytes - before.bytes,
+                ns: tier.ns - before.ns,
+                evicted: tier.evicted - before.evicted,
+                faults: tier.faults - before.faults,
+                ..*tier
+            }
+        });
+        Self {
+            tiers: tiers.collect(),
+            origin: OriginStats {
+                reads: self.origin.reads - before.origin.reads,
+                bytes: self.origin.bytes - before.origin.bytes,
+                ns: self.origin.ns - before.origin.ns,
+            },
+            placed: self.placed - before.placed,
+            placed_bytes: self.placed_bytes - before.placed_bytes,
+            refused: self.refused - before.refused,
+            ahead: self.ahead - before.ahead,
+            wait_ns: self.wait_ns - before.wait_ns,
+            ..*self
+        }
+    }
+}
+
+/// Reads, their bytes and their time.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    pub(crate) reads: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) ns: AtomicU64,
+}
+
+impl Reads {
+    /// Counts `count` reads of `bytes` in all that began at `began`.
+    pub(crate) fn add(&self, count: u64, bytes: u64, began: Instant) {
+        self.reads.fetch_add(count, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.ns.fetch_add(nanos(began), Relaxed);
+    }
+}
+
+pub(crate) fn nanos(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What is counted while others read.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) tiers: Vec<Reads>,
+    pub(crate) origin: Reads,
+    pub(crate) placed: AtomicU64,
+    pub(crate) placed_bytes: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) ahead: AtomicU64,
+    pub(crate) wait_ns: AtomicU64,
+}

@@ -1,0 +1,95 @@
+//! The contract of a place for copies.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use forebay_source::{Source, SourceId};
+
+/// A place for copies of sources.
+///
+/// # Contract
+/// - It may lose bytes at any time and may never change them: what is read back is what was put, or a miss.
+/// - Trouble of its own, such as a full or broken disk, is a refusal or a miss, and counted; never an error.
+/// - Two ids never share copies, so that nothing has to be invalidated.
+pub trait Tier: Send + Sync + fmt::Debug {
+    /// What people call it.
+    fn name(&self) -> &str;
+
+    /// The copies of `source`, of which there may be none yet; nothing where it keeps none of this source.
+    fn copies(&self, source: &SourceId) -> Option<Arc<dyn Copies>>;
+
+    /// How full it is, and what went wrong.
+    fn usage(&self) -> Usage;
+}
+
+/// The copies that a tier has of one source.
+pub trait Copies: Send + Sync + fmt::Debug {
+    /// Fills `into` with the bytes of `block` from its byte `from` on; false when they are not there.
+    fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool;
+
+    /// The bytes of `block`, if they are there.
+    fn get(&self, block: u64) -> Option<Bytes>;
+
+    /// True when `block` is there, as far as can be told without reading it.
+    fn has(&self, block: u64) -> bool;
+
+    /// True when there seems to be room for `block`, which has `len` bytes.
+    fn has_room(&self, block: u64, len: u64) -> bool;
+
+    /// Takes room for `block`, which has `len` bytes, and asks the other processes of this machine to leave fetching it
+    /// to this one.
+    fn claim(self: Arc<Self>, block: u64, len: u64) -> Claim;
+
+    /// The whole source, where all of it is here and can be read without looking for blocks.
+    fn whole(&self) -> Option<Arc<dyn Source>>;
+
+    /// Does what makes [`whole`](Self::whole) possible, if all blocks are there: they are compared where they were not.
+    fn settle(&self);
+
+    /// Forgets what [`whole`](Self::whole) gave: it could not be read.
+    fn distrust(&self);
+
+    /// Counts a use that the tier does not see, of the whole.
+    fn touch(&self);
+}
+
+/// Whether a tier took something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is there.
+    Kept,
+    /// There is no room, or the tier is in trouble.
+    Refused,
+}
+
+/// Whether a block may be fetched for a tier.
+#[derive(Debug)]
+pub enum Claim {
+    /// It may, and there is room for it.
+    Held(Box<dyn Claimed>),
+    /// Another process is at it.
+    Busy,
+    /// It is there already.
+    Here,
+    /// There is no room, or the tier is in trouble.
+    Full,
+}
+
+/// Room for one block, given back when it is dropped without the block.
+pub trait Claimed: Send + fmt::Debug {
+    /// Keeps `bytes`, all those of the block.
+    fn put(self: Box<Self>, bytes: &Bytes) -> Admission;
+}
+
+/// How full a tier is, and what went wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes it holds.
+    pub used: u64,
+    /// The most bytes it may hold.
+    pub quota: u64,
+    /// Copies that had to leave for others.
+    pub evicted: u64,
+    /// Copies that could not be read, or were not what was put.
+    pub faults: u64,
+}

@@ -1,0 +1,148 @@
+//! Whole sources copied before anybody reads them.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use forebay_source::{Error, Locator, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Landed, Part, Tiered, Turn,
+    fetch::{Fetched, fetch_block, settle},
+    state::State,
+};
+
+/// What warming did, so far or in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warmed {
+    /// Sources gone through.
+    pub sources: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes that were fetched and placed.
+    pub placed_bytes: u64,
+    /// Bytes that were there already, and right.
+    pub present_bytes: u64,
+    /// Bytes for which there was no room.
+    pub refused_bytes: u64,
+    /// Sources that no tier copies: those on its own device, and those that changed a moment ago.
+    pub passed_over: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    sources: AtomicU64,
+    bytes: AtomicU64,
+    placed_bytes: AtomicU64,
+    present_bytes: AtomicU64,
+    refused_bytes: AtomicU64,
+    passed_over: AtomicU64,
+}
+
+impl Counters {
+    fn warmed(&self) -> Warmed {
+        let load = |counter: &AtomicU64| counter.load(Relaxed);
+        Warmed {
+            sources: load(&self.sources),
+            bytes: load(&self.bytes),
+            placed_bytes: load(&self.placed_bytes),
+            present_bytes: load(&self.present_bytes),
+            refused_bytes: load(&self.refused_bytes),
+            passed_over: load(&self.passed_over),
+        }
+    }
+}
+
+/// No origin takes so long without an error of its own.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often the caller is told how far it is.
+const TELL: Duration = Duration::from_millis(100);
+
+/// Copies all of `sources` to the tiers of `tiered`; what is there already is compared with its checksums.
+///
+/// `go_on` is told now and then how far it is, and ends it by false: what was placed stays, so that the next warming
+/// goes on from there. The first error ends it too.
+pub fn warm(
+    tiered: &Tiered,
+    sources: &[Locator],
+    threads: NonZeroUsize,
+    mut go_on: impl FnMut(Warmed) -> bool,
+) -> Result<Warmed> {
+    let (counters, next, stop) = (Counters::default(), AtomicUsize::new(0), AtomicBool::new(false));
+    let failed: Mutex<Option<Error>> = Mutex::default();
+    let work = || {
+        while !stop.load(Relaxed) {
+            let Some(at) = sources.get(next.fetch_add(1, Relaxed)) else { return };
+            if let Err(error) = warm_one(tiered, at, &counters, &stop) {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.at(at));
+                stop.store(true, Relaxed);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.get()).map(|_| scope.spawn(work)).collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            if !go_on(counters.warmed()) {
+                stop.store(true, Relaxed);
+            }
+            thread::park_timeout(TELL);
+        }
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(counters.warmed()),
+    }
+}
+
+fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBool) -> Result<()> {
+    let (running, state) = tiered.state(at)?;
+    counters.sources.fetch_add(1, Relaxed);
+    let Some(state) = state else {
+        counters.passed_over.fetch_add(1, Relaxed);
+        return Ok(());
+    };
+    counters.bytes.fetch_add(state.blocks.len(), Relaxed);
+    for block in 0..state.blocks.count() {
+        if stop.load(Relaxed) {
+            return Ok(());
+        }
+        let len = state.blocks.range(block).len();
+        if is_right(&state, block) {
+            counters.present_bytes.fetch_add(len, Relaxed);
+            continue;
+        }
+        if !state.has_room(block) {
+            counters.refused_bytes.fetch_add(len, Relaxed);
+            continue;
+        }
+        let counter = match running.flights.turn(state.key, Part::Block(block)) {
+            Turn::Lead(lead) => {
+                let flight = lead.flight();
+                let fetched = fetch_block(&running, &state, block, lead);
+                flight.wait(Duration::ZERO).map_or(Ok(None), Landed::into_result)?;
+                if fetched == Fetched::Kept { &counters.placed_bytes } else { &counters.refused_bytes }
+            }
+            // A reader has asked for it.
+            Turn::Follow(flight) => {
+                flight.wait(PATIENCE).map_or(Ok(None), Landed::into_result)?;
+                &counters.present_bytes
+            }
+        };
+        counter.fetch_add(len, Relaxed);
+    }
+    settle(&state);
+    Ok(())
+}
+
+/// True when a tier has `block` as it was put.
+fn is_right(state: &State, block: u64) -> bool {
+    state.copies.iter().any(|(_, copies)| copies.has(block) && copies.get(block).is_some())
+}

@@ -1,0 +1,79 @@
+//! Origins and tiers for the tests.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use forebay_source::{FaultOrigin, Locator, MemoryOrigin, Schedule};
+use forebay_tier::{DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy, Standard, Tier, Tiered};
+
+/// Bytes that tell where they stand.
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 24) as u8
+        })
+        .collect()
+}
+
+/// `count` sources of `len` bytes in memory, behind an origin that counts and can be slow.
+pub(crate) fn origin(count: u64, len: usize, schedule: Schedule) -> (Arc<FaultOrigin>, Vec<Vec<u8>>) {
+    let contents: Vec<_> = (0..count).map(|seed| pattern(seed + 1, len)).collect();
+    let named = contents.iter().enumerate().map(|(index, bytes)| (name(index), bytes.clone()));
+    let memory = named.fold(MemoryOrigin::default(), |origin, (name, bytes)| origin.with(name.as_str(), bytes));
+    (Arc::new(FaultOrigin::new(Arc::new(memory), schedule)), contents)
+}
+
+pub(crate) fn name(index: usize) -> Locator {
+    Locator::new(format!("file{index:03}"))
+}
+
+pub(crate) fn slow(delay_ms: u64) -> Schedule {
+    Schedule { delay: Duration::from_millis(delay_ms), ..Schedule::default() }
+}
+
+pub(crate) fn judge(policy: Standard, outlook: &Outlook) -> Judge {
+    Judge { policy: Arc::new(policy), outlook: outlook.clone() }
+}
+
+pub(crate) fn placement(block_len: u64) -> Placement {
+    Placement { block_len, threads: 4, recheck: Duration::from_secs(3600), ..Placement::default() }
+}
+
+pub(crate) fn disk_options(folder: &Path, quota: u64, block_len: u64) -> DiskOptions {
+    DiskOptions { path: folder.to_owned(), quota, free: 0, keep: true, block_len }
+}
+
+/// `origin` through a disk tier in `folder`.
+pub(crate) fn on_disk(
+    origin: Arc<FaultOrigin>,
+    folder: &Path,
+    quota: u64,
+    policy: Standard,
+    placement: Placement,
+) -> Tiered {
+    let placement = Placement { is_lasting: policy.never_evicts(), ..placement };
+    let options = disk_options(folder, quota, placement.block_len);
+    let outlook = placement.outlook.clone();
+    let make = move || {
+        let tier = DiskTier::open(options.clone(), judge(policy, &outlook))?;
+        Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
+    };
+    Tiered::new(origin, make, placement).expect("tiers")
+}
+
+/// `origin` through a memory tier.
+pub(crate) fn in_memory(
+    origin: Arc<FaultOrigin>,
+    quota: u64,
+    policy: Standard,
+    placement: Placement,
+) -> Tiered {
+    let placement = Placement { is_lasting: policy.never_evicts(), ..placement };
+    let outlook = placement.outlook.clone();
+    let make = move || Ok(vec![Arc::new(MemoryTier::new(quota, judge(policy, &outlook))) as Arc<dyn Tier>]);
+    Tiered::new(origin, make, placement).expect("tiers")
+}

@@ -79,8 +79,8 @@ fn is_disconnected(error: &io::Error) -> bool {
 fn is_ours(mountpoint: &Path) -> bool {
     let Some(place) = place(mountpoint) else { return false };
     let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let mounts = table.split(|byte| *byte == b'\n').filter_map(entry);
-    mounts.filter(|(path, _)| *path == place).next_back().is_some_and(|(_, source)| source == NAME.as_bytes())
+    let mut mounts = table.split(|byte| *byte == b'\n').filter_map(entry);
+    mounts.rfind(|(path, _)| *path == place).is_some_and(|(_, source)| source == NAME.as_bytes())
 }
 
 /// The path as the system's table has it; the last part may be a dead mount, which cannot be asked.

@@ -35,7 +35,7 @@ all readers share. Nothing can be written, and the page cache keeps nothing. Nee
 With a program, its exit code is that of the command (128 and the signal's number if one ended it), and what is told goes \
 to standard error.
 
-JSON: opens, reads, requests, bytes, lookups, stats, lists, seconds.";
+JSON, of all that went through: opens, reads, requests, bytes, lookups, stats, lists, seconds.";
 
 /// Arguments of `forebay simulate`.
 #[derive(Debug, clap::Args)]

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Instant,
@@ -41,7 +41,9 @@ pub(crate) struct Tally {
     pub(crate) lookups: AtomicU64,
     pub(crate) stats: AtomicU64,
     pub(crate) lists: AtomicU64,
-    began: Mutex<Instant>,
+    began: Instant,
+    /// What the counters were when they were last set back.
+    base: Mutex<Counters>,
 }
 
 impl Tally {
@@ -55,38 +57,61 @@ impl Tally {
             lookups: zero(),
             stats: zero(),
             lists: zero(),
-            began: Mutex::new(Instant::now()),
+            began: Instant::now(),
+            base: Mutex::default(),
         }
     }
 
-    pub(crate) fn counters(&self) -> Counters {
-        let began = *self.began.lock().unwrap_or_else(PoisonError::into_inner);
-        self.gather(began, |counter| counter.load(Relaxed))
-    }
-
-    /// The counters as they are, and zero from now on: nothing is counted twice or lost in between.
-    pub(crate) fn take(&self) -> Counters {
-        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
-        let counters = self.gather(*began, |counter| counter.swap(0, Relaxed));
-        *began = Instant::now();
-        counters
-    }
-
-    fn gather(&self, began: Instant, read: impl Fn(&AtomicU64) -> u64) -> Counters {
+    /// What went through since the mount was made.
+    pub(crate) fn total(&self) -> Counters {
         Counters {
-            opens: read(&self.opens),
-            reads: read(&self.reads),
-            requests: read(&self.requests),
-            bytes: read(&self.bytes),
-            lookups: read(&self.lookups),
-            stats: read(&self.stats),
-            lists: read(&self.lists),
-            seconds: began.elapsed().as_secs_f64(),
+            opens: self.opens.load(Relaxed),
+            reads: self.reads.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            lookups: self.lookups.load(Relaxed),
+            stats: self.stats.load(Relaxed),
+            lists: self.lists.load(Relaxed),
+            seconds: self.began.elapsed().as_secs_f64(),
         }
+    }
+
+    /// What went through since the counters were last set back.
+    pub(crate) fn recent(&self) -> Counters {
+        let base = *self.base();
+        self.total().since(&base)
+    }
+
+    /// The same, and counted from here next time: nothing is counted twice or lost in between.
+    pub(crate) fn take(&self) -> Counters {
+        let mut base = self.base();
+        let total = self.total();
+        let recent = total.since(&base);
+        *base = total;
+        recent
+    }
+
+    fn base(&self) -> MutexGuard<'_, Counters> {
+        // It is set by one assignment: a panic elsewhere cannot leave it half done.
+        self.base.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Counters {
+    /// What was counted after `before`.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            opens: self.opens.saturating_sub(before.opens),
+            reads: self.reads.saturating_sub(before.reads),
+            requests: self.requests.saturating_sub(before.requests),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            lookups: self.lookups.saturating_sub(before.lookups),
+            stats: self.stats.saturating_sub(before.stats),
+            lists: self.lists.saturating_sub(before.lists),
+            seconds: self.seconds - before.seconds,
+        }
+    }
+
     /// One line of JSON.
     pub(crate) fn json(&self) -> Vec<u8> {
         // Numbers and fixed names cannot fail to be JSON.

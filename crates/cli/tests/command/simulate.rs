@@ -1,4 +1,5 @@
 //! `forebay simulate`, with real mounts. Where FUSE is not permitted, the tests say so and ask for a clear error.
+#![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
 
 use std::{
     fs::{self, File},

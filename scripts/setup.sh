@@ -4,6 +4,12 @@ set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
+# True where tests could mount a file system of their own if fusermount3 were there, and it can be installed. Root needs
+# none; without FUSE the tests say so and ask for a clear error instead.
+lacks_fuse() {
+    [[ $EUID -ne 0 && -e /dev/fuse ]] && ! command -v fusermount3 >/dev/null && sudo -n true 2>/dev/null
+}
+
 check_system() {
     local -a missing=()
     command -v cargo >/dev/null || die "cargo is needed: see https://rustup.rs"
@@ -14,6 +20,7 @@ check_system() {
     if ! "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null; then
         missing+=("python$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
     fi
+    if lacks_fuse; then missing+=(fuse3); fi
     if [[ ${#missing[@]} -gt 0 ]]; then install_packages "${missing[@]}"; fi
 }
 

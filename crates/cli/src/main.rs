@@ -9,6 +9,7 @@
 //! | `value`, `half`, `show` | elements taken apart, and shown |
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
+//! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
 //! | `fields`, `options`, `size` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
@@ -24,12 +25,16 @@ mod load;
 mod options;
 mod output;
 mod part;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod period;
 mod plan;
 mod progress;
 mod remedy;
 mod report;
 mod rows;
 mod show;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod simulate;
 mod sink;
 mod size;
 mod state_file;
@@ -79,6 +84,9 @@ enum Command {
     Load(Box<load::Args>),
     /// Say what epochs over a set of samples will cost, without running them.
     Plan(Box<plan::Args>),
+    /// Show a folder as a slow file system, and count what is read from it.
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    Simulate(simulate::Args),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -130,6 +138,8 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&context, args).map(whole),
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
+        #[cfg(all(feature = "fuse", target_os = "linux"))]
+        Command::Simulate(args) => simulate::run(&context, args),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
     exit::code(done, context.json && !context.told.get())

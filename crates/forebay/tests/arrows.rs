@@ -11,8 +11,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-source", &[]),
     ("forebay-format", &["forebay-source"]),
     ("forebay-loader", &["forebay-format", "forebay-source"]),
+    ("forebay-mount", &["forebay-source"]),
     ("forebay", &["forebay-format", "forebay-loader", "forebay-source"]),
-    ("forebay-cli", &["forebay"]),
+    ("forebay-cli", &["forebay", "forebay-mount"]),
     ("forebay-python", &["forebay"]),
 ];
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId,
+    ByteRange, Clock, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId,
     place::FAR_REQUEST_BYTES,
     source::{check_fills, check_ranges},
 };
@@ -166,9 +166,7 @@ enum Trouble {
 #[derive(Debug)]
 struct Course {
     schedule: Schedule,
-    began: Instant,
-    /// When the last byte granted so far will have come, in nanoseconds since `began`.
-    busy_until_ns: AtomicU64,
+    clock: Clock,
     operations: AtomicU64,
     bytes: AtomicU64,
     opens: AtomicU64,
@@ -178,7 +176,8 @@ impl Course {
     fn new(schedule: Schedule) -> Self {
         let zero = || AtomicU64::new(0);
         let (operations, bytes, opens) = (zero(), zero(), zero());
-        Self { schedule, began: Instant::now(), busy_until_ns: zero(), operations, bytes, opens }
+        let clock = Clock::new(schedule.bytes_per_second);
+        Self { schedule, clock, operations, bytes, opens }
     }
 
     /// Counts one call's operations, waits as long as they take, and tells which one goes wrong.
@@ -210,15 +209,9 @@ impl Course {
     }
 
     fn wait(&self, operations: u32, bytes: u64) {
-        let mut wait = self.schedule.delay.saturating_mul(operations);
-        if let Some(rate) = self.schedule.bytes_per_second {
-            let cost_ns = saturate(u128::from(bytes) * 1_000_000_000 / u128::from(rate.get()));
-            let now_ns = saturate(self.began.elapsed().as_nanos());
-            let done = |busy_ns: u64| Some(busy_ns.max(now_ns).saturating_add(cost_ns));
-            let before_ns = self.busy_until_ns.fetch_update(Relaxed, Relaxed, done).unwrap_or_else(|now| now);
-            let until_ns = before_ns.max(now_ns).saturating_add(cost_ns);
-            wait = wait.max(Duration::from_nanos(until_ns - now_ns));
-        }
+        let now = Instant::now();
+        let delay = self.schedule.delay.saturating_mul(operations);
+        let wait = delay.max(self.clock.pass(now, bytes).saturating_duration_since(now));
         if !wait.is_zero() {
             thread::sleep(wait);
         }
@@ -233,8 +226,4 @@ impl Fault {
             Trouble::Cut => halved(range).len(),
         }
     }
-}
-
-fn saturate(value: u128) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
 }

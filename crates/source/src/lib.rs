@@ -23,11 +23,13 @@
 //! | `private` | folders and files of this user alone, and what tells jobs and boots apart |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `whole` | an origin that reads small, far sources by one request |
+//! | `clock` | a line that lets so many bytes pass in a second |
 //! | `fault` | an origin that fails and dawdles on a schedule |
 //! | `check` | the contracts as functions, for whoever implements them (feature `check`) |
 
 #[cfg(feature = "check")]
 pub mod check;
+mod clock;
 mod error;
 mod fault;
 mod file;
@@ -46,6 +48,7 @@ mod stamp;
 mod walk;
 mod whole;
 
+pub use clock::Clock;
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;

@@ -7,4 +7,6 @@ mod library;
 mod load;
 mod plan;
 mod ran;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod simulate;
 mod written;

@@ -21,7 +21,7 @@ pub(crate) fn data(name: &str) -> String {
 /// The command, with an environment that decides nothing.
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command.args(args).arg("--no-index").stdin(Stdio::null());
+    command.arg("--no-index").args(args).stdin(Stdio::null());
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }

@@ -1,0 +1,122 @@
+//! What went through a mount.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use serde::Serialize;
+
+/// What went through a mount since it was made, or since its counters were last set back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Counters {
+    /// Files opened.
+    pub opens: u64,
+    /// Reads, each of which waited.
+    pub reads: u64,
+    /// Requests by which those reads came: more than reads where the kernel cut off the last part of a page.
+    pub requests: u64,
+    /// Bytes that reads were given.
+    pub bytes: u64,
+    /// Names looked up.
+    pub lookups: u64,
+    /// Files and folders asked for their size and times.
+    pub stats: u64,
+    /// Folders listed.
+    pub lists: u64,
+    /// Seconds it is since counting began.
+    pub seconds: f64,
+}
+
+/// Counters that many threads count in.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) opens: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) lookups: AtomicU64,
+    pub(crate) stats: AtomicU64,
+    pub(crate) lists: AtomicU64,
+    began: Instant,
+    /// What the counters were when they were last set back.
+    base: Mutex<Counters>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            opens: zero(),
+            reads: zero(),
+            requests: zero(),
+            bytes: zero(),
+            lookups: zero(),
+            stats: zero(),
+            lists: zero(),
+            began: Instant::now(),
+            base: Mutex::default(),
+        }
+    }
+
+    /// What went through since the mount was made.
+    pub(crate) fn total(&self) -> Counters {
+        Counters {
+            opens: self.opens.load(Relaxed),
+            reads: self.reads.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            lookups: self.lookups.load(Relaxed),
+            stats: self.stats.load(Relaxed),
+            lists: self.lists.load(Relaxed),
+            seconds: self.began.elapsed().as_secs_f64(),
+        }
+    }
+
+    /// What went through since the counters were last set back.
+    pub(crate) fn recent(&self) -> Counters {
+        let base = *self.base();
+        self.total().since(&base)
+    }
+
+    /// The same, and counted from here next time: nothing is counted twice or lost in between.
+    pub(crate) fn take(&self) -> Counters {
+        let mut base = self.base();
+        let total = self.total();
+        let recent = total.since(&base);
+        *base = total;
+        recent
+    }
+
+    fn base(&self) -> MutexGuard<'_, Counters> {
+        // It is set by one assignment: a panic elsewhere cannot leave it half done.
+        self.base.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counters {
+    /// What was counted after `before`.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            opens: self.opens.saturating_sub(before.opens),
+            reads: self.reads.saturating_sub(before.reads),
+            requests: self.requests.saturating_sub(before.requests),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            lookups: self.lookups.saturating_sub(before.lookups),
+            stats: self.stats.saturating_sub(before.stats),
+            lists: self.lists.saturating_sub(before.lists),
+            seconds: self.seconds - before.seconds,
+        }
+    }
+
+    /// One line of JSON.
+    pub(crate) fn json(&self) -> Vec<u8> {
+        // Numbers and fixed names cannot fail to be JSON.
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}

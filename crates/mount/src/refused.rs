@@ -1,0 +1,53 @@
+//! Why a system lets nobody mount, and what helps.
+
+use std::{io, path::Path};
+
+use forebay_source::{Error, ErrorKind};
+
+const DEVICE: &str = "/dev/fuse";
+
+/// What does the same within one process, where no file system can be mounted.
+const INSTEAD: &str = "or slow reads down inside one process, by forebay_source::FaultOrigin";
+
+/// The error for a mount that the system refused.
+pub(crate) fn refused(cause: io::Error) -> Error {
+    let (what, remedy) = reason(Path::new(DEVICE).exists(), &cause);
+    let kind = match cause.kind() {
+        io::ErrorKind::NotFound => ErrorKind::Unsupported,
+        _ => ErrorKind::Denied,
+    };
+    Error::new(kind, what).hint(format!("{remedy}; {INSTEAD}")).because(cause)
+}
+
+fn reason(has_device: bool, cause: &io::Error) -> (String, &'static str) {
+    if !has_device {
+        let remedy = "load the kernel module `fuse` and install the package fuse3; a container needs \
+                      --device /dev/fuse --cap-add SYS_ADMIN";
+        return ("no file system can be mounted: there is no /dev/fuse".into(), remedy);
+    }
+    if cause.kind() == io::ErrorKind::NotFound {
+        let what = "no file system can be mounted: only root may without fusermount3, which is not there";
+        return (what.into(), "install the package fuse3");
+    }
+    let said = cause.to_string();
+    let what = format!("no file system can be mounted: {}", said.trim());
+    (
+        what,
+        "install the package fuse3, or run as root; a container needs --device /dev/fuse --cap-add SYS_ADMIN",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_the_system_misses_the_error_names_the_package_and_the_way_without() {
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
+            let said = refused(io::Error::from(kind)).to_string();
+            assert!(said.contains("fuse3") && said.contains("FaultOrigin"), "{said}");
+            let (what, remedy) = reason(false, &io::Error::from(kind));
+            assert!(what.contains("/dev/fuse") && remedy.contains("fuse3"), "{what}; {remedy}");
+        }
+    }
+}

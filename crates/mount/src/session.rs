@@ -1,0 +1,104 @@
+//! How a slow file system is mounted and how it ends.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+
+use crate::{
+    Counters, Pace,
+    counters::Tally,
+    mountpoint::{self, NAME},
+    refused::refused,
+    slow::Slow,
+};
+
+/// How many requests wait at the same time; more of them queue.
+///
+/// Each takes a thread that sleeps, and 3.4 MiB of memory where the kernel gives large pages to its buffer
+/// (217 MiB measured for 64).
+const IN_FLIGHT: usize = 32;
+
+/// A folder mounted as a slow, read-only file system, until this is dropped.
+#[derive(Debug)]
+pub struct SlowMount {
+    session: Option<BackgroundSession>,
+    mountpoint: PathBuf,
+    tally: Arc<Tally>,
+    replaced_dead: bool,
+}
+
+impl SlowMount {
+    /// Shows `folder` at `mountpoint`, an existing folder elsewhere, at the given pace.
+    ///
+    /// A mount of ours at that place whose program was killed is taken away first. The error is `Unsupported` or
+    /// `Denied` where FUSE cannot be used.
+    pub fn new(folder: impl AsRef<Path>, mountpoint: impl AsRef<Path>, pace: Pace) -> Result<Self> {
+        let (folder, mountpoint) = (folder.as_ref(), mountpoint.as_ref());
+        let replaced_dead = mountpoint::clear(mountpoint).map_err(|error| error.at(mountpoint.display()))?;
+        let place =
+            |path: &Path| path.canonicalize().map_err(|error| Error::from_io(error).at(path.display()));
+        let (below, above) = (place(folder)?, place(mountpoint)?);
+        if !below.is_dir() {
+            return Err(Error::new(ErrorKind::Invalid, "only a folder can be shown").at(folder.display()));
+        }
+        if mountpoint::overlap(&below, &above) {
+            let error = Error::new(ErrorKind::Invalid, "folder and mount point lie in each other");
+            return Err(error.hint("mount it elsewhere").at(mountpoint.display()));
+        }
+        let tally = Arc::new(Tally::new());
+        let slow = Slow::new(below, pace, Arc::clone(&tally));
+        let session = fuser::spawn_mount(slow, &above, &config())
+            .map_err(|error| refused(error).at(above.display()))?;
+        Ok(Self { session: Some(session), mountpoint: above, tally, replaced_dead })
+    }
+
+    /// Where the folder is shown.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// What went through since the mount was made, whoever set back the counters meanwhile; may be asked while others read.
+    pub fn counters(&self) -> Counters {
+        self.tally.total()
+    }
+
+    /// True when a mount whose program was killed stood here and was taken away.
+    pub fn replaced_dead(&self) -> bool {
+        self.replaced_dead
+    }
+
+    /// True when somebody else took the mount away.
+    pub fn has_ended(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+}
+
+impl Drop for SlowMount {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        if session.umount_and_join().is_err() {
+            // A program still has files open here: the name goes now, the rest when they are closed.
+            let _ = mountpoint::detach(&self.mountpoint);
+        }
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(NAME.into()),
+        MountOption::RO,
+        MountOption::NoAtime,
+        MountOption::DefaultPermissions,
+    ];
+    // Others than root may let others in only where /etc/fuse.conf says so.
+    if rustix::process::geteuid().is_root() {
+        config.acl = SessionACL::All;
+    }
+    config.n_threads = Some(IN_FLIGHT);
+    config
+}

@@ -41,6 +41,17 @@ impl<T> PerProcess<T> {
         Self { current: ArcSwap::from_pointee(Owned { process: current(), state }) }
     }
 
+    /// The state of this process, if it has one.
+    pub fn peek(&self) -> Option<Arc<Owned<T>>> {
+        let seen = self.current.load_full();
+        if seen.process == current() {
+            return Some(seen);
+        }
+        // The parent's: not to be dropped here.
+        mem::forget(seen);
+        None
+    }
+
     /// The state of this process, made by `make` when it has none yet.
     pub fn get(&self, make: impl FnOnce() -> T) -> Arc<Owned<T>> {
         let process = current();

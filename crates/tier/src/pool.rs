@@ -140,8 +140,9 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
-    fn drop(&mut self) {
+impl Pool {
+    /// Ends the threads, each after what it is at; may be called more than once.
+    pub(crate) fn close(&self) {
         let until = Instant::now() + PATIENCE;
         let mut queue = self.shared.lock();
         queue.stop = true;
@@ -155,6 +156,12 @@ impl Drop for Pool {
             }
             queue = self.shared.quiet.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

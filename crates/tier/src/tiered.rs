@@ -123,6 +123,15 @@ impl Core {
     }
 }
 
+impl Drop for Core {
+    fn drop(&mut self) {
+        // Its threads end first, so that what they use ends here and not some time later.
+        if let Some(running) = self.running.peek() {
+            running.pool.close();
+        }
+    }
+}
+
 impl Tiered {
     /// `origin`, copied to the tiers that `make` makes, the fastest first.
     pub fn new(

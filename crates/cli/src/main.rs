@@ -9,10 +9,12 @@
 //! | `value`, `half`, `show` | elements taken apart, and shown |
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
-//! | `fields`, `options`, `size` | the set and the loader, as the command line says them |
+//! | `config` | the configuration in force, and the flags that change it |
+//! | `fields`, `options` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod color;
+mod config;
 mod dump;
 mod exit;
 mod facts;
@@ -31,7 +33,6 @@ mod report;
 mod rows;
 mod show;
 mod sink;
-mod size;
 mod state_file;
 mod tree;
 mod value;
@@ -79,6 +80,8 @@ enum Command {
     Load(Box<load::Args>),
     /// Say what epochs over a set of samples will cost, without running them.
     Plan(Box<plan::Args>),
+    /// Print the configuration in force, and where each value comes from.
+    Config(config::Args),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&context, args).map(whole),
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
+        Command::Config(args) => config::run(&context, args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
     exit::code(done, context.json && !context.told.get())

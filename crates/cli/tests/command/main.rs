@@ -1,5 +1,6 @@
 //! The `forebay` command, run as people run it, on the files in `data`.
 
+mod config;
 mod dump;
 mod errors;
 mod inspect;

@@ -10,11 +10,13 @@
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `config` | the configuration in force, and the flags that change it |
+//! | `doctor` | what forebay would use on this machine, and why |
 //! | `fields`, `options` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod color;
 mod config;
+mod doctor;
 mod dump;
 mod exit;
 mod facts;
@@ -82,6 +84,8 @@ enum Command {
     Plan(Box<plan::Args>),
     /// Print the configuration in force, and where each value comes from.
     Config(config::Args),
+    /// Say what forebay would use on this machine, and why.
+    Doctor(Box<doctor::Args>),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -134,6 +138,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
         Command::Config(args) => config::run(&context, args).map(whole),
+        Command::Doctor(args) => doctor::run(&context, args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
     exit::code(done, context.json && !context.told.get())

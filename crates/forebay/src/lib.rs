@@ -10,12 +10,14 @@
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 //! | `config` | what the user wants of tiers and placement |
+//! | `places` | which places of this machine could hold copies, and why or why not |
 //! | `size` | sizes as people write them |
 
 pub mod config;
 mod files;
 mod index_cache;
 mod open;
+pub mod places;
 mod set;
 pub mod size;
 

@@ -10,10 +10,14 @@
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
-//! | `fields`, `options`, `size` | the set and the loader, as the command line says them |
+//! | `config` | the configuration in force, and the flags that change it |
+//! | `doctor` | what forebay would use on this machine, and why |
+//! | `fields`, `options` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod color;
+mod config;
+mod doctor;
 mod dump;
 mod exit;
 mod facts;
@@ -36,7 +40,6 @@ mod show;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod simulate;
 mod sink;
-mod size;
 mod state_file;
 mod tree;
 mod value;
@@ -87,6 +90,10 @@ enum Command {
     /// Show a folder as a slow file system, and count what is read from it.
     #[cfg(all(feature = "fuse", target_os = "linux"))]
     Simulate(simulate::Args),
+    /// Print the configuration in force, and where each value comes from.
+    Config(config::Args),
+    /// Say what forebay would use on this machine, and why.
+    Doctor(Box<doctor::Args>),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -140,6 +147,8 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&context, args).map(whole),
         #[cfg(all(feature = "fuse", target_os = "linux"))]
         Command::Simulate(args) => simulate::run(&context, args),
+        Command::Config(args) => config::run(&context, args).map(whole),
+        Command::Doctor(args) => doctor::run(&context, args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
     exit::code(done, context.json && !context.told.get())

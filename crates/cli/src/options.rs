@@ -5,9 +5,10 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use forebay::{
     Options,
     loader::{DEFAULT_LANES, DEFAULT_WINDOW, OnError, Shard, Shuffle, SpillOptions, Tail},
+    size,
 };
 
-use crate::{Context, size};
+use crate::Context;
 
 /// How a loader works.
 #[derive(Debug, clap::Args)]

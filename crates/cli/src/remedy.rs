@@ -84,7 +84,7 @@ fn flag(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::size;
+    use forebay::size;
 
     #[test]
     fn a_size_for_a_flag_is_rounded_up_and_can_be_read_back() {

@@ -11,14 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay::{Error, ErrorKind, Result};
+use forebay::{Error, ErrorKind, Result, size};
 use forebay_mount::{COUNTERS_FILE, Counters, Pace, SlowMount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     Context, exit,
     interrupt::{GLANCE, Interrupt},
-    output, period, report, show, size,
+    output, period, report, show,
 };
 
 const EXAMPLES: &str = "\

@@ -9,12 +9,19 @@
 //! | `open` | which format reads a file, and the way from a path to an opened container |
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
+//! | `config` | what the user wants of tiers and placement |
+//! | `places` | which places of this machine could hold copies, and why or why not |
+//! | `size` | sizes as people write them |
 
+pub mod config;
 mod files;
 mod index_cache;
 mod open;
+pub mod places;
 mod set;
+pub mod size;
 
+pub use config::{Config, Settings, TierConfig};
 pub use files::expand;
 
 pub use forebay_format as format;

@@ -7,11 +7,29 @@ const SHARE: (u64, u64) = (3, 4);
 
 /// Bytes that forebay allows itself unless told otherwise.
 pub fn memory_budget() -> u64 {
+    memory_limit().bytes / SHARE.1 * SHARE.0
+}
+
+/// The most memory this process can have, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MemoryLimit {
+    /// The bytes.
+    pub bytes: u64,
+    /// Who limits it.
+    pub by: &'static str,
+}
+
+/// The least of the limits that this process has.
+pub fn memory_limit() -> MemoryLimit {
     let variable = |name: &str| std::env::var(name).ok();
     let read = |path: &Path| fs::read_to_string(path).ok();
-    let limits = [cgroup_limit(&read), slurm_limit(&variable), machine_limit(&read)];
-    let limit = limits.into_iter().flatten().min().unwrap_or(1 << 30);
-    limit / SHARE.1 * SHARE.0
+    let limits = [
+        (cgroup_limit(&read), "the cgroup"),
+        (slurm_limit(&variable), "Slurm"),
+        (machine_limit(&read), "the machine"),
+    ];
+    let limits = limits.into_iter().filter_map(|(bytes, by)| Some(MemoryLimit { bytes: bytes?, by }));
+    limits.min().unwrap_or(MemoryLimit { bytes: 1 << 30, by: "a guess" })
 }
 
 /// The least limit of the process's own cgroup and all above it, of either version.

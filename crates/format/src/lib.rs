@@ -48,7 +48,7 @@ mod selection;
 mod variable;
 
 pub use array::{Array, Values};
-pub use budget::memory_budget;
+pub use budget::{MemoryLimit, memory_budget, memory_limit};
 pub use container::{Alias, Container, Format, Group, Refused};
 pub use cost::{RowCost, row_cost};
 pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
@@ -57,7 +57,7 @@ pub use filter::Filter;
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
 pub use mapping::{Blocks, Mapping};
-pub use opaque::libhdf5_version;
+pub use opaque::{find_libhdf5, libhdf5_version};
 pub use plain::{PlainRows, RowPlace};
 pub use read::{Opened, Stored, fill_all};
 pub use runs::{Part, Run, Runs};

@@ -25,6 +25,11 @@ pub fn libhdf5_version() -> Option<String> {
     library::version()
 }
 
+/// As [`libhdf5_version`], or why there is none and what helps.
+pub fn find_libhdf5() -> Result<String> {
+    library::find_version()
+}
+
 /// The values of `selection`, read by the library that `opaque` names.
 pub(crate) fn read(
     opened: &Opened,

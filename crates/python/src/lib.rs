@@ -18,7 +18,7 @@ mod memory;
 mod raw_batch;
 mod samples;
 
-use pyo3::prelude::*;
+use pyo3::{exceptions::PyValueError, prelude::*};
 
 /// The compiled part of forebay.
 #[pymodule(gil_used = true)]
@@ -30,6 +30,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<memory::Memory>()?;
     module.add_class::<raw_batch::RawBatch>()?;
     module.add_function(wrap_pyfunction!(memory_budget, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_size, module)?)?;
     error::add_to(module)
 }
 
@@ -37,4 +38,10 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn memory_budget() -> u64 {
     forebay::format::memory_budget()
+}
+
+/// The bytes of a size as people write it.
+#[pyfunction]
+fn parse_size(text: &str) -> PyResult<u64> {
+    forebay::size::parse(text).map_err(PyValueError::new_err)
 }

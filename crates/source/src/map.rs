@@ -27,6 +27,26 @@ const MOST_BYTES_PER_ASKING: u64 = 1 << 30;
 /// Never again: no such number of bytes is ever read.
 const NEVER: u64 = u64::MAX;
 
+/// Whether this process copies near files from mappings, and how it learns what is in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// It does, and the kernel tells by `cachestat`.
+    ByCachestat,
+    /// It does, and tries bytes to learn it: the kernel has no `cachestat`, or does not answer it.
+    ByTrying,
+    /// It does not: it was told not to, or cannot.
+    Off,
+}
+
+/// How it stands with mappings in this process.
+pub fn mapping() -> Mapping {
+    match (guard::stands(), resident::is_told()) {
+        (false, _) => Mapping::Off,
+        (true, true) => Mapping::ByCachestat,
+        (true, false) => Mapping::ByTrying,
+    }
+}
+
 /// A file's mapping, if it has one.
 #[derive(Debug)]
 pub(crate) struct Mapped {

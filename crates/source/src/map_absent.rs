@@ -4,6 +4,22 @@ use std::fs::File;
 
 use crate::{ByteRange, Fill};
 
+/// Whether this process copies near files from mappings, and how it learns what is in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// It does, and the kernel tells by `cachestat`.
+    ByCachestat,
+    /// It does, and tries bytes to learn it: the kernel has no `cachestat`, or does not answer it.
+    ByTrying,
+    /// It does not: it was told not to, or cannot.
+    Off,
+}
+
+/// How it stands with mappings in this process.
+pub fn mapping() -> Mapping {
+    Mapping::Off
+}
+
 /// A file's mapping: none.
 #[derive(Debug)]
 pub(crate) struct Mapped;

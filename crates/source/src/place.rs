@@ -5,6 +5,11 @@ use std::os::fd::AsFd;
 /// A request behind a network takes about as long as 1 MiB takes to come (1 ms at 1 GB/s).
 pub(crate) const FAR_REQUEST_BYTES: u64 = 1 << 20;
 
+/// True when the open `file` or folder lies on this machine; what cannot be told counts as behind a network.
+pub fn lies_near(file: impl AsFd) -> bool {
+    Place::of(file) != Place::Far
+}
+
 /// What kind of file system a file lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {

@@ -19,11 +19,7 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        inner: Arc<dyn Source>,
-        state: Arc<State>,
-    ) -> Self {
+    pub(crate) fn new(core: Arc<Core>, inner: Arc<dyn Source>, state: Arc<State>) -> Self {
         // What will be near for good needs no large requests.
         let request_bytes = if state.is_near { 0 } else { inner.request_bytes() };
         Self { core, inner, state: PerProcess::new(Some(state)), request_bytes }

@@ -8,9 +8,7 @@ use std::{
 
 use forebay_source::SourceExt;
 
-use crate::{
-    Admission, Claim, Landed, Lead, Part, Turn, pool::Step, state::State, tiered::Running,
-};
+use crate::{Admission, Claim, Landed, Lead, Part, Turn, pool::Step, state::State, tiered::Running};
 
 /// Another process that fetches a block has it within this time, or is stuck.
 const PATIENCE: Duration = Duration::from_secs(30);

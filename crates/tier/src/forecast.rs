@@ -145,14 +145,7 @@ impl<'a> Room<'a> {
         if len > self.tier.quota {
             return false;
         }
-        let newcomer = Held {
-            len,
-            blocks: vec![used],
-            placed: now,
-            touched: now,
-            uses: 1,
-            next_use: next,
-        };
+        let newcomer = Held { len, blocks: vec![used], placed: now, touched: now, uses: 1, next_use: next };
         while self.used + len > self.tier.quota {
             if self.policy.never_evicts() {
                 return false;
@@ -218,7 +211,8 @@ mod tests {
     fn on_a_disk_a_whole_source_leaves() {
         let tier = ForecastTier { quota: 80, evicts_sources: true };
         let epochs = [epoch(0..8), epoch(8..9), epoch(0..8)];
-        let read: Vec<u64> = forecast(&[tier], &Standard::Fifo, &epochs).iter().map(|epoch| epoch.reads).collect();
+        let read: Vec<u64> =
+            forecast(&[tier], &Standard::Fifo, &epochs).iter().map(|epoch| epoch.reads).collect();
         assert_eq!(read[..2], [8, 1]);
         assert!(read[2] >= 4, "{read:?}");
     }

@@ -334,7 +334,9 @@ mod tests {
 
     #[test]
     fn the_right_one_leaves_for_a_newcomer() {
-        for (policy, left) in [(Standard::Lru, 1), (Standard::Fifo, 0), (Standard::Lifo, 2), (Standard::Lfu, 1)] {
+        for (policy, left) in
+            [(Standard::Lru, 1), (Standard::Fifo, 0), (Standard::Lifo, 2), (Standard::Lfu, 1)]
+        {
             let copies = filled(policy);
             for block in [1, 0, 0, 2, 2, 0] {
                 assert!(copies.get(block).is_some());

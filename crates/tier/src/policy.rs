@@ -113,7 +113,8 @@ pub fn policy(name: &str) -> Result<Standard> {
     Standard::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
         let known: Vec<_> = Standard::ALL.iter().map(Policy::name).collect();
         let known = known.join(", ");
-        Error::new(ErrorKind::Invalid, format!("no policy is called '{name}'")).hint(format!("there are: {known}"))
+        Error::new(ErrorKind::Invalid, format!("no policy is called '{name}'"))
+            .hint(format!("there are: {known}"))
     })
 }
 
@@ -236,12 +237,16 @@ mod tests {
 
     #[test]
     fn each_policy_lets_the_right_one_leave() {
-        let copies = [facts(1, 9, 5, Some(7)), facts(2, 4, 2, None), facts(3, 8, 1, Some(2)), facts(0, 6, 3, Some(90))];
+        let copies = [
+            facts(1, 9, 5, Some(7)),
+            facts(2, 4, 2, None),
+            facts(3, 8, 1, Some(2)),
+            facts(0, 6, 3, Some(90)),
+        ];
         for (name, leaves) in [("clairvoyant", 1), ("lru", 1), ("lfu", 2), ("fifo", 3), ("lifo", 2)] {
             let policy = policy(name).unwrap();
-            let least = (0..copies.len()).min_by(|one, other| {
-                policy.worth(&copies[*one]).total_cmp(&policy.worth(&copies[*other]))
-            });
+            let least = (0..copies.len())
+                .min_by(|one, other| policy.worth(&copies[*one]).total_cmp(&policy.worth(&copies[*other])));
             assert_eq!(least, Some(leaves), "{name}");
         }
     }

@@ -58,7 +58,13 @@ struct Queue {
 
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} urgent, {} in the background, {} busy", self.urgent.len(), self.background.len(), self.busy)
+        write!(
+            f,
+            "{} urgent, {} in the background, {} busy",
+            self.urgent.len(),
+            self.background.len(),
+            self.busy
+        )
     }
 }
 
@@ -90,7 +96,8 @@ impl Pool {
     }
 
     fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
-        let wanted = queue.urgent.len() + queue.busy + if queue.background.is_empty() { 0 } else { self.threads };
+        let wanted =
+            queue.urgent.len() + queue.busy + if queue.background.is_empty() { 0 } else { self.threads };
         while queue.started < wanted.min(self.threads) {
             let shared = Arc::clone(&self.shared);
             let most_in_background = self.threads.saturating_sub(1).max(1);

@@ -215,7 +215,10 @@ impl State {
                 }
             }
         }
-        if running.placement.whole_file && !running.ahead.is_looking() && !self.is_followed.swap(true, Relaxed) {
+        if running.placement.whole_file
+            && !running.ahead.is_looking()
+            && !self.is_followed.swap(true, Relaxed)
+        {
             running.pool.background(Arc::new(Follow(Arc::clone(self))));
         }
         if missing.is_empty() { Ok(()) } else { self.from_origin(running, missing) }
@@ -275,7 +278,8 @@ impl State {
         let mut exactly = if exact.is_empty() { Ok(()) } else { self.exactly(running, exact) };
         if exactly.is_ok() {
             exactly = self.land(&flights, &mut missing).and_then(|unplaced| {
-                let left: Vec<_> = missing.iter_mut().filter(|piece| unplaced.contains(&piece.block)).collect();
+                let left: Vec<_> =
+                    missing.iter_mut().filter(|piece| unplaced.contains(&piece.block)).collect();
                 if left.is_empty() { Ok(()) } else { self.exactly(running, left) }
             });
         }
@@ -315,8 +319,11 @@ impl State {
         let bytes = ranges.iter().map(|range| range.len()).sum();
         if self.inner.request_bytes() == 0 || runs.len() == 1 {
             let began = Instant::now();
-            let mut fills: Vec<_> =
-                pieces.into_iter().zip(&ranges).map(|(piece, range)| Fill { range: *range, into: piece.into }).collect();
+            let mut fills: Vec<_> = pieces
+                .into_iter()
+                .zip(&ranges)
+                .map(|(piece, range)| Fill { range: *range, into: piece.into })
+                .collect();
             self.inner.fetch_into(&mut fills)?;
             running.counters.origin.add(runs.len() as u64, bytes, began);
             return Ok(());

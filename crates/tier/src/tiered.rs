@@ -235,7 +235,13 @@ impl Running {
             return None;
         }
         let is_near = self.promise(source.id(), key);
-        let state = Arc::new(State::new(Arc::downgrade(self), Arc::clone(source), copies, self.placement.block_len, is_near));
+        let state = Arc::new(State::new(
+            Arc::downgrade(self),
+            Arc::clone(source),
+            copies,
+            self.placement.block_len,
+            is_near,
+        ));
         let mut states = self.lock_states();
         // Those that were closed are swept out now and then.
         if states.len().is_power_of_two() {

@@ -61,7 +61,8 @@ fn every_kind_of_tier_keeps_the_contract_of_a_source() {
 fn the_rest_of_a_source_follows_a_partial_read_and_the_origin_is_asked_once_per_block() {
     let (slow_origin, contents) = origin(3, 10_500, slow(1));
     let folder = tempfile::tempdir().unwrap();
-    let tiered = on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let tiered =
+        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
     for index in 0..3 {
         assert_eq!(read(&tiered, index, ByteRange { start: 5990, end: 6010 }), contents[index][5990..6010]);
     }
@@ -99,7 +100,8 @@ fn many_readers_of_one_block_cause_one_request() {
 fn a_set_larger_than_the_quota_costs_each_epoch_just_what_does_not_fit() {
     let (slow_origin, contents) = origin(7, 10_000, Schedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let tiered = on_disk(Arc::clone(&slow_origin), folder.path(), 40_000, Standard::FirstFit, placement(1000));
+    let tiered =
+        on_disk(Arc::clone(&slow_origin), folder.path(), 40_000, Standard::FirstFit, placement(1000));
     let sources: Vec<_> = (0..7).map(|index| tiered.open(&name(index)).unwrap()).collect();
     let mut bytes = Vec::new();
     for epoch in 0..4u64 {
@@ -166,7 +168,8 @@ fn copies_outlive_the_process_when_they_are_kept_and_go_with_it_when_not() {
 fn a_bit_that_flips_on_the_disk_is_a_counted_miss_and_the_bytes_are_right() {
     let (slow_origin, contents) = origin(1, 5000, Schedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let make = || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let make =
+        || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
     assert_eq!(read(&make(), 0, ByteRange { start: 0, end: 5000 }), contents[0]);
     for flipped in [0, 2500, 4999] {
         let tiered = make();
@@ -189,7 +192,8 @@ fn a_bit_that_flips_on_the_disk_is_a_counted_miss_and_the_bytes_are_right() {
 fn flips_anywhere_in_the_map_never_change_a_byte() {
     let (slow_origin, contents) = origin(1, 5000, Schedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let make = || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let make =
+        || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
     let fill = || {
         let tiered = make();
         assert_eq!(read(&tiered, 0, ByteRange { start: 0, end: 5000 }), contents[0]);
@@ -210,7 +214,8 @@ fn flips_anywhere_in_the_map_never_change_a_byte() {
 fn a_tier_that_is_removed_under_a_running_reader_costs_no_byte() {
     let (slow_origin, contents) = origin(2, 50_000, Schedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let tiered = on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let tiered =
+        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
     let sources: Vec<_> = (0..2).map(|index| tiered.open(&name(index)).unwrap()).collect();
     for round in 0..4 {
         for (source, contents) in sources.iter().zip(&contents) {
@@ -233,7 +238,8 @@ fn a_tier_that_is_removed_under_a_running_reader_costs_no_byte() {
 fn a_disk_that_is_full_takes_nothing_and_reads_go_on() {
     let (slow_origin, contents) = origin(1, 5000, Schedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let options = forebay_tier::DiskOptions { free: u64::MAX / 2, ..disk_options(folder.path(), 1 << 20, 1000) };
+    let options =
+        forebay_tier::DiskOptions { free: u64::MAX / 2, ..disk_options(folder.path(), 1 << 20, 1000) };
     let make = move || {
         let tier = DiskTier::open(options.clone(), Judge::new(Standard::FirstFit))?;
         Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
@@ -337,7 +343,8 @@ fn a_file_that_was_just_written_is_not_kept_and_one_on_the_tiers_own_device_is_n
 fn warming_goes_on_where_it_was_interrupted_and_compares_what_is_there() {
     let (slow_origin, contents) = origin(4, 10_000, slow(10));
     let folder = tempfile::tempdir().unwrap();
-    let make = || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let make =
+        || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
     let all: Vec<_> = (0..4).map(name).collect();
     let two = std::num::NonZeroUsize::new(2).unwrap();
     let first = warm(&make(), &all, two, |so_far| so_far.placed_bytes < 1000).unwrap();

@@ -137,7 +137,7 @@ fn colour_comes_when_wanted_and_never_by_itself_into_a_pipe() {
 #[test]
 fn help_has_examples_and_exit_codes_and_shells_get_completions() {
     assert!(out(&["--help"]).contains("Exit codes:"));
-    for name in ["inspect", "dump", "load", "plan"] {
+    for name in ["inspect", "dump", "load", "plan", "config", "doctor"] {
         assert!(out(&[name, "--help"]).contains("Examples:"), "{name}");
     }
     assert!(out(&["--version"]).starts_with("forebay "));

@@ -1,5 +1,7 @@
 //! The `forebay` command, run as people run it, on the files in `data`.
 
+mod config;
+mod doctor;
 mod dump;
 mod errors;
 mod inspect;

@@ -25,6 +25,9 @@ pub(crate) fn command(args: &[&str]) -> Command {
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
+    for name in ["CONFIG", "ORIGIN", "TIERS", "POLICY", "PLACEMENT_THREADS", "BLOCK", "WHOLE_FILE", "AHEAD"] {
+        command.env_remove(format!("FOREBAY_{name}"));
+    }
     command
 }
 

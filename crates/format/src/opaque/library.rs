@@ -59,11 +59,19 @@ pub(super) fn with<T>(work: impl FnOnce(&Library) -> Result<T>) -> Result<T> {
 
 /// Version and path of the library, once it is loaded or can be.
 pub(super) fn version() -> Option<String> {
+    find_version().ok()
+}
+
+/// As [`version`], or why there is none.
+pub(super) fn find_version() -> Result<String> {
     if VERSION.get().is_none() {
-        with(|_| Ok(())).ok()?;
+        with(|_| Ok(()))?;
     }
-    find::setting().ok()?;
-    VERSION.get().cloned()
+    find::setting()?;
+    VERSION
+        .get()
+        .cloned()
+        .ok_or_else(|| Error::new(ErrorKind::Bug, "a library that was loaded has no version"))
 }
 
 fn find() -> Result<Library> {

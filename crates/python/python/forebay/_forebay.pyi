@@ -20,6 +20,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "memory_budget",
+    "parse_size",
 ]
 
 __version__: str
@@ -153,3 +154,6 @@ class EpochRun:
 
 def memory_budget() -> int:
     """Bytes of memory the job allows this process."""
+
+def parse_size(text: str) -> int:
+    """The bytes of a size as people write it."""

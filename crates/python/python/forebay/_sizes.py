@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import operator
-import re
 from typing import SupportsIndex
 
-_UNITS = {"": 1, "b": 1}
-for _power, _letter in enumerate("kmgt", start=1):
-    _UNITS[_letter] = _UNITS[_letter + "ib"] = 1024**_power
-    _UNITS[_letter + "b"] = 1000**_power
+from ._forebay import parse_size
 
 
 def whole(what: str, number: SupportsIndex) -> int:
@@ -37,8 +33,4 @@ def size_of(size: SupportsIndex | str | None) -> int | None:
         return None
     if not isinstance(size, str):
         return whole("size", size)
-    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", size)
-    unit = _UNITS.get(parts[2].lower()) if parts else None
-    if parts is None or unit is None:
-        raise ValueError(f"{size!r} is no size; sizes look like '64MiB', '2GB' or 1048576")
-    return int(float(parts[1]) * unit)
+    return parse_size(size)

@@ -69,6 +69,11 @@ fn cached_pages(descriptor: RawFd, start: u64, len: u64) -> Option<u64> {
     (answer == 0).then_some(found.cached)
 }
 
+/// True where the kernel answers `cachestat` for a file of this process.
+pub(super) fn is_told() -> bool {
+    File::open("/proc/self/exe").is_ok_and(|file| cached_pages(file.as_raw_fd(), 0, 1).is_some())
+}
+
 /// True when the byte at `offset` can be read without waiting for the disk.
 ///
 /// For kernels without `cachestat`, or that answer it only to the file's owner. `mincore` would be no help: to

@@ -42,7 +42,8 @@ const LOCK: &str = "lock";
 impl Folder {
     /// The folder under `place` for copies that are kept, or for those of this job.
     pub(super) fn open(place: &Path, keep: bool) -> Result<(Self, Standing)> {
-        let own = private::own_folder(place, &format!("forebay-tier-{}", rustix::process::geteuid().as_raw()))?;
+        let own =
+            private::own_folder(place, &format!("forebay-tier-{}", rustix::process::geteuid().as_raw()))?;
         let of_job = || format!("job-{}-{}", private::job_name(), private::boot_id());
         let name = if keep { KEPT.to_owned() } else { of_job() };
         remove_deserted(&own, &name);

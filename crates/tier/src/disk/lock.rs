@@ -1,5 +1,8 @@
 //! Who fetches a block, among the processes of a machine.
-#![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "no library has locks of open file descriptions"))]
+#![cfg_attr(
+    target_os = "linux",
+    expect(unsafe_code, reason = "no library has locks of open file descriptions")
+)]
 
 use std::{fs::File, sync::Arc};
 

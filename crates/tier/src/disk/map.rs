@@ -79,7 +79,8 @@ pub(super) fn seal(boot: &str, stamp: &str) -> [u8; 32] {
 
 impl Layout {
     fn check(&self, block: u64, crc: u32) -> u32 {
-        let check = crc32c::crc32c_append(self.salt, &[block.to_le_bytes(), u64::from(crc).to_le_bytes()].concat());
+        let check =
+            crc32c::crc32c_append(self.salt, &[block.to_le_bytes(), u64::from(crc).to_le_bytes()].concat());
         // Nothing is written where a file has a hole, so no check may be nothing.
         check.max(1)
     }
@@ -153,7 +154,10 @@ impl Layout {
             }
         }
         let present = (0..written).zip(entries.as_chunks::<8>().0);
-        present.filter(|(block, entry)| self.parse(**entry, *block).is_some()).map(|(block, _)| blocks.range(block).len()).sum()
+        present
+            .filter(|(block, entry)| self.parse(**entry, *block).is_some())
+            .map(|(block, _)| blocks.range(block).len())
+            .sum()
     }
 
     /// The seal, all zeros where there is none.

@@ -117,7 +117,8 @@ impl Copy {
         let map_path = self.path("map");
         fs::symlink_metadata(&map_path).ok()?;
         let map = private::own_file(&map_path).ok()?;
-        let of_this = map::read_header(&map).filter(|(id, blocks, _)| (id, blocks) == (&self.id, &self.blocks));
+        let of_this =
+            map::read_header(&map).filter(|(id, blocks, _)| (id, blocks) == (&self.id, &self.blocks));
         let bytes_path = self.path("bytes");
         let bytes = fs::symlink_metadata(&bytes_path).ok().and_then(|_| private::own_file(&bytes_path).ok());
         let (Some((.., layout)), Some(bytes)) = (of_this, bytes) else {
@@ -282,7 +283,8 @@ impl Copies for Copy {
         let Some(files) = self.files(Self::existing) else { return false };
         if !self.is_known(block) {
             let Some(bytes) = self.load(&files, block) else { return false };
-            let part = usize::try_from(from).ok().and_then(|from| bytes.get(from..from.checked_add(into.len())?));
+            let part =
+                usize::try_from(from).ok().and_then(|from| bytes.get(from..from.checked_add(into.len())?));
             return part.map(|part| into.copy_from_slice(part)).is_some();
         }
         let range = self.blocks.range(block);

@@ -42,7 +42,8 @@ pub(super) fn clock(time: SystemTime) -> u64 {
 
 /// All files of the tier under `folder`, by their paths.
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let inside =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.len() == 2 && u8::from_str_radix(name, 16).is_ok())
@@ -75,7 +76,9 @@ fn mirror(key: SourceKey, map_path: &Path) -> Option<Mirror> {
 
 pub(super) fn mirrors(folder: &Path) -> Vec<Mirror> {
     let mut found: Vec<Mirror> = maps(folder).filter_map(|(key, path)| mirror(key, &path)).collect();
-    found.sort_by(|one, other| other.present.cmp(&one.present).then_with(|| one.source.locator.cmp(&other.source.locator)));
+    found.sort_by(|one, other| {
+        other.present.cmp(&one.present).then_with(|| one.source.locator.cmp(&other.source.locator))
+    });
     found
 }
 

@@ -4,7 +4,9 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use forebay_source::{FaultOrigin, Locator, MemoryOrigin, Schedule};
-use forebay_tier::{DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy, Standard, Tier, Tiered};
+use forebay_tier::{
+    DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy, Standard, Tier, Tiered,
+};
 
 /// Bytes that tell where they stand.
 pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
@@ -23,7 +25,8 @@ pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
 pub(crate) fn origin(count: u64, len: usize, schedule: Schedule) -> (Arc<FaultOrigin>, Vec<Vec<u8>>) {
     let contents: Vec<_> = (0..count).map(|seed| pattern(seed + 1, len)).collect();
     let named = contents.iter().enumerate().map(|(index, bytes)| (name(index), bytes.clone()));
-    let memory = named.fold(MemoryOrigin::default(), |origin, (name, bytes)| origin.with(name.as_str(), bytes));
+    let memory =
+        named.fold(MemoryOrigin::default(), |origin, (name, bytes)| origin.with(name.as_str(), bytes));
     (Arc::new(FaultOrigin::new(Arc::new(memory), schedule)), contents)
 }
 

@@ -1,7 +1,7 @@
 //! Sizes as people write them.
 
 /// The bytes of `64MiB`, `2GB`, `1.5 g` or a plain number: `KB` is 1000, `K` and `KiB` are 1024.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -15,6 +15,17 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let over = 10u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
     let bytes = digits(whole)? * scale + digits(fraction)? * scale / over;
     u64::try_from(bytes).map_err(|_| format!("'{text}' is more than can be counted"))
+}
+
+/// `bytes` in the largest unit that says them exactly: `64MiB`, `1536KiB`, `7`; [`parse`] reads it back.
+pub fn exact(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut amount, mut unit) = (bytes, 0);
+    while amount > 0 && amount % 1024 == 0 && unit + 1 < UNITS.len() {
+        amount /= 1024;
+        unit += 1;
+    }
+    format!("{amount}{}", UNITS[unit])
 }
 
 /// How many bytes `unit` has.
@@ -49,5 +60,12 @@ mod tests {
         }
         assert!(parse("99999999999G").unwrap_err().contains("more than can be counted"));
         assert!(parse("20000.5PiB").unwrap_err().contains("more than can be counted"));
+    }
+
+    #[test]
+    fn an_exact_size_is_short_and_read_back() {
+        let sizes = [0, 7, 1024, 1536, 64 << 20, 3 << 50, u64::MAX];
+        assert_eq!(sizes.map(exact)[..5], ["0", "7", "1KiB", "1536", "64MiB"]);
+        assert_eq!(sizes.map(|bytes| parse(&exact(bytes)).unwrap()), sizes);
     }
 }

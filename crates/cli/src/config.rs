@@ -1,0 +1,114 @@
+//! `forebay config`: the configuration in force, and where each value comes from.
+
+use std::collections::BTreeMap;
+
+use forebay::{
+    Result, Settings,
+    config::{Config, Overrides},
+};
+use serde::Serialize;
+
+use crate::{Context, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  forebay config                                  what is in force, as a file that can be read back
+  forebay config --tier memory:4GiB --tier /nvme/$USER > forebay.toml
+  FOREBAY_POLICY=lru forebay config --json | jq .whence
+
+A flag wins over the environment, that over the file, the file over the default. The file is the one that --config or \
+FOREBAY_CONFIG names, or forebay.toml in the working directory, or $XDG_CONFIG_HOME/forebay/forebay.toml (by default in \
+~/.config). The variables: FOREBAY_ORIGIN, FOREBAY_TIERS (with commas between), FOREBAY_POLICY, \
+FOREBAY_PLACEMENT_THREADS, FOREBAY_BLOCK, FOREBAY_WHOLE_FILE, FOREBAY_AHEAD.
+
+JSON: file, config{origin{path}, tier[kind, path, quota, keep, free], placement{policy, threads, block, whole_file, \
+ahead}}, whence{by the name of a value; what is not there is a default}.";
+
+/// Arguments of `forebay config`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// The configuration, as the command line says it.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Configuration")]
+pub(crate) struct ConfigArgs {
+    /// The file to read, or 'none'.
+    #[arg(long, value_name = "FILE")]
+    config: Option<String>,
+
+    /// Where the data lie: a folder, or an address such as s3://bucket/prefix.
+    #[arg(long, value_name = "PATH")]
+    origin: Option<String>,
+
+    /// A place for copies, the fastest first: memory:4GiB, disk:/nvme/$USER:100GiB, a path alone for a disk, or 'none'.
+    #[arg(long, value_name = "TIER")]
+    tier: Vec<String>,
+
+    /// What is kept in the tiers: auto, first-fit, clairvoyant, lru, lfu, fifo or lifo.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+
+    /// Threads that copy to the tiers.
+    #[arg(long, value_name = "N")]
+    placement_threads: Option<String>,
+
+    /// What is copied at once, a power of two.
+    #[arg(long, value_name = "SIZE")]
+    block: Option<String>,
+
+    /// Whether the rest of a file follows a part of it that was read.
+    #[arg(long, value_name = "BOOL")]
+    whole_file: Option<String>,
+
+    /// What is fetched ahead of its use beyond what the tiers keep.
+    #[arg(long, value_name = "SIZE")]
+    ahead: Option<String>,
+}
+
+impl ConfigArgs {
+    /// The settings under these flags.
+    pub(crate) fn load(&self) -> Result<Settings> {
+        Settings::load(&Overrides {
+            config: self.config.clone(),
+            origin: self.origin.clone(),
+            tiers: self.tier.clone(),
+            policy: self.policy.clone(),
+            threads: self.placement_threads.clone(),
+            block: self.block.clone(),
+            whole_file: self.whole_file.clone(),
+            ahead: self.ahead.clone(),
+        })
+    }
+}
+
+/// Settings under stable names.
+#[derive(Debug, Serialize)]
+pub(crate) struct SettingsFacts {
+    pub(crate) file: Option<String>,
+    pub(crate) config: Config,
+    whence: BTreeMap<String, String>,
+}
+
+impl SettingsFacts {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let whences = settings.whences.iter();
+        Self {
+            file: settings.file.as_ref().map(|path| path.display().to_string()),
+            config: settings.config.clone(),
+            whence: whences.map(|(name, whence)| (name.clone(), whence.to_string())).collect(),
+        }
+    }
+}
+
+/// Runs `forebay config`.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+    let settings = args.config.load()?;
+    if context.json {
+        return output::say(serde_json::json!(SettingsFacts::of(&settings)));
+    }
+    output::say(settings.to_toml().trim_end())
+}

@@ -1,0 +1,39 @@
+//! Names that are not known, and the nearest that is.
+
+use forebay_source::{Error, ErrorKind};
+
+/// The error for a `what` that nobody knows, with the nearest of those that are known.
+pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> Error {
+    let error = Error::new(ErrorKind::Invalid, format!("unknown {what} '{word}'"));
+    match nearest(word, known) {
+        Some(near) => error.hint(format!("did you mean '{near}'?")),
+        None => error.hint(format!("it is one of {}", known.join(", "))),
+    }
+}
+
+/// The one of `known` that was probably meant.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let by_distance =
+        known.iter().map(|known| (strsim::damerau_levenshtein(&known.to_lowercase(), &word), *known));
+    let (_, near) = by_distance.min().filter(|(distance, _)| *distance <= word.len() / 3)?;
+    Some(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_put_right_and_a_stranger_gets_the_list() {
+        let known = ["kind", "path", "quota"];
+        assert_eq!(
+            unknown("key", "quotta", &known).to_string(),
+            "unknown key 'quotta'; did you mean 'quota'?"
+        );
+        assert_eq!(
+            unknown("key", "sise", &known).to_string(),
+            "unknown key 'sise'; it is one of kind, path, quota"
+        );
+    }
+}

@@ -145,12 +145,14 @@ impl Ahead {
             if state.has(block) {
                 continue;
             }
-            if !state.has_room(block) {
+            let range = state.blocks.range(block);
+            let is_all = coming.range.start <= range.start && coming.range.end >= range.end;
+            if !state.has_room(block, is_all) {
                 kept = false;
                 continue;
             }
             if let Turn::Lead(lead) = running.flights.turn(state.key, Part::Block(block)) {
-                fetch_block(running, state, block, lead);
+                fetch_block(running, state, block, is_all, lead);
             }
         }
         if kept {

@@ -187,28 +187,32 @@ impl Place {
         free >= self.options.free.saturating_add(len)
     }
 
-    /// Takes `len` bytes for a mirror worth `newcomer`, for which others may have to leave.
-    fn reserve(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
-        if len > self.options.quota {
+    /// True when `len` bytes are free.
+    fn is_free(&self, len: u64) -> bool {
+        self.counter.used().saturating_add(len) <= self.options.quota && self.is_roomy(len)
+    }
+
+    /// Takes `len` bytes, if they are free.
+    fn take(&self, len: u64) -> bool {
+        self.is_roomy(len) && self.counter.reserve(len, self.options.quota)
+    }
+
+    /// Takes `len` bytes for `key`, worth `newcomer`, while others leave for it.
+    fn reserve_by_evicting(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
+        if len > self.options.quota || self.judge.policy.never_evicts() {
             return false;
         }
-        while !self.is_roomy(len) || !self.counter.reserve(len, self.options.quota) {
-            if self.judge.policy.never_evicts() || !self.evict_for(key, &newcomer) {
+        while !self.take(len) {
+            if !self.evict_for(key, &newcomer) {
                 return false;
             }
         }
         true
     }
 
-    /// True when `len` bytes would be reserved now.
-    fn would_reserve(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
-        if len > self.options.quota {
-            return false;
-        }
-        if self.counter.used().saturating_add(len) <= self.options.quota && self.is_roomy(len) {
-            return true;
-        }
-        if self.judge.policy.never_evicts() {
+    /// True when somebody would leave for `key`, worth `newcomer`.
+    fn would_evict_for(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
+        if len > self.options.quota || self.judge.policy.never_evicts() {
             return false;
         }
         let mut leavers = self.leavers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,9 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often one looks whether another process is done: requests take milliseconds.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// Fetches `block` if a tier has room for it, tells all who wait, and then places it.
-pub(crate) fn fetch_block(running: &Arc<Running>, state: &Arc<State>, block: u64, lead: Lead) -> Fetched {
-    let claimed = match claim(state, block) {
+/// Fetches `block` if a tier has room for it, tells all who wait, and then places it. Others leave for it only if
+/// `may_replace`.
+pub(crate) fn fetch_block(
+    running: &Arc<Running>,
+    state: &Arc<State>,
+    block: u64,
+    may_replace: bool,
+    lead: Lead,
+) -> Fetched {
+    let claimed = match claim(state, block, may_replace) {
         Claim::Held(claimed) => claimed,
         Claim::Here => {
             let found = state.copies.iter().find_map(|(_, copies)| copies.get(block));
@@ -67,12 +74,12 @@ pub(crate) enum Fetched {
 }
 
 /// Room for `block` on the highest tier that has some, once no other process is at it.
-fn claim(state: &State, block: u64) -> Claim {
+fn claim(state: &State, block: u64, may_replace: bool) -> Claim {
     let until = Instant::now() + PATIENCE;
     let len = state.blocks.range(block).len();
     for (_, copies) in &state.copies {
         loop {
-            match Arc::clone(copies).claim(block, len) {
+            match Arc::clone(copies).claim(block, len, may_replace) {
                 // Whoever is stuck or was stopped holds nobody up for ever.
                 Claim::Busy if Instant::now() < until => thread::sleep(LOOK),
                 Claim::Full => break,
@@ -97,13 +104,14 @@ pub(crate) fn follow(running: &Arc<Running>, state: &Arc<State>) -> Step {
         if state.has(block) {
             continue;
         }
-        if !state.has_room(block) {
+        let may_replace = !running.placement.is_lasting;
+        if !state.has_room(block, may_replace) {
             settle(state);
             return Step::Over;
         }
         // Who is at it already places it.
         let Turn::Lead(lead) = running.flights.turn(state.key, Part::Block(block)) else { continue };
-        fetch_block(running, state, block, lead);
+        fetch_block(running, state, block, may_replace, lead);
         if block + 1 >= state.blocks.count() {
             settle(state);
         }

@@ -51,6 +51,6 @@ pub use forecast::{Forecast, ForecastTier, Used, forecast};
 pub use memory::MemoryTier;
 pub use policy::{Facts, Foresight, Judge, Outlook, Policy, Standard, Worth, policy};
 pub use stats::{OriginStats, Stats, TierStats};
-pub use tier::{Admission, Claim, Claimed, Copies, Tier, Usage};
+pub use tier::{Admission, Claim, Claimed, Copies, Room, Tier, Usage};
 pub use tiered::{BLOCK_BYTES, Placement, RECHECK, THREADS, Tiered};
 pub use warm::{Warmed, warm};

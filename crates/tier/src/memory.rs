@@ -12,7 +12,7 @@ use bytes::Bytes;
 use forebay_source::{Source, SourceId};
 
 use crate::{
-    Admission, Claim, Claimed, Copies, Facts, Judge, SourceKey, Tier, Usage, Worth,
+    Admission, Claim, Claimed, Copies, Facts, Judge, Room, SourceKey, Tier, Usage, Worth,
     policy::{Leavers, Ticks},
     sync::{Mutex, RwLock, lock},
 };
@@ -20,12 +20,12 @@ use crate::{
 /// A tier in the memory of this process.
 #[derive(Debug)]
 pub struct MemoryTier {
-    room: Arc<Room>,
+    room: Arc<Hall>,
 }
 
 /// What all copies of the tier share.
 #[derive(Debug)]
-struct Room {
+struct Hall {
     quota: u64,
     used: AtomicU64,
     judge: Judge,
@@ -41,7 +41,7 @@ struct Held {
     id: SourceId,
     key: SourceKey,
     shards: [RwLock<HashMap<u64, Copy>>; SHARDS],
-    room: Weak<Room>,
+    room: Weak<Hall>,
 }
 
 /// Locks per source: threads that read different blocks rarely meet.
@@ -58,7 +58,7 @@ struct Copy {
 impl MemoryTier {
     /// A tier of at most `quota` bytes, of which `judge` says who leaves.
     pub fn new(quota: u64, judge: Judge) -> Self {
-        let room = Room {
+        let room = Hall {
             quota,
             used: AtomicU64::new(0),
             judge,
@@ -87,12 +87,12 @@ impl Tier for MemoryTier {
     }
 
     fn usage(&self) -> Usage {
-        let Room { quota, used, evicted, .. } = &*self.room;
+        let Hall { quota, used, evicted, .. } = &*self.room;
         Usage { used: used.load(Relaxed), quota: *quota, evicted: evicted.load(Relaxed), faults: 0 }
     }
 }
 
-impl Room {
+impl Hall {
     /// Takes `len` bytes of the quota, if they are free.
     fn reserve(&self, len: u64) -> bool {
         let more = |used: u64| used.checked_add(len).filter(|used| *used <= self.quota);
@@ -176,7 +176,7 @@ impl Held {
     }
 
     /// What a newcomer is worth.
-    fn newcomer(&self, room: &Room, block: u64, len: u64) -> Worth {
+    fn newcomer(&self, room: &Hall, block: u64, len: u64) -> Worth {
         let now = room.ticks.next();
         let facts = Facts {
             source: Some(&self.id),
@@ -209,35 +209,39 @@ impl Copies for Held {
         self.shard(block).read().unwrap_or_else(PoisonError::into_inner).contains_key(&block)
     }
 
-    fn has_room(&self, block: u64, len: u64) -> bool {
-        let Some(room) = self.room.upgrade() else { return false };
+    fn room(&self, block: u64, len: u64) -> Room {
+        let Some(room) = self.room.upgrade() else { return Room::Full };
         if room.used.load(Relaxed).saturating_add(len) <= room.quota {
-            return true;
+            return Room::Free;
         }
         let policy = &room.judge.policy;
         if len > room.quota || policy.never_evicts() {
-            return false;
+            return Room::Full;
         }
         if !policy.newcomers_compete() {
-            return true;
+            return Room::ByLeaving;
         }
         let newcomer = self.newcomer(&room, block, len);
         let mut leavers = lock(&room.leavers);
         let leaver = leavers.next(Some(newcomer), || room.ranked(), |(key, block)| room.worth(*key, *block));
         // Nobody leaves yet.
         let found = leaver.and_then(|(key, block)| Some((room.worth(key, block)?, (key, block))));
-        found.is_some_and(|(worth, leaver)| {
-            leavers.put_back(worth, leaver);
-            true
-        })
+        let Some((worth, leaver)) = found else { return Room::Full };
+        leavers.put_back(worth, leaver);
+        Room::ByLeaving
     }
 
-    fn claim(self: Arc<Self>, block: u64, len: u64) -> Claim {
+    fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim {
         if self.has(block) {
             return Claim::Here;
         }
         let Some(room) = self.room.upgrade() else { return Claim::Full };
-        if !room.reserve_for(len, self.newcomer(&room, block, len)) {
+        let is_reserved = if may_replace {
+            room.reserve_for(len, self.newcomer(&room, block, len))
+        } else {
+            room.reserve(len)
+        };
+        if !is_reserved {
             return Claim::Full;
         }
         // No other process sees this memory: there is nobody to ask.
@@ -259,7 +263,7 @@ impl Copies for Held {
 #[derive(Debug)]
 struct Reserved {
     held: Arc<Held>,
-    room: Arc<Room>,
+    room: Arc<Hall>,
     block: u64,
     /// What is given back: nothing once the block is there.
     len: u64,
@@ -298,7 +302,7 @@ mod tests {
     }
 
     fn put(copies: &Arc<dyn Copies>, block: u64, byte: u8) -> Option<Admission> {
-        match Arc::clone(copies).claim(block, 100) {
+        match Arc::clone(copies).claim(block, 100, true) {
             Claim::Held(claimed) => Some(claimed.put(&Bytes::from(vec![byte; 100]))),
             _ => None,
         }
@@ -319,10 +323,10 @@ mod tests {
         let (one, other) = (tier.copies(&id("a")).unwrap(), tier.copies(&id("b")).unwrap());
         assert_eq!(put(&one, 0, 7), Some(Admission::Kept));
         assert_eq!(put(&other, 0, 9), Some(Admission::Kept));
-        assert!(!one.has_room(1, 100) && one.has_room(1, 50));
-        assert!(matches!(Arc::clone(&one).claim(1, 100), Claim::Full));
-        assert!(matches!(Arc::clone(&one).claim(0, 100), Claim::Here));
-        drop(Arc::clone(&one).claim(1, 50));
+        assert_eq!((one.room(1, 100), one.room(1, 50)), (Room::Full, Room::Free));
+        assert!(matches!(Arc::clone(&one).claim(1, 100, true), Claim::Full));
+        assert!(matches!(Arc::clone(&one).claim(0, 100, true), Claim::Here));
+        drop(Arc::clone(&one).claim(1, 50, true));
         assert_eq!(tier.usage().used, 200, "room that was not used is given back");
         let mut part = [0; 10];
         assert!(other.read(0, 90, &mut part));
@@ -341,7 +345,8 @@ mod tests {
             for block in [1, 0, 0, 2, 2, 0] {
                 assert!(copies.get(block).is_some());
             }
-            assert!(copies.has_room(3, 100));
+            assert_eq!(copies.room(3, 100), Room::ByLeaving);
+            assert!(matches!(Arc::clone(&copies).claim(3, 100, false), Claim::Full));
             assert_eq!(put(&copies, 3, 3), Some(Admission::Kept));
             let there: Vec<u64> = (0..4).filter(|block| copies.has(*block)).collect();
             let stayed: Vec<u64> = (0..4).filter(|block| *block != left).collect();

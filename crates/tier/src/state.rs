@@ -15,7 +15,7 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceExt, SourceId};
 
 use crate::{
-    Blocks, Copies, Flight, Landed, Part, SourceKey, Turn,
+    Blocks, Copies, Flight, Landed, Part, Room, SourceKey, Turn,
     fetch::{fetch_block, follow},
     pool::{Background, Step},
     stats::nanos,
@@ -260,7 +260,12 @@ impl State {
             let count = rest.iter().position(|piece| piece.block != block).unwrap_or(rest.len());
             let (own, after) = rest.split_at_mut(count);
             rest = after;
-            if !self.has_room(block) && running.flights.find(self.key, Part::Block(block)).is_none() {
+            // Where what is kept is to last, nothing leaves for bytes that nobody asked for.
+            let asked = own.iter().map(|piece| piece.into.len() as u64).sum::<u64>();
+            let may_replace = !running.placement.is_lasting || asked >= self.blocks.range(block).len();
+            if !self.has_room(block, may_replace)
+                && running.flights.find(self.key, Part::Block(block)).is_none()
+            {
                 exact.extend(own.iter_mut());
                 continue;
             }
@@ -270,7 +275,7 @@ impl State {
                     flights.push((block, lead.flight()));
                     let (state, running_then) = (Arc::clone(self), Arc::clone(running));
                     running.pool.urgent(Box::new(move || {
-                        fetch_block(&running_then, &state, block, lead);
+                        fetch_block(&running_then, &state, block, may_replace, lead);
                     }));
                 }
             }
@@ -364,10 +369,14 @@ impl State {
         Ok(())
     }
 
-    /// True when a tier would keep `block`.
-    pub(crate) fn has_room(&self, block: u64) -> bool {
+    /// True when a tier would keep `block`; others leave for it only if they may be replaced.
+    pub(crate) fn has_room(&self, block: u64, may_replace: bool) -> bool {
         let len = self.blocks.range(block).len();
-        self.copies.iter().any(|(_, copies)| copies.has_room(block, len))
+        self.copies.iter().any(|(_, copies)| match copies.room(block, len) {
+            Room::Free => true,
+            Room::ByLeaving => may_replace,
+            Room::Full => false,
+        })
     }
 
     /// True when a tier has `block`.

@@ -33,12 +33,12 @@ pub trait Copies: Send + Sync + fmt::Debug {
     /// True when `block` is there, as far as can be told without reading it.
     fn has(&self, block: u64) -> bool;
 
-    /// True when there seems to be room for `block`, which has `len` bytes.
-    fn has_room(&self, block: u64, len: u64) -> bool;
+    /// Whether there seems to be room for `block`, which has `len` bytes.
+    fn room(&self, block: u64, len: u64) -> Room;
 
     /// Takes room for `block`, which has `len` bytes, and asks the other processes of this machine to leave fetching it
-    /// to this one.
-    fn claim(self: Arc<Self>, block: u64, len: u64) -> Claim;
+    /// to this one. Others leave for it only if `may_replace`.
+    fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim;
 
     /// The whole source, where all of it is here and can be read without looking for blocks.
     fn whole(&self) -> Option<Arc<dyn Source>>;
@@ -51,6 +51,17 @@ pub trait Copies: Send + Sync + fmt::Debug {
 
     /// Counts a use that the tier does not see, of the whole.
     fn touch(&self);
+}
+
+/// Whether a tier has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It has.
+    Free,
+    /// It has if another copy leaves, which is worth less.
+    ByLeaving,
+    /// It has not.
+    Full,
 }
 
 /// Whether a tier took something.

@@ -34,7 +34,8 @@ pub struct Placement {
     pub ahead: u64,
     /// How long a source may be read from copies before the origin is asked whether it has changed.
     pub recheck: Duration,
-    /// Whether anything leaves a tier again: if not, what fits at first stays near for good.
+    /// Whether what is kept is meant to stay: then nothing leaves for bytes that nobody asked for, and a source that fits
+    /// counts as near from the start.
     pub is_lasting: bool,
     /// What is known of the future, shared with the tiers.
     pub outlook: Outlook,
@@ -177,6 +178,11 @@ impl Tiered {
         let is_settled = inner.id().version.is_settled(SystemTime::now());
         let state = if is_settled { running.state(&inner) } else { None };
         Ok((running, state))
+    }
+
+    /// True when a tier of this process has all of the source called `key`, which is open.
+    pub fn has_whole(&self, key: SourceKey) -> bool {
+        self.core.running().known(key).is_some_and(|state| state.whole.load().is_some())
     }
 
     /// Waits until all that is to be placed is, at most `patience`; false when that was not enough.

@@ -119,14 +119,14 @@ fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBoo
             counters.present_bytes.fetch_add(len, Relaxed);
             continue;
         }
-        if !state.has_room(block) {
+        if !state.has_room(block, false) {
             counters.refused_bytes.fetch_add(len, Relaxed);
             continue;
         }
         let counter = match running.flights.turn(state.key, Part::Block(block)) {
             Turn::Lead(lead) => {
                 let flight = lead.flight();
-                let fetched = fetch_block(&running, &state, block, lead);
+                let fetched = fetch_block(&running, &state, block, false, lead);
                 flight.wait(Duration::ZERO).map_or(Ok(None), Landed::into_result)?;
                 if fetched == Fetched::Kept { &counters.placed_bytes } else { &counters.refused_bytes }
             }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use forebay_source::{FileOrigin, Locator, Origin, Source, SourceId, private};
 
 use super::{Place, lock::BlockLock, map};
-use crate::{Admission, Blocks, Claim, Claimed, Copies, Facts, SourceKey, Worth};
+use crate::{Admission, Blocks, Claim, Claimed, Copies, Facts, Room, SourceKey, Worth};
 
 /// The copies of one source.
 #[derive(Debug)]
@@ -213,6 +213,12 @@ impl Copy {
         self.place.counter.release(self.blocks.range(block).len());
     }
 
+    /// Whether a mirror may leave for this one. Where newcomers compete, only for a source of one block: a whole mirror
+    /// that leaves for a part of another is soon read again.
+    fn may_replace(&self) -> bool {
+        !self.place.judge.policy.newcomers_compete() || self.blocks.count() == 1
+    }
+
     fn newcomer(&self) -> Worth {
         let now = super::shelf::clock(SystemTime::now());
         let facts = Facts {
@@ -311,11 +317,17 @@ impl Copies for Copy {
         self.files(Self::existing).is_some_and(|files| files.layout.get(&files.map, block).is_some())
     }
 
-    fn has_room(&self, _: u64, len: u64) -> bool {
-        self.place.would_reserve(self.key, len, || self.newcomer())
+    fn room(&self, _: u64, len: u64) -> Room {
+        if self.place.is_free(len) {
+            return Room::Free;
+        }
+        if self.may_replace() && self.place.would_evict_for(self.key, len, || self.newcomer()) {
+            return Room::ByLeaving;
+        }
+        Room::Full
     }
 
-    fn claim(self: Arc<Self>, block: u64, len: u64) -> Claim {
+    fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim {
         if self.is_known(block) {
             return Claim::Here;
         }
@@ -324,7 +336,10 @@ impl Copies for Copy {
         if files.layout.get(&files.map, block).is_some() {
             return Claim::Here;
         }
-        if !self.place.reserve(self.key, len, || self.newcomer()) {
+        let may_replace = may_replace && self.may_replace();
+        let is_reserved = self.place.take(len)
+            || may_replace && self.place.reserve_by_evicting(self.key, len, || self.newcomer());
+        if !is_reserved {
             return Claim::Full;
         }
         Claim::Held(Box::new(Reserved { copy: self, files, _lock: lock, block, len }))

@@ -58,7 +58,7 @@ pub(crate) fn on_disk(
     policy: Standard,
     placement: Placement,
 ) -> Tiered {
-    let placement = Placement { is_lasting: policy.never_evicts(), ..placement };
+    let placement = Placement { is_lasting: policy.newcomers_compete(), ..placement };
     let options = disk_options(folder, quota, placement.block_len);
     let outlook = placement.outlook.clone();
     let make = move || {
@@ -75,7 +75,7 @@ pub(crate) fn in_memory(
     policy: Standard,
     placement: Placement,
 ) -> Tiered {
-    let placement = Placement { is_lasting: policy.never_evicts(), ..placement };
+    let placement = Placement { is_lasting: policy.newcomers_compete(), ..placement };
     let outlook = placement.outlook.clone();
     let make = move || Ok(vec![Arc::new(MemoryTier::new(quota, judge(policy, &outlook))) as Arc<dyn Tier>]);
     Tiered::new(origin, make, placement).expect("tiers")

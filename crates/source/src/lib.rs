@@ -21,6 +21,7 @@
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
 //! | `stamp` | what tells one state of a file from the next |
+//! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `whole` | an origin that reads small, far sources by one request |
 //! | `fault` | an origin that fails and dawdles on a schedule |
 //! | `check` | the contracts as functions, for whoever implements them (feature `check`) |
@@ -33,6 +34,8 @@ mod file;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
 mod memory;
+#[cfg(feature = "object")]
+mod object;
 mod origin;
 mod peek;
 mod place;
@@ -48,6 +51,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
 pub use memory::MemoryOrigin;
+#[cfg(feature = "object")]
+pub use object::ObjectOrigin;
 pub use origin::{Locator, Origin};
 pub use range::{ByteRange, Fill, coalesce};
 pub use source::{Source, SourceExt, SourceId, Version, fill_by_fetching};

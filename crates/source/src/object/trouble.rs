@@ -8,60 +8,77 @@ use crate::{Error, ErrorKind, stamp::changed};
 pub(super) fn told(error: object_store::Error, store: &str) -> Error {
     use object_store::Error as Theirs;
     let text = chain(&error);
-    let new = |kind, what: &str| Error::new(kind, what);
     let told = match &error {
-        Theirs::NotFound { .. } if text.contains("NoSuchBucket") => {
-            new(ErrorKind::NotFound, "no such bucket").hint("check its name, and the endpoint")
-        }
-        Theirs::NotFound { .. } => new(ErrorKind::NotFound, "no such object"),
-        Theirs::PermissionDenied { .. } => {
-            new(ErrorKind::Denied, "the store refuses these credentials, or none").hint(credentials(store))
-        }
-        Theirs::Unauthenticated { .. } => {
-            new(ErrorKind::Denied, "the store wants to know who asks").hint(credentials(store))
-        }
+        Theirs::NotFound { .. } => missing(&text),
+        Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => denied(store),
         Theirs::Precondition { .. } => changed("changed since it was opened"),
-        Theirs::NotSupported { .. } | Theirs::NotImplemented { .. } => new(ErrorKind::Unsupported, &text),
-        Theirs::InvalidPath { .. } => new(ErrorKind::Invalid, &text),
-        Theirs::UnknownConfigurationKey { .. } => new(ErrorKind::Invalid, &text).hint(settings(store)),
-        _ => other(&error, &text, store),
+        Theirs::NotSupported { .. } | Theirs::NotImplemented { .. } => {
+            Error::new(ErrorKind::Unsupported, text)
+        }
+        Theirs::InvalidPath { .. } => Error::new(ErrorKind::Invalid, text),
+        _ => match http_kind(&error) {
+            Some(kind) => unreached(kind, &root(&error), store),
+            None => answered(&text, store),
+        },
     };
     told.because(error)
 }
 
-/// What has no variant of its own is told by its cause, or by the words of the crate, whose type is private.
-fn other(error: &object_store::Error, text: &str, store: &str) -> Error {
-    let unavailable = |what: String| Error::new(ErrorKind::Unavailable, what);
-    if let Some(kind) = http_kind(error) {
-        let root = root(error);
-        return match kind {
-            HttpErrorKind::Timeout => unavailable(format!("the server did not answer in time: {root}"))
-                .hint("it was tried again and again; try later, or set FOREBAY_REMOTE_WAIT to more seconds"),
-            HttpErrorKind::Connect => unavailable(format!("the server cannot be reached: {root}"))
-                .hint(format!("check the network, and {}", settings(store))),
-            _ => unavailable(format!("the connection broke: {root}"))
-                .hint("it was tried again and again; try later, or set FOREBAY_REMOTE_WAIT to more seconds"),
-        };
+const AGAIN: &str = "it was tried again and again; try later, or set FOREBAY_REMOTE_WAIT to more seconds";
+
+/// The error where no answer came.
+fn unreached(kind: HttpErrorKind, root: &str, store: &str) -> Error {
+    let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("{what}: {root}"));
+    match kind {
+        HttpErrorKind::Timeout => unavailable("the server did not answer in time").hint(AGAIN),
+        HttpErrorKind::Connect => unavailable("the server cannot be reached")
+            .hint(format!("check the network, and {}", settings(store))),
+        _ => unavailable("the connection broke").hint(AGAIN),
     }
+}
+
+/// The error for an answer that the crate has no variant for: told by its words, as its type is private.
+fn answered(text: &str, store: &str) -> Error {
     if text.contains("non-partial response") {
-        return Error::new(ErrorKind::Unsupported, "the server gives whole files only, not ranges of bytes")
-            .hint("copy the file here first");
+        return whole_only();
     }
-    if text.contains("redirect") || text.contains("status code: 3") {
-        return Error::new(
-            ErrorKind::Invalid,
-            "the store sends us elsewhere, as it does for a bucket of another region",
-        )
-        .hint(settings(store));
+    let is_redirect = text.contains("redirect without LOCATION");
+    match status(text) {
+        Some(401 | 403) => denied(store),
+        Some(404) => missing(text),
+        Some(412) => changed("changed since it was opened"),
+        Some(416) => changed("is shorter than when it was opened"),
+        Some(408 | 429 | 500..600) => {
+            Error::new(ErrorKind::Unavailable, format!("the server is in trouble: {text}")).hint(AGAIN)
+        }
+        status if is_redirect || status.is_some_and(|status| (300..400).contains(&status)) => {
+            let what = "the store sends us elsewhere, as it does for a bucket of another region";
+            Error::new(ErrorKind::Invalid, what).hint(format!("check {}", settings(store)))
+        }
+        _ => Error::new(ErrorKind::Io, text).hint(format!("check {}", settings(store))),
     }
-    if text.contains("status code: 5") || text.contains("status code: 429") {
-        return unavailable(format!("the server is in trouble: {text}"))
-            .hint("it was tried again and again; try later");
+}
+
+/// The status that the words of an error name.
+fn status(text: &str) -> Option<u16> {
+    let (_, after) = text.split_once("status code: ")?;
+    after.get(..3)?.parse().ok()
+}
+
+fn missing(text: &str) -> Error {
+    if text.contains("NoSuchBucket") {
+        return Error::new(ErrorKind::NotFound, "no such bucket").hint("check its name, and the endpoint");
     }
-    if text.contains("status code: 416") {
-        return changed("is shorter than when it was opened");
-    }
-    Error::new(ErrorKind::Io, text).hint(settings(store))
+    Error::new(ErrorKind::NotFound, "no such object")
+}
+
+fn whole_only() -> Error {
+    Error::new(ErrorKind::Unsupported, "the server gives whole files only, not ranges of bytes")
+        .hint("copy the file here first")
+}
+
+fn denied(store: &str) -> Error {
+    Error::new(ErrorKind::Denied, "the store refuses these credentials, or none").hint(credentials(store))
 }
 
 /// What to set where credentials are refused.
@@ -108,7 +125,35 @@ fn root(error: &object_store::Error) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The words of the outermost error, which repeat those of its causes, on one line.
+/// The words of the outermost error, which repeat those of its causes, on one line: servers send whole pages.
 fn chain(error: &object_store::Error) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+    let line = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(MOST_WORDS).collect()
+}
+
+/// Letters of a message: the status and the code of an error come first.
+const MOST_WORDS: usize = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_by_their_status() {
+        for (words, kind) in [
+            ("Server returned non-2xx status code: 403 Forbidden: ", ErrorKind::Denied),
+            ("status code: 404 Not Found: <Code>NoSuchBucket</Code>", ErrorKind::NotFound),
+            ("status code: 412 Precondition Failed", ErrorKind::Unavailable),
+            ("status code: 503 Slow Down", ErrorKind::Unavailable),
+            ("status code: 429 Too Many Requests", ErrorKind::Unavailable),
+            ("status code: 301 Moved Permanently", ErrorKind::Invalid),
+            ("Received redirect without LOCATION, this normally", ErrorKind::Invalid),
+            ("Received non-partial response when range requested", ErrorKind::Unsupported),
+            ("status code: 400 Bad Request", ErrorKind::Io),
+            ("something else", ErrorKind::Io),
+        ] {
+            let error = answered(words, "s3://bucket");
+            assert_eq!(error.kind(), kind, "{words}: {error}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ pub(super) fn told(error: object_store::Error, store: &str) -> Error {
         Theirs::NotFound { .. } => missing(&text),
         Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => denied(store),
         Theirs::Precondition { .. } => changed("changed since it was opened"),
+        Theirs::NotSupported { .. } if text.contains("Range request") => whole_only(),
         Theirs::NotSupported { .. } | Theirs::NotImplemented { .. } => {
             Error::new(ErrorKind::Unsupported, text)
         }

@@ -36,7 +36,7 @@ return are written \\\\, \\n and \\r, and one that starts with a space is led by
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The file.
+    /// The file, or its URL.
     file: String,
 
     /// The variable, such as `group/temperature`.

@@ -15,7 +15,7 @@ use crate::{Context, show};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct SetArgs {
-    /// Files, folders, or patterns such as 'train/*.h5'.
+    /// Files, folders, or patterns such as 'train/*.h5'; URLs too, such as 's3://bucket/train/*.h5'.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
 

@@ -27,7 +27,7 @@ error]]. What does not apply is null.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The file.
+    /// The file, or its URL.
     file: String,
 
     /// Only these variables, or the groups of these names.

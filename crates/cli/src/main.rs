@@ -46,10 +46,10 @@ mod value;
 mod verdict;
 mod wrap;
 
-use std::{cell::Cell, io::Write, process::ExitCode, sync::Arc};
+use std::{cell::Cell, io::Write, process::ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use forebay::{Error, FileOrigin, IndexCache, Locator, Opened, Result};
+use forebay::{Error, IndexCache, Opened, Result};
 
 use crate::color::{Color, Paint};
 
@@ -114,7 +114,7 @@ struct Context {
 
 impl Context {
     fn open(&self, path: &str) -> Result<Opened> {
-        forebay::open(Arc::new(FileOrigin::new()), &Locator::new(path), self.index.as_ref())
+        forebay::open_file_with(path, self.index.as_ref())
     }
 }
 

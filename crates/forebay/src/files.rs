@@ -1,23 +1,27 @@
-//! From what the user calls the files of a set to their paths.
+//! From what the user calls the files of a set to their paths and URLs.
 
 use std::{fs, path::Path};
 
-use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
+use forebay_source::{Error, ErrorKind, Locator, Result};
 
-use crate::open::format_of;
+use crate::{Origins, each::each, open::format_of};
 
-/// The files that `patterns` name, in order: a path is itself, a pattern all files that match it, a folder all files
-/// under it of a format that can be read. What a pattern or folder gives is sorted by name.
+/// The files that `patterns` name, in order: a path or URL is itself, a pattern all files that match it, a folder all
+/// files under it of a format that can be read. What a pattern or folder gives is sorted by name.
+///
+/// In patterns `*` and `?` stop at slashes, and a step of `**` does not. A URL that ends in a slash is a folder.
 pub fn expand(patterns: &[String]) -> Result<Vec<String>> {
+    expand_on(&Origins::new(), patterns)
+}
+
+/// [`expand`] with URLs looked up on `origins`.
+pub(crate) fn expand_on(origins: &Origins, patterns: &[String]) -> Result<Vec<String>> {
     let mut files = Vec::new();
     for pattern in patterns {
-        let is_there = fs::symlink_metadata(pattern).is_ok();
-        if is_there && Path::new(pattern).is_dir() {
-            files.extend(under(pattern)?);
-        } else if !is_there && pattern.contains(['*', '?', '[']) {
-            files.extend(matching(pattern)?);
+        if Locator::new(pattern.as_str()).is_url() {
+            files.extend(behind_url(origins, pattern)?);
         } else {
-            files.push(pattern.clone());
+            files.extend(on_this_machine(origins, pattern)?);
         }
     }
     if files.is_empty() {
@@ -26,10 +30,34 @@ pub fn expand(patterns: &[String]) -> Result<Vec<String>> {
     Ok(files)
 }
 
+const WILDCARDS: [char; 3] = ['*', '?', '['];
+
+fn on_this_machine(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
+    let is_there = fs::symlink_metadata(pattern).is_ok();
+    if is_there && Path::new(pattern).is_dir() {
+        return under(origins, pattern);
+    }
+    if !is_there && pattern.contains(WILDCARDS) {
+        return matching(pattern);
+    }
+    Ok(vec![pattern.to_owned()])
+}
+
+fn behind_url(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
+    match pattern.find(WILDCARDS) {
+        Some(wildcard) => matching_urls(origins, pattern, wildcard),
+        None if pattern.ends_with('/') => under(origins, pattern),
+        None => Ok(vec![pattern.to_owned()]),
+    }
+}
+
+fn bad_pattern(pattern: &str, error: &glob::PatternError) -> Error {
+    Error::new(ErrorKind::Invalid, error.msg).at(pattern)
+}
+
 fn matching(pattern: &str) -> Result<Vec<String>> {
-    let bad = |error: glob::PatternError| Error::new(ErrorKind::Invalid, error.msg).at(pattern);
     let mut found = Vec::new();
-    for path in glob::glob(pattern).map_err(bad)? {
+    for path in glob::glob(pattern).map_err(|error| bad_pattern(pattern, &error))? {
         let path = path.map_err(|error| Error::from_io(error.into()).at(pattern))?;
         if path.is_dir() {
             continue;
@@ -39,26 +67,40 @@ fn matching(pattern: &str) -> Result<Vec<String>> {
         })?;
         found.push(name.to_owned());
     }
-    if found.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "no file matches").at(pattern));
-    }
     found.sort();
-    Ok(found)
+    not_none(found, pattern, "no file matches")
 }
 
-fn under(folder: &str) -> Result<Vec<String>> {
-    let origin = FileOrigin::new();
-    let mut found = Vec::new();
-    for locator in origin.list(&Locator::new(folder))? {
-        // Notes and checksums often lie beside the data.
-        if format_of(&origin, &locator)?.is_some() {
-            found.push(locator.as_str().to_owned());
-        }
+/// The URLs that match `pattern`, whose first wildcard is at `wildcard`: all in the folder before it are listed.
+fn matching_urls(origins: &Origins, pattern: &str, wildcard: usize) -> Result<Vec<String>> {
+    let folder = &pattern[..pattern[..wildcard].rfind('/').map_or(0, |slash| slash + 1)];
+    if folder.ends_with("://") {
+        return Err(Error::new(ErrorKind::Invalid, "a wildcard in the name of a bucket").at(pattern));
     }
+    let matcher = glob::Pattern::new(pattern).map_err(|error| bad_pattern(pattern, &error))?;
+    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    let folder = Locator::new(folder);
+    let listed = origins.of(&folder).list(&folder)?;
+    // As on this machine, a file that is called so is meant itself.
+    if listed.iter().any(|at| at.as_str() == pattern) {
+        return Ok(vec![pattern.to_owned()]);
+    }
+    let matches = listed.iter().map(Locator::as_str).filter(|name| matcher.matches_with(name, options));
+    not_none(matches.map(str::to_owned).collect(), pattern, "no object matches")
+}
+
+fn under(origins: &Origins, folder: &str) -> Result<Vec<String>> {
+    let at = Locator::new(folder);
+    let listed: Vec<_> = origins.of(&at).list(&at)?.iter().map(|at| at.as_str().to_owned()).collect();
+    // Notes and checksums often lie beside the data.
+    let is_read = each(&listed, |at| Ok(format_of(&**origins.of(at), at)?.is_some()))?;
+    let found = listed.into_iter().zip(is_read).filter_map(|(name, is_read)| is_read.then_some(name));
+    not_none(found.collect(), folder, "no file under it is of a format this build reads")
+}
+
+fn not_none(found: Vec<String>, pattern: &str, otherwise: &str) -> Result<Vec<String>> {
     if found.is_empty() {
-        return Err(
-            Error::new(ErrorKind::NotFound, "no file under it is of a format this build reads").at(folder)
-        );
+        return Err(Error::new(ErrorKind::NotFound, otherwise).at(pattern));
     }
     Ok(found)
 }

@@ -1,22 +1,26 @@
 //! The whole of forebay: its parts under one name, and how they are put together.
 //!
 //! ```text
-//! path ─► open ─► format by content ─► Container (from the saved index, if there is one) ─► Opened ─► values
+//! path, URL ─► origin ─► open ─► format by content ─► Container (from the saved index, if there is one) ─► Opened ─► values
 //! ```
 //!
 //! | file | idea |
 //! |---|---|
 //! | `open` | which format reads a file, and the way from a path to an opened container |
+//! | `origins` | which side a name belongs to: this machine, or behind a URL |
 //! | `files`, `set` | from patterns and fields to a set of samples |
+//! | `each` | the same work for each of many files, on threads |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 //! | `config` | what the user wants of tiers and placement |
 //! | `places` | which places of this machine could hold copies, and why or why not |
 //! | `size` | sizes as people write them |
 
 pub mod config;
+mod each;
 mod files;
 mod index_cache;
 mod open;
+mod origins;
 pub mod places;
 mod set;
 pub mod size;
@@ -29,7 +33,8 @@ pub use forebay_format::{Array, Container, Opened, Selection, Values, Variable};
 pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
 pub use forebay_source as source;
-pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
+pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
 pub use index_cache::IndexCache;
-pub use open::{describe, formats, open, open_file};
+pub use open::{describe, formats, open, open_file, open_file_with};
+pub use origins::Origins;
 pub use set::{SetSpec, open_set, open_set_on};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use forebay_format::{Container, Format, Hdf5, Opened};
-use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
+use forebay_source::{Error, ErrorKind, Locator, Origin, Result};
 
-use crate::IndexCache;
+use crate::{IndexCache, Origins};
 
 /// All formats, in the order they are asked.
 pub fn formats() -> [&'static dyn Format; 1] {
@@ -48,7 +48,10 @@ pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -
     Ok(Opened::new(origin, Arc::new(container)))
 }
 
-/// Opens the file at `path` with all defaults.
+/// Bytes of small, far files that are held so that description and fields of one come by one request.
+pub(crate) const WHOLE_BYTES: u64 = 32 << 20;
+
+/// Opens the file at `path`, which may be a URL, with all defaults.
 ///
 /// ```no_run
 /// let file = forebay::open_file("era5.h5")?;
@@ -57,5 +60,12 @@ pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -
 /// # Ok::<(), forebay::Error>(())
 /// ```
 pub fn open_file(path: &str) -> Result<Opened> {
-    open(Arc::new(FileOrigin::new()), &Locator::new(path), IndexCache::of_user().as_ref())
+    open_file_with(path, IndexCache::of_user().as_ref())
+}
+
+/// As [`open_file`], with the saved indexes of `cache` or none.
+pub fn open_file_with(path: &str, cache: Option<&IndexCache>) -> Result<Opened> {
+    let at = Locator::new(path);
+    let origins = Origins::new().reading_whole(WHOLE_BYTES);
+    open(Arc::clone(origins.of(&at)), &at, cache)
 }

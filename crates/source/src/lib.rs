@@ -22,6 +22,7 @@
 //! | `process` | which process this is, told without a system call |
 //! | `private` | folders and files of this user alone, and what tells jobs and boots apart |
 //! | `stamp` | what tells one state of a file from the next |
+//! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `whole` | an origin that reads small, far sources by one request |
 //! | `clock` | a line that lets so many bytes pass in a second |
 //! | `fault` | an origin that fails and dawdles on a schedule |
@@ -36,6 +37,8 @@ mod file;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
 mod memory;
+#[cfg(feature = "object")]
+mod object;
 mod origin;
 mod peek;
 mod place;
@@ -54,6 +57,8 @@ pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
 pub use map::{Mapping, mapping};
 pub use memory::MemoryOrigin;
+#[cfg(feature = "object")]
+pub use object::ObjectOrigin;
 pub use origin::{Locator, Origin};
 pub use place::lies_near;
 pub use process::{Owned, PerProcess, current as current_process};

@@ -21,8 +21,14 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 /// Small reads are served from pages this long. A file of 100,000 chunks under a version 1 B-tree is described in
 /// 15.7 ms by pages of 4 KiB, 12.8 ms by 16 KiB, 25 ms by 64 KiB.
 const PAGE_LEN: u64 = 16 << 10;
-/// Pages kept, 16 MiB of them: a walk over a file goes back to a few groups and heaps only.
-const MOST_PAGES: usize = 1024;
+/// Bytes of pages kept: a walk over a file goes back to a few groups and heaps only.
+const MOST_PAGE_BYTES: u64 = 16 << 20;
+
+/// How long pages are where requests ought to bring `request_bytes`: far away longer ones, as metadata lies together
+/// and each page is a request, but not as long as requests for values, as much of a page may be values.
+fn page_len(request_bytes: u64) -> u64 {
+    (request_bytes / 4).clamp(PAGE_LEN, 1 << 20)
+}
 
 /// An HDF5 file as metadata.
 #[derive(Debug)]
@@ -35,6 +41,7 @@ pub(super) struct File {
     pub(super) sizes: Sizes,
     pub(super) root: u64,
     pub(super) shared: SharedMessages,
+    page_len: u64,
     pages: RefCell<HashMap<u64, Bytes>>,
     /// Bytes of metadata that may still be read.
     allowance: Cell<u64>,
@@ -52,12 +59,19 @@ const LEAST_ALLOWANCE: u64 = 16 << 20;
 
 /// Finds the superblock: at the start, or at 512 and its doublings behind a user block.
 pub(super) fn find_superblock(source: &dyn Source) -> Result<Option<u64>> {
-    let mut at = 0;
-    while at + 8 <= source.id().len {
-        if *source.fetch_one(ByteRange::at(at, 8))? == SIGNATURE[..] {
-            return Ok(Some(at));
+    let is_inside = |at: &u64| at.checked_add(8).is_some_and(|end| end <= source.id().len);
+    let places: Vec<u64> = std::iter::once(0)
+        .chain(std::iter::successors(Some(512_u64), |at| at.checked_mul(2)))
+        .take_while(is_inside)
+        .collect();
+    // Hardly any file has a user block; where one is looked for, all places are asked for at once.
+    let (first, others) = places.split_at(places.len().min(1));
+    for places in [first, others] {
+        let ranges: Vec<_> = places.iter().map(|at| ByteRange::at(*at, 8)).collect();
+        let read = source.fetch(&ranges)?;
+        if let Some(found) = read.iter().position(|bytes| bytes[..] == SIGNATURE[..]) {
+            return Ok(Some(places[found]));
         }
-        at = if at == 0 { 512 } else { at * 2 };
     }
     Ok(None)
 }
@@ -71,6 +85,7 @@ impl File {
             attribute_allowance: Cell::new(source.id().len.saturating_mul(2).saturating_add(LEAST_ALLOWANCE)),
             allowance: Cell::new(allowance),
             committed: RefCell::default(),
+            page_len: page_len(source.request_bytes()),
             source,
             index,
             base: at,
@@ -186,23 +201,24 @@ impl File {
             return Err(corrupt("metadata that comes to many times the file's length"));
         };
         self.allowance.set(left);
-        let first = range.start / PAGE_LEN;
-        let fits_one_page = range.end <= (first + 1) * PAGE_LEN;
+        let page_len = self.page_len;
+        let first = range.start / page_len;
+        let fits_one_page = range.end <= (first + 1) * page_len;
         if !fits_one_page {
             return self.source.fetch_one(range);
         }
         if let Some(page) = self.pages.borrow().get(&first) {
-            return Ok(range.cut(page, first * PAGE_LEN));
+            return Ok(range.cut(page, first * page_len));
         }
         let page_range =
-            ByteRange { start: first * PAGE_LEN, end: ((first + 1) * PAGE_LEN).min(self.source.id().len) };
+            ByteRange { start: first * page_len, end: ((first + 1) * page_len).min(self.source.id().len) };
         let page = self.source.fetch_one(page_range)?;
         let mut pages = self.pages.borrow_mut();
-        if pages.len() >= MOST_PAGES {
+        if pages.len() as u64 >= MOST_PAGE_BYTES / page_len {
             pages.clear();
         }
         pages.insert(first, page.clone());
-        Ok(range.cut(&page, first * PAGE_LEN))
+        Ok(range.cut(&page, first * page_len))
     }
 
     /// Gives back the memory of pages read so far.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ._batch import Batch, sample_of
-from ._forebay import SampleReader, UnsupportedError
+from ._forebay import SampleReader
 from ._loader import Loader
 from ._samples import Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of
@@ -33,7 +33,8 @@ def open(
 ) -> Dataset:
     """Opens a set of samples.
 
-    ``files`` is a path, a pattern such as ``"train/*.h5"``, a folder, or a list of these. ``fields`` names the
+    ``files`` is a path, a URL such as ``"s3://bucket/a.h5"``, a pattern such as ``"train/*.h5"``, a folder, or a list
+    of these. ``fields`` names the
     variables a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label``
     is one more field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by
     default one row of axis 0. Nothing but descriptions and offsets is read here.
@@ -109,11 +110,14 @@ def _checked_boundary(samples: Any) -> Any:
 def _paths(files: Paths) -> list[str]:
     if isinstance(files, (str, os.PathLike)):
         files = [files]
-    for path in files:
-        if re.match(r"[a-z][a-z0-9+.-]*://", os.fspath(path)):
-            raise UnsupportedError(f"{path}: only files of this machine's file systems are read yet")
+    return [_path(os.fspath(path)) for path in files]
+
+
+def _path(path: str) -> str:
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path):
+        return path
     # Made absolute: a worker that opens them again may stand in another folder.
-    return [os.path.abspath(os.path.expanduser(os.fspath(path))) for path in files]
+    return os.path.abspath(os.path.expanduser(path))
 
 
 class Dataset:

@@ -1,0 +1,123 @@
+//! How a bucket's client is made from the environment, and how long it waits and tries.
+
+use std::{env, sync::Arc, time::Duration};
+
+use object_store::{
+    BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    azure::{AzureConfigKey, MicrosoftAzureBuilder},
+    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    http::HttpBuilder,
+};
+
+use super::trouble::told;
+use crate::Result;
+
+/// A server that was restarted or a balancer that was changed is back within this.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Sets the patience, in seconds.
+const PATIENCE_VARIABLE: &str = "FOREBAY_REMOTE_WAIT";
+/// Tries grow apart up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Connections are made within a second or not at all.
+const CONNECT: (ClientConfigKey, &str) = (ClientConfigKey::ConnectTimeout, "5 seconds");
+/// No byte for so long: the server is gone, and another try may reach one that is not.
+const SILENCE: (ClientConfigKey, &str) = (ClientConfigKey::ReadTimeout, "20 seconds");
+/// The longest part (`parts::PART_BYTES`) comes at 70 kB/s.
+const REQUEST: (ClientConfigKey, &str) = (ClientConfigKey::Timeout, "120 seconds");
+
+/// How long requests are tried again: `FOREBAY_REMOTE_WAIT` seconds, else a minute.
+pub(super) fn patience() -> Duration {
+    let told = env::var(PATIENCE_VARIABLE).ok().and_then(|seconds| seconds.trim().parse().ok());
+    told.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(PATIENCE)
+}
+
+/// The client of `store`, such as `s3://bucket`.
+pub(super) fn make(store: &str, patience: Duration) -> Result<Arc<dyn ObjectStore>> {
+    let retry = retry(patience);
+    let (scheme, bucket) = store.split_once("://").unwrap_or_default();
+    let made = match scheme {
+        "s3" | "s3a" => s3(bucket).with_retry(retry).build().map(|client| Arc::new(client) as _),
+        "gs" => gcs(bucket).with_retry(retry).build().map(|client| Arc::new(client) as _),
+        "az" | "abfs" | "abfss" => azure(store).with_retry(retry).build().map(|client| Arc::new(client) as _),
+        _ => web(store).with_retry(retry).build().map(|client| Arc::new(client) as _),
+    };
+    made.map_err(|error| told(error, store))
+}
+
+/// Time alone decides when to give up. Pauses are drawn at random, so that ranks do not come back all at once.
+fn retry(patience: Duration) -> RetryConfig {
+    let backoff = BackoffConfig { max_backoff: LONGEST_PAUSE, ..BackoffConfig::default() };
+    RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: patience }
+}
+
+/// Variables of the environment that start with `prefix`, in lower case as the keys of the builders are.
+fn environment(prefix: &str) -> impl Iterator<Item = (String, String)> {
+    let text =
+        env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
+    let prefix = prefix.to_owned();
+    text.filter(move |(key, _)| key.starts_with(&prefix))
+        .map(|(key, value)| (key.to_ascii_lowercase(), value))
+}
+
+/// Without credentials nothing is signed: public buckets can be read, and nobody waits for a machine's own
+/// credentials where there are none. `AWS_SKIP_SIGNATURE=false` asks for those.
+fn s3(bucket: &str) -> AmazonS3Builder {
+    const CREDENTIALS: [AmazonS3ConfigKey; 4] = [
+        AmazonS3ConfigKey::AccessKeyId,
+        AmazonS3ConfigKey::WebIdentityTokenFile,
+        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+        AmazonS3ConfigKey::ContainerCredentialsFullUri,
+    ];
+    let ours =
+        [CONNECT, SILENCE, REQUEST].map(|(key, value)| (AmazonS3ConfigKey::Client(key), value.to_owned()));
+    let theirs = environment("AWS_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
+    let mut builder = AmazonS3Builder::new();
+    for (key, value) in ours.into_iter().chain(theirs) {
+        builder = builder.with_config(key, value);
+    }
+    let told = |key: &AmazonS3ConfigKey| builder.get_config_value(key).filter(|value| !value.is_empty());
+    let is_anonymous = CREDENTIALS.iter().all(|key| told(key).is_none());
+    let is_decided = env::var_os("AWS_SKIP_SIGNATURE").is_some();
+    let endpoint = told(&AmazonS3ConfigKey::S3Endpoint).or_else(|| told(&AmazonS3ConfigKey::Endpoint));
+    if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
+        builder = builder.with_allow_http(true);
+    }
+    if is_anonymous && !is_decided {
+        builder = builder.with_skip_signature(true);
+    }
+    builder.with_bucket_name(bucket)
+}
+
+fn gcs(bucket: &str) -> GoogleCloudStorageBuilder {
+    let ours =
+        [CONNECT, SILENCE, REQUEST].map(|(key, value)| (GoogleConfigKey::Client(key), value.to_owned()));
+    let theirs = environment("GOOGLE_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
+    let mut builder = GoogleCloudStorageBuilder::new();
+    for (key, value) in ours.into_iter().chain(theirs) {
+        builder = builder.with_config(key, value);
+    }
+    builder.with_bucket_name(bucket)
+}
+
+fn azure(store: &str) -> MicrosoftAzureBuilder {
+    let ours =
+        [CONNECT, SILENCE, REQUEST].map(|(key, value)| (AzureConfigKey::Client(key), value.to_owned()));
+    let theirs = environment("AZURE_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
+    let mut builder = MicrosoftAzureBuilder::new();
+    for (key, value) in ours.into_iter().chain(theirs) {
+        builder = builder.with_config(key, value);
+    }
+    builder.with_url(format!("{store}/"))
+}
+
+fn web(store: &str) -> HttpBuilder {
+    let options = [CONNECT, SILENCE, REQUEST]
+        .into_iter()
+        .fold(ClientOptions::new(), |options, (key, value)| options.with_config(key, value));
+    // Whoever writes `http://` means it.
+    HttpBuilder::new()
+        .with_url(store)
+        .with_client_options(options.with_allow_http(store.starts_with("http://")))
+}

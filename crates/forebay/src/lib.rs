@@ -11,12 +11,16 @@
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `each` | the same work for each of many files, on threads |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
+//! | `assemble` | from a configuration to tiers |
+//! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `config` | what the user wants of tiers and placement |
 //! | `places` | which places of this machine could hold copies, and why or why not |
 //! | `size` | sizes as people write them |
 
+mod assemble;
 pub mod config;
 mod each;
+mod feed;
 mod files;
 mod index_cache;
 mod open;
@@ -25,7 +29,9 @@ pub mod places;
 mod set;
 pub mod size;
 
+pub use assemble::{open_disk_tier, tiered};
 pub use config::{Config, Settings, TierConfig};
+pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::expand;
 
 pub use forebay_format as format;
@@ -34,7 +40,8 @@ pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
 pub use forebay_source as source;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
+pub use forebay_tier as tier;
 pub use index_cache::IndexCache;
 pub use open::{describe, formats, open, open_file, open_file_with};
 pub use origins::Origins;
-pub use set::{SetSpec, open_set, open_set_on};
+pub use set::{SetSpec, open_set, open_set_among, open_set_on};

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use forebay_source::{FileOrigin, Locator, ObjectOrigin, Origin, WholeOrigin};
+use forebay_source::{
+    Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result, Source, WholeOrigin,
+};
+use forebay_tier::{Policy, Tiered};
+
+use crate::{assemble::tiered, config::Config};
 
 /// An origin for paths and one for URLs.
 ///
@@ -32,9 +37,65 @@ impl Origins {
         Self { near: whole(&self.near), far: whole(&self.far) }
     }
 
+    /// The same, read through the tiers of `config`; `ranking` is the user's own policy.
+    pub fn through_tiers(
+        self,
+        config: &Config,
+        ranking: Option<Arc<dyn Policy>>,
+    ) -> Result<(Self, Option<Arc<Tiered>>)> {
+        let Some(tiered) = tiered(Arc::new(ByName(self.clone())), config, ranking)? else {
+            return Ok((self, None));
+        };
+        let side = |is_far| Arc::new(Side { tiered: Arc::clone(&tiered), is_far }) as Arc<dyn Origin>;
+        Ok((Self { near: side(false), far: side(true) }, Some(tiered)))
+    }
+
     /// What opens the file at `at` and all that it names.
     pub fn of(&self, at: &Locator) -> &Arc<dyn Origin> {
         if at.is_url() { &self.far } else { &self.near }
+    }
+}
+
+/// Both sides as one origin: what tiers copy.
+#[derive(Debug)]
+struct ByName(Origins);
+
+impl Origin for ByName {
+    fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
+        self.0.of(at).open(at)
+    }
+
+    fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
+        self.0.of(under).list(under)
+    }
+}
+
+/// One side of what is read through tiers: it opens no name of the other.
+#[derive(Debug)]
+struct Side {
+    tiered: Arc<Tiered>,
+    is_far: bool,
+}
+
+impl Side {
+    fn check(&self, at: &Locator) -> Result<()> {
+        if at.is_url() == self.is_far {
+            return Ok(());
+        }
+        let what = if self.is_far { "a remote file names a path" } else { "a file names a URL" };
+        Err(Error::new(ErrorKind::Denied, what).at(at))
+    }
+}
+
+impl Origin for Side {
+    fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
+        self.check(at)?;
+        self.tiered.open(at)
+    }
+
+    fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
+        self.check(under)?;
+        self.tiered.list(under)
     }
 }
 

@@ -29,7 +29,8 @@ pub fn open_set_on(origin: Arc<dyn Origin>, spec: SetSpec, cache: Option<&IndexC
     open_set_among(&Origins::only(origin), spec, cache)
 }
 
-fn open_set_among(origins: &Origins, spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {
+/// The samples of `spec`, whose files lie where `origins` look.
+pub fn open_set_among(origins: &Origins, spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {
     let origins = origins.reading_whole(WHOLE_BYTES);
     let lists = spec.files.iter().map(|list| expand_on(&origins, list)).collect::<Result<Vec<_>>>()?;
     let one =

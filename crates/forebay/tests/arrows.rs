@@ -12,7 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-format", &["forebay-source"]),
     ("forebay-loader", &["forebay-format", "forebay-source"]),
     ("forebay-mount", &["forebay-source"]),
-    ("forebay", &["forebay-format", "forebay-loader", "forebay-source"]),
+    ("forebay-tier", &["forebay-source"]),
+    ("forebay", &["forebay-format", "forebay-loader", "forebay-source", "forebay-tier"]),
     ("forebay-cli", &["forebay", "forebay-mount"]),
     ("forebay-python", &["forebay"]),
 ];

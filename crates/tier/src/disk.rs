@@ -111,6 +111,11 @@ impl DiskTier {
         Ok(Self { place: Arc::new(place) })
     }
 
+    /// Bytes that the tier at `path` holds, told without using it.
+    pub fn used_at(path: &Path, keep: bool) -> u64 {
+        folder::path_at(path, keep).map_or(0, |folder| usage::peek(&folder))
+    }
+
     /// What is in it, largest first.
     pub fn mirrors(&self) -> Vec<Mirror> {
         shelf::mirrors(self.place.folder.path())
@@ -199,7 +204,7 @@ impl Place {
 
     /// Takes `len` bytes for `key`, worth `newcomer`, while others leave for it.
     fn reserve_by_evicting(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
-        if len > self.options.quota || self.judge.policy.never_evicts() {
+        if len > self.options.quota || self.judge.never_evicts() {
             return false;
         }
         while !self.take(len) {
@@ -212,7 +217,7 @@ impl Place {
 
     /// True when somebody would leave for `key`, worth `newcomer`.
     fn would_evict_for(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
-        if len > self.options.quota || self.judge.policy.never_evicts() {
+        if len > self.options.quota || self.judge.never_evicts() {
             return false;
         }
         let mut leavers = self.leavers.lock().unwrap_or_else(PoisonError::into_inner);

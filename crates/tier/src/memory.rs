@@ -104,7 +104,7 @@ impl Hall {
         if self.reserve(len) {
             return true;
         }
-        if len > self.quota || self.judge.policy.never_evicts() {
+        if len > self.quota || self.judge.never_evicts() {
             return false;
         }
         let newcomer = self.judge.policy.newcomers_compete().then_some(newcomer);
@@ -215,7 +215,7 @@ impl Copies for Held {
             return Room::Free;
         }
         let policy = &room.judge.policy;
-        if len > room.quota || policy.never_evicts() {
+        if len > room.quota || room.judge.never_evicts() {
             return Room::Full;
         }
         if !policy.newcomers_compete() {

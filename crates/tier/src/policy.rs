@@ -50,6 +50,9 @@ pub trait Policy: Send + Sync + fmt::Debug {
 
     /// True when nothing ever leaves.
     fn never_evicts(&self) -> bool;
+
+    /// True when it can only rank what it knows the future of: without that, nothing leaves.
+    fn needs_foresight(&self) -> bool;
 }
 
 /// The policies that come with forebay.
@@ -106,6 +109,10 @@ impl Policy for Standard {
     fn never_evicts(&self) -> bool {
         matches!(self, Self::FirstFit)
     }
+
+    fn needs_foresight(&self) -> bool {
+        matches!(self, Self::Clairvoyant)
+    }
 }
 
 /// The policy called `name`.
@@ -145,6 +152,10 @@ impl Outlook {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = foresight;
     }
 
+    fn is_empty(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     fn next_use(&self, source: SourceKey, block: Option<u64>) -> Option<u64> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().and_then(|foresight| foresight.next_use(source, block))
@@ -164,6 +175,11 @@ impl Judge {
     /// `policy`, which knows nothing of the future yet.
     pub fn new(policy: impl Policy + 'static) -> Self {
         Self { policy: Arc::new(policy), outlook: Outlook::default() }
+    }
+
+    /// True when nothing leaves now.
+    pub(crate) fn never_evicts(&self) -> bool {
+        self.policy.never_evicts() || self.policy.needs_foresight() && self.outlook.is_empty()
     }
 
     pub(crate) fn worth(&self, key: SourceKey, facts: Facts<'_>) -> Worth {

@@ -151,7 +151,7 @@ impl<'a> Section<'a> {
         let tier = TierConfig::Disk(DiskTier {
             path,
             quota: self.noted("quota", &mut whences, Item::amount)?.unwrap_or(DISK_QUOTA),
-            keep: self.noted("keep", &mut whences, Item::boolean)?.unwrap_or(true),
+            keep: self.noted("keep", &mut whences, Item::boolean)?.unwrap_or(false),
             free: self.noted("free", &mut whences, Item::amount)?,
         });
         Ok(ToldTier { tier, whences })

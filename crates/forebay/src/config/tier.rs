@@ -48,7 +48,7 @@ pub struct DiskTier {
     #[serde(default = "disk_quota")]
     pub quota: Amount,
     /// Whether copies stay when the job has ended.
-    #[serde(default = "yes")]
+    #[serde(default)]
     pub keep: bool,
     /// What is left free on the disk; a share is one of its size. By default 5 %, at least 1 GiB.
     #[serde(default)]
@@ -63,14 +63,10 @@ fn disk_quota() -> Amount {
     DISK_QUOTA
 }
 
-fn yes() -> bool {
-    true
-}
-
 impl DiskTier {
     /// A tier in the folder `path`, everything else by default.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), quota: DISK_QUOTA, keep: true, free: None }
+        Self { path: path.into(), quota: DISK_QUOTA, keep: false, free: None }
     }
 
     /// The bytes to leave free on a disk of `disk_bytes`.
@@ -88,7 +84,8 @@ impl DiskTier {
 }
 
 impl TierConfig {
-    /// The tier that `word` names: `memory`, `memory:4GiB`, `disk:/nvme/$USER:100GiB`, or a path for a disk tier.
+    /// The tier that `word` names: `memory`, `memory:4GiB`, `disk:/nvme/$USER:100GiB`, or a path for a disk tier, with
+    /// `:keep` behind it where copies stay.
     pub fn parse(word: &str) -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
         Self::parse_in(word, &Surroundings { variable: &variable, folder: PathBuf::new() })
@@ -120,7 +117,8 @@ impl fmt::Display for TierConfig {
         match self {
             Self::Memory { quota } => write!(f, "memory:{quota}"),
             Self::Disk(disk) => {
-                write!(f, "disk:{}:{}", literal(&disk.path.to_string_lossy()), disk.quota)
+                let keep = if disk.keep { ":keep" } else { "" };
+                write!(f, "disk:{}:{}{keep}", literal(&disk.path.to_string_lossy()), disk.quota)
             }
         }
     }
@@ -141,14 +139,18 @@ fn parse(word: &str, surroundings: &Surroundings<'_>) -> Result<TierConfig> {
     }
 }
 
-/// A path, and perhaps a quota after the last colon.
+/// A path, perhaps a quota after a colon, and perhaps `keep` after the last.
 fn disk(word: &str, surroundings: &Surroundings<'_>) -> Result<TierConfig> {
+    let (word, keep) = match word.strip_suffix(":keep") {
+        Some(word) => (word, true),
+        None => (word, false),
+    };
     let (path, quota) = match word.rsplit_once(':') {
         // A colon further up belongs to the path.
         Some((path, quota)) if !quota.contains('/') => (path, quota.parse()?),
         _ => (word, DISK_QUOTA),
     };
-    Ok(TierConfig::Disk(DiskTier { quota, ..DiskTier::at(folder(path, surroundings)?) }))
+    Ok(TierConfig::Disk(DiskTier { quota, keep, ..DiskTier::at(folder(path, surroundings)?) }))
 }
 
 fn is_path(word: &str) -> bool {
@@ -198,6 +200,15 @@ mod tests {
             ("/nvme/${USER}", disk_of("/nvme/ada", DISK_QUOTA)),
             (" /nvme:50% ", disk_of("/nvme", Amount::Percent(50))),
             ("/a:b/c", disk_of("/a:b/c", DISK_QUOTA)),
+            ("/nvme:keep", TierConfig::Disk(DiskTier { keep: true, ..DiskTier::at("/nvme") })),
+            (
+                "disk:/nvme:1GiB:keep",
+                TierConfig::Disk(DiskTier {
+                    keep: true,
+                    quota: Amount::Bytes(1 << 30),
+                    ..DiskTier::at("/nvme")
+                }),
+            ),
         ] {
             assert_eq!(parsed(word).unwrap(), tier, "{word}");
             assert_eq!(parsed(&tier.to_string()).unwrap(), tier, "{word}");

@@ -100,6 +100,22 @@ impl Folder {
     }
 }
 
+/// The name of this user's folder.
+fn own_name() -> String {
+    format!("forebay-tier-{}", rustix::process::geteuid().as_raw())
+}
+
+/// The name of the folder for what is kept, or for what goes with the job.
+fn name(keep: bool) -> String {
+    if keep { KEPT.to_owned() } else { format!("job-{}-{}", private::job_name(), private::boot_id()) }
+}
+
+/// The folder under `place`, if it is there.
+pub(super) fn path_at(place: &Path, keep: bool) -> Option<PathBuf> {
+    let path = place.join(own_name()).join(name(keep));
+    path.is_dir().then_some(path)
+}
+
 /// Removes the folders of jobs that are over: their processes were killed.
 fn remove_deserted(own: &Path, but: &str) {
     let Ok(entries) = fs::read_dir(own) else { return };

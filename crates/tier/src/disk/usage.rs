@@ -88,6 +88,11 @@ impl Counter {
     }
 }
 
+/// The counter of `folder`, as it stands.
+pub(super) fn peek(folder: &Path) -> u64 {
+    File::open(folder.join(NAME)).map_or(0, |file| read(&file, 0))
+}
+
 fn read(file: &File, at: u64) -> u64 {
     let mut bytes = [0; 8];
     match file.read_exact_at(&mut bytes, at) {

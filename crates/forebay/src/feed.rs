@@ -1,0 +1,127 @@
+//! A loader, the tiers it reads through, and what it tells them of the future.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use forebay_loader::{Loader, Next, Options, Run, SampleSet};
+use forebay_source::Result;
+use forebay_tier::{Stats, Tiered};
+use serde::Serialize;
+
+/// A loader and the tiers it reads through.
+#[derive(Debug)]
+pub struct Feed {
+    loader: Loader,
+    tiers: Option<Arc<Tiered>>,
+    epochs: Mutex<Epochs>,
+}
+
+/// What was read from where, run by run.
+#[derive(Debug, Default)]
+struct Epochs {
+    done: Vec<EpochTiers>,
+    /// The epoch under way, and what was read before it.
+    current: Option<(u64, Stats)>,
+}
+
+/// What one epoch read from where.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EpochTiers {
+    /// Which epoch.
+    pub epoch: u64,
+    /// The part of all bytes read that came from tiers.
+    pub hit_ratio: Option<f64>,
+    /// Reads that the tiers spared the origin.
+    pub saved: u64,
+    /// The rest.
+    #[serde(flatten)]
+    pub stats: Stats,
+}
+
+/// What was read from where, in all and epoch by epoch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TierReport {
+    /// In all, opening included.
+    #[serde(flatten)]
+    pub total: Stats,
+    /// Reads that the tiers spared the origin.
+    pub saved: u64,
+    /// Epoch by epoch, the one under way last.
+    pub epochs: Vec<EpochTiers>,
+}
+
+/// More epochs than this are not remembered one by one.
+const MOST_EPOCHS: usize = 1000;
+
+impl EpochTiers {
+    fn new(epoch: u64, stats: Stats) -> Self {
+        Self { epoch, hit_ratio: stats.hit_ratio(), saved: stats.saved(), stats }
+    }
+}
+
+impl Feed {
+    /// A loader of `set`, which was opened through `tiers`.
+    pub fn new(set: Arc<SampleSet>, options: Options, tiers: Option<Arc<Tiered>>) -> Result<Self> {
+        Ok(Self { loader: Loader::new(set, options)?, tiers, epochs: Mutex::default() })
+    }
+
+    /// Begins an epoch, and tells the tiers what is in it.
+    pub fn start(&self) -> Result<Run> {
+        let run = self.loader.start()?;
+        if let Some(tiers) = &self.tiers {
+            self.close_epoch(tiers);
+            self.lock().current = Some((run.epoch(), tiers.stats()));
+        }
+        Ok(run)
+    }
+
+    /// The next batch of `run`, counted as received.
+    pub fn next(&self, run: &mut Run, patience: Duration) -> Result<Next> {
+        let next = self.loader.next(run, patience)?;
+        if let (Next::End, Some(tiers)) = (&next, &self.tiers) {
+            self.close_epoch(tiers);
+        }
+        Ok(next)
+    }
+
+    /// What was read from where; nothing without tiers.
+    pub fn tier_report(&self) -> Option<TierReport> {
+        let total = self.tiers.as_ref()?.stats();
+        let epochs = self.lock();
+        let mut reports = epochs.done.clone();
+        if let Some((epoch, before)) = &epochs.current {
+            reports.push(EpochTiers::new(*epoch, total.since(before)));
+        }
+        Some(TierReport { saved: total.saved(), total, epochs: reports })
+    }
+
+    /// The tiers.
+    pub fn tiers(&self) -> Option<&Arc<Tiered>> {
+        self.tiers.as_ref()
+    }
+
+    fn close_epoch(&self, tiers: &Tiered) {
+        let now = tiers.stats();
+        let mut epochs = self.lock();
+        if let Some((epoch, before)) = epochs.current.take() {
+            if epochs.done.len() < MOST_EPOCHS {
+                epochs.done.push(EpochTiers::new(epoch, now.since(&before)));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Epochs> {
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deref for Feed {
+    type Target = Loader;
+
+    fn deref(&self) -> &Loader {
+        &self.loader
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay::{
-    Error, ErrorKind, Result, SampleSet, SampleSpec, SetSpec, Variable,
+    Error, ErrorKind, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     format::Number,
     loader::{Boundary, Convert, FieldSpec, Offsets},
 };
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{Context, show};
 
 /// Which files, and what of them is a sample.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct SetArgs {
     /// Files, folders, or patterns such as 'train/*.h5'; URLs too, such as 's3://bucket/train/*.h5'.
@@ -86,6 +86,11 @@ impl Chosen {
 impl SetArgs {
     /// Opens the set; only descriptions and offsets are read.
     pub(crate) fn open(&self, context: &Context) -> Result<Chosen> {
+        self.open_among(context, &Origins::new())
+    }
+
+    /// Opens the set, whose files lie where `origins` look.
+    pub(crate) fn open_among(&self, context: &Context, origins: &Origins) -> Result<Chosen> {
         let (named, why) = match self.fields.as_slice() {
             [] => self.by_default(context)?,
             named => (named.to_vec(), None),
@@ -94,8 +99,18 @@ impl SetArgs {
         let mut fields: Vec<FieldSpec> = named.iter().map(|field| field.spec(self.samples.clone())).collect();
         fields.extend(label.map(|label| label.spec(self.label_samples())));
         let spec = SetSpec { files: vec![self.paths.clone()], fields: SampleSpec { fields } };
-        let set = forebay::open_set(spec, context.index.as_ref())?;
+        let set = forebay::open_set_among(origins, spec, context.index.as_ref())?;
         Ok(Chosen { set: Arc::new(set), why })
+    }
+
+    /// The same, with relative paths under `origin`, where one is configured.
+    pub(crate) fn under(&mut self, origin: Option<&str>) {
+        let Some(origin) = origin else { return };
+        for path in &mut self.paths {
+            if !path.starts_with('/') && !path.contains("://") {
+                *path = format!("{}/{path}", origin.trim_end_matches('/'));
+            }
+        }
     }
 
     fn label_samples(&self) -> Boundary {

@@ -9,19 +9,22 @@ use std::{
 };
 
 use forebay::{
-    Batch, Error, Loader, Result,
+    Batch, Error, Feed, Origins, Result,
     loader::{Next, Run, Shuffle, State},
 };
 use indicatif::ProgressBar;
 
 use crate::{
-    Context, exit,
+    Context,
+    config::ConfigArgs,
+    exit,
     fields::{Chosen, SetArgs},
     interrupt::{GLANCE, Interrupt},
     options::LoaderArgs,
     output, progress,
     report::{self, EpochReport, Span},
     state_file::StateFile,
+    tier_report,
 };
 
 const EXAMPLES: &str = "\
@@ -30,6 +33,7 @@ Examples:
   forebay load 'train/*.h5' --field image --label label --batch 64 --epochs 3
   forebay load graphs.h5 --field pos --field z --label y --samples ragged:ptr
   forebay load train.h5 --field x=image:float16 --shuffle block --memory 2GiB
+  forebay load '/lustre/set/*.h5' --epochs 3 --tier disk:/nvme/$USER:100GiB    through a tier
   forebay load train.h5 --compute-ms 20                  a model that takes 20 ms for a batch
   forebay load train.h5 --epochs 10 --state run.json     goes on from run.json, if it is there
   forebay load train.h5 --rank 0 --world 3 --tail pad --list rank0.txt
@@ -40,7 +44,9 @@ so far and exit code 130. With --state, the file holds where the run is: --epoch
 JSON: samples, file_count, fields[name, dtype, sample_shape], resumed, interrupted, epochs[epoch, complete, seconds, \
 first_batch_seconds, samples_per_second, bytes_per_second, read_factor, decode_factor, verdict, batches, samples, delivered_bytes, \
 read_bytes, requests, decoded_bytes, decoded_units, decoded_again, spilled_bytes, unspilled_bytes, skipped, substituted, \
-read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], verdict, advice; error and kind if it failed.";
+read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], verdict, advice; tiers{tiers[name, reads, \
+bytes, ns, used, quota, evicted, faults], origin{reads, bytes, ns}, placed, placed_bytes, refused, ahead, ahead_bytes, wait_ns, \
+waiting, backlog, saved, epochs[the same, epoch, hit_ratio]} with tiers; error and kind if it failed.";
 
 /// Arguments of `forebay load`.
 #[derive(Debug, clap::Args)]
@@ -51,6 +57,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     loader: LoaderArgs,
+
+    #[command(flatten)]
+    config: ConfigArgs,
 
     /// Epochs to run.
     #[arg(long, help_heading = "Run", value_name = "N", default_value_t = 1)]
@@ -79,8 +88,12 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 /// Runs `forebay load`.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
     let interrupt = Interrupt::catch();
-    let chosen = args.set.open(context)?;
-    let loader = Loader::new(chosen.set.clone(), args.loader.options(context))?;
+    let config = args.config.load()?.config;
+    let (origins, tiers) = Origins::new().through_tiers(&config, None)?;
+    let mut set = args.set.clone();
+    set.under(config.origin.path.as_deref());
+    let chosen = set.open_among(context, &origins)?;
+    let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;
     let state = args.state.clone().map(StateFile::new);
     let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;
     let list = args.list.as_deref().map(|path| List::open(path, resumed)).transpose()?;
@@ -138,7 +151,7 @@ impl List {
 
 /// Takes batches as a training program does.
 struct Consumer<'a> {
-    loader: &'a Loader,
+    loader: &'a Feed,
     interrupt: Interrupt,
     state: Option<StateFile>,
     list: Option<List>,
@@ -168,7 +181,8 @@ impl Consumer<'_> {
         drop(run);
         self.save()?;
         let complete = ended.as_ref().is_ok_and(|complete| *complete);
-        let report = EpochReport::new(Span { epoch, complete, took, first_batch }, stats);
+        let tiers = self.loader.tier_report().and_then(|report| report.epochs.into_iter().next_back());
+        let report = EpochReport::new(Span { epoch, complete, took, first_batch }, stats, tiers);
         Ok((report, ended.map(|_| ())))
     }
 
@@ -225,7 +239,7 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    fn begin(&self, loader: &Loader) -> Result<()> {
+    fn begin(&self, loader: &Feed) -> Result<()> {
         if self.context.json {
             return Ok(());
         }
@@ -265,7 +279,8 @@ impl Answer<'_> {
             let epochs = crate::show::count(epochs, "epoch", "epochs");
             return output::say(format!("nothing is left of {epochs}"));
         }
-        Ok(())
+        let table = consumer.loader.tier_report().map(|report| tier_report::table(&report));
+        table.into_iter().flatten().try_for_each(output::say)
     }
 
     fn json(
@@ -287,6 +302,9 @@ impl Answer<'_> {
             "verdict": verdict,
             "advice": verdict.advice(),
         });
+        if let Some(report) = consumer.loader.tier_report() {
+            answer["tiers"] = serde_json::to_value(report).unwrap_or_default();
+        }
         if let Some(error) = failed {
             answer["error"] = error.to_string().into();
             answer["kind"] = format!("{:?}", error.kind()).into();

@@ -10,6 +10,7 @@
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
+//! | `tier`, `tier_report` | copies made before anybody reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
 //! | `fields`, `options` | the set and the loader, as the command line says them |
@@ -41,6 +42,8 @@ mod show;
 mod simulate;
 mod sink;
 mod state_file;
+mod tier;
+mod tier_report;
 mod tree;
 mod value;
 mod verdict;
@@ -90,6 +93,8 @@ enum Command {
     /// Show a folder as a slow file system, and count what is read from it.
     #[cfg(all(feature = "fuse", target_os = "linux"))]
     Simulate(simulate::Args),
+    /// Copy files to tiers before anybody reads them; list and remove copies.
+    Tier(Box<tier::Args>),
     /// Print the configuration in force, and where each value comes from.
     Config(config::Args),
     /// Say what forebay would use on this machine, and why.
@@ -147,6 +152,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&context, args).map(whole),
         #[cfg(all(feature = "fuse", target_os = "linux"))]
         Command::Simulate(args) => simulate::run(&context, args),
+        Command::Tier(args) => tier::run(&context, args),
         Command::Config(args) => config::run(&context, args).map(whole),
         Command::Doctor(args) => doctor::run(&context, args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),

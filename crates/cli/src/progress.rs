@@ -34,6 +34,15 @@ pub(crate) fn bar(bytes: u64, beside: Beside) -> ProgressBar {
     bar
 }
 
+/// A bar for `count` files.
+pub(crate) fn files(count: u64) -> ProgressBar {
+    let bar = ProgressBar::new(count);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} files {msg} {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// A bar for `count` batches of `epoch`.
 pub(crate) fn batches(count: u64, epoch: u64) -> ProgressBar {
     let bar = ProgressBar::new(count);

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use forebay::loader::{Stats, Verdict};
+use forebay::{
+    EpochTiers,
+    loader::{Stats, Verdict},
+};
 use serde::Serialize;
 
-use crate::show;
+use crate::{show, tier_report};
 
 /// What an epoch did.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +25,9 @@ pub(crate) struct EpochReport {
     pub(crate) verdict: Verdict,
     #[serde(flatten)]
     pub(crate) stats: Stats,
+    /// What came from where, with tiers.
+    #[serde(skip)]
+    pub(crate) tiers: Option<EpochTiers>,
 }
 
 /// When an epoch was, and how far it came.
@@ -34,7 +40,7 @@ pub(crate) struct Span {
 }
 
 impl EpochReport {
-    pub(crate) fn new(span: Span, stats: Stats) -> Self {
+    pub(crate) fn new(span: Span, stats: Stats, tiers: Option<EpochTiers>) -> Self {
         let seconds = span.took.as_secs_f64();
         Self {
             epoch: span.epoch,
@@ -47,6 +53,7 @@ impl EpochReport {
             decode_factor: ratio(stats.decoded_bytes as f64, stats.delivered_bytes as f64),
             verdict: once_running(&stats, span.first_batch).verdict(),
             stats,
+            tiers,
         }
     }
 
@@ -77,6 +84,7 @@ impl EpochReport {
             let (put, got) = (show::size(stats.spilled_bytes), show::size(stats.unspilled_bytes));
             lines.push(format!("  spill: {put} written, {got} read back"));
         }
+        lines.extend(self.tiers.iter().map(|tiers| format!("  {}", tier_report::line(tiers))));
         if stats.skipped + stats.substituted > 0 {
             let (skipped, substituted) = (stats.skipped, stats.substituted);
             lines.push(format!("  could not be read: {skipped} left out, {substituted} replaced"));

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use memmap2::MmapMut;
 use rustix::{buffer::spare_capacity, io::Errno};
 
 use crate::{
@@ -165,10 +166,19 @@ impl Source for FileSource {
     }
 }
 
-/// Reads `run` into memory of its own, which is not cleared first.
+/// Longer reads go to memory that begins with a page: a request of 1 MiB to FUSE, and to disks past the page cache, is
+/// otherwise cut in two.
+const PAGED_BYTES: usize = 256 << 10;
+
+/// Reads `run` into memory of its own.
 fn read_run(file: &File, run: ByteRange) -> Result<Bytes> {
     let full = || Error::new(ErrorKind::Full, format!("no memory for {} bytes", run.len()));
     let len = usize::try_from(run.len()).map_err(|_| full())?;
+    if len >= PAGED_BYTES {
+        let mut pages = MmapMut::map_anon(len).map_err(|error| full().because(error))?;
+        read_fill(file, &mut Fill { range: run, into: &mut pages })?;
+        return Ok(Bytes::from_owner(pages));
+    }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len).map_err(|error| full().because(error))?;
     while bytes.len() < len {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay::{
-    Error, ErrorKind, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
+    Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     format::Number,
     loader::{Boundary, Convert, FieldSpec, Offsets},
 };
@@ -92,7 +92,7 @@ impl SetArgs {
     /// Opens the set, whose files lie where `origins` look.
     pub(crate) fn open_among(&self, context: &Context, origins: &Origins) -> Result<Chosen> {
         let (named, why) = match self.fields.as_slice() {
-            [] => self.by_default(context)?,
+            [] => self.by_default(context, origins)?,
             named => (named.to_vec(), None),
         };
         let label = self.label.iter().filter(|label| named.iter().all(|field| field.name != label.name));
@@ -113,6 +113,16 @@ impl SetArgs {
         }
     }
 
+    /// The same, each file under the name that `rename` gives its absolute path.
+    pub(crate) fn rename(&mut self, rename: impl Fn(&str) -> Result<String>) -> Result<()> {
+        let absolute = |path: String| {
+            let path = std::path::absolute(&path).map_err(Error::from_io)?;
+            rename(&path.to_string_lossy())
+        };
+        self.paths = forebay::expand(&self.paths)?.into_iter().map(absolute).collect::<Result<_>>()?;
+        Ok(())
+    }
+
     fn label_samples(&self) -> Boundary {
         match &self.samples {
             Boundary::Ragged { .. } => Boundary::default(),
@@ -121,9 +131,10 @@ impl SetArgs {
     }
 
     /// Every variable of the first file with as many rows as the largest, and a word on that.
-    fn by_default(&self, context: &Context) -> Result<(Vec<FieldArg>, Option<String>)> {
-        let files = forebay::expand(&self.paths)?;
-        let opened = context.open(&files[0])?;
+    fn by_default(&self, context: &Context, origins: &Origins) -> Result<(Vec<FieldArg>, Option<String>)> {
+        let files = forebay::expand_among(origins, &self.paths)?;
+        let at = Locator::new(files[0].as_str());
+        let opened = forebay::open(Arc::clone(origins.of(&at)), &at, context.index.as_ref())?;
         let label = self.label.as_ref().map(|label| label.variable.trim_matches('/'));
         let offsets = match &self.samples {
             Boundary::Ragged { offsets: Offsets::Variable(name), .. } => Some(name.trim_matches('/')),

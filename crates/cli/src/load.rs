@@ -3,14 +3,18 @@
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
+    num::NonZeroU64,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use forebay::{
-    Batch, Error, Feed, Origins, Result,
+    Batch, Error, Feed, Origin, Origins, Result, SlowFiles,
     loader::{Next, Run, Shuffle, State},
+    size,
+    source::Schedule,
 };
 use indicatif::ProgressBar;
 
@@ -21,7 +25,7 @@ use crate::{
     fields::{Chosen, SetArgs},
     interrupt::{GLANCE, Interrupt},
     options::LoaderArgs,
-    output, progress,
+    output, period, progress,
     report::{self, EpochReport, Span},
     state_file::StateFile,
     tier_report,
@@ -69,6 +73,11 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Run", value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
     compute_ms: f64,
 
+    /// Read as if behind a slow file system, inside the process: latency of a request, and bandwidth of all, such as
+    /// 2ms,200MiB/s. `forebay simulate` does so for any program.
+    #[arg(long, help_heading = "Run", value_name = "PACE", value_parser = slow)]
+    slow: Option<Schedule>,
+
     /// Keep where the run is in FILE, and go on from there if it exists.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
     state: Option<PathBuf>,
@@ -76,6 +85,16 @@ pub(crate) struct Args {
     /// Write the epoch and number of each sample to FILE, a line each; a run that goes on adds to it.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
     list: Option<PathBuf>,
+}
+
+/// `2ms` or `2ms,200MiB/s`.
+fn slow(text: &str) -> Result<Schedule, String> {
+    let (latency, bandwidth) = match text.split_once(',') {
+        Some((latency, bandwidth)) => (latency, size::parse(bandwidth.trim().trim_end_matches("/s"))?),
+        None => (text, 0),
+    };
+    let delay = period::parse(latency)?;
+    Ok(Schedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..Schedule::default() })
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
@@ -89,9 +108,17 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
     let interrupt = Interrupt::catch();
     let config = args.config.load()?.config;
-    let (origins, tiers) = Origins::new().through_tiers(&config, None)?;
     let mut set = args.set.clone();
     set.under(config.origin.path.as_deref());
+    let slowed = args.slow.clone().map(|schedule| Arc::new(SlowFiles::new(schedule)));
+    let origins = match &slowed {
+        None => Origins::new(),
+        Some(slowed) => {
+            set.rename(|path| Ok(SlowFiles::name(path)))?;
+            Origins::with_far(Arc::clone(slowed) as Arc<dyn Origin>)
+        }
+    };
+    let (origins, tiers) = origins.through_tiers(&config, None)?;
     let chosen = set.open_among(context, &origins)?;
     let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;
     let state = args.state.clone().map(StateFile::new);

@@ -30,7 +30,6 @@ mod load;
 mod options;
 mod output;
 mod part;
-#[cfg(all(feature = "fuse", target_os = "linux"))]
 mod period;
 mod plan;
 mod progress;

@@ -106,10 +106,10 @@ impl Feed {
     fn close_epoch(&self, tiers: &Tiered) {
         let now = tiers.stats();
         let mut epochs = self.lock();
-        if let Some((epoch, before)) = epochs.current.take() {
-            if epochs.done.len() < MOST_EPOCHS {
-                epochs.done.push(EpochTiers::new(epoch, now.since(&before)));
-            }
+        if let Some((epoch, before)) = epochs.current.take()
+            && epochs.done.len() < MOST_EPOCHS
+        {
+            epochs.done.push(EpochTiers::new(epoch, now.since(&before)));
         }
     }
 

@@ -11,11 +11,11 @@ use crate::{Origins, each::each, open::format_of};
 ///
 /// In patterns `*` and `?` stop at slashes, and a step of `**` does not. A URL that ends in a slash is a folder.
 pub fn expand(patterns: &[String]) -> Result<Vec<String>> {
-    expand_on(&Origins::new(), patterns)
+    expand_among(&Origins::new(), patterns)
 }
 
 /// [`expand`] with URLs looked up on `origins`.
-pub(crate) fn expand_on(origins: &Origins, patterns: &[String]) -> Result<Vec<String>> {
+pub fn expand_among(origins: &Origins, patterns: &[String]) -> Result<Vec<String>> {
     let mut files = Vec::new();
     for pattern in patterns {
         if Locator::new(pattern.as_str()).is_url() {

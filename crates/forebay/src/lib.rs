@@ -15,6 +15,7 @@
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `config` | what the user wants of tiers and placement |
 //! | `places` | which places of this machine could hold copies, and why or why not |
+//! | `slow` | files as if behind a slow file system, for trials |
 //! | `size` | sizes as people write them |
 
 mod assemble;
@@ -28,11 +29,12 @@ mod origins;
 pub mod places;
 mod set;
 pub mod size;
+mod slow;
 
 pub use assemble::{open_disk_tier, tiered};
 pub use config::{Config, Settings, TierConfig};
 pub use feed::{EpochTiers, Feed, TierReport};
-pub use files::expand;
+pub use files::{expand, expand_among};
 
 pub use forebay_format as format;
 pub use forebay_format::{Array, Container, Opened, Selection, Values, Variable};
@@ -45,3 +47,4 @@ pub use index_cache::IndexCache;
 pub use open::{describe, formats, open, open_file, open_file_with};
 pub use origins::Origins;
 pub use set::{SetSpec, open_set, open_set_among, open_set_on};
+pub use slow::SlowFiles;

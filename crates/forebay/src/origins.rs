@@ -25,6 +25,11 @@ impl Origins {
         Self { near: Arc::new(FileOrigin::new()), far: Arc::new(ObjectOrigin::new()) }
     }
 
+    /// This machine's file systems, and `far` for all URLs.
+    pub fn with_far(far: Arc<dyn Origin>) -> Self {
+        Self { near: Arc::new(FileOrigin::new()), far }
+    }
+
     /// One origin for all names.
     pub(crate) fn only(origin: Arc<dyn Origin>) -> Self {
         Self { near: Arc::clone(&origin), far: origin }

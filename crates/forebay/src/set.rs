@@ -7,7 +7,7 @@ use forebay_loader::{SampleSet, SampleSpec};
 use forebay_source::{Origin, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{IndexCache, Origins, each::each, files::expand_on, open, open::WHOLE_BYTES};
+use crate::{IndexCache, Origins, each::each, files::expand_among, open, open::WHOLE_BYTES};
 
 /// Which files, and what of them is a sample; plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub fn open_set_on(origin: Arc<dyn Origin>, spec: SetSpec, cache: Option<&IndexC
 /// The samples of `spec`, whose files lie where `origins` look.
 pub fn open_set_among(origins: &Origins, spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {
     let origins = origins.reading_whole(WHOLE_BYTES);
-    let lists = spec.files.iter().map(|list| expand_on(&origins, list)).collect::<Result<Vec<_>>>()?;
+    let lists = spec.files.iter().map(|list| expand_among(&origins, list)).collect::<Result<Vec<_>>>()?;
     let one =
         |at: &_| Ok(Arc::new(open(Arc::clone(origins.of(at)), at, cache).map(Opened::on_caller_thread)?));
     let files = lists.iter().map(|list| each(list, one)).collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,4 @@
 //! A file is read by the origin of its own side, whatever it names.
-#![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
 
 use std::fs;
 

@@ -52,6 +52,18 @@ impl<T> PerProcess<T> {
         None
     }
 
+    /// What `use_it` makes of the state of this process, made by `make` when it has none yet; threads that do so at once
+    /// do not count each other.
+    #[inline]
+    pub fn with<R>(&self, make: impl FnOnce() -> T, use_it: impl FnOnce(&T) -> R) -> R {
+        let seen = self.current.load();
+        if seen.process == current() {
+            return use_it(&seen.state);
+        }
+        mem::forget(seen);
+        use_it(&self.get(make))
+    }
+
     /// The state of this process, made by `make` when it has none yet.
     pub fn get(&self, make: impl FnOnce() -> T) -> Arc<Owned<T>> {
         let process = current();

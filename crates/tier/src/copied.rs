@@ -3,26 +3,35 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forebay_source::{
-    ByteRange, Fill, Owned, PerProcess, Result, Source, SourceId, check_fills, check_ranges,
-};
+use forebay_source::{ByteRange, Fill, PerProcess, Result, Source, SourceId, check_fills, check_ranges};
 
-use crate::{state::State, tiered::Core};
+use crate::{
+    state::State,
+    tiered::{Core, Running},
+};
 
 /// A source whose bytes come from the nearest place that has them.
 #[derive(Debug)]
 pub(crate) struct Copied {
     core: Arc<Core>,
     inner: Arc<dyn Source>,
-    state: PerProcess<Option<Arc<State>>>,
+    parts: PerProcess<Parts>,
     request_bytes: u64,
 }
 
+/// What a process reads it by: nothing more than the origin where no tier keeps any of it.
+type Parts = Option<(Arc<Running>, Arc<State>)>;
+
 impl Copied {
-    pub(crate) fn new(core: Arc<Core>, inner: Arc<dyn Source>, state: Arc<State>) -> Self {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        inner: Arc<dyn Source>,
+        running: Arc<Running>,
+        state: Arc<State>,
+    ) -> Self {
         // What will be near for good needs no large requests.
         let request_bytes = if state.is_near { 0 } else { inner.request_bytes() };
-        Self { core, inner, state: PerProcess::new(Some(state)), request_bytes }
+        Self { core, inner, parts: PerProcess::new(Some((running, state))), request_bytes }
     }
 }
 
@@ -33,19 +42,19 @@ impl Source for Copied {
 
     fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
         check_ranges(self.id(), ranges.iter().copied())?;
-        match &**self.own_state() {
+        self.by(|parts| match parts {
             None => self.inner.fetch(ranges),
-            Some(state) => state.fetch(ranges),
-        }
+            Some((running, state)) => state.fetch(running, ranges),
+        })
     }
 
     fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
         check_ranges(self.id(), fills.iter().map(|fill| fill.range))?;
         check_fills(self.id(), fills)?;
-        match &**self.own_state() {
+        self.by(|parts| match parts {
             None => self.inner.fetch_into(fills),
-            Some(state) => state.fetch_into(fills),
-        }
+            Some((running, state)) => state.fetch_into(running, fills),
+        })
     }
 
     fn request_bytes(&self) -> u64 {
@@ -53,17 +62,23 @@ impl Source for Copied {
     }
 
     fn expect(&self, range: ByteRange) {
-        let state = self.own_state();
-        let state: &Option<_> = &state;
-        if let Some(whole) = state.as_ref().and_then(|state| state.whole.load_full()) {
-            whole.source.expect(range);
-        }
+        self.by(|parts| {
+            if let Some((_, state)) = parts {
+                state.expect(range);
+            }
+        });
     }
 }
 
 impl Copied {
-    /// What this process knows of the source: a forked child begins anew.
-    fn own_state(&self) -> Arc<Owned<Option<Arc<State>>>> {
-        self.state.get(|| self.core.running().state(&self.inner))
+    /// What `read` makes of what this process reads by: a forked child begins anew.
+    #[inline]
+    fn by<R>(&self, read: impl FnOnce(&Parts) -> R) -> R {
+        let make = || {
+            let running = self.core.running();
+            let state = running.state(&self.inner)?;
+            Some((running, state))
+        };
+        self.parts.with(make, read)
     }
 }

@@ -312,7 +312,7 @@ mod tests {
         let tier = Box::leak(Box::new(MemoryTier::new(300, Judge::new(policy))));
         let copies = tier.copies(&id("a")).unwrap();
         for block in 0..3 {
-            assert_eq!(put(&copies, block, block as u8), Some(Admission::Kept));
+            assert_eq!(put(&copies, block, block.to_le_bytes()[0]), Some(Admission::Kept));
         }
         copies
     }

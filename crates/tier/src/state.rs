@@ -111,11 +111,22 @@ impl State {
         }
     }
 
-    pub(crate) fn fetch(self: &Arc<Self>, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
-        let running = self.running()?;
-        self.recheck(&running)?;
+    /// Asks for the first bytes of `range`, where all of it is on a tier.
+    pub(crate) fn expect(&self, range: ByteRange) {
+        if let Some(whole) = &*self.whole.load() {
+            whole.source.expect(range);
+        }
+    }
+
+    pub(crate) fn fetch(
+        self: &Arc<Self>,
+        running: &Arc<Running>,
+        ranges: &[ByteRange],
+    ) -> Result<Vec<Bytes>> {
+        let now = Instant::now();
+        self.recheck(running, now)?;
         let len = ranges.iter().map(|range| range.len()).sum();
-        if let Some(found) = self.from_whole(&running, ranges.len(), len, |whole| whole.fetch(ranges)) {
+        if let Some(found) = self.read_whole(running, now, ranges.len(), len, |whole| whole.fetch(ranges)) {
             return Ok(found);
         }
         let mut memory = ranges
@@ -131,40 +142,35 @@ impl State {
             .collect::<Result<Vec<Vec<u8>>>>()?;
         let mut fills: Vec<_> =
             memory.iter_mut().zip(ranges).map(|(into, range)| Fill { range: *range, into }).collect();
-        self.fill(&running, &mut fills)?;
+        self.fill(running, &mut fills)?;
         Ok(memory.into_iter().map(Bytes::from).collect())
     }
 
-    pub(crate) fn fetch_into(self: &Arc<Self>, fills: &mut [Fill<'_>]) -> Result<()> {
-        let running = self.running()?;
-        self.recheck(&running)?;
+    pub(crate) fn fetch_into(self: &Arc<Self>, running: &Arc<Running>, fills: &mut [Fill<'_>]) -> Result<()> {
+        let now = Instant::now();
+        self.recheck(running, now)?;
         let (count, len) = (fills.len(), fills.iter().map(|fill| fill.range.len()).sum());
-        if self.from_whole(&running, count, len, |whole| whole.fetch_into(fills)).is_some() {
+        if self.read_whole(running, now, count, len, |whole| whole.fetch_into(fills)).is_some() {
             return Ok(());
         }
-        self.fill(&running, fills)
-    }
-
-    fn running(&self) -> Result<Arc<Running>> {
-        let over = || Error::new(ErrorKind::Invalid, "the tiers it is read through are closed");
-        self.running.upgrade().ok_or_else(|| over().at(&self.id().locator))
+        self.fill(running, fills)
     }
 
     /// Reads `count` ranges of `len` bytes in all from the copy of all of it, if there is one and it can be read.
-    fn from_whole<T>(
+    fn read_whole<T>(
         &self,
         running: &Running,
+        began: Instant,
         count: usize,
         len: u64,
         read: impl FnOnce(&dyn Source) -> Result<T>,
     ) -> Option<T> {
         let whole = self.whole.load();
         let whole = whole.as_ref()?;
-        let began = Instant::now();
         match read(&*whole.source) {
             Ok(found) => {
                 running.counters.tiers[whole.tier].add(count as u64, len, began);
-                if self.reads.fetch_add(1, Relaxed) % READS_PER_TOUCH == 0 {
+                if self.reads.fetch_add(1, Relaxed).is_multiple_of(READS_PER_TOUCH) {
                     whole.copies.touch();
                 }
                 Some(found)
@@ -179,16 +185,17 @@ impl State {
     }
 
     /// Refuses to go on when the origin's bytes are no longer those of the copies; asks now and then.
-    fn recheck(self: &Arc<Self>, running: &Arc<Running>) -> Result<()> {
+    fn recheck(self: &Arc<Self>, running: &Arc<Running>, now: Instant) -> Result<()> {
         if self.changed.load(Relaxed) {
             let error = Error::new(ErrorKind::Unavailable, "changed while it was read");
             return Err(error.hint("open it again once nobody writes to it").at(&self.id().locator));
         }
-        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let every_ms = u64::try_from(running.placement.recheck.as_millis()).unwrap_or(u64::MAX);
-        let asked_ms = self.asked_ms.load(Relaxed);
-        let is_due = now_ms.saturating_sub(asked_ms) >= every_ms;
-        if is_due && self.asked_ms.compare_exchange(asked_ms, now_ms, Relaxed, Relaxed).is_ok() {
+        let (since, asked_ms) = (now.saturating_duration_since(self.began), self.asked_ms.load(Relaxed));
+        if since.saturating_sub(Duration::from_millis(asked_ms)) < running.placement.recheck {
+            return Ok(());
+        }
+        let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        if self.asked_ms.compare_exchange(asked_ms, now_ms, Relaxed, Relaxed).is_ok() {
             running.pool.background(Arc::new(Recheck(Arc::clone(self))));
         }
         Ok(())
@@ -200,7 +207,7 @@ impl State {
         for fill in fills {
             let (start, end) = (fill.range.start, fill.range.end);
             let is_here = || self.blocks.covering(fill.range).all(|block| self.has(block));
-            if running.ahead.is_looking() && !is_here() && self.from_ahead(running, fill) {
+            if running.ahead.is_looking() && !is_here() && self.read_ahead(running, fill) {
                 continue;
             }
             let mut rest = &mut *fill.into;
@@ -210,7 +217,7 @@ impl State {
                 let (into, after) = rest.split_at_mut(usize::try_from(to - from).unwrap_or(0));
                 rest = after;
                 let mut piece = Piece { block, from: from - of_block.start, into };
-                if !self.from_tiers(running, &mut piece) {
+                if !self.read_tiers(running, &mut piece) {
                     missing.push(piece);
                 }
             }
@@ -221,11 +228,11 @@ impl State {
         {
             running.pool.background(Arc::new(Follow(Arc::clone(self))));
         }
-        if missing.is_empty() { Ok(()) } else { self.from_origin(running, missing) }
+        if missing.is_empty() { Ok(()) } else { self.read_origin(running, missing) }
     }
 
     /// Fills from what was fetched ahead, or is just being.
-    fn from_ahead(&self, running: &Running, fill: &mut Fill<'_>) -> bool {
+    fn read_ahead(&self, running: &Running, fill: &mut Fill<'_>) -> bool {
         let began = Instant::now();
         let waited = running.flights.find(self.key, Part::From(fill.range.start));
         if let Some(flight) = waited {
@@ -239,7 +246,7 @@ impl State {
         true
     }
 
-    fn from_tiers(&self, running: &Running, piece: &mut Piece<'_>) -> bool {
+    fn read_tiers(&self, running: &Running, piece: &mut Piece<'_>) -> bool {
         let began = Instant::now();
         let found = self.copies.iter().find(|(_, copies)| copies.read(piece.block, piece.from, piece.into));
         if let Some((tier, _)) = found {
@@ -249,7 +256,7 @@ impl State {
     }
 
     /// Fills `missing`: blocks that a tier will keep are fetched whole, once; of others just what is asked for.
-    fn from_origin(self: &Arc<Self>, running: &Arc<Running>, mut missing: Vec<Piece<'_>>) -> Result<()> {
+    fn read_origin(self: &Arc<Self>, running: &Arc<Running>, mut missing: Vec<Piece<'_>>) -> Result<()> {
         let began = Instant::now();
         missing.sort_unstable_by_key(|piece| (piece.block, piece.from));
         let mut flights: Vec<(u64, Arc<Flight>)> = Vec::new();

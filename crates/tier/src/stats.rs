@@ -1,7 +1,7 @@
 //! What was read from where.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     time::Instant,
 };
 
@@ -111,20 +111,49 @@ impl Stats {
     }
 }
 
-/// Reads, their bytes and their time.
+/// Reads, their bytes and their time, counted by many threads that do not wait for each other.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
+    shards: [Shard; SHARDS],
+}
+
+/// Counters that lie in lines of memory of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Shard {
     pub(crate) reads: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) ns: AtomicU64,
 }
 
+const SHARDS: usize = 16;
+
+/// The number of the next thread that counts.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static NUMBER: usize = NEXT.fetch_add(1, Relaxed) % SHARDS;
+}
+
 impl Reads {
+    /// Counts `count` reads of `bytes` in all that took `ns`.
+    #[inline]
+    pub(crate) fn count(&self, count: u64, bytes: u64, ns: u64) {
+        // A thread that is ending has no number any more.
+        let shard = &self.shards[NUMBER.try_with(|number| *number).unwrap_or(0)];
+        shard.reads.fetch_add(count, Relaxed);
+        shard.bytes.fetch_add(bytes, Relaxed);
+        shard.ns.fetch_add(ns, Relaxed);
+    }
+
     /// Counts `count` reads of `bytes` in all that began at `began`.
     pub(crate) fn add(&self, count: u64, bytes: u64, began: Instant) {
-        self.reads.fetch_add(count, Relaxed);
-        self.bytes.fetch_add(bytes, Relaxed);
-        self.ns.fetch_add(nanos(began), Relaxed);
+        self.count(count, bytes, nanos(began));
+    }
+
+    /// The sum of what `counter` picks.
+    pub(crate) fn sum(&self, counter: impl Fn(&Shard) -> &AtomicU64) -> u64 {
+        self.shards.iter().map(|shard| counter(shard).load(Relaxed)).sum()
     }
 }
 

@@ -199,7 +199,7 @@ impl Origin for Tiered {
             return Ok(inner);
         }
         let Some(state) = running.state(&inner) else { return Ok(inner) };
-        Ok(Arc::new(Copied::new(Arc::clone(&self.core), inner, state)))
+        Ok(Arc::new(Copied::new(Arc::clone(&self.core), inner, running, state)))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
@@ -287,9 +287,9 @@ impl Running {
             let usage = tier.usage();
             TierStats {
                 name: tier.name().to_owned(),
-                reads: reads.reads.load(Relaxed),
-                bytes: reads.bytes.load(Relaxed),
-                ns: reads.ns.load(Relaxed),
+                reads: reads.sum(|shard| &shard.reads),
+                bytes: reads.sum(|shard| &shard.bytes),
+                ns: reads.sum(|shard| &shard.ns),
                 used: usage.used,
                 quota: usage.quota,
                 evicted: usage.evicted,
@@ -302,9 +302,9 @@ impl Running {
         Stats {
             tiers: tiers.collect(),
             origin: crate::OriginStats {
-                reads: load(&origin.reads),
-                bytes: load(&origin.bytes),
-                ns: load(&origin.ns),
+                reads: origin.sum(|shard| &shard.reads),
+                bytes: origin.sum(|shard| &shard.bytes),
+                ns: origin.sum(|shard| &shard.ns),
             },
             placed: load(placed),
             placed_bytes: load(placed_bytes),

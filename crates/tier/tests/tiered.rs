@@ -1,5 +1,8 @@
 //! An origin over an origin gives the same bytes, asks the origin once, and outlives what happens to its tiers.
 
+#![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
+#![expect(clippy::cast_possible_truncation, reason = "sources of the tests are small")]
+
 mod made;
 
 use std::{

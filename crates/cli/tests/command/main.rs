@@ -11,4 +11,5 @@ mod plan;
 mod ran;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod simulate;
+mod tier;
 mod written;

@@ -16,7 +16,7 @@ pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            (state >> 24) as u8
+            state.to_le_bytes()[3]
         })
         .collect()
 }

@@ -90,10 +90,11 @@ impl DiskTier {
         let device = fs::metadata(&options.path).map_err(|error| at(Error::from_io(error)))?.dev();
         let (folder, standing) = Folder::open(&options.path, options.keep).map_err(at)?;
         let counter = Counter::open(folder.path()).map_err(at)?;
-        if standing == folder::Standing::Alone && !counter.was_closed() {
+        if standing == folder::Standing::Alone && !counter.was_left() {
             counter.set(shelf::used(folder.path()));
+            counter.forget_users();
         }
-        counter.mark_open();
+        counter.enter();
         folder.share().map_err(at)?;
         let place = Place {
             name: format!("disk {}", options.path.display()),
@@ -285,6 +286,6 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.folder.leave(|| self.counter.mark_closed());
+        self.folder.leave(|| self.counter.leave());
     }
 }

@@ -84,17 +84,15 @@ impl Folder {
         &self.path
     }
 
-    /// Leaves the folder. The last one out does `close`, and removes what is not to be kept.
+    /// Leaves the folder, by `close`. The last one out removes what is not to be kept.
     pub(super) fn leave(&self, close: impl FnOnce()) {
         // A forked child shares the lock of its parent, who is still there.
         if self.process != current_process() {
             return;
         }
-        if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return;
-        }
         close();
-        if !self.keep {
+        let is_last = flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_last && !self.keep {
             remove(&self.path);
         }
     }

@@ -177,7 +177,7 @@ impl Copy {
         if matches!(*whole, Whole::There(_)) || self.wrong_times.load(Relaxed) >= MOST_TIMES_WRONG {
             return;
         }
-        let Some(source) = self.as_file() else { return };
+        let Some(source) = self.as_file().filter(|_| self.is_named(files)) else { return };
         files.layout.write_seal(&files.map, map::seal(&private::boot_id(), &source.id().version.tag));
         *whole = Whole::There(source);
         drop(whole);
@@ -188,6 +188,14 @@ impl Copy {
         let path = self.path("bytes");
         let source = FileOrigin::new().open(&Locator::new(path.to_str()?)).ok()?;
         (source.id().len == self.blocks.len()).then_some(source)
+    }
+
+    /// True when the mirror that is held open still has its name: another process may have removed it and begun anew.
+    fn is_named(&self, files: &Files) -> bool {
+        let place = |facts: fs::Metadata| (facts.dev(), facts.ino());
+        let named = fs::symlink_metadata(self.path("bytes")).map(place);
+        // A file that has lost its name does not get it back, so this holds for what was opened by name before.
+        named.is_ok_and(|named| files.bytes.metadata().map(place).is_ok_and(|own| own == named))
     }
 
     /// The bytes of `block`, compared with their checksum.

@@ -26,7 +26,8 @@ pub(super) struct Counter {
 
 /// Nobody holds the lock longer than two small reads and writes take, unless it was stopped.
 const PATIENCE: Duration = Duration::from_secs(1);
-const CLOSED: u64 = 1;
+/// Where the number of processes stands that use the folder; the bytes taken stand before it.
+const USERS_AT: u64 = 8;
 
 impl Counter {
     pub(super) fn open(folder: &Path) -> Result<Self> {
@@ -52,27 +53,30 @@ impl Counter {
         self.change(|_| Some(used));
     }
 
-    /// True when the last process that used the folder left it in order.
-    pub(super) fn was_closed(&self) -> bool {
-        read(&self.file.lock().unwrap_or_else(PoisonError::into_inner), 8) == CLOSED
+    /// True when every process that used the folder left it in order: none was killed with bytes in its hands.
+    pub(super) fn was_left(&self) -> bool {
+        read(&self.file.lock().unwrap_or_else(PoisonError::into_inner), USERS_AT) == 0
     }
 
-    pub(super) fn mark_open(&self) {
-        self.mark(0);
+    /// Says that nobody uses the folder.
+    pub(super) fn forget_users(&self) {
+        self.change_at(USERS_AT, |_| Some(0));
     }
 
-    pub(super) fn mark_closed(&self) {
-        self.mark(CLOSED);
+    pub(super) fn enter(&self) {
+        self.change_at(USERS_AT, |users| Some(users.saturating_add(1)));
     }
 
-    fn mark(&self, mark: u64) {
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where it cannot be written, the next one counts.
-        let _ = file.write_all_at(&mark.to_le_bytes(), 8);
+    pub(super) fn leave(&self) {
+        self.change_at(USERS_AT, |users| Some(users.saturating_sub(1)));
     }
 
     /// Makes the counter what `change` says, if it says anything and it can be written.
     fn change(&self, change: impl FnOnce(u64) -> Option<u64>) -> bool {
+        self.change_at(0, change)
+    }
+
+    fn change_at(&self, at: u64, change: impl FnOnce(u64) -> Option<u64>) -> bool {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let until = Instant::now() + PATIENCE;
         while flock(&*file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -81,8 +85,8 @@ impl Counter {
             }
             thread::sleep(Duration::from_micros(50));
         }
-        let changed =
-            change(read(&file, 0)).is_some_and(|used| file.write_all_at(&used.to_le_bytes(), 0).is_ok());
+        let changed = change(read(&file, at))
+            .is_some_and(|number| file.write_all_at(&number.to_le_bytes(), at).is_ok());
         let _ = flock(&*file, FlockOperation::Unlock);
         changed
     }

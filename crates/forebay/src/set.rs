@@ -27,7 +27,7 @@ pub struct SetSpec {
 }
 
 /// Bytes of small, far files that are held so that description and fields of one come by one request.
-const WHOLE_BYTES: u64 = 32 << 20;
+pub(crate) const WHOLE_BYTES: u64 = 32 << 20;
 
 /// The samples of `spec`, whose files lie on this machine's file systems.
 pub fn open_set(spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {

@@ -12,6 +12,7 @@ use crate::{
     Epoch, Groups, Options, Plan,
     assemble::group_len,
     column::{Column, Located},
+    estimate::{Share, plan_of},
     layout::{ColumnLayout, Layout, Storage, preferred_request},
     loader,
     samples::Setup,
@@ -24,6 +25,8 @@ pub struct Schedule {
     set: Arc<SampleSet>,
     layout: Arc<Layout>,
     plan: Plan,
+    /// Samples of an epoch.
+    walked: u64,
     keeps_units: bool,
     request_bytes: u64,
     sources: Vec<SourceId>,
@@ -67,6 +70,19 @@ impl Schedule {
         Self::of(Arc::clone(set), Arc::new(setup.layout), keeps_units, plan)
     }
 
+    /// The schedule of epochs over the first `most_samples` samples, at least one, which stand for all of `set`: a
+    /// batch of a full shuffle has as large a share of them as it has of all.
+    pub fn within(set: &Arc<SampleSet>, options: &Options, most_samples: u64) -> Result<Self> {
+        let whole = Self::new(set, options)?;
+        let walked = most_samples.clamp(1, whole.walked.max(1));
+        if walked >= whole.walked {
+            return Ok(whole);
+        }
+        let share = Share { part: walked, all: set.len() };
+        let plan = plan_of(set, options, whole.plan.group_len(), share)?;
+        Ok(Self { plan, walked, ..whole })
+    }
+
     /// The schedule of a loader that reads `set` as `layout` says.
     pub(crate) fn of(
         set: Arc<SampleSet>,
@@ -80,7 +96,8 @@ impl Schedule {
         for part in set.columns.iter().filter_map(|column| column.parts.first()) {
             request_bytes = preferred_request(part)?.max(request_bytes);
         }
-        Ok(Self { set, layout, plan, keeps_units, request_bytes, sources: known.sources, columns })
+        let walked = set.len();
+        Ok(Self { set, layout, plan, walked, keeps_units, request_bytes, sources: known.sources, columns })
     }
 
     /// The sources of all files that values are read from.
@@ -91,6 +108,11 @@ impl Schedule {
     /// How many samples there are.
     pub fn sample_count(&self) -> u64 {
         self.set.len()
+    }
+
+    /// How many of them its epochs go through: fewer than all where the first stand for the rest.
+    pub fn walked_samples(&self) -> u64 {
+        self.walked
     }
 
     /// True when the loader keeps every unit once it was read, in memory or in its spill.

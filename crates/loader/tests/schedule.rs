@@ -1,6 +1,6 @@
 //! What a schedule says will be asked for, and what a loader asks for.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
 mod made;
 

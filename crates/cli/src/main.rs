@@ -9,6 +9,7 @@
 //! | `value`, `half`, `show` | elements taken apart, and shown |
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
+//! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
@@ -32,6 +33,7 @@ mod part;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod period;
 mod plan;
+mod plan_tiers;
 mod progress;
 mod remedy;
 mod report;

@@ -92,11 +92,14 @@ fn the_next_use_of_every_block_is_what_walking_all_batches_finds() {
                 let foresight = LoaderForesight::new(Arc::clone(&schedule), BLOCK, epoch, position).unwrap();
                 ready(&foresight);
                 let steps = walked(&schedule, epoch, position);
+                // Moments are counted over all epochs.
+                let resumed = schedule.epoch(epoch, position).unwrap().step_count();
+                let first = (epoch + 1) * schedule.epoch(epoch, 0).unwrap().step_count() - resumed;
                 for now in 0..schedule.epoch(epoch, position).unwrap().step_count() {
                     let mut next: HashMap<What, u64> = HashMap::new();
                     for (step, used) in steps[usize::try_from(now).unwrap()..].iter().enumerate() {
                         for what in used {
-                            next.entry(*what).or_insert(step as u64);
+                            next.entry(*what).or_insert(first + now + step as u64);
                         }
                     }
                     for (source, id) in schedule.sources().iter().enumerate() {

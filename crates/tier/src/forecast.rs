@@ -110,7 +110,7 @@ struct Held {
 }
 
 impl Held {
-    fn worth(&self, policy: &dyn Policy, now: u64) -> Worth {
+    fn worth(&self, policy: &dyn Policy) -> Worth {
         policy.worth(&Facts {
             source: None,
             block: None,
@@ -118,7 +118,7 @@ impl Held {
             placed: self.placed,
             used: self.touched,
             uses: self.uses,
-            next_use: self.next_use.map(|next| next.saturating_sub(now)),
+            next_use: self.next_use,
         })
     }
 }
@@ -165,11 +165,11 @@ impl<'a> Room<'a> {
             if self.policy.never_evicts() {
                 return false;
             }
-            let worth = self.policy.newcomers_compete().then(|| newcomer.worth(self.policy, now));
+            let worth = self.policy.newcomers_compete().then(|| newcomer.worth(self.policy));
             let (units, policy) = (&self.units, self.policy);
             let others = || units.iter().filter(|(other, _)| **other != unit);
-            let all = || others().map(|(unit, held)| (held.worth(policy, now), *unit)).collect();
-            let worth_now = |unit: &Unit| units.get(unit).map(|held| held.worth(policy, now));
+            let all = || others().map(|(unit, held)| (held.worth(policy), *unit)).collect();
+            let worth_now = |unit: &Unit| units.get(unit).map(|held| held.worth(policy));
             let Some(leaver) = self.leavers.next(worth, all, worth_now) else { return false };
             let Some(left) = self.units.remove(&leaver) else { return false };
             self.used -= left.len;

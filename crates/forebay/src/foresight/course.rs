@@ -15,6 +15,8 @@ use super::index::Run;
 pub(super) struct Course {
     number: u64,
     current: Epoch,
+    /// Steps of a whole epoch.
+    step_count: u64,
     /// Made when they are first looked at.
     following: [OnceLock<Option<Epoch>>; HORIZON],
     /// The next step that is delivered.
@@ -31,7 +33,9 @@ const FEW_SAMPLES: u64 = 256;
 impl Course {
     pub(super) fn new(schedule: &Schedule, epoch: u64, position: u64) -> Result<Self> {
         let current = schedule.epoch(epoch, position)?;
-        Ok(Self { number: epoch, current, following: Default::default(), now: AtomicU64::new(0) })
+        let step_count = schedule.epoch(epoch, 0)?.step_count();
+        let now = AtomicU64::new(0);
+        Ok(Self { number: epoch, current, step_count, following: Default::default(), now })
     }
 
     /// Notes that `step` of `epoch` was delivered.
@@ -53,19 +57,19 @@ impl Course {
         self.following.get(index)?.get_or_init(|| schedule.epoch(number, 0).ok()).as_ref()
     }
 
-    /// How many steps come before the next that uses one of `samples`.
+    /// The next step that uses one of `samples`, counted from the first epoch on.
     pub(super) fn next_use(&self, schedule: &Schedule, samples: &[Run]) -> Option<u64> {
         if samples.is_empty() {
             return None;
         }
         let mut from = self.now();
-        let mut before = 0u64;
         for later in 0..=HORIZON {
             let epoch = self.epoch(schedule, later)?;
             if let Some(step) = first_use(epoch, samples, from) {
-                return Some(before + (step - from));
+                // One that was resumed has fewer steps, and ends with the same.
+                let end = epoch.number().saturating_add(1).saturating_mul(self.step_count);
+                return Some(end.saturating_sub(epoch.step_count() - step));
             }
-            before += epoch.step_count().saturating_sub(from);
             from = 0;
         }
         None

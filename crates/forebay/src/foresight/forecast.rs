@@ -55,8 +55,8 @@ impl PolicyForecast {
 
 /// Epochs that are reckoned.
 const EPOCHS: u64 = 3;
-/// Uses of blocks that are reckoned in all epochs together: some seconds' work for all policies.
-const MOST_USES: u64 = 20_000_000;
+/// Uses of blocks that are reckoned in all epochs together: twelve million took more than half a minute.
+const MOST_USES: u64 = 1_000_000;
 /// Samples that tell how many blocks one needs.
 const PROBES: u64 = 512;
 

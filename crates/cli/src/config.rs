@@ -70,6 +70,11 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// True when a flag names a tier.
+    pub(crate) fn names_tiers(&self) -> bool {
+        !self.tier.is_empty()
+    }
+
     /// The settings under these flags.
     pub(crate) fn load(&self) -> Result<Settings> {
         Settings::load(&Overrides {

@@ -9,6 +9,7 @@
 //! | `value`, `half`, `show` | elements taken apart, and shown |
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
+//! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
 //! | `tier`, `tier_report` | copies made before anybody reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
@@ -32,6 +33,7 @@ mod output;
 mod part;
 mod period;
 mod plan;
+mod plan_tiers;
 mod progress;
 mod remedy;
 mod report;

@@ -11,9 +11,11 @@ use serde::Serialize;
 use crate::{
     Context,
     color::Role,
+    config::ConfigArgs,
     fields::{Chosen, SetArgs},
     options::{LoaderArgs, ShuffleArg},
     output,
+    plan_tiers::Tiers,
     remedy::Remedies,
     show,
 };
@@ -23,14 +25,19 @@ Examples:
   forebay plan train.h5                                  every variable that fits
   forebay plan 'train/*.h5' --field image --label label --batch 64 --memory 2GiB
   forebay plan graphs.h5 --field pos --label y --samples ragged:ptr --shuffle block
+  forebay plan 'train/*.h5' --tier memory:4GiB --tier disk:/nvme/$USER:100GiB
   forebay plan train.h5 --spill-quota 0 --json | jq .estimates.full.first.decoded_again
 
 It reads descriptions and offsets, and no values. Figures are of this rank, and what one thread counts. A unit is what is \
 read and decoded as one: a chunk, as a rule. 'again' counts units that were decoded before, in the same epoch or an \
 earlier one, and were lost for want of room. A set of millions of samples is judged by the first of them.
 
+With --tiers or a --tier it also says what each policy of the tiers would read from the origin in three epochs: whole \
+blocks where a tier keeps them, else what is asked for.
+
 JSON: samples, file_count, fields[name, dtype, sample_shape], shuffle, estimates{full, block, none: {exact, unit_bytes, \
-cache_bytes, spill_quota_bytes, first, later} or {error}}, warnings; first and later: batches, samples, delivered_bytes, \
+cache_bytes, spill_quota_bytes, first, later} or {error}}, warnings, with tiers also tiers{exact, block_bytes, tiers[tier, \
+quota_bytes], policy, policies{by name: epochs[reads, bytes], sum{reads, bytes}}}; first and later: batches, samples, delivered_bytes, \
 read_bytes, read_factor, requests, decoded_bytes, decode_factor, decoded_units, decoded_again, spilled_bytes, \
 unspilled_bytes, peak_spill_bytes, peak_memory_bytes.";
 
@@ -43,6 +50,13 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     loader: LoaderArgs,
+
+    /// Also say what each policy would read from the origin, with the tiers that are configured.
+    #[arg(long)]
+    tiers: bool,
+
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 /// Runs `forebay plan`.
@@ -68,7 +82,11 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
     });
     let missing = || Err(Error::new(ErrorKind::Bug, "a shuffle that was not planned"));
     let estimate = estimate.unwrap_or_else(missing)?;
-    let answer = Answer { context, args, chosen: &chosen, wanted, estimate, all: &all };
+    let tiers = match args.tiers || args.config.names_tiers() {
+        true => Some(Tiers::of(context, &args.config, &chosen, &args.loader)?),
+        false => None,
+    };
+    let answer = Answer { context, args, chosen: &chosen, wanted, estimate, all: &all, tiers };
     if context.json { answer.json() } else { answer.text() }
 }
 
@@ -118,6 +136,7 @@ struct Answer<'a> {
     wanted: ShuffleArg,
     estimate: Estimate,
     all: &'a Estimates,
+    tiers: Option<Tiers>,
 }
 
 impl Answer<'_> {
@@ -130,14 +149,18 @@ impl Answer<'_> {
             };
             estimates.insert(shuffle.word().to_owned(), value);
         }
-        output::say(serde_json::json!({
+        let mut told = serde_json::json!({
             "samples": self.chosen.set.len(),
             "file_count": self.chosen.set.files().len(),
             "fields": self.chosen.fields(),
             "shuffle": self.wanted.word(),
             "estimates": estimates,
             "warnings": self.warnings(),
-        }))
+        });
+        if let Some(tiers) = &self.tiers {
+            told["tiers"] = serde_json::json!(tiers.facts());
+        }
+        output::say(told)
     }
 
     fn text(&self) -> Result<()> {
@@ -154,6 +177,9 @@ impl Answer<'_> {
                 _ => Role::Plain,
             };
             output::say(paint.paint(role, line.trim_end()))?;
+        }
+        if let Some(tiers) = &self.tiers {
+            tiers.text(self.context)?;
         }
         for warning in self.warnings() {
             output::say(format!("\n{} {warning}", paint.paint(Role::Fair, "warning:")))?;
@@ -251,7 +277,7 @@ fn row(shuffle: &str, epoch: &str, cost: &EpochCost, about: &str) -> Vec<String>
 }
 
 /// Columns side by side: words to the left, figures to the right.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let column_count = rows.first().map_or(0, Vec::len);
     let widths: Vec<usize> =
         (0..column_count).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();

@@ -28,6 +28,7 @@ pub fn tiered(
         whole_file: config.placement.whole_file,
         ahead: config.placement.ahead,
         is_lasting: ranking.newcomers_compete(),
+        looks_ahead: ranking.needs_foresight(),
         outlook: outlook.clone(),
         ..Placement::default()
     };

@@ -11,12 +11,16 @@ use forebay_source::Result;
 use forebay_tier::{Stats, Tiered};
 use serde::Serialize;
 
+use crate::{LoaderForesight, foresee};
+
 /// A loader and the tiers it reads through.
 #[derive(Debug)]
 pub struct Feed {
     loader: Loader,
     tiers: Option<Arc<Tiered>>,
     epochs: Mutex<Epochs>,
+    /// Kept here: the tiers hold it loosely.
+    foresight: Mutex<Option<Arc<LoaderForesight>>>,
 }
 
 /// What was read from where, run by run.
@@ -65,7 +69,8 @@ impl EpochTiers {
 impl Feed {
     /// A loader of `set`, which was opened through `tiers`.
     pub fn new(set: Arc<SampleSet>, options: Options, tiers: Option<Arc<Tiered>>) -> Result<Self> {
-        Ok(Self { loader: Loader::new(set, options)?, tiers, epochs: Mutex::default() })
+        let loader = Loader::new(set, options)?;
+        Ok(Self { loader, tiers, epochs: Mutex::default(), foresight: Mutex::default() })
     }
 
     /// Begins an epoch, and tells the tiers what is in it.
@@ -74,6 +79,7 @@ impl Feed {
         if let Some(tiers) = &self.tiers {
             self.close_epoch(tiers);
             self.lock().current = Some((run.epoch(), tiers.stats()));
+            self.foresee(tiers)?;
         }
         Ok(run)
     }
@@ -81,8 +87,14 @@ impl Feed {
     /// The next batch of `run`, counted as received.
     pub fn next(&self, run: &mut Run, patience: Duration) -> Result<Next> {
         let next = self.loader.next(run, patience)?;
-        if let (Next::End, Some(tiers)) = (&next, &self.tiers) {
-            self.close_epoch(tiers);
+        match (&next, &self.tiers) {
+            (Next::End, Some(tiers)) => self.close_epoch(tiers),
+            (Next::Batch(batch), Some(_)) => {
+                if let Some(foresight) = &*self.lock_foresight() {
+                    foresight.reach(batch.epoch, batch.step);
+                }
+            }
+            _ => {}
         }
         Ok(next)
     }
@@ -101,6 +113,24 @@ impl Feed {
     /// The tiers.
     pub fn tiers(&self) -> Option<&Arc<Tiered>> {
         self.tiers.as_ref()
+    }
+
+    /// Tells the tiers what the epoch that has begun will read.
+    fn foresee(&self, tiers: &Tiered) -> Result<()> {
+        let state = self.loader.state();
+        let mut known = self.lock_foresight();
+        match &*known {
+            Some(foresight) => foresight.begin(tiers, state.epoch, state.position),
+            None => {
+                let schedule = Arc::new(self.loader.schedule()?);
+                *known = Some(foresee(tiers, schedule, state.epoch, state.position)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn lock_foresight(&self) -> MutexGuard<'_, Option<Arc<LoaderForesight>>> {
+        self.foresight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn close_epoch(&self, tiers: &Tiered) {

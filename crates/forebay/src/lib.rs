@@ -13,6 +13,7 @@
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 //! | `assemble` | from a configuration to tiers |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
+//! | `foresight` | what a loader knows of the future, as tiers want to know it |
 //! | `config` | what the user wants of tiers and placement |
 //! | `places` | which places of this machine could hold copies, and why or why not |
 //! | `slow` | files as if behind a slow file system, for trials |
@@ -23,6 +24,7 @@ pub mod config;
 mod each;
 mod feed;
 mod files;
+mod foresight;
 mod index_cache;
 mod open;
 mod origins;
@@ -43,6 +45,7 @@ pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples}
 pub use forebay_source as source;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
 pub use forebay_tier as tier;
+pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};
 pub use index_cache::IndexCache;
 pub use open::{describe, formats, open, open_file, open_file_with};
 pub use origins::Origins;

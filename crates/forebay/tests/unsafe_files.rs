@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/source/src/peek.rs", "asks about a descriptor by its number, and prefetches"),
     ("crates/source/src/process.rs", "keeps the process's number in a page that fork clears"),
     ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),
+    ("crates/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
     ("crates/tier/src/disk/lock.rs", "takes locks of open file descriptions"),
 ];

@@ -4,6 +4,7 @@
 //! Selection ─► slabs (one per thread's piece of the output) ─► overlaps with chunks ─► fetch ─► decode ─► copy
 //! ```
 
+mod asked;
 mod chunks;
 mod direct;
 mod mapped;

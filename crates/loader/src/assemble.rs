@@ -26,9 +26,11 @@ use rows::Rows;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     pub(crate) set: Arc<SampleSet>,
-    pub(crate) layout: Layout,
+    pub(crate) layout: Arc<Layout>,
     pub(crate) arena: Arc<Arena>,
     pub(crate) cache: UnitCache,
+    /// True when memory and the spill have room for all units.
+    pub(crate) keeps_units: bool,
     pub(crate) counters: Arc<Counters>,
     /// The most bytes that are taken at once.
     pub(crate) memory: u64,

@@ -117,7 +117,7 @@ impl Estimate {
         let share = Share { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
         let walk = match share.is_all() {
             true => whole.clone(),
-            false => loader::plan(&scaled(options, share), Groups::new(&first(set, share), group_len)?)?,
+            false => plan_of(set, options, group_len, share)?,
         };
         let mut replay = Replay::new(set, &setup, options.shuffle, share);
         let epochs = [replay.epoch(&walk, 0)?, replay.epoch(&walk, 1)?];
@@ -141,11 +141,16 @@ impl Estimate {
     }
 }
 
+/// The plan of epochs over a share of `set`.
+pub(crate) fn plan_of(set: &SampleSet, options: &Options, group_len: u64, share: Share) -> Result<Plan> {
+    loader::plan(&scaled(options, share), Groups::new(&first(set, share), group_len)?)
+}
+
 /// The first samples of a set, which stand for all.
 #[derive(Clone, Copy, Debug)]
-struct Share {
-    part: u64,
-    all: u64,
+pub(crate) struct Share {
+    pub(crate) part: u64,
+    pub(crate) all: u64,
 }
 
 impl Share {

@@ -6,13 +6,13 @@ use std::{
 };
 
 use forebay_format::{Opened, PlainRows, RowPlace, SourceIndex, native};
-use forebay_source::{Result, Source};
+use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
     column::{Column, ColumnPart},
     index::SampleIndex,
     order::Shuffle,
-    set::SampleSet,
+    set::{SampleSet, place},
     units::Units,
 };
 
@@ -116,6 +116,35 @@ impl Stretch {
             _ => Self::Many,
         })
     }
+
+    /// Calls `each` with every range that is asked for when sample `number` of `part` is made.
+    pub(crate) fn asked(
+        &self,
+        part: &ColumnPart,
+        number: u64,
+        mut each: impl FnMut(SourceIndex, ByteRange),
+    ) -> Result<()> {
+        if let Self::One { start, row_len, source, .. } = self {
+            if let Some(rows) = part.index.rows(number, &[]) {
+                let range = ByteRange::at(start + rows.start * row_len, (rows.end - rows.start) * row_len);
+                each(source.index, range);
+            }
+            return Ok(());
+        }
+        let variable = part.variable();
+        let Some(rows) = PlainRows::of(variable).filter(|rows| rows.row_len() > 0) else { return Ok(()) };
+        let Some(wanted) = part.index.rows(number, &variable.grid.shape) else { return Ok(()) };
+        let mut row = wanted.start;
+        while row < wanted.end {
+            let located = rows.locate(row, wanted.end - row);
+            let (at, together) = located.map_err(|error| place(&part.opened, variable, error))?;
+            row += together;
+            if let RowPlace::Stored { source, range } = at {
+                each(source, range);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Layout {
@@ -202,7 +231,7 @@ impl Layout {
 }
 
 /// Bytes a request to the source of `part` ought to bring, as the source says.
-fn preferred_request(part: &ColumnPart) -> Result<u64> {
+pub(crate) fn preferred_request(part: &ColumnPart) -> Result<u64> {
     let source = part.opened.source(forebay_format::SourceIndex(0))?;
     Ok(source.request_bytes())
 }

@@ -20,6 +20,7 @@
 //! | `assemble/` | sample numbers to the memory of a batch |
 //! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
 //! | `loader`, `samples` | epochs of batches; samples by number |
+//! | `schedule` | which bytes samples need, and when: for whoever fetches ahead |
 //! | `estimate/` | what an epoch will cost, reckoned and not run |
 //! | `options`, `state`, `stats` | what the user may set; where a run is; what it did |
 
@@ -41,6 +42,7 @@ mod permutation;
 mod plan;
 mod run;
 mod samples;
+mod schedule;
 mod seed;
 mod set;
 mod shard;
@@ -62,6 +64,7 @@ pub use permutation::{ORDER_VERSION, Permutation};
 pub use plan::{Epoch, Plan, PlanSpec};
 pub use run::{Next, Run};
 pub use samples::Samples;
+pub use schedule::{Asked, Schedule};
 pub use seed::sample_seed;
 pub use set::{FieldFacts, SampleSet};
 pub use shard::{Shard, Steps, StepsSpec, Tail};

@@ -16,6 +16,7 @@ use crate::{
     plan::{Plan, PlanSpec},
     run::{Next, Run},
     samples::assembler,
+    schedule::Schedule,
     set::SampleSet,
     state::{STATE_VERSION, State},
     stats::Stats,
@@ -163,6 +164,12 @@ impl Loader {
     /// What its epochs cost from the start, reckoned and not run.
     pub fn estimate(&self) -> Result<Estimate> {
         Estimate::of(self.set(), &self.options)
+    }
+
+    /// Which bytes its samples need, and when.
+    pub fn schedule(&self) -> Result<Schedule> {
+        let Assembler { set, layout, keeps_units, .. } = &*self.assembler;
+        Schedule::of(Arc::clone(set), Arc::clone(layout), *keeps_units, self.plan())
     }
 
     /// The plan of the epochs.

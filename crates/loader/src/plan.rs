@@ -121,6 +121,11 @@ impl Epoch {
         }
     }
 
+    /// The step in which `sample` is used, if this rank uses it; what a wrapped tail repeats is not counted.
+    pub fn step_of(&self, sample: u64) -> Option<u64> {
+        self.steps.step_of(self.order.position(sample))
+    }
+
     /// Positions of the order that all ranks together have consumed after batch `step`.
     pub fn consumed_after(&self, step: u64) -> u64 {
         self.steps.consumed_after(step)
@@ -129,7 +134,7 @@ impl Epoch {
 
 impl Horizon for Epoch {
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
-        let steps = samples.filter_map(|sample| self.steps.step_of(self.order.position(sample)));
+        let steps = samples.filter_map(|sample| self.step_of(sample));
         steps.map(|step| self.moment(step)).filter(|moment| *moment >= now).collect()
     }
 

@@ -88,16 +88,25 @@ impl Setup {
         let spill = spill.filter(|place| is_needed && place.quota > 0);
         Ok(Self { layout, shares, spill, is_shared })
     }
+
+    /// True when memory and the spill have room for all units: each is read once then.
+    pub(crate) fn keeps_units(&self) -> bool {
+        let quota = self.spill.as_ref().map_or(0, |place| place.quota);
+        self.layout.unit_bytes <= self.shares.cache.saturating_add(quota)
+    }
 }
 
 /// What puts samples of `set` side by side, and how its memory is divided.
 pub(crate) fn assembler(set: Arc<SampleSet>, options: &Options) -> Result<(Assembler, Shares)> {
-    let Setup { layout, shares, spill, is_shared } = Setup::of(&set, options)?;
+    let setup = Setup::of(&set, options)?;
+    let keeps_units = setup.keeps_units();
+    let Setup { layout, shares, spill, is_shared } = setup;
     let spill = spill.and_then(|place| open_spill(&place, &set, &layout, is_shared));
     let counters = Arc::new(Counters::default());
     let arena = Arena::new(shares.memory);
     let cache = UnitCache::new(Arc::clone(&arena), shares.cache, spill, Arc::clone(&counters));
-    Ok((Assembler { set, layout, arena, cache, counters, memory: shares.memory }, shares))
+    let (layout, memory) = (Arc::new(layout), shares.memory);
+    Ok((Assembler { set, layout, arena, cache, keeps_units, counters, memory }, shares))
 }
 
 /// The spill at `place`. Without one the loader still works, so trouble with it is no error.

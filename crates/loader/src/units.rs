@@ -2,8 +2,8 @@
 
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use forebay_format::{Grid, Part, Selection, Span, Variable};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_format::{Grid, Part, Selection, SourceIndex, Span, Variable};
+use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
     column::{Column, ColumnPart},
@@ -117,6 +117,46 @@ impl Units {
         Some(column.samples(part, numbers))
     }
 
+    /// Puts the units that have elements of sample `number` of `part` into `out`, in their order.
+    pub(crate) fn touched(&self, part: &ColumnPart, number: u64, out: &mut Vec<u64>) {
+        out.clear();
+        let shape = &part.variable().grid.shape;
+        if self.has_whole_rows()
+            && let Some(rows) = part.index.rows(number, shape)
+        {
+            let unit_rows = self.grid.chunk[0];
+            out.extend((rows.start / unit_rows..rows.end.div_ceil(unit_rows)).filter(|_| !rows.is_empty()));
+            return;
+        }
+        let mut spans = Vec::new();
+        part.index.spans(number, shape, &mut spans);
+        out.extend(self.grid.overlaps(&Selection::new(spans)).map(|overlap| overlap.chunk));
+        out.sort_unstable();
+    }
+
+    /// Calls `each` with every range that [`load`](Self::load) asks for.
+    pub(crate) fn asked(
+        &self,
+        part: &ColumnPart,
+        number: u64,
+        each: &mut dyn FnMut(SourceIndex, ByteRange),
+    ) -> Result<()> {
+        let variable = part.variable();
+        let Kind::Chunks(together) = self.kind else {
+            return part.opened.asked(variable, &self.selection(number), each);
+        };
+        let numbers = number * together..((number + 1) * together).min(variable.grid.chunk_count());
+        part.opened.asked_for_chunks(variable, numbers, each);
+        Ok(())
+    }
+
+    /// What unit `number` has of the array.
+    fn selection(&self, number: u64) -> Selection {
+        let (corner, size) = self.bounds(number);
+        let spans = corner.iter().zip(&size).map(|(start, len)| Span::range(*start..start + len));
+        Selection::new(spans.collect())
+    }
+
     /// What [`load`](Self::load) takes for unit `number`, by the file's own index.
     pub(crate) fn cost(&self, part: &ColumnPart, number: u64) -> UnitCost {
         let variable = part.variable();
@@ -174,9 +214,7 @@ impl Units {
     fn read(&self, part: &ColumnPart, number: u64, out: &mut [u8], counters: &Counters) -> Result<()> {
         let variable = part.variable();
         let element_len = variable.dtype.native_len();
-        let (corner, size) = self.bounds(number);
-        let spans = corner.iter().zip(&size).map(|(start, len)| Span::range(*start..start + len)).collect();
-        let selection = Selection::new(spans);
+        let (selection, size) = (self.selection(number), self.bounds(number).1);
         let len =
             usize::try_from(selection.element_count()).unwrap_or(usize::MAX).saturating_mul(element_len);
         let began = Instant::now();

@@ -40,10 +40,9 @@ pub trait Upcoming: Send + fmt::Debug {
 pub(crate) struct Ahead {
     budget: u64,
     is_looking: AtomicBool,
-    /// The work is in the pool's hands.
-    is_queued: AtomicBool,
+    /// Which look it is: one that was overtaken by another ends.
+    turn: AtomicU64,
     bytes: AtomicU64,
-    running: Mutex<Weak<Running>>,
     inside: Mutex<Inside>,
 }
 
@@ -52,7 +51,8 @@ struct Inside {
     upcoming: Option<Box<dyn Upcoming>>,
     /// What comes next and there is no room for yet.
     postponed: Option<Coming>,
-    held: HashMap<(SourceKey, u64), Bytes>,
+    /// What was fetched, and in which look.
+    held: HashMap<(SourceKey, u64), (Bytes, u64)>,
     /// What was read before it could be fetched ahead.
     overtaken: HashSet<(SourceKey, u64)>,
 }
@@ -62,9 +62,8 @@ impl Ahead {
         Self {
             budget,
             is_looking: AtomicBool::new(false),
-            is_queued: AtomicBool::new(false),
+            turn: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            running: Mutex::default(),
             inside: Mutex::default(),
         }
     }
@@ -73,16 +72,27 @@ impl Ahead {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at `upcoming` from now on; true when a thread has to be found for it.
-    pub(crate) fn set(&self, running: &Arc<Running>, upcoming: Option<Box<dyn Upcoming>>) -> bool {
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(running);
-        let is_looking = upcoming.is_some();
+    /// Looks at `upcoming` from now on; gives the work that does so.
+    pub(crate) fn set(
+        self: &Arc<Self>,
+        running: &Arc<Running>,
+        upcoming: Option<Box<dyn Upcoming>>,
+    ) -> Looking {
         let mut inside = self.lock();
+        let turn = self.turn.fetch_add(1, Relaxed) + 1;
+        // What nobody came for in the whole of the last look will not be asked for.
+        let mut dropped_bytes = 0;
+        inside.held.retain(|_, (bytes, fetched)| {
+            let is_young = *fetched + 1 >= turn;
+            dropped_bytes += if is_young { 0 } else { bytes.len() as u64 };
+            is_young
+        });
+        self.bytes.fetch_sub(dropped_bytes, Relaxed);
+        self.is_looking.store(upcoming.is_some() || !inside.held.is_empty(), Relaxed);
         inside.upcoming = upcoming;
         inside.postponed = None;
         inside.overtaken.clear();
-        self.is_looking.store(is_looking, Relaxed);
-        is_looking && !self.is_queued.swap(true, Relaxed)
+        Looking { ahead: Arc::clone(self), running: Arc::downgrade(running), turn }
     }
 
     /// True when anything may have been fetched ahead.
@@ -99,14 +109,14 @@ impl Ahead {
     pub(crate) fn take(&self, source: SourceKey, range: ByteRange) -> Option<Bytes> {
         let mut inside = self.lock();
         let key = (source, range.start);
-        let is_it = inside.held.get(&key).is_some_and(|bytes| bytes.len() as u64 == range.len());
+        let is_it = inside.held.get(&key).is_some_and(|(bytes, _)| bytes.len() as u64 == range.len());
         if !is_it {
             if inside.upcoming.is_some() {
                 inside.overtaken.insert(key);
             }
             return None;
         }
-        let bytes = inside.held.remove(&key)?;
+        let (bytes, _) = inside.held.remove(&key)?;
         self.bytes.fetch_sub(bytes.len() as u64, Relaxed);
         Some(bytes)
     }
@@ -174,7 +184,9 @@ impl Ahead {
         };
         match state.fetch_exact(running, coming.range) {
             Ok(bytes) => {
-                let before = self.lock().held.insert((coming.source, coming.range.start), bytes.clone());
+                let turn = self.turn.load(Relaxed);
+                let before =
+                    self.lock().held.insert((coming.source, coming.range.start), (bytes.clone(), turn));
                 if before.is_some() {
                     give_back();
                 }
@@ -195,17 +207,24 @@ enum Next {
     Nothing,
 }
 
-impl Background for Ahead {
+/// The work of looking ahead.
+#[derive(Debug)]
+pub(crate) struct Looking {
+    ahead: Arc<Ahead>,
+    running: Weak<Running>,
+    turn: u64,
+}
+
+impl Background for Looking {
     fn step(&self) -> Step {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        let Some(running) = running else { return Step::Over };
-        match self.next() {
-            Next::Nothing => {
-                self.is_queued.store(false, Relaxed);
-                Step::Over
-            }
+        let Some(running) = self.running.upgrade() else { return Step::Over };
+        if self.ahead.turn.load(Relaxed) != self.turn {
+            return Step::Over;
+        }
+        match self.ahead.next() {
+            Next::Nothing => Step::Over,
             Next::Coming(coming) => match running.known(coming.source) {
-                Some(state) => self.fetch(&running, &state, coming),
+                Some(state) => self.ahead.fetch(&running, &state, coming),
                 None => Step::Worked,
             },
         }

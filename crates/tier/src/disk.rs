@@ -37,7 +37,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, Result, SourceId};
+use forebay_source::{Error, FileOrigin, Result, SourceId};
 
 use self::{folder::Folder, mirror::Copy, usage::Counter};
 use crate::{Blocks, Copies, Judge, SourceKey, Tier, Usage, Worth, policy::Leavers};
@@ -72,6 +72,8 @@ pub(super) struct Place {
     options: DiskOptions,
     folder: Folder,
     counter: Counter,
+    /// Reads whole mirrors, all by one budget of descriptors.
+    files: FileOrigin,
     /// The file system's device: what already lies there is not copied.
     device: u64,
     judge: Judge,
@@ -91,6 +93,7 @@ impl DiskTier {
         let (folder, standing) = Folder::open(&options.path, options.keep).map_err(at)?;
         let counter = Counter::open(folder.path()).map_err(at)?;
         if standing == folder::Standing::Alone && !counter.was_left() {
+            shelf::sweep(folder.path());
             counter.set(shelf::used(folder.path()));
             counter.forget_users();
         }
@@ -101,6 +104,7 @@ impl DiskTier {
             options,
             folder,
             counter,
+            files: FileOrigin::new(),
             device,
             judge,
             open: Mutex::default(),

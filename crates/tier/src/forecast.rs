@@ -1,6 +1,6 @@
 //! What a policy would read from the origin, reckoned and not run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::{Facts, Policy, Worth, policy::Leavers};
 
@@ -22,12 +22,25 @@ pub struct Used {
     pub block: u32,
     /// Bytes of the block.
     pub len: u32,
+    /// Bytes of it that are asked for, which are read where no tier keeps the block; 0 for one that only follows what
+    /// was read, and is read just if a tier keeps it.
+    pub asked: u32,
 }
+
+impl Used {
+    /// What it is a use of.
+    fn what(self) -> Block {
+        (self.source, self.block)
+    }
+}
+
+/// A block, by its source and number.
+type Block = (u32, u32);
 
 /// What would be read from the origin in one epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forecast {
-    /// Blocks.
+    /// Blocks, or parts of them that no tier keeps.
     pub reads: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -35,8 +48,8 @@ pub struct Forecast {
 
 /// What `policy` would read from the origin in each of `epochs`, whose uses come in that order.
 ///
-/// Several uses of a block right after each other are best given as one. Whole files do not follow a partial read here:
-/// over full epochs they come to the same.
+/// Several uses of a block right after each other are best given as one. Whole files follow a partial read only where
+/// `epochs` say so.
 pub fn forecast(tiers: &[ForecastTier], policy: &dyn Policy, epochs: &[Vec<Used>]) -> Vec<Forecast> {
     let next_uses = next_uses(epochs);
     let mut rooms: Vec<Room<'_>> = tiers.iter().map(|tier| Room::new(*tier, policy)).collect();
@@ -50,9 +63,10 @@ pub fn forecast(tiers: &[ForecastTier], policy: &dyn Policy, epochs: &[Vec<Used>
             if rooms.iter_mut().any(|room| room.hit(*used, now, next)) {
                 continue;
             }
-            forecast.reads += 1;
-            forecast.bytes += u64::from(used.len);
-            let _ = rooms.iter_mut().any(|room| room.put(*used, now, next));
+            let is_kept = rooms.iter_mut().any(|room| room.put(*used, now, next));
+            let bytes = if is_kept { used.len } else { used.asked };
+            forecast.reads += u64::from(bytes > 0);
+            forecast.bytes += u64::from(bytes);
         }
         forecasts.push(forecast);
     }
@@ -63,11 +77,11 @@ pub fn forecast(tiers: &[ForecastTier], policy: &dyn Policy, epochs: &[Vec<Used>
 fn next_uses(epochs: &[Vec<Used>]) -> Vec<Option<u64>> {
     let count: usize = epochs.iter().map(Vec::len).sum();
     let mut next = vec![None; count];
-    let mut seen: HashMap<Used, u64> = HashMap::new();
+    let mut seen: HashMap<Block, u64> = HashMap::new();
     let mut at = count;
     for used in epochs.iter().rev().flat_map(|epoch| epoch.iter().rev()) {
         at -= 1;
-        next[at] = seen.insert(*used, at as u64 + 1);
+        next[at] = seen.insert(used.what(), at as u64 + 1);
     }
     next
 }
@@ -80,7 +94,7 @@ struct Room<'a> {
     tier: ForecastTier,
     policy: &'a dyn Policy,
     used: u64,
-    blocks: HashMap<Used, ()>,
+    blocks: HashSet<Block>,
     units: HashMap<Unit, Held>,
     leavers: Leavers<Unit>,
 }
@@ -88,7 +102,7 @@ struct Room<'a> {
 #[derive(Clone, Debug)]
 struct Held {
     len: u64,
-    blocks: Vec<Used>,
+    blocks: Vec<Block>,
     placed: u64,
     touched: u64,
     uses: u64,
@@ -96,7 +110,7 @@ struct Held {
 }
 
 impl Held {
-    fn worth(&self, policy: &dyn Policy, now: u64) -> Worth {
+    fn worth(&self, policy: &dyn Policy) -> Worth {
         policy.worth(&Facts {
             source: None,
             block: None,
@@ -104,7 +118,7 @@ impl Held {
             placed: self.placed,
             used: self.touched,
             uses: self.uses,
-            next_use: self.next_use.map(|next| next.saturating_sub(now)),
+            next_use: self.next_use,
         })
     }
 }
@@ -115,7 +129,7 @@ impl<'a> Room<'a> {
             tier,
             policy,
             used: 0,
-            blocks: HashMap::new(),
+            blocks: HashSet::new(),
             units: HashMap::new(),
             leavers: Leavers::default(),
         }
@@ -127,7 +141,7 @@ impl<'a> Room<'a> {
 
     /// Uses a block, if it is here.
     fn hit(&mut self, used: Used, now: u64, next: Option<u64>) -> bool {
-        if !self.blocks.contains_key(&used) {
+        if !self.blocks.contains(&used.what()) {
             return false;
         }
         let unit = self.unit(used);
@@ -145,16 +159,19 @@ impl<'a> Room<'a> {
         if len > self.tier.quota {
             return false;
         }
-        let newcomer = Held { len, blocks: vec![used], placed: now, touched: now, uses: 1, next_use: next };
+        let newcomer =
+            Held { len, blocks: vec![used.what()], placed: now, touched: now, uses: 1, next_use: next };
         while self.used + len > self.tier.quota {
-            if self.policy.never_evicts() {
+            // Where what is kept is to last, nothing leaves for bytes that nobody asked for, nor a whole file for a part.
+            let is_part = used.asked < used.len || self.tier.evicts_sources;
+            if self.policy.never_evicts() || self.policy.newcomers_compete() && is_part {
                 return false;
             }
-            let worth = self.policy.newcomers_compete().then(|| newcomer.worth(self.policy, now));
+            let worth = self.policy.newcomers_compete().then(|| newcomer.worth(self.policy));
             let (units, policy) = (&self.units, self.policy);
             let others = || units.iter().filter(|(other, _)| **other != unit);
-            let all = || others().map(|(unit, held)| (held.worth(policy, now), *unit)).collect();
-            let worth_now = |unit: &Unit| units.get(unit).map(|held| held.worth(policy, now));
+            let all = || others().map(|(unit, held)| (held.worth(policy), *unit)).collect();
+            let worth_now = |unit: &Unit| units.get(unit).map(|held| held.worth(policy));
             let Some(leaver) = self.leavers.next(worth, all, worth_now) else { return false };
             let Some(left) = self.units.remove(&leaver) else { return false };
             self.used -= left.len;
@@ -163,11 +180,11 @@ impl<'a> Room<'a> {
             }
         }
         self.used += len;
-        self.blocks.insert(used, ());
+        self.blocks.insert(used.what());
         match self.units.get_mut(&unit) {
             Some(held) => {
                 held.len += len;
-                held.blocks.push(used);
+                held.blocks.push(used.what());
                 held.touched = now;
             }
             None => drop(self.units.insert(unit, newcomer)),
@@ -182,7 +199,7 @@ mod tests {
     use crate::Standard;
 
     fn epoch(blocks: impl IntoIterator<Item = u32>) -> Vec<Used> {
-        blocks.into_iter().map(|block| Used { source: block / 4, block, len: 10 }).collect()
+        blocks.into_iter().map(|block| Used { source: block / 4, block, len: 10, asked: 3 }).collect()
     }
 
     fn reads(policy: Standard, quota: u64, epochs: &[Vec<Used>]) -> Vec<u64> {
@@ -205,6 +222,16 @@ mod tests {
         for policy in Standard::ALL {
             assert_eq!(reads(policy, 160, &[epoch(0..16), epoch(0..16)]), [16, 0], "{policy:?}");
         }
+    }
+
+    #[test]
+    fn of_what_no_tier_keeps_just_the_asked_bytes_are_read() {
+        let tier = ForecastTier { quota: 20, evicts_sources: false };
+        let mut first = epoch(0..4);
+        first.extend(epoch(4..6).into_iter().map(|used| Used { asked: 0, ..used }));
+        let forecasts = forecast(&[tier], &Standard::FirstFit, &[first, epoch(0..4)]);
+        assert_eq!(forecasts[0], Forecast { reads: 4, bytes: 10 + 10 + 3 + 3 });
+        assert_eq!(forecasts[1], Forecast { reads: 2, bytes: 6 });
     }
 
     #[test]

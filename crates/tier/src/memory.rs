@@ -2,10 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, PoisonError, Weak},
 };
 
 use bytes::Bytes;
@@ -14,7 +11,7 @@ use forebay_source::{Source, SourceId};
 use crate::{
     Admission, Claim, Claimed, Copies, Facts, Judge, Room, SourceKey, Tier, Usage, Worth,
     policy::{Leavers, Ticks},
-    sync::{Mutex, RwLock, lock},
+    sync::{AtomicU64, Mutex, Relaxed, RwLock, lock},
 };
 
 /// A tier in the memory of this process.

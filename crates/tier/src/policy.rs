@@ -2,15 +2,15 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, PoisonError},
 };
 
 use forebay_source::{Error, ErrorKind, Result, SourceId};
 
-use crate::SourceKey;
+use crate::{
+    SourceKey,
+    sync::{AtomicU64, Relaxed, RwLock},
+};
 
 /// How much a copy is worth: the least leaves first.
 pub type Worth = f64;
@@ -30,7 +30,7 @@ pub struct Facts<'a> {
     pub used: u64,
     /// How often it was used.
     pub uses: u64,
-    /// How many other uses come before its next, where the future is known.
+    /// When it is used next, where the future is known: larger is later.
     pub next_use: Option<u64>,
 }
 
@@ -127,8 +127,10 @@ pub fn policy(name: &str) -> Result<Standard> {
 
 /// What is known of the future.
 pub trait Foresight: Send + Sync + fmt::Debug {
-    /// How many other uses come before the next of `block` of `source`; nothing when it is not used again as far as
-    /// can be seen. Without a block: of any byte of the source.
+    /// When `block` of `source` is used next, larger is later; nothing when it is not used again as far as can be seen.
+    /// Without a block: any byte of the source.
+    ///
+    /// A moment and not a distance: what is not used stays as it was ranked while time passes.
     fn next_use(&self, source: SourceKey, block: Option<u64>) -> Option<u64>;
 }
 

@@ -1,10 +1,16 @@
 //! The locks of this crate: those of the standard library, or those of a checker that tries all orders.
 
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard, RwLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, RwLock};
+pub(crate) use shuttle::sync::{
+    Condvar, Mutex, MutexGuard, RwLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use std::sync::PoisonError;
 

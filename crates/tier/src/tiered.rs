@@ -37,6 +37,9 @@ pub struct Placement {
     /// Whether what is kept is meant to stay: then nothing leaves for bytes that nobody asked for, and a source that fits
     /// counts as near from the start.
     pub is_lasting: bool,
+    /// Whether what will be read is fetched before it is asked for, where it is known; the rest of a file then does not
+    /// follow a part of it.
+    pub looks_ahead: bool,
     /// What is known of the future, shared with the tiers.
     pub outlook: Outlook,
 }
@@ -60,6 +63,7 @@ impl Default for Placement {
             ahead: 256 << 20,
             recheck: RECHECK,
             is_lasting: true,
+            looks_ahead: true,
             outlook: Outlook::default(),
         }
     }
@@ -152,9 +156,16 @@ impl Tiered {
     /// Fetches what `upcoming` names before it is asked for, from now on; nothing any more without it.
     pub fn look_ahead(&self, upcoming: Option<Box<dyn Upcoming>>) {
         let running = self.core.running();
-        if running.ahead.set(&running, upcoming) {
-            running.pool.background(Arc::clone(&running.ahead) as _);
+        let has_some = upcoming.is_some();
+        let looking = running.ahead.set(&running, upcoming);
+        if has_some {
+            running.pool.background(Arc::new(looking));
         }
+    }
+
+    /// Whether what is known of the future is fetched before it is asked for.
+    pub fn looks_ahead(&self) -> bool {
+        self.core.placement.looks_ahead
     }
 
     /// What is known of the future, by the policies of its tiers.

@@ -10,7 +10,9 @@ use forebay_tier::{Admission, Claim, Copies, DiskTier, Judge, Standard, Tier};
 use made::{disk_options, pattern};
 
 fn put(copies: &Arc<dyn Copies>, block: u64, bytes: &[u8]) {
-    let Claim::Held(claimed) = Arc::clone(copies).claim(block, bytes.len() as u64) else { panic!("no room") };
+    let Claim::Held(claimed) = Arc::clone(copies).claim(block, bytes.len() as u64, true) else {
+        panic!("no room")
+    };
     assert_eq!(claimed.put(&Bytes::copy_from_slice(bytes)), Admission::Kept);
 }
 

@@ -127,3 +127,64 @@ fn nothing_but_descriptions_is_read() {
     assert_eq!(answer["estimates"]["full"]["first"]["samples"], 50_000_000);
     assert!(out(&["plan", &set.path("vast.h5"), "--batch", "1000"]).contains(" ~"));
 }
+
+/// Two files of 256 KiB of images as they are, and as much again that is no part of a sample.
+const PLAIN: &str = "
+for number in range(2):
+    with h5py.File(f'{folder}/plain_{number}.h5', 'w') as file:
+        file['image'] = np.zeros((256, 256), 'f4')
+        file['other'] = np.zeros((256, 256), 'f4')
+";
+
+#[test]
+fn each_policy_of_the_tiers_is_told_with_what_it_reads() {
+    let set = Written::by(PLAIN);
+    let images = set.path("plain_*.h5");
+    let args = ["plan", &images, "--field", "image", "--block", "4KiB", "--config", "none"];
+    let told = json(&[&args[..], &["--tier", "memory:2MiB"]].concat());
+    let tiers = &told["tiers"];
+    assert_eq!(tiers["policy"], "clairvoyant", "auto, under a loader");
+    assert_eq!((&tiers["exact"], &tiers["block_bytes"]), (&true.into(), &4096.into()));
+    assert_eq!(tiers["tiers"][0], serde_json::json!({ "tier": "memory:2MiB", "quota_bytes": 2 << 20 }));
+    let policies = tiers["policies"].as_object().unwrap();
+    assert_eq!(policies.len(), 6);
+    for (name, own) in policies {
+        let epochs = own["epochs"].as_array().unwrap();
+        assert_eq!(epochs.len(), 3);
+        assert_eq!(own["sum"], epochs[0], "{name}: what fits is read once");
+    }
+    let read = |told: &serde_json::Value, policy: &str| {
+        told["tiers"]["policies"][policy]["sum"]["bytes"].as_u64().unwrap()
+    };
+    let (image_bytes, files) = (
+        2 * 256 * 1024,
+        [0, 1].map(|file| std::fs::metadata(set.path(&format!("plain_{file}.h5"))).unwrap().len()),
+    );
+    assert!(read(&told, "lru") >= image_bytes && read(&told, "lru") <= image_bytes + 4 * 4096);
+    assert_eq!(read(&told, "first-fit"), files.iter().sum::<u64>(), "whole files follow");
+
+    let few = ["--tier", "memory:128KiB", "--tier", "disk:/nowhere:64KiB", "--policy", "lru"];
+    let tight = [&args[..], &few].concat();
+    let told = json(&[&tight[..], &["--whole-file", "false"]].concat());
+    assert_eq!(told["tiers"]["policy"], "lru");
+    assert!(read(&told, "clairvoyant") < read(&told, "lru"), "{told}");
+    let text = out(&tight);
+    let named = "with tiers memory 128.0 KiB, disk /nowhere 64.0 KiB, in blocks of 4.0 KiB";
+    assert!(text.contains(named), "{text}");
+    let line = |policy: &str| text.lines().find(|line| line.starts_with(policy)).unwrap();
+    assert!(line("lru").contains("in use") && !line("clairvoyant").contains("in use"), "{text}");
+}
+
+#[test]
+fn tiers_are_planned_with_only_where_there_are_some() {
+    let set = Written::by(SETS);
+    let train = set.path("train_0.h5");
+    assert!(json(&["plan", &train])["tiers"].is_null());
+    let ran = run(&["plan", &train, "--config", "none", "--tiers"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(
+        ran.err.contains("no tiers to plan with") && ran.err.contains("--tier memory:4GiB"),
+        "{}",
+        ran.err
+    );
+}

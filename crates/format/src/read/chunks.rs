@@ -78,7 +78,7 @@ impl Reading<'_> {
                 self.part(&overlap, &shape).fill(&self.fill, out, self.variable.dtype.stored_len());
                 continue;
             };
-            if self.is_plain(extent) {
+            if is_plain(self.variable, extent) {
                 let at = direct::Plain { opened: self.opened, variable: self.variable, extent };
                 at.read(&self.part(&overlap, &shape), out)
                     .map_err(|error| at_chunk(error, overlap.chunk, extent))?;
@@ -99,7 +99,7 @@ impl Reading<'_> {
     fn one_slab(&self, selection: &Selection, out: &mut [u8], threads: usize) -> Result<()> {
         let shape = selection.shape();
         let mut overlaps = self.variable.grid.overlaps(selection).peekable();
-        let filtered = self.table.iter().next().is_some_and(|(_, extent)| !self.is_plain(extent));
+        let filtered = self.table.iter().next().is_some_and(|(_, extent)| !is_plain(self.variable, extent));
         let chunk_len = usize::try_from(self.variable.chunk_len()).unwrap_or(usize::MAX);
         let group = (64 << 20) / chunk_len.max(1);
         if !filtered || group < 2 {
@@ -176,12 +176,12 @@ impl Reading<'_> {
             to_start: &overlap.in_selection,
         }
     }
+}
 
-    /// True when the chunk's stored bytes are its elements.
-    fn is_plain(&self, extent: Extent) -> bool {
-        let count = u32::try_from(self.variable.filters.len()).unwrap_or(u32::MAX);
-        extent.skipped.trailing_ones() >= count
-    }
+/// True when the stored bytes of a chunk at `extent` are its elements.
+pub(super) fn is_plain(variable: &Variable, extent: Extent) -> bool {
+    let count = u32::try_from(variable.filters.len()).unwrap_or(u32::MAX);
+    extent.skipped.trailing_ones() >= count
 }
 
 pub(super) fn at_chunk(error: Error, number: u64, extent: Extent) -> Error {

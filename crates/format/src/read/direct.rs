@@ -1,10 +1,12 @@
 //! Values that are stored as they are: read straight into the output.
 
+use std::{iter::Peekable, ops::Range};
+
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceExt};
 
-use super::{Opened, fill_all};
+use super::{Opened, asked::Each, fill_all};
 use crate::{
-    Extent, Piece, Selection, Variable, native,
+    Extent, Piece, Selection, SourceIndex, Variable, native,
     runs::{Part, Run},
 };
 
@@ -22,20 +24,31 @@ pub(super) struct Plain<'a> {
 }
 
 impl Plain<'_> {
-    /// Reads `part` of the chunk into `out`.
-    pub(super) fn read(&self, part: &Part<'_>, out: &mut [u8]) -> Result<()> {
-        let source = self.opened.source(self.extent.source)?;
-        let reader = Windows {
-            source,
+    fn windows(&self) -> Windows {
+        Windows {
             start: self.extent.range.start,
             len: self.extent.range.len(),
             element_len: self.variable.dtype.stored_len(),
-        };
-        reader.read(part.runs(), out)?;
+        }
+    }
+
+    /// Names what [`read`](Self::read) asks for.
+    pub(super) fn asked(&self, part: &Part<'_>, each: &mut Each<'_>) -> Result<()> {
+        let (windows, mut runs) = (self.windows(), part.runs().peekable());
+        while let Some(window) = windows.next(&mut runs)? {
+            each(self.extent.source, window.range);
+        }
+        Ok(())
+    }
+
+    /// Reads `part` of the chunk into `out`.
+    pub(super) fn read(&self, part: &Part<'_>, out: &mut [u8]) -> Result<()> {
+        let windows = self.windows();
+        windows.read(self.opened.source(self.extent.source)?, part.runs(), out)?;
         if !native::is_native(&self.variable.dtype) {
             for run in part.runs() {
-                let at = index(run.to) * reader.element_len;
-                let len = index(run.count) * reader.element_len;
+                let at = index(run.to) * windows.element_len;
+                let len = index(run.count) * windows.element_len;
                 native::make_native(&self.variable.dtype, &mut out[at..at + len]);
             }
         }
@@ -43,31 +56,27 @@ impl Plain<'_> {
     }
 }
 
-struct Windows<'a> {
-    source: &'a dyn Source,
+/// How the runs of a chunk are read: those that lie near each other by one window.
+struct Windows {
     start: u64,
     len: u64,
     element_len: usize,
 }
 
-impl Windows<'_> {
-    fn read(&self, runs: impl Iterator<Item = Run>, out: &mut [u8]) -> Result<()> {
+/// Bytes that are read as one.
+struct Window {
+    range: ByteRange,
+    first: Run,
+    more: Vec<Run>,
+}
+
+impl Windows {
+    fn read(&self, source: &dyn Source, runs: impl Iterator<Item = Run>, out: &mut [u8]) -> Result<()> {
         let mut fills: Vec<Fill<'_>> = Vec::new();
         let mut rest = out;
         let mut passed = 0;
         let mut runs = runs.peekable();
-        while let Some(first) = runs.next() {
-            let mut window = self.range(first)?;
-            let mut more = Vec::new();
-            while let Some(next) = runs.peek() {
-                let range = self.range(*next)?;
-                let near = range.start <= window.end.saturating_add(GAP_BYTES);
-                if !near || range.end - window.start > WINDOW_BYTES {
-                    break;
-                }
-                window.end = range.end;
-                more.extend(runs.next());
-            }
+        while let Some(Window { range: window, first, more }) = self.next(&mut runs)? {
             let last = more.last().unwrap_or(&first);
             let from = index(first.to) * self.element_len - passed;
             let to = index(last.to + last.count) * self.element_len - passed;
@@ -77,7 +86,7 @@ impl Windows<'_> {
             if more.is_empty() {
                 fills.push(Fill { range: window, into: piece });
             } else {
-                let bytes = self.source.fetch_one(window)?;
+                let bytes = source.fetch_one(window)?;
                 for run in std::iter::once(&first).chain(&more) {
                     let range = self.range(*run)?;
                     let at = index(range.start - window.start);
@@ -88,7 +97,24 @@ impl Windows<'_> {
             }
             passed += to;
         }
-        self.source.fetch_into(&mut fills)
+        source.fetch_into(&mut fills)
+    }
+
+    /// The next run, with those that follow it nearly at once.
+    fn next(&self, runs: &mut Peekable<impl Iterator<Item = Run>>) -> Result<Option<Window>> {
+        let Some(first) = runs.next() else { return Ok(None) };
+        let mut window = self.range(first)?;
+        let mut more = Vec::new();
+        while let Some(next) = runs.peek() {
+            let range = self.range(*next)?;
+            let near = range.start <= window.end.saturating_add(GAP_BYTES);
+            if !near || range.end - window.start > WINDOW_BYTES {
+                break;
+            }
+            window.end = range.end;
+            more.extend(runs.next());
+        }
+        Ok(Some(Window { range: window, first, more }))
     }
 
     fn range(&self, run: Run) -> Result<ByteRange> {
@@ -126,23 +152,61 @@ pub(super) fn read_pieces(
     Ok(())
 }
 
+/// Names what [`read_pieces`] asks for.
+pub(super) fn asked_of_pieces(
+    variable: &Variable,
+    pieces: &[Piece],
+    selection: &Selection,
+    each: &mut Each<'_>,
+) -> Result<()> {
+    let shape = selection.shape();
+    let start = vec![0; shape.len()];
+    let part = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
+    let element_len = variable.dtype.stored_len() as u64;
+    for run in part.runs() {
+        let from = run.from * element_len;
+        stretches(pieces, from..from + run.count * element_len, |stretch| {
+            if let Some((source, range)) = stretch.stored {
+                each(source, range);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Reads the bytes from `from` on of the pieces laid end to end.
 fn read_stretch(opened: &Opened, pieces: &[Piece], from: u64, out: &mut [u8]) -> Result<()> {
-    let end = from + out.len() as u64;
+    stretches(pieces, from..from + out.len() as u64, |Stretch { bytes, stored }| {
+        let into = &mut out[index(bytes.start - from)..index(bytes.end - from)];
+        into.fill(0);
+        let Some((source, range)) = stored else { return Ok(()) };
+        let fill = Fill { range, into: &mut into[..index(range.len())] };
+        opened.source(source)?.fetch_into(&mut [fill])
+    })
+}
+
+/// What one piece has of some bytes.
+struct Stretch {
+    /// Which of all bytes.
+    bytes: Range<u64>,
+    /// Where the first of them are stored; the others are zeros.
+    stored: Option<(SourceIndex, ByteRange)>,
+}
+
+/// Calls `each` with what every piece has of `bytes` of the pieces laid end to end.
+fn stretches(pieces: &[Piece], bytes: Range<u64>, mut each: impl FnMut(Stretch) -> Result<()>) -> Result<()> {
     let mut piece_start = 0;
     for piece in pieces {
         let piece_end = piece_start + piece.len;
-        let (low, high) = (from.max(piece_start), end.min(piece_end));
+        let (low, high) = (bytes.start.max(piece_start), bytes.end.min(piece_end));
         if low < high {
-            let into = &mut out[index(low - from)..index(high - from)];
-            into.fill(0);
-            let there = piece.extent.map_or(0, |extent| extent.range.len());
-            if let (Some(extent), true) = (piece.extent, low - piece_start < there) {
-                let at = extent.range.start + (low - piece_start);
-                let stored = (extent.range.end - at).min(high - low);
-                let fill = Fill { range: ByteRange::at(at, stored), into: &mut into[..index(stored)] };
-                opened.source(extent.source)?.fetch_into(&mut [fill])?;
-            }
+            let within = low - piece_start;
+            let stored = piece.extent.filter(|extent| within < extent.range.len()).map(|extent| {
+                let at = extent.range.start + within;
+                (extent.source, ByteRange::at(at, (extent.range.end - at).min(high - low)))
+            });
+            each(Stretch { bytes: low..high, stored })?;
         }
         piece_start = piece_end;
     }

@@ -9,6 +9,11 @@ use crate::{ChunkTable, Extent, Extents, Variable, decode::with_workspace};
 /// Chunks that lie this near are fetched by one request: what lies between costs less than a request.
 const GAP_BYTES: u64 = 4096;
 
+/// The requests for chunks whose stored bytes are `ranges`.
+pub(super) fn together(ranges: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
+    coalesce(&ranges.collect::<Vec<_>>(), GAP_BYTES)
+}
+
 /// A chunk's stored bytes.
 #[derive(Clone, Debug)]
 pub struct Stored {
@@ -44,8 +49,7 @@ impl Opened {
             extents.iter().enumerate().filter_map(|(index, extent)| Some((index, (*extent)?))).collect();
         wanted.sort_unstable_by_key(|(_, extent)| (extent.source, extent.range.start));
         for same_source in wanted.chunk_by(|one, next| one.1.source == next.1.source) {
-            let ranges: Vec<ByteRange> = same_source.iter().map(|(_, extent)| extent.range).collect();
-            let runs = coalesce(&ranges, GAP_BYTES);
+            let runs = together(same_source.iter().map(|(_, extent)| extent.range));
             let read = self.source(same_source[0].1.source)?.fetch(&runs)?;
             for (index, extent) in same_source {
                 let bytes = if extent.range.is_empty() {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use forebay_format::{PlainRows, RowPlace};
 use forebay_source::Result;
 
 use super::{EpochCost, Share, in_use, room_of};
@@ -14,7 +13,7 @@ use crate::{
     order::Shuffle,
     plan::{Epoch, Plan},
     samples::Setup,
-    set::{SampleSet, place},
+    set::SampleSet,
     units::Units,
 };
 
@@ -185,28 +184,11 @@ impl<'a> Replay<'a> {
 
     fn rows(&mut self, column: &Column, stretch: &Stretch, located: &[Located]) -> Result<()> {
         let part = column.part(located[0]);
-        let variable = part.variable();
-        if let Stretch::One { row_len, .. } = stretch {
-            for rows in located.iter().filter_map(|at| part.index.rows(at.number, &[])) {
-                self.cost.read_bytes += (rows.end - rows.start) * row_len;
+        for at in located {
+            stretch.asked(part, at.number, |_, range| {
+                self.cost.read_bytes += range.len();
                 self.cost.requests += 1;
-            }
-            return Ok(());
-        }
-        let Some(rows) = PlainRows::of(variable) else { return Ok(()) };
-        for at in located.iter().filter(|_| rows.row_len() > 0) {
-            let Some(wanted) = part.index.rows(at.number, &variable.grid.shape) else { continue };
-            let mut row = wanted.start;
-            while row < wanted.end {
-                let (place_of, together) = rows
-                    .locate(row, wanted.end - row)
-                    .map_err(|error| place(&part.opened, variable, error))?;
-                row += together;
-                if let RowPlace::Stored { range, .. } = place_of {
-                    self.cost.read_bytes += range.len();
-                    self.cost.requests += 1;
-                }
-            }
+            })?;
         }
         Ok(())
     }

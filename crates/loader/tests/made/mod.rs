@@ -42,6 +42,15 @@ pub struct Made {
 }
 
 pub fn make(rows: Rows) -> Made {
+    make_as(rows, rows.chunk > 0)
+}
+
+/// The same, in chunks that are not encoded.
+pub fn make_plain(rows: Rows) -> Made {
+    make_as(rows, false)
+}
+
+fn make_as(rows: Rows, is_encoded: bool) -> Made {
     let values: Vec<u8> = (0..rows.count).flat_map(|row| rows.row(row)).flat_map(u32::to_le_bytes).collect();
     let shape = vec![rows.count, rows.row_len];
     let mut bytes = vec![0u8; 64];
@@ -50,20 +59,18 @@ pub fn make(rows: Rows) -> Made {
     let chunk_len = usize::try_from(chunk_rows * rows.row_len * 4).expect("small");
     for (number, chunk) in values.chunks(chunk_len).enumerate() {
         let start = bytes.len() as u64;
-        if rows.chunk == 0 {
-            bytes.extend_from_slice(chunk);
-        } else {
-            let mut whole = chunk.to_vec();
-            whole.resize(chunk_len, 0);
+        let mut whole = chunk.to_vec();
+        whole.resize(chunk_len, 0);
+        if is_encoded {
             bytes.extend(deflate(&whole));
+        } else {
+            bytes.extend(whole);
         }
         let range = ByteRange::at(start, bytes.len() as u64 - start);
         pairs.push((number as u64, Extent { source: SourceIndex(0), range, skipped: 0 }));
     }
-    let filters = match rows.chunk {
-        0 => Vec::new(),
-        _ => vec![Filter { id: 1, name: "deflate".into(), optional: false, params: vec![1] }],
-    };
+    let deflated = || Filter { id: 1, name: "deflate".into(), optional: false, params: vec![1] };
+    let filters = is_encoded.then(deflated).into_iter().collect();
     let grid = Grid { shape: shape.clone(), chunk: vec![chunk_rows, rows.row_len] };
     let table = ChunkTable::new(pairs, grid.chunk_count()).unwrap();
     let variable = Variable {
@@ -98,27 +105,35 @@ impl Made {
 
 /// The set of one-row samples of `files`, and the origin it is read from.
 pub fn set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
-    let name = |index: usize| format!("part{index}.h5");
-    let memory = files
-        .iter()
-        .enumerate()
-        .fold(MemoryOrigin::default(), |origin, (index, file)| origin.with(&name(index), file.bytes.clone()));
-    let ids: Vec<_> =
-        (0..files.len()).map(|index| memory.open(&Locator::new(name(index))).unwrap().id().clone()).collect();
-    let origin = Arc::new(FaultOrigin::new(Arc::new(memory), schedule));
-    let opened = files.iter().zip(ids).map(|(file, id)| {
+    let origin = Arc::new(FaultOrigin::new(Arc::new(memory(files)), schedule));
+    let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
+    let set = SampleSet::new(spec, &[opened(files, &(Arc::clone(&origin) as _))]).unwrap();
+    (Arc::new(set), origin)
+}
+
+/// An origin that has `files`.
+pub fn memory(files: &[Made]) -> MemoryOrigin {
+    let numbered = files.iter().enumerate();
+    numbered
+        .fold(MemoryOrigin::default(), |origin, (index, file)| origin.with(&name(index), file.bytes.clone()))
+}
+
+fn name(index: usize) -> String {
+    format!("part{index}.h5")
+}
+
+/// The files of `origin`, which has [`memory`] beneath.
+pub fn opened(files: &[Made], origin: &Arc<dyn Origin>) -> Vec<Arc<Opened>> {
+    let opened = files.iter().enumerate().map(|(index, file)| {
         let container = Container {
             format: "made".into(),
-            sources: vec![id],
+            sources: vec![origin.open(&Locator::new(name(index))).unwrap().id().clone()],
             variables: vec![file.variable.clone()],
             ..Container::default()
         };
-        let origin: Arc<dyn Origin> = Arc::clone(&origin) as _;
-        Arc::new(Opened::new(origin, Arc::new(container)).on_caller_thread())
+        Arc::new(Opened::new(Arc::clone(origin), Arc::new(container)).on_caller_thread())
     });
-    let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
-    let set = SampleSet::new(spec, &[opened.collect()]).unwrap();
-    (Arc::new(set), origin)
+    opened.collect()
 }
 
 /// A set whose samples have the same variable twice, under two names, from files that are read whole if small.

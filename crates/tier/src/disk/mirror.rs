@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{FileOrigin, Locator, Origin, Source, SourceId, private};
+use forebay_source::{Locator, Origin, Source, SourceId, private};
 
 use super::{Place, lock::BlockLock, map};
 use crate::{Admission, Blocks, Claim, Claimed, Copies, Facts, Room, SourceKey, Worth};
@@ -125,6 +125,8 @@ impl Copy {
             // Half removed, or damaged: nothing can be made of it.
             self.place.fault();
             self.place.counter.release(super::shelf::remove(self.place.folder.path(), self.key));
+            // How much it took is not known any more: the next who opens the folder alone counts.
+            self.place.counter.enter();
             return None;
         };
         Some(Files { bytes, map: Arc::new(map), layout })
@@ -186,7 +188,7 @@ impl Copy {
 
     fn as_file(&self) -> Option<Arc<dyn Source>> {
         let path = self.path("bytes");
-        let source = FileOrigin::new().open(&Locator::new(path.to_str()?)).ok()?;
+        let source = self.place.files.open(&Locator::new(path.to_str()?)).ok()?;
         (source.id().len == self.blocks.len()).then_some(source)
     }
 
@@ -215,9 +217,14 @@ impl Copy {
 
     /// `block` cannot be read, or is not what was put.
     fn drop_block(&self, files: &Files, block: u64) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.remove(&block);
+        // Of several threads that see the same, one gives its room back.
+        if files.layout.get(&files.map, block).is_none() {
+            return;
+        }
         self.place.fault();
         files.layout.unset(&files.map, block);
-        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(&block);
         self.place.counter.release(self.blocks.range(block).len());
     }
 

@@ -82,6 +82,16 @@ pub(super) fn mirrors(folder: &Path) -> Vec<Mirror> {
     found
 }
 
+/// Removes what killed processes left half made or half removed: mirrors without a map, and maps that never got a name.
+pub(super) fn sweep(folder: &Path) {
+    for path in files(folder).filter(|path| key_of(path).is_some()) {
+        let is_mirror = path.extension().is_some_and(|extension| extension == "bytes");
+        if is_temporary(&path) || is_mirror && !path.with_extension("map").exists() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
 /// Bytes that all mirrors take.
 pub(super) fn used(folder: &Path) -> u64 {
     maps(folder).filter_map(|(key, path)| mirror(key, &path)).map(|mirror| mirror.present).sum()

@@ -1,0 +1,135 @@
+//! What will be asked for, in that order: this epoch, and the next.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{Arc, Weak},
+};
+
+use forebay_loader::Asked;
+use forebay_source::ByteRange;
+use forebay_tier::{Coming, Upcoming};
+
+use super::{LoaderForesight, course::Course};
+use crate::open::WHOLE_BYTES;
+
+/// Names what a loader will ask for, batch after batch.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    foresight: Weak<LoaderForesight>,
+    course: Arc<Course>,
+    /// Epochs after the current one.
+    later: usize,
+    /// The batch that is looked at next.
+    step: u64,
+    coming: VecDeque<Coming>,
+    slots: Vec<Option<u64>>,
+    asked: Vec<Asked>,
+}
+
+/// Epochs that are named after the current one: what the last batches leave idle serves the first of the next.
+const EPOCHS_AHEAD: usize = 1;
+
+impl Ahead {
+    pub(super) fn new(foresight: &Arc<LoaderForesight>, course: Arc<Course>) -> Self {
+        Self {
+            foresight: Arc::downgrade(foresight),
+            course,
+            later: 0,
+            step: 0,
+            coming: VecDeque::new(),
+            slots: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    /// Looks at the next batch; nothing when there is none.
+    fn look(&mut self) -> Option<()> {
+        let foresight = self.foresight.upgrade()?;
+        let schedule = &foresight.schedule;
+        if self.later == 0 {
+            // What was delivered meanwhile is not read again.
+            self.step = self.step.max(self.course.now());
+        }
+        while self.step >= self.course.epoch(schedule, self.later)?.step_count() {
+            if self.later == EPOCHS_AHEAD {
+                return None;
+            }
+            (self.later, self.step) = (self.later + 1, 0);
+            if !schedule.keeps_units() {
+                foresight.lock_named().clear();
+            }
+        }
+        self.course.epoch(schedule, self.later)?.batch(self.step, &mut self.slots);
+        self.step += 1;
+        schedule.batch(&self.slots, &mut self.asked);
+        let mut named = foresight.lock_named();
+        // A unit may have several ranges: all of them are looked at before it counts as named.
+        self.asked.retain(|asked| asked.unit.is_none_or(|unit| named.is_new(unit)));
+        self.asked.iter().filter_map(|asked| asked.unit).for_each(|unit| named.add(unit));
+        drop(named);
+        let mut seen = HashSet::new();
+        for asked in &self.asked {
+            let range = foresight.as_asked(asked);
+            if seen.insert((asked.source, range)) {
+                self.coming.push_back(Coming { source: foresight.places.keys[asked.source], range });
+            }
+        }
+        Some(())
+    }
+}
+
+impl Upcoming for Ahead {
+    fn next(&mut self) -> Option<Coming> {
+        while self.coming.is_empty() {
+            self.look()?;
+        }
+        self.coming.pop_front()
+    }
+}
+
+impl LoaderForesight {
+    /// What is asked of a tier: sets of files read small, far ones whole.
+    fn as_asked(&self, asked: &Asked) -> ByteRange {
+        let len = self.schedule.sources()[asked.source].len;
+        let is_whole = len <= self.schedule.request_bytes() && len <= WHOLE_BYTES;
+        if is_whole { ByteRange::at(0, len) } else { asked.range }
+    }
+}
+
+/// Units that were named: a loader that has one does not ask for it again.
+#[derive(Debug)]
+pub(super) struct Named {
+    bits: Vec<u64>,
+}
+
+/// Units of which it is noted whether they were named; 16 MiB of notes.
+const MOST_UNITS: u64 = 1 << 27;
+
+impl Named {
+    pub(super) fn new(unit_count: u64) -> Self {
+        let noted = if unit_count <= MOST_UNITS { unit_count } else { 0 };
+        Self { bits: vec![0; usize::try_from(noted.div_ceil(64)).unwrap_or(0)] }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bits.fill(0);
+    }
+
+    fn is_new(&self, unit: u64) -> bool {
+        self.bits.get(word(unit)).is_none_or(|bits| bits & bit(unit) == 0)
+    }
+
+    fn add(&mut self, unit: u64) {
+        if let Some(bits) = self.bits.get_mut(word(unit)) {
+            *bits |= bit(unit);
+        }
+    }
+}
+
+fn word(unit: u64) -> usize {
+    usize::try_from(unit / 64).unwrap_or(usize::MAX)
+}
+
+fn bit(unit: u64) -> u64 {
+    1 << (unit % 64)
+}

@@ -1,0 +1,219 @@
+//! What a schedule says will be asked for, and what a loader asks for.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
+mod made;
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use forebay_loader::{
+    Asked, AxisLen, AxisName, Boundary, Convert, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
+    Schedule, Shard, Shuffle, Tail,
+};
+use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId};
+use made::{Made, Rows, make, make_plain, memory, opened, without_spill};
+
+/// What was asked for: of which source, and which bytes.
+type Ask = (Locator, ByteRange);
+
+/// An origin that notes every range it is asked for.
+#[derive(Debug)]
+struct Noting {
+    inner: Arc<dyn Origin>,
+    asks: Arc<Mutex<Vec<Ask>>>,
+    request_bytes: u64,
+}
+
+#[derive(Debug)]
+struct NotingSource {
+    inner: Arc<dyn Source>,
+    asks: Arc<Mutex<Vec<Ask>>>,
+    request_bytes: u64,
+}
+
+impl Origin for Noting {
+    fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
+        let (inner, asks) = (self.inner.open(at)?, Arc::clone(&self.asks));
+        Ok(Arc::new(NotingSource { inner, asks, request_bytes: self.request_bytes }))
+    }
+
+    fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
+        self.inner.list(under)
+    }
+}
+
+impl NotingSource {
+    fn note(&self, ranges: impl Iterator<Item = ByteRange>) {
+        let asks = ranges.filter(|range| !range.is_empty()).map(|range| (self.id().locator.clone(), range));
+        self.asks.lock().unwrap().extend(asks);
+    }
+}
+
+impl Source for NotingSource {
+    fn id(&self) -> &SourceId {
+        self.inner.id()
+    }
+
+    fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
+        self.note(ranges.iter().copied());
+        self.inner.fetch(ranges)
+    }
+
+    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+        self.note(fills.iter().map(|fill| fill.range));
+        self.inner.fetch_into(fills)
+    }
+
+    fn request_bytes(&self) -> u64 {
+        self.request_bytes
+    }
+
+    fn expect(&self, _: ByteRange) {}
+}
+
+/// What lies in the files, and what of it is a sample.
+struct Case {
+    name: &'static str,
+    files: Vec<Made>,
+    fields: Vec<FieldSpec>,
+}
+
+const ROWS: Rows = Rows { count: 300, row_len: 16, chunk: 7 };
+
+fn field(samples: Boundary) -> FieldSpec {
+    FieldSpec { samples, ..FieldSpec::new("x") }
+}
+
+fn lens(lens: [u64; 2]) -> Vec<AxisLen> {
+    let axes = lens.into_iter().enumerate();
+    axes.map(|(axis, len)| AxisLen { axis: AxisName::Index(axis), len }).collect()
+}
+
+fn cases() -> Vec<Case> {
+    let contiguous = || make(Rows { chunk: 0, ..ROWS });
+    let rows = || vec![field(Boundary::default())];
+    let windows =
+        || vec![field(Boundary::Windows { size: lens([9, 5]), stride: lens([4, 3]), step: vec![] })];
+    let listed: Vec<[u64; 3]> =
+        (0..2).flat_map(|file| (0..60).map(move |at| [file, at * 4, at * 4 + at % 6])).collect();
+    let ragged = || vec![field(Boundary::Ragged { offsets: Offsets::Listed(listed.clone()), axis: 0 })];
+    let turned = FieldSpec {
+        convert: Convert { scale: Some(2.0), ..Convert::default() },
+        ..field(Boundary::Fixed { rows: 2 })
+    };
+    let case = |name, files, fields| Case { name, files, fields };
+    vec![
+        case("contiguous", vec![contiguous()], rows()),
+        case("two files", vec![contiguous(), contiguous()], rows()),
+        case("plain chunks", vec![make_plain(ROWS), make_plain(ROWS)], vec![turned]),
+        case("gzip chunks", vec![make(ROWS), make(ROWS)], rows()),
+        case("ragged", vec![contiguous(), contiguous()], ragged()),
+        case("ragged in plain chunks", vec![make_plain(ROWS), make_plain(ROWS)], ragged()),
+        case("ragged in gzip chunks", vec![make(ROWS), make(ROWS)], ragged()),
+        case("windows", vec![contiguous()], windows()),
+        case("windows of plain chunks", vec![make_plain(ROWS)], windows()),
+        case("windows of gzip chunks", vec![make(ROWS)], windows()),
+        case("whole files", (0..30).map(|_| contiguous()).collect(), vec![field(Boundary::Whole)]),
+    ]
+}
+
+fn set_on(case: &Case, request_bytes: u64) -> (Arc<SampleSet>, Arc<Mutex<Vec<Ask>>>) {
+    let asks = Arc::default();
+    let origin: Arc<dyn Origin> =
+        Arc::new(Noting { inner: Arc::new(memory(&case.files)), asks: Arc::clone(&asks), request_bytes });
+    let spec = SampleSpec { fields: case.fields.clone() };
+    let set = SampleSet::new(spec, &[opened(&case.files, &origin)]).unwrap();
+    (Arc::new(set), asks)
+}
+
+fn options(shuffle: Shuffle, shard: Shard) -> Options {
+    without_spill(Options {
+        batch_size: 8,
+        shuffle,
+        shard,
+        tail: Some(if shard.world > 1 { Tail::Pad } else { Tail::Short }),
+        read_threads: Some(1),
+        memory: Some(64 << 20),
+        ..Options::default()
+    })
+}
+
+/// What the schedule says of one epoch, batch by batch, each range at its first use.
+fn foreseen(schedule: &Schedule) -> Vec<Ask> {
+    let epoch = schedule.epoch(0, 0).unwrap();
+    let (mut slots, mut asked, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    for step in 0..epoch.step_count() {
+        epoch.batch(step, &mut slots);
+        schedule.batch(&slots, &mut asked);
+        let once: HashSet<&Asked> = asked.iter().collect();
+        assert_eq!(once.len(), asked.len(), "each range once in a batch");
+        let named = |asked: &Asked| (schedule.sources()[asked.source].locator.clone(), asked.range);
+        all.extend(asked.iter().map(named));
+    }
+    first_uses(all)
+}
+
+fn first_uses(asks: Vec<Ask>) -> Vec<Ask> {
+    let mut seen = HashSet::new();
+    asks.into_iter().filter(|ask| seen.insert(ask.clone())).collect()
+}
+
+/// How far the same things are from each other in two lists.
+fn displacement(one: &[Ask], other: &[Ask]) -> usize {
+    let places: std::collections::HashMap<_, _> =
+        other.iter().enumerate().map(|(at, ask)| (ask, at)).collect();
+    one.iter().enumerate().map(|(at, ask)| at.abs_diff(places[ask])).max().unwrap_or(0)
+}
+
+#[test]
+fn a_loader_asks_for_just_what_was_foreseen_and_in_nearly_that_order() {
+    for case in cases() {
+        for request_bytes in [0, 1000, 1 << 20] {
+            for shuffle in [Shuffle::None, Shuffle::Full, Shuffle::Block { lanes: 6, window: 1 }] {
+                for world in [1, 3] {
+                    let (set, asks) = set_on(&case, request_bytes);
+                    let loader = Loader::new(set, options(shuffle, Shard { rank: 0, world })).unwrap();
+                    let schedule = loader.schedule().unwrap();
+                    assert!(schedule.keeps_units());
+                    let expected = foreseen(&schedule);
+                    asks.lock().unwrap().clear();
+                    loader.batches().unwrap().for_each(|batch| drop(batch.unwrap()));
+                    let asked = first_uses(std::mem::take(&mut asks.lock().unwrap()));
+                    let told = format!("{}, {shuffle:?}, {request_bytes}, {world} ranks", case.name);
+                    let (left, right): (HashSet<_>, HashSet<_>) =
+                        (asked.iter().collect(), expected.iter().collect());
+                    assert_eq!(left, right, "{told}");
+                    assert!(!asked.is_empty(), "{told}");
+                    assert!(displacement(&asked, &expected) <= 8 * 9, "{told}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_samples_of_a_batch_one_by_one_need_what_it_needs() {
+    for case in cases() {
+        for request_bytes in [0, 1000] {
+            let (set, _) = set_on(&case, request_bytes);
+            let schedule = Schedule::new(&set, &options(Shuffle::Full, Shard::default())).unwrap();
+            let epoch = schedule.epoch(2, 0).unwrap();
+            let (mut slots, mut together, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+            for step in 0..epoch.step_count() {
+                epoch.batch(step, &mut slots);
+                schedule.batch(&slots, &mut together);
+                let mut singly = HashSet::new();
+                for sample in slots.iter().flatten() {
+                    assert_eq!(epoch.step_of(*sample), Some(step));
+                    schedule.bytes(*sample, &mut alone);
+                    singly.extend(alone.iter().copied());
+                }
+                assert_eq!(singly, together.iter().copied().collect(), "{}", case.name);
+            }
+        }
+    }
+}

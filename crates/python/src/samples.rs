@@ -98,8 +98,13 @@ impl SampleReader {
         let opened = self.opened.get()?;
         let (reading, asked) = (Arc::clone(&opened), numbers.to_vec());
         let thread = thread::Builder::new().name("forebay-get".into());
-        // Nobody listens any more once the user has pressed Ctrl-C.
-        let started = thread.spawn(move || drop(sender.send(reading.samples.get(&asked))));
+        let started = thread.spawn(move || {
+            let fields = reading.samples.get(&asked);
+            // Before the caller goes on: it may close the set, and count on its tiers being left then.
+            drop(reading);
+            // Nobody listens any more once the user has pressed Ctrl-C.
+            drop(sender.send(fields));
+        });
         if started.is_err() {
             return py.detach(move || opened.samples.get(numbers)).map_err(raised);
         }

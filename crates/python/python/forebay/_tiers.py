@@ -52,12 +52,14 @@ class TierOptions:
             "config": None if config is None else os.fspath(config),
             "tiers": None if tiers is None else _tables(tiers),
             "policy": policy if isinstance(policy, str) else None,
-            "placement_threads": _text(None if placement_threads is None else whole("placement_threads", placement_threads)),
+            "placement_threads": _text(
+                None if placement_threads is None else whole("placement_threads", placement_threads)
+            ),
             "block": _text(size_of(block)),
             "whole_file": None if whole_file is None else str(bool(whole_file)).lower(),
             "ahead": _text(size_of(ahead)),
         }
-        self.config = tier_config(json.dumps(given), None if base is None else base.config)
+        self.config: str = tier_config(json.dumps(given), None if base is None else base.config)
         self.policy: Policy | None = base.policy if policy is None and base is not None else policy
         rank = _rank(self.policy)
         self.rank = None if rank is None else Ranking(rank)
@@ -67,7 +69,11 @@ class TierOptions:
     def tiers(self) -> list[dict[str, Any]]:
         """The tiers, as in ``forebay.toml``."""
         tiers: list[dict[str, Any]] = json.loads(self.config)["tier"]
-        return tiers
+        for tier in tiers:
+            if "path" in tier:
+                # Variables are replaced by now: a dollar that is left is one.
+                tier["path"] = tier["path"].replace("$", "$$")
+        return [{key: value for key, value in tier.items() if value is not None} for tier in tiers]
 
     def __getstate__(self) -> dict[str, Any]:
         if self.rank is not None:

@@ -10,13 +10,21 @@
 //! | `raw_batch` | what a batch is made of |
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
+//! | `tiers` | from what Python says of tiers to a configuration |
+//! | `ranking` | a policy that is written in Python |
+//! | `warming` | files on their way to the tiers, in the background |
+//! | `closable` | what Python may close while other threads use it |
 
+mod closable;
 mod dtype;
 mod error;
 mod loader;
 mod memory;
+mod ranking;
 mod raw_batch;
 mod samples;
+mod tiers;
+mod warming;
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 
@@ -27,10 +35,13 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<samples::SampleReader>()?;
     module.add_class::<loader::BatchLoader>()?;
     module.add_class::<loader::EpochRun>()?;
+    module.add_class::<ranking::BlockFacts>()?;
+    module.add_class::<warming::WarmingRun>()?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<raw_batch::RawBatch>()?;
     module.add_function(wrap_pyfunction!(memory_budget, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
+    module.add_function(wrap_pyfunction!(tiers::tier_config, module)?)?;
     error::add_to(module)
 }
 

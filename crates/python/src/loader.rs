@@ -6,15 +6,16 @@ use std::{
 };
 
 use forebay::{
-    Loader, Options,
+    Feed, Options,
     loader::{Check, Next, Run, State},
 };
 use pyo3::prelude::*;
 
 use crate::{
+    closable::{Closable, end},
     error::{misread, raised},
     raw_batch::RawBatch,
-    samples::SampleReader,
+    samples::{SampleReader, tier_value},
 };
 
 /// How long a thread waits before it looks whether the user pressed Ctrl-C.
@@ -23,7 +24,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 /// Gives the batches of a set of samples, epoch after epoch.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct BatchLoader {
-    loader: Arc<Loader>,
+    feed: Closable<Feed>,
 }
 
 #[pymethods]
@@ -32,54 +33,64 @@ impl BatchLoader {
     #[new]
     fn new(py: Python<'_>, reader: &SampleReader, options: &str) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
-        let set = Arc::clone(reader.set());
-        let loader = py.detach(|| Loader::new(set, options)).map_err(raised)?;
-        Ok(Self { loader: Arc::new(loader) })
+        let (set, tiers) = reader.set_and_tiers()?;
+        let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?;
+        Ok(Self { feed: Closable::new("loader", feed) })
     }
 
     /// Begins an epoch.
     fn start(&self, py: Python<'_>) -> PyResult<EpochRun> {
-        let run = py.detach(|| self.loader.start()).map_err(raised)?;
-        Ok(EpochRun { loader: Arc::clone(&self.loader), run: Mutex::new(Some(run)) })
+        let feed = self.feed.get()?;
+        let run = py.detach(|| feed.start()).map_err(raised)?;
+        Ok(EpochRun { under_way: Mutex::new(Some((feed, run))) })
     }
 
     /// Batches of the epoch that is begun next.
     fn __len__(&self) -> PyResult<usize> {
-        let count = self.loader.step_count().map_err(raised)?;
+        let count = self.feed.get()?.step_count().map_err(raised)?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// Where the consumer is, as JSON.
     fn state(&self) -> PyResult<String> {
-        serde_json::to_string(&self.loader.state()).map_err(|error| misread(&error))
+        serde_json::to_string(&self.feed.get()?.state()).map_err(|error| misread(&error))
     }
 
     /// Goes on from `state` (JSON).
     fn load_state(&self, state: &str, strict: bool) -> PyResult<()> {
         let state: State = serde_json::from_str(state).map_err(|error| misread(&error))?;
         let check = if strict { Check::Strict } else { Check::CountOnly };
-        self.loader.load_state(&state, check).map_err(raised)
+        self.feed.get()?.load_state(&state, check).map_err(raised)
     }
 
     /// Makes `epoch` the next one that is begun.
-    fn set_epoch(&self, epoch: u64) {
-        self.loader.set_epoch(epoch);
+    fn set_epoch(&self, epoch: u64) -> PyResult<()> {
+        self.feed.get()?.set_epoch(epoch);
+        Ok(())
     }
 
     /// What it did so far, as JSON.
-    fn stats(&self) -> PyResult<String> {
-        let stats = self.loader.stats();
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        let feed = self.feed.get()?;
+        let stats = feed.stats();
+        // A tier that ranks its copies just now may be waiting for Python.
+        let tiers = py.detach(|| feed.tier_report());
         let mut value = serde_json::to_value(stats).map_err(|error| misread(&error))?;
         value["verdict"] = serde_json::to_value(stats.verdict()).map_err(|error| misread(&error))?;
+        value["tiers"] = tier_value(tiers)?;
         Ok(value.to_string())
+    }
+
+    /// Leaves files and tiers. May be called more than once.
+    fn close(&self) {
+        self.feed.close();
     }
 }
 
 /// One epoch on its way to the consumer.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
-    loader: Arc<Loader>,
-    run: Mutex<Option<Run>>,
+    under_way: Mutex<Option<(Arc<Feed>, Run)>>,
 }
 
 #[pymethods]
@@ -88,9 +99,9 @@ impl EpochRun {
     fn next(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
         loop {
             let next = py.detach(|| {
-                let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-                match run.as_mut() {
-                    Some(run) => self.loader.next(run, PATIENCE),
+                let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+                match under_way.as_mut() {
+                    Some((feed, run)) => feed.next(run, PATIENCE),
                     None => Ok(Next::End),
                 }
             });
@@ -105,15 +116,21 @@ impl EpochRun {
     /// Ends the threads. May be called more than once.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
-            let run = self.run.lock().unwrap_or_else(PoisonError::into_inner).take();
-            drop(run);
+            let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(under_way);
         });
     }
 
     /// Leaves the threads be: in a process that was forked there are none.
     fn forget(&self) {
-        if let Ok(mut run) = self.run.try_lock() {
-            std::mem::forget(run.take());
+        if let Ok(mut under_way) = self.under_way.try_lock() {
+            std::mem::forget(under_way.take());
         }
+    }
+}
+
+impl Drop for EpochRun {
+    fn drop(&mut self) {
+        end(self.under_way.get_mut().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

@@ -1,21 +1,33 @@
 //! A set of samples, by number.
 
 use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    process,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         mpsc::{self, RecvTimeoutError},
     },
     thread,
+    time::Duration,
 };
 
-use forebay::{Error, ErrorKind, IndexCache, Options, SampleSet, Samples, SetSpec, loader::FieldArray};
+use forebay::{
+    Config, Error, ErrorKind, IndexCache, Locator, Options, Origins, SampleSet, Samples, SetSpec, TierReport,
+    loader::FieldArray,
+    tier::{Policy, Tiered},
+};
 use pyo3::prelude::*;
+use serde_json::Value;
 
 use crate::{
+    closable::Closable,
     dtype,
     error::{misread, raised},
     loader::PATIENCE,
+    ranking::Ranking,
     raw_batch::RawBatch,
+    warming::{Progress, WarmingRun},
 };
 
 /// Name, type for NumPy, shape and stored type of a field.
@@ -24,9 +36,38 @@ type FieldRow<'py> = (String, Bound<'py, PyAny>, Vec<Option<u64>>, String);
 /// A set of samples, by number.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct SampleReader {
-    samples: Arc<Samples>,
+    opened: Closable<Opened>,
     /// Bytes of a sample, on average.
     mean_len: u64,
+}
+
+/// Samples, and the tiers they are read through.
+struct Opened {
+    samples: Samples,
+    tiers: Option<Tiers>,
+}
+
+/// Tiers, and what is being copied to them.
+struct Tiers {
+    tiered: Arc<Tiered>,
+    threads: NonZeroUsize,
+    process: u32,
+    warmings: Mutex<Vec<Arc<Progress>>>,
+}
+
+/// Copies that were begun end after at most one more block.
+const LAST_BLOCK: Duration = Duration::from_secs(5);
+
+impl Drop for Tiers {
+    fn drop(&mut self) {
+        // In a forked child there is no such thread, and what it held is held for ever.
+        if self.process != process::id() {
+            return;
+        }
+        for warming in self.warmings.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            warming.cancel(LAST_BLOCK);
+        }
+    }
 }
 
 /// Requests below both are read on the caller's thread: they are over before anybody loses patience.
@@ -34,14 +75,17 @@ const QUICK_COUNT: usize = 16;
 const QUICK_BYTES: u64 = 1 << 20;
 
 impl SampleReader {
-    fn of(samples: Samples) -> Self {
-        let set = samples.set();
+    fn of(opened: Opened) -> Self {
+        let set = opened.samples.set();
         let mean_len = set.delivered_len() / set.len().max(1);
-        Self { samples: Arc::new(samples), mean_len }
+        Self { opened: Closable::new("data set", opened), mean_len }
     }
 
-    pub(crate) fn set(&self) -> &Arc<SampleSet> {
-        self.samples.set()
+    /// What a loader reads, and through which tiers.
+    pub(crate) fn set_and_tiers(&self) -> PyResult<(Arc<SampleSet>, Option<Arc<Tiered>>)> {
+        let opened = self.opened.get()?;
+        let tiered = opened.tiers.as_ref().map(|tiers| Arc::clone(&tiers.tiered));
+        Ok((Arc::clone(opened.samples.set()), tiered))
     }
 
     fn is_quick(&self, count: usize) -> bool {
@@ -51,12 +95,18 @@ impl SampleReader {
     /// Reads on a thread of its own, so that Ctrl-C need not wait for it.
     fn get_patiently(&self, py: Python<'_>, numbers: &[u64]) -> PyResult<Vec<FieldArray>> {
         let (sender, mut receiver) = mpsc::channel();
-        let (samples, asked) = (Arc::clone(&self.samples), numbers.to_vec());
+        let opened = self.opened.get()?;
+        let (reading, asked) = (Arc::clone(&opened), numbers.to_vec());
         let thread = thread::Builder::new().name("forebay-get".into());
-        // Nobody listens any more once the user has pressed Ctrl-C.
-        let started = thread.spawn(move || drop(sender.send(samples.get(&asked))));
+        let started = thread.spawn(move || {
+            let fields = reading.samples.get(&asked);
+            // Before the caller goes on: it may close the set, and count on its tiers being left then.
+            drop(reading);
+            // Nobody listens any more once the user has pressed Ctrl-C.
+            drop(sender.send(fields));
+        });
         if started.is_err() {
-            return py.detach(|| self.samples.get(numbers)).map_err(raised);
+            return py.detach(move || opened.samples.get(numbers)).map_err(raised);
         }
         loop {
             let receiver = &mut receiver;
@@ -73,34 +123,45 @@ impl SampleReader {
 
 #[pymethods]
 impl SampleReader {
-    /// Opens the files of `spec` (JSON), read as `options` (JSON) say.
+    /// Opens the files of `spec` (JSON), read as `options` (JSON) say and through the tiers of `config` (JSON). `rank`
+    /// is a policy in place of the one that is configured.
     #[new]
-    fn new(py: Python<'_>, spec: &str, options: &str) -> PyResult<Self> {
+    #[pyo3(signature = (spec, options, config=None, rank=None, newcomers_compete=false))]
+    fn new(
+        py: Python<'_>,
+        spec: &str,
+        options: &str,
+        config: Option<&str>,
+        rank: Option<Py<PyAny>>,
+        newcomers_compete: bool,
+    ) -> PyResult<Self> {
         let spec: SetSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
-        py.detach(|| {
-            let set = forebay::open_set(spec, IndexCache::of_user().as_ref())?;
-            Samples::new(Arc::new(set), &options)
-        })
-        .map(Self::of)
-        .map_err(raised)
+        let config: Config =
+            config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
+        let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
+        py.detach(|| open(spec, &options, &config, ranking)).map(Self::of).map_err(raised)
     }
 
     /// The same files with nothing shared: for a process that was forked.
     fn reopened(&self, py: Python<'_>, options: &str) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
-        let set = Arc::clone(self.samples.set());
-        py.detach(|| Samples::new(set, &options)).map(Self::of).map_err(raised)
+        let opened = self.opened.get()?;
+        let set = Arc::clone(opened.samples.set());
+        let tiers = opened.tiers.as_ref().map(|tiers| Tiers::new(Arc::clone(&tiers.tiered), tiers.threads));
+        let samples = py.detach(|| Samples::new(set, &options)).map_err(raised)?;
+        Ok(Self::of(Opened { samples, tiers }))
     }
 
-    fn __len__(&self) -> usize {
-        usize::try_from(self.samples.set().len()).unwrap_or(usize::MAX)
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(usize::try_from(self.opened.get()?.samples.set().len()).unwrap_or(usize::MAX))
     }
 
     /// The samples `numbers`, side by side.
     fn get(&self, py: Python<'_>, numbers: Vec<u64>) -> PyResult<RawBatch> {
         let fields = if self.is_quick(numbers.len()) {
-            py.detach(|| self.samples.get(&numbers)).map_err(raised)?
+            let opened = self.opened.get()?;
+            py.detach(|| opened.samples.get(&numbers)).map_err(raised)?
         } else {
             self.get_patiently(py, &numbers)?
         };
@@ -109,13 +170,13 @@ impl SampleReader {
 
     /// Differs when the files, or what a sample is, are not the same.
     #[getter]
-    fn fingerprint(&self) -> &str {
-        self.samples.set().fingerprint()
+    fn fingerprint(&self) -> PyResult<String> {
+        Ok(self.opened.get()?.samples.set().fingerprint().to_owned())
     }
 
     /// Name, type and shape of one sample of each field; `None` along the axis whose length differs.
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<FieldRow<'py>>> {
-        let facts = self.samples.set().fields();
+        let facts = self.opened.get()?.samples.set().fields();
         facts
             .into_iter()
             .map(|field| {
@@ -128,19 +189,83 @@ impl SampleReader {
     }
 
     /// The files, each once.
-    fn files(&self) -> Vec<String> {
-        let files = self.samples.set().files();
-        files.iter().filter_map(|file| Some(file.container().sources.first()?.locator.to_string())).collect()
+    fn files(&self) -> PyResult<Vec<String>> {
+        let opened = self.opened.get()?;
+        let files = opened.samples.set().files();
+        let first =
+            files.iter().filter_map(|file| Some(file.container().sources.first()?.locator.to_string()));
+        Ok(first.collect())
     }
 
     /// Bytes of all samples as they are delivered.
     #[getter]
-    fn nbytes(&self) -> u64 {
-        self.samples.set().delivered_len()
+    fn nbytes(&self) -> PyResult<u64> {
+        Ok(self.opened.get()?.samples.set().delivered_len())
     }
 
     /// What was read so far, as JSON.
-    fn stats(&self) -> String {
-        serde_json::to_string(&self.samples.stats()).unwrap_or_default()
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        let opened = self.opened.get()?;
+        let mut value = serde_json::to_value(opened.samples.stats()).map_err(|error| misread(&error))?;
+        // A tier that ranks its copies just now may be waiting for Python.
+        let total = py.detach(|| opened.tiers.as_ref().map(|tiers| tiers.tiered.stats()));
+        let report = total.map(|total| TierReport { saved: total.saved(), total, epochs: Vec::new() });
+        value["tiers"] = tier_value(report)?;
+        Ok(value.to_string())
     }
+
+    /// Begins to copy all files to the tiers, by `threads` threads.
+    #[pyo3(signature = (threads=None))]
+    fn warm(&self, threads: Option<NonZeroUsize>) -> PyResult<WarmingRun> {
+        let opened = self.opened.get()?;
+        let Some(tiers) = &opened.tiers else {
+            let error = Error::new(ErrorKind::Invalid, "this data set has no tiers to copy its files to");
+            let remedy = "give it some: forebay.open(..., tiers=[\"memory:4GiB\", \"/nvme/cache\"]), \
+                          or [[tier]] in forebay.toml";
+            return Err(raised(error.hint(remedy)));
+        };
+        let files = opened.samples.set().files();
+        let named: BTreeSet<&str> = files
+            .iter()
+            .flat_map(|file| file.container().sources.iter().map(|source| source.locator.as_str()))
+            .collect();
+        let sources = named.into_iter().map(Locator::new).collect();
+        let run = WarmingRun::start(Arc::clone(&tiers.tiered), sources, threads.unwrap_or(tiers.threads))?;
+        let mut warmings = tiers.warmings.lock().unwrap_or_else(PoisonError::into_inner);
+        warmings.retain(|warming| !warming.is_done());
+        warmings.push(Arc::clone(run.progress()));
+        Ok(run)
+    }
+
+    /// Leaves files and tiers. May be called more than once.
+    fn close(&self) {
+        self.opened.close();
+    }
+}
+
+impl Tiers {
+    fn new(tiered: Arc<Tiered>, threads: NonZeroUsize) -> Self {
+        Self { tiered, threads, process: process::id(), warmings: Mutex::default() }
+    }
+}
+
+fn open(
+    spec: SetSpec,
+    options: &Options,
+    config: &Config,
+    ranking: Option<Arc<dyn Policy>>,
+) -> Result<Opened, Error> {
+    let (origins, tiered) = Origins::new().through_tiers(config, ranking)?;
+    let set = forebay::open_set_among(&origins, spec, IndexCache::of_user().as_ref())?;
+    let threads = NonZeroUsize::new(config.placement.threads).unwrap_or(NonZeroUsize::MIN);
+    let tiers = tiered.map(|tiered| Tiers::new(tiered, threads));
+    Ok(Opened { samples: Samples::new(Arc::new(set), options)?, tiers })
+}
+
+/// What was read from where, with the part that came from tiers; nothing without tiers.
+pub(crate) fn tier_value(report: Option<TierReport>) -> PyResult<Value> {
+    let Some(report) = report else { return Ok(Value::Null) };
+    let mut value = serde_json::to_value(&report).map_err(|error| misread(&error))?;
+    value["hit_ratio"] = report.total.hit_ratio().into();
+    Ok(value)
 }

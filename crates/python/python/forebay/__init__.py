@@ -15,6 +15,7 @@ from ._batch import Batch
 from ._dataset import Dataset
 from ._dataset import open as open
 from ._forebay import (
+    BlockFacts,
     BugError,
     CorruptError,
     DeniedError,
@@ -29,10 +30,12 @@ from ._forebay import (
 from ._forebay import SystemError as SystemError
 from ._loader import Loader
 from ._samples import Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
+from ._warming import Warming
 
 # Not `open` nor `SystemError`: `from forebay import *` must not hide Python's own.
 __all__ = [
     "Batch",
+    "BlockFacts",
     "BugError",
     "Centres",
     "CorruptError",
@@ -49,6 +52,7 @@ __all__ = [
     "Sparse",
     "UnavailableError",
     "UnsupportedError",
+    "Warming",
     "Whole",
     "Windows",
     "__version__",

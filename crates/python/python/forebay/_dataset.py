@@ -8,8 +8,8 @@ import json
 import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from ._batch import Batch, sample_of
 from ._forebay import SampleReader
 from ._loader import Loader
 from ._samples import Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
-from ._sizes import size_of
+from ._sizes import size_of, whole
+from ._tiers import Policy, TierOptions, Tiers, leave_at_exit
+from ._warming import Warming
 
 
 def open(
@@ -30,6 +32,13 @@ def open(
     transfer_size: int | str | None = None,
     spill: str | os.PathLike[str] | None = None,
     spill_quota: int | str | None = None,
+    tiers: Tiers | None = None,
+    policy: Policy | None = None,
+    config: str | os.PathLike[str] | None = None,
+    placement_threads: int | None = None,
+    block: int | str | None = None,
+    whole_file: bool | None = None,
+    ahead: int | str | None = None,
 ) -> Dataset:
     """Opens a set of samples.
 
@@ -38,6 +47,12 @@ def open(
     variables a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label``
     is one more field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by
     default one row of axis 0. Nothing but descriptions and offsets is read here.
+
+    ``tiers`` are nearer places for copies, the fastest first: words such as ``"memory:4GiB"``,
+    ``"disk:/nvme/$USER:100GiB:keep"`` or a folder, or dicts as in ``forebay.toml``; ``[]`` for none, and by default what
+    ``config``, the environment or ``forebay.toml`` say. ``policy`` says which copies leave a full tier: a name, or a
+    callable that is given a :class:`BlockFacts` and returns a number, the least of which leaves first, or an object with
+    such a method ``rank``. ``placement_threads``, ``block``, ``whole_file`` and ``ahead`` say how copies are made.
 
     The rest is about indexing the set: ``memory`` bounds what it may take, ``transfer_size`` are the bytes a request
     ought to bring, ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota``
@@ -69,7 +84,8 @@ def open(
         "transfer_size": size_of(transfer_size),
         "spill": spill_options(spill, spill_quota),
     }
-    return Dataset(json.dumps(spec), json.dumps(options), label_name)
+    through = TierOptions(tiers, policy, config, placement_threads, block, whole_file, ahead)
+    return Dataset(json.dumps(spec), json.dumps(options), label_name, through)
 
 
 def spill_options(folder: str | os.PathLike[str] | None, quota: int | str | None, shared: bool | None = None) -> Any:
@@ -130,18 +146,29 @@ class Dataset:
     label: str | None
     """The name of the field that is the label, if one was named."""
 
-    def __init__(self, spec: str, options: str, label: str | None = None) -> None:
+    def __init__(self, spec: str, options: str, label: str | None, through: TierOptions) -> None:
         self._spec = spec
         self._options = options
         self.label = label
-        self._opened = SampleReader(spec, options)
+        self._through = through
+        self._opened = SampleReader(spec, options, through.config, through.rank, through.newcomers_compete)
         self._process = os.getpid()
+        self._enter()
+
+    def _enter(self) -> None:
+        if self._through.tiers:
+            leave_at_exit(self)
+
+    def _leave(self) -> None:
+        if self._process == os.getpid():
+            self._opened.close()
 
     @property
     def _reader(self) -> SampleReader:
         if self._process != os.getpid():
             self._opened = self._opened.reopened(self._options)
             self._process = os.getpid()
+            self._enter()
         return self._opened
 
     def __len__(self) -> int:
@@ -201,6 +228,57 @@ class Dataset:
         """A loader of these samples; see :class:`Loader` for what it takes."""
         return Loader(self, **options)
 
+    def _read_through(self, **options: Any) -> Dataset:
+        """These samples, read as ``options`` say of tiers; what they do not say stays as it is."""
+        if all(value is None for value in options.values()):
+            return self
+        through = TierOptions(**options, base=self._through)
+        return type(self)(self._spec, self._options, self.label, through)
+
+    @property
+    def tiers(self) -> list[dict[str, Any]]:
+        """The tiers it is read through, as dicts that ``open`` takes."""
+        return self._through.tiers
+
+    @overload
+    def warm(
+        self,
+        background: Literal[False] = False,
+        progress: Callable[[dict[str, Any]], object] | None = None,
+        threads: int | None = None,
+    ) -> dict[str, Any]: ...
+    @overload
+    def warm(self, background: Literal[True], progress: None = None, threads: int | None = None) -> Warming: ...
+    def warm(
+        self,
+        background: bool = False,
+        progress: Callable[[dict[str, Any]], object] | None = None,
+        threads: int | None = None,
+    ) -> dict[str, Any] | Warming:
+        """Copies all files to the tiers, before anybody reads them; what is there already is compared and stays.
+
+        Gives what was done: ``sources``, their ``bytes``, and how many of these were ``placed_bytes``,
+        ``present_bytes`` and ``refused_bytes``; ``passed_over`` counts files that no tier copies. ``progress`` is called
+        with such a dict now and then. Ctrl-C ends it; what was copied stays. In the ``background`` it gives a
+        :class:`Warming` at once. ``threads`` are those that copy.
+        """
+        if threads is not None and whole("threads", threads) < 1:
+            raise ValueError(f"threads={threads}; at least 1 is needed")
+        if background and progress is not None:
+            raise ValueError("progress is told to who waits; in the background ask stats()")
+        warming = Warming(self, self._reader.warm(threads))
+        return warming if background else warming._follow(progress)
+
+    def close(self) -> None:
+        """Leaves files and tiers. Loaders that were made of it go on; it cannot be used any more."""
+        self._reader.close()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @property
     def fields(self) -> list[str]:
         """The names of the fields."""
@@ -240,7 +318,7 @@ class Dataset:
         }
 
     def stats(self) -> dict[str, Any]:
-        """What indexing has read so far."""
+        """What indexing has read so far; ``tiers`` is what this process read from where, ``None`` without tiers."""
         stats: dict[str, Any] = json.loads(self._reader.stats())
         return stats
 
@@ -248,4 +326,4 @@ class Dataset:
         return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"
 
     def __reduce__(self) -> Any:
-        return type(self), (self._spec, self._options, self.label)
+        return type(self), (self._spec, self._options, self.label, self._through)

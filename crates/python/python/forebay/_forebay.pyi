@@ -1,9 +1,11 @@
 """The compiled part of forebay."""
 
+from collections.abc import Callable
 from typing import Any, final
 
 __all__ = [
     "BatchLoader",
+    "BlockFacts",
     "BugError",
     "CorruptError",
     "DeniedError",
@@ -18,9 +20,11 @@ __all__ = [
     "SystemError",
     "UnavailableError",
     "UnsupportedError",
+    "WarmingRun",
     "__version__",
     "memory_budget",
     "parse_size",
+    "tier_config",
 ]
 
 __version__: str
@@ -102,8 +106,18 @@ class RawBatch:
 class SampleReader:
     """A set of samples, by number."""
 
-    def __new__(cls, spec: str, options: str) -> SampleReader:
-        """Opens the files of ``spec`` (JSON), read as ``options`` (JSON) say."""
+    def __new__(
+        cls,
+        spec: str,
+        options: str,
+        config: str | None = None,
+        rank: Callable[[BlockFacts], float] | None = None,
+        newcomers_compete: bool = False,
+    ) -> SampleReader:
+        """Opens the files of ``spec`` (JSON), read as ``options`` (JSON) say and through the tiers of ``config`` (JSON).
+
+        ``rank`` is a policy in place of the one that is configured.
+        """
     def reopened(self, options: str) -> SampleReader:
         """The same files with nothing shared: for a process that was forked."""
     def __len__(self) -> int: ...
@@ -121,6 +135,50 @@ class SampleReader:
         """Bytes of all samples as they are delivered."""
     def stats(self) -> str:
         """What was read so far, as JSON."""
+    def warm(self, threads: int | None = None) -> WarmingRun:
+        """Begins to copy all files to the tiers, by ``threads`` threads."""
+    def close(self) -> None:
+        """Leaves files and tiers. May be called more than once."""
+
+@final
+class BlockFacts:
+    """What is known of a copy that a policy ranks."""
+
+    @property
+    def locator(self) -> str | None:
+        """The path or URL it is a copy of; ``None`` where a disk holds it for somebody else."""
+    @property
+    def block(self) -> int | None:
+        """Which block of the file; ``None`` when it is all of it that is there."""
+    @property
+    def length(self) -> int:
+        """Its bytes."""
+    @property
+    def placed(self) -> int:
+        """When it came: larger is later."""
+    @property
+    def used(self) -> int:
+        """When it was last used, on the same clock."""
+    @property
+    def uses(self) -> int:
+        """How often it was used."""
+    @property
+    def next_use(self) -> int | None:
+        """How many other uses come before its next; ``None`` where the future is not known."""
+
+@final
+class WarmingRun:
+    """Files on their way to the tiers."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is over, at most so many seconds; false when that was not enough."""
+    def stats(self) -> str:
+        """How far it is, as JSON."""
+    def cancel(self) -> None:
+        """Ends it: what was placed stays."""
+    @property
+    def done(self) -> bool:
+        """True when it is over."""
 
 @final
 class BatchLoader:
@@ -140,6 +198,8 @@ class BatchLoader:
         """Makes ``epoch`` the next one that is begun."""
     def stats(self) -> str:
         """What it did so far, as JSON."""
+    def close(self) -> None:
+        """Leaves files and tiers. May be called more than once."""
 
 @final
 class EpochRun:
@@ -157,3 +217,9 @@ def memory_budget() -> int:
 
 def parse_size(text: str) -> int:
     """The bytes of a size as people write it."""
+
+def tier_config(given: str, base: str | None = None) -> str:
+    """The configuration (JSON) in force under what ``given`` (JSON) says.
+
+    It goes over ``base`` (JSON) where that is given, else over environment and file.
+    """

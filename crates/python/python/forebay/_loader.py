@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ._batch import Batch
 from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
 from ._sizes import size_of, whole
+from ._tiers import Policy, Tiers, leave_at_exit
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -38,6 +39,8 @@ class Loader:
         spill: a folder on a local disk for decoded values that memory cannot hold; ``spill_quota`` the most it takes
             (0 for none); ``share`` whether the processes of a node share it (by default when ``world`` > 1).
         lanes, window: of the block shuffle; part of the order.
+        tiers, policy, config, placement_threads, block, whole_file, ahead: as :func:`open` takes them. When any is given,
+            the set is opened anew through those tiers; the samples and their order are the same.
     """
 
     def __init__(
@@ -61,10 +64,25 @@ class Loader:
         share: bool | None = None,
         lanes: int = 64,
         window: int = 1,
+        tiers: Tiers | None = None,
+        policy: Policy | None = None,
+        config: str | os.PathLike[str] | None = None,
+        placement_threads: int | None = None,
+        block: int | str | None = None,
+        whole_file: bool | None = None,
+        ahead: int | str | None = None,
     ) -> None:
         from ._dataset import spill_options
 
-        self.dataset = dataset
+        self.dataset = dataset._read_through(
+            tiers=tiers,
+            policy=policy,
+            config=config,
+            placement_threads=placement_threads,
+            block=block,
+            whole_file=whole_file,
+            ahead=ahead,
+        )
         self.batch_size = batch_size
         options = {
             "batch_size": whole("batch_size", batch_size),
@@ -88,6 +106,14 @@ class Loader:
             self._opened.load_state(state, True)
         self._process = os.getpid()
         self._run: EpochRun | None = None
+        if self.dataset.tiers:
+            leave_at_exit(self)
+
+    def _leave(self) -> None:
+        if self._process != os.getpid():
+            return
+        self.close()
+        self._opened.close()
 
     @property
     def _loader(self) -> BatchLoader:
@@ -139,7 +165,10 @@ class Loader:
         loader.load_state(json.dumps(state), strict)
 
     def stats(self) -> dict[str, Any]:
-        """What was read, decoded and waited for so far, and which stage limits (``verdict``)."""
+        """What was read, decoded and waited for so far, and which stage limits (``verdict``).
+
+        ``tiers`` is what was read from where, in all and in each epoch; ``None`` without tiers.
+        """
         stats: dict[str, Any] = json.loads(self._loader.stats())
         return stats
 

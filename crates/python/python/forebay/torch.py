@@ -284,7 +284,8 @@ class HDF5(Dataset):
     A source is ``(path, field, label, boundary)``; there may be several, or a list of them, which are one set, file
     after file. The boundary is ``("FIXED", n)``, where n bytes, whole rows of ``field``, are one sample; or
     ``("VARIABLE", name)``, where the variable ``name`` has the offsets of the samples; without one, a row is a sample.
-    A label has one row a sample; it may be ``None``, and items are then the data alone.
+    A label has one row a sample; it may be ``None``, and items are then the data alone. ``tiers``, ``policy`` and what
+    else says how files are read through tiers is taken as by :func:`forebay.open`.
     """
 
     __module__ = "forebay.torch"
@@ -295,6 +296,7 @@ class HDF5(Dataset):
         transfer_size: int | str | None = None,
         read_threads: int | None = None,
         memory: int | str | None = None,
+        **through: Any,
     ) -> None:
         sources = _sources(source)
         field, label = sources[0][1:3]
@@ -311,7 +313,7 @@ class HDF5(Dataset):
         if label is not None:
             names["label"] = Field(label, samples=Fixed(1))
         files = [path for path, *_ in sources]
-        super().__init__(_dataset.open(files, names, memory=memory, transfer_size=transfer_size))
+        super().__init__(_dataset.open(files, names, memory=memory, transfer_size=transfer_size, **through))
         self._has_label = label is not None
         self._threads = read_threads or 1
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
@@ -367,7 +369,7 @@ def _boundary(path: Paths, field: str, boundary: Any) -> Boundary:
         return Ragged(offsets=value)
     if mode != "FIXED":
         raise ValueError(f"{mode!r} is no boundary; there are ('FIXED', bytes) and ('VARIABLE', name)")
-    facts = _dataset.open(path, [field]).describe()["fields"][field]
+    facts = _dataset.open(path, [field], tiers=[]).describe()["fields"][field]
     row_len = facts["numpy"].itemsize * math.prod(facts["shape"])
     sample_len = operator.index(value)
     if sample_len < 1 or row_len == 0 or sample_len % row_len:

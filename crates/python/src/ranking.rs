@@ -1,0 +1,93 @@
+//! A policy that is written in Python.
+
+use std::fmt;
+
+use forebay::tier::{Facts, Policy, Worth};
+use pyo3::prelude::*;
+
+/// What is known of a copy that a policy ranks.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct BlockFacts {
+    /// The path or URL it is a copy of; `None` where a disk holds it for somebody else.
+    #[pyo3(get)]
+    locator: Option<String>,
+    /// Which block of the file; `None` when it is all of it that is there.
+    #[pyo3(get)]
+    block: Option<u64>,
+    /// Its bytes.
+    #[pyo3(get)]
+    length: u64,
+    /// When it came: larger is later.
+    #[pyo3(get)]
+    placed: u64,
+    /// When it was last used, on the same clock.
+    #[pyo3(get)]
+    used: u64,
+    /// How often it was used.
+    #[pyo3(get)]
+    uses: u64,
+    /// How many other uses come before its next; `None` where the future is not known.
+    #[pyo3(get)]
+    next_use: Option<u64>,
+}
+
+impl BlockFacts {
+    fn of(facts: &Facts<'_>) -> Self {
+        Self {
+            locator: facts.source.map(|source| source.locator.to_string()),
+            block: facts.block,
+            length: facts.len,
+            placed: facts.placed,
+            used: facts.used,
+            uses: facts.uses,
+            next_use: facts.next_use,
+        }
+    }
+}
+
+#[pymethods]
+impl BlockFacts {
+    fn __repr__(&self) -> String {
+        let locator = self.locator.as_deref().unwrap_or("?");
+        match self.block {
+            Some(block) => format!("<block {block} of {locator}, {} bytes>", self.length),
+            None => format!("<copy of {locator}, {} bytes>", self.length),
+        }
+    }
+}
+
+/// A policy that asks a Python callable.
+pub(crate) struct Ranking {
+    pub(crate) rank: Py<PyAny>,
+    pub(crate) newcomers_compete: bool,
+}
+
+impl fmt::Debug for Ranking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ranking")
+    }
+}
+
+impl Policy for Ranking {
+    fn name(&self) -> &str {
+        "python"
+    }
+
+    fn worth(&self, facts: &Facts<'_>) -> Worth {
+        let ask = |py: Python<'_>| self.rank.call1(py, (BlockFacts::of(facts),))?.extract::<Worth>(py);
+        // The callable tells of its own errors; when the interpreter ends there is nobody to ask.
+        Python::try_attach(ask).and_then(PyResult::ok).unwrap_or(Worth::NEG_INFINITY)
+    }
+
+    fn newcomers_compete(&self) -> bool {
+        self.newcomers_compete
+    }
+
+    fn never_evicts(&self) -> bool {
+        false
+    }
+
+    fn needs_foresight(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,633 @@
+"""Tiers: copies on nearer places, which change nothing but the time it takes."""
+
+from __future__ import annotations
+
+import gc
+import http.server
+import multiprocessing
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from conftest import images
+
+import forebay
+from forebay import BlockFacts, Ragged
+
+COUNT = 256
+FILES = 4
+OFFSETS = np.concatenate([[0], np.cumsum(np.arange(COUNT) % 7)])
+# No disk of a test machine has to have 5 % free.
+FREE = {"free": 0}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
+
+
+def image_of(number: Any) -> Any:
+    """Samples of 4 KiB, each different."""
+    return np.asarray(number, np.int32)[..., None] * np.ones(1024, np.int32)
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[Path]:
+    """Files on another device than the tiers, older than the grain of the clock."""
+    far = Path("/dev/shm")
+    if not far.is_dir() or far.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("no second device to copy from")
+    folder = Path(tempfile.mkdtemp(prefix="forebay-test-", dir=far))
+    for number in range(FILES):
+        with h5py.File(folder / f"plain{number}.h5", "w") as file:
+            file["x"] = image_of(np.arange(number * COUNT, (number + 1) * COUNT))
+    with h5py.File(folder / "packed.h5", "w") as file:
+        file.create_dataset("x", data=images(COUNT), chunks=(16, 6, 5, 3), compression="gzip")
+        file["y"] = np.arange(COUNT)
+    with h5py.File(folder / "ragged.h5", "w") as file:
+        file["x"] = np.arange(OFFSETS[-1] * 512).reshape(-1, 512)
+        file["ptr"] = OFFSETS
+    time.sleep(2.2)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> dict[str, Any]:
+    """A disk tier that goes with the job."""
+    return {"path": tmp_path / "tier", "quota": "64MiB", **FREE}
+
+
+@pytest.fixture(params=["memory", "disk", "both"])
+def tiers(request: pytest.FixtureRequest, disk: dict[str, Any]) -> Any:
+    return {"memory": "memory:64MiB", "disk": disk, "both": ["memory:1MiB", disk]}[request.param]
+
+
+def plain(origin: Path, **options: Any) -> forebay.Dataset:
+    return forebay.open(origin / "plain*.h5", ["x"], **options)
+
+
+def settle(user: Any, timeout: float = 20) -> dict[str, Any]:
+    """Waits until nothing is left to be placed."""
+    until = time.monotonic() + timeout
+    while (stats := user.stats()["tiers"])["backlog"] or stats["waiting"]:
+        assert time.monotonic() < until, stats
+        time.sleep(0.01)
+    return stats  # type: ignore[no-any-return]
+
+
+def held_bytes(folder: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*.bytes"))
+
+
+def in_fork(work: Callable[[], None], timeout: float = 30) -> None:
+    """Does ``work`` in a forked child, which ends as programs do."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    until = time.monotonic() + timeout
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert os.waitstatus_to_exitcode(status) == 0
+            return
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    pytest.fail("the child hangs")
+
+
+SETS: dict[str, Callable[..., forebay.Dataset]] = {
+    "plain": plain,
+    "packed": lambda origin, **options: forebay.open(origin / "packed.h5", ["x"], "y", **options),
+    "ragged": lambda origin, **options: forebay.open(
+        origin / "ragged.h5", ["x"], samples=Ragged(offsets="ptr"), **options
+    ),
+}
+
+
+def everything(ds: forebay.Dataset, shuffle: str) -> list[bytes]:
+    """The bytes of two epochs and of some samples, in order."""
+    found = []
+    loader = ds.loader(batch_size=16, shuffle=shuffle, seed=3, read_threads=2)
+    for _ in range(2):
+        for batch in loader:
+            found += [batch.indices.tobytes(), *(batch[name].tobytes() for name in batch)]
+    for index in (5, -1, slice(3, 40, 7), [9, 2, 2]):
+        found += [np.ascontiguousarray(value).tobytes() for value in ds[index].values()]
+    return found
+
+
+@pytest.mark.parametrize("shuffle", ["full", "block", "none"])
+@pytest.mark.parametrize("name", SETS)
+def test_values_are_the_same_with_and_without_tiers(origin: Path, tiers: Any, name: str, shuffle: str) -> None:
+    without, through = SETS[name](origin, tiers=[]), SETS[name](origin, tiers=tiers)
+    assert through.fingerprint == without.fingerprint and len(through) == len(without)
+    assert everything(through, shuffle) == everything(without, shuffle)
+    assert settle(through)["placed"] > 0 and without.stats()["tiers"] is None
+
+
+def test_the_second_epoch_reads_nothing_from_the_origin(origin: Path, tiers: Any) -> None:
+    loader = plain(origin, tiers=tiers).loader(batch_size=32, shuffle="full")
+    for _ in loader:
+        pass
+    settle(loader)
+    for _ in loader:
+        pass
+    stats = loader.stats()["tiers"]
+    first, second = stats["epochs"]
+    assert (first["epoch"], second["epoch"]) == (0, 1) and stats["origin"]["bytes"] > 0
+    assert second["origin"]["reads"] == 0 and second["hit_ratio"] == 1 and second["saved"] > 0
+    assert {"reads", "bytes", "ns", "used", "quota", "evicted", "faults"} <= second["tiers"][0].keys()
+
+
+@pytest.mark.parametrize("policy", ["first-fit", "lru", "auto"])
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_a_quota_is_never_exceeded(origin: Path, disk: dict[str, Any], kind: str, policy: str) -> None:
+    quota = 2 << 20
+    tier = f"memory:{quota}" if kind == "memory" else {**disk, "quota": quota}
+    ds = plain(origin, tiers=tier, policy=policy, block="256KiB")
+    loader = ds.loader(batch_size=32, shuffle="full")
+    for _ in range(2):
+        for batch in loader:
+            assert (batch["x"] == image_of(batch.indices)).all()
+        (told,) = settle(loader)["tiers"]
+        assert 0 < told["used"] <= told["quota"] == quota
+        if kind == "disk":
+            assert held_bytes(disk["path"]) <= quota
+
+
+@pytest.mark.parametrize("policy", ["lru", "lfu", "fifo", "lifo"])
+def test_what_left_a_disk_and_came_back_is_never_read_where_it_is_not(
+    origin: Path, disk: dict[str, Any], policy: str
+) -> None:
+    evicted = 0
+    for seed in range(4):
+        ds = plain(origin, tiers={**disk, "quota": "2MiB"}, policy=policy, block="256KiB")
+        loader = ds.loader(batch_size=32, shuffle="full", seed=seed)
+        for _ in range(3):
+            for batch in loader:
+                assert (batch["x"] == image_of(batch.indices)).all()
+        evicted += settle(ds)["tiers"][0]["evicted"]
+    assert evicted > 0
+
+
+def test_warming_copies_all_and_then_nothing_is_read_from_the_origin(origin: Path, disk: dict[str, Any]) -> None:
+    ds = plain(origin, tiers=disk)
+    told: list[dict[str, Any]] = []
+    warmed = ds.warm(progress=told.append, threads=2)
+    size = sum(path.stat().st_size for path in origin.glob("plain*.h5"))
+    assert warmed["sources"] == FILES and warmed["bytes"] == size and warmed["refused_bytes"] == 0
+    assert warmed["placed_bytes"] + warmed["present_bytes"] == size and told[-1] == warmed
+    assert warmed["passed_over"] == 0
+    before = ds.stats()["tiers"]["origin"]["reads"]
+    assert (ds[:]["x"] == image_of(np.arange(FILES * COUNT))).all()
+    assert ds.stats()["tiers"]["origin"]["reads"] == before
+    again = ds.warm()
+    assert again["present_bytes"] == size and again["placed_bytes"] == 0
+
+
+def test_warming_without_tiers_says_how_to_give_some(origin: Path) -> None:
+    with pytest.raises(forebay.InvalidError, match=r"no tiers.*tiers=\[.*forebay\.toml"):
+        plain(origin, tiers=[]).warm()
+    with pytest.raises(ValueError, match="at least 1"):
+        plain(origin, tiers="memory:1MiB").warm(threads=0)
+
+
+def test_what_found_no_room_is_warned_about(origin: Path) -> None:
+    ds = plain(origin, tiers="memory:1MiB", policy="first-fit", block="64KiB")
+    with pytest.warns(RuntimeWarning, match="found no room in the tiers"):
+        warmed = ds.warm()
+    assert 0 < warmed["refused_bytes"] < warmed["bytes"]
+
+
+class SlowServer(http.server.BaseHTTPRequestHandler):
+    """A web server that takes its time."""
+
+    protocol_version = "HTTP/1.1"
+    body = b""
+    pause = 0.0
+
+    def do_HEAD(self) -> None:
+        self.answer(200, b"", len(self.body))
+
+    def do_GET(self) -> None:
+        asked = re.match(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if asked is None:
+            return self.answer(200, self.body, len(self.body))
+        time.sleep(self.pause)
+        start, end = int(asked[1]), min(int(asked[2]) + 1, len(self.body))
+        self.answer(206, self.body[start:end], end - start, f"bytes {start}-{end - 1}/{len(self.body)}")
+
+    def answer(self, status: int, body: bytes, length: int, part: str | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(length))
+        self.send_header("ETag", '"one"')
+        self.send_header("Last-Modified", "Mon, 06 Jan 2020 00:00:00 GMT")
+        if part is not None:
+            self.send_header("Content-Range", part)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[tuple[str, int]]:
+    """The address of a file of 24 MiB that takes 50 ms a request, and its length."""
+    path = tmp_path / "slow.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = image_of(np.arange(6144))
+    SlowServer.body, SlowServer.pause = path.read_bytes(), 0.05
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/slow.h5", len(SlowServer.body)
+        server.shutdown()
+
+
+def test_warming_in_the_background_is_cancelled_and_resumed(slow: tuple[str, int], disk: dict[str, Any]) -> None:
+    address, size = slow
+    ds = forebay.open(address, ["x"], tiers=disk, whole_file=False)
+    warming = ds.warm(background=True, threads=1)
+    assert warming.wait(0.3)["bytes"] == size and not warming.done and "done" not in repr(warming)
+    warming.cancel()
+    part = warming.wait()
+    assert warming.done and 0 < part["placed_bytes"] < size and part == warming.stats()
+    SlowServer.pause = 0
+    rest = ds.warm(background=True).wait()
+    assert rest["present_bytes"] >= part["placed_bytes"]
+    assert rest["present_bytes"] + rest["placed_bytes"] == rest["bytes"] == size
+    reads = ds.stats()["tiers"]["origin"]["reads"]
+    assert (ds[::100]["x"] == image_of(np.arange(0, 6144, 100))).all()
+    assert ds.stats()["tiers"]["origin"]["reads"] == reads
+
+
+def test_an_error_ends_warming_and_is_raised(origin: Path, tmp_path: Path, disk: dict[str, Any]) -> None:
+    folder = Path(tempfile.mkdtemp(dir=origin))
+    shutil.copy2(origin / "plain0.h5", folder / "gone.h5")
+    ds = forebay.open(folder / "gone.h5", ["x"], tiers=disk)
+    (folder / "gone.h5").unlink()
+    with pytest.raises(forebay.ForebayError, match=r"gone\.h5"):
+        ds.warm()
+
+
+def test_ctrl_c_ends_warming_within_a_second_and_keeps_what_was_done(
+    slow: tuple[str, int], tmp_path: Path, disk: dict[str, Any]
+) -> None:
+    address, size = slow
+    source = """
+import signal, sys, forebay
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ds = forebay.open(sys.argv[1], ["x"], tiers={"path": sys.argv[2], "keep": True, "free": 0}, whole_file=False)
+print("ready", flush=True)
+try: ds.warm(threads=1)
+except KeyboardInterrupt: print("interrupted", flush=True)
+"""
+    script = tmp_path / "warm.py"
+    script.write_text(source)
+    child = subprocess.Popen([sys.executable, str(script), address, disk["path"]], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        began = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n" and time.monotonic() - began < 1
+        assert child.wait(10) == 0
+    finally:
+        child.kill()
+        child.wait()
+    SlowServer.pause = 0
+    warmed = forebay.open(address, ["x"], tiers={**disk, "keep": True}, whole_file=False).warm()
+    assert 0 < warmed["present_bytes"] < size and warmed["placed_bytes"] > 0
+
+
+USE = """
+    import json, sys, forebay
+    ds = forebay.open(sys.argv[1] + "/plain*.h5", ["x"], tiers=json.loads(sys.argv[2]))
+"""
+
+
+def as_json(tier: dict[str, Any], **more: Any) -> str:
+    import json
+
+    return json.dumps({**tier, **more}, default=str)
+
+
+def test_a_kept_tier_serves_the_next_process(origin: Path, disk: dict[str, Any], program: Any) -> None:
+    kept = as_json(disk, keep=True)
+    program(USE + "    warmed = ds.warm(); assert warmed['refused_bytes'] == warmed['passed_over'] == 0", origin, kept)
+    ds = plain(origin, tiers={**disk, "keep": True})
+    assert (ds[:]["x"] == image_of(np.arange(FILES * COUNT))).all()
+    stats = ds.stats()["tiers"]
+    assert stats["origin"]["reads"] == 0 and stats["hit_ratio"] == 1
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "ds[:]",
+        "loader = ds.loader(batch_size=8, shuffle='full'); run = iter(loader); next(run)",
+        "handle = ds.warm(background=True)",
+        "class Holds: pass\n    Holds.ds = ds; Holds.me = Holds; ds.warm(); import gc; gc.disable()",
+        "ds[:]; raise SystemExit(0)",
+        "import multiprocessing; child = multiprocessing.get_context('fork').Process(target=lambda: ds[:]); "
+        "child.start(); child.join(); ds[:]",
+        "ds = ds.loader(policy=lambda block: -block.uses); list(ds)",
+    ],
+)
+def test_a_tier_that_is_not_kept_is_gone_when_the_program_ends(
+    origin: Path, disk: dict[str, Any], program: Any, use: str
+) -> None:
+    program(
+        USE + "    import os; assert any(os.scandir(json.loads(sys.argv[2])['path']))\n    " + use,
+        origin,
+        as_json(disk),
+    )
+    assert not [path for path in disk["path"].rglob("*") if path.name.startswith("job-") or path.is_file()]
+
+
+def test_a_tier_is_left_when_the_last_who_uses_it_is_closed_or_dropped(origin: Path, disk: dict[str, Any]) -> None:
+    def jobs() -> list[Path]:
+        return [path for path in disk["path"].rglob("job-*")]
+
+    with plain(origin, tiers=disk) as ds:
+        loader = ds.loader(batch_size=8)
+        next(iter(loader))
+        assert jobs()
+    with pytest.raises(forebay.InvalidError, match="this data set was closed"):
+        ds[0]
+    ds.close()
+    assert jobs() and sum(batch.size for batch in loader) == FILES * COUNT
+    del loader, ds
+    gc.collect()
+    assert not jobs()
+
+
+def first_block(block: BlockFacts) -> float:
+    """Keeps what comes early in a file."""
+    return -(block.block or 0)
+
+
+def test_a_callable_policy_is_asked_and_obeyed(origin: Path) -> None:
+    asked = []
+
+    class Late:
+        """Lets go of what comes early in a file."""
+
+        def rank(self, block: BlockFacts) -> float:
+            asked.append(block)
+            return float(block.block or 0)
+
+    ds = forebay.open(
+        origin / "plain0.h5", ["x"], tiers="memory:256KiB", block="64KiB", whole_file=False, policy=Late()
+    )
+    for number in (240, 200, 160, 0, 40, 80, 120, 20, 60):
+        assert (ds[number]["x"] == image_of(number)).all()
+        settle(ds)
+    block = asked[0]
+    assert block.locator == str(origin / "plain0.h5") and block.length == 64 << 10 and block.uses >= 0
+    assert block.placed <= block.used and block.next_use is None and "plain0.h5" in repr(block)
+    before = ds.stats()["tiers"]["origin"]["reads"]
+    assert all((ds[number]["x"] == image_of(number)).all() for number in (240, 200, 160))
+    assert ds.stats()["tiers"]["origin"]["reads"] == before, "what is worth most has left"
+    assert (ds[80]["x"] == image_of(80)).all()
+    assert ds.stats()["tiers"]["origin"]["reads"] > before, "what is worth least has stayed"
+
+
+@pytest.mark.parametrize("compete", [False, True])
+def test_newcomers_are_let_in_unless_the_policy_says_that_they_compete(origin: Path, compete: bool) -> None:
+    def early(block: BlockFacts) -> float:
+        return -float(block.block or 0)
+
+    early.newcomers_compete = compete  # type: ignore[attr-defined]
+    ds = forebay.open(origin / "plain0.h5", ["x"], tiers="memory:128KiB", block="64KiB", whole_file=False, policy=early)
+    for number in (0, 40, 80, 120, 250):
+        ds[number]
+        settle(ds)
+    before = ds.stats()["tiers"]
+    ds[250]
+    after = ds.stats()["tiers"]
+    assert (after["origin"]["reads"] == before["origin"]["reads"]) is not compete
+    assert (after["tiers"][0]["evicted"] > 0) is not compete
+
+
+def test_an_error_of_a_policy_is_told_once_and_costs_no_value(origin: Path) -> None:
+    def broken(block: BlockFacts) -> float:
+        raise ZeroDivisionError("too many")
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ds = plain(origin, tiers="memory:1MiB", block="64KiB", policy=broken)
+        for batch in ds.loader(batch_size=32, shuffle="full"):
+            assert (batch["x"] == image_of(batch.indices)).all()
+        settle(ds)
+    told = [one for one in told if "policy" in str(one.message)]
+    assert len(told) == 1 and "ZeroDivisionError: too many" in str(told[0].message)
+    assert told[0].category is RuntimeWarning
+
+
+def test_stats_may_be_asked_while_a_policy_works(origin: Path) -> None:
+    def slowly(block: BlockFacts) -> float:
+        time.sleep(0.0005)
+        return float(block.used)
+
+    ds = plain(origin, tiers="memory:1MiB", block="64KiB", policy=slowly)
+    for batch in ds.loader(batch_size=64, shuffle="full", read_threads=2):
+        assert ds.stats()["tiers"]["tiers"][0]["used"] <= 1 << 20
+    run = iter(ds.loader(batch_size=64, shuffle="full", read_threads=2))
+    next(run)
+    del run, ds
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"tiers": "memroy:4GiB"}, "did you mean 'memory'"),
+        ({"tiers": ["disk:nvme"]}, "not an absolute path"),
+        ({"tiers": [{"kind": "memory", "quotta": 5}]}, "unknown key 'quotta'; did you mean 'quota'"),
+        ({"tiers": {"kind": "dsik", "path": "/x"}}, "did you mean 'disk'"),
+        ({"tiers": {"kind": "disk"}}, "a disk tier needs a path"),
+        ({"tiers": {"quota": 5}}, "a tier needs a kind"),
+        ({"tiers": {"path": "/x", "keep": "no"}}, "keep: is neither true nor false"),
+        ({"tiers": {"path": "/x/$NOT_SET_AT_ALL"}}, "NOT_SET_AT_ALL"),
+        ({"tiers": "memory", "policy": "lur"}, "policy: unknown policy 'lur'.*(lru|lfu)"),
+        ({"tiers": "memory", "block": 1000}, "^block: blocks of 1000 bytes; a block is a power of two"),
+        ({"tiers": "memory", "placement_threads": 0}, "^placement_threads: 0 threads; from 1 to 1024"),
+        ({"config": "/nowhere/forebay.toml"}, "^config: .*nowhere"),
+    ],
+)
+def test_wrong_words_are_refused_with_a_remedy(origin: Path, wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(forebay.ForebayError, match=told):
+        plain(origin, **wrong)
+    if "config" not in wrong:
+        with pytest.raises(forebay.ForebayError, match=told):
+            plain(origin, tiers=[]).loader(**wrong)
+
+
+def test_what_is_no_tier_and_no_policy_is_a_type_error(origin: Path) -> None:
+    with pytest.raises(TypeError, match="5 is no tier"):
+        plain(origin, tiers=[5])
+    with pytest.raises(TypeError, match="policy=5"):
+        plain(origin, policy=5)
+
+
+def test_tiers_come_from_the_configuration_unless_they_are_given(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    config = tmp_path / "forebay.toml"
+    config.write_text('[[tier]]\nkind = "memory"\nquota = "8MiB"\n[placement]\npolicy = "lru"\n')
+    config.chmod(0o600)
+    assert plain(origin).tiers == [{"kind": "memory", "quota": "8MiB"}]
+    assert (
+        plain(origin, tiers=[]).tiers == plain(origin, config="none").tiers == plain(origin, tiers="none").tiers == []
+    )
+    monkeypatch.setenv("FOREBAY_TIERS", "memory:1MiB,$PLACE/a:2MiB")
+    kinds = [(tier["kind"], tier["quota"]) for tier in plain(origin).tiers]
+    assert kinds == [("memory", "1MiB"), ("disk", "2MiB")]
+    ds = plain(origin, tiers=[tmp_path / "b$c", "disk:$PLACE/d:3MiB:keep", {"path": "${PLACE}/e", **FREE}])
+    assert [tier["path"] for tier in ds.tiers] == [str(tmp_path / name) for name in ("b$$c", "d", "e")]
+    assert [tier["keep"] for tier in ds.tiers] == [False, True, False]
+    assert plain(origin, tiers=ds.tiers).tiers == ds.tiers
+    named = tmp_path / "other.toml"
+    named.write_text('[[tier]]\nkind = "memory"\nquota = "9MiB"\n')
+    monkeypatch.delenv("FOREBAY_TIERS")
+    assert plain(origin, config=named).tiers == [{"kind": "memory", "quota": "9MiB"}]
+
+
+def test_a_loader_may_have_tiers_of_its_own(origin: Path, disk: dict[str, Any]) -> None:
+    ds = plain(origin, tiers="memory:2MiB", block="128KiB")
+    same, other = ds.loader(batch_size=8), ds.loader(batch_size=8, tiers=disk, shuffle="full")
+    assert same.dataset is ds and [tier["kind"] for tier in other.dataset.tiers] == ["disk"]
+    assert other.dataset.fingerprint == ds.fingerprint and '"block":131072' in other.dataset._through.config
+    assert ds.loader(policy="lru").dataset.tiers == ds.tiers
+    assert ds.loader(tiers=[]).stats()["tiers"] is None
+    other.load_state_dict(ds.loader(batch_size=8, shuffle="full").state_dict())
+    assert sum(batch.size for batch in other) == FILES * COUNT
+    assert other.stats()["tiers"]["placed"] > 0
+    assert [tier["name"] for tier in other.stats()["tiers"]["tiers"]] != [
+        tier["name"] for tier in ds.stats()["tiers"]["tiers"]
+    ]
+
+
+def test_a_tier_folder_that_is_removed_costs_time_and_never_values(origin: Path, disk: dict[str, Any]) -> None:
+    ds = plain(origin, tiers=disk)
+    loader = ds.loader(batch_size=16, shuffle="full", prefetch=1)
+    for step, batch in enumerate(loader):
+        assert (batch["x"] == image_of(batch.indices)).all()
+        if step == 5:
+            shutil.rmtree(disk["path"])
+    for batch in loader:
+        assert (batch["x"] == image_of(batch.indices)).all()
+
+
+def read(ds: forebay.Dataset, seed: int = 0) -> None:
+    """Reads samples and an epoch; all must be right."""
+    numbers = np.random.default_rng(seed).permutation(len(ds))[:100]
+    assert (ds[numbers]["x"] == image_of(numbers)).all()
+    for batch in ds.loader(batch_size=64, shuffle="full", seed=seed, read_threads=2):
+        assert (batch["x"] == image_of(batch.indices)).all()
+
+
+def test_a_forked_child_reads_through_the_tiers_and_leaves_them_to_its_parent(
+    origin: Path, tiers: Any, disk: Any
+) -> None:
+    ds = plain(origin, tiers=tiers)
+    read(ds)
+
+    def work() -> None:
+        read(ds, 1)
+        assert ds.stats()["tiers"]["tiers"][0]["quota"] > 0
+        in_fork(lambda: read(ds, 2))
+        # As when its interpreter ends.
+        forebay._tiers._leave_all()
+
+    in_fork(work)
+    in_fork(lambda: forebay._tiers._leave_all())
+    before = settle(ds)["origin"]["reads"]
+    read(ds, 3)
+    if tiers != "memory:64MiB":
+        assert list(disk["path"].rglob("*.bytes"))
+    assert ds.stats()["tiers"]["origin"]["reads"] == before
+
+
+def test_a_child_may_be_forked_while_files_are_warmed(slow: tuple[str, int], disk: dict[str, Any]) -> None:
+    ds = forebay.open(slow[0], ["x"], tiers=disk)
+    warming = ds.warm(background=True, threads=1)
+    for seed in range(3):
+        in_fork(lambda: ds[seed] and None)
+    warming.cancel()
+    warming.wait()
+
+
+def test_a_pickled_set_opens_the_same_tiers(origin: Path, disk: dict[str, Any]) -> None:
+    ds = plain(origin, tiers=["memory:1MiB", disk], policy=first_block, block="128KiB")
+    other = pickle.loads(pickle.dumps(ds))
+    assert other.tiers == ds.tiers and other._through.policy is first_block
+    read(other)
+    loader = pickle.loads(pickle.dumps(ds.loader(batch_size=8, policy="lfu")))
+    assert loader.dataset.tiers == ds.tiers and loader.dataset._through.policy == "lfu"
+    with pytest.raises(pickle.PicklingError, match="policy .* cannot be pickled.*top level"):
+        pickle.dumps(plain(origin, tiers="memory:1MiB", policy=lambda block: block.uses))
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=read, args=(ds,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_of_pytorch_share_the_tier_of_their_node(origin: Path, disk: dict[str, Any], context: str) -> None:
+    torch = pytest.importorskip("torch")
+    ds = plain(origin, tiers=disk)
+    options: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": context, "timeout": 60}
+    for data, size in (
+        (forebay.torch.Dataset(ds), 32),
+        (forebay.torch.IterableDataset(ds, batch_size=32, shuffle="full"), None),
+        (forebay.torch.HDF5([(str(path), "x") for path in ds.files], tiers=disk, policy="lru"), 32),
+    ):
+        seen = 0
+        for batch in torch.utils.data.DataLoader(data, batch_size=size, **options):
+            values = batch if isinstance(batch, torch.Tensor) else batch["x"]
+            assert (values == values[:, :1]).all()
+            seen += len(values)
+        assert seen == FILES * COUNT
+    loader = forebay.torch.Loader(ds, batch_size=32, tiers="memory:16MiB")
+    for batch in loader:
+        assert (batch["x"].numpy() == image_of(batch.indices.numpy())).all()
+    assert loader.stats()["tiers"]["tiers"][0]["name"].startswith("memory")
+
+
+def test_the_examples_of_the_guide_run(origin: Path, tmp_path: Path, program: Any) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "tiers.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    assert len(blocks) >= 4
+    source = "\n".join(["import os, sys; os.chdir(sys.argv[1]); os.environ['NVME'] = sys.argv[2]", *blocks])
+    work = Path(tempfile.mkdtemp(dir=origin))
+    (work / "train").mkdir()
+    for number in range(2):
+        with h5py.File(work / "train" / f"{number}.h5", "w") as file:
+            file["image"], file["label"] = images(64), np.arange(64)
+    time.sleep(2.2)
+    program(source, work, tmp_path / "nvme")

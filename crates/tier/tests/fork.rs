@@ -1,6 +1,5 @@
 //! A process with running tiers that forks.
 #![expect(unsafe_code, reason = "forks, to test what a child process reads")]
-#![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
 
 mod made;
 

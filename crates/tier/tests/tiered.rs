@@ -1,6 +1,7 @@
 //! An origin over an origin gives the same bytes, asks the origin once, and outlives what happens to its tiers.
 
 #![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
+#![expect(clippy::needless_range_loop, reason = "the number is also the name of a source")]
 #![expect(clippy::cast_possible_truncation, reason = "sources of the tests are small")]
 
 mod made;

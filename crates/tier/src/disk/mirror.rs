@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::SystemTime,
@@ -26,8 +26,6 @@ pub(super) struct Copy {
     key: SourceKey,
     blocks: Blocks,
     files: Mutex<Option<Arc<Files>>>,
-    /// Blocks that this process wrote, or whose checksum it has compared.
-    known: RwLock<HashSet<u64>>,
     whole: Mutex<Whole>,
     /// How often the whole was not what it seemed.
     wrong_times: AtomicU32,
@@ -40,6 +38,24 @@ struct Files {
     bytes: File,
     map: Arc<File>,
     layout: map::Layout,
+    /// Blocks of this very file that this process wrote, or whose checksum it has compared: a mirror that was removed
+    /// and made anew is another file, of which nothing is known.
+    known: RwLock<HashSet<u64>>,
+}
+
+impl Files {
+    fn knows(&self, block: u64) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&block)
+    }
+
+    /// False once the mirror was removed.
+    fn is_named(&self) -> bool {
+        self.map.metadata().is_ok_and(|facts| facts.nlink() > 0)
+    }
+
+    fn lock_known(&self) -> RwLockWriteGuard<'_, HashSet<u64>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The mirror as one file.
@@ -69,7 +85,6 @@ impl Copy {
             id,
             blocks,
             files: Mutex::default(),
-            known: RwLock::default(),
             whole: Mutex::new(Whole::Unknown),
             wrong_times: AtomicU32::new(0),
             touched_s: AtomicU64::new(0),
@@ -79,7 +94,6 @@ impl Copy {
     /// Forgets all that was known: the mirror was removed.
     pub(super) fn forget(&self) {
         self.close();
-        self.known.write().unwrap_or_else(PoisonError::into_inner).clear();
         *self.lock_whole() = Whole::Unknown;
     }
 
@@ -129,7 +143,7 @@ impl Copy {
             self.place.counter.enter();
             return None;
         };
-        Some(Files { bytes, map: Arc::new(map), layout })
+        Some(Files { bytes, map: Arc::new(map), layout, known: RwLock::default() })
     }
 
     /// The mirror and its map, made if they are not there.
@@ -158,13 +172,9 @@ impl Copy {
         self.existing()
     }
 
-    fn is_known(&self, block: u64) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&block)
-    }
-
     /// Counts `block` as compared; seals the mirror when it was the last.
     fn know(&self, files: &Files, block: u64) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = files.lock_known();
         known.insert(block);
         let is_all = known.len() as u64 == self.blocks.count();
         drop(known);
@@ -179,25 +189,21 @@ impl Copy {
         if matches!(*whole, Whole::There(_)) || self.wrong_times.load(Relaxed) >= MOST_TIMES_WRONG {
             return;
         }
-        let Some(source) = self.as_file().filter(|_| self.is_named(files)) else { return };
+        let Some(source) = self.as_file(files) else { return };
         files.layout.write_seal(&files.map, map::seal(&private::boot_id(), &source.id().version.tag));
         *whole = Whole::There(source);
         drop(whole);
         self.close();
     }
 
-    fn as_file(&self) -> Option<Arc<dyn Source>> {
+    /// The mirror of `files` by its name; nothing when another has that name by now.
+    fn as_file(&self, files: &Files) -> Option<Arc<dyn Source>> {
         let path = self.path("bytes");
         let source = self.place.files.open(&Locator::new(path.to_str()?)).ok()?;
-        (source.id().len == self.blocks.len()).then_some(source)
-    }
-
-    /// True when the mirror that is held open still has its name: another process may have removed it and begun anew.
-    fn is_named(&self, files: &Files) -> bool {
-        let place = |facts: fs::Metadata| (facts.dev(), facts.ino());
-        let named = fs::symlink_metadata(self.path("bytes")).map(place);
-        // A file that has lost its name does not get it back, so this holds for what was opened by name before.
-        named.is_ok_and(|named| files.bytes.metadata().map(place).is_ok_and(|own| own == named))
+        // A name that a file lost never comes back: who has it now had it when the source was opened.
+        let (named, own) = (fs::symlink_metadata(&path).ok()?, files.bytes.metadata().ok()?);
+        let is_same = (named.dev(), named.ino()) == (own.dev(), own.ino());
+        (is_same && source.id().len == self.blocks.len()).then_some(source)
     }
 
     /// The bytes of `block`, compared with their checksum.
@@ -217,7 +223,7 @@ impl Copy {
 
     /// `block` cannot be read, or is not what was put.
     fn drop_block(&self, files: &Files, block: u64) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = files.lock_known();
         known.remove(&block);
         // Of several threads that see the same, one gives its room back.
         if files.layout.get(&files.map, block).is_none() {
@@ -251,7 +257,7 @@ impl Copy {
     /// The mirror and its map, made if need be, which have a name: a removed mirror must not grow.
     fn growing(&self) -> Option<Arc<Files>> {
         let files = self.files(Self::made)?;
-        if files.map.metadata().is_ok_and(|facts| facts.nlink() > 0) {
+        if files.is_named() {
             return Some(files);
         }
         self.forget();
@@ -273,7 +279,8 @@ struct Reserved {
 impl Claimed for Reserved {
     fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
         let (files, range) = (Arc::clone(&self.files), self.copy.blocks.range(self.block));
-        if range.len() != bytes.len() as u64 {
+        // A mirror that was removed meanwhile takes no room any more, and must not be counted.
+        if range.len() != bytes.len() as u64 || !files.is_named() {
             return Admission::Refused;
         }
         // The mark after the bytes: whoever sees it sees them.
@@ -302,7 +309,7 @@ impl Drop for Reserved {
 impl Copies for Copy {
     fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool {
         let Some(files) = self.files(Self::existing) else { return false };
-        if !self.is_known(block) {
+        if !files.knows(block) {
             let Some(bytes) = self.load(&files, block) else { return false };
             let part =
                 usize::try_from(from).ok().and_then(|from| bytes.get(from..from.checked_add(into.len())?));
@@ -326,10 +333,8 @@ impl Copies for Copy {
     }
 
     fn has(&self, block: u64) -> bool {
-        if self.is_known(block) {
-            return true;
-        }
-        self.files(Self::existing).is_some_and(|files| files.layout.get(&files.map, block).is_some())
+        let Some(files) = self.files(Self::existing) else { return false };
+        files.knows(block) || files.layout.get(&files.map, block).is_some()
     }
 
     fn room(&self, _: u64, len: u64) -> Room {
@@ -343,10 +348,10 @@ impl Copies for Copy {
     }
 
     fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim {
-        if self.is_known(block) {
+        let Some(files) = self.growing() else { return Claim::Full };
+        if files.knows(block) {
             return Claim::Here;
         }
-        let Some(files) = self.growing() else { return Claim::Full };
         let Some(lock) = BlockLock::take(Arc::clone(&files.map), block) else { return Claim::Busy };
         if files.layout.get(&files.map, block).is_some() {
             return Claim::Here;
@@ -369,7 +374,7 @@ impl Copies for Copy {
         }
         *whole = Whole::Not;
         let files = self.files(Self::existing)?;
-        let source = self.as_file()?;
+        let source = self.as_file(&files)?;
         let sealed = map::seal(&private::boot_id(), &source.id().version.tag);
         if files.layout.read_seal(&files.map) != sealed {
             return None;
@@ -389,7 +394,7 @@ impl Copies for Copy {
             return;
         }
         for block in 0..self.blocks.count() {
-            if !self.is_known(block) && self.load(&files, block).is_none() {
+            if !files.knows(block) && self.load(&files, block).is_none() {
                 return;
             }
         }
@@ -397,10 +402,10 @@ impl Copies for Copy {
 
     fn distrust(&self) {
         self.place.fault();
-        self.known.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.wrong_times.fetch_add(1, Relaxed);
         *self.lock_whole() = Whole::Not;
         if let Some(files) = self.files(Self::existing) {
+            files.lock_known().clear();
             files.layout.write_seal(&files.map, [0; 32]);
         }
     }

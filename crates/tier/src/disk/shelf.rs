@@ -145,10 +145,15 @@ pub(super) fn touch(map_path: &Path) {
 /// Removes the mirror of `key`, and says how many bytes it took. The map first: a mirror without one is nothing.
 pub(super) fn remove(folder: &Path, key: SourceKey) -> u64 {
     let map_path = path(folder, key, "map");
-    let present = mirror(key, &map_path).map_or(0, |mirror| mirror.present);
-    let removed = fs::remove_file(&map_path).is_ok();
+    let map = File::open(&map_path);
+    let is_removed = fs::remove_file(&map_path).is_ok();
     let _ = fs::remove_file(path(folder, key, "bytes"));
-    if removed { present } else { 0 }
+    // Counted after the name is gone: what is put from now on gives back its own.
+    let present = |map: File| {
+        let (_, blocks, layout) = map::read_header(&map)?;
+        Some(layout.present_bytes(&map, blocks))
+    };
+    map.ok().filter(|_| is_removed).and_then(present).unwrap_or(0)
 }
 
 /// Removes all that is ours; what somebody else put there stays.

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep bench bench-loader wheel clean
+.PHONY: help demo test lint deep bench bench-loader bench-tiers wheel clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ test: ## all tests, of the Python package too, and the values of the HDF5 test f
 lint: ## format, lints, documentation, licences
 	@scripts/lint.sh
 
-deep: ## the long checks: tests in release, large filter vectors, ten minutes of fuzzing
+deep: ## the long checks: tests in release, 200 kills, large filter vectors, ten minutes of fuzzing
 	@scripts/deep.sh
 
 bench: ## speed of reading, next to h5py
@@ -26,6 +26,9 @@ wheel: ## build the Python package into dist/, and try it where there is nothing
 
 bench-loader: ## speed of loading batches, next to the limits of the machine and to other loaders (ARGS="--scale 0.1")
 	@scripts/bench-loader.sh $(ARGS)
+
+bench-tiers: ## epochs over an emulated parallel file system, through tiers, against what they must reach
+	@scripts/bench-tiers.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

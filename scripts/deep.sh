@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The long checks: all tests in release, large filter vectors, ten minutes of fuzzing.
+# The long checks: all tests in release, 200 kills, a million files, large filter vectors, ten minutes of fuzzing.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
-"$ROOT/scripts/test.sh" --release
+FOREBAY_KILLS=200 FOREBAY_MANY=1000000 "$ROOT/scripts/test.sh" --release
 
 use_setup
 cd "$ROOT"

@@ -38,5 +38,10 @@ printf '\nEvery value, against h5py:\n'
 "$FOREBAY_PYTHON" "$ROOT/scripts/check_demo.py" "$forebay" "$set_folder"
 show plan train_*.h5 --field image --label label --batch 64 --shuffle full
 show load train_*.h5 --field image --label label --batch 64 --shuffle full --epochs 2
+printf '\nThe same behind a slow file system, 2 ms per request and 200 MiB/s, without tiers and with one:\n'
+show load train_*.h5 --field image --label label --batch 64 --shuffle full --epochs 3 --memory 32MiB --spill-quota 0 --slow 2ms,200MiB/s
+show load train_*.h5 --field image --label label --batch 64 --shuffle full --epochs 3 --memory 32MiB --spill-quota 0 --slow 2ms,200MiB/s \
+    --tier "disk:$set_folder/tier:1GiB"
+show doctor train_0.h5
 printf '\nA model trained through forebay, and the h5py way, in one run:\n'
 PYTHONPATH=$site "$FOREBAY_PYTHON" "$ROOT/scripts/demo_train.py" "$set_folder"

@@ -3,6 +3,7 @@
 import argparse
 import os
 import pathlib
+import time
 
 import h5py
 import numpy as np
@@ -51,6 +52,8 @@ def make(args):
             file["x"] = np.random.default_rng([SEED, number]).random(shape, "<f4")
         part.replace(path)
     mark.write_text(told)
+    # Files that changed a moment ago are not copied.
+    time.sleep(3)
     return folder
 
 

@@ -17,29 +17,34 @@ use crate::{assemble::tiered, config::Config};
 pub struct Origins {
     near: Arc<dyn Origin>,
     far: Arc<dyn Origin>,
+    is_tiered: bool,
 }
 
 impl Origins {
     /// This machine's file systems, and the object stores and web servers that the environment gives access to.
     pub fn new() -> Self {
-        Self { near: Arc::new(FileOrigin::new()), far: Arc::new(ObjectOrigin::new()) }
+        Self { near: Arc::new(FileOrigin::new()), far: Arc::new(ObjectOrigin::new()), is_tiered: false }
     }
 
     /// This machine's file systems, and `far` for all URLs.
     pub fn with_far(far: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::new(FileOrigin::new()), far }
+        Self { near: Arc::new(FileOrigin::new()), far, is_tiered: false }
     }
 
     /// One origin for all names.
     pub(crate) fn only(origin: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::clone(&origin), far: origin }
+        Self { near: Arc::clone(&origin), far: origin, is_tiered: false }
     }
 
     /// The same, with small files behind a network read whole; of each side at most `budget_bytes` are held.
+    /// Tiers do that by themselves, and must see each use.
     pub(crate) fn reading_whole(&self, budget_bytes: u64) -> Self {
+        if self.is_tiered {
+            return self.clone();
+        }
         let whole =
             |origin: &Arc<dyn Origin>| Arc::new(WholeOrigin::new(Arc::clone(origin), budget_bytes)) as _;
-        Self { near: whole(&self.near), far: whole(&self.far) }
+        Self { near: whole(&self.near), far: whole(&self.far), is_tiered: false }
     }
 
     /// The same, read through the tiers of `config`; `ranking` is the user's own policy.
@@ -52,7 +57,7 @@ impl Origins {
             return Ok((self, None));
         };
         let side = |is_far| Arc::new(Side { tiered: Arc::clone(&tiered), is_far }) as Arc<dyn Origin>;
-        Ok((Self { near: side(false), far: side(true) }, Some(tiered)))
+        Ok((Self { near: side(false), far: side(true), is_tiered: true }, Some(tiered)))
     }
 
     /// What opens the file at `at` and all that it names.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use forebay_source::ByteRange;
 
 use crate::{
-    Landed, Part, SourceKey, Turn,
+    Flight, Flights, Landed, Lead, Part, SourceKey, Turn,
     fetch::fetch_block,
     pool::{Background, Step},
     state::State,
@@ -105,33 +105,35 @@ impl Ahead {
         self.bytes.load(Relaxed)
     }
 
-    /// The bytes of `range`, if they were fetched ahead; they are the reader's from then on.
-    pub(crate) fn take(&self, source: SourceKey, range: ByteRange) -> Option<Bytes> {
+    /// The bytes of `range`, if they were fetched ahead; they are the reader's from then on. What is just being fetched is
+    /// to be waited for; what is neither is the reader's to fetch, and nobody fetches it ahead any more.
+    pub(crate) fn take(&self, flights: &Flights, source: SourceKey, range: ByteRange) -> Taken {
         let mut inside = self.lock();
         let key = (source, range.start);
-        let is_it = inside.held.get(&key).is_some_and(|(bytes, _)| bytes.len() as u64 == range.len());
-        if !is_it {
-            if inside.upcoming.is_some() {
-                inside.overtaken.insert(key);
-            }
-            return None;
+        if inside.held.get(&key).is_some_and(|(bytes, _)| bytes.len() as u64 == range.len()) {
+            let Some((bytes, _)) = inside.held.remove(&key) else { return Taken::Not };
+            self.bytes.fetch_sub(bytes.len() as u64, Relaxed);
+            return Taken::Bytes(bytes);
         }
-        let (bytes, _) = inside.held.remove(&key)?;
-        self.bytes.fetch_sub(bytes.len() as u64, Relaxed);
-        Some(bytes)
+        if let Some(flight) = flights.find(source, Part::From(range.start)) {
+            return Taken::InFlight(flight);
+        }
+        if inside.upcoming.is_some() {
+            inside.overtaken.insert(key);
+        }
+        Taken::Not
     }
 
-    /// What is fetched next: skips what was read or is here already.
-    fn next(&self) -> Next {
+    /// What is fetched next, and the duty to do so: skips what was read or is here already.
+    fn next(&self, flights: &Arc<Flights>) -> Option<(Coming, Lead)> {
         let mut inside = self.lock();
         loop {
             let coming = match inside.postponed.take() {
                 Some(coming) => coming,
                 None => {
-                    let Some(upcoming) = inside.upcoming.as_mut() else { return Next::Nothing };
-                    let Some(coming) = upcoming.next() else {
+                    let Some(coming) = inside.upcoming.as_mut()?.next() else {
                         inside.upcoming = None;
-                        return Next::Nothing;
+                        return None;
                     };
                     coming
                 }
@@ -140,7 +142,10 @@ impl Ahead {
             if coming.range.is_empty() || inside.overtaken.remove(&key) || inside.held.contains_key(&key) {
                 continue;
             }
-            return Next::Coming(coming);
+            // Under the lock: no reader comes between the choice and the duty.
+            if let Turn::Lead(lead) = flights.turn(coming.source, Part::From(coming.range.start)) {
+                return Some((coming, lead));
+            }
         }
     }
 
@@ -149,14 +154,15 @@ impl Ahead {
     }
 
     /// Fetches `coming`: whole blocks where a tier keeps them, else just its bytes, while there is room.
-    fn fetch(&self, running: &Arc<Running>, state: &Arc<State>, coming: Coming) -> Step {
+    fn fetch(&self, running: &Arc<Running>, state: &Arc<State>, coming: Coming, lead: Lead) -> Step {
         let mut kept = true;
         for block in state.blocks.covering(coming.range) {
             if state.has(block) {
                 continue;
             }
             let range = state.blocks.range(block);
-            let is_all = coming.range.start <= range.start && coming.range.end >= range.end;
+            let asked = coming.range.end.min(range.end) - coming.range.start.max(range.start);
+            let is_all = state.is_most(block, asked);
             if !state.has_room(block, is_all) {
                 kept = false;
                 continue;
@@ -166,11 +172,13 @@ impl Ahead {
             }
         }
         if kept {
+            lead.land(Landed::NoRoom);
             return Step::Worked;
         }
         let len = coming.range.len();
         let more = |bytes: u64| bytes.checked_add(len).filter(|bytes| *bytes <= self.budget);
         if self.bytes.fetch_update(Relaxed, Relaxed, more).is_err() {
+            lead.land(Landed::NoRoom);
             if len <= self.budget {
                 self.postpone(coming);
                 return Step::Idle;
@@ -178,10 +186,6 @@ impl Ahead {
             return Step::Worked;
         }
         let give_back = || self.bytes.fetch_sub(len, Relaxed);
-        let Turn::Lead(lead) = running.flights.turn(state.key, Part::From(coming.range.start)) else {
-            give_back();
-            return Step::Worked;
-        };
         match state.fetch_exact(running, coming.range) {
             Ok(bytes) => {
                 let turn = self.turn.load(Relaxed);
@@ -202,9 +206,15 @@ impl Ahead {
     }
 }
 
-enum Next {
-    Coming(Coming),
-    Nothing,
+/// What a reader gets of what was fetched ahead.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The bytes.
+    Bytes(Bytes),
+    /// They are on their way.
+    InFlight(Arc<Flight>),
+    /// Nothing.
+    Not,
 }
 
 /// The work of looking ahead.
@@ -221,12 +231,13 @@ impl Background for Looking {
         if self.ahead.turn.load(Relaxed) != self.turn {
             return Step::Over;
         }
-        match self.ahead.next() {
-            Next::Nothing => Step::Over,
-            Next::Coming(coming) => match running.known(coming.source) {
-                Some(state) => self.ahead.fetch(&running, &state, coming),
-                None => Step::Worked,
-            },
+        let Some((coming, lead)) = self.ahead.next(&running.flights) else { return Step::Over };
+        match running.known(coming.source) {
+            Some(state) => self.ahead.fetch(&running, &state, coming, lead),
+            None => {
+                lead.land(Landed::NoRoom);
+                Step::Worked
+            }
         }
     }
 }

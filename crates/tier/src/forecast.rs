@@ -163,7 +163,7 @@ impl<'a> Room<'a> {
             Held { len, blocks: vec![used.what()], placed: now, touched: now, uses: 1, next_use: next };
         while self.used + len > self.tier.quota {
             // Where what is kept is to last, nothing leaves for bytes that nobody asked for, nor a whole file for a part.
-            let is_part = used.asked < used.len || self.tier.evicts_sources;
+            let is_part = used.len - used.asked.min(used.len) > used.len / 8 || self.tier.evicts_sources;
             if self.policy.never_evicts() || self.policy.newcomers_compete() && is_part {
                 return false;
             }

@@ -16,6 +16,7 @@ use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceEx
 
 use crate::{
     Blocks, Copies, Flight, Landed, Part, Room, SourceKey, Turn,
+    ahead::Taken,
     fetch::{fetch_block, follow},
     pool::{Background, Step},
     stats::nanos,
@@ -234,16 +235,24 @@ impl State {
     /// Fills from what was fetched ahead, or is just being.
     fn read_ahead(&self, running: &Running, fill: &mut Fill<'_>) -> bool {
         let began = Instant::now();
-        let waited = running.flights.find(self.key, Part::From(fill.range.start));
-        if let Some(flight) = waited {
-            // Whether it came or not, it is looked for below.
-            let _ = flight.wait(PATIENCE);
-            running.counters.wait_ns.fetch_add(nanos(began), Relaxed);
+        loop {
+            match running.ahead.take(&running.flights, self.key, fill.range) {
+                Taken::Bytes(bytes) => {
+                    fill.into.copy_from_slice(&bytes);
+                    running.counters.ahead.fetch_add(1, Relaxed);
+                    return true;
+                }
+                // Whether it came or not, it is looked for again; once it has a place in a tier, that is where it is.
+                Taken::InFlight(flight) if began.elapsed() < PATIENCE => {
+                    let landed = flight.wait(PATIENCE);
+                    running.counters.wait_ns.fetch_add(nanos(began), Relaxed);
+                    if !matches!(landed, Some(Landed::Bytes(_))) {
+                        return false;
+                    }
+                }
+                Taken::InFlight(_) | Taken::Not => return false,
+            }
         }
-        let Some(bytes) = running.ahead.take(self.key, fill.range) else { return false };
-        fill.into.copy_from_slice(&bytes);
-        running.counters.ahead.fetch_add(1, Relaxed);
-        true
     }
 
     fn read_tiers(&self, running: &Running, piece: &mut Piece<'_>) -> bool {
@@ -267,9 +276,8 @@ impl State {
             let count = rest.iter().position(|piece| piece.block != block).unwrap_or(rest.len());
             let (own, after) = rest.split_at_mut(count);
             rest = after;
-            // Where what is kept is to last, nothing leaves for bytes that nobody asked for.
-            let asked = own.iter().map(|piece| piece.into.len() as u64).sum::<u64>();
-            let may_replace = !running.placement.is_lasting || asked >= self.blocks.range(block).len();
+            let asked = own.iter().map(|piece| piece.into.len() as u64).sum();
+            let may_replace = !running.placement.is_lasting || self.is_most(block, asked);
             if !self.has_room(block, may_replace)
                 && running.flights.find(self.key, Part::Block(block)).is_none()
             {
@@ -374,6 +382,13 @@ impl State {
             piece.into.copy_from_slice(&range.cut(bytes, run.start));
         }
         Ok(())
+    }
+
+    /// True when `asked` bytes are nearly all of `block`: where what is kept is to last, nothing leaves for bytes that
+    /// nobody asked for. A small file is mostly its data, and its header comes along.
+    pub(crate) fn is_most(&self, block: u64, asked: u64) -> bool {
+        let len = self.blocks.range(block).len();
+        len.saturating_sub(asked) <= len / 8
     }
 
     /// True when a tier would keep `block`; others leave for it only if they may be replaced.

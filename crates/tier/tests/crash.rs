@@ -1,5 +1,6 @@
 //! Processes that share a disk tier are killed while others read.
 #![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
+#![expect(clippy::needless_range_loop, reason = "the number is also the name of a source")]
 #![expect(clippy::cast_possible_truncation, reason = "sources of the tests are small")]
 
 mod made;

@@ -1,9 +1,9 @@
 //! Where given paths lie, and whether they would be copied.
 
-use std::{fs::File, path::Path};
+use std::{fs::File, os::unix::fs::MetadataExt, path::Path};
 
 use forebay::{
-    Error, ErrorKind, FileOrigin, Locator, Result, Settings, formats,
+    Error, ErrorKind, FileOrigin, Locator, Origins, Result, Settings, TierConfig, formats,
     places::{self, Device, ThisMachine},
     source::lies_near,
 };
@@ -28,10 +28,10 @@ pub(super) struct PathFacts {
 
 /// Looks at each path, and gives the first error as well.
 pub(super) fn look_at(paths: &[String], settings: Option<&Settings>) -> (Vec<PathFacts>, Option<Error>) {
-    let has_tiers = settings.is_some_and(|settings| !settings.config.tiers.is_empty());
+    let tiers = settings.map_or(&[][..], |settings| &settings.config.tiers);
     let mut broken = None;
     let facts = paths.iter().map(|path| {
-        look_at_one(path, has_tiers).unwrap_or_else(|error| {
+        look_at_one(path, tiers).unwrap_or_else(|error| {
             let facts = PathFacts::without(path, &error);
             broken.get_or_insert(error);
             facts
@@ -41,10 +41,9 @@ pub(super) fn look_at(paths: &[String], settings: Option<&Settings>) -> (Vec<Pat
     (facts, broken)
 }
 
-fn look_at_one(path: &str, has_tiers: bool) -> Result<PathFacts> {
-    if path.contains("://") {
-        let error = Error::new(ErrorKind::Unsupported, "this build reads files only");
-        return Err(error.at(path).hint("name a path of a mounted file system"));
+fn look_at_one(path: &str, tiers: &[TierConfig]) -> Result<PathFacts> {
+    if Locator::new(path).is_url() {
+        return look_at_url(path, !tiers.is_empty());
     }
     let is_plain = Path::new(path).metadata().map_err(|error| Error::from_io(error).at(path))?;
     if !is_plain.is_file() && !is_plain.is_dir() {
@@ -55,7 +54,7 @@ fn look_at_one(path: &str, has_tiers: bool) -> Result<PathFacts> {
     let format = if is_plain.is_file() { format_of(path)? } else { None };
     let located = places::locate(&ThisMachine, Path::new(path));
     let device = located.as_ref().map(|located| located.device);
-    let (copied, why) = copying(near, device, has_tiers);
+    let (copied, why) = copying(near, is_plain.dev(), tiers);
     Ok(PathFacts {
         path: path.to_owned(),
         error: None,
@@ -79,22 +78,56 @@ fn format_of(path: &str) -> Result<Option<&'static str>> {
     Ok(None)
 }
 
-/// Whether copies of what lies there are worth making.
-fn copying(near: bool, device: Option<Device>, has_tiers: bool) -> (bool, &'static str) {
-    match (has_tiers, near, device) {
-        (false, true, _) => (false, "read where it lies, on this machine"),
-        (false, false, _) => (false, "read over the network: no tier is configured"),
-        (true, false, _) => (true, "behind a network: tiers keep copies"),
-        (true, true, Some(Device::Hdd)) => (true, "on a spinning disk: tiers keep copies"),
-        (true, true, _) => (false, "on this machine already: a copy would gain nothing"),
+/// What lies behind a URL: it is opened, and nothing of it is read.
+fn look_at_url(url: &str, has_tiers: bool) -> Result<PathFacts> {
+    let at = Locator::new(url);
+    Origins::new().of(&at).open(&at)?;
+    let why = if has_tiers {
+        "behind a network: tiers keep copies"
+    } else {
+        "read over the network: no tier is configured"
+    };
+    Ok(PathFacts {
+        near: Some(false),
+        copied: has_tiers,
+        why: why.to_owned(),
+        error: None,
+        ..PathFacts::named(url)
+    })
+}
+
+/// Whether tiers keep copies of what lies on `device`: a tier on that device does not.
+fn copying(near: bool, device: u64, tiers: &[TierConfig]) -> (bool, &'static str) {
+    let copies = |tier: &TierConfig| match tier {
+        TierConfig::Memory { .. } => true,
+        TierConfig::Disk(disk) => device_of(&disk.path) != Some(device),
+    };
+    match (tiers.is_empty(), near, tiers.iter().any(copies)) {
+        (true, true, _) => (false, "read where it lies, on this machine"),
+        (true, false, _) => (false, "read over the network: no tier is configured"),
+        (false, false, true) => (true, "behind a network: tiers keep copies"),
+        (false, true, true) => {
+            (true, "on another device than the tier: copies are kept, which gains little if it is as fast")
+        }
+        (false, _, false) => (false, "on the tier's own device: a copy would gain nothing"),
     }
+}
+
+/// The device of a folder, or of the nearest above it that is there.
+fn device_of(folder: &Path) -> Option<u64> {
+    folder.ancestors().find_map(|folder| folder.metadata().ok()).map(|facts| facts.dev())
 }
 
 impl PathFacts {
     fn without(path: &str, error: &Error) -> Self {
+        Self { error: Some(error.to_string()), ..Self::named(path) }
+    }
+
+    /// A path of which nothing is known.
+    fn named(path: &str) -> Self {
         Self {
             path: path.to_owned(),
-            error: Some(error.to_string()),
+            error: None,
             near: None,
             mount_point: None,
             file_system: None,

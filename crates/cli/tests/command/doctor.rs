@@ -57,9 +57,10 @@ fn a_path_that_cannot_be_read_is_warned_of_and_decides_the_exit_code() {
     assert!(ran.err.contains("/nowhere/train.h5: "), "{}", ran.err);
     assert!(ran.out.contains("warning: /nowhere/train.h5: "), "{}", ran.out);
     assert!(ran.out.contains("tree.h5"), "the others are told all the same: {}", ran.out);
-    let (code, report) = report(&["--config", "none", "s3://bucket/x"], &[]);
-    assert_eq!(code, 5);
-    assert!(report["paths"][0]["error"].as_str().unwrap().contains("files only"), "{report}");
+    let (code, report) =
+        report(&["--config", "none", "http://127.0.0.1:9/x"], &[("FOREBAY_REMOTE_WAIT", "1")]);
+    assert_ne!(code, 0);
+    assert!(report["paths"][0]["error"].as_str().unwrap().contains("127.0.0.1:9"), "{report}");
 }
 
 #[test]

@@ -6,11 +6,9 @@ use std::{
 };
 
 use forebay_loader::Asked;
-use forebay_source::ByteRange;
 use forebay_tier::{Coming, Upcoming};
 
 use super::{LoaderForesight, course::Course};
-use crate::open::WHOLE_BYTES;
 
 /// Names what a loader will ask for, batch after batch.
 #[derive(Debug)]
@@ -21,6 +19,8 @@ pub(super) struct Ahead {
     later: usize,
     /// The batch that is looked at next.
     step: u64,
+    /// Bytes that were named of later epochs.
+    later_bytes: u64,
     coming: VecDeque<Coming>,
     slots: Vec<Option<u64>>,
     asked: Vec<Asked>,
@@ -29,6 +29,10 @@ pub(super) struct Ahead {
 /// Epochs that are named after the current one: what the last batches leave idle serves the first of the next.
 const EPOCHS_AHEAD: usize = 1;
 
+/// So much of it is enough to begin with: nobody knows whether the next epoch will be run, and what is read for one that is
+/// not is read in vain.
+const MOST_LATER_BYTES: u64 = 16 << 20;
+
 impl Ahead {
     pub(super) fn new(foresight: &Arc<LoaderForesight>, course: Arc<Course>) -> Self {
         Self {
@@ -36,6 +40,7 @@ impl Ahead {
             course,
             later: 0,
             step: 0,
+            later_bytes: 0,
             coming: VecDeque::new(),
             slots: Vec::new(),
             asked: Vec::new(),
@@ -59,6 +64,9 @@ impl Ahead {
                 foresight.lock_named().clear();
             }
         }
+        if self.later_bytes >= MOST_LATER_BYTES {
+            return None;
+        }
         self.course.epoch(schedule, self.later)?.batch(self.step, &mut self.slots);
         self.step += 1;
         schedule.batch(&self.slots, &mut self.asked);
@@ -69,8 +77,9 @@ impl Ahead {
         drop(named);
         let mut seen = HashSet::new();
         for asked in &self.asked {
-            let range = foresight.as_asked(asked);
+            let range = asked.range;
             if seen.insert((asked.source, range)) {
+                self.later_bytes += if self.later > 0 { range.len() } else { 0 };
                 self.coming.push_back(Coming { source: foresight.places.keys[asked.source], range });
             }
         }
@@ -84,15 +93,6 @@ impl Upcoming for Ahead {
             self.look()?;
         }
         self.coming.pop_front()
-    }
-}
-
-impl LoaderForesight {
-    /// What is asked of a tier: sets of files read small, far ones whole.
-    fn as_asked(&self, asked: &Asked) -> ByteRange {
-        let len = self.schedule.sources()[asked.source].len;
-        let is_whole = len <= self.schedule.request_bytes() && len <= WHOLE_BYTES;
-        if is_whole { ByteRange::at(0, len) } else { asked.range }
     }
 }
 

@@ -75,13 +75,14 @@ impl Feed {
 
     /// Begins an epoch, and tells the tiers what is in it.
     pub fn start(&self) -> Result<Run> {
-        let run = self.loader.start()?;
         if let Some(tiers) = &self.tiers {
             self.close_epoch(tiers);
-            self.lock().current = Some((run.epoch(), tiers.stats()));
-            self.foresee(tiers)?;
+            // First the tiers: what the loader's threads are at by then would be fetched twice.
+            let (epoch, position) = self.loader.upcoming();
+            self.lock().current = Some((epoch, tiers.stats()));
+            self.foresee(tiers, epoch, position)?;
         }
-        Ok(run)
+        self.loader.start()
     }
 
     /// The next batch of `run`, counted as received.
@@ -116,14 +117,13 @@ impl Feed {
     }
 
     /// Tells the tiers what the epoch that has begun will read.
-    fn foresee(&self, tiers: &Tiered) -> Result<()> {
-        let state = self.loader.state();
+    fn foresee(&self, tiers: &Tiered, epoch: u64, position: u64) -> Result<()> {
         let mut known = self.lock_foresight();
         match &*known {
-            Some(foresight) => foresight.begin(tiers, state.epoch, state.position),
+            Some(foresight) => foresight.begin(tiers, epoch, position),
             None => {
                 let schedule = Arc::new(self.loader.schedule()?);
-                *known = Some(foresee(tiers, schedule, state.epoch, state.position)?);
+                *known = Some(foresee(tiers, schedule, epoch, position)?);
                 Ok(())
             }
         }

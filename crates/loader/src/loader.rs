@@ -55,6 +55,15 @@ impl Loader {
         Ok(Self { assembler: Arc::new(assembler), options, threads, ahead: shares.ahead, cursor })
     }
 
+    /// The epoch that is begun next, and the position of its order where it begins.
+    pub fn upcoming(&self) -> (u64, u64) {
+        let cursor = self.cursor();
+        if cursor.is_set || cursor.position == 0 {
+            return (cursor.epoch, if cursor.is_set { cursor.position } else { 0 });
+        }
+        (cursor.epoch + 1, 0)
+    }
+
     /// Begins an epoch: the one that was set or loaded, or else the one after the last that was begun.
     pub fn start(&self) -> Result<Run> {
         let mut cursor = self.cursor();

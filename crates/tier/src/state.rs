@@ -38,8 +38,7 @@ pub(crate) struct State {
     pub(crate) follow_next: AtomicU64,
     is_followed: AtomicBool,
     changed: AtomicBool,
-    began: Instant,
-    /// When the origin was last asked whether it has changed, in milliseconds since `began`.
+    /// When the origin was last asked whether it has changed, by the coarse clock.
     asked_ms: AtomicU64,
     reads: AtomicU64,
 }
@@ -65,6 +64,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A tier that ranks by use is told of one use in so many that it does not see.
 const READS_PER_TOUCH: u64 = 256;
+const READS_PER_TIMING: u64 = 16;
 
 impl State {
     pub(crate) fn new(
@@ -86,8 +86,7 @@ impl State {
             follow_next: AtomicU64::new(0),
             is_followed: AtomicBool::new(false),
             changed: AtomicBool::new(false),
-            began: Instant::now(),
-            asked_ms: AtomicU64::new(0),
+            asked_ms: AtomicU64::new(coarse_ms()),
             reads: AtomicU64::new(0),
         };
         state.find_whole();
@@ -124,10 +123,9 @@ impl State {
         running: &Arc<Running>,
         ranges: &[ByteRange],
     ) -> Result<Vec<Bytes>> {
-        let now = Instant::now();
-        self.recheck(running, now)?;
+        self.recheck(running)?;
         let len = ranges.iter().map(|range| range.len()).sum();
-        if let Some(found) = self.read_whole(running, now, ranges.len(), len, |whole| whole.fetch(ranges)) {
+        if let Some(found) = self.read_whole(running, ranges.len(), len, |whole| whole.fetch(ranges)) {
             return Ok(found);
         }
         let mut memory = ranges
@@ -148,10 +146,9 @@ impl State {
     }
 
     pub(crate) fn fetch_into(self: &Arc<Self>, running: &Arc<Running>, fills: &mut [Fill<'_>]) -> Result<()> {
-        let now = Instant::now();
-        self.recheck(running, now)?;
+        self.recheck(running)?;
         let (count, len) = (fills.len(), fills.iter().map(|fill| fill.range.len()).sum());
-        if self.read_whole(running, now, count, len, |whole| whole.fetch_into(fills)).is_some() {
+        if self.read_whole(running, count, len, |whole| whole.fetch_into(fills)).is_some() {
             return Ok(());
         }
         self.fill(running, fills)
@@ -161,17 +158,20 @@ impl State {
     fn read_whole<T>(
         &self,
         running: &Running,
-        began: Instant,
         count: usize,
         len: u64,
         read: impl FnOnce(&dyn Source) -> Result<T>,
     ) -> Option<T> {
         let whole = self.whole.load();
         let whole = whole.as_ref()?;
+        let number = self.reads.fetch_add(1, Relaxed);
+        // The clock is as dear as a small copy: it times one read in so many, for all of them.
+        let began = number.is_multiple_of(READS_PER_TIMING).then(Instant::now);
         match read(&*whole.source) {
             Ok(found) => {
-                running.counters.tiers[whole.tier].add(count as u64, len, began);
-                if self.reads.fetch_add(1, Relaxed).is_multiple_of(READS_PER_TOUCH) {
+                let ns = began.map_or(0, nanos).saturating_mul(READS_PER_TIMING);
+                running.counters.tiers[whole.tier].count(count as u64, len, ns);
+                if number.is_multiple_of(READS_PER_TOUCH) {
                     whole.copies.touch();
                 }
                 Some(found)
@@ -186,16 +186,15 @@ impl State {
     }
 
     /// Refuses to go on when the origin's bytes are no longer those of the copies; asks now and then.
-    fn recheck(self: &Arc<Self>, running: &Arc<Running>, now: Instant) -> Result<()> {
+    fn recheck(self: &Arc<Self>, running: &Arc<Running>) -> Result<()> {
         if self.changed.load(Relaxed) {
             let error = Error::new(ErrorKind::Unavailable, "changed while it was read");
             return Err(error.hint("open it again once nobody writes to it").at(&self.id().locator));
         }
-        let (since, asked_ms) = (now.saturating_duration_since(self.began), self.asked_ms.load(Relaxed));
-        if since.saturating_sub(Duration::from_millis(asked_ms)) < running.placement.recheck {
+        let (now_ms, asked_ms) = (coarse_ms(), self.asked_ms.load(Relaxed));
+        if Duration::from_millis(now_ms.saturating_sub(asked_ms)) < running.placement.recheck {
             return Ok(());
         }
-        let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         if self.asked_ms.compare_exchange(asked_ms, now_ms, Relaxed, Relaxed).is_ok() {
             running.pool.background(Arc::new(Recheck(Arc::clone(self))));
         }
@@ -413,6 +412,16 @@ impl State {
         running.counters.origin.add(1, range.len(), began);
         Ok(bytes)
     }
+}
+
+/// Milliseconds of a clock that is a few of them late and costs next to nothing.
+fn coarse_ms() -> u64 {
+    #[cfg(target_os = "linux")]
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    #[cfg(not(target_os = "linux"))]
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000)
 }
 
 /// The rest of a source, after a part of it was read.

@@ -21,12 +21,15 @@
 //! | `ahead` | what will be used soon, fetched before it is asked for |
 //! | `tiered`, `copied` | the origin over an origin, and its sources |
 //! | `state` | what a process knows of a source, and how it finds each byte |
+//! | `missing` | what no tier has, read from the origin |
+//! | `aside` | work on a source that nobody waits for |
 //! | `fetch` | blocks on their way from the origin to a tier |
 //! | `warm` | whole sources copied before anybody reads |
 //! | `forecast` | what a policy would read from the origin, reckoned and not run |
 //! | `stats` | what was read from where |
 
 mod ahead;
+mod aside;
 mod block;
 mod copied;
 mod disk;
@@ -34,6 +37,7 @@ mod fetch;
 mod flight;
 mod forecast;
 mod memory;
+mod missing;
 mod policy;
 mod pool;
 mod state;

@@ -1,11 +1,9 @@
 //! What a process knows of a source, and how it finds each byte of it.
 
 use std::{
-    collections::HashSet,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-        mpsc,
     },
     time::{Duration, Instant},
 };
@@ -15,10 +13,10 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceExt, SourceId};
 
 use crate::{
-    Blocks, Copies, Flight, Landed, Part, Room, SourceKey, Turn,
+    Blocks, Copies, Landed, Room, SourceKey,
     ahead::Taken,
-    fetch::{fetch_block, follow},
-    pool::{Background, Step},
+    aside::{Follow, Recheck},
+    missing::Piece,
     stats::nanos,
     tiered::Running,
 };
@@ -51,16 +49,8 @@ pub(crate) struct WholeCopy {
     copies: Arc<dyn Copies>,
 }
 
-/// Part of a block that a reader wants.
-#[derive(Debug)]
-struct Piece<'a> {
-    block: u64,
-    from: u64,
-    into: &'a mut [u8],
-}
-
 /// No origin takes so long without an error of its own.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A tier that ranks by use is told of one use in so many that it does not see.
 const READS_PER_TOUCH: u64 = 256;
@@ -93,7 +83,7 @@ impl State {
         state
     }
 
-    fn id(&self) -> &SourceId {
+    pub(crate) fn id(&self) -> &SourceId {
         self.inner.id()
     }
 
@@ -263,124 +253,14 @@ impl State {
         found.is_some()
     }
 
-    /// Fills `missing`: blocks that a tier will keep are fetched whole, once; of others just what is asked for.
-    fn read_origin(self: &Arc<Self>, running: &Arc<Running>, mut missing: Vec<Piece<'_>>) -> Result<()> {
-        let began = Instant::now();
-        missing.sort_unstable_by_key(|piece| (piece.block, piece.from));
-        let mut flights: Vec<(u64, Arc<Flight>)> = Vec::new();
-        let mut exact = Vec::new();
-        let mut rest = &mut missing[..];
-        while let Some(first) = rest.first() {
-            let block = first.block;
-            let count = rest.iter().position(|piece| piece.block != block).unwrap_or(rest.len());
-            let (own, after) = rest.split_at_mut(count);
-            rest = after;
-            let asked = own.iter().map(|piece| piece.into.len() as u64).sum();
-            let may_replace = !running.placement.is_lasting || self.is_most(block, asked);
-            if !self.has_room(block, may_replace)
-                && running.flights.find(self.key, Part::Block(block)).is_none()
-            {
-                exact.extend(own.iter_mut());
-                continue;
-            }
-            match running.flights.turn(self.key, Part::Block(block)) {
-                Turn::Follow(flight) => flights.push((block, flight)),
-                Turn::Lead(lead) => {
-                    flights.push((block, lead.flight()));
-                    let (state, running_then) = (Arc::clone(self), Arc::clone(running));
-                    running.pool.urgent(Box::new(move || {
-                        fetch_block(&running_then, &state, block, may_replace, lead);
-                    }));
-                }
-            }
-        }
-        let mut exactly = if exact.is_empty() { Ok(()) } else { self.exactly(running, exact) };
-        if exactly.is_ok() {
-            exactly = self.land(&flights, &mut missing).and_then(|unplaced| {
-                let left: Vec<_> =
-                    missing.iter_mut().filter(|piece| unplaced.contains(&piece.block)).collect();
-                if left.is_empty() { Ok(()) } else { self.exactly(running, left) }
-            });
-        }
-        running.counters.wait_ns.fetch_add(nanos(began), Relaxed);
-        exactly.map_err(|error| error.at(&self.id().locator))
+    /// What works for this process, while it does.
+    pub(crate) fn running(&self) -> Option<Arc<Running>> {
+        self.running.upgrade()
     }
 
-    /// Copies what `flights` bring; gives the blocks that they do not, for want of room or time.
-    fn land(&self, flights: &[(u64, Arc<Flight>)], missing: &mut [Piece<'_>]) -> Result<HashSet<u64>> {
-        let mut unplaced = HashSet::new();
-        for (block, flight) in flights {
-            // Who waits longer than anybody fetches reads for himself.
-            let landed = flight.wait(PATIENCE).unwrap_or(Landed::NoRoom);
-            let Some(bytes) = landed.into_result()? else {
-                unplaced.insert(*block);
-                continue;
-            };
-            let first = missing.partition_point(|piece| piece.block < *block);
-            for piece in missing[first..].iter_mut().take_while(|piece| piece.block == *block) {
-                let from = usize::try_from(piece.from).unwrap_or(usize::MAX);
-                let part = bytes.get(from..from.saturating_add(piece.into.len()));
-                let short = || Error::new(ErrorKind::Bug, "a block is shorter than its range");
-                piece.into.copy_from_slice(part.ok_or_else(short)?);
-            }
-        }
-        Ok(unplaced)
-    }
-
-    /// Fetches `pieces` and no byte more.
-    fn exactly(self: &Arc<Self>, running: &Arc<Running>, pieces: Vec<&mut Piece<'_>>) -> Result<()> {
-        let range_of = |piece: &Piece<'_>| {
-            ByteRange::at(self.blocks.range(piece.block).start + piece.from, piece.into.len() as u64)
-        };
-        let ranges: Vec<_> = pieces.iter().map(|piece| range_of(piece)).collect();
-        // Pieces of one read that a border of blocks cut apart are one request again.
-        let runs = forebay_source::coalesce(&ranges, 0);
-        let bytes = ranges.iter().map(|range| range.len()).sum();
-        if self.inner.request_bytes() == 0 || runs.len() == 1 {
-            let began = Instant::now();
-            let mut fills: Vec<_> = pieces
-                .into_iter()
-                .zip(&ranges)
-                .map(|(piece, range)| Fill { range: *range, into: piece.into })
-                .collect();
-            self.inner.fetch_into(&mut fills)?;
-            running.counters.origin.add(runs.len() as u64, bytes, began);
-            return Ok(());
-        }
-        // Behind a network requests wait side by side.
-        let together = runs.len().div_ceil(running.pool.threads());
-        let (tell, told) = mpsc::channel();
-        for runs in runs.chunks(together) {
-            let (state, running_then, runs, tell) =
-                (Arc::clone(self), Arc::clone(running), runs.to_vec(), tell.clone());
-            running.pool.urgent(Box::new(move || {
-                let began = Instant::now();
-                let fetched = state.inner.fetch(&runs);
-                let bytes = runs.iter().map(|run| run.len()).sum();
-                running_then.counters.origin.add(runs.len() as u64, bytes, began);
-                // Who no longer listens has had an error.
-                let _ = tell.send(fetched.map(|fetched| runs.into_iter().zip(fetched).collect::<Vec<_>>()));
-            }));
-        }
-        drop(tell);
-        let mut fetched = Vec::with_capacity(runs.len());
-        for part in told {
-            fetched.extend(part?);
-        }
-        fetched.sort_unstable_by_key(|(run, _)| run.start);
-        let lost = || Error::new(ErrorKind::Unavailable, "a thread that read it was stopped");
-        if fetched.len() != runs.len() {
-            return Err(lost());
-        }
-        for (piece, range) in pieces.into_iter().zip(&ranges) {
-            if range.is_empty() {
-                continue;
-            }
-            let index = fetched.partition_point(|(run, _)| run.start <= range.start).checked_sub(1);
-            let (run, bytes) = index.and_then(|index| fetched.get(index)).ok_or_else(lost)?;
-            piece.into.copy_from_slice(&range.cut(bytes, run.start));
-        }
-        Ok(())
+    /// From now on it cannot be read: the origin has other bytes.
+    pub(crate) fn mark_changed(&self) {
+        self.changed.store(true, Relaxed);
     }
 
     /// True when `asked` bytes are nearly all of `block`: where what is kept is to last, nothing leaves for bytes that
@@ -422,34 +302,4 @@ fn coarse_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
     seconds.saturating_mul(1000).saturating_add(nanos / 1_000_000)
-}
-
-/// The rest of a source, after a part of it was read.
-#[derive(Debug)]
-struct Follow(Arc<State>);
-
-impl Background for Follow {
-    fn step(&self) -> Step {
-        self.0.running.upgrade().map_or(Step::Over, |running| follow(&running, &self.0))
-    }
-}
-
-/// Asks the origin whether a source is still what it was.
-#[derive(Debug)]
-struct Recheck(Arc<State>);
-
-impl Background for Recheck {
-    fn step(&self) -> Step {
-        let Some(running) = self.0.running.upgrade() else { return Step::Over };
-        let id = self.0.id();
-        let has_changed = match running.origin.open(&id.locator) {
-            Ok(source) => source.id() != id,
-            // One that cannot be asked now may be as it was: whoever reads it from there will know.
-            Err(error) => error.kind() == ErrorKind::NotFound,
-        };
-        if has_changed {
-            self.0.changed.store(true, Relaxed);
-        }
-        Step::Over
-    }
 }

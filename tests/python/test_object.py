@@ -273,6 +273,28 @@ def test_a_run_outlives_a_restart_of_the_server(make: Make, monkeypatch: pytest.
         server.stop()
 
 
+@pytest.mark.timeout(120)
+def test_objects_are_read_through_tiers_which_outlive_the_server(make: Make, monkeypatch: pytest.MonkeyPatch,
+                                                                 tmp_path: Path) -> None:
+    server = Server()
+    try:
+        for name, value in {**KEYS, "AWS_ENDPOINT_URL": server.url, "FOREBAY_REMOTE_WAIT": "2"}.items():
+            monkeypatch.setenv(name, value)
+        whole = upload(server, make, "tiered")
+        ds = forebay.open("s3://tiered/set/*.h5", ["image"], tiers=["memory:64KiB", f"disk:{tmp_path / 'tier'}:64MiB"])
+        ds.warm()
+        assert ds.stats()["tiers"]["origin"]["bytes"] == sum(
+            item["Size"] for item in server.client.list_objects_v2(Bucket="tiered")["Contents"]
+        ), "each byte was read once"
+        server.stop()
+        seen = np.empty_like(whole)
+        for batch in ds.loader(batch_size=7, shuffle="full", seed=3):
+            seen[batch.indices] = batch["image"]
+        same(seen, whole)
+    finally:
+        server.stop()
+
+
 def test_links_of_a_remote_file_stay_in_its_bucket(s3: Server, make: Make, tmp_path: Path) -> None:
     secret = make("secret.h5", x=np.arange(4))
     raw = tmp_path / "secret.bin"

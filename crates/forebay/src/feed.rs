@@ -102,8 +102,8 @@ impl Feed {
 
     /// What was read from where; nothing without tiers.
     pub fn tier_report(&self) -> Option<TierReport> {
-        let total = self.tiers.as_ref()?.stats();
         let epochs = self.lock();
+        let total = self.tiers.as_ref()?.stats();
         let mut reports = epochs.done.clone();
         if let Some((epoch, before)) = &epochs.current {
             reports.push(EpochTiers::new(*epoch, total.since(before)));
@@ -134,8 +134,8 @@ impl Feed {
     }
 
     fn close_epoch(&self, tiers: &Tiered) {
-        let now = tiers.stats();
         let mut epochs = self.lock();
+        let now = tiers.stats();
         if let Some((epoch, before)) = epochs.current.take()
             && epochs.done.len() < MOST_EPOCHS
         {

@@ -1,7 +1,7 @@
 //! What will be used soon, fetched before it is asked for.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -14,7 +14,7 @@ use forebay_source::ByteRange;
 
 use crate::{
     Flight, Flights, Landed, Lead, Part, SourceKey, Turn,
-    fetch::fetch_block,
+    fetch::{Fetched, fetch_block},
     pool::{Background, Step},
     state::State,
     tiered::Running,
@@ -50,7 +50,7 @@ pub(crate) struct Ahead {
 struct Inside {
     upcoming: Option<Box<dyn Upcoming>>,
     /// What comes next and there is no room for yet.
-    postponed: Option<Coming>,
+    postponed: VecDeque<Coming>,
     /// What was fetched, and in which look.
     held: HashMap<(SourceKey, u64), (Bytes, u64)>,
     /// What was read before it could be fetched ahead.
@@ -90,7 +90,7 @@ impl Ahead {
         self.bytes.fetch_sub(dropped_bytes, Relaxed);
         self.is_looking.store(upcoming.is_some() || !inside.held.is_empty(), Relaxed);
         inside.upcoming = upcoming;
-        inside.postponed = None;
+        inside.postponed.clear();
         inside.overtaken.clear();
         Looking { ahead: Arc::clone(self), running: Arc::downgrade(running), turn }
     }
@@ -124,40 +124,73 @@ impl Ahead {
         Taken::Not
     }
 
+    /// Notes that a reader fetches `range` himself.
+    pub(crate) fn overtake(&self, source: SourceKey, range: ByteRange) {
+        let mut inside = self.lock();
+        if inside.upcoming.is_some() || !inside.postponed.is_empty() {
+            inside.overtaken.insert((source, range.start));
+        }
+    }
+
+    /// Drops what was fetched of `range`: a tier has it by now.
+    pub(crate) fn discard(&self, source: SourceKey, range: ByteRange) {
+        if self.bytes.load(Relaxed) == 0 {
+            return;
+        }
+        let left = self.lock().held.remove(&(source, range.start));
+        if let Some((bytes, _)) = left {
+            self.bytes.fetch_sub(bytes.len() as u64, Relaxed);
+        }
+    }
+
     /// What is fetched next, and the duty to do so: skips what was read or is here already.
-    fn next(&self, flights: &Arc<Flights>) -> Option<(Coming, Lead)> {
+    fn next(&self, flights: &Arc<Flights>) -> Next {
         let mut inside = self.lock();
         loop {
-            let coming = match inside.postponed.take() {
-                Some(coming) => coming,
+            let coming = match inside.postponed.front() {
+                // What comes after it is used later still.
+                Some(first) if !self.has_room(first.range.len()) => {
+                    let key = (first.source, first.range.start);
+                    if !inside.overtaken.contains(&key) {
+                        return Next::NoRoom;
+                    }
+                    inside.postponed.pop_front()
+                }
+                Some(_) => inside.postponed.pop_front(),
                 None => {
-                    let Some(coming) = inside.upcoming.as_mut()?.next() else {
+                    let coming = inside.upcoming.as_mut().and_then(|upcoming| upcoming.next());
+                    if coming.is_none() {
                         inside.upcoming = None;
-                        return None;
-                    };
+                    }
                     coming
                 }
             };
+            let Some(coming) = coming else { return Next::Nothing };
             let key = (coming.source, coming.range.start);
             if coming.range.is_empty() || inside.overtaken.remove(&key) || inside.held.contains_key(&key) {
                 continue;
             }
             // Under the lock: no reader comes between the choice and the duty.
             if let Turn::Lead(lead) = flights.turn(coming.source, Part::From(coming.range.start)) {
-                return Some((coming, lead));
+                return Next::Fetch(coming, lead);
             }
         }
     }
 
+    fn has_room(&self, len: u64) -> bool {
+        self.bytes.load(Relaxed).saturating_add(len) <= self.budget
+    }
+
     fn postpone(&self, coming: Coming) {
-        self.lock().postponed = Some(coming);
+        self.lock().postponed.push_front(coming);
     }
 
     /// Fetches `coming`: whole blocks where a tier keeps them, else just its bytes, while there is room.
     fn fetch(&self, running: &Arc<Running>, state: &Arc<State>, coming: Coming, lead: Lead) -> Step {
-        let mut kept = true;
+        let (mut kept, mut is_partly_here) = (true, false);
         for block in state.blocks.covering(coming.range) {
             if state.has(block) {
+                is_partly_here = true;
                 continue;
             }
             let range = state.blocks.range(block);
@@ -168,10 +201,11 @@ impl Ahead {
                 continue;
             }
             if let Turn::Lead(lead) = running.flights.turn(state.key, Part::Block(block)) {
-                fetch_block(running, state, block, is_all, lead);
+                is_partly_here |= fetch_block(running, state, block, is_all, lead) == Fetched::Kept;
             }
         }
-        if kept {
+        // Of what is here in part, the reader fetches just the rest.
+        if kept || is_partly_here {
             lead.land(Landed::NoRoom);
             return Step::Worked;
         }
@@ -206,6 +240,16 @@ impl Ahead {
     }
 }
 
+/// What to do next.
+enum Next {
+    /// To fetch this.
+    Fetch(Coming, Lead),
+    /// To wait until readers have taken some.
+    NoRoom,
+    /// All was named.
+    Nothing,
+}
+
 /// What a reader gets of what was fetched ahead.
 #[derive(Debug)]
 pub(crate) enum Taken {
@@ -231,7 +275,11 @@ impl Background for Looking {
         if self.ahead.turn.load(Relaxed) != self.turn {
             return Step::Over;
         }
-        let Some((coming, lead)) = self.ahead.next(&running.flights) else { return Step::Over };
+        let (coming, lead) = match self.ahead.next(&running.flights) {
+            Next::Fetch(coming, lead) => (coming, lead),
+            Next::NoRoom => return Step::Idle,
+            Next::Nothing => return Step::Over,
+        };
         match running.known(coming.source) {
             Some(state) => self.ahead.fetch(&running, &state, coming, lead),
             None => {

@@ -33,9 +33,7 @@ impl Background for Recheck {
             // One that cannot be asked now may be as it was: whoever reads it from there will know.
             Err(error) => error.kind() == ErrorKind::NotFound,
         };
-        if has_changed {
-            self.0.mark_changed();
-        }
+        self.0.asked(has_changed);
         Step::Over
     }
 }

@@ -32,7 +32,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -83,6 +83,8 @@ pub(super) struct Place {
     all_stay_until: Mutex<Option<Instant>>,
     evicted: AtomicU64,
     faults: AtomicU64,
+    /// Mirrors that are held open and are not whole.
+    open_count: AtomicUsize,
 }
 
 impl DiskTier {
@@ -112,6 +114,7 @@ impl DiskTier {
             all_stay_until: Mutex::default(),
             evicted: AtomicU64::new(0),
             faults: AtomicU64::new(0),
+            open_count: AtomicUsize::new(0),
         };
         Ok(Self { place: Arc::new(place) })
     }
@@ -270,6 +273,10 @@ impl Place {
             ranked.map(|(key, known)| (self.judge.worth(key, known.facts()), key)).collect()
         };
         let now = |key: &SourceKey| {
+            // Ranked for another newcomer.
+            if *key == but {
+                return None;
+            }
             let known = shelf::known(self.folder.path(), *key)?;
             Some(self.judge.worth(*key, known.facts()))
         };

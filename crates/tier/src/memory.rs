@@ -76,6 +76,10 @@ impl Tier for MemoryTier {
     fn copies(&self, source: &SourceId) -> Option<Arc<dyn Copies>> {
         let key = SourceKey::of(source);
         let mut sources = lock(&self.room.sources);
+        // Those that hold nothing and nobody uses are swept out now and then.
+        if sources.len().is_power_of_two() {
+            sources.retain(|_, held| Arc::strong_count(held) > 1 || held.holds_any());
+        }
         let held = sources.entry(key).or_insert_with(|| {
             let shards = std::array::from_fn(|_| RwLock::default());
             Arc::new(Held { id: source.clone(), key, shards, room: Arc::downgrade(&self.room) })
@@ -138,6 +142,10 @@ impl Hall {
 impl Held {
     fn shard(&self, block: u64) -> &RwLock<HashMap<u64, Copy>> {
         &self.shards[usize::try_from(block % SHARDS as u64).unwrap_or(0)]
+    }
+
+    fn holds_any(&self) -> bool {
+        self.shards.iter().any(|shard| !shard.read().unwrap_or_else(PoisonError::into_inner).is_empty())
     }
 
     fn facts<'a>(&'a self, block: u64, copy: &Copy) -> Facts<'a> {
@@ -252,6 +260,10 @@ impl Copies for Held {
     fn settle(&self) {}
 
     fn distrust(&self) {}
+
+    fn has_left(&self) -> bool {
+        false
+    }
 
     fn touch(&self) {}
 }

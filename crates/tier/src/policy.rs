@@ -1,15 +1,13 @@
 //! What is worth keeping, and who leaves when a tier is full.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
+use arc_swap::ArcSwapOption;
 use forebay_source::{Error, ErrorKind, Result, SourceId};
 
 use crate::{
     SourceKey,
-    sync::{AtomicU64, Relaxed, RwLock},
+    sync::{AtomicU64, Relaxed},
 };
 
 /// How much a copy is worth: the least leaves first.
@@ -146,21 +144,25 @@ impl Ticks {
 
 /// What is known of the future, by all who have to know: nothing at first, and something else with every epoch.
 #[derive(Clone, Debug, Default)]
-pub struct Outlook(Arc<RwLock<Option<Arc<dyn Foresight>>>>);
+pub struct Outlook(Arc<ArcSwapOption<Known>>);
+
+/// Whoever knows.
+#[derive(Debug)]
+struct Known(Arc<dyn Foresight>);
 
 impl Outlook {
     /// Makes `foresight` what is known from now on.
     pub fn set(&self, foresight: Option<Arc<dyn Foresight>>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = foresight;
+        self.0.store(foresight.map(|foresight| Arc::new(Known(foresight))));
     }
 
     fn is_empty(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.0.load().is_none()
     }
 
     fn next_use(&self, source: SourceKey, block: Option<u64>) -> Option<u64> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().and_then(|foresight| foresight.next_use(source, block))
+        // No lock: a forked child finds none that is held for ever.
+        self.0.load().as_ref().and_then(|known| known.0.next_use(source, block))
     }
 }
 

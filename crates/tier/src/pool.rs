@@ -47,6 +47,10 @@ struct Shared {
 struct Queue {
     urgent: VecDeque<Task>,
     background: VecDeque<Arc<dyn Background>>,
+    /// What had nothing to do, and is asked again a little later.
+    dozing: Vec<Arc<dyn Background>>,
+    /// A thread waits to ask it.
+    is_watched: bool,
     /// Threads there are.
     started: usize,
     /// Threads at work that nobody waits for.
@@ -92,6 +96,13 @@ impl Pool {
     pub(crate) fn background(&self, work: Arc<dyn Background>) {
         let mut queue = self.shared.lock();
         queue.background.push_back(work);
+        self.wake(queue);
+    }
+
+    /// Does `work`, which is short, before all else that nobody waits for.
+    pub(crate) fn soon(&self, work: Arc<dyn Background>) {
+        let mut queue = self.shared.lock();
+        queue.background.push_front(work);
         self.wake(queue);
     }
 
@@ -155,6 +166,7 @@ impl Pool {
         queue.stop = true;
         queue.urgent.clear();
         queue.background.clear();
+        queue.dozing.clear();
         self.shared.change.notify_all();
         while queue.started > 0 {
             let left = until.saturating_duration_since(Instant::now());
@@ -184,9 +196,8 @@ impl Shared {
 
     fn work(&self, most_in_background: usize) {
         let mut queue = self.lock();
-        let mut turn = 0;
         loop {
-            let Some(work) = self.next(&mut queue, most_in_background, turn) else {
+            let Some(work) = next(&mut queue, most_in_background) else {
                 if queue.stop {
                     queue.started -= 1;
                     drop(queue);
@@ -194,13 +205,7 @@ impl Shared {
                     return;
                 }
                 self.quiet.notify_all();
-                let is_idle = turn > 0 || queue.background.is_empty();
-                turn = 0;
-                queue = if is_idle && !queue.background.is_empty() {
-                    self.change.wait_timeout(queue, IDLE_STEP).unwrap_or_else(PoisonError::into_inner).0
-                } else {
-                    self.change.wait(queue).unwrap_or_else(PoisonError::into_inner)
-                };
+                queue = self.rest(queue);
                 continue;
             };
             queue.busy += 1;
@@ -217,10 +222,13 @@ impl Shared {
                     let step = catch_unwind(AssertUnwindSafe(|| work.step())).unwrap_or(Step::Over);
                     queue = self.lock();
                     queue.in_background -= 1;
-                    match step {
-                        Step::Worked => turn = 0,
-                        Step::Idle => turn += 1,
-                        Step::Over => queue.background.retain(|other| !Arc::ptr_eq(other, &work)),
+                    if step != Step::Worked {
+                        let before = queue.background.len();
+                        queue.background.retain(|other| !Arc::ptr_eq(other, &work));
+                        let was_there = queue.background.len() < before;
+                        if step == Step::Idle && was_there && !queue.stop {
+                            queue.dozing.push(work);
+                        }
                     }
                     // Another may have been kept from it by the number of those at work.
                     self.change.notify_one();
@@ -230,19 +238,32 @@ impl Shared {
         }
     }
 
-    /// What to do next: the `turn`-th of what is in the background when those before it were idle.
-    fn next(&self, queue: &mut Queue, most_in_background: usize, turn: usize) -> Option<Work> {
-        if queue.stop {
-            return None;
+    /// Waits for something to do. One thread asks what was idle again after a while; the others sleep.
+    fn rest<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        if queue.dozing.is_empty() || queue.is_watched {
+            return self.change.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        if let Some(task) = queue.urgent.pop_front() {
-            return Some(Work::Urgent(task));
-        }
-        if queue.in_background >= most_in_background {
-            return None;
-        }
-        queue.background.get(turn).cloned().map(Work::Background)
+        queue.is_watched = true;
+        let mut queue = self.change.wait_timeout(queue, IDLE_STEP).unwrap_or_else(PoisonError::into_inner).0;
+        queue.is_watched = false;
+        let dozing = std::mem::take(&mut queue.dozing);
+        queue.background.extend(dozing);
+        queue
     }
+}
+
+/// What to do next: what a reader waits for, or else what is first in the background.
+fn next(queue: &mut Queue, most_in_background: usize) -> Option<Work> {
+    if queue.stop {
+        return None;
+    }
+    if let Some(task) = queue.urgent.pop_front() {
+        return Some(Work::Urgent(task));
+    }
+    if queue.in_background >= most_in_background {
+        return None;
+    }
+    queue.background.front().cloned().map(Work::Background)
 }
 
 #[cfg(test)]

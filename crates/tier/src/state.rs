@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) follow_next: AtomicU64,
     is_followed: AtomicBool,
     changed: AtomicBool,
+    /// The origin is about to be asked whether it has changed.
+    is_asking: AtomicBool,
     /// When the origin was last asked whether it has changed, by the coarse clock.
     asked_ms: AtomicU64,
     reads: AtomicU64,
@@ -76,6 +78,7 @@ impl State {
             follow_next: AtomicU64::new(0),
             is_followed: AtomicBool::new(false),
             changed: AtomicBool::new(false),
+            is_asking: AtomicBool::new(false),
             asked_ms: AtomicU64::new(coarse_ms()),
             reads: AtomicU64::new(0),
         };
@@ -154,6 +157,11 @@ impl State {
     ) -> Option<T> {
         let whole = self.whole.load();
         let whole = whole.as_ref()?;
+        if whole.copies.has_left() {
+            // It made room for others: its space comes back when nobody holds it open.
+            self.whole.store(None);
+            return None;
+        }
         let number = self.reads.fetch_add(1, Relaxed);
         // The clock is as dear as a small copy: it times one read in so many, for all of them.
         let began = number.is_multiple_of(READS_PER_TIMING).then(Instant::now);
@@ -185,8 +193,9 @@ impl State {
         if Duration::from_millis(now_ms.saturating_sub(asked_ms)) < running.placement.recheck {
             return Ok(());
         }
-        if self.asked_ms.compare_exchange(asked_ms, now_ms, Relaxed, Relaxed).is_ok() {
-            running.pool.background(Arc::new(Recheck(Arc::clone(self))));
+        let is_ours = self.asked_ms.compare_exchange(asked_ms, now_ms, Relaxed, Relaxed).is_ok();
+        if is_ours && !self.is_asking.swap(true, Relaxed) {
+            running.pool.soon(Arc::new(Recheck(Arc::clone(self))));
         }
         Ok(())
     }
@@ -196,9 +205,12 @@ impl State {
         let mut missing = Vec::new();
         for fill in fills {
             let (start, end) = (fill.range.start, fill.range.end);
-            let is_here = || self.blocks.covering(fill.range).all(|block| self.has(block));
-            if running.ahead.is_looking() && !is_here() && self.read_ahead(running, fill) {
-                continue;
+            if running.ahead.is_looking() {
+                if self.blocks.covering(fill.range).all(|block| self.has(block)) {
+                    running.ahead.discard(self.key, fill.range);
+                } else if self.read_ahead(running, fill) {
+                    continue;
+                }
             }
             let mut rest = &mut *fill.into;
             for block in self.blocks.covering(fill.range) {
@@ -236,6 +248,7 @@ impl State {
                     let landed = flight.wait(PATIENCE);
                     running.counters.wait_ns.fetch_add(nanos(began), Relaxed);
                     if !matches!(landed, Some(Landed::Bytes(_))) {
+                        running.ahead.overtake(self.key, fill.range);
                         return false;
                     }
                 }
@@ -258,9 +271,12 @@ impl State {
         self.running.upgrade()
     }
 
-    /// From now on it cannot be read: the origin has other bytes.
-    pub(crate) fn mark_changed(&self) {
-        self.changed.store(true, Relaxed);
+    /// The origin was asked: if it has changed, it cannot be read from now on.
+    pub(crate) fn asked(&self, has_changed: bool) {
+        if has_changed {
+            self.changed.store(true, Relaxed);
+        }
+        self.is_asking.store(false, Relaxed);
     }
 
     /// True when `asked` bytes are nearly all of `block`: where what is kept is to last, nothing leaves for bytes that

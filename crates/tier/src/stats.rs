@@ -86,26 +86,26 @@ impl Stats {
             let before = before.tiers.get(index).unwrap_or(&nothing);
             TierStats {
                 name: tier.name.clone(),
-                reads: tier.reads - before.reads,
-                bytes: tier.bytes - before.bytes,
-                ns: tier.ns - before.ns,
-                evicted: tier.evicted - before.evicted,
-                faults: tier.faults - before.faults,
+                reads: tier.reads.saturating_sub(before.reads),
+                bytes: tier.bytes.saturating_sub(before.bytes),
+                ns: tier.ns.saturating_sub(before.ns),
+                evicted: tier.evicted.saturating_sub(before.evicted),
+                faults: tier.faults.saturating_sub(before.faults),
                 ..*tier
             }
         });
         Self {
             tiers: tiers.collect(),
             origin: OriginStats {
-                reads: self.origin.reads - before.origin.reads,
-                bytes: self.origin.bytes - before.origin.bytes,
-                ns: self.origin.ns - before.origin.ns,
+                reads: self.origin.reads.saturating_sub(before.origin.reads),
+                bytes: self.origin.bytes.saturating_sub(before.origin.bytes),
+                ns: self.origin.ns.saturating_sub(before.origin.ns),
             },
-            placed: self.placed - before.placed,
-            placed_bytes: self.placed_bytes - before.placed_bytes,
-            refused: self.refused - before.refused,
-            ahead: self.ahead - before.ahead,
-            wait_ns: self.wait_ns - before.wait_ns,
+            placed: self.placed.saturating_sub(before.placed),
+            placed_bytes: self.placed_bytes.saturating_sub(before.placed_bytes),
+            refused: self.refused.saturating_sub(before.refused),
+            ahead: self.ahead.saturating_sub(before.ahead),
+            wait_ns: self.wait_ns.saturating_sub(before.wait_ns),
             ..*self
         }
     }

@@ -49,6 +49,9 @@ pub trait Copies: Send + Sync + fmt::Debug {
     /// Forgets what [`whole`](Self::whole) gave: it could not be read.
     fn distrust(&self);
 
+    /// True when what [`whole`](Self::whole) gave has left the tier since: it can be read, and holds space that others need.
+    fn has_left(&self) -> bool;
+
     /// Counts a use that the tier does not see, of the whole.
     fn touch(&self);
 }

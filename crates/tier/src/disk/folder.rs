@@ -95,6 +95,8 @@ impl Folder {
         if is_last && !self.keep {
             remove(&self.path);
         }
+        // A forked child has the same open file, and would hold the lock for as long as it lives.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 

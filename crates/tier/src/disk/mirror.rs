@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::SystemTime,
 };
@@ -30,6 +30,8 @@ pub(super) struct Copy {
     /// How often the whole was not what it seemed.
     wrong_times: AtomicU32,
     touched_s: AtomicU64,
+    /// The mirror was removed after it was read as a whole.
+    has_left: AtomicBool,
 }
 
 /// A mirror and its map, open.
@@ -72,7 +74,6 @@ enum Whole {
 /// So many mirrors that are not whole are held open; others are opened for each use. Whole ones are read through a
 /// pool of descriptors with a budget of its own.
 const MOST_OPEN: usize = 128;
-static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// A mirror that was wrong so often lies on a bad disk.
 const MOST_TIMES_WRONG: u32 = 3;
@@ -88,18 +89,20 @@ impl Copy {
             whole: Mutex::new(Whole::Unknown),
             wrong_times: AtomicU32::new(0),
             touched_s: AtomicU64::new(0),
+            has_left: AtomicBool::new(false),
         }
     }
 
     /// Forgets all that was known: the mirror was removed.
     pub(super) fn forget(&self) {
+        self.has_left.store(true, Relaxed);
         self.close();
         *self.lock_whole() = Whole::Unknown;
     }
 
     fn close(&self) {
         if self.files.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            OPEN.fetch_sub(1, Relaxed);
+            self.place.open_count.fetch_sub(1, Relaxed);
         }
     }
 
@@ -118,10 +121,10 @@ impl Copy {
             return Some(Arc::clone(files));
         }
         let files = Arc::new(open(self)?);
-        if OPEN.fetch_add(1, Relaxed) < MOST_OPEN {
+        if self.place.open_count.fetch_add(1, Relaxed) < MOST_OPEN {
             *held = Some(Arc::clone(&files));
         } else {
-            OPEN.fetch_sub(1, Relaxed);
+            self.place.open_count.fetch_sub(1, Relaxed);
         }
         Some(files)
     }
@@ -192,6 +195,7 @@ impl Copy {
         let Some(source) = self.as_file(files) else { return };
         files.layout.write_seal(&files.map, map::seal(&private::boot_id(), &source.id().version.tag));
         *whole = Whole::There(source);
+        self.has_left.store(false, Relaxed);
         drop(whole);
         self.close();
     }
@@ -293,6 +297,10 @@ impl Claimed for Reserved {
             return Admission::Refused;
         }
         self.len = 0;
+        if !files.is_named() {
+            // Removed while it was written: whether it was counted is not known, so that the next who is alone counts.
+            self.copy.place.counter.enter();
+        }
         self.copy.know(&files, self.block);
         Admission::Kept
     }
@@ -380,6 +388,7 @@ impl Copies for Copy {
             return None;
         }
         *whole = Whole::There(Arc::clone(&source));
+        self.has_left.store(false, Relaxed);
         drop(whole);
         self.close();
         Some(source)
@@ -408,6 +417,10 @@ impl Copies for Copy {
             files.lock_known().clear();
             files.layout.write_seal(&files.map, [0; 32]);
         }
+    }
+
+    fn has_left(&self) -> bool {
+        self.has_left.load(Relaxed)
     }
 
     fn touch(&self) {

@@ -18,6 +18,8 @@ if [[ ! -d $vectors ]]; then
     mv -T "$temporary" "$vectors" 2>/dev/null || rm -rf "$temporary"
     trap - EXIT
 fi
+say "races of threads"
+cargo test --release -p forebay-tier --features shuttle --test race
 say "large filter vectors"
 FILTER_VECTORS=$vectors cargo test --release -p forebay-format --test filter
 

@@ -27,8 +27,6 @@ else
     cargo test --workspace --lib --bins --tests "${flags[@]}"
 fi
 cargo test --doc --workspace "${flags[@]}"
-say "races of threads"
-cargo test -p forebay-tier --features shuttle --test race "${flags[@]}"
 
 # The native reader alone: libhdf5 must not be what gives the right answers.
 export FOREBAY_LIBHDF5=off

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+
+import forebay
 
 # Saved indexes of another build must not answer for this one.
 os.environ.setdefault("FOREBAY_CACHE", tempfile.mkdtemp(prefix="forebay-index-"))
@@ -75,3 +80,69 @@ def same(ours: Any, theirs: Any) -> None:
 def images(count: int = 20, seed: int = 0) -> np.ndarray[Any, Any]:
     """Small images, each different."""
     return np.random.default_rng(seed).integers(0, 255, (count, 6, 5, 3), np.uint8)
+
+
+def in_fork(work: Callable[[], None], timeout: float = 30) -> None:
+    """Does ``work`` in a forked child, which must end well and in time."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    until = time.monotonic() + timeout
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert os.waitstatus_to_exitcode(status) == 0
+            return
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    pytest.fail("the child hangs")
+
+
+# Sets that are read through tiers.
+COUNT = 256
+FILES = 4
+OFFSETS = np.concatenate([[0], np.cumsum(np.arange(COUNT) % 7)])
+# No disk of a test machine has to have 5 % free.
+FREE = {"free": 0}
+
+
+def image_of(number: Any) -> Any:
+    """Samples of 4 KiB, each different."""
+    return np.asarray(number, np.int32)[..., None] * np.ones(1024, np.int32)
+
+
+@pytest.fixture(scope="session")
+def origin() -> Iterator[Path]:
+    """Files on another device than the tiers, older than the grain of the clock."""
+    far = Path("/dev/shm")
+    if not far.is_dir() or far.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("no second device to copy from")
+    folder = Path(tempfile.mkdtemp(prefix="forebay-test-", dir=far))
+    for number in range(FILES):
+        with h5py.File(folder / f"plain{number}.h5", "w") as file:
+            file["x"] = image_of(np.arange(number * COUNT, (number + 1) * COUNT))
+    with h5py.File(folder / "packed.h5", "w") as file:
+        file.create_dataset("x", data=images(COUNT), chunks=(16, 6, 5, 3), compression="gzip")
+        file["y"] = np.arange(COUNT)
+    with h5py.File(folder / "ragged.h5", "w") as file:
+        file["x"] = np.arange(OFFSETS[-1] * 512).reshape(-1, 512)
+        file["ptr"] = OFFSETS
+    time.sleep(2.2)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> dict[str, Any]:
+    """A disk tier that goes with the job."""
+    return {"path": tmp_path / "tier", "quota": "64MiB", **FREE}
+
+
+def plain(origin: Path, **options: Any) -> forebay.Dataset:
+    return forebay.open(origin / "plain*.h5", ["x"], **options)

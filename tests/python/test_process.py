@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import signal
 import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from conftest import Make
+from conftest import Make, in_fork
 
 import forebay
 
@@ -46,28 +44,6 @@ def check(ds: forebay.Dataset, seed: int = 0) -> None:
         assert (batch["x"] == batch.indices[:, None]).all() and (batch["plain"] == batch.indices[:, None]).all()
         seen += batch.indices.tolist()
     assert sorted(seen) == list(range(COUNT))
-
-
-def in_fork(work: Callable[[], None], timeout: float = 30) -> None:
-    """Does ``work`` in a forked child, which must end well and in time."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    until = time.monotonic() + timeout
-    while time.monotonic() < until:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert os.waitstatus_to_exitcode(status) == 0
-            return
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    pytest.fail("the child hangs")
 
 
 def test_a_set_that_is_open_may_be_forked(path: Path) -> None:

@@ -3,81 +3,34 @@
 from __future__ import annotations
 
 import gc
-import http.server
 import multiprocessing
-import os
 import pickle
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from conftest import images
+from conftest import COUNT, FILES, FREE, image_of, images, in_fork, plain
 
 import forebay
 from forebay import BlockFacts, Ragged
 
-COUNT = 256
-FILES = 4
-OFFSETS = np.concatenate([[0], np.cumsum(np.arange(COUNT) % 7)])
-# No disk of a test machine has to have 5 % free.
-FREE = {"free": 0}
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
 ]
 
 
-def image_of(number: Any) -> Any:
-    """Samples of 4 KiB, each different."""
-    return np.asarray(number, np.int32)[..., None] * np.ones(1024, np.int32)
-
-
-@pytest.fixture(scope="module")
-def origin() -> Iterator[Path]:
-    """Files on another device than the tiers, older than the grain of the clock."""
-    far = Path("/dev/shm")
-    if not far.is_dir() or far.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
-        pytest.skip("no second device to copy from")
-    folder = Path(tempfile.mkdtemp(prefix="forebay-test-", dir=far))
-    for number in range(FILES):
-        with h5py.File(folder / f"plain{number}.h5", "w") as file:
-            file["x"] = image_of(np.arange(number * COUNT, (number + 1) * COUNT))
-    with h5py.File(folder / "packed.h5", "w") as file:
-        file.create_dataset("x", data=images(COUNT), chunks=(16, 6, 5, 3), compression="gzip")
-        file["y"] = np.arange(COUNT)
-    with h5py.File(folder / "ragged.h5", "w") as file:
-        file["x"] = np.arange(OFFSETS[-1] * 512).reshape(-1, 512)
-        file["ptr"] = OFFSETS
-    time.sleep(2.2)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> dict[str, Any]:
-    """A disk tier that goes with the job."""
-    return {"path": tmp_path / "tier", "quota": "64MiB", **FREE}
-
-
 @pytest.fixture(params=["memory", "disk", "both"])
 def tiers(request: pytest.FixtureRequest, disk: dict[str, Any]) -> Any:
     return {"memory": "memory:64MiB", "disk": disk, "both": ["memory:1MiB", disk]}[request.param]
-
-
-def plain(origin: Path, **options: Any) -> forebay.Dataset:
-    return forebay.open(origin / "plain*.h5", ["x"], **options)
 
 
 def settle(user: Any, timeout: float = 20) -> dict[str, Any]:
@@ -91,28 +44,6 @@ def settle(user: Any, timeout: float = 20) -> dict[str, Any]:
 
 def held_bytes(folder: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*.bytes"))
-
-
-def in_fork(work: Callable[[], None], timeout: float = 30) -> None:
-    """Does ``work`` in a forked child, which ends as programs do."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    until = time.monotonic() + timeout
-    while time.monotonic() < until:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            assert os.waitstatus_to_exitcode(status) == 0
-            return
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    pytest.fail("the child hangs")
 
 
 SETS: dict[str, Callable[..., forebay.Dataset]] = {
@@ -188,136 +119,6 @@ def test_what_left_a_disk_and_came_back_is_never_read_where_it_is_not(
                 assert (batch["x"] == image_of(batch.indices)).all()
         evicted += settle(ds)["tiers"][0]["evicted"]
     assert evicted > 0
-
-
-def test_warming_copies_all_and_then_nothing_is_read_from_the_origin(origin: Path, disk: dict[str, Any]) -> None:
-    ds = plain(origin, tiers=disk)
-    told: list[dict[str, Any]] = []
-    warmed = ds.warm(progress=told.append, threads=2)
-    size = sum(path.stat().st_size for path in origin.glob("plain*.h5"))
-    assert warmed["sources"] == FILES and warmed["bytes"] == size and warmed["refused_bytes"] == 0
-    assert warmed["placed_bytes"] + warmed["present_bytes"] == size and told[-1] == warmed
-    assert warmed["passed_over"] == 0
-    before = ds.stats()["tiers"]["origin"]["reads"]
-    assert (ds[:]["x"] == image_of(np.arange(FILES * COUNT))).all()
-    assert ds.stats()["tiers"]["origin"]["reads"] == before
-    again = ds.warm()
-    assert again["present_bytes"] == size and again["placed_bytes"] == 0
-
-
-def test_warming_without_tiers_says_how_to_give_some(origin: Path) -> None:
-    with pytest.raises(forebay.InvalidError, match=r"no tiers.*tiers=\[.*forebay\.toml"):
-        plain(origin, tiers=[]).warm()
-    with pytest.raises(ValueError, match="at least 1"):
-        plain(origin, tiers="memory:1MiB").warm(threads=0)
-
-
-def test_what_found_no_room_is_warned_about(origin: Path) -> None:
-    ds = plain(origin, tiers="memory:1MiB", policy="first-fit", block="64KiB")
-    with pytest.warns(RuntimeWarning, match="found no room in the tiers"):
-        warmed = ds.warm()
-    assert 0 < warmed["refused_bytes"] < warmed["bytes"]
-
-
-class SlowServer(http.server.BaseHTTPRequestHandler):
-    """A web server that takes its time."""
-
-    protocol_version = "HTTP/1.1"
-    body = b""
-    pause = 0.0
-
-    def do_HEAD(self) -> None:
-        self.answer(200, b"", len(self.body))
-
-    def do_GET(self) -> None:
-        asked = re.match(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        if asked is None:
-            return self.answer(200, self.body, len(self.body))
-        time.sleep(self.pause)
-        start, end = int(asked[1]), min(int(asked[2]) + 1, len(self.body))
-        self.answer(206, self.body[start:end], end - start, f"bytes {start}-{end - 1}/{len(self.body)}")
-
-    def answer(self, status: int, body: bytes, length: int, part: str | None = None) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(length))
-        self.send_header("ETag", '"one"')
-        self.send_header("Last-Modified", "Mon, 06 Jan 2020 00:00:00 GMT")
-        if part is not None:
-            self.send_header("Content-Range", part)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@pytest.fixture
-def slow(tmp_path: Path) -> Iterator[tuple[str, int]]:
-    """The address of a file of 24 MiB that takes 50 ms a request, and its length."""
-    path = tmp_path / "slow.h5"
-    with h5py.File(path, "w") as file:
-        file["x"] = image_of(np.arange(6144))
-    SlowServer.body, SlowServer.pause = path.read_bytes(), 0.05
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowServer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/slow.h5", len(SlowServer.body)
-        server.shutdown()
-
-
-def test_warming_in_the_background_is_cancelled_and_resumed(slow: tuple[str, int], disk: dict[str, Any]) -> None:
-    address, size = slow
-    ds = forebay.open(address, ["x"], tiers=disk, whole_file=False)
-    warming = ds.warm(background=True, threads=1)
-    assert warming.wait(0.3)["bytes"] == size and not warming.done and "done" not in repr(warming)
-    warming.cancel()
-    part = warming.wait()
-    assert warming.done and 0 < part["placed_bytes"] < size and part == warming.stats()
-    SlowServer.pause = 0
-    rest = ds.warm(background=True).wait()
-    assert rest["present_bytes"] >= part["placed_bytes"]
-    assert rest["present_bytes"] + rest["placed_bytes"] == rest["bytes"] == size
-    reads = ds.stats()["tiers"]["origin"]["reads"]
-    assert (ds[::100]["x"] == image_of(np.arange(0, 6144, 100))).all()
-    assert ds.stats()["tiers"]["origin"]["reads"] == reads
-
-
-def test_an_error_ends_warming_and_is_raised(origin: Path, tmp_path: Path, disk: dict[str, Any]) -> None:
-    folder = Path(tempfile.mkdtemp(dir=origin))
-    shutil.copy2(origin / "plain0.h5", folder / "gone.h5")
-    ds = forebay.open(folder / "gone.h5", ["x"], tiers=disk)
-    (folder / "gone.h5").unlink()
-    with pytest.raises(forebay.ForebayError, match=r"gone\.h5"):
-        ds.warm()
-
-
-def test_ctrl_c_ends_warming_within_a_second_and_keeps_what_was_done(
-    slow: tuple[str, int], tmp_path: Path, disk: dict[str, Any]
-) -> None:
-    address, size = slow
-    source = """
-import signal, sys, forebay
-signal.signal(signal.SIGINT, signal.default_int_handler)
-ds = forebay.open(sys.argv[1], ["x"], tiers={"path": sys.argv[2], "keep": True, "free": 0}, whole_file=False)
-print("ready", flush=True)
-try: ds.warm(threads=1)
-except KeyboardInterrupt: print("interrupted", flush=True)
-"""
-    script = tmp_path / "warm.py"
-    script.write_text(source)
-    child = subprocess.Popen([sys.executable, str(script), address, disk["path"]], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    try:
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(0.5)
-        began = time.monotonic()
-        child.send_signal(signal.SIGINT)
-        assert child.stdout.readline() == "interrupted\n" and time.monotonic() - began < 1
-        assert child.wait(10) == 0
-    finally:
-        child.kill()
-        child.wait()
-    SlowServer.pause = 0
-    warmed = forebay.open(address, ["x"], tiers={**disk, "keep": True}, whole_file=False).warm()
-    assert 0 < warmed["present_bytes"] < size and warmed["placed_bytes"] > 0
 
 
 USE = """
@@ -570,15 +371,6 @@ def test_a_forked_child_reads_through_the_tiers_and_leaves_them_to_its_parent(
     if tiers != "memory:64MiB":
         assert list(disk["path"].rglob("*.bytes"))
     assert ds.stats()["tiers"]["origin"]["reads"] == before
-
-
-def test_a_child_may_be_forked_while_files_are_warmed(slow: tuple[str, int], disk: dict[str, Any]) -> None:
-    ds = forebay.open(slow[0], ["x"], tiers=disk)
-    warming = ds.warm(background=True, threads=1)
-    for seed in range(3):
-        in_fork(lambda: ds[seed] and None)
-    warming.cancel()
-    warming.wait()
 
 
 def test_a_pickled_set_opens_the_same_tiers(origin: Path, disk: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use forebay::{
     Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
+    config::OriginConfig,
     format::Number,
     loader::{Boundary, Convert, FieldSpec, Offsets},
 };
@@ -103,14 +104,9 @@ impl SetArgs {
         Ok(Chosen { set: Arc::new(set), why })
     }
 
-    /// The same, with relative paths under `origin`, where one is configured.
-    pub(crate) fn under(&mut self, origin: Option<&str>) {
-        let Some(origin) = origin else { return };
-        for path in &mut self.paths {
-            if !path.starts_with('/') && !path.contains("://") {
-                *path = format!("{}/{path}", origin.trim_end_matches('/'));
-            }
-        }
+    /// The same, with relative paths where the configuration has them.
+    pub(crate) fn under(&self, origin: &OriginConfig) -> Self {
+        Self { paths: origin.place(&self.paths), ..self.clone() }
     }
 
     /// The same, each file under the name that `rename` gives its absolute path.

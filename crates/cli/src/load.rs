@@ -108,8 +108,7 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
     let interrupt = Interrupt::catch();
     let config = args.config.load()?.config;
-    let mut set = args.set.clone();
-    set.under(config.origin.path.as_deref());
+    let mut set = args.set.under(&config.origin);
     let slowed = args.slow.clone().map(|schedule| Arc::new(SlowFiles::new(schedule)));
     let origins = match &slowed {
         None => Origins::new(),

@@ -61,7 +61,7 @@ pub(crate) struct Args {
 
 /// Runs `forebay plan`.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
-    let chosen = args.set.open(context)?;
+    let chosen = args.set.under(&args.config.load()?.config.origin).open(context)?;
     let wanted = args.loader.shuffle();
     // What is asked for must be possible; the others are there to compare with.
     let mut estimate = None;

@@ -2,7 +2,7 @@
 
 use forebay::{
     Error, ErrorKind, Result, Settings, TierForecast, TierPlan,
-    config::{Amount, Policy as Configured, TierConfig},
+    config::{Amount, TierConfig},
     format::memory_budget,
     places::{Machine, ThisMachine},
     tier::{ForecastTier, Policy, Standard},
@@ -40,11 +40,7 @@ impl Tiers {
         }
         let plan = TierPlan { tiers, block_len: placement.block, whole_file: placement.whole_file };
         let forecast = plan.forecast(&chosen.set, &loader.options(context))?;
-        let in_use = match placement.policy {
-            // A loader knows the order of samples.
-            Configured::Auto => Standard::Clairvoyant,
-            told => forebay::tier::policy(told.word())?,
-        };
+        let in_use = placement.policy.standard();
         Ok(Self { settings, plan, forecast, in_use })
     }
 

@@ -5,10 +5,10 @@ use std::{fs, os::unix::fs::DirBuilderExt, sync::Arc};
 use forebay_format::memory_budget;
 use forebay_source::{Error, Origin, Result};
 use forebay_tier::{
-    DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy as Ranking, Standard, Tier, Tiered,
+    DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy as Ranking, Tier, Tiered,
 };
 
-use crate::config::{Config, DiskTier as DiskConfig, Policy, TierConfig};
+use crate::config::{Config, DiskTier as DiskConfig, TierConfig};
 
 /// `origin` read through the tiers of `config`; nothing where it has none. `ranking` is the user's own policy, in place
 /// of the one that is configured.
@@ -21,7 +21,7 @@ pub fn tiered(
         return Ok(None);
     }
     let outlook = Outlook::default();
-    let ranking = ranking.unwrap_or_else(|| Arc::new(standard(config.placement.policy)));
+    let ranking = ranking.unwrap_or_else(|| Arc::new(config.placement.policy.standard()));
     let placement = Placement {
         block_len: config.placement.block,
         threads: config.placement.threads,
@@ -36,18 +36,6 @@ pub fn tiered(
     let (tiers, block_len) = (config.tiers.clone(), config.placement.block);
     let make = move || tiers.iter().map(|tier| open_tier(tier, block_len, &judge)).collect();
     Tiered::new(origin, make, placement).map(|tiered| Some(Arc::new(tiered)))
-}
-
-/// The policy that `word` stands for: clairvoyant, which knows of no future, keeps what came first.
-pub(crate) fn standard(word: Policy) -> Standard {
-    match word {
-        Policy::Auto | Policy::Clairvoyant => Standard::Clairvoyant,
-        Policy::FirstFit => Standard::FirstFit,
-        Policy::Lru => Standard::Lru,
-        Policy::Lfu => Standard::Lfu,
-        Policy::Fifo => Standard::Fifo,
-        Policy::Lifo => Standard::Lifo,
-    }
 }
 
 fn open_tier(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {

@@ -27,7 +27,8 @@ mod words;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, Locator, Result};
+use forebay_tier::{AHEAD_BYTES, BLOCK_BYTES, Standard, THREADS};
 use serde::{Deserialize, Serialize};
 
 pub use self::words::nearest;
@@ -59,6 +60,16 @@ pub struct OriginConfig {
     pub path: Option<String>,
 }
 
+impl OriginConfig {
+    /// `paths`, of which relative ones lie under the origin, if one is told.
+    pub fn place(&self, paths: &[String]) -> Vec<String> {
+        let Some(origin) = &self.path else { return paths.to_vec() };
+        let is_whole = |path: &str| path.starts_with('/') || Locator::new(path).is_url();
+        let under = |path: &String| format!("{}/{path}", origin.trim_end_matches('/'));
+        paths.iter().map(|path| if is_whole(path) { path.clone() } else { under(path) }).collect()
+    }
+}
+
 /// What is copied to the tiers, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -77,7 +88,13 @@ pub struct PlacementConfig {
 
 impl Default for PlacementConfig {
     fn default() -> Self {
-        Self { policy: Policy::Auto, threads: 6, block: 1 << 20, whole_file: true, ahead: 256 << 20 }
+        Self {
+            policy: Policy::Auto,
+            threads: THREADS,
+            block: BLOCK_BYTES,
+            whole_file: true,
+            ahead: AHEAD_BYTES,
+        }
     }
 }
 
@@ -107,16 +124,23 @@ impl Policy {
     pub const ALL: [Self; 7] =
         [Self::Auto, Self::FirstFit, Self::Clairvoyant, Self::Lru, Self::Lfu, Self::Fifo, Self::Lifo];
 
+    /// The policy that it stands for: clairvoyant, where no future is known, keeps what came first.
+    pub fn standard(self) -> Standard {
+        match self {
+            Self::Auto | Self::Clairvoyant => Standard::Clairvoyant,
+            Self::FirstFit => Standard::FirstFit,
+            Self::Lru => Standard::Lru,
+            Self::Lfu => Standard::Lfu,
+            Self::Fifo => Standard::Fifo,
+            Self::Lifo => Standard::Lifo,
+        }
+    }
+
     /// What the policy is called.
     pub fn word(self) -> &'static str {
         match self {
             Self::Auto => "auto",
-            Self::FirstFit => "first-fit",
-            Self::Clairvoyant => "clairvoyant",
-            Self::Lru => "lru",
-            Self::Lfu => "lfu",
-            Self::Fifo => "fifo",
-            Self::Lifo => "lifo",
+            told => told.standard().word(),
         }
     }
 }

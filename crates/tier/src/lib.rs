@@ -27,6 +27,7 @@
 //! | `warm` | whole sources copied before anybody reads |
 //! | `forecast` | what a policy would read from the origin, reckoned and not run |
 //! | `stats` | what was read from where |
+//! | `sync` | the locks: the standard library's, or those of a checker |
 
 mod ahead;
 mod aside;
@@ -53,8 +54,8 @@ pub use disk::{DiskOptions, DiskTier, Mirror};
 pub use flight::{Flight, Flights, Landed, Lead, Part, Turn};
 pub use forecast::{Forecast, ForecastTier, Used, forecast};
 pub use memory::MemoryTier;
-pub use policy::{Facts, Foresight, Judge, Outlook, Policy, Standard, Worth, policy};
+pub use policy::{Facts, Foresight, Judge, Outlook, Policy, Standard, Worth};
 pub use stats::{OriginStats, Stats, TierStats};
 pub use tier::{Admission, Claim, Claimed, Copies, Room, Tier, Usage};
-pub use tiered::{BLOCK_BYTES, Placement, RECHECK, THREADS, Tiered};
+pub use tiered::{AHEAD_BYTES, BLOCK_BYTES, Placement, RECHECK, THREADS, Tiered};
 pub use warm::{Warmed, warm};

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use forebay_source::{Error, ErrorKind, Result, SourceId};
+use forebay_source::SourceId;
 
 use crate::{
     SourceKey,
@@ -74,10 +74,9 @@ impl Standard {
     /// All of them.
     pub const ALL: [Self; 6] =
         [Self::FirstFit, Self::Clairvoyant, Self::Lru, Self::Lfu, Self::Fifo, Self::Lifo];
-}
 
-impl Policy for Standard {
-    fn name(&self) -> &str {
+    /// What people call it.
+    pub fn word(self) -> &'static str {
         match self {
             Self::FirstFit => "first-fit",
             Self::Clairvoyant => "clairvoyant",
@@ -86,6 +85,12 @@ impl Policy for Standard {
             Self::Fifo => "fifo",
             Self::Lifo => "lifo",
         }
+    }
+}
+
+impl Policy for Standard {
+    fn name(&self) -> &str {
+        self.word()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "ranks need no more than 53 bits")]
@@ -111,16 +116,6 @@ impl Policy for Standard {
     fn needs_foresight(&self) -> bool {
         matches!(self, Self::Clairvoyant)
     }
-}
-
-/// The policy called `name`.
-pub fn policy(name: &str) -> Result<Standard> {
-    Standard::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
-        let known: Vec<_> = Standard::ALL.iter().map(Policy::name).collect();
-        let known = known.join(", ");
-        Error::new(ErrorKind::Invalid, format!("no policy is called '{name}'"))
-            .hint(format!("there are: {known}"))
-    })
 }
 
 /// What is known of the future.
@@ -263,11 +258,11 @@ mod tests {
             facts(3, 8, 1, Some(2)),
             facts(0, 6, 3, Some(90)),
         ];
-        for (name, leaves) in [("clairvoyant", 1), ("lru", 1), ("lfu", 2), ("fifo", 3), ("lifo", 2)] {
-            let policy = policy(name).unwrap();
+        use Standard::{Clairvoyant, Fifo, Lfu, Lifo, Lru};
+        for (policy, leaves) in [(Clairvoyant, 1), (Lru, 1), (Lfu, 2), (Fifo, 3), (Lifo, 2)] {
             let least = (0..copies.len())
                 .min_by(|one, other| policy.worth(&copies[*one]).total_cmp(&policy.worth(&copies[*other])));
-            assert_eq!(least, Some(leaves), "{name}");
+            assert_eq!(least, Some(leaves), "{policy:?}");
         }
     }
 
@@ -279,11 +274,5 @@ mod tests {
         assert_eq!(leavers.next(Some(1.0), all, |_| Some(1.0)), None, "a newcomer worth no more stays out");
         assert_eq!(leavers.next(Some(1.5), all, |_| Some(1.0)), Some('b'));
         assert_eq!(leavers.next(None, all, |copy| (*copy != 'b').then_some(9.0)), None);
-    }
-
-    #[test]
-    fn a_name_that_no_policy_has_is_refused_with_those_there_are() {
-        let error = policy("lur").unwrap_err().to_string();
-        assert!(error.contains("'lur'") && error.contains("first-fit, clairvoyant, lru"), "{error}");
     }
 }

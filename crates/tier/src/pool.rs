@@ -156,9 +156,7 @@ impl Pool {
         }
         true
     }
-}
 
-impl Pool {
     /// Ends the threads, each after what it is at; may be called more than once.
     pub(crate) fn close(&self) {
         let until = Instant::now() + PATIENCE;

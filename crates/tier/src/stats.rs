@@ -41,7 +41,7 @@ pub struct TierStats {
     pub reads: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Their time, in nanoseconds.
+    /// Their time, in nanoseconds; of whole copies one read in 16 is timed, for all of them.
     pub ns: u64,
     /// Bytes it holds.
     pub used: u64,

@@ -51,8 +51,11 @@ pub const BLOCK_BYTES: u64 = 1 << 20;
 /// Six requests at a time fill a file system of 200 MiB/s at 2 ms each three times over.
 pub const THREADS: usize = 6;
 
-/// A user who overwrites a set during a run is told within seconds, at one question per file and run.
+/// A user who overwrites a set during a run is told within seconds, at one question per file that is in use and time.
 pub const RECHECK: Duration = Duration::from_secs(10);
+
+/// A second of 200 MiB/s, and some: what a pause of the origin may take without anybody waiting.
+pub const AHEAD_BYTES: u64 = 256 << 20;
 
 impl Default for Placement {
     fn default() -> Self {
@@ -60,7 +63,7 @@ impl Default for Placement {
             block_len: BLOCK_BYTES,
             threads: THREADS,
             whole_file: true,
-            ahead: 256 << 20,
+            ahead: AHEAD_BYTES,
             recheck: RECHECK,
             is_lasting: true,
             looks_ahead: true,
@@ -186,8 +189,7 @@ impl Tiered {
     /// What this process knows of the source at `at`; nothing where no tier keeps any of it.
     pub(crate) fn state(&self, at: &Locator) -> Result<(Arc<Running>, Option<Arc<State>>)> {
         let (inner, running) = (self.core.origin.open(at)?, self.core.running());
-        let is_settled = inner.id().version.is_settled(SystemTime::now());
-        let state = if is_settled { running.state(&inner) } else { None };
+        let state = running.settled_state(&inner);
         Ok((running, state))
     }
 
@@ -206,10 +208,7 @@ impl Origin for Tiered {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
         let inner = self.core.origin.open(at)?;
         let running = self.core.running();
-        if !inner.id().version.is_settled(SystemTime::now()) {
-            return Ok(inner);
-        }
-        let Some(state) = running.state(&inner) else { return Ok(inner) };
+        let Some(state) = running.settled_state(&inner) else { return Ok(inner) };
         Ok(Arc::new(Copied::new(Arc::clone(&self.core), inner, running, state)))
     }
 
@@ -234,6 +233,11 @@ impl Running {
             states: Mutex::default(),
             promised: Mutex::default(),
         }
+    }
+
+    /// What is known of `source`, unless a later change could hide behind the same version.
+    fn settled_state(self: &Arc<Self>, source: &Arc<dyn Source>) -> Option<Arc<State>> {
+        if source.id().version.is_settled(SystemTime::now()) { self.state(source) } else { None }
     }
 
     /// What is known of `source`; nothing where no tier keeps any of it.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Landed, Part, Tiered, Turn,
     fetch::{Fetched, fetch_block, settle},
-    state::State,
+    state::{PATIENCE, State},
 };
 
 /// What warming did, so far or in all.
@@ -59,9 +59,6 @@ impl Counters {
         }
     }
 }
-
-/// No origin takes so long without an error of its own.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often the caller is told how far it is.
 const TELL: Duration = Duration::from_millis(100);

@@ -1,6 +1,5 @@
 //! Processes that share a disk tier are killed while others read.
 #![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
-#![expect(clippy::needless_range_loop, reason = "the number is also the name of a source")]
 #![expect(clippy::cast_possible_truncation, reason = "sources of the tests are small")]
 
 mod made;
@@ -15,7 +14,7 @@ use std::{
 };
 
 use forebay_source::{ByteRange, Origin, SourceExt};
-use forebay_tier::{DiskTier, Judge, Standard, Tier};
+use forebay_tier::{DiskTier, Judge, Standard, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, placement, slow};
 
 const CHILD: &str = "FOREBAY_CRASH_CHILD";
@@ -36,7 +35,7 @@ fn child() {
     let [folder, policy, seed, reads]: [&str; 4] = told.split(',').collect::<Vec<_>>().try_into().unwrap();
     let folder = Path::new(folder);
     let (slow_origin, contents) = origin(SOURCES, LEN, slow(2));
-    let policy = forebay_tier::policy(policy).unwrap();
+    let policy = Standard::ALL.into_iter().find(|standard| standard.word() == policy).unwrap();
     let quota = if reads == "all" { u64::MAX / 2 } else { QUOTA };
     let tiered = on_disk(Arc::clone(&slow_origin), folder, quota, policy, placement(BLOCK));
     let mut state = seed.parse::<u64>().unwrap() | 1;
@@ -45,14 +44,7 @@ fn child() {
         (state >> 33) % below
     };
     if reads == "all" {
-        for index in 0..SOURCES as usize {
-            let found = tiered
-                .open(&name(index))
-                .unwrap()
-                .fetch_one(ByteRange { start: 0, end: LEN as u64 })
-                .unwrap();
-            assert_eq!(found[..], contents[index]);
-        }
+        assert_all(&tiered, &contents);
         println!("origin {}", slow_origin.counters().bytes);
         return;
     }
@@ -62,6 +54,14 @@ fn child() {
         let range = ByteRange::at(start, 1 + next(20_000));
         let found = tiered.open(&name(index)).unwrap().fetch_one(range).unwrap();
         assert_eq!(found[..], contents[index][range.start as usize..range.end as usize], "{index} {range:?}");
+    }
+}
+
+fn assert_all(tiered: &Tiered, contents: &[Vec<u8>]) {
+    for (index, contents) in contents.iter().enumerate() {
+        let found =
+            tiered.open(&name(index)).unwrap().fetch_one(ByteRange { start: 0, end: LEN as u64 }).unwrap();
+        assert_eq!(found[..], contents[..]);
     }
 }
 
@@ -102,14 +102,7 @@ fn readers_are_right_whoever_is_killed_beside_them_and_nothing_needs_repair() {
         drop(tier);
         let (slow_origin, contents) = origin(SOURCES, LEN, slow(0));
         let tiered = on_disk(slow_origin, folder.path(), QUOTA, Standard::FirstFit, placement(BLOCK));
-        for index in 0..SOURCES as usize {
-            let found = tiered
-                .open(&name(index))
-                .unwrap()
-                .fetch_one(ByteRange { start: 0, end: LEN as u64 })
-                .unwrap();
-            assert_eq!(found[..], contents[index]);
-        }
+        assert_all(&tiered, &contents);
     }
 }
 

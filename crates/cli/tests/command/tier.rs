@@ -81,7 +81,10 @@ fn files_are_warmed_listed_and_cleared() {
     assert_eq!((mirrors.len(), &listed["tiers"][0]["used_bytes"]), (3, &all.into()));
     assert!(mirrors.iter().all(|mirror| mirror["whole"] == true));
     assert!(out(&["tier", "ls", "--tier", &tier]).contains("whole  "));
-    let load = json(&["load", &paths[0], &paths[1], "--field", "image", "--tier", &tier]);
+    let origin = set.path("");
+    let relative = ["train_0.h5", "train_1.h5", "--field", "image", "--tier", &tier, "--origin", &origin];
+    let load = json(&[&["load"], &relative[..]].concat());
+    assert_eq!(json(&[&["plan"], &relative[..]].concat())["samples"], load["samples"]);
     assert_eq!(load["tiers"]["origin"]["bytes"], 0, "all was there");
     let cleared = json(&["tier", "clear", "*graphs.h5", "--tier", &tier]);
     assert_eq!(cleared["tiers"][0]["freed_bytes"], lens[2]);

@@ -45,9 +45,10 @@ wheels=$CARGO_TARGET_DIR/wheels-$profile
 "$ROOT/scripts/wheel.sh" "${wheel_flags[@]}" "$wheels"
 "$ROOT/scripts/check_wheel.sh" "$wheels"
 need_packages tests/requirements-python.txt
+need_packages tests/requirements-formats.txt
 # Beside the environment, not in it: other clones use that too.
 site=$CARGO_TARGET_DIR/python-$profile
 rm -rf "$site"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
 say "tests of the Python package"
-PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q "$ROOT/tests/python"
+FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q "$ROOT/tests/python"

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use forebay_format::{Format, Hdf5, Opened, Selection, Span};
+use forebay_format::{Format, Found, Hdf5, Opened, Selection, Span};
 use forebay_source::{Locator, MemoryOrigin};
 use libfuzzer_sys::fuzz_target;
 
@@ -12,7 +12,9 @@ const MOST_BYTES: u64 = 64 << 10;
 
 fuzz_target!(|bytes: &[u8]| {
     let origin = Arc::new(MemoryOrigin::default().with("f.h5", bytes.to_vec()));
-    let Ok(container) = Hdf5.describe(&*origin, &Locator::new("f.h5")) else { return };
+    let at = Locator::new("f.h5");
+    let found = Found::look(&*origin, &at).expect("it is there");
+    let Ok(container) = Hdf5.describe(&found) else { return };
     let saved = forebay_format::save(&container).expect("a container can be saved");
     assert_eq!(forebay_format::load(&saved).expect("what was saved loads"), container);
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);

@@ -4,7 +4,8 @@ use std::{fs, path::Path};
 
 use forebay_source::{Error, ErrorKind, Locator, Result};
 
-use crate::{Origins, each::each, open::format_of};
+use crate::{Origins, each::each};
+use forebay_format::{Found, format_of};
 
 /// The files that `patterns` name, in order: a path or URL is itself, a pattern all files that match it, a folder all
 /// files under it of a format that can be read. What a pattern or folder gives is sorted by name.
@@ -93,7 +94,7 @@ fn under(origins: &Origins, folder: &str) -> Result<Vec<String>> {
     let at = Locator::new(folder);
     let listed: Vec<_> = origins.of(&at).list(&at)?.iter().map(|at| at.as_str().to_owned()).collect();
     // Notes and checksums often lie beside the data.
-    let is_read = each(&listed, |at| Ok(format_of(&**origins.of(at), at)?.is_some()))?;
+    let is_read = each(&listed, |at| Ok(format_of(&Found::look(&**origins.of(at), at)?)?.is_some()))?;
     let found = listed.into_iter().zip(is_read).filter_map(|(name, is_read)| is_read.then_some(name));
     not_none(found.collect(), folder, "no file under it is of a format this build reads")
 }

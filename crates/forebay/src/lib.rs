@@ -6,7 +6,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `open` | which format reads a file, and the way from a path to an opened container |
+//! | `open` | the way from a path to an opened container |
 //! | `origins` | which side a name belongs to: this machine, or behind a URL |
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `each` | the same work for each of many files, on threads |
@@ -40,6 +40,7 @@ pub use files::{expand, expand_among};
 
 pub use forebay_format as format;
 pub use forebay_format::{Array, Container, Opened, Selection, Values, Variable};
+pub use forebay_format::{describe, formats};
 pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
 pub use forebay_source as source;
@@ -47,7 +48,7 @@ pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Or
 pub use forebay_tier as tier;
 pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};
 pub use index_cache::IndexCache;
-pub use open::{describe, formats, open, open_file, open_file_with};
+pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
 pub use set::{SetSpec, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;

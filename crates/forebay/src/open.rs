@@ -1,37 +1,11 @@
-//! Which format reads a file, and the way from a path to an opened container.
+//! The way from a path to an opened container.
 
 use std::sync::Arc;
 
-use forebay_format::{Container, Format, Hdf5, Opened};
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result};
+use forebay_format::{Opened, describe};
+use forebay_source::{Locator, Origin, Result};
 
 use crate::{IndexCache, Origins};
-
-/// All formats, in the order they are asked.
-pub fn formats() -> [&'static dyn Format; 1] {
-    [&Hdf5]
-}
-
-/// The format of what lies at `at`, if this build reads it.
-pub(crate) fn format_of(origin: &dyn Origin, at: &Locator) -> Result<Option<&'static dyn Format>> {
-    for format in formats() {
-        if format.probe(origin, at)? {
-            return Ok(Some(format));
-        }
-    }
-    Ok(None)
-}
-
-/// Describes what lies at `at`, in whichever format it is.
-pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
-    if let Some(format) = format_of(origin, at)? {
-        return format.describe(origin, at);
-    }
-    let known: Vec<_> = formats().iter().map(|format| format.name()).collect();
-    Err(Error::new(ErrorKind::Unsupported, "not a file of a format this build reads")
-        .hint(format!("it reads: {}", known.join(", ")))
-        .at(at))
-}
 
 /// Opens what lies at `at`: by its saved index where `cache` has one, else by describing it, which is then saved.
 pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -> Result<Opened> {
@@ -39,7 +13,8 @@ pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -
         let container = describe(&*origin, at)?;
         return Ok(Opened::new(origin, Arc::new(container)));
     };
-    let id = origin.open(at)?.id().clone();
+    // A folder has no version of its own that would tell that something in it has changed.
+    let Ok(id) = origin.open(at).map(|source| source.id().clone()) else { return open(origin, at, None) };
     if let Some(container) = cache.get(&*origin, &id) {
         return Ok(Opened::new(origin, Arc::new(container)));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_source::{
-    Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result, Source, WholeOrigin,
+    Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result, Source, SourceId, WholeOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 
@@ -78,6 +78,10 @@ impl Origin for ByName {
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         self.0.of(under).list(under)
     }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.0.of(under).survey(under)
+    }
 }
 
 /// One side of what is read through tiers: it opens no name of the other.
@@ -106,6 +110,11 @@ impl Origin for Side {
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         self.check(under)?;
         self.tiered.list(under)
+    }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.check(under)?;
+        self.tiered.survey(under)
     }
 }
 

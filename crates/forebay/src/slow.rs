@@ -50,6 +50,12 @@ impl Origin for SlowFiles {
         let listed = self.files.list(&path(under))?;
         Ok(listed.iter().map(|at| Locator::new(Self::name(at.as_str()))).collect())
     }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        let mut found = self.files.survey(&path(under))?;
+        found.iter_mut().for_each(|id| id.locator = Locator::new(Self::name(id.locator.as_str())));
+        Ok(found)
+    }
 }
 
 #[derive(Debug)]

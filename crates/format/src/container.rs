@@ -1,23 +1,11 @@
 //! A file or store, described.
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use forebay_source::{Error, ErrorKind, Locator, Result, SourceId};
 use serde::{Deserialize, Serialize};
 
 use crate::{Attribute, Extents, Mapping, Variable};
-
-/// How one kind of file is recognised and described.
-pub trait Format: Send + Sync + fmt::Debug {
-    /// The name used in messages and on the command line: `hdf5`, `zarr3`.
-    fn name(&self) -> &'static str;
-
-    /// True when what lies at `at` is of this format. Reads at most a few kilobytes.
-    fn probe(&self, origin: &dyn Origin, at: &Locator) -> Result<bool>;
-
-    /// Describes what lies at `at`. Reads metadata only, never array values.
-    fn describe(&self, origin: &dyn Origin, at: &Locator) -> Result<Container>;
-}
 
 /// A group of variables and groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +130,8 @@ impl Container {
                 && variable.dtype.is_sound()
                 && variable.logical_len() < u64::MAX
                 && (fill_len == 0 || fill_len == variable.dtype.stored_len())
+                && (variable.dimensions.is_empty() || variable.dimensions.len() == grid.shape.len())
+                && variable.has_its_inline_bytes()
         };
         let has_its_heap = |variable: &Variable| {
             variable.dtype.heap().is_none_or(|heap| (heap.source.0 as usize) < self.sources.len())
@@ -209,6 +199,7 @@ mod tests {
             fill: vec![],
             extents: Extents::Chunks(ChunkTable::default()),
             attributes: vec![],
+            dimensions: vec![],
         };
         let alias = |name: &str, target: &str| Alias { name: name.into(), target: target.into() };
         Container {

@@ -46,7 +46,7 @@ pub fn row_cost(variable: &Variable) -> Option<RowCost> {
     match &variable.extents {
         Extents::Chunks(table) => Some(in_chunks(variable, table, used)),
         Extents::Pieces(_) => Some(RowCost { used, read: used, decoded: 0 }),
-        Extents::Mapped(_) | Extents::Opaque(_) => None,
+        Extents::Inline(_) | Extents::Mapped(_) | Extents::Opaque(_) => None,
     }
 }
 
@@ -108,6 +108,7 @@ mod tests {
             fill: vec![],
             extents: Extents::Chunks(table),
             attributes: vec![],
+            dimensions: vec![],
         }
     }
 

@@ -22,10 +22,23 @@ pub struct Extent {
 
 /// The extents of a variable's chunks; a chunk that has none was never written and reads as the fill value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChunkTable {
-    /// Chunk numbers in rising order; absent when every chunk of the grid has an extent.
-    numbers: Option<Vec<u64>>,
-    extents: Vec<Extent>,
+pub struct ChunkTable(Places);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Places {
+    Listed {
+        /// Chunk numbers in rising order; absent when every chunk of the grid has an extent.
+        numbers: Option<Vec<u64>>,
+        extents: Vec<Extent>,
+    },
+    /// Chunk `i` lies `i` strides after the first: records of a file, of which there may be a great many.
+    Regular { first: Extent, stride: u64, count: u64 },
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self::Listed { numbers: None, extents: Vec::new() }
+    }
 }
 
 impl ChunkTable {
@@ -40,47 +53,106 @@ impl ChunkTable {
             return Err(Error::new(ErrorKind::Corrupt, format!("chunk {} is listed twice", twice[0].0)));
         }
         let numbers = (pairs.len() as u64 != chunk_count).then(|| pairs.iter().map(|pair| pair.0).collect());
-        Ok(Self { numbers, extents: pairs.into_iter().map(|pair| pair.1).collect() })
+        let extents = pairs.into_iter().map(|pair| pair.1).collect();
+        Ok(Self(Places::Listed { numbers, extents }))
+    }
+
+    /// The table of a variable that is one chunk at `extent`.
+    pub fn one(extent: Extent) -> Self {
+        Self(Places::Listed { numbers: None, extents: vec![extent] })
+    }
+
+    /// The table of `count` chunks, the first at `first`, each `stride` bytes after the one before it.
+    pub fn regular(first: Extent, stride: u64, count: u64) -> Result<Self> {
+        let table = Self(Places::Regular { first, stride, count });
+        if table.end().is_none() || first.range.start > first.range.end {
+            let what = format!("{count} records of {stride} bytes from {:#x} on", first.range.start);
+            return Err(Error::new(ErrorKind::Corrupt, what));
+        }
+        Ok(table)
+    }
+
+    /// One past the last byte of regular chunks, if that can be counted; 0 for listed ones.
+    fn end(&self) -> Option<u64> {
+        let Places::Regular { first, stride, count } = &self.0 else { return Some(0) };
+        stride.checked_mul(count.saturating_sub(1))?.checked_add(first.range.end)
     }
 
     /// Where chunk `number` lies, if it was ever written.
     pub fn get(&self, number: u64) -> Option<Extent> {
-        let index = match &self.numbers {
-            None => usize::try_from(number).ok()?,
-            Some(numbers) => numbers.binary_search(&number).ok()?,
-        };
-        self.extents.get(index).copied()
+        match &self.0 {
+            Places::Listed { numbers, extents } => {
+                let index = match numbers {
+                    None => usize::try_from(number).ok()?,
+                    Some(numbers) => numbers.binary_search(&number).ok()?,
+                };
+                extents.get(index).copied()
+            }
+            Places::Regular { first, stride, count } => (number < *count).then(|| Extent {
+                range: ByteRange::at(first.range.start + number * stride, first.range.len()),
+                ..*first
+            }),
+        }
     }
 
     /// All extents with their chunk numbers, in grid order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Extent)> + '_ {
-        self.extents.iter().enumerate().map(|(index, extent)| {
-            let number = self.numbers.as_ref().map_or(index as u64, |numbers| numbers[index]);
-            (number, *extent)
+        (0..self.len() as u64).filter_map(|index| {
+            let number = match &self.0 {
+                Places::Listed { numbers: Some(numbers), .. } => numbers[usize::try_from(index).ok()?],
+                _ => index,
+            };
+            Some((number, self.at(index)?))
         })
+    }
+
+    /// The extent that has `index` others before it.
+    fn at(&self, index: u64) -> Option<Extent> {
+        match &self.0 {
+            Places::Listed { extents, .. } => extents.get(usize::try_from(index).ok()?).copied(),
+            Places::Regular { .. } => self.get(index),
+        }
     }
 
     /// Chunks that were written.
     pub fn len(&self) -> usize {
-        self.extents.len()
+        match &self.0 {
+            Places::Listed { extents, .. } => extents.len(),
+            Places::Regular { count, .. } => usize::try_from(*count).unwrap_or(usize::MAX),
+        }
     }
 
     /// True when no chunk was written.
     pub fn is_empty(&self) -> bool {
-        self.extents.is_empty()
+        self.len() == 0
+    }
+
+    /// True where the places are worked out, not listed: then the table costs nothing to make or to keep.
+    pub fn is_regular(&self) -> bool {
+        matches!(self.0, Places::Regular { .. })
     }
 
     /// Bytes all chunks take in their sources.
     pub fn stored_len(&self) -> u64 {
-        self.extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.range.len()))
+        match &self.0 {
+            Places::Listed { extents, .. } => {
+                extents.iter().fold(0, |sum, extent| sum.saturating_add(extent.range.len()))
+            }
+            Places::Regular { first, count, .. } => first.range.len().saturating_mul(*count),
+        }
     }
 
     /// True when the table is in order and points only into `source_count` sources.
     pub(crate) fn is_sound(&self, source_count: usize) -> bool {
-        let in_order = self.numbers.as_ref().is_none_or(|numbers| {
-            numbers.len() == self.extents.len() && numbers.is_sorted_by(|low, high| low < high)
-        });
-        in_order && self.extents.iter().all(|extent| extent.is_sound(source_count))
+        match &self.0 {
+            Places::Listed { numbers, extents } => {
+                let in_order = numbers.as_ref().is_none_or(|numbers| {
+                    numbers.len() == extents.len() && numbers.is_sorted_by(|low, high| low < high)
+                });
+                in_order && extents.iter().all(|extent| extent.is_sound(source_count))
+            }
+            Places::Regular { first, .. } => first.is_sound(source_count) && self.end().is_some(),
+        }
     }
 }
 
@@ -99,14 +171,14 @@ pub struct Piece {
     pub extent: Option<Extent>,
 }
 
-/// A library that reads what has no extents.
+/// What reads values that have no extents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opaque {
-    /// Which library: `libhdf5`.
+    /// The name of its [`Reader`](crate::Reader): `libhdf5`.
     pub library: String,
     /// Why there are no extents, for `inspect` and messages.
     pub why: String,
-    /// What the library calls the variable.
+    /// What the reader calls the variable: whatever it needs to find it.
     pub name: String,
     /// Which source the library opens.
     pub source: SourceIndex,
@@ -122,6 +194,8 @@ pub enum Extents {
     Pieces(Vec<Piece>),
     /// In parts of other variables; later mappings lie over earlier ones.
     Mapped(Vec<Mapping>),
+    /// In the description itself, as stored elements in C order: what a format works out, such as labels and offsets.
+    Inline(Vec<u8>),
     /// Nowhere we know: a library reads it.
     Opaque(Opaque),
 }
@@ -136,6 +210,7 @@ impl Extents {
                 total.is_some() && pieces.iter().all(|piece| piece.is_sound(source_count))
             }
             Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
+            Self::Inline(_) => true,
             Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,
         }
     }
@@ -167,9 +242,19 @@ mod tests {
     #[test]
     fn a_full_table_needs_no_numbers() {
         let table = ChunkTable::new(vec![(0, extent(0)), (1, extent(8))], 2).unwrap();
-        assert!(table.numbers.is_none());
+        assert!(matches!(table.0, Places::Listed { numbers: None, .. }));
         assert_eq!(table.get(1), Some(extent(8)));
         assert_eq!(table.get(2), None);
+    }
+
+    #[test]
+    fn records_lie_at_equal_distances_and_end() {
+        let table = ChunkTable::regular(extent(100), 24, 3).unwrap();
+        assert_eq!(table.iter().collect::<Vec<_>>(), [(0, extent(100)), (1, extent(124)), (2, extent(148))]);
+        assert_eq!(table.get(3), None);
+        assert_eq!((table.len(), table.stored_len()), (3, 24));
+        let error = ChunkTable::regular(extent(100), u64::MAX / 2, 4).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
     }
 
     #[test]

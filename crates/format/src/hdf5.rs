@@ -27,24 +27,25 @@ mod tree_v2;
 mod virtual_layout;
 mod walk;
 
-use forebay_source::{Locator, Origin, Result};
+use forebay_source::Result;
 
-use crate::{Container, Format};
+use crate::{Container, Format, Found};
 
 /// The HDF5 format, and with it NetCDF-4 and every other format built on HDF5.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hdf5;
 
 impl Format for Hdf5 {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "hdf5"
     }
 
-    fn probe(&self, origin: &dyn Origin, at: &Locator) -> Result<bool> {
-        Ok(file::find_superblock(&*origin.open(at)?)?.is_some())
+    fn probe(&self, found: &Found<'_>) -> Result<bool> {
+        let Some(file) = &found.file else { return Ok(false) };
+        Ok(file::find_superblock(&**file)?.is_some())
     }
 
-    fn describe(&self, origin: &dyn Origin, at: &Locator) -> Result<Container> {
-        walk::describe(origin, at).map_err(|error| error.at(at))
+    fn describe(&self, found: &Found<'_>) -> Result<Container> {
+        walk::describe(found.origin, found.at)
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `format` | how kinds of files are told apart, and which of them this process knows |
 //! | `container`, `variable`, `extent`, `dtype`, `mapping` | the description: what is there and where it lies |
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
@@ -17,7 +18,7 @@
 //! | `filter/` | undoing what was done to a chunk, one file per filter |
 //! | `native`, `odd`, `convert`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
-//! | `opaque` | what only a library can read |
+//! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
 //! | `hdf5/` | the HDF5 format |
 
@@ -33,6 +34,7 @@ mod decode;
 mod dtype;
 mod extent;
 pub mod filter;
+mod format;
 mod grid;
 mod hdf5;
 mod heap;
@@ -49,15 +51,16 @@ mod variable;
 
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
-pub use container::{Alias, Container, Format, Group, Refused};
+pub use container::{Alias, Container, Group, Refused};
 pub use cost::{RowCost, row_cost};
 pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
 pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
 pub use filter::Filter;
+pub use format::{Format, Found, describe, format_of, formats, register_format};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
 pub use mapping::{Blocks, Mapping};
-pub use opaque::{find_libhdf5, libhdf5_version};
+pub use opaque::{Reader, Wanted, find_libhdf5, libhdf5_version, register_reader};
 pub use plain::{PlainRows, RowPlace};
 pub use read::{Opened, Stored, fill_all};
 pub use runs::{Part, Run, Runs};

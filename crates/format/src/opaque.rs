@@ -1,4 +1,6 @@
-//! Variables that only a library can read: libhdf5, found at run time.
+//! Variables that have no extents: who reads them is found by name in `reader`.
+//!
+//! The first of these readers is libhdf5, found at run time:
 //!
 //! ```text
 //! find ─► load (a copy of its own) ─► ffi ─► library (one lock) ─► memory (types) ─► values ─► Array
@@ -12,7 +14,10 @@ mod find;
 mod library;
 mod load;
 mod memory;
+mod reader;
 mod values;
+
+pub use reader::{Reader, Wanted, register_reader};
 
 use std::path::PathBuf;
 
@@ -30,19 +35,39 @@ pub fn find_libhdf5() -> Result<String> {
     library::find_version()
 }
 
-/// The values of `selection`, read by the library that `opaque` names.
+/// The values of `selection`, read by the reader that `opaque` names.
 pub(crate) fn read(
     opened: &Opened,
     opaque: &Opaque,
     variable: &Variable,
     selection: &Selection,
 ) -> Result<Array> {
-    if opaque.library != "libhdf5" {
-        let what = format!("{}, and {} is not known", opaque.why, opaque.library);
-        return Err(Error::new(ErrorKind::Unsupported, what));
+    let array = reader::find(&opaque.library)?.read(&Wanted { opened, opaque, variable, selection });
+    let array = array.map_err(|error| error.at(format!("{}, so {} reads it", opaque.why, opaque.library)))?;
+    if array.shape != selection.shape() {
+        let what = format!(
+            "{} gives {:?} elements where {:?} belong",
+            opaque.library,
+            array.shape,
+            selection.shape()
+        );
+        return Err(Error::new(ErrorKind::Corrupt, what));
     }
-    by_library(opened, variable, selection)
-        .map_err(|error| error.at(format!("{}, so libhdf5 reads it", opaque.why)))
+    Ok(array)
+}
+
+/// libhdf5, where one is found.
+#[derive(Debug)]
+struct Libhdf5;
+
+impl Reader for Libhdf5 {
+    fn name(&self) -> &str {
+        "libhdf5"
+    }
+
+    fn read(&self, wanted: &Wanted<'_>) -> Result<Array> {
+        by_library(wanted.opened, wanted.variable, wanted.selection)
+    }
 }
 
 /// The values of `selection`, read by libhdf5 whatever forebay itself could do.
@@ -110,7 +135,7 @@ pub(crate) fn copy_out(array: &Array, variable: &Variable, out: &mut [u8]) -> Re
             Ok(())
         }
         _ => {
-            let what = format!("libhdf5 gives {} where {} was wanted", array.dtype, variable.dtype);
+            let what = format!("the library gives {} where {} was wanted", array.dtype, variable.dtype);
             Err(Error::new(ErrorKind::Unsupported, what))
         }
     }
@@ -132,8 +157,8 @@ fn target(opened: &Opened, variable: &Variable) -> (SourceIndex, String) {
     part.unwrap_or_else(|| (SourceIndex(0), variable.name.clone()))
 }
 
-/// The path of a source that is a local file, unchanged since it was described.
-fn local_path(opened: &Opened, index: SourceIndex) -> Result<PathBuf> {
+/// The path of a source that is a local file, unchanged since it was described: libraries open nothing else.
+pub(crate) fn local_path(opened: &Opened, index: SourceIndex) -> Result<PathBuf> {
     let Some(id) = opened.container().sources.get(index.0 as usize) else {
         return Err(Error::new(ErrorKind::Bug, format!("no source {}", index.0)));
     };
@@ -146,7 +171,12 @@ fn local_path(opened: &Opened, index: SourceIndex) -> Result<PathBuf> {
                 Error::new(ErrorKind::Unavailable, "changed since it was described").hint("open it again")
             );
         }
-        _ => return Err(Error::new(ErrorKind::Unsupported, "libhdf5 reads local files only")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a library reads it, and those open local files only",
+            ));
+        }
     }
     std::path::absolute(id.locator.as_str()).map_err(Error::from_io)
 }

@@ -237,6 +237,10 @@ impl Opened {
             Extents::Chunks(table) => chunks::read(self, variable, table, selection, out),
             Extents::Pieces(pieces) => direct::read_pieces(self, variable, pieces, selection, out),
             Extents::Mapped(mappings) => mapped::read(self, variable, mappings, selection, out),
+            Extents::Inline(bytes) => {
+                direct::copy_inline(variable, bytes, selection, out);
+                Ok(())
+            }
             Extents::Opaque(opaque) => {
                 opaque::copy_out(&opaque::read(self, opaque, variable, selection)?, variable, out)
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Array, Dtype, Extents, Filter, Grid};
+use crate::{Array, ChunkTable, Dtype, Extents, Filter, Grid};
 
 /// A named value that belongs to a group or a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Variable {
     pub grid: Grid,
     /// How far each axis may grow: `None` without bound.
     pub max_shape: Vec<Option<u64>>,
-    /// How the values are laid out: `compact`, `contiguous`, `chunked`, `external`, `virtual`, `null`.
+    /// How the values are laid out, in the format's own words: `contiguous`, `chunked`, `virtual`, `records`.
     pub layout: String,
     /// Steps that were applied on writing, in that order.
     pub filters: Vec<Filter>,
@@ -34,9 +34,41 @@ pub struct Variable {
     pub extents: Extents,
     /// Named values that belong to it.
     pub attributes: Vec<Attribute>,
+    /// What its axes are called, one name each, empty for an axis without one; no names at all where none has one.
+    pub dimensions: Vec<String>,
 }
 
 impl Variable {
+    /// An array of `shape` whose elements are `dtype`, of which nothing was written yet.
+    pub fn new(name: impl Into<String>, dtype: Dtype, shape: Vec<u64>) -> Self {
+        Self {
+            name: name.into(),
+            dtype,
+            max_shape: shape.iter().map(|len| Some(*len)).collect(),
+            grid: Grid::whole(shape),
+            layout: "contiguous".into(),
+            filters: Vec::new(),
+            fill: Vec::new(),
+            extents: Extents::Chunks(ChunkTable::default()),
+            attributes: Vec::new(),
+            dimensions: Vec::new(),
+        }
+    }
+
+    /// The attribute called `name`, where it can be read.
+    pub fn attribute(&self, name: &str) -> Option<&Array> {
+        let found = self.attributes.iter().find(|attribute| attribute.name == name);
+        found.and_then(|attribute| attribute.value.as_ref().ok())
+    }
+
+    /// True unless values that stand in the description itself are more or fewer than the shape says.
+    pub(crate) fn has_its_inline_bytes(&self) -> bool {
+        match &self.extents {
+            Extents::Inline(bytes) => bytes.len() as u64 == self.logical_len() && !self.dtype.is_variable(),
+            _ => true,
+        }
+    }
+
     /// Bytes of one decoded chunk, `u64::MAX` when there are more.
     pub fn chunk_len(&self) -> u64 {
         self.grid.chunk_element_count().saturating_mul(self.dtype.stored_len() as u64)
@@ -63,6 +95,7 @@ impl Variable {
             Extents::Pieces(pieces) => {
                 Some(pieces.iter().filter_map(|piece| piece.extent).map(|extent| extent.range.len()).sum())
             }
+            Extents::Inline(bytes) => Some(bytes.len() as u64),
             Extents::Mapped(_) | Extents::Opaque(_) => None,
         }
     }

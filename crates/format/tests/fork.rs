@@ -59,6 +59,7 @@ fn opened() -> Opened {
         fill: vec![],
         extents: Extents::Chunks(ChunkTable::new(pairs, 16).unwrap()),
         attributes: vec![],
+        dimensions: vec![],
     };
     let sources = vec![origin.open(&Locator::new("m")).unwrap().id().clone()];
     let container = Container { sources, variables: vec![variable], ..Container::default() };

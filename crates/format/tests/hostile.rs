@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_format::{Format, Hdf5, Opened, Selection};
+use forebay_format::{Opened, Selection, describe};
 use forebay_source::{Locator, MemoryOrigin};
 use rayon::prelude::*;
 
@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Describes `bytes` and reads every variable; gives how many values and errors came back.
 fn read_all(bytes: Vec<u8>) -> (usize, usize) {
     let origin = Arc::new(MemoryOrigin::default().with("f.h5", bytes));
-    let Ok(container) = Hdf5.describe(&*origin, &Locator::new("f.h5")) else { return (0, 1) };
+    let Ok(container) = describe(&*origin, &Locator::new("f.h5")) else { return (0, 1) };
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);
     let (mut values, mut errors) = (0, 0);
     for variable in &opened.container().variables {

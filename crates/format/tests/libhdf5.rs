@@ -13,7 +13,7 @@ use std::{
 };
 
 use forebay_format::{
-    Array, Extents, Format, Hdf5, Opaque, Opened, Selection, SourceIndex, Values, Variable, native,
+    Array, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable, describe, native,
 };
 use forebay_source::{FileOrigin, Locator, Version};
 use sha2::{Digest, Sha256};
@@ -53,7 +53,7 @@ fn manifest(folder: &Path) -> BTreeMap<String, Vec<Row>> {
 
 fn open(path: &Path) -> Opened {
     let origin = Arc::new(FileOrigin::new());
-    let container = Hdf5.describe(&*origin, &Locator::new(path.to_str().unwrap()));
+    let container = describe(&*origin, &Locator::new(path.to_str().unwrap()));
     Opened::new(origin, Arc::new(container.unwrap_or_else(|error| panic!("{error}"))))
 }
 

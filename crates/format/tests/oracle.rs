@@ -7,9 +7,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use forebay_format::{
-    Array, Dtype, Extents, Format, Hdf5, Opened, Selection, Span, Values, Variable, native,
-};
+use forebay_format::{Array, Dtype, Extents, Opened, Selection, Span, Values, Variable, describe, native};
 use forebay_source::{FileOrigin, Locator};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -42,7 +40,7 @@ fn rows(name: &str) -> BTreeMap<String, Vec<Row>> {
 
 fn open(file: &str) -> Opened {
     let origin = Arc::new(FileOrigin::under(matrix()));
-    let container = Hdf5.describe(&*origin, &Locator::new(file)).unwrap_or_else(|error| panic!("{error}"));
+    let container = describe(&*origin, &Locator::new(file)).unwrap_or_else(|error| panic!("{error}"));
     Opened::new(origin, Arc::new(container))
 }
 

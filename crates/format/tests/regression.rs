@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
-use forebay_format::{Container, Format, Hdf5, Opened, Selection};
+use forebay_format::{Container, Opened, Selection, describe};
 use forebay_source::{FileOrigin, Locator};
 
 /// What `script` writes with h5py: `a.h5` in its `folder`, and files beside it.
@@ -24,7 +24,7 @@ impl Written {
 
     fn describe(&self) -> Container {
         let origin = FileOrigin::under(self.folder.path());
-        Hdf5.describe(&origin, &Locator::new("a.h5")).unwrap()
+        describe(&origin, &Locator::new("a.h5")).unwrap()
     }
 
     fn open(&self) -> Opened {
@@ -121,7 +121,7 @@ fn groups_nested_too_deep_under_long_letters_are_an_error() {
          \x20   for _ in range(2100): group = group.create_group('é')",
     );
     let origin = FileOrigin::under(written.folder.path());
-    let error = Hdf5.describe(&origin, &Locator::new("a.h5")).unwrap_err();
+    let error = describe(&origin, &Locator::new("a.h5")).unwrap_err();
     assert_eq!(error.kind(), forebay_source::ErrorKind::Corrupt);
 }
 

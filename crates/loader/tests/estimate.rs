@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
-use forebay_format::{Format, Hdf5, Number, Opened};
+use forebay_format::{Number, Opened, describe};
 use forebay_loader::{
     Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
     Shard, Shuffle, SpillOptions, Stats, Tail,
@@ -53,7 +53,7 @@ impl Files {
     fn set(&self, names: &[&str], fields: Vec<FieldSpec>) -> Arc<SampleSet> {
         let origin = Arc::new(FileOrigin::under(self.folder.path()));
         let open = |name: &&str| {
-            let container = Hdf5.describe(&*origin, &Locator::new(*name)).unwrap();
+            let container = describe(&*origin, &Locator::new(*name)).unwrap();
             let origin = Arc::clone(&origin);
             Arc::new(Opened::new(origin, Arc::new(container)).on_caller_thread())
         };

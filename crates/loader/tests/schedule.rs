@@ -44,6 +44,10 @@ impl Origin for Noting {
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         self.inner.list(under)
     }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.inner.survey(under)
+    }
 }
 
 impl NotingSource {

@@ -159,6 +159,10 @@ pub fn a_list_is_sorted_and_every_name_opens(
     let mut names: Vec<_> = expected.iter().map(|(name, _)| name.clone()).collect();
     names.sort();
     assert_eq!(listed, names);
+    let surveyed = origin.survey(under).expect("surveys");
+    let opened: Vec<_> =
+        listed.iter().map(|name| origin.open(name).expect("a listed name opens").id().clone()).collect();
+    assert_eq!(surveyed, opened);
     for (name, bytes) in expected {
         let source = origin.open(name).expect("a listed name opens");
         assert_reads(&*source, bytes, &[ByteRange::at(0, bytes.len() as u64)]);

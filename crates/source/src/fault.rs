@@ -82,6 +82,10 @@ impl Origin for FaultOrigin {
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         self.inner.list(under)
     }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.inner.survey(under)
+    }
 }
 
 #[derive(Debug)]

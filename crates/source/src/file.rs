@@ -17,7 +17,7 @@ use crate::{
     pool::{Pooled, Pools, default_budget},
     range::coalesce_within,
     source::{check_fills, check_ranges},
-    stamp::changed,
+    stamp::{Stamp, changed},
     walk::files_under,
 };
 
@@ -111,6 +111,16 @@ impl Origin for FileOrigin {
             Some(_) => files_under(&self.path(under)?, &inside(under)?),
         };
         files().map_err(|error| error.at(under))
+    }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        let stamped = |at: Locator| match self.path(&at).and_then(|path| Stamp::at(&path)) {
+            Ok(stamp) => Some(Ok(stamp.id(at))),
+            // Gone since the folder was read.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(Err(error.at(at))),
+        };
+        self.list(under)?.into_iter().filter_map(stamped).collect()
     }
 }
 

@@ -27,13 +27,21 @@ impl Origin for MemoryOrigin {
         let Some(bytes) = self.0.get(at) else {
             return Err(Error::new(ErrorKind::NotFound, "no such source").at(at));
         };
-        let id = SourceId { locator: at.clone(), len: bytes.len() as u64, version: Version::named("memory") };
-        Ok(Arc::new(MemorySource { id, bytes: bytes.clone() }))
+        Ok(Arc::new(MemorySource { id: id(at, bytes), bytes: bytes.clone() }))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         Ok(self.0.keys().filter(|at| at.as_str().starts_with(under.as_str())).cloned().collect())
     }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        let found = self.0.iter().filter(|(at, _)| at.as_str().starts_with(under.as_str()));
+        Ok(found.map(|(at, bytes)| id(at, bytes)).collect())
+    }
+}
+
+fn id(at: &Locator, bytes: &Bytes) -> SourceId {
+    SourceId { locator: at.clone(), len: bytes.len() as u64, version: Version::named("memory") }
 }
 
 #[derive(Debug)]

@@ -39,7 +39,7 @@ use self::{
     state::State,
     trouble::told,
 };
-use crate::{Error, ErrorKind, Locator, Origin, Result, Source};
+use crate::{Error, ErrorKind, Locator, Origin, Result, Source, SourceId};
 
 /// A reader opens a file several times in a row: to tell its format, to describe it, to read it. One question to the
 /// store serves them all; whatever has changed meanwhile is noticed by the first read.
@@ -105,7 +105,11 @@ impl Origin for ObjectOrigin {
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
-        self.shared.list(under).map_err(|error| error.at(under))
+        self.survey(under).map(|found| found.into_iter().map(|id| id.locator).collect())
+    }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.shared.survey(under).map_err(|error| error.at(under))
     }
 }
 
@@ -138,7 +142,7 @@ impl Shared {
         self.engines.current().heads().forget(address);
     }
 
-    fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
         let folder = Address::of_folder(under)?;
         if folder.is_on_web_server() {
             return Err(Error::new(ErrorKind::Unsupported, "a web server does not say which files it has")
@@ -149,17 +153,25 @@ impl Shared {
         let prefix = (!folder.key().as_ref().is_empty()).then(|| folder.key().clone());
         let listing = async move {
             let found = client.list(prefix.as_ref());
-            found.map_ok(|meta| meta.location).try_collect::<Vec<_>>().await
+            found.try_collect::<Vec<_>>().await
         };
         let found = engine.wait_for(listing)?.map_err(|error| told(error, folder.store()))?;
-        let mut names: Vec<_> = found.iter().map(|key| folder.beside(key)).collect();
-        if names.is_empty() {
-            // No folder, but perhaps an object.
-            self.head(&Address::of(under)?)?;
-            names.push(under.clone());
+        let mut ids = Vec::with_capacity(found.len());
+        for meta in found {
+            let at = folder.beside(&meta.location);
+            let state = State::of(meta);
+            // Whoever opens it next need not ask again. Without a tag, times in lists are finer than in answers.
+            if let (true, Ok(address)) = (state.is_tagged(), Address::of(&at)) {
+                engine.heads().remember(&address, &state);
+            }
+            ids.push(state.id(at));
         }
-        names.sort();
-        Ok(names)
+        if ids.is_empty() {
+            // No folder, but perhaps an object.
+            ids.push(self.head(&Address::of(under)?)?.id(under.clone()));
+        }
+        ids.sort_unstable_by(|one, next| one.locator.cmp(&next.locator));
+        Ok(ids)
     }
 }
 

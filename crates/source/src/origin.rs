@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, Source};
+use crate::{Result, Source, SourceId};
 
 /// A name under which an [`Origin`] has bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -35,6 +35,12 @@ impl Locator {
             return 0;
         }
         scheme.len() + "://".len() + rest.find('/').unwrap_or(rest.len())
+    }
+
+    /// The locator of `name` in the folder that this one names.
+    #[must_use]
+    pub fn inside(&self, name: &str) -> Self {
+        Self(format!("{}/{name}", self.0.trim_end_matches('/')))
     }
 
     /// The locator of `name` beside this one: in the same folder, or `name` itself when it is absolute.
@@ -90,12 +96,17 @@ impl fmt::Display for Locator {
 /// - `open` of what is not there is [`NotFound`](crate::ErrorKind::NotFound) and names the locator.
 /// - Two `open`s of unchanged bytes give equal ids.
 /// - `list` is sorted, names every source under `under` at any depth, and each name opens.
+/// - `survey` names the same sources by the ids that `open` would give them.
 pub trait Origin: Send + Sync + fmt::Debug {
     /// Opens what lies at `at`.
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>>;
 
     /// Names of what lies under `under`, sorted.
     fn list(&self, under: &Locator) -> Result<Vec<Locator>>;
+
+    /// Which sources lie under `under`, sorted by name, without opening each: for stores that keep an array in many
+    /// files.
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>>;
 }
 
 #[cfg(test)]

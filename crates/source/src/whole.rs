@@ -57,6 +57,10 @@ impl Origin for WholeOrigin {
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         self.inner.list(under)
     }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.inner.survey(under)
+    }
 }
 
 #[derive(Debug)]

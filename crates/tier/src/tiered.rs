@@ -215,6 +215,10 @@ impl Origin for Tiered {
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         self.core.origin.list(under)
     }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.core.origin.survey(under)
+    }
 }
 
 impl Running {

@@ -3,7 +3,7 @@
 use std::{fs::File, os::unix::fs::MetadataExt, path::Path};
 
 use forebay::{
-    Error, ErrorKind, FileOrigin, Locator, Origins, Result, Settings, TierConfig, formats,
+    Error, ErrorKind, FileOrigin, Locator, Origins, Result, Settings, TierConfig, format::Found,
     places::{self, Device, ThisMachine},
     source::lies_near,
 };
@@ -20,7 +20,7 @@ pub(super) struct PathFacts {
     pub(super) file_system: Option<String>,
     pub(super) device: Option<Device>,
     /// The format of a file; nothing for a folder, and where no format knows it.
-    pub(super) format: Option<&'static str>,
+    pub(super) format: Option<String>,
     /// Whether the tiers would keep copies of it.
     pub(super) copied: bool,
     pub(super) why: String,
@@ -68,14 +68,10 @@ fn look_at_one(path: &str, tiers: &[TierConfig]) -> Result<PathFacts> {
     })
 }
 
-fn format_of(path: &str) -> Result<Option<&'static str>> {
+fn format_of(path: &str) -> Result<Option<String>> {
     let (origin, at) = (FileOrigin::new(), Locator::new(path));
-    for format in formats() {
-        if format.probe(&origin, &at)? {
-            return Ok(Some(format.name()));
-        }
-    }
-    Ok(None)
+    let format = forebay::format::format_of(&Found::look(&origin, &at)?)?;
+    Ok(format.map(|format| format.name().to_owned()))
 }
 
 /// What lies behind a URL: it is opened, and nothing of it is read.

@@ -113,7 +113,7 @@ fn paths(report: &Report) -> Rows {
         let near = path.near.map_or("", |near| if near { "near" } else { "far" });
         let device = path.device.map_or("", |device| device.word());
         let file_system = path.file_system.as_deref().unwrap_or("");
-        let format = path.format.unwrap_or("");
+        let format = path.format.as_deref().unwrap_or("");
         rows.push(row(&[&path.path, near, device, file_system, format, &path.why]));
     }
     rows

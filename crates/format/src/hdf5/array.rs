@@ -63,6 +63,7 @@ pub(super) fn describe(
         fill,
         extents: Extents::Chunks(ChunkTable::default()),
         attributes: attributes(&file, header)?,
+        dimensions: vec![],
     };
     if space.is_null {
         return Ok(variable);

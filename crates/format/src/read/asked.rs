@@ -32,7 +32,7 @@ impl Opened {
                 }
                 Ok(())
             }
-            Extents::Opaque(_) => Ok(()),
+            Extents::Inline(_) | Extents::Opaque(_) => Ok(()),
         }
     }
 

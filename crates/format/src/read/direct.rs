@@ -152,6 +152,15 @@ pub(super) fn read_pieces(
     Ok(())
 }
 
+/// Copies `selection` of a variable whose values stand in the description.
+pub(super) fn copy_inline(variable: &Variable, bytes: &[u8], selection: &Selection, out: &mut [u8]) {
+    let shape = selection.shape();
+    let start = vec![0; shape.len()];
+    let part = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
+    part.copy(bytes, out, variable.dtype.stored_len());
+    native::make_native(&variable.dtype, out);
+}
+
 /// Names what [`read_pieces`] asks for.
 pub(super) fn asked_of_pieces(
     variable: &Variable,

@@ -84,6 +84,7 @@ mod tests {
             fill: vec![],
             extents: Extents::Chunks(ChunkTable::default()),
             attributes: vec![],
+            dimensions: vec![],
         }
     }
 

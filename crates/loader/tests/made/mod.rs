@@ -83,6 +83,7 @@ fn make_as(rows: Rows, is_encoded: bool) -> Made {
         fill: Vec::new(),
         extents: Extents::Chunks(table),
         attributes: Vec::new(),
+        dimensions: vec![],
     };
     Made { bytes, variable }
 }

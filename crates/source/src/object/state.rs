@@ -20,6 +20,11 @@ impl State {
         self.0.e_tag.is_some() || self.0.version.is_some() || self.modified().is_some()
     }
 
+    /// True where the store itself names the state of the object.
+    pub(super) fn is_tagged(&self) -> bool {
+        self.0.e_tag.is_some()
+    }
+
     /// Which bytes these are, when opened as `locator`.
     pub(super) fn id(&self, locator: Locator) -> SourceId {
         SourceId { locator, len: self.0.size, version: self.version() }

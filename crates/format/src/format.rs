@@ -1,0 +1,169 @@
+//! How kinds of files are told apart, and which of them this process knows.
+
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use bytes::Bytes;
+use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
+
+use crate::{Container, Hdf5};
+
+/// How one kind of file is recognised and described.
+///
+/// # Contract
+/// - `probe` looks at content, never at names alone, and reads at most a few kilobytes.
+/// - `describe` reads metadata only, never array values. Whatever the bytes say, it ends with a container or an error,
+///   and takes no more memory than their length justifies.
+pub trait Format: Send + Sync + fmt::Debug {
+    /// The name used in messages and on the command line: `hdf5`, `zarr`.
+    fn name(&self) -> &str;
+
+    /// True when what was found is of this format.
+    fn probe(&self, found: &Found<'_>) -> Result<bool>;
+
+    /// Describes what was found.
+    fn describe(&self, found: &Found<'_>) -> Result<Container>;
+}
+
+/// What lies at a place, looked at once for all formats.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// Where it was found, and where all that it names is opened.
+    pub origin: &'a dyn Origin,
+    /// Its name there.
+    pub at: &'a Locator,
+    /// The file; `None` for a folder.
+    pub file: Option<Arc<dyn Source>>,
+    /// The first bytes of the file, at most [`HEAD_BYTES`](Self::HEAD_BYTES).
+    pub head: Bytes,
+}
+
+impl<'a> Found<'a> {
+    /// How much of a file's start is looked at before its format is known.
+    pub const HEAD_BYTES: u64 = 4096;
+
+    /// Looks at what lies at `at`.
+    pub fn look(origin: &'a dyn Origin, at: &'a Locator) -> Result<Self> {
+        match origin.open(at) {
+            Ok(file) => {
+                let head = file.fetch_one(ByteRange::at(0, file.id().len.min(Self::HEAD_BYTES)))?;
+                Ok(Self { origin, at, file: Some(file), head })
+            }
+            Err(error) if is_folder(origin, at, &error) => {
+                Ok(Self { origin, at, file: None, head: Bytes::new() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The file, where a format needs one.
+    pub fn need_file(&self) -> Result<&Arc<dyn Source>> {
+        self.file.as_ref().ok_or_else(|| Error::new(ErrorKind::Invalid, "is a folder").at(self.at))
+    }
+
+    /// Opens `name` in the folder that was found; `None` where it has nothing of that name.
+    pub fn inside(&self, name: &str) -> Result<Option<Arc<dyn Source>>> {
+        match self.origin.open(&self.at.inside(name)) {
+            Ok(source) => Ok(Some(source)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// True where `error` may mean that `at` names a folder: of files, or of keys that begin with it.
+fn is_folder(origin: &dyn Origin, at: &Locator, error: &Error) -> bool {
+    match error.kind() {
+        // A folder, or a URL that ends in a slash.
+        ErrorKind::Invalid => true,
+        // Object stores have no folders, and web servers do not say: formats look for the files they know by name.
+        ErrorKind::NotFound if at.is_url() => true,
+        ErrorKind::NotFound => origin.list(at).is_ok_and(|files| files.iter().any(|file| file != at)),
+        _ => false,
+    }
+}
+
+/// What this process can do beyond what is built in.
+static REGISTERED: RwLock<Vec<Arc<dyn Format>>> = RwLock::new(Vec::new());
+
+/// Adds a user's own format. It is asked before all that are built in; one of the same name is replaced.
+pub fn register_format(format: Arc<dyn Format>) {
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    registered.retain(|known| known.name() != format.name());
+    registered.push(format);
+}
+
+/// All formats, in the order they are asked.
+pub fn formats() -> Vec<Arc<dyn Format>> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+    registered.iter().cloned().chain(built_in()).collect()
+}
+
+/// The formats that are built in: those with a signature first, then those that are told by less.
+fn built_in() -> Vec<Arc<dyn Format>> {
+    vec![Arc::new(Hdf5)]
+}
+
+/// The format of what was found, if this process reads it.
+pub fn format_of(found: &Found<'_>) -> Result<Option<Arc<dyn Format>>> {
+    for format in formats() {
+        if format.probe(found)? {
+            return Ok(Some(format));
+        }
+    }
+    Ok(None)
+}
+
+/// Describes what lies at `at`, in whichever format it is.
+pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
+    let found = Found::look(origin, at)?;
+    if let Some(format) = format_of(&found)? {
+        return format.describe(&found).map_err(|error| error.at(at));
+    }
+    let known: Vec<_> = formats().iter().map(|format| format.name().to_owned()).collect();
+    let what = match found.file {
+        Some(_) => "not a file of a format this build reads",
+        None => "not a folder of a format this build reads",
+    };
+    Err(Error::new(ErrorKind::Unsupported, what).hint(format!("it reads: {}", known.join(", "))).at(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_source::MemoryOrigin;
+
+    use super::*;
+
+    /// Takes any file that begins with its own name.
+    #[derive(Debug)]
+    struct Named(&'static str, &'static str);
+
+    impl Format for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn probe(&self, found: &Found<'_>) -> Result<bool> {
+            Ok(found.head.starts_with(self.0.as_bytes()))
+        }
+
+        fn describe(&self, _: &Found<'_>) -> Result<Container> {
+            Ok(Container { format: self.1.into(), ..Container::default() })
+        }
+    }
+
+    #[test]
+    fn a_format_that_is_registered_is_asked_and_may_be_replaced() {
+        let origin = MemoryOrigin::default().with("a", "mine and more").with("b", "nobody's");
+        let describe = |at: &str| describe(&origin, &Locator::new(at));
+        assert_eq!(describe("a").unwrap_err().kind(), ErrorKind::Unsupported);
+        register_format(Arc::new(Named("mine", "first")));
+        register_format(Arc::new(Named("mine", "second")));
+        assert_eq!(describe("a").unwrap().format, "second");
+        let error = describe("b").unwrap_err().to_string();
+        assert!(error.contains("it reads: mine, hdf5"), "{error}");
+        assert_eq!(describe("c").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}

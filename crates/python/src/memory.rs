@@ -15,6 +15,14 @@ impl Memory {
     pub(crate) fn new(field: FieldArray) -> Self {
         Self { field }
     }
+
+    /// What NumPy makes the type of, and the shape of one element.
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Vec<u64>)> {
+        if self.field.is_time {
+            return Ok((dtype::TIME_CODE.into_pyobject(py)?.into_any(), Vec::new()));
+        }
+        dtype::describe(py, &self.field.dtype)
+    }
 }
 
 #[pymethods]
@@ -28,7 +36,7 @@ impl Memory {
     /// What `numpy.dtype` makes the type of an element of.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(dtype::describe(py, &self.field.dtype)?.0)
+        Ok(self.describe(py)?.0)
     }
 
     /// True when the elements are bfloat16, which NumPy does not know.
@@ -46,7 +54,7 @@ impl Memory {
     /// How NumPy finds the elements.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (code, inner) = dtype::describe(py, &self.field.dtype)?;
+        let (code, inner) = self.describe(py)?;
         // Of an array type only its items are elements to NumPy.
         let item_count = inner.iter().product::<u64>().max(1);
         let item_len = self.field.dtype.native_len() as u64 / item_count;

@@ -56,7 +56,7 @@ fn a_batch_of_many_files_has_each_sample_by_its_own_factors() {
     let set = Arc::new(set(files, UnpackKind::Decoded, Boundary::default()).unwrap());
     assert_eq!(set.fields()[0].dtype, Dtype::native(Number::F64));
     let options = Options { batch_size: 18, ..Options::default() };
-    let loader = Loader::new(set, &options).unwrap();
+    let loader = Loader::new(set, options).unwrap();
     let batch = loader.batches().unwrap().next().unwrap().unwrap();
     let values = floats(&batch.field("x").unwrap().bytes);
     for (slot, row) in batch.samples.iter().zip(values.chunks_exact(4)) {
@@ -80,7 +80,7 @@ fn a_file_that_declares_nothing_is_asked_for_its_mask_too() {
     let set = Arc::new(set(files, UnpackKind::Masked, Boundary::default()).unwrap());
     let names: Vec<String> = set.fields().into_iter().map(|field| field.name).collect();
     assert_eq!(names, ["x", "x_mask"]);
-    let loader = Loader::new(set, &Options { batch_size: 12, ..Options::default() }).unwrap();
+    let loader = Loader::new(set, Options { batch_size: 12, ..Options::default() }).unwrap();
     let batch = loader.batches().unwrap().next().unwrap().unwrap();
     let masked: Vec<usize> =
         batch.field("x_mask").unwrap().bytes.iter().map(|byte| usize::from(*byte)).collect();

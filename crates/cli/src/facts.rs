@@ -174,11 +174,12 @@ fn variable(variable: &Variable) -> VariableFacts {
         Extents::Chunks(table) => Some(table),
         _ => None,
     };
-    let chunks = table.filter(|_| variable.layout == "chunked").map(|table| ChunkFacts {
-        shape: variable.grid.chunk.clone(),
-        written_count: table.len(),
-        count: variable.grid.chunk_count(),
-    });
+    let chunks =
+        table.filter(|_| matches!(variable.layout.as_str(), "chunked" | "sharded")).map(|table| ChunkFacts {
+            shape: variable.grid.chunk.clone(),
+            written_count: table.len(),
+            count: variable.grid.chunk_count(),
+        });
     let unreadable = variable.dtype.refusal();
     let library = library(variable).filter(|_| unreadable.is_none());
     let stored_bytes = variable.stored_len();

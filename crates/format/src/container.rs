@@ -67,6 +67,10 @@ impl Container {
     pub fn variable(&self, name: &str) -> Result<&Variable> {
         let is_stored_name = name.starts_with('/');
         let mut name = name.trim_matches('/').to_owned();
+        if name.is_empty() {
+            // An array that is the whole store has no other name.
+            name.push('.');
+        }
         for _ in 0..MOST_HOPS {
             if let (false, Some(variable)) = (is_stored_name, self.beside_its_dimension(&name)) {
                 return Ok(variable);

@@ -21,6 +21,7 @@
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
 //! | `hdf5/` | the HDF5 format |
+//! | `zarr/` | the Zarr format |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
@@ -48,6 +49,7 @@ mod runs;
 mod saved;
 mod selection;
 mod variable;
+mod zarr;
 
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
@@ -67,3 +69,4 @@ pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use selection::{Selection, Span};
 pub use variable::{Attribute, Variable};
+pub use zarr::Zarr;

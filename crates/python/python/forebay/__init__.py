@@ -29,6 +29,7 @@ from ._forebay import (
 )
 from ._forebay import SystemError as SystemError
 from ._loader import Loader
+from ._read import inspect, read
 from ._samples import Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
 from ._warming import Warming
 
@@ -56,6 +57,8 @@ __all__ = [
     "Whole",
     "Windows",
     "__version__",
+    "inspect",
+    "read",
 ]
 
 

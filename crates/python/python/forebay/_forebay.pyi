@@ -15,6 +15,7 @@ __all__ = [
     "InvalidError",
     "Memory",
     "NotFoundError",
+    "RawArray",
     "RawBatch",
     "SampleReader",
     "SystemError",
@@ -22,8 +23,11 @@ __all__ = [
     "UnsupportedError",
     "WarmingRun",
     "__version__",
+    "format_at",
+    "inspect_file",
     "memory_budget",
     "parse_size",
+    "read_variable",
     "tier_config",
 ]
 
@@ -78,6 +82,34 @@ class Memory:
     @property
     def offsets(self) -> list[int] | None:
         """Where samples of different lengths begin and end."""
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """How NumPy finds the elements."""
+
+@final
+class RawArray:
+    """Values of one variable or attribute."""
+
+    @property
+    def dtype(self) -> Any:
+        """What ``numpy.dtype`` makes the type of an element of."""
+    @property
+    def is_bfloat16(self) -> bool:
+        """True when the elements are bfloat16, which NumPy does not know."""
+    @property
+    def is_text(self) -> bool:
+        """True when the elements are text."""
+    @property
+    def shape(self) -> list[int]:
+        """Elements per dimension."""
+    @property
+    def layout(self) -> Any:
+        """How an element that differs in length from others is put together."""
+    @property
+    def offsets(self) -> list[int] | None:
+        """Where elements that differ in length begin and end."""
+    def packed(self) -> bytes:
+        """The elements, end to end."""
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """How NumPy finds the elements."""
@@ -211,6 +243,18 @@ class EpochRun:
         """Ends the threads. May be called more than once."""
     def forget(self) -> None:
         """Leaves the threads be: in a process that was forked there are none."""
+
+def format_at(path: str) -> str | None:
+    """The name of the format of what lies at ``path``, or nothing where this build has none for it."""
+
+def inspect_file(path: str) -> tuple[str, list[Any], list[tuple[bool, str, str, RawArray | str]]]:
+    """What is in the file at ``path``: facts (JSON), types for NumPy by variable, and attributes.
+
+    An attribute is told by whether a group has it, the name of its owner, its own name, and its value or why it has none.
+    """
+
+def read_variable(path: str, variable: str, selection: str) -> RawArray:
+    """The part ``selection`` of a variable of the file at ``path``."""
 
 def memory_budget() -> int:
     """Bytes of memory the job allows this process."""

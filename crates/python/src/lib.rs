@@ -11,6 +11,7 @@
 //! | `read`, `inspect` | one variable's values; what is in a file |
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
+//! | `own_format` | a user's own format, written in Python |
 //! | `tiers` | from what Python says of tiers to a configuration |
 //! | `ranking` | a policy that is written in Python |
 //! | `warming` | files on their way to the tiers, in the background |
@@ -23,6 +24,7 @@ mod error;
 mod inspect;
 mod loader;
 mod memory;
+mod own_format;
 mod patience;
 mod ranking;
 mod raw_batch;
@@ -45,6 +47,8 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<memory::Memory>()?;
     module.add_class::<raw_batch::RawBatch>()?;
     module.add_class::<read::RawArray>()?;
+    module.add_class::<own_format::FormatFile>()?;
+    module.add_function(wrap_pyfunction!(own_format::register, module)?)?;
     module.add_function(wrap_pyfunction!(read::read_variable, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect_file, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::format_at, module)?)?;

@@ -171,6 +171,20 @@ impl SampleReader {
         Ok(first.collect())
     }
 
+    /// By format, the first file of it and its name.
+    fn formats(&self) -> PyResult<Vec<(String, String)>> {
+        let opened = self.opened.get()?;
+        let mut found: Vec<(String, String)> = Vec::new();
+        for file in opened.samples.set().files() {
+            let container = file.container();
+            if !found.iter().any(|(_, format)| *format == container.format) {
+                let first = container.sources.first().map(|source| source.locator.to_string());
+                found.push((first.unwrap_or_default(), container.format.clone()));
+            }
+        }
+        Ok(found)
+    }
+
     /// Bytes of all samples as they are delivered.
     #[getter]
     fn nbytes(&self) -> PyResult<u64> {

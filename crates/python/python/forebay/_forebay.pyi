@@ -11,6 +11,7 @@ __all__ = [
     "DeniedError",
     "EpochRun",
     "ForebayError",
+    "FormatFile",
     "FullError",
     "InvalidError",
     "Memory",
@@ -28,6 +29,7 @@ __all__ = [
     "memory_budget",
     "parse_size",
     "read_variable",
+    "register_format",
     "tier_config",
 ]
 
@@ -85,6 +87,22 @@ class Memory:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """How NumPy finds the elements."""
+
+@final
+class FormatFile:
+    """A file, or a folder, that is to be described."""
+
+    @property
+    def path(self) -> str:
+        """Its path or URL."""
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 for a folder."""
+    @property
+    def is_folder(self) -> bool:
+        """True for a folder, which has no bytes of its own."""
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset`` on; an error where the file is shorter."""
 
 @final
 class RawArray:
@@ -162,6 +180,8 @@ class SampleReader:
         """Name, type and shape of one sample of each field; ``None`` along the axis whose length differs."""
     def files(self) -> list[str]:
         """The files, each once."""
+    def formats(self) -> list[tuple[str, str]]:
+        """By format, the first file of it and its name."""
     @property
     def nbytes(self) -> int:
         """Bytes of all samples as they are delivered."""
@@ -255,6 +275,13 @@ def inspect_file(path: str) -> tuple[str, list[Any], list[tuple[bool, str, str, 
 
 def read_variable(path: str, variable: str, selection: str) -> RawArray:
     """The part ``selection`` of a variable of the file at ``path``."""
+
+def register_format(
+    name: str,
+    probe: Callable[[str, bytes], object],
+    describe: Callable[[FormatFile], list[dict[str, Any]]],
+) -> None:
+    """Adds a format; one that was registered under the same name is replaced."""
 
 def memory_budget() -> int:
     """Bytes of memory the job allows this process."""

@@ -95,6 +95,21 @@ pub fn register_format(format: Arc<dyn Format>) {
     registered.push(format);
 }
 
+/// True where a format that was registered takes what lies at `at`: its description may change with the user's program.
+pub fn is_registered(origin: &dyn Origin, at: &Locator) -> Result<bool> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if registered.is_empty() {
+        return Ok(false);
+    }
+    let found = Found::look(origin, at)?;
+    for format in registered {
+        if format.probe(&found)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// All formats, in the order they are asked.
 pub fn formats() -> Vec<Arc<dyn Format>> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);

@@ -58,7 +58,7 @@ pub use cost::{RowCost, row_cost};
 pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
 pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
 pub use filter::Filter;
-pub use format::{Format, Found, describe, format_of, formats, register_format};
+pub use format::{Format, Found, describe, format_of, formats, is_registered, register_format};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
 pub use mapping::{Blocks, Mapping};

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the fuzzer's first files: `make_seeds.py [DIR]`, one small HDF5 file per structure the reader knows.
+"""Makes the fuzzer's first files: `make_seeds.py [DIR]`, one small file per structure the readers know.
 
-The corpus in `corpus/hdf5` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`. Seeds
-of other formats go to folders beside it.
+The corpus in `corpus` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`. `DIR` stands
+for `corpus/hdf5`; the files of other formats lie beside it, in folders called like their fuzz targets.
 """
 
 import pathlib
@@ -12,6 +12,7 @@ import tempfile
 import h5py
 import hdf5plugin
 import numcodecs
+import netCDF4
 import numpy as np
 import zarr
 
@@ -114,3 +115,22 @@ for version in (2, 3):
     zarr_seed(f"text{version}", zarr_array(chunks=(3, 4), zarr_format=version, dtype="string", compressors=None))
 zarr_seed("shards", zarr_array(chunks=(1, 2), shards=(3, 4), compressors=None))
 zarr_seed("filters", zarr_array(chunks=(3, 4), zarr_format=2, order="F", filters=[numcodecs.Delta("<i4")], compressors=numcodecs.Blosc()))
+def classic(name, flavour, *variables):
+    """A classic NetCDF file: each variable is a name, a type and the names of its axes."""
+    beside = folder.parent / "netcdf3"
+    beside.mkdir(parents=True, exist_ok=True)
+    with netCDF4.Dataset(beside / f"seed_{name}", "w", format=flavour) as file:
+        file.title = "seed"
+        file.createDimension("t", None)
+        file.createDimension("x", 3)
+        for variable, kind, axes in variables:
+            made = file.createVariable(variable, kind, axes, fill_value=False)
+            made.units = "1"
+            made[...] = np.arange(2 * 3).astype(kind)[: 6 if len(axes) == 2 else 2 if "t" in axes else 3].reshape(
+                [2 if axis == "t" else 3 for axis in axes]
+            )
+CDF = {"cdf1": "NETCDF3_CLASSIC", "cdf2": "NETCDF3_64BIT_OFFSET", "cdf5": "NETCDF3_64BIT_DATA"}
+for short, flavour in CDF.items():
+    classic(f"{short}_fixed", flavour, ("a", "i2", ("x",)), ("b", "f8", ("x",)))
+    classic(f"{short}_records", flavour, ("a", "i1", ("t", "x")), ("b", "f4", ("t",)), ("c", "i4", ("x",)))
+    classic(f"{short}_only_record", flavour, ("a", "i2", ("t", "x")))

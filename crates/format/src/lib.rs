@@ -20,8 +20,9 @@
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
-//! | `hdf5/` | the HDF5 format |
 //! | `zarr/` | the Zarr format |
+//! | `hdf5/` | the HDF5 format, and NetCDF-4 with it |
+//! | `netcdf/` | the classic NetCDF formats |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
@@ -41,6 +42,7 @@ mod hdf5;
 mod heap;
 mod mapping;
 pub mod native;
+mod netcdf;
 mod odd;
 mod opaque;
 mod plain;
@@ -62,6 +64,7 @@ pub use format::{Format, Found, describe, format_of, formats, is_registered, reg
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
 pub use mapping::{Blocks, Mapping};
+pub use netcdf::Netcdf3;
 pub use opaque::{Reader, Wanted, find_libhdf5, libhdf5_version, register_reader};
 pub use plain::{PlainRows, RowPlace};
 pub use read::{Opened, Stored, fill_all};

@@ -105,7 +105,7 @@ impl Request<'_> {
         Bounds::pairs(own.map(|[_, begin, end]| [*begin, *end]).collect(), limit)
     }
 
-    /// The position of the axis `name`: by number, or by the labels HDF5 keeps with a variable.
+    /// The position of the axis `name`: by number, or by what the format calls it.
     fn axis(&self, name: &AxisName) -> Result<usize> {
         let ndim = self.variable.grid.shape.len();
         match name {
@@ -114,7 +114,7 @@ impl Request<'_> {
                 Err(Error::new(ErrorKind::Invalid, format!("no axis {index} among {ndim}")))
             }
             AxisName::Name(name) => {
-                let labels = self.labels();
+                let labels = &self.variable.dimensions;
                 labels.iter().position(|label| label == name).ok_or_else(|| {
                     let error = Error::new(ErrorKind::Invalid, format!("no axis called '{name}'"));
                     if labels.iter().all(String::is_empty) {
@@ -124,12 +124,6 @@ impl Request<'_> {
                 })
             }
         }
-    }
-
-    fn labels(&self) -> Vec<String> {
-        let named = self.variable.attributes.iter().find(|attribute| attribute.name == "DIMENSION_LABELS");
-        let texts = named.and_then(|attribute| attribute.value.as_ref().ok()?.texts());
-        texts.unwrap_or_default()
     }
 
     /// The length along each axis: what `given` says, or else `default`.

@@ -6,7 +6,7 @@ use forebay::{
     Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     config::OriginConfig,
     format::Number,
-    loader::{Boundary, Convert, FieldSpec, Offsets},
+    loader::{AxisName, Boundary, Convert, FieldSpec, Offsets, Unpack, UnpackKind},
 };
 use serde::Serialize;
 
@@ -29,9 +29,36 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "FIELD", value_parser = FieldArg::parse)]
     label: Option<FieldArg>,
 
-    /// What of a variable is one sample: fixed:ROWS, ragged:OFFSETS or whole (one for each file).
+    /// What of a variable is one sample: fixed:ROWS, along:AXIS or along:AXIS:ROWS, ragged:OFFSETS or whole (one for
+    /// each file).
     #[arg(long, value_name = "BOUNDARY", default_value = "fixed:1", value_parser = boundary)]
     samples: Boundary,
+
+    /// Unpack values as the CF conventions say: scale_factor, add_offset, missing values, times.
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "decoded")]
+    cf: Option<CfArg>,
+}
+
+/// How values are unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum CfArg {
+    /// NaN where a value is missing, times in nanoseconds since 1970.
+    Decoded,
+    /// 0 where a value is missing, and a field NAME_mask.
+    Mask,
+    /// As decoded, but times stay numbers.
+    Values,
+}
+
+impl CfArg {
+    fn unpack(self) -> Unpack {
+        let kind = match self {
+            Self::Decoded => UnpackKind::Decoded,
+            Self::Mask => UnpackKind::Masked,
+            Self::Values => UnpackKind::Values,
+        };
+        Unpack { kind, valid: false }
+    }
 }
 
 /// A field as it is named on the command line.
@@ -63,7 +90,7 @@ impl Chosen {
         let facts = self.set.fields().into_iter();
         let field = |facts: forebay::loader::FieldFacts| Field {
             name: facts.name,
-            dtype: facts.dtype.to_string(),
+            dtype: if facts.is_time { "datetime64[ns]".to_owned() } else { facts.dtype.to_string() },
             sample_shape: facts.sample_shape,
         };
         facts.map(field).collect()
@@ -99,6 +126,9 @@ impl SetArgs {
         let label = self.label.iter().filter(|label| named.iter().all(|field| field.name != label.name));
         let mut fields: Vec<FieldSpec> = named.iter().map(|field| field.spec(self.samples.clone())).collect();
         fields.extend(label.map(|label| label.spec(self.label_samples())));
+        for field in &mut fields {
+            field.convert.unpack = self.cf.map(CfArg::unpack);
+        }
         let spec = SetSpec { files: vec![self.paths.clone()], fields: SampleSpec { fields } };
         let set = forebay::open_set_among(origins, spec, context.index.as_ref())?;
         Ok(Chosen { set: Arc::new(set), why })
@@ -222,7 +252,16 @@ fn boundary(text: &str) -> Result<Boundary, String> {
         Some(("ragged", offsets)) if !offsets.is_empty() => {
             Ok(Boundary::Ragged { offsets: Offsets::Variable(offsets.to_owned()), axis: 0 })
         }
-        _ => Err("samples are fixed:ROWS, ragged:OFFSETS or whole".into()),
+        Some(("along", axis)) if !axis.is_empty() => {
+            // Names may have colons of their own.
+            let (axis, rows) = match axis.rsplit_once(':') {
+                Some((axis, rows)) if rows.parse::<u64>().is_ok() => (axis, rows.parse().unwrap_or(1)),
+                _ => (axis, 1),
+            };
+            let axis = axis.parse().map_or_else(|_| AxisName::Name(axis.to_owned()), AxisName::Index);
+            Ok(Boundary::Along { axis, rows })
+        }
+        _ => Err("samples are fixed:ROWS, along:AXIS, ragged:OFFSETS or whole".into()),
     }
 }
 
@@ -246,7 +285,10 @@ mod tests {
         assert_eq!(boundary("whole"), Ok(Boundary::Whole));
         let offsets = Offsets::Variable("ptr".into());
         assert_eq!(boundary("ragged:ptr"), Ok(Boundary::Ragged { offsets, axis: 0 }));
-        for text in ["fixed", "fixed:0", "fixed:x", "ragged:", "windows"] {
+        let along = |axis, rows| Ok(Boundary::Along { axis, rows });
+        assert_eq!(boundary("along:time"), along(AxisName::Name("time".into()), 1));
+        assert_eq!(boundary("along:2:4"), along(AxisName::Index(2), 4));
+        for text in ["along:", "fixed", "fixed:0", "fixed:x", "ragged:", "windows"] {
             assert!(boundary(text).is_err(), "{text}");
         }
     }

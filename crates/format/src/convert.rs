@@ -14,11 +14,23 @@ pub(crate) fn can_convert(from: &Dtype, to: &Dtype) -> bool {
     plain(from) && plain(to)
 }
 
-/// A number on its way.
-#[derive(Clone, Copy, Debug)]
-enum Scalar {
+/// One number, whatever its type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    /// A whole number.
     Integer(i128),
+    /// A float.
     Float(f64),
+}
+
+impl Scalar {
+    /// The float nearest to it.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Self::Integer(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
 }
 
 /// The native numbers `from` of type `from_type` as numbers of `to_type`; both were accepted by [`can_convert`].
@@ -59,7 +71,8 @@ fn mark_nans(number: Number, out: &mut [u8]) {
     }
 }
 
-fn get(number: Number, element: &[u8]) -> Scalar {
+/// The number in `element`; not for floats of 16 bits.
+pub(crate) fn get(number: Number, element: &[u8]) -> Scalar {
     let mut bytes = [0; 8];
     bytes[..element.len()].copy_from_slice(element);
     let bits = u64::from_le_bytes(bytes);
@@ -74,10 +87,7 @@ fn get(number: Number, element: &[u8]) -> Scalar {
 
 #[expect(clippy::cast_possible_truncation, reason = "the library rounds to the nearest float")]
 fn put(number: Number, value: Scalar, out: &mut Vec<u8>) {
-    let float = match value {
-        Scalar::Integer(value) => value as f64,
-        Scalar::Float(value) => value,
-    };
+    let float = value.to_f64();
     match number {
         // An integer goes to f32 in one step: by way of f64 it would be rounded twice.
         Number::F32 => out.extend_from_slice(

@@ -71,6 +71,11 @@ impl Number {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
+    /// True for integers, with a sign or without.
+    pub fn is_integer(self) -> bool {
+        !matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
     fn code(self) -> &'static str {
         match self {
             Self::I8 => "i1",
@@ -337,6 +342,22 @@ impl Dtype {
         }
     }
 
+    /// The number type of its elements in memory, if they are numbers.
+    pub fn number(&self) -> Option<Number> {
+        match self {
+            Self::Number { number, .. } | Self::Bits { number, .. } | Self::Odd { number, .. } => {
+                Some(*number)
+            }
+            Self::Enum { base, .. } => base.number(),
+            _ => None,
+        }
+    }
+
+    /// True for named integers.
+    pub fn is_enum(&self) -> bool {
+        matches!(self, Self::Enum { .. })
+    }
+
     /// Where the variable-length part of an element lies, if it has one.
     pub fn heap(&self) -> Option<Heap> {
         match self {
@@ -393,6 +414,15 @@ impl Dtype {
                 }),
                 _ => true,
             }
+    }
+
+    /// True or false in one byte, as h5py and PyTables write it.
+    pub fn boolean() -> Self {
+        let member = |name: &str, value| Member { name: name.to_owned(), value };
+        Self::Enum {
+            base: Box::new(Self::native(Number::I8)),
+            members: vec![member("FALSE", 0), member("TRUE", 1)],
+        }
     }
 
     /// True for the two-valued enumeration that h5py and PyTables write for booleans.

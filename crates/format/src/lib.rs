@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `format` | how kinds of files are told apart, and which of them this process knows |
 //! | `container`, `variable`, `extent`, `dtype`, `mapping` | the description: what is there and where it lies |
+//! | `cf/` | what attributes say of values by the CF conventions: packed numbers, times |
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `cost` | what one row read at random costs |
@@ -29,6 +30,7 @@ compile_error!("forebay reads files of either byte order, on little-endian machi
 
 mod array;
 mod budget;
+pub mod cf;
 mod container;
 mod convert;
 mod cost;
@@ -56,6 +58,7 @@ mod zarr;
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
 pub use container::{Alias, Container, Group, Refused};
+pub use convert::Scalar;
 pub use cost::{RowCost, row_cost};
 pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
 pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};

@@ -6,6 +6,7 @@ mod rows;
 
 use std::{sync::Arc, time::Instant};
 
+use forebay_format::Dtype;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
 };
 use fetch::{Fetch, Target};
 pub(crate) use fetch::{MOST_SPILL_READS, pieces};
-use finish::Finish;
+use finish::{Finish, Joint};
 use rows::Rows;
 
 /// Puts samples side by side. Many threads may do so at once.
@@ -48,7 +49,13 @@ impl Assembler {
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         let columns = self.set.columns.iter().zip(&self.layout.columns);
-        columns.map(|(column, layout)| self.field(column, layout, slots, now)).collect()
+        let mut fields = Vec::with_capacity(self.set.columns.len());
+        for (column, layout) in columns {
+            let Made { values, mask } = self.field(column, layout, slots, now)?;
+            fields.push(values);
+            fields.extend(mask);
+        }
+        Ok(fields)
     }
 
     fn field(
@@ -57,13 +64,14 @@ impl Assembler {
         layout: &ColumnLayout,
         slots: &[Option<u64>],
         now: Now<'_>,
-    ) -> Result<FieldArray> {
+    ) -> Result<Made> {
         let located: Vec<Option<Located>> =
             slots.iter().map(|slot| slot.map(|sample| column.locate(sample))).collect();
         if let (Some(dense), Some(indices)) = (&column.dense, &layout.indices) {
-            let values = self.joined(column, layout, &located, now)?;
-            let numbers = self.joined(&dense.indices, indices, &located, now)?;
-            return finish::densify(&self.arena, column, dense, &values, &numbers);
+            let values = self.joined(column, layout, &located, now)?.values;
+            let numbers = self.joined(&dense.indices, indices, &located, now)?.values;
+            let values = finish::densify(&self.arena, column, dense, &values, &numbers)?;
+            return Ok(Made { values, mask: None });
         }
         match &column.form {
             Form::Stacked { shape } => self.stacked(column, layout, shape, &located, now),
@@ -78,21 +86,24 @@ impl Assembler {
         sample_shape: &[u64],
         located: &[Option<Located>],
         now: Now<'_>,
-    ) -> Result<FieldArray> {
+    ) -> Result<Made> {
         let finish = Finish::of(column);
         let count = sample_shape.iter().product::<u64>();
         let final_len = index(count.saturating_mul(column.final_len() as u64));
         let mut bytes = self.take(column, final_len.saturating_mul(located.len()))?;
+        let mut mask = self.take_mask(column, index(count).saturating_mul(located.len()))?;
         if finish.is_needed() {
             let read_len = index(count.saturating_mul(column.element_len() as u64));
             let group = group_len(column);
             let mut scratch = self.take(column, read_len.saturating_mul(group.min(located.len())))?;
+            let mut masks = mask.as_mut().map(|mask| mask.chunks_exact_mut(index(count).max(1)));
             for (group, out) in located.chunks(group).zip(bytes.chunks_mut((group * final_len).max(1))) {
                 self.produce(column, layout, targets(group, |_| read_len, &mut scratch), now)?;
                 let read = scratch.chunks_exact(read_len.max(1)).zip(group);
                 for ((sample, located), out) in read.zip(out.chunks_exact_mut(final_len.max(1))) {
+                    let mask = masks.as_mut().and_then(Iterator::next);
                     match located {
-                        Some(_) => finish.sample(sample, out),
+                        Some(located) => finish.sample(column.part(*located), sample, out, mask)?,
                         None => out.fill(0),
                     }
                 }
@@ -105,7 +116,7 @@ impl Assembler {
             Some(axes) => shape.extend(axes.iter().map(|axis| sample_shape[*axis])),
             None => shape.extend(sample_shape),
         }
-        Ok(FieldArray { name: column.name.clone(), dtype: column.final_dtype(), shape, bytes, offsets: None })
+        Ok(Made::new(column, Parts { shape, bytes, mask, offsets: None }))
     }
 
     fn joined(
@@ -114,7 +125,7 @@ impl Assembler {
         layout: &ColumnLayout,
         located: &[Option<Located>],
         now: Now<'_>,
-    ) -> Result<FieldArray> {
+    ) -> Result<Made> {
         let Form::Joined { axis, shape } = &column.form else {
             return Err(Error::new(ErrorKind::Bug, "samples of one shape joined"));
         };
@@ -131,6 +142,7 @@ impl Assembler {
         let unit = index(crate::column::others(&shape, *axis));
         let (element_len, final_len) = (column.element_len(), column.final_len());
         let mut bytes = self.take(column, index(total).saturating_mul(unit).saturating_mul(final_len))?;
+        let mut mask = self.take_mask(column, index(total).saturating_mul(unit))?;
         let finish = Finish::of(column);
         let len_of =
             |slot: usize| index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len;
@@ -142,19 +154,24 @@ impl Assembler {
             for (slot, start) in offsets[..located.len()].iter().enumerate() {
                 let (sample, after) = rest.split_at(len_of(slot));
                 rest = after;
-                let start = start.cast_unsigned();
-                finish.joined(sample, &shape, *axis, start, &mut bytes);
+                let Some(located) = located[slot] else { continue };
+                let joint = Joint { shape: &shape, axis: *axis, start: start.cast_unsigned() };
+                finish.joined(column.part(located), sample, joint, &mut bytes, mask.as_deref_mut())?;
             }
         } else {
             self.produce(column, layout, targets(located, len_of, &mut bytes), now)?;
         }
-        Ok(FieldArray {
-            name: column.name.clone(),
-            dtype: column.final_dtype(),
-            shape,
-            bytes,
-            offsets: Some(offsets),
-        })
+        Ok(Made::new(column, Parts { shape, bytes, mask, offsets: Some(offsets) }))
+    }
+
+    /// Memory for the mask of `len` elements, zero, where the field has one.
+    fn take_mask(&self, column: &Column, len: usize) -> Result<Option<Buffer>> {
+        if !column.has_mask() {
+            return Ok(None);
+        }
+        let mut mask = self.take(column, len)?;
+        mask.fill(0);
+        Ok(Some(mask))
     }
 
     /// Memory for `len` bytes of one field, which must fit the budget: samples may be longer than they are on average.
@@ -210,6 +227,36 @@ impl Assembler {
         let spent = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Counters::add(&self.counters.copy_ns, spent.saturating_sub(other_ns));
         Ok(())
+    }
+}
+
+/// A field, and which of its values are missing where that is asked.
+struct Made {
+    values: FieldArray,
+    mask: Option<FieldArray>,
+}
+
+/// What a field is made of.
+struct Parts {
+    shape: Vec<u64>,
+    bytes: Buffer,
+    mask: Option<Buffer>,
+    offsets: Option<Vec<i64>>,
+}
+
+impl Made {
+    fn new(column: &Column, parts: Parts) -> Self {
+        let Parts { shape, bytes, mask, offsets } = parts;
+        let mask = mask.map(|bytes| FieldArray {
+            name: column.mask_name(),
+            dtype: Dtype::boolean(),
+            is_time: false,
+            shape: shape.clone(),
+            bytes,
+            offsets: offsets.clone(),
+        });
+        let (name, dtype, is_time) = (column.name.clone(), column.final_dtype(), column.is_time());
+        Self { values: FieldArray { name, dtype, is_time, shape, bytes, offsets }, mask }
     }
 }
 

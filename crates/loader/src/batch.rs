@@ -11,6 +11,8 @@ pub struct FieldArray {
     pub name: String,
     /// The type of an element; the bytes are in native order whatever it says.
     pub dtype: Dtype,
+    /// True when elements are times: nanoseconds since 1970, the least number for none.
+    pub is_time: bool,
     /// The shape, samples included.
     pub shape: Vec<u64>,
     /// The elements.

@@ -27,7 +27,18 @@ impl Request<'_> {
     pub(crate) fn index(&self, cache: &mut BoundsCache) -> Result<SampleIndex> {
         let shape = &self.variable.grid.shape;
         match &self.field.samples {
-            Boundary::Fixed { rows } => fixed(*rows, shape[0]),
+            Boundary::Fixed { rows } => {
+                Ok(SampleIndex::Rows { rows: *rows, count: sample_count(*rows, shape[0])? })
+            }
+            Boundary::Along { axis, rows } => {
+                let axis = self.axis(axis)?;
+                let count = sample_count(*rows, shape[axis])?;
+                match axis {
+                    // Rows of axis 0 lie together: that is known to be so, and made use of.
+                    0 => Ok(SampleIndex::Rows { rows: *rows, count }),
+                    axis => Ok(SampleIndex::Slabs { axis, rows: *rows, count }),
+                }
+            }
             Boundary::Whole => Ok(SampleIndex::Whole),
             Boundary::Ragged { offsets, axis } => {
                 let Some(limit) = shape.get(*axis) else {
@@ -216,7 +227,8 @@ impl Request<'_> {
     }
 }
 
-fn fixed(rows: u64, row_count: u64) -> Result<SampleIndex> {
+/// How many samples of so many rows there are in `row_count`.
+fn sample_count(rows: u64, row_count: u64) -> Result<u64> {
     if rows == 0 {
         return Err(Error::new(ErrorKind::Invalid, "samples of 0 rows"));
     }
@@ -225,7 +237,7 @@ fn fixed(rows: u64, row_count: u64) -> Result<SampleIndex> {
         return Err(Error::new(ErrorKind::Invalid, what)
             .hint("take another length, or Windows, which leave a rest out"));
     }
-    Ok(SampleIndex::Rows { rows, count: row_count / rows })
+    Ok(row_count / rows)
 }
 
 /// How the samples of all files stand in a batch: they must agree.
@@ -265,6 +277,14 @@ fn part_form(boundary: &Boundary, part: &ColumnPart) -> Form {
         (SampleIndex::Rows { rows: 1, .. }, _) => Form::Stacked { shape: shape[1..].to_vec() },
         (SampleIndex::Rows { rows, .. }, _) => {
             Form::Stacked { shape: std::iter::once(*rows).chain(shape[1..].iter().copied()).collect() }
+        }
+        (SampleIndex::Slabs { axis, rows, .. }, _) => {
+            let mut shape = shape.clone();
+            match rows {
+                1 => drop(shape.remove(*axis)),
+                rows => shape[*axis] = *rows,
+            }
+            Form::Stacked { shape }
         }
         (SampleIndex::Ragged { axis, .. }, _) => {
             let mut shape = shape.clone();

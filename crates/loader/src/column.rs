@@ -4,7 +4,11 @@ use std::{num::NonZeroU64, ops::Range, sync::Arc};
 
 use forebay_format::{Dtype, Number, Opened, Variable};
 
-use crate::{index::SampleIndex, spec::Convert};
+use crate::{
+    index::SampleIndex,
+    spec::Convert,
+    unpack::{Unpacked, Unpacker},
+};
 
 /// One field of a sample, over all files.
 #[derive(Debug)]
@@ -15,6 +19,8 @@ pub(crate) struct Column {
     pub(crate) dtype: Dtype,
     /// What is done to them.
     pub(crate) convert: Convert,
+    /// What they are once they are unpacked, before they are converted; nothing where they are as they are read.
+    pub(crate) unpacked: Option<Unpacked>,
     /// How samples stand in a batch.
     pub(crate) form: Form,
     /// One for each file.
@@ -60,6 +66,8 @@ pub(crate) struct ColumnPart {
     pub(crate) variable: usize,
     /// Which of its elements are which sample.
     pub(crate) index: SampleIndex,
+    /// How its values are unpacked; nothing where they are as they are read.
+    pub(crate) unpacker: Option<Box<Unpacker>>,
 }
 
 impl ColumnPart {
@@ -151,10 +159,30 @@ impl Column {
 
     /// The type of an element in a batch.
     pub(crate) fn final_dtype(&self) -> Dtype {
-        match self.convert.to {
+        match self.final_number() {
             Some(number) => Dtype::native(number),
             None => self.dtype.clone(),
         }
+    }
+
+    /// The number type of an element in a batch, where it is not the one it is read as.
+    pub(crate) fn final_number(&self) -> Option<Number> {
+        self.convert.to.or(self.unpacked.map(|unpacked| unpacked.number))
+    }
+
+    /// True when values in a batch are nanoseconds since 1970.
+    pub(crate) fn is_time(&self) -> bool {
+        self.unpacked.is_some_and(|unpacked| unpacked.is_time) && !self.convert.changes_values()
+    }
+
+    /// True when a field of its own tells which values are missing.
+    pub(crate) fn has_mask(&self) -> bool {
+        self.unpacked.is_some_and(|unpacked| unpacked.has_mask)
+    }
+
+    /// What that field is called.
+    pub(crate) fn mask_name(&self) -> String {
+        format!("{}_mask", self.name)
     }
 
     /// Elements of one sample, where all have equally many.
@@ -187,7 +215,12 @@ impl Column {
             Some(dense) => dense.columns,
             None => self.mean_count(),
         };
-        count.saturating_mul(self.final_len() as u64)
+        count.saturating_mul(self.delivered_len() as u64)
+    }
+
+    /// Bytes a batch has for each element: those of the mask too.
+    pub(crate) fn delivered_len(&self) -> usize {
+        self.final_len() + usize::from(self.has_mask())
     }
 
     /// The usual number of elements of one sample, as it is read.
@@ -199,7 +232,7 @@ impl Column {
 
     /// Bytes of an element in a batch.
     pub(crate) fn final_len(&self) -> usize {
-        self.convert.to.map_or(self.element_len(), Number::size)
+        self.final_number().map_or(self.element_len(), Number::size)
     }
 }
 
@@ -207,17 +240,6 @@ impl Column {
 pub(crate) fn others(shape: &[u64], axis: usize) -> u64 {
     let rest = shape.iter().enumerate().filter(|(at, _)| *at != axis);
     rest.fold(1, |product: u64, (_, len)| product.saturating_mul(*len))
-}
-
-/// The number type of `dtype`'s elements in memory, if they are numbers.
-pub(crate) fn number_of(dtype: &Dtype) -> Option<Number> {
-    match dtype {
-        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => {
-            Some(*number)
-        }
-        Dtype::Enum { base, .. } => number_of(base),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,23 @@
 use forebay_format::Number;
 use half::{bf16, f16};
 
+/// Does something with the type of a number.
+macro_rules! with_element {
+    ($number:expr, $kind:ident => $body:expr) => {
+        with_element!(@ $number, $kind, $body, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
+            F16 half::f16, Bf16 half::bf16, F32 f32, F64 f64)
+    };
+    (@ $number:expr, $kind:ident, $body:expr, $($name:ident $type:ty),*) => {
+        match $number {
+            $(forebay_format::Number::$name => {
+                type $kind = $type;
+                $body
+            })*
+        }
+    };
+}
+pub(crate) use with_element;
+
 /// How a field's numbers change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cast {
@@ -17,23 +34,11 @@ impl Cast {
     ///
     /// A float beyond an integer's range becomes the nearest one there is.
     pub(crate) fn run(&self, from: &[u8], to: &mut [u8]) {
-        macro_rules! each {
-            ($($number:ident $kind:ty),*) => {
-                match self.from { $(Number::$number => self.run_from::<$kind>(from, to)),* }
-            };
-        }
-        each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
-              F16 f16, Bf16 bf16, F32 f32, F64 f64);
+        with_element!(self.from, A => self.run_from::<A>(from, to));
     }
 
     fn run_from<A: Element>(&self, from: &[u8], to: &mut [u8]) {
-        macro_rules! each {
-            ($($number:ident $kind:ty),*) => {
-                match self.to { $(Number::$number => self.run_pair::<A, $kind>(from, to)),* }
-            };
-        }
-        each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
-              F16 f16, Bf16 bf16, F32 f32, F64 f64);
+        with_element!(self.to, B => self.run_pair::<A, B>(from, to));
     }
 
     fn run_pair<A: Element, B: Element>(&self, from: &[u8], to: &mut [u8]) {
@@ -48,7 +53,7 @@ impl Cast {
 }
 
 /// One number type.
-trait Element: Copy {
+pub(crate) trait Element: Copy + PartialOrd {
     const IS_FLOAT: bool;
     const IS_DOUBLE: bool;
     fn read(from: &[u8]) -> Self;
@@ -59,10 +64,13 @@ trait Element: Copy {
     fn from_f32(value: f32) -> Self;
     fn to_f64(self) -> f64;
     fn from_f64(value: f64) -> Self;
+    fn is_nan(self) -> bool {
+        Self::IS_FLOAT && self.to_f64().is_nan()
+    }
 }
 
 /// One number as another, by the way that rounds once.
-fn pass<A: Element, B: Element>(value: A) -> B {
+pub(crate) fn pass<A: Element, B: Element>(value: A) -> B {
     if B::IS_DOUBLE || A::IS_DOUBLE || (A::IS_FLOAT && !B::IS_FLOAT) {
         B::from_f64(value.to_f64())
     } else if B::IS_FLOAT {

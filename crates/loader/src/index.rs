@@ -21,6 +21,15 @@ pub(crate) enum SampleIndex {
         /// Where they begin and end.
         bounds: Arc<Bounds>,
     },
+    /// So many indexes of an axis other than 0 each.
+    Slabs {
+        /// Along which axis.
+        axis: usize,
+        /// How many.
+        rows: u64,
+        /// How many samples.
+        count: u64,
+    },
     /// The whole variable is one sample.
     Whole,
     /// Boxes at regular places.
@@ -159,7 +168,7 @@ impl SampleIndex {
     /// How many samples.
     pub(crate) fn count(&self) -> u64 {
         match self {
-            Self::Rows { count, .. } => *count,
+            Self::Rows { count, .. } | Self::Slabs { count, .. } => *count,
             Self::Ragged { bounds, .. } => bounds.count(),
             Self::Whole => 1,
             Self::Windows(windows) => windows.axes.iter().fold(1, |n, axis| n.saturating_mul(axis.count)),
@@ -189,6 +198,7 @@ impl SampleIndex {
         match self {
             Self::Rows { rows, .. } => out[0] = Span::range(number * rows..(number + 1) * rows),
             Self::Ragged { axis, bounds } => out[*axis] = Span::range(bounds.range(number)),
+            Self::Slabs { axis, rows, .. } => out[*axis] = Span::range(number * rows..(number + 1) * rows),
             Self::Whole => {}
             Self::Windows(windows) => {
                 let mut rest = number;
@@ -221,9 +231,9 @@ impl SampleIndex {
     /// The samples that may have elements in a box, when they are neighbours.
     pub(crate) fn touching(&self, corner: &[u64], size: &[u64]) -> Option<Range<u64>> {
         match self {
-            Self::Rows { rows, count } => {
-                let end = (corner[0] + size[0]).div_ceil((*rows).max(1)).min(*count);
-                Some((corner[0] / (*rows).max(1)).min(end)..end)
+            Self::Rows { rows, count } => Some(slabs(corner[0]..corner[0] + size[0], *rows, *count)),
+            Self::Slabs { axis, rows, count } => {
+                Some(slabs(corner[*axis]..corner[*axis] + size[*axis], *rows, *count))
             }
             Self::Ragged { axis, bounds } => bounds.touching(&(corner[*axis]..corner[*axis] + size[*axis])),
             Self::Whole => Some(0..1),
@@ -231,6 +241,13 @@ impl SampleIndex {
             Self::Corners(_) => None,
         }
     }
+}
+
+/// Which of `count` samples of so many rows each have some of `wanted`.
+fn slabs(wanted: Range<u64>, rows: u64, count: u64) -> Range<u64> {
+    let rows = rows.max(1);
+    let end = wanted.end.div_ceil(rows).min(count);
+    (wanted.start / rows).min(end)..end
 }
 
 #[cfg(test)]

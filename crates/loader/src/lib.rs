@@ -16,7 +16,7 @@
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
 //! | `cache`, `ledger`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
-//! | `arena`, `batch`, `convert` | memory that is used again; what is in it; numbers on their way |
+//! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
 //! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
 //! | `loader`, `samples` | epochs of batches; samples by number |
@@ -53,6 +53,7 @@ mod state;
 mod stats;
 mod trouble;
 mod units;
+mod unpack;
 
 pub use arena::{ALIGNMENT, Arena, Buffer};
 pub use batch::{Batch, FieldArray, Trouble};
@@ -68,7 +69,9 @@ pub use schedule::{Asked, Schedule};
 pub use seed::sample_seed;
 pub use set::{FieldFacts, SampleSet};
 pub use shard::{Shard, Steps, StepsSpec, Tail};
-pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
+pub use spec::{
+    AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec, Unpack, UnpackKind,
+};
 pub use spill::{Admission, FileSpill, Place, Spill};
 pub use state::{STATE_VERSION, State};
 pub use stats::{Stats, Verdict};

@@ -2,15 +2,16 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use forebay_format::{Opened, Selection, Values, Variable, native};
+use forebay_format::{Dtype, Opened, Selection, Values, Variable, native};
 use forebay_source::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
 
 use crate::{
     boundary,
-    column::{Column, ColumnPart, DenseColumn, Form, Starts, number_of},
+    column::{Column, ColumnPart, DenseColumn, Form, Starts},
     index::Bounds,
     spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
+    unpack::{Unpacked, Unpacker, widest},
 };
 
 /// All samples of a spec over its files, under one global index.
@@ -46,6 +47,7 @@ impl SampleSet {
             let column = column(field, list, &mut bounds);
             columns.push(column.map_err(|error| error.at(format!("field '{}'", field.name)))?);
         }
+        check_masks(&columns)?;
         let len = columns[0].len();
         if let Some(other) = columns.iter().find(|column| column.len() != len) {
             let what = format!(
@@ -102,7 +104,7 @@ impl SampleSet {
 
     /// Each field's name, type and the shape of one sample: `None` along the axis that differs.
     pub fn fields(&self) -> Vec<FieldFacts> {
-        self.columns.iter().map(FieldFacts::of).collect()
+        self.columns.iter().flat_map(FieldFacts::of).collect()
     }
 }
 
@@ -112,13 +114,16 @@ pub struct FieldFacts {
     /// Its name.
     pub name: String,
     /// The type of its elements in a batch.
-    pub dtype: forebay_format::Dtype,
+    pub dtype: Dtype,
+    /// True when elements are times: nanoseconds since 1970.
+    pub is_time: bool,
     /// The shape of one sample; `None` along the axis whose length differs.
     pub sample_shape: Vec<Option<u64>>,
 }
 
 impl FieldFacts {
-    fn of(column: &Column) -> Self {
+    /// The field of `column`, and its mask where it has one.
+    fn of(column: &Column) -> Vec<Self> {
         let sample_shape = match &column.form {
             _ if column.dense.is_some() => {
                 vec![column.dense.as_ref().map(|dense| dense.columns)]
@@ -131,7 +136,19 @@ impl FieldFacts {
                 shape.iter().enumerate().map(|(at, len)| (at != *axis).then_some(*len)).collect()
             }
         };
-        Self { name: column.name.clone(), dtype: column.final_dtype(), sample_shape }
+        let mask = column.has_mask().then(|| Self {
+            name: column.mask_name(),
+            dtype: Dtype::boolean(),
+            is_time: false,
+            sample_shape: sample_shape.clone(),
+        });
+        let values = Self {
+            name: column.name.clone(),
+            dtype: column.final_dtype(),
+            is_time: column.is_time(),
+            sample_shape,
+        };
+        std::iter::once(values).chain(mask).collect()
     }
 }
 
@@ -139,13 +156,17 @@ fn column(field: &FieldSpec, files: &[Arc<Opened>], bounds: &mut BoundsCache) ->
     let mut column = plain_column(field, &field.variable, files, bounds)?;
     let Some(dense) = &field.dense else { return Ok(column) };
     let is_flat = matches!(&column.form, Form::Joined { axis: 0, shape } if shape.len() == 1);
+    if column.has_mask() {
+        let what = "sparse rows have no mask";
+        return Err(Error::new(ErrorKind::Unsupported, what).hint("unpack them without one"));
+    }
     if !is_flat || field.convert.axes.is_some() {
         let what = "sparse rows need values of one axis, with offsets";
         return Err(Error::new(ErrorKind::Invalid, what).hint("give Ragged(offsets=the row pointers)"));
     }
     let bare = FieldSpec { convert: crate::spec::Convert::default(), ..field.clone() };
     let indices = plain_column(&bare, &dense.indices, files, bounds)?;
-    let is_integer = number_of(&indices.dtype).is_some_and(|number| {
+    let is_integer = indices.dtype.number().is_some_and(|number| {
         !matches!(number.size(), 0)
             && forebay_format::Number::integer(number.size(), number.is_signed_integer()) == Some(number)
     });
@@ -174,7 +195,11 @@ fn plain_column(
         let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
         let request = boundary::Request { field, file, opened, variable: found };
         let index = request.index(bounds).map_err(place)?;
-        parts.push(ColumnPart { opened: Arc::clone(opened), variable, index });
+        let unpacker = match field.convert.unpack {
+            Some(unpack) => Unpacker::of(found, unpack).map_err(place)?.map(Box::new),
+            None => None,
+        };
+        parts.push(ColumnPart { opened: Arc::clone(opened), variable, index, unpacker });
     }
     let first = parts[0].variable();
     for part in &parts[1..] {
@@ -186,10 +211,13 @@ fn plain_column(
     let starts = Starts::new(parts.iter().map(|part| part.index.count()))
         .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
     let form = boundary::form(&field.samples, &parts)?;
+    let dtype = in_memory(&first.dtype);
+    let unpacked = unpacked(&dtype, &mut parts)?;
     let column = Column {
         name: field.name.clone(),
-        dtype: in_memory(&first.dtype),
+        dtype,
         convert: field.convert.clone(),
+        unpacked,
         form,
         parts,
         starts,
@@ -199,11 +227,48 @@ fn plain_column(
     Ok(column)
 }
 
+/// What the values of all files are once they are unpacked; files whose values stay as they are need no unpacking.
+fn unpacked(dtype: &Dtype, parts: &mut [ColumnPart]) -> Result<Option<Unpacked>> {
+    let Some(stored) = dtype.number().filter(|_| !dtype.is_enum()) else { return Ok(None) };
+    let mut all: Option<Unpacked> = None;
+    for part in parts.iter() {
+        let Some(unpacker) = &part.unpacker else { return Ok(None) };
+        let own =
+            Unpacked { number: unpacker.to(), is_time: unpacker.is_time(), has_mask: unpacker.has_mask() };
+        let so_far = *all.get_or_insert(own);
+        if so_far.is_time != own.is_time {
+            let what = "times in some files and other numbers in others";
+            return Err(place(&part.opened, part.variable(), Error::new(ErrorKind::Invalid, what)));
+        }
+        let number = widest(so_far.number, own.number);
+        all = Some(Unpacked { number, has_mask: so_far.has_mask || own.has_mask, ..own });
+    }
+    let has_mask = all.is_some_and(|unpacked| unpacked.has_mask);
+    for part in parts.iter_mut() {
+        // A mask asks every file what is missing, be it nothing.
+        part.unpacker.take_if(|unpacker| !has_mask && unpacker.is_idle(stored));
+    }
+    let is_idle = !has_mask && parts.iter().all(|part| part.unpacker.is_none());
+    Ok(all.filter(|_| !is_idle))
+}
+
+/// Refuses a mask that is called as another field is.
+fn check_masks(columns: &[Column]) -> Result<()> {
+    for column in columns.iter().filter(|column| column.has_mask()) {
+        let mask = column.mask_name();
+        if columns.iter().any(|other| other.name == mask) {
+            let what = format!("the mask of field '{}' is called '{mask}', as another field is", column.name);
+            return Err(Error::new(ErrorKind::Invalid, what).hint("give one of them another name"));
+        }
+    }
+    Ok(())
+}
+
 /// The type of elements once they are read.
-fn in_memory(dtype: &forebay_format::Dtype) -> forebay_format::Dtype {
-    match (dtype, number_of(dtype)) {
-        (forebay_format::Dtype::Enum { .. }, _) | (_, None) => dtype.clone(),
-        (_, Some(number)) => forebay_format::Dtype::native(number),
+fn in_memory(dtype: &Dtype) -> Dtype {
+    match (dtype, dtype.number()) {
+        (Dtype::Enum { .. }, _) | (_, None) => dtype.clone(),
+        (_, Some(number)) => Dtype::native(number),
     }
 }
 
@@ -223,7 +288,7 @@ fn readable(variable: &Variable) -> Result<()> {
 
 fn check_convert(column: &Column) -> Result<()> {
     let convert = &column.convert;
-    if convert.changes_values() && number_of(&column.dtype).is_none() {
+    if convert.changes_values() && column.dtype.number().is_none() {
         let what = format!("{} is no number that can be cast or scaled", column.dtype);
         return Err(Error::new(ErrorKind::Invalid, what));
     }
@@ -253,7 +318,7 @@ pub(crate) fn integers(opened: &Opened, name: &str) -> Result<(Vec<u64>, Vec<u64
     let variable = opened.variable(name)?;
     let place = |error: Error| place(opened, variable, error);
     let array = opened.read(variable, &Selection::all(&variable.grid.shape))?;
-    let number = number_of(&array.dtype);
+    let number = array.dtype.number();
     let (Some(number), Values::Fixed(bytes)) = (number, &array.values) else {
         return Err(place(Error::new(ErrorKind::Invalid, format!("holds {}, not integers", array.dtype))));
     };

@@ -57,6 +57,13 @@ pub enum Boundary {
         /// How many.
         rows: u64,
     },
+    /// So many indexes of one axis, which a sample of one does not have any more.
+    Along {
+        /// Which axis.
+        axis: AxisName,
+        /// How many.
+        rows: u64,
+    },
     /// A different number of rows each.
     Ragged {
         /// Where each sample begins and ends.
@@ -153,6 +160,36 @@ pub struct Convert {
     /// The axes of one sample in the order they shall have in the batch.
     #[serde(default)]
     pub axes: Option<Vec<usize>>,
+    /// How packed values and times are unpacked, before all else; by default they stay as they are stored.
+    // Left out where it is not asked for: a set is known by this text, and older ones have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpack: Option<Unpack>,
+}
+
+/// How values are unpacked that follow the CF conventions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unpack {
+    /// What becomes of values, missing ones and times.
+    pub kind: UnpackKind,
+    /// Whether stored numbers outside `valid_range`, `valid_min` and `valid_max` are missing: netCDF4-python says they
+    /// are, xarray pays no heed to them, nor do we unless told to.
+    #[serde(default)]
+    pub valid: bool,
+}
+
+/// What becomes of values, missing ones and times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnpackKind {
+    /// Values, NaN where one is missing; times become nanoseconds since 1970. As xarray decodes.
+    Decoded,
+    /// The same, but times stay numbers.
+    Values,
+    /// Values, 0 where one is missing, and one more field, called `NAME_mask`, that is true there.
+    Masked,
+    /// Times alone: a field that has none is refused.
+    Time,
 }
 
 impl Convert {

@@ -75,6 +75,9 @@ fn compound<'py>(
     Ok(dict.into_any())
 }
 
+/// NumPy's code of times in nanoseconds since 1970.
+pub(crate) const TIME_CODE: &str = "<M8[ns]";
+
 /// NumPy's code of a number; it has none for bfloat16, whose bits go as an integer.
 pub(crate) fn number_code(number: Number) -> &'static str {
     match number {

@@ -18,6 +18,14 @@ impl Memory {
     pub(crate) fn new(field: FieldArray) -> Self {
         Self { field }
     }
+
+    /// What NumPy makes the type of, and the shape of one element.
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Vec<u64>)> {
+        if self.field.is_time {
+            return Ok((dtype::TIME_CODE.into_pyobject(py)?.into_any(), Vec::new()));
+        }
+        dtype::describe(py, &self.field.dtype)
+    }
 }
 
 #[pymethods]
@@ -31,7 +39,7 @@ impl Memory {
     /// What `numpy.dtype` makes the type of an element of.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(dtype::describe(py, &self.field.dtype)?.0)
+        Ok(self.describe(py)?.0)
     }
 
     /// True when the elements are bfloat16, which NumPy does not know.
@@ -50,7 +58,12 @@ impl Memory {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         // Nobody else has this memory: NumPy may write to it.
-        interface(py, &self.field.dtype, &self.field.shape, self.field.bytes.address() as usize)
+        let address = self.field.bytes.address() as usize;
+        let interface = interface(py, &self.field.dtype, &self.field.shape, address)?;
+        if self.field.is_time {
+            interface.set_item("typestr", dtype::TIME_CODE)?;
+        }
+        Ok(interface)
     }
 }
 

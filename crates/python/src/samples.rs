@@ -154,6 +154,10 @@ impl SampleReader {
         facts
             .into_iter()
             .map(|field| {
+                if field.is_time {
+                    let code = dtype::TIME_CODE.into_pyobject(py)?.into_any();
+                    return Ok((field.name, code, field.sample_shape, "datetime64[ns]".to_owned()));
+                }
                 let (code, inner) = dtype::describe(py, &field.dtype)?;
                 let mut shape = field.sample_shape;
                 shape.extend(inner.into_iter().map(Some));

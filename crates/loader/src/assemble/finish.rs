@@ -8,76 +8,149 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     arena::Arena,
     batch::FieldArray,
-    column::{Column, DenseColumn, Form, number_of},
+    column::{Column, ColumnPart, DenseColumn, Form},
     convert::{Cast, to_unsigned, transpose},
+    set::place,
+    unpack::Unpacker,
 };
 
 /// What is done to the samples of one column.
 pub(super) struct Finish<'a> {
+    /// What is done to numbers as they are read.
     cast: Option<Cast>,
+    /// The same for those that are unpacked first, once it is known what they unpack to.
+    scale: Option<(f64, f64)>,
+    final_number: Option<Number>,
+    /// True when some file's numbers are unpacked first.
+    unpacks: bool,
     /// The shape of a sample and the order its axes shall have.
     turn: Option<(&'a [u64], &'a [usize])>,
     element_len: usize,
     final_len: usize,
 }
 
+/// Where a sample goes in an array that samples are joined in.
+#[derive(Clone, Copy)]
+pub(super) struct Joint<'a> {
+    /// The shape of the array.
+    pub(super) shape: &'a [u64],
+    /// The axis samples are joined along.
+    pub(super) axis: usize,
+    /// The first index along it.
+    pub(super) start: u64,
+}
+
+/// Numbers that are unpacked and then cast go through the nearest cache in blocks of so many.
+const BLOCK: usize = 512;
+
 impl<'a> Finish<'a> {
     pub(super) fn of(column: &'a Column) -> Self {
         let convert = &column.convert;
         let scale = (convert.scale.is_some() || convert.add.is_some())
             .then(|| (convert.scale.unwrap_or(1.0), convert.add.unwrap_or(0.0)));
-        let cast = number_of(&column.dtype).and_then(|from| {
-            let to = convert.to.unwrap_or(from);
-            (to != from || scale.is_some()).then_some(Cast { from, to, scale })
-        });
+        let final_number = column.final_number().or(column.dtype.number());
+        let cast = column.dtype.number().zip(final_number).and_then(|(from, to)| cast(from, to, scale));
         let turn = match (&column.form, &convert.axes) {
             (Form::Stacked { shape }, Some(axes)) if !axes.is_sorted() => Some((&shape[..], &axes[..])),
             _ => None,
         };
-        Self { cast, turn, element_len: column.element_len(), final_len: column.final_len() }
-    }
-
-    pub(super) fn is_needed(&self) -> bool {
-        self.cast.is_some() || self.turn.is_some()
-    }
-
-    /// True when a sample is turned and then cast.
-    pub(super) fn copies_twice(&self) -> bool {
-        self.cast.is_some() && self.turn.is_some()
-    }
-
-    /// One sample, all of whose elements lie together in the batch.
-    pub(super) fn sample(&self, from: &[u8], to: &mut [u8]) {
-        match (&self.cast, self.turn) {
-            (None, None) => to.copy_from_slice(from),
-            (Some(cast), None) => cast.run(from, to),
-            (None, Some((shape, axes))) => transpose(from, shape, axes, self.element_len, to),
-            (Some(cast), Some((shape, axes))) => {
-                let mut turned = vec![0; from.len()];
-                transpose(from, shape, axes, self.element_len, &mut turned);
-                cast.run(&turned, to);
-            }
+        Self {
+            cast,
+            scale,
+            final_number,
+            unpacks: column.unpacked.is_some(),
+            turn,
+            element_len: column.element_len(),
+            final_len: column.final_len(),
         }
     }
 
-    /// One sample of those that are joined along `axis` of an array of `shape`, from index `start` on.
-    pub(super) fn joined(&self, from: &[u8], shape: &[u64], axis: usize, start: u64, to: &mut [u8]) {
+    pub(super) fn is_needed(&self) -> bool {
+        self.cast.is_some() || self.turn.is_some() || self.unpacks
+    }
+
+    /// True when a sample is turned and then changed.
+    pub(super) fn copies_twice(&self) -> bool {
+        (self.cast.is_some() || self.unpacks) && self.turn.is_some()
+    }
+
+    /// One sample of `part`, all of whose elements lie together in the batch.
+    pub(super) fn sample(
+        &self,
+        part: &ColumnPart,
+        from: &[u8],
+        to: &mut [u8],
+        mask: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let Some((shape, axes)) = self.turn else { return self.change(part, from, to, mask) };
+        if self.cast.is_none() && part.unpacker.is_none() {
+            transpose(from, shape, axes, self.element_len, to);
+            return Ok(());
+        }
+        let mut turned = vec![0; from.len()];
+        transpose(from, shape, axes, self.element_len, &mut turned);
+        self.change(part, &turned, to, mask)
+    }
+
+    /// One sample of `part` that is joined to others.
+    pub(super) fn joined(
+        &self,
+        part: &ColumnPart,
+        from: &[u8],
+        joint: Joint<'_>,
+        to: &mut [u8],
+        mut mask: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let Joint { shape, axis, start } = joint;
         let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let outer = index(shape[..axis].iter().product());
         let inner = index(shape[axis + 1..].iter().product());
-        let (row, skip) =
-            (index(shape[axis]) * inner * self.final_len, index(start) * inner * self.final_len);
-        let Some(run) = from.len().checked_div(outer).filter(|run| *run > 0) else { return };
-        let final_run = run / self.element_len * self.final_len;
+        let (row, skip) = (index(shape[axis]) * inner, index(start) * inner);
+        let Some(run) = from.len().checked_div(outer).filter(|run| *run > 0) else { return Ok(()) };
+        let count = run / self.element_len;
         for (number, from) in from.chunks_exact(run).enumerate() {
             let at = number * row + skip;
-            let to = &mut to[at..at + final_run];
+            let to = &mut to[at * self.final_len..(at + count) * self.final_len];
+            self.change(part, from, to, mask.as_mut().map(|mask| &mut mask[at..at + count]))?;
+        }
+        Ok(())
+    }
+
+    /// Unpacks and casts numbers of `part`.
+    fn change(&self, part: &ColumnPart, from: &[u8], to: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+        let Some(unpacker) = &part.unpacker else {
             match &self.cast {
                 Some(cast) => cast.run(from, to),
                 None => to.copy_from_slice(from),
             }
+            return Ok(());
+        };
+        if let Some(mask) = mask {
+            unpacker.mask(from, mask);
         }
+        let changed = match self.final_number.and_then(|to| cast(unpacker.to(), to, self.scale)) {
+            None => unpacker.run(from, to),
+            Some(cast) => self.unpack_and_cast(unpacker, cast, from, to),
+        };
+        changed.map_err(|error| place(&part.opened, part.variable(), error))
     }
+
+    fn unpack_and_cast(&self, unpacker: &Unpacker, cast: Cast, from: &[u8], to: &mut [u8]) -> Result<()> {
+        let mut block = [0; 8 * BLOCK];
+        let len = unpacker.to().size();
+        let blocks = from.chunks(BLOCK * self.element_len).zip(to.chunks_mut(BLOCK * self.final_len));
+        for (from, to) in blocks {
+            let unpacked = &mut block[..from.len() / self.element_len * len];
+            unpacker.run(from, unpacked)?;
+            cast.run(unpacked, to);
+        }
+        Ok(())
+    }
+}
+
+/// What makes numbers of type `to` of those of type `from`; nothing where they stay as they are.
+fn cast(from: Number, to: Number, scale: Option<(f64, f64)>) -> Option<Cast> {
+    (to != from || scale.is_some()).then_some(Cast { from, to, scale })
 }
 
 /// Makes whole rows of sparse ones.
@@ -94,7 +167,7 @@ pub(super) fn densify(
     let columns = usize::try_from(dense.columns).unwrap_or(usize::MAX);
     let mut bytes = arena.take(row_count.saturating_mul(columns).saturating_mul(element_len))?;
     bytes.fill(0);
-    let number = number_of(&dense.indices.dtype).unwrap_or(Number::U64);
+    let number = dense.indices.dtype.number().unwrap_or(Number::U64);
     let at = to_unsigned(number, &numbers.bytes).ok_or_else(|| {
         Error::new(ErrorKind::Invalid, "a negative column").at(format!("field '{}'", column.name))
     })?;
@@ -114,6 +187,7 @@ pub(super) fn densify(
     Ok(FieldArray {
         name: column.name.clone(),
         dtype: column.final_dtype(),
+        is_time: column.is_time(),
         shape: vec![row_count as u64, dense.columns],
         bytes,
         offsets: None,

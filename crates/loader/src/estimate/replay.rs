@@ -270,5 +270,5 @@ fn delivered(column: &Column, located: &[Option<Located>]) -> u64 {
         (None, Form::Stacked { shape }) => shape.iter().product::<u64>() * located.len() as u64,
         (None, Form::Joined { .. }) => located.iter().flatten().map(|at| sample_count(column, *at)).sum(),
     };
-    count * column.final_len() as u64
+    count * column.delivered_len() as u64
 }

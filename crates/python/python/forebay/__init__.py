@@ -31,11 +31,12 @@ from ._forebay import SystemError as SystemError
 from ._loader import Loader
 from ._own_format import Variable, register_format
 from ._read import inspect, read
-from ._samples import Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
+from ._samples import Along, Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
 from ._warming import Warming
 
 # Not `open` nor `SystemError`: `from forebay import *` must not hide Python's own.
 __all__ = [
+    "Along",
     "Batch",
     "BlockFacts",
     "BugError",

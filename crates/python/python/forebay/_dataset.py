@@ -16,7 +16,7 @@ import numpy as np
 from ._batch import Batch, sample_of
 from ._forebay import SampleReader
 from ._loader import Loader
-from ._samples import Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
+from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
 from ._tiers import Policy, TierOptions, Tiers, leave_at_exit
 from ._warming import Warming
@@ -28,6 +28,8 @@ def open(
     label: str | Field | None = None,
     *,
     samples: Boundary | None = None,
+    cf: CF = False,
+    mask_valid: bool = False,
     memory: int | str | None = None,
     transfer_size: int | str | None = None,
     spill: str | os.PathLike[str] | None = None,
@@ -47,6 +49,10 @@ def open(
     variables a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label``
     is one more field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by
     default one row of axis 0. Nothing but descriptions and offsets is read here.
+
+    ``cf=True`` unpacks the values of all fields as the CF conventions say, and makes ``datetime64[ns]`` of times;
+    ``cf="mask"`` gives a field ``NAME_mask`` besides, instead of NaN for missing values. :class:`Field` tells more of it,
+    and of ``mask_valid``. By default values are as they are stored.
 
     ``tiers`` are nearer places for copies, the fastest first: words such as ``"memory:4GiB"``,
     ``"disk:/nvme/$USER:100GiB:keep"`` or a folder, or dicts as in ``forebay.toml``; ``[]`` for none, and by default what
@@ -77,7 +83,8 @@ def open(
         if one.files is not None:
             lists.append(_paths(one.files))
             number = len(lists) - 1
-        specs.append(one._spec(name, _checked_boundary(one.samples) or samples or Fixed(1), number))
+        boundary = _checked_boundary(one.samples) or samples or Fixed(1)
+        specs.append(one._spec(name, boundary, number, cf, mask_valid))
     spec = {"files": lists, "fields": {"fields": specs}}
     options: dict[str, Any] = {
         "memory": size_of(memory),
@@ -118,9 +125,9 @@ def _field(one: Any) -> Field:
 
 
 def _checked_boundary(samples: Any) -> Any:
-    if samples is None or isinstance(samples, (Fixed, Ragged, Whole, Windows, Centres)):
+    if samples is None or isinstance(samples, (Fixed, Along, Ragged, Whole, Windows, Centres)):
         return samples
-    raise TypeError(f"samples={samples!r}; there are Fixed(…), Ragged(…), Whole(), Windows(…) and Centres(…)")
+    raise TypeError(f"samples={samples!r}; there are Fixed(…), Along(…), Ragged(…), Whole(), Windows(…) and Centres(…)")
 
 
 def _paths(files: Paths) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,25 @@ class Fixed:
 
     def _spec(self, _name: str) -> Any:
         return {"fixed": {"rows": whole("rows", self.rows)}}
+
+
+@dataclass(frozen=True)
+class Along:
+    """One index of an axis is one sample, such as one moment of a field over time, longitude and latitude.
+
+    ``axis`` is a name that the file gives, or a position. A sample of one index does not have the axis any more; with
+    ``rows`` greater than 1 it has so many indexes, and keeps it.
+
+    >>> Along("time", rows=4)
+    Along(axis='time', rows=4)
+    """
+
+    axis: Axis
+    rows: int = 1
+
+    def _spec(self, _name: str) -> Any:
+        axis = self.axis if isinstance(self.axis, str) else whole("axis", self.axis)
+        return {"along": {"axis": axis, "rows": whole("rows", self.rows)}}
 
 
 @dataclass(frozen=True)
@@ -163,7 +182,12 @@ class Sparse:
     columns: int
 
 
-Boundary = Union[Fixed, Ragged, Whole, Windows, Centres]
+Boundary = Union[Fixed, Along, Ragged, Whole, Windows, Centres]
+
+CF = Union[bool, Literal["mask", "time", "values"]]
+"""How values are unpacked that follow the CF conventions."""
+
+_CF = {True: "decoded", "mask": "masked", "time": "time", "values": "values"}
 
 _NUMBERS = {
     "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
@@ -180,6 +204,19 @@ class Field:
     own boundary; ``dtype`` what it is cast to (``"bfloat16"`` too); ``scale`` and ``offset`` what its values are
     multiplied by and what is then added; ``axes`` the order the axes of one sample shall have, such as ``(2, 0, 1)``
     for channels-last images that shall be channels-first. All of it happens on the way from the file to the batch.
+
+    ``cf`` unpacks values as the CF conventions say, before all else; by default what :func:`open` is told:
+
+    - ``False``: values as they are stored;
+    - ``True``: as xarray decodes them. ``scale_factor`` and ``add_offset`` are applied, each file's own; missing values
+      become NaN, for which integers become floats; numbers with units such as ``"hours since 1900-01-01"`` become
+      ``datetime64[ns]``;
+    - ``"mask"``: missing values become 0 instead, and one more field, ``NAME_mask``, is true where one is missing; a
+      field that declares none has no mask;
+    - ``"values"``: as ``True``, but times stay numbers; ``"time"``: a time, or an error.
+
+    With ``mask_valid`` numbers outside ``valid_range``, ``valid_min`` and ``valid_max`` are missing too, as they are to
+    netCDF4-python and are not to xarray.
     """
 
     variable: str
@@ -191,6 +228,8 @@ class Field:
     axes: Sequence[int] | None = None
     sparse: Sparse | None = None
     name: str | None = field(default=None)
+    cf: CF | None = None
+    mask_valid: bool | None = None
 
     def _number(self) -> str | None:
         if self.dtype is None:
@@ -205,12 +244,23 @@ class Field:
             raise ValueError(f"values cannot be cast to {self.dtype!r}; there are {', '.join(_NUMBERS)}")
         return _NUMBERS[name]
 
-    def _spec(self, name: str, samples: Boundary, files: int) -> dict[str, Any]:
+    def _unpack(self, cf: CF, mask_valid: bool) -> dict[str, Any] | None:
+        cf = cf if self.cf is None else self.cf
+        if cf is False:
+            return None
+        if cf not in _CF:
+            raise ValueError(f"cf={cf!r}; there are True, False, 'mask', 'values' and 'time'")
+        return {"kind": _CF[cf], "valid": bool(mask_valid if self.mask_valid is None else self.mask_valid)}
+
+    def _spec(
+        self, name: str, samples: Boundary, files: int, cf: CF = False, mask_valid: bool = False
+    ) -> dict[str, Any]:
         convert: dict[str, Any] = {
             "to": self._number(),
             "scale": None if self.scale is None else float(self.scale),
             "add": None if self.offset is None else float(self.offset),
             "axes": None if self.axes is None else [whole("axis", axis) for axis in self.axes],
+            "unpack": self._unpack(cf, mask_valid),
         }
         spec = {"name": name, "variable": self.variable, "files": files, "convert": convert}
         spec["samples"] = (self.samples or samples)._spec(name)

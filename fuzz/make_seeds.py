@@ -2,6 +2,7 @@
 """Makes the fuzzer's first files: `make_seeds.py [DIR]`, one small HDF5 file per structure the reader knows.
 
 The corpus in `corpus/hdf5` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`.
+Seeds of other formats have programs of their own beside this one: `make_adios_seeds.py`.
 """
 
 import pathlib

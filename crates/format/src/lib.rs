@@ -21,10 +21,12 @@
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
 //! | `hdf5/` | the HDF5 format |
+//! | `adios/` | the formats of ADIOS: BP5, BP4, BP3 |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
 
+mod adios;
 mod array;
 mod budget;
 mod container;
@@ -49,6 +51,7 @@ mod saved;
 mod selection;
 mod variable;
 
+pub use adios::{Bp3, Bp4, Bp5};
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
 pub use container::{Alias, Container, Group, Refused};

@@ -3,6 +3,7 @@
 
 The corpus in `corpus` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`. `DIR` stands
 for `corpus/hdf5`; the files of other formats lie beside it, in folders called like their fuzz targets.
+Seeds of ADIOS have programs of their own beside this one: `make_adios_seeds.py`.
 """
 
 import pathlib

@@ -24,10 +24,12 @@
 //! | `zarr/` | the Zarr format |
 //! | `hdf5/` | the HDF5 format, and NetCDF-4 with it |
 //! | `netcdf/` | the classic NetCDF formats |
+//! | `adios/` | the formats of ADIOS: BP5, BP4, BP3 |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
 
+mod adios;
 mod array;
 mod budget;
 pub mod cf;
@@ -55,6 +57,7 @@ mod selection;
 mod variable;
 mod zarr;
 
+pub use adios::{Bp3, Bp4, Bp5};
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
 pub use container::{Alias, Container, Group, Refused};

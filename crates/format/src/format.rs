@@ -118,14 +118,7 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
 
 /// The formats that are built in: those with a signature first, then those that are told by less.
 fn built_in() -> Vec<Arc<dyn Format>> {
-    vec![
-        Arc::new(Netcdf3),
-        Arc::new(Hdf5),
-        Arc::new(Zarr),
-        Arc::new(Bp5),
-        Arc::new(Bp4),
-        Arc::new(Bp3),
-    ]
+    vec![Arc::new(Netcdf3), Arc::new(Hdf5), Arc::new(Zarr), Arc::new(Bp5), Arc::new(Bp4), Arc::new(Bp3)]
 }
 
 /// The format of what was found, if this process reads it.

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep bench bench-loader bench-tiers wheel clean
+.PHONY: help demo test lint deep bench bench-loader bench-tiers bench-formats wheel clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ bench-loader: ## speed of loading batches, next to the limits of the machine and
 
 bench-tiers: ## epochs over an emulated parallel file system, through tiers, against what they must reach
 	@scripts/bench-tiers.sh $(ARGS)
+
+bench-formats: ## random samples from each format, next to the limit of the machine and to the format's own interface
+	@scripts/bench-formats.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""Makes the fuzzer's first files: `make_seeds.py [DIR]`, one small HDF5 file per structure the reader knows.
+"""Makes the fuzzer's first files: `make_seeds.py [DIR]`, one small file per structure the readers know.
 
-The corpus in `corpus/hdf5` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`.
+The corpus in `corpus` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`. `DIR` stands
+for `corpus/hdf5`; the files of other formats lie beside it, in folders called like their fuzz targets.
+Seeds of ADIOS have programs of their own beside this one: `make_adios_seeds.py`.
 """
 
 import pathlib
 import sys
+import tempfile
 
 import h5py
 import hdf5plugin
+import numcodecs
+import netCDF4
 import numpy as np
+import zarr
 
 folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus" / "hdf5")
 folder.mkdir(parents=True, exist_ok=True)
@@ -68,3 +74,64 @@ def _(file):
 @seed("external")
 def _(file):
     file.create_dataset("x", (4,), "<i4", external=[("raw.bin", 0, 16)])
+
+
+# Zarr stores, as the fuzz target takes them apart: the number of a key, the length as two bytes, the file.
+ZARR_KEYS = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "c/0", "c/0/0", "0", "0.0", "a/zarr.json", "a/.zarray", "a/0"]
+zarr_folder = folder.parent / "zarr"
+zarr_folder.mkdir(parents=True, exist_ok=True)
+
+
+def zarr_seed(name, make):
+    """Writes the store that `make` makes in a folder as one file called `name`."""
+    with tempfile.TemporaryDirectory() as store:
+        make(store)
+        files = [(key, pathlib.Path(store, key)) for key in ZARR_KEYS]
+        parts = [bytes([ZARR_KEYS.index(key)]) + len(file := path.read_bytes()).to_bytes(2, "little") + file for key, path in files if path.is_file()]
+        (zarr_folder / f"seed_{name}").write_bytes(b"".join(parts))
+
+
+def zarr_array(**options):
+    def make(store):
+        options.setdefault("dtype", "<i4")
+        array = zarr.create_array(store, shape=(3, 4), **options)
+        array[...] = np.arange(12).reshape(3, 4).astype(array.dtype)
+
+    return make
+
+
+def zarr_group(version):
+    def make(store):
+        root = zarr.open_group(store, mode="w", zarr_format=version)
+        root.create_array("a", shape=(2,), dtype="|u1", chunks=(2,), compressors=None)[...] = 1
+        zarr.consolidate_metadata(store)
+
+    return make
+
+
+for version in (2, 3):
+    zarr_seed(f"plain{version}", zarr_array(chunks=(3, 4), zarr_format=version, compressors=None))
+    zarr_seed(f"zstd{version}", zarr_array(chunks=(2, 4), zarr_format=version))
+    zarr_seed(f"group{version}", zarr_group(version))
+    zarr_seed(f"text{version}", zarr_array(chunks=(3, 4), zarr_format=version, dtype="string", compressors=None))
+zarr_seed("shards", zarr_array(chunks=(1, 2), shards=(3, 4), compressors=None))
+zarr_seed("filters", zarr_array(chunks=(3, 4), zarr_format=2, order="F", filters=[numcodecs.Delta("<i4")], compressors=numcodecs.Blosc()))
+def classic(name, flavour, *variables):
+    """A classic NetCDF file: each variable is a name, a type and the names of its axes."""
+    beside = folder.parent / "netcdf3"
+    beside.mkdir(parents=True, exist_ok=True)
+    with netCDF4.Dataset(beside / f"seed_{name}", "w", format=flavour) as file:
+        file.title = "seed"
+        file.createDimension("t", None)
+        file.createDimension("x", 3)
+        for variable, kind, axes in variables:
+            made = file.createVariable(variable, kind, axes, fill_value=False)
+            made.units = "1"
+            made[...] = np.arange(2 * 3).astype(kind)[: 6 if len(axes) == 2 else 2 if "t" in axes else 3].reshape(
+                [2 if axis == "t" else 3 for axis in axes]
+            )
+CDF = {"cdf1": "NETCDF3_CLASSIC", "cdf2": "NETCDF3_64BIT_OFFSET", "cdf5": "NETCDF3_64BIT_DATA"}
+for short, flavour in CDF.items():
+    classic(f"{short}_fixed", flavour, ("a", "i2", ("x",)), ("b", "f8", ("x",)))
+    classic(f"{short}_records", flavour, ("a", "i1", ("t", "x")), ("b", "f4", ("t",)), ("c", "i4", ("x",)))
+    classic(f"{short}_only_record", flavour, ("a", "i2", ("t", "x")))

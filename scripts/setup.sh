@@ -21,6 +21,9 @@ check_system() {
         missing+=("python$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
     fi
     if lacks_fuse; then missing+=(fuse3); fi
+    # PnetCDF writes files that ours are held against.
+    if ! command -v mpicc >/dev/null; then missing+=(mpi-default-dev); fi
+    if [[ ! -e /usr/include/pnetcdf.h ]]; then missing+=(libpnetcdf-dev); fi
     if [[ ${#missing[@]} -gt 0 ]]; then install_packages "${missing[@]}"; fi
 }
 

@@ -66,9 +66,14 @@ def markdown(report):
 
 def put_markdown(report, path):
     """Puts the tables between the marks in a file, or at its end where it has none."""
-    text, made = path.read_text() if path.exists() else "", markdown(report)
-    if BEGIN in text and END in text:
-        before, after = text.split(BEGIN, 1)[0], text.split(END, 1)[1]
+    put_between(BEGIN, END, markdown(report), path)
+
+
+def put_between(begin, end, made, path):
+    """Puts `made`, which has both marks, in their place in a file, or at its end where it has none."""
+    text = path.read_text() if path.exists() else ""
+    if begin in text and end in text:
+        before, after = text.split(begin, 1)[0], text.split(end, 1)[1]
         text = before + made + after
     else:
         text += ("\n" if text else "") + made + "\n"

@@ -49,8 +49,13 @@ pub(crate) struct RefusedFacts {
 #[derive(Debug, Serialize)]
 pub(crate) struct VariableFacts {
     pub(crate) name: String,
+    /// The name it stands under in the container.
+    #[serde(skip)]
+    stored_name: String,
     pub(crate) dtype: String,
     pub(crate) shape: Vec<u64>,
+    /// What its axes are called; none where none has a name.
+    pub(crate) dimensions: Vec<String>,
     /// How far each axis may grow, `null` without bound.
     pub(crate) max_shape: Vec<Option<u64>>,
     pub(crate) layout: String,
@@ -130,7 +135,7 @@ impl FileFacts {
             bytes: container.sources.first().map_or(0, |source| source.len),
             source_count: container.sources.len(),
             groups: container.groups.iter().map(group).collect(),
-            variables: container.variables.iter().map(variable).collect(),
+            variables: container.listed().map(|listed| variable(container, listed)).collect(),
             aliases: container
                 .aliases
                 .iter()
@@ -148,13 +153,19 @@ impl FileFacts {
         }
     }
 
-    /// Leaves only what is called one of `names` or lies in a group that is.
-    pub(crate) fn keep(&mut self, names: &[String]) {
+    /// Leaves only what stands in `container` under one of `names`, or in a group that does.
+    pub(crate) fn keep(&mut self, container: &Container, names: &[String]) {
         let kept = |name: &str| {
             names.iter().any(|kept| kept.is_empty() || name.strip_prefix(kept.as_str()).is_some_and(is_end))
         };
         self.groups.retain(|group| kept(&group.name));
-        self.variables.retain(|variable| kept(&variable.name));
+        self.variables.retain(|variable| kept(&variable.stored_name));
+        // What is not listed is shown to those who name it.
+        for name in names.iter().filter(|name| !name.is_empty()) {
+            let is_shown = self.variables.iter().any(|variable| variable.stored_name == *name);
+            let asked = container.variables.iter().find(|variable| variable.name == *name);
+            self.variables.extend(asked.filter(|_| !is_shown).map(|asked| variable(container, asked)));
+        }
         self.aliases.retain(|alias| kept(&alias.name));
         self.refused.retain(|refused| kept(&refused.name));
     }
@@ -169,23 +180,26 @@ fn group(group: &Group) -> GroupFacts {
     GroupFacts { name: group.name.clone(), attributes: group.attributes.iter().map(attribute).collect() }
 }
 
-fn variable(variable: &Variable) -> VariableFacts {
+fn variable(container: &Container, variable: &Variable) -> VariableFacts {
     let table = match &variable.extents {
         Extents::Chunks(table) => Some(table),
         _ => None,
     };
-    let chunks = table.filter(|_| variable.layout == "chunked").map(|table| ChunkFacts {
-        shape: variable.grid.chunk.clone(),
-        written_count: table.len(),
-        count: variable.grid.chunk_count(),
-    });
+    let chunks =
+        table.filter(|_| matches!(variable.layout.as_str(), "chunked" | "sharded")).map(|table| ChunkFacts {
+            shape: variable.grid.chunk.clone(),
+            written_count: table.len(),
+            count: variable.grid.chunk_count(),
+        });
     let unreadable = variable.dtype.refusal();
     let library = library(variable).filter(|_| unreadable.is_none());
     let stored_bytes = variable.stored_len();
     VariableFacts {
-        name: variable.name.clone(),
+        name: container.shown_name(variable),
+        stored_name: variable.name.clone(),
         dtype: variable.dtype.to_string(),
         shape: variable.grid.shape.clone(),
+        dimensions: variable.dimensions.clone(),
         max_shape: variable.max_shape.clone(),
         layout: variable.layout.clone(),
         filters: variable.filters.iter().map(|filter| filter.label()).collect(),

@@ -170,7 +170,7 @@ impl SetArgs {
             let name = Some(variable.name.as_str());
             can_be_sample(variable) && name != label && name != offsets
         };
-        let candidates: Vec<&Variable> = opened.container().variables.iter().filter(is_field).collect();
+        let candidates: Vec<&Variable> = opened.container().listed().filter(is_field).collect();
         // Of equally large ones the first.
         let largest = candidates.iter().rev().max_by_key(|variable| variable.logical_len());
         let Some(largest) = largest else {

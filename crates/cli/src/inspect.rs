@@ -13,12 +13,12 @@ Examples:
   forebay inspect era5.h5 --attrs         with attributes
   forebay inspect era5.h5 --json | jq '.variables[] | select(.row.verdict == \"poor\") | .name'
 
-Of each variable: type, shape (and how far it may grow), layout, chunks (shape, written/all), filters, size decoded \
+Of each variable: type, shape with the names of its axes (and how far it may grow), layout, chunks (shape, written/all), filters, size decoded \
 and stored. Random access is judged by one index of axis 0, read alone: good up to twice its bytes read or decoded \
 (or a variable so small that it is kept), fair up to eight times, poor beyond.
 
 JSON: file, format, bytes, source_count, groups[name, attributes], aliases[name, target], \
-refused[name, why, corrupt], variables[name, dtype, shape, max_shape, layout, chunks{shape, written_count, count}, \
+refused[name, why, corrupt], variables[name, dtype, shape, dimensions, max_shape, layout, chunks{shape, written_count, count}, \
 filters, logical_bytes, stored_bytes, ratio, mapping_count, library{name, why, found}, unreadable, row{used_bytes, \
 read_bytes, decoded_bytes, read_factor, decode_factor, verdict, hint}, attributes[name, dtype, shape, values or \
 error]]. What does not apply is null.";
@@ -46,7 +46,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
     let names = args.variables.iter().map(|name| find(&opened, name)).collect::<Result<Vec<_>>>()?;
     let mut facts = FileFacts::gather(&args.file, container);
     if !names.is_empty() {
-        facts.keep(&names);
+        facts.keep(container, &names);
     }
     if context.json {
         let text = serde_json::to_string(&facts).map_err(|error| Error::from_io(error.into()))?;

@@ -149,7 +149,7 @@ fn title(variable: &VariableFacts) -> Line {
     let mut line = Line::default()
         .with(Role::Name, last(&variable.name))
         .with(Role::Dtype, show::shortened(&show::visible(&variable.dtype), MOST_LETTERS))
-        .with(Role::Plain, lens(&variable.shape));
+        .with(Role::Plain, shape(variable));
     let can_grow = variable.max_shape.iter().zip(&variable.shape).any(|(most, len)| *most != Some(*len));
     if can_grow {
         let most = |len: &Option<u64>| len.map_or("inf".to_owned(), |len| len.to_string());
@@ -166,6 +166,20 @@ fn title(variable: &VariableFacts) -> Line {
         line
     } else {
         line.with(Role::Plain, show::visible(&variable.filters.join(", ")))
+    }
+}
+
+/// The length of each axis, after its name where it has one: `(time: 12, 64)`.
+fn shape(variable: &VariableFacts) -> String {
+    let lens = variable.shape.iter().enumerate().map(|(axis, len)| match variable.dimensions.get(axis) {
+        Some(name) if !name.is_empty() => format!("{}: {len}", show::visible(name)),
+        _ => len.to_string(),
+    });
+    let lens: Vec<String> = lens.collect();
+    match (&lens[..], variable.dimensions.is_empty()) {
+        // A comma tells a tuple of one from a number in brackets; a name does as well.
+        ([one], false) => format!("({one})"),
+        _ => show::tuple(&lens),
     }
 }
 

@@ -7,8 +7,10 @@ use forebay_source::{Error, ErrorKind, Locator, Result};
 use crate::{Origins, each::each};
 use forebay_format::{Found, format_of};
 
-/// The files that `patterns` name, in order: a path or URL is itself, a pattern all files that match it, a folder all
-/// files under it of a format that can be read. What a pattern or folder gives is sorted by name.
+/// The files that `patterns` name, in order: a path or URL is itself, a pattern all that match it, a folder all files
+/// under it of a format that can be read. What a pattern or folder gives is sorted by name.
+///
+/// A folder that is itself of a format that can be read, such as a Zarr store, counts as a file.
 ///
 /// In patterns `*` and `?` stop at slashes, and a step of `**` does not. A URL that ends in a slash is a folder.
 pub fn expand(patterns: &[String]) -> Result<Vec<String>> {
@@ -39,7 +41,7 @@ fn on_this_machine(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
         return under(origins, pattern);
     }
     if !is_there && pattern.contains(WILDCARDS) {
-        return matching(pattern);
+        return matching(origins, pattern);
     }
     Ok(vec![pattern.to_owned()])
 }
@@ -56,16 +58,16 @@ fn bad_pattern(pattern: &str, error: &glob::PatternError) -> Error {
     Error::new(ErrorKind::Invalid, error.msg).at(pattern)
 }
 
-fn matching(pattern: &str) -> Result<Vec<String>> {
+fn matching(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for path in glob::glob(pattern).map_err(|error| bad_pattern(pattern, &error))? {
         let path = path.map_err(|error| Error::from_io(error.into()).at(pattern))?;
-        if path.is_dir() {
-            continue;
-        }
         let name = path.to_str().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "a name that is not UTF-8").at(path.display())
         })?;
+        if path.is_dir() && !is_one(origins, name)? {
+            continue;
+        }
         found.push(name.to_owned());
     }
     found.sort();
@@ -90,7 +92,16 @@ fn matching_urls(origins: &Origins, pattern: &str, wildcard: usize) -> Result<Ve
     not_none(matches.map(str::to_owned).collect(), pattern, "no object matches")
 }
 
+/// True for a folder that is itself of a format that can be read.
+fn is_one(origins: &Origins, folder: &str) -> Result<bool> {
+    let at = Locator::new(folder);
+    Ok(format_of(&Found::look(&**origins.of(&at), &at)?)?.is_some())
+}
+
 fn under(origins: &Origins, folder: &str) -> Result<Vec<String>> {
+    if is_one(origins, folder)? {
+        return Ok(vec![folder.to_owned()]);
+    }
     let at = Locator::new(folder);
     let listed: Vec<_> = origins.of(&at).list(&at)?.iter().map(|at| at.as_str().to_owned()).collect();
     // Notes and checksums often lie beside the data.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_format::{Opened, describe};
+use forebay_format::{Opened, describe, is_registered};
 use forebay_source::{Locator, Origin, Result};
 
 use crate::{IndexCache, Origins};
@@ -15,6 +15,9 @@ pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -
     };
     // A folder has no version of its own that would tell that something in it has changed.
     let Ok(id) = origin.open(at).map(|source| source.id().clone()) else { return open(origin, at, None) };
+    if is_registered(&*origin, at)? {
+        return open(origin, at, None);
+    }
     if let Some(container) = cache.get(&*origin, &id) {
         return Ok(Opened::new(origin, Arc::new(container)));
     }

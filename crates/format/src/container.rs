@@ -60,13 +60,44 @@ pub struct Container {
 /// Links to links end somewhere; the HDF5 library gives up after 16.
 const MOST_HOPS: usize = 64;
 
+/// How NetCDF-4 begins the stored name of a variable that shares a dimension's name without being its coordinate.
+const NOT_A_COORDINATE: &str = "_nc4_non_coord_";
+
 impl Container {
+    /// The format of NetCDF-4 files, which are HDF5 files by the rules of NetCDF.
+    pub const NETCDF4: &str = "netcdf4";
+
+    /// True for HDF5 and what is built on it.
+    pub fn is_hdf5(&self) -> bool {
+        self.format == "hdf5" || self.format == Self::NETCDF4
+    }
+
+    /// The variables that are listed to a user: all, but for what NetCDF-4 stores for dimensions without values.
+    pub fn listed(&self) -> impl Iterator<Item = &Variable> {
+        let is_netcdf4 = self.format == Self::NETCDF4;
+        self.variables.iter().filter(move |variable| !is_netcdf4 || !variable.is_bare_dimension())
+    }
+
+    /// What a user calls `variable`: its stored name, without what NetCDF-4 puts before some.
+    pub fn shown_name(&self, variable: &Variable) -> String {
+        let (group, last) = variable.name.rsplit_once('/').map_or(("", &*variable.name), |parts| parts);
+        match last.strip_prefix(NOT_A_COORDINATE) {
+            Some(last) if self.format == Self::NETCDF4 && group.is_empty() => last.to_owned(),
+            Some(last) if self.format == Self::NETCDF4 => format!("{group}/{last}"),
+            _ => variable.name.clone(),
+        }
+    }
+
     /// The variable called `name`, by its own name or by an alias of it or of a group above it.
     ///
     /// A name that starts with `/` is the stored one; without it, NetCDF-4's own name for a variable goes first.
     pub fn variable(&self, name: &str) -> Result<&Variable> {
         let is_stored_name = name.starts_with('/');
         let mut name = name.trim_matches('/').to_owned();
+        if name.is_empty() {
+            // An array that is the whole store has no other name.
+            name.push('.');
+        }
         for _ in 0..MOST_HOPS {
             if let (false, Some(variable)) = (is_stored_name, self.beside_its_dimension(&name)) {
                 return Ok(variable);
@@ -90,7 +121,7 @@ impl Container {
     fn beside_its_dimension(&self, name: &str) -> Option<&Variable> {
         let (group, last) = name.rsplit_once('/').map_or(("", name), |(group, last)| (group, last));
         let slash = if group.is_empty() { "" } else { "/" };
-        let stored = format!("{group}{slash}_nc4_non_coord_{last}");
+        let stored = format!("{group}{slash}{NOT_A_COORDINATE}{last}");
         let index = self.variables.binary_search_by(|variable| variable.name.as_str().cmp(&stored)).ok()?;
         Some(&self.variables[index])
     }
@@ -153,7 +184,7 @@ impl Container {
             && self.variables.is_sorted_by(|low, high| low.name < high.name)
     }
 
-    /// Variables by name, with their aliases: `(name, variable)`, sorted.
+    /// All variables by stored name, with their aliases: `(name, variable)`, sorted.
     pub fn names(&self) -> Vec<(&str, &Variable)> {
         let by_name: HashMap<&str, &Variable> =
             self.variables.iter().map(|variable| (variable.name.as_str(), variable)).collect();

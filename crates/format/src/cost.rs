@@ -1,6 +1,6 @@
 //! What it costs to read one row at random. Arithmetic only.
 
-use crate::{ChunkTable, Extents, Variable};
+use crate::{ChunkTable, Extent, Extents, Variable};
 
 /// What one row, that is one index of axis 0, costs when it is read alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +52,22 @@ pub fn row_cost(variable: &Variable) -> Option<RowCost> {
 
 fn in_chunks(variable: &Variable, table: &ChunkTable, used: u64) -> RowCost {
     let filter_count = u32::try_from(variable.filters.len()).unwrap_or(u32::MAX);
+    let is_plain = |extent: Extent| extent.skipped.trailing_ones() >= filter_count;
     let (mut plain_count, mut filtered_count, mut filtered_len) = (0u64, 0u64, 0u64);
-    for (_, extent) in table.iter() {
-        if extent.skipped.trailing_ones() >= filter_count {
-            plain_count += 1;
-        } else {
-            filtered_count += 1;
-            filtered_len = filtered_len.saturating_add(extent.range.len());
+    if table.is_regular() {
+        // They are all alike, and may be a great many.
+        match table.get(0).is_some_and(is_plain) {
+            true => plain_count = table.len() as u64,
+            false => (filtered_count, filtered_len) = (table.len() as u64, table.stored_len()),
+        }
+    } else {
+        for (_, extent) in table.iter() {
+            if is_plain(extent) {
+                plain_count += 1;
+            } else {
+                filtered_count += 1;
+                filtered_len = filtered_len.saturating_add(extent.range.len());
+            }
         }
     }
     let crossed = variable.grid.chunks().iter().skip(1).fold(1, |all: u64, n| all.saturating_mul(*n));
@@ -87,7 +96,7 @@ mod tests {
     use forebay_source::ByteRange;
 
     use super::*;
-    use crate::{Dtype, Extent, Filter, Grid, Number, Opaque, Piece, SourceIndex};
+    use crate::{Dtype, Filter, Grid, Number, Opaque, Piece, SourceIndex};
 
     /// An array of f64 whose chunks have these stored lengths; bit 0 of `skipped` says that its filter was left out.
     fn variable(shape: &[u64], chunk: &[u64], stored: &[(u64, u32)]) -> Variable {

@@ -10,22 +10,31 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+mod astype;
 mod bitshuffle;
 mod blosc;
 mod blosc2;
 mod bzip2;
+mod checksum;
 mod cursor;
 mod deflate;
+mod delta;
+pub(crate) mod element;
+mod fixed_scale_offset;
 mod fletcher32;
+mod gzip;
 mod lz4;
+mod lz4_sized;
 mod lzf;
 mod names;
 mod nbit;
+mod packbits;
 mod packed;
 mod quantize;
 mod scaleoffset;
 mod shuffle;
 mod szip;
+mod transpose;
 mod zfp;
 mod zstd;
 
@@ -69,14 +78,45 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (32022, "bitgroom", quantize::decode),
     (32023, "granular bitround", quantize::decode),
     (32026, "blosc2", blosc2::decode),
+    (TRANSPOSE, "transpose", transpose::decode),
+    (GZIP, "gzip", gzip::decode),
+    (LZ4_SIZED, "lz4", lz4_sized::decode),
+    (CRC32C, "crc32c", checksum::crc32c),
+    (CRC32, "crc32", checksum::crc32),
+    (ADLER32, "adler32", checksum::adler32),
+    (DELTA, "delta", delta::decode),
+    (FIXED_SCALE_OFFSET, "fixedscaleoffset", fixed_scale_offset::decode),
+    (PACKBITS, "packbits", packbits::decode),
+    (ASTYPE, "astype", astype::decode),
 ];
 
-const DEFLATE: u16 = 1;
+pub(crate) const DEFLATE: u16 = 1;
+pub(crate) const SHUFFLE: u16 = 2;
+pub(crate) const BZIP2: u16 = 307;
+pub(crate) const BLOSC: u16 = 32001;
+pub(crate) const ZSTD: u16 = 32015;
+/// Filters that HDF5 does not have are numbered from 65000 on, where it gives out no ids.
+pub(crate) const TRANSPOSE: u16 = 65000;
+pub(crate) const GZIP: u16 = 65010;
+pub(crate) const LZ4_SIZED: u16 = 65011;
+pub(crate) const CRC32C: u16 = 65012;
+pub(crate) const CRC32: u16 = 65013;
+pub(crate) const ADLER32: u16 = 65014;
+pub(crate) const DELTA: u16 = 65015;
+pub(crate) const FIXED_SCALE_OFFSET: u16 = 65016;
+pub(crate) const PACKBITS: u16 = 65017;
+pub(crate) const ASTYPE: u16 = 65018;
 
 /// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
 const INTERMEDIATE_EXTRA_BYTES: usize = 4096;
 
 impl Filter {
+    /// The filter `id` with `params`, which no chunk leaves out.
+    pub(crate) fn new(id: u16, params: Vec<u32>) -> Self {
+        let name = find(id).map(|row| row.1.to_owned()).unwrap_or_default();
+        Self { id, name, optional: false, params }
+    }
+
     /// Whether this filter can be undone here.
     pub fn is_known(&self) -> bool {
         find(self.id).is_some()

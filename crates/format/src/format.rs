@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{Container, Hdf5};
+use crate::{Bp3, Bp4, Bp5, Container, Hdf5, Netcdf3, Zarr};
 
 /// How one kind of file is recognised and described.
 ///
@@ -95,6 +95,21 @@ pub fn register_format(format: Arc<dyn Format>) {
     registered.push(format);
 }
 
+/// True where a format that was registered takes what lies at `at`: its description may change with the user's program.
+pub fn is_registered(origin: &dyn Origin, at: &Locator) -> Result<bool> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if registered.is_empty() {
+        return Ok(false);
+    }
+    let found = Found::look(origin, at)?;
+    for format in registered {
+        if format.probe(&found)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// All formats, in the order they are asked.
 pub fn formats() -> Vec<Arc<dyn Format>> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +118,7 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
 
 /// The formats that are built in: those with a signature first, then those that are told by less.
 fn built_in() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(Hdf5)]
+    vec![Arc::new(Netcdf3), Arc::new(Hdf5), Arc::new(Zarr), Arc::new(Bp5), Arc::new(Bp4), Arc::new(Bp3)]
 }
 
 /// The format of what was found, if this process reads it.
@@ -163,7 +178,7 @@ mod tests {
         register_format(Arc::new(Named("mine", "second")));
         assert_eq!(describe("a").unwrap().format, "second");
         let error = describe("b").unwrap_err().to_string();
-        assert!(error.contains("it reads: mine, hdf5"), "{error}");
+        assert!(error.contains("it reads: mine, "), "{error}");
         assert_eq!(describe("c").unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -7,10 +7,12 @@
 //!
 //! The order of the files follows that road; `cursor` is what all of them read with, `shared`, `local_heap`,
 //! `fractal_heap`, `tree_v1` and `tree_v2` are the structures they meet on the way, `array` describes one
-//! variable, `external`, `virtual_layout` and `mapped` those whose values lie elsewhere.
+//! variable, `axes` what its axes are called and what NetCDF-4 makes of it, `external`, `virtual_layout` and `mapped`
+//! those whose values lie elsewhere.
 
 mod array;
 mod attributes;
+mod axes;
 mod cursor;
 mod external;
 mod file;

@@ -21,11 +21,15 @@
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
-//! | `hdf5/` | the HDF5 format |
+//! | `zarr/` | the Zarr format |
+//! | `hdf5/` | the HDF5 format, and NetCDF-4 with it |
+//! | `netcdf/` | the classic NetCDF formats |
+//! | `adios/` | the formats of ADIOS: BP5, BP4, BP3 |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
 
+mod adios;
 mod array;
 mod budget;
 pub mod cf;
@@ -42,6 +46,7 @@ mod hdf5;
 mod heap;
 mod mapping;
 pub mod native;
+mod netcdf;
 mod odd;
 mod opaque;
 mod plain;
@@ -50,7 +55,9 @@ mod runs;
 mod saved;
 mod selection;
 mod variable;
+mod zarr;
 
+pub use adios::{Bp3, Bp4, Bp5};
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
 pub use container::{Alias, Container, Group, Refused};
@@ -59,10 +66,11 @@ pub use cost::{RowCost, row_cost};
 pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
 pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
 pub use filter::Filter;
-pub use format::{Format, Found, describe, format_of, formats, register_format};
+pub use format::{Format, Found, describe, format_of, formats, is_registered, register_format};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
 pub use mapping::{Blocks, Mapping};
+pub use netcdf::Netcdf3;
 pub use opaque::{Reader, Wanted, find_libhdf5, libhdf5_version, register_reader};
 pub use plain::{PlainRows, RowPlace};
 pub use read::{Opened, Stored, fill_all};
@@ -70,3 +78,4 @@ pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use selection::{Selection, Span};
 pub use variable::{Attribute, Variable};
+pub use zarr::Zarr;

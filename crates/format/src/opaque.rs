@@ -100,11 +100,7 @@ pub(crate) fn instead(
     let is_tried = matches!(variable.extents, Extents::Opaque(_));
     // Neither can the library make values of these.
     let is_hopeless = matches!(variable.dtype, Dtype::Reference { .. } | Dtype::Other { .. });
-    if is_hopeless
-        || native.kind() != ErrorKind::Unsupported
-        || opened.container().format != "hdf5"
-        || is_tried
-    {
+    if is_hopeless || native.kind() != ErrorKind::Unsupported || !opened.container().is_hdf5() || is_tried {
         return Err(native);
     }
     by_library(opened, variable, selection)

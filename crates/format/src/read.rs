@@ -7,6 +7,7 @@
 mod asked;
 mod chunks;
 mod direct;
+mod gather;
 mod mapped;
 mod rows;
 mod slabs;

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Array, ChunkTable, Dtype, Extents, Filter, Grid};
 
+/// What the NetCDF library writes as the name of a dimension without a variable.
+const BARE_DIMENSION: &str = "This is a netCDF dimension but not a netCDF variable";
+
 /// A named value that belongs to a group or a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribute {
@@ -59,6 +62,12 @@ impl Variable {
     pub fn attribute(&self, name: &str) -> Option<&Array> {
         let found = self.attributes.iter().find(|attribute| attribute.name == name);
         found.and_then(|attribute| attribute.value.as_ref().ok())
+    }
+
+    /// True for what NetCDF-4 stores for a dimension that has no variable of its own: it holds no values.
+    pub fn is_bare_dimension(&self) -> bool {
+        let name = self.attribute("NAME").and_then(Array::texts);
+        name.is_some_and(|name| name.first().is_some_and(|name| name.starts_with(BARE_DIMENSION)))
     }
 
     /// True unless values that stand in the description itself are more or fewer than the shape says.

@@ -116,7 +116,7 @@ impl Request<'_> {
         Bounds::pairs(own.map(|[_, begin, end]| [*begin, *end]).collect(), limit)
     }
 
-    /// The position of the axis `name`: by number, or by the names the format or HDF5's labels give its axes.
+    /// The position of the axis `name`: by number, or by what the format calls it.
     fn axis(&self, name: &AxisName) -> Result<usize> {
         let ndim = self.variable.grid.shape.len();
         match name {
@@ -125,7 +125,7 @@ impl Request<'_> {
                 Err(Error::new(ErrorKind::Invalid, format!("no axis {index} among {ndim}")))
             }
             AxisName::Name(name) => {
-                let labels = self.labels();
+                let labels = &self.variable.dimensions;
                 labels.iter().position(|label| label == name).ok_or_else(|| {
                     let error = Error::new(ErrorKind::Invalid, format!("no axis called '{name}'"));
                     if labels.iter().all(String::is_empty) {
@@ -135,15 +135,6 @@ impl Request<'_> {
                 })
             }
         }
-    }
-
-    fn labels(&self) -> Vec<String> {
-        if !self.variable.dimensions.is_empty() {
-            return self.variable.dimensions.clone();
-        }
-        let named = self.variable.attributes.iter().find(|attribute| attribute.name == "DIMENSION_LABELS");
-        let texts = named.and_then(|attribute| attribute.value.as_ref().ok()?.texts());
-        texts.unwrap_or_default()
     }
 
     /// The length along each axis: what `given` says, or else `default`.

@@ -1,6 +1,6 @@
 //! Element types as NumPy writes them.
 
-use forebay::format::{Dtype, Number};
+use forebay::format::{Dtype, Number, native};
 use pyo3::{prelude::*, types::PyDict};
 
 /// What NumPy makes a type of: a short text, or a dict with the members of a compound; and the shape of one element.
@@ -38,6 +38,28 @@ pub(crate) fn describe<'py>(py: Python<'py>, dtype: &Dtype) -> PyResult<(Bound<'
         other => text(format!("|V{}", other.native_len()))?,
     };
     Ok((plain, Vec::new()))
+}
+
+/// How an element that differs in length from others is put together, as nested tuples.
+///
+/// `("text",)`, `("sequence", item)`, `("compound", [(name, member)])`, `("array", shape, item)`; and for what is of
+/// fixed length `("fixed", code, shape, len)`, without the gaps that a compound may have.
+pub(crate) fn layout<'py>(py: Python<'py>, dtype: &Dtype) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match dtype {
+        Dtype::VarText { .. } => ("text",).into_pyobject(py)?.into_any(),
+        Dtype::Sequence { item, .. } => ("sequence", layout(py, item)?).into_pyobject(py)?.into_any(),
+        Dtype::Compound { fields, .. } => {
+            let members = fields.iter().map(|field| Ok((field.name.as_str(), layout(py, &field.dtype)?)));
+            ("compound", members.collect::<PyResult<Vec<_>>>()?).into_pyobject(py)?.into_any()
+        }
+        Dtype::Array { shape, item } if dtype.is_variable() || matches!(**item, Dtype::Compound { .. }) => {
+            ("array", shape.clone(), layout(py, item)?).into_pyobject(py)?.into_any()
+        }
+        dtype => {
+            let (code, shape) = describe(py, dtype)?;
+            ("fixed", code, shape, native::packed_len(dtype).unwrap_or(0)).into_pyobject(py)?.into_any()
+        }
+    })
 }
 
 fn compound<'py>(

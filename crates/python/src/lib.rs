@@ -8,20 +8,27 @@
 //! | `memory` | one field of a batch, lent to NumPy |
 //! | `dtype` | element types as NumPy writes them |
 //! | `raw_batch` | what a batch is made of |
+//! | `read`, `inspect` | one variable's values; what is in a file |
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
+//! | `own_format` | a user's own format, written in Python |
 //! | `tiers` | from what Python says of tiers to a configuration |
 //! | `ranking` | a policy that is written in Python |
 //! | `warming` | files on their way to the tiers, in the background |
+//! | `patience` | work that Ctrl-C need not wait for |
 //! | `closable` | what Python may close while other threads use it |
 
 mod closable;
 mod dtype;
 mod error;
+mod inspect;
 mod loader;
 mod memory;
+mod own_format;
+mod patience;
 mod ranking;
 mod raw_batch;
+mod read;
 mod samples;
 mod tiers;
 mod warming;
@@ -39,6 +46,12 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<warming::WarmingRun>()?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<raw_batch::RawBatch>()?;
+    module.add_class::<read::RawArray>()?;
+    module.add_class::<own_format::FormatFile>()?;
+    module.add_function(wrap_pyfunction!(own_format::register, module)?)?;
+    module.add_function(wrap_pyfunction!(read::read_variable, module)?)?;
+    module.add_function(wrap_pyfunction!(inspect::inspect_file, module)?)?;
+    module.add_function(wrap_pyfunction!(inspect::format_at, module)?)?;
     module.add_function(wrap_pyfunction!(memory_budget, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(tiers::tier_config, module)?)?;

@@ -1,9 +1,6 @@
 //! Epochs of batches.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
     Feed, Options,
@@ -14,12 +11,10 @@ use pyo3::prelude::*;
 use crate::{
     closable::{Closable, end},
     error::{misread, raised},
+    patience::PATIENCE,
     raw_batch::RawBatch,
     samples::{SampleReader, tier_value},
 };
-
-/// How long a thread waits before it looks whether the user pressed Ctrl-C.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Gives the batches of a set of samples, epoch after epoch.
 #[pyclass(frozen, module = "forebay._forebay")]

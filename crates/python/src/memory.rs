@@ -1,7 +1,10 @@
 //! One field of a batch, lent to NumPy without a copy.
 
 use forebay::{format::Dtype, format::Number, loader::FieldArray};
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyTuple},
+};
 
 use crate::dtype;
 
@@ -54,22 +57,36 @@ impl Memory {
     /// How NumPy finds the elements.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (code, inner) = self.describe(py)?;
-        // Of an array type only its items are elements to NumPy.
-        let item_count = inner.iter().product::<u64>().max(1);
-        let item_len = self.field.dtype.native_len() as u64 / item_count;
-        let mut shape = self.field.shape.clone();
-        shape.extend(inner);
-        let interface = PyDict::new(py);
-        let tuple = pyo3::types::PyTuple::new(py, shape)?;
-        interface.set_item("shape", tuple)?;
-        match code.extract::<String>() {
-            Ok(code) => interface.set_item("typestr", code)?,
-            Err(_) => interface.set_item("typestr", format!("|V{item_len}"))?,
-        }
         // Nobody else has this memory: NumPy may write to it.
-        interface.set_item("data", (self.field.bytes.address() as usize, false))?;
-        interface.set_item("version", 3)?;
+        let address = self.field.bytes.address() as usize;
+        let interface = interface(py, &self.field.dtype, &self.field.shape, address)?;
+        if self.field.is_time {
+            interface.set_item("typestr", dtype::TIME_CODE)?;
+        }
         Ok(interface)
     }
+}
+
+/// How NumPy finds elements of `dtype` at `address`, to which it may write.
+pub(crate) fn interface<'py>(
+    py: Python<'py>,
+    dtype: &Dtype,
+    shape: &[u64],
+    address: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (code, inner) = dtype::describe(py, dtype)?;
+    // Of an array type only its items are elements to NumPy.
+    let item_count = inner.iter().product::<u64>().max(1);
+    let item_len = dtype.native_len() as u64 / item_count;
+    let mut shape = shape.to_vec();
+    shape.extend(inner);
+    let interface = PyDict::new(py);
+    interface.set_item("shape", PyTuple::new(py, shape)?)?;
+    match code.extract::<String>() {
+        Ok(code) => interface.set_item("typestr", code)?,
+        Err(_) => interface.set_item("typestr", format!("|V{item_len}"))?,
+    }
+    interface.set_item("data", (address, false))?;
+    interface.set_item("version", 3)?;
+    Ok(interface)
 }

@@ -4,11 +4,7 @@ use std::{
     collections::BTreeSet,
     num::NonZeroUsize,
     process,
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -24,7 +20,7 @@ use crate::{
     closable::Closable,
     dtype,
     error::{misread, raised},
-    loader::PATIENCE,
+    patience::patiently,
     ranking::Ranking,
     raw_batch::RawBatch,
     warming::{Progress, WarmingRun},
@@ -94,30 +90,8 @@ impl SampleReader {
 
     /// Reads on a thread of its own, so that Ctrl-C need not wait for it.
     fn get_patiently(&self, py: Python<'_>, numbers: &[u64]) -> PyResult<Vec<FieldArray>> {
-        let (sender, mut receiver) = mpsc::channel();
-        let opened = self.opened.get()?;
-        let (reading, asked) = (Arc::clone(&opened), numbers.to_vec());
-        let thread = thread::Builder::new().name("forebay-get".into());
-        let started = thread.spawn(move || {
-            let fields = reading.samples.get(&asked);
-            // Before the caller goes on: it may close the set, and count on its tiers being left then.
-            drop(reading);
-            // Nobody listens any more once the user has pressed Ctrl-C.
-            drop(sender.send(fields));
-        });
-        if started.is_err() {
-            return py.detach(move || opened.samples.get(numbers)).map_err(raised);
-        }
-        loop {
-            let receiver = &mut receiver;
-            match py.detach(move || receiver.recv_timeout(PATIENCE)) {
-                Ok(fields) => return fields.map_err(raised),
-                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(raised(Error::new(ErrorKind::Bug, "a thread that reads samples panicked")));
-                }
-            }
-        }
+        let (reading, asked) = (self.opened.get()?, numbers.to_vec());
+        patiently(py, move || reading.samples.get(&asked))
     }
 }
 
@@ -199,6 +173,20 @@ impl SampleReader {
         let first =
             files.iter().filter_map(|file| Some(file.container().sources.first()?.locator.to_string()));
         Ok(first.collect())
+    }
+
+    /// By format, the first file of it and its name.
+    fn formats(&self) -> PyResult<Vec<(String, String)>> {
+        let opened = self.opened.get()?;
+        let mut found: Vec<(String, String)> = Vec::new();
+        for file in opened.samples.set().files() {
+            let container = file.container();
+            if !found.iter().any(|(_, format)| *format == container.format) {
+                let first = container.sources.first().map(|source| source.locator.to_string());
+                found.push((first.unwrap_or_default(), container.format.clone()));
+            }
+        }
+        Ok(found)
     }
 
     /// Bytes of all samples as they are delivered.

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 
 use crate::{
     error::{misread, raised},
-    loader::PATIENCE,
+    patience::PATIENCE,
 };
 
 /// Files on their way to the tiers.

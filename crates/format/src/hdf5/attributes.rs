@@ -18,15 +18,32 @@ const SHARED: u8 = 0x02;
 /// All attributes, sorted by name.
 pub(super) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>> {
     let mut found = Vec::new();
+    each_body(file, header, &mut |body| found.push(readable(attribute::parse(file, body))))?;
+    found.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(found)
+}
+
+/// The addresses of the objects that lists of references in the attribute `name` lead to, the first of each list.
+pub(super) fn references(file: &File, header: &Header, name: &str) -> Result<Vec<Option<u64>>> {
+    let mut found = Vec::new();
+    each_body(file, header, &mut |body| {
+        if let Ok(Some(lists)) = attribute::references(file, body, name) {
+            found = lists;
+        }
+    })?;
+    Ok(found)
+}
+
+/// Calls `each` with the message of every attribute.
+fn each_body(file: &File, header: &Header, each: &mut dyn FnMut(&[u8])) -> Result<()> {
     for message in &header.messages {
         match message.kind {
-            message::ATTRIBUTE => found.push(readable(attribute::parse(file, &message.body))),
-            message::ATTRIBUTE_INFO => dense(file, &message.body, &mut found)?,
+            message::ATTRIBUTE => each(&message.body),
+            message::ATTRIBUTE_INFO => dense(file, &message.body, each)?,
             _ => {}
         }
     }
-    found.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(found)
+    Ok(())
 }
 
 /// One attribute that cannot be made out must not hide what it belongs to.
@@ -34,7 +51,7 @@ fn readable(parsed: Result<Attribute>) -> Attribute {
     parsed.unwrap_or_else(|error| Attribute { name: "(unreadable)".into(), value: Err(error.to_string()) })
 }
 
-fn dense(file: &File, body: &[u8], found: &mut Vec<Attribute>) -> Result<()> {
+fn dense(file: &File, body: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<()> {
     let mut cursor = Cursor::new(body, file.sizes);
     cursor.version(0, "an attribute info message")?;
     if cursor.u8()? & 1 != 0 {
@@ -53,7 +70,7 @@ fn dense(file: &File, body: &[u8], found: &mut Vec<Attribute>) -> Result<()> {
         } else {
             heap.object(file, id)?
         };
-        found.push(readable(attribute::parse(file, &body)));
+        each(&body);
         Ok(())
     })
 }

@@ -10,7 +10,8 @@ use forebay_source::{Error, ErrorKind, Locator, Origin, Result, Source, SourceId
 
 use super::{
     array,
-    attributes::attributes,
+    attributes::{attributes, references},
+    axes,
     cursor::corrupt,
     file::File,
     group,
@@ -41,6 +42,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         part_numbers: HashMap::new(),
         names: HashMap::new(),
         links: HashMap::new(),
+        scales: HashMap::new(),
         deferred: Vec::new(),
         absent: BTreeSet::new(),
         external_hops: 0,
@@ -56,12 +58,16 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
             walk.refuse(link.name, &error);
         }
     }
-    let mut container = walk.container;
-    container.absent = walk.absent.into_iter().collect();
+    let Walk { mut container, names, scales, absent, .. } = walk;
+    container.absent = absent.into_iter().collect();
     container.variables.sort_by(|left, right| left.name.cmp(&right.name));
     container.variables.dedup_by(|later, earlier| later.name == earlier.name);
     container.aliases.sort_by(|left, right| left.name.cmp(&right.name));
     container.refused.sort_by(|left, right| left.name.cmp(&right.name));
+    axes::name(&mut container, |variable, axis| {
+        let scale = scales.get(variable)?.get(axis).copied().flatten()?;
+        names.get(&scale).map(String::as_str)
+    })?;
     Ok(container)
 }
 
@@ -86,6 +92,8 @@ pub(super) struct Walk<'a> {
     names: HashMap<Object, String>,
     /// The links of groups that names were looked up in.
     links: HashMap<Object, Rc<HashMap<String, Target>>>,
+    /// By the names of variables: the objects that stand for their axes.
+    scales: HashMap<String, Vec<Option<Object>>>,
     /// Soft and external links that were met.
     deferred: Vec<Deferred>,
     /// Files that were looked for and are not there.
@@ -223,6 +231,11 @@ impl Walk<'_> {
         if header.has(message::LAYOUT) {
             let variable = array::describe(self, object, &header, name, 0)?;
             self.container.variables.push(variable);
+            let scales = references(&file, &header, axes::LIST).unwrap_or_default();
+            if !scales.is_empty() {
+                let objects = scales.into_iter().map(|address| Some((object.0, address?)));
+                self.scales.insert(name.to_owned(), objects.collect());
+            }
             return Ok(());
         }
         if !group::is_group(&header) {

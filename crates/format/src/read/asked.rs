@@ -2,7 +2,7 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use super::{Opened, chunks, direct, stored};
+use super::{Opened, chunks, direct, gather::Windows, stored};
 use crate::{ChunkTable, Extent, Extents, Selection, SourceIndex, Variable, runs::Part};
 
 /// Is told each range and whose bytes it is of.
@@ -19,7 +19,7 @@ impl Opened {
     ) -> Result<()> {
         selection.check(&variable.grid.shape)?;
         match &variable.extents {
-            Extents::Chunks(table) => of_chunks(self, variable, table, selection, each),
+            Extents::Chunks(table) => of_chunks(variable, table, selection, each),
             Extents::Pieces(pieces) => direct::asked_of_pieces(variable, pieces, selection, each),
             Extents::Mapped(mappings) => {
                 for mapping in mappings {
@@ -57,10 +57,29 @@ impl Opened {
 }
 
 fn of_chunks(
-    opened: &Opened,
     variable: &Variable,
     table: &ChunkTable,
     selection: &Selection,
+    each: &mut Each<'_>,
+) -> Result<()> {
+    let mut windows = Windows::default();
+    let is_done = direct::place_rows(variable, selection, &mut |place| {
+        let before = place.ok().and_then(|placed| windows.push(placed));
+        before.into_iter().for_each(|window| each(window.source, window.range));
+        Ok(())
+    })?;
+    if !is_done {
+        chunk_by_chunk(variable, table, selection, &mut windows, each)?;
+    }
+    windows.last().into_iter().for_each(|window| each(window.source, window.range));
+    Ok(())
+}
+
+fn chunk_by_chunk(
+    variable: &Variable,
+    table: &ChunkTable,
+    selection: &Selection,
+    windows: &mut Windows,
     each: &mut Each<'_>,
 ) -> Result<()> {
     let shape = selection.shape();
@@ -76,7 +95,10 @@ fn of_chunks(
             to_shape: &shape,
             to_start: &overlap.in_selection,
         };
-        direct::Plain { opened, variable, extent }.asked(&part, each)?;
+        direct::Plain { variable, extent }.place(&part, &mut |placed| {
+            windows.push(placed).into_iter().for_each(|window| each(window.source, window.range));
+            Ok(())
+        })?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
-use super::{Opened, direct, native_fill, slabs};
+use super::{Opened, direct, gather::Gather, native_fill, slabs};
 use crate::{
     ChunkTable, Extent, Selection, Variable,
     decode::with_workspace,
@@ -70,29 +70,45 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// One piece of the output, on this thread.
     fn slab(&self, selection: &Selection, out: &mut [u8]) -> Result<()> {
+        let mut gather = Gather::new(self.opened, &self.variable.dtype, out);
+        let is_done = direct::place_rows(self.variable, selection, &mut |place| match place {
+            Ok(placed) => gather.push(placed),
+            Err(unwritten) => {
+                runs::fill(&self.fill, &mut gather.out()[unwritten]);
+                Ok(())
+            }
+        })?;
+        if !is_done {
+            self.chunk_by_chunk(selection, &mut gather)?;
+        }
+        gather.finish()
+    }
+
+    fn chunk_by_chunk(&self, selection: &Selection, gather: &mut Gather<'_>) -> Result<()> {
         let shape = selection.shape();
         let mut waiting: Vec<(Overlap, Extent)> = Vec::new();
         let mut waiting_bytes = 0;
         for overlap in self.variable.grid.overlaps(selection) {
+            let part = self.part(&overlap, &shape);
             let Some(extent) = self.table.get(overlap.chunk) else {
-                self.part(&overlap, &shape).fill(&self.fill, out, self.variable.dtype.stored_len());
+                part.fill(&self.fill, gather.out(), self.variable.dtype.stored_len());
                 continue;
             };
             if is_plain(self.variable, extent) {
-                let at = direct::Plain { opened: self.opened, variable: self.variable, extent };
-                at.read(&self.part(&overlap, &shape), out)
+                direct::Plain { variable: self.variable, extent }
+                    .place(&part, &mut |placed| gather.push(placed))
                     .map_err(|error| at_chunk(error, overlap.chunk, extent))?;
                 continue;
             }
             waiting_bytes += extent.range.len();
             waiting.push((overlap, extent));
             if waiting_bytes >= FETCH_BYTES {
-                self.decode_all(&waiting, &shape, out)?;
+                self.decode_all(&waiting, &shape, gather.out())?;
                 waiting.clear();
                 waiting_bytes = 0;
             }
         }
-        self.decode_all(&waiting, &shape, out)
+        self.decode_all(&waiting, &shape, gather.out())
     }
 
     /// The whole output is one slab: chunks are decoded in parallel, and copied by one thread.

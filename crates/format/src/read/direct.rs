@@ -1,132 +1,72 @@
-//! Values that are stored as they are: read straight into the output.
+//! Values that are stored as they are: where they lie, and pieces of them read straight into the output.
 
-use std::{iter::Peekable, ops::Range};
+use std::ops::Range;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceExt};
+use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result};
 
-use super::{Opened, asked::Each, fill_all};
+use super::{Opened, asked::Each, fill_all, gather::Placed};
 use crate::{
-    Extent, Piece, Selection, SourceIndex, Variable, native,
+    Extent, Piece, PlainRows, RowPlace, Selection, SourceIndex, Variable, native,
     runs::{Part, Run},
 };
 
-/// Runs this near are read as one and copied from there: the same limit, for the same reason, as files have.
-const GAP_BYTES: u64 = 4096;
-/// The most that is read as one for the sake of runs in it.
-const WINDOW_BYTES: u64 = 8 << 20;
-
 /// A chunk that was not filtered.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Plain<'a> {
-    pub(super) opened: &'a Opened,
     pub(super) variable: &'a Variable,
     pub(super) extent: Extent,
 }
 
 impl Plain<'_> {
-    fn windows(&self) -> Windows {
-        Windows {
-            start: self.extent.range.start,
-            len: self.extent.range.len(),
-            element_len: self.variable.dtype.stored_len(),
-        }
-    }
-
-    /// Names what [`read`](Self::read) asks for.
-    pub(super) fn asked(&self, part: &Part<'_>, each: &mut Each<'_>) -> Result<()> {
-        let (windows, mut runs) = (self.windows(), part.runs().peekable());
-        while let Some(window) = windows.next(&mut runs)? {
-            each(self.extent.source, window.range);
-        }
-        Ok(())
-    }
-
-    /// Reads `part` of the chunk into `out`.
-    pub(super) fn read(&self, part: &Part<'_>, out: &mut [u8]) -> Result<()> {
-        let windows = self.windows();
-        windows.read(self.opened.source(self.extent.source)?, part.runs(), out)?;
-        if !native::is_native(&self.variable.dtype) {
-            for run in part.runs() {
-                let at = index(run.to) * windows.element_len;
-                let len = index(run.count) * windows.element_len;
-                native::make_native(&self.variable.dtype, &mut out[at..at + len]);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How the runs of a chunk are read: those that lie near each other by one window.
-struct Windows {
-    start: u64,
-    len: u64,
-    element_len: usize,
-}
-
-/// Bytes that are read as one.
-struct Window {
-    range: ByteRange,
-    first: Run,
-    more: Vec<Run>,
-}
-
-impl Windows {
-    fn read(&self, source: &dyn Source, runs: impl Iterator<Item = Run>, out: &mut [u8]) -> Result<()> {
-        let mut fills: Vec<Fill<'_>> = Vec::new();
-        let mut rest = out;
-        let mut passed = 0;
-        let mut runs = runs.peekable();
-        while let Some(Window { range: window, first, more }) = self.next(&mut runs)? {
-            let last = more.last().unwrap_or(&first);
-            let from = index(first.to) * self.element_len - passed;
-            let to = index(last.to + last.count) * self.element_len - passed;
-            let (_, after) = std::mem::take(&mut rest).split_at_mut(from);
-            let (piece, after) = after.split_at_mut(to - from);
-            rest = after;
-            if more.is_empty() {
-                fills.push(Fill { range: window, into: piece });
-            } else {
-                let bytes = source.fetch_one(window)?;
-                for run in std::iter::once(&first).chain(&more) {
-                    let range = self.range(*run)?;
-                    let at = index(range.start - window.start);
-                    let len = index(range.len());
-                    let into = index(run.to - first.to) * self.element_len;
-                    piece[into..into + len].copy_from_slice(&bytes[at..at + len]);
-                }
-            }
-            passed += to;
-        }
-        source.fetch_into(&mut fills)
-    }
-
-    /// The next run, with those that follow it nearly at once.
-    fn next(&self, runs: &mut Peekable<impl Iterator<Item = Run>>) -> Result<Option<Window>> {
-        let Some(first) = runs.next() else { return Ok(None) };
-        let mut window = self.range(first)?;
-        let mut more = Vec::new();
-        while let Some(next) = runs.peek() {
-            let range = self.range(*next)?;
-            let near = range.start <= window.end.saturating_add(GAP_BYTES);
-            if !near || range.end - window.start > WINDOW_BYTES {
-                break;
-            }
-            window.end = range.end;
-            more.extend(runs.next());
-        }
-        Ok(Some(Window { range: window, first, more }))
+    /// Calls `each` with where the runs of `part` lie, and where in the output they go.
+    pub(super) fn place(&self, part: &Part<'_>, each: &mut dyn FnMut(Placed) -> Result<()>) -> Result<()> {
+        let element_len = self.variable.dtype.stored_len();
+        part.runs().try_for_each(|run| {
+            let (source, range) = (self.extent.source, self.range(run)?);
+            each(Placed { source, range, to: index(run.to) * element_len })
+        })
     }
 
     fn range(&self, run: Run) -> Result<ByteRange> {
-        let element_len = self.element_len as u64;
+        let element_len = self.variable.dtype.stored_len() as u64;
         let (at, len) = (run.from.checked_mul(element_len), run.count.checked_mul(element_len));
         match (at, len) {
-            (Some(at), Some(len)) if at.saturating_add(len) <= self.len => {
-                Ok(ByteRange::at(self.start + at, len))
+            (Some(at), Some(len)) if at.saturating_add(len) <= self.extent.range.len() => {
+                Ok(ByteRange::at(self.extent.range.start + at, len))
             }
             _ => Err(Error::new(ErrorKind::Corrupt, "values lie past the end of their chunk")),
         }
     }
+}
+
+/// Calls `each` with where `selection` of rows lies that are stored as they are; with `None` and the bytes of output
+/// for rows that were never written.
+///
+/// Gives false, and calls nothing, where the rows are not stored so or not wanted whole: this is for rows so many that
+/// looking at each chunk by itself would take longer than reading it.
+pub(super) fn place_rows(
+    variable: &Variable,
+    selection: &Selection,
+    each: &mut dyn FnMut(Result<Placed, Range<usize>>) -> Result<()>,
+) -> Result<bool> {
+    let Some(rows) = PlainRows::of(variable) else { return Ok(false) };
+    let Some((span, inner)) = selection.spans().split_first() else { return Ok(false) };
+    let is_whole = inner.iter().zip(&variable.grid.shape[1..]).all(|(span, len)| span.count == *len);
+    if span.step != 1 || !is_whole {
+        return Ok(false);
+    }
+    let (mut row, mut to) = (span.start, 0);
+    while row < span.start + span.count {
+        let (place, together) = rows.locate(row, span.start + span.count - row)?;
+        let len = index(together.saturating_mul(rows.row_len()));
+        each(match place {
+            RowPlace::Stored { source, range } => Ok(Placed { source, range, to }),
+            RowPlace::Unwritten => Err(to..to + len),
+        })?;
+        row += together;
+        to += len;
+    }
+    Ok(true)
 }
 
 /// Reads `selection` of a variable whose values lie end to end in `pieces`.

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result};
+use forebay_source::{Error, ErrorKind, Fill, Result};
 
-use super::{Opened, chunks};
-use crate::{ChunkTable, Extents, Selection, Span, Variable, native};
+use super::{Opened, chunks, native_fill};
+use crate::{ChunkTable, Extents, PlainRows, RowPlace, Selection, SourceIndex, Span, Variable, native, runs};
 
 /// Fills `out` with `rows` of `variable`, one after the other.
 pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut [u8]) -> Result<()> {
@@ -20,10 +20,10 @@ pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut
     }
     let row_len = out.len() / rows.len();
     match &variable.extents {
-        Extents::Chunks(table) if is_one_plain_chunk(variable, table) => {
-            direct(opened, variable, table, rows, row_len, out)
-        }
         Extents::Chunks(table) if !table.is_empty() => {
+            if let Some(plain) = PlainRows::of(variable) {
+                return direct(opened, variable, plain, rows, out);
+            }
             let wanted = Wanted { opened, variable, inner, row_len };
             wanted.by_chunk(table, rows, out)
         }
@@ -39,30 +39,32 @@ pub(super) fn selection(rows: Range<u64>, inner: &[u64]) -> Selection {
     Selection::new([Span::range(rows)].into_iter().chain(inner.iter().map(|n| Span::range(0..*n))).collect())
 }
 
-/// True for a contiguous variable: every row is one range of its source. A chunk wider than its array is none.
-fn is_one_plain_chunk(variable: &Variable, table: &ChunkTable) -> bool {
-    let grid = &variable.grid;
-    let is_as_wide = grid.chunk[1..] == grid.shape[1..];
-    variable.filters.is_empty() && grid.chunk_count() == 1 && is_as_wide && table.len() == 1
-}
-
+/// Rows that are stored as they are go straight to their places, all by one call.
 fn direct(
     opened: &Opened,
     variable: &Variable,
-    table: &ChunkTable,
+    plain: PlainRows<'_>,
     rows: &[u64],
-    row_len: usize,
     out: &mut [u8],
 ) -> Result<()> {
-    let Some(extent) = table.get(0) else { return Ok(()) };
-    let start = |row: &u64| extent.range.start + row * row_len as u64;
-    let mut fills: Vec<Fill<'_>> = rows
-        .iter()
-        .zip(out.chunks_exact_mut(row_len))
-        .map(|(row, into)| Fill { range: ByteRange::at(start(row), row_len as u64), into })
-        .collect();
-    opened.source(extent.source)?.fetch_into(&mut fills)?;
-    native::make_native(&variable.dtype, out);
+    let mut wanted: Vec<(SourceIndex, Fill<'_>)> = Vec::with_capacity(rows.len());
+    let fill = native_fill(variable);
+    let mut unwritten = Vec::new();
+    for (row, into) in rows.iter().zip(out.chunks_exact_mut(out.len() / rows.len())) {
+        match plain.locate(*row, 1)?.0 {
+            RowPlace::Stored { source, range } => wanted.push((source, Fill { range, into })),
+            RowPlace::Unwritten => unwritten.push(into),
+        }
+    }
+    wanted.sort_by_key(|(source, _)| *source);
+    while let Some((source, _)) = wanted.last() {
+        let source = *source;
+        let first = wanted.partition_point(|(other, _)| *other < source);
+        let mut fills: Vec<Fill<'_>> = wanted.drain(first..).map(|(_, fill)| fill).collect();
+        opened.source(source)?.fetch_into(&mut fills)?;
+        fills.into_iter().for_each(|fill| native::make_native(&variable.dtype, fill.into));
+    }
+    unwritten.into_iter().for_each(|into| runs::fill(&fill, into));
     Ok(())
 }
 

@@ -29,6 +29,8 @@ from ._forebay import (
 )
 from ._forebay import SystemError as SystemError
 from ._loader import Loader
+from ._own_format import Variable, register_format
+from ._read import inspect, read
 from ._samples import Along, Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
 from ._warming import Warming
 
@@ -53,10 +55,14 @@ __all__ = [
     "Sparse",
     "UnavailableError",
     "UnsupportedError",
+    "Variable",
     "Warming",
     "Whole",
     "Windows",
     "__version__",
+    "inspect",
+    "read",
+    "register_format",
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._forebay import Memory, RawBatch
+from ._forebay import Memory, RawArray, RawBatch
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,7 +19,7 @@ except ImportError:
     _bfloat16 = None
 
 
-def array_of(memory: Memory) -> npt.NDArray[Any]:
+def array_of(memory: Memory | RawArray) -> npt.NDArray[Any]:
     """The array that lies in ``memory``, which it keeps alive."""
     array = np.asarray(memory)
     if array.dtype.kind == "V":

@@ -11,10 +11,12 @@ __all__ = [
     "DeniedError",
     "EpochRun",
     "ForebayError",
+    "FormatFile",
     "FullError",
     "InvalidError",
     "Memory",
     "NotFoundError",
+    "RawArray",
     "RawBatch",
     "SampleReader",
     "SystemError",
@@ -22,8 +24,12 @@ __all__ = [
     "UnsupportedError",
     "WarmingRun",
     "__version__",
+    "format_at",
+    "inspect_file",
     "memory_budget",
     "parse_size",
+    "read_variable",
+    "register_format",
     "tier_config",
 ]
 
@@ -83,6 +89,50 @@ class Memory:
         """How NumPy finds the elements."""
 
 @final
+class FormatFile:
+    """A file, or a folder, that is to be described."""
+
+    @property
+    def path(self) -> str:
+        """Its path or URL."""
+    @property
+    def size(self) -> int:
+        """Its bytes; 0 for a folder."""
+    @property
+    def is_folder(self) -> bool:
+        """True for a folder, which has no bytes of its own."""
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset`` on; an error where the file is shorter."""
+
+@final
+class RawArray:
+    """Values of one variable or attribute."""
+
+    @property
+    def dtype(self) -> Any:
+        """What ``numpy.dtype`` makes the type of an element of."""
+    @property
+    def is_bfloat16(self) -> bool:
+        """True when the elements are bfloat16, which NumPy does not know."""
+    @property
+    def is_text(self) -> bool:
+        """True when the elements are text."""
+    @property
+    def shape(self) -> list[int]:
+        """Elements per dimension."""
+    @property
+    def layout(self) -> Any:
+        """How an element that differs in length from others is put together."""
+    @property
+    def offsets(self) -> list[int] | None:
+        """Where elements that differ in length begin and end."""
+    def packed(self) -> bytes:
+        """The elements, end to end."""
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """How NumPy finds the elements."""
+
+@final
 class RawBatch:
     """Fields, sample numbers and seeds."""
 
@@ -130,6 +180,8 @@ class SampleReader:
         """Name, type and shape of one sample of each field; ``None`` along the axis whose length differs."""
     def files(self) -> list[str]:
         """The files, each once."""
+    def formats(self) -> list[tuple[str, str]]:
+        """By format, the first file of it and its name."""
     @property
     def nbytes(self) -> int:
         """Bytes of all samples as they are delivered."""
@@ -211,6 +263,25 @@ class EpochRun:
         """Ends the threads. May be called more than once."""
     def forget(self) -> None:
         """Leaves the threads be: in a process that was forked there are none."""
+
+def format_at(path: str) -> str | None:
+    """The name of the format of what lies at ``path``, or nothing where this build has none for it."""
+
+def inspect_file(path: str) -> tuple[str, list[Any], list[tuple[bool, str, str, RawArray | str]]]:
+    """What is in the file at ``path``: facts (JSON), types for NumPy by variable, and attributes.
+
+    An attribute is told by whether a group has it, the name of its owner, its own name, and its value or why it has none.
+    """
+
+def read_variable(path: str, variable: str, selection: str) -> RawArray:
+    """The part ``selection`` of a variable of the file at ``path``."""
+
+def register_format(
+    name: str,
+    probe: Callable[[str, bytes], object],
+    describe: Callable[[FormatFile], list[dict[str, Any]]],
+) -> None:
+    """Adds a format; one that was registered under the same name is replaced."""
 
 def memory_budget() -> int:
     """Bytes of memory the job allows this process."""

@@ -10,70 +10,35 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
+from . import _dataset, _loader
+from ._forebay import RawBatch, memory_budget
 
-try:
-    import torch
-    import torch.distributed
-    import torch.utils.data
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ModuleNotFoundError("forebay.torch needs PyTorch: pip install torch", name="torch") from None
+# Before PyTorch itself: where that is not installed, it says what to do.
+from ._torch_dataset import Batch, Dataset, _opened, collate
+from ._torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
-from . import _batch, _dataset, _loader
-from ._forebay import Memory, RawBatch, memory_budget
-from ._samples import Boundary, Field, Fixed, Paths, Ragged
+import torch  # isort: skip
+import torch.distributed  # isort: skip
+import torch.utils.data  # isort: skip
 
-__all__ = ["HDF5", "Batch", "Dataset", "IterableDataset", "Loader", "collate"]
-
-
-def _tensor_of(memory: Memory) -> Any:
-    """The tensor that lies in ``memory``; an array where PyTorch has no such type."""
-    array = _batch.array_of(memory)
-    if memory.is_bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    try:
-        return torch.from_numpy(array)
-    except TypeError:
-        return array
-
-
-class Batch(_batch.Batch):
-    """Samples side by side: a dict of tensors by field name; arrays where PyTorch has no such type.
-
-    ``indices`` and ``offsets`` are tensors too.
-    """
-
-    __module__ = "forebay.torch"
-    __slots__ = ()
-
-    @classmethod
-    def _tensors(cls, raw: RawBatch) -> Batch:
-        batch = cls._of(raw, _tensor_of)
-        batch.indices = torch.from_numpy(batch.indices)
-        batch.offsets = {name: torch.from_numpy(offsets) for name, offsets in batch.offsets.items()}
-        return batch
-
-    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Batch:
-        """The same batch on ``device``."""
-
-        def move(value: Any) -> Any:
-            return value.to(device, non_blocking=non_blocking) if isinstance(value, torch.Tensor) else value
-
-        moved = type(self)((name, move(value)) for name, value in self.items())
-        moved.indices = move(self.indices)
-        moved.offsets = {name: move(offsets) for name, offsets in self.offsets.items()}
-        for name in ("seeds", "epoch", "step", "skipped"):
-            setattr(moved, name, getattr(self, name))
-        return moved
+__all__ = [
+    "ADIOS2",
+    "GNCF",
+    "HDF5",
+    "NC",
+    "Batch",
+    "Dataset",
+    "IterableDataset",
+    "Loader",
+    "NetCDF",
+    "Silo",
+    "Zarr",
+    "collate",
+]
 
 
 def _rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
@@ -117,87 +82,6 @@ class Loader(_loader.Loader):
     def sampler(self) -> Loader:
         """The loader itself: frameworks look here for ``set_epoch``."""
         return self
-
-
-def _opened(dataset: Any) -> _dataset.Dataset:
-    """The plain data set of ``dataset``."""
-    if isinstance(dataset, Dataset):
-        dataset = dataset.dataset
-    if not isinstance(dataset, _dataset.Dataset):
-        raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, not {type(dataset).__name__}")
-    return dataset
-
-
-class _Samples(list[Any]):
-    """Samples that know the batch they are views of."""
-
-    def __init__(self, samples: list[Any], batch: Any) -> None:
-        super().__init__(samples)
-        self.batch = batch
-
-
-class Dataset(torch.utils.data.Dataset[Any]):
-    """Samples by number, for PyTorch's ``DataLoader``: each a dict of tensors.
-
-    The samples of a batch are read in one call, so a chunk they share is decoded once. ``DataLoader`` stacks them
-    again by default; ``collate_fn=forebay.torch.collate`` hands the batch over as it was read. Workers may be forked or
-    spawned: each opens the files for itself.
-    """
-
-    __module__ = "forebay.torch"
-
-    def __init__(self, dataset: _dataset.Dataset) -> None:
-        self.dataset = _opened(dataset)
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> Any:
-        return self._item(self._read([index])[0])
-
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """The samples ``indices`` as a list, each chunk read once."""
-        batch = self._batch(indices)
-        return _Samples([self._item(sample) for sample in self._split(batch)], self._item(batch))
-
-    def _item(self, sample: Any) -> Any:
-        return sample
-
-    def _read(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        return self._split(self._batch(indices))
-
-    def _batch(self, indices: Sequence[int]) -> Batch:
-        numbers = [self.dataset._checked(operator.index(index)) for index in indices]
-        return Batch._tensors(self.dataset._reader.get(numbers))
-
-    def _split(self, batch: Batch) -> list[dict[str, Any]]:
-        """The samples of ``batch``, each a dict of views."""
-        samples: list[dict[str, Any]] = [{} for _ in range(batch.size)]
-        for name, values in batch.items():
-            offsets = batch.offsets.get(name)
-            if offsets is None:
-                parts = values.unbind() if isinstance(values, torch.Tensor) else values
-            elif isinstance(values, torch.Tensor):
-                parts = values.split(offsets.diff().tolist(), dim=self.dataset._axes[name])
-            else:
-                parts = np.split(values, offsets[1:-1].numpy(), axis=self.dataset._axes[name])
-            for sample, part in zip(samples, parts):
-                sample[name] = part
-        return samples
-
-    def __repr__(self) -> str:
-        return f"<forebay.torch.{type(self).__name__} of {self.dataset!r}>"
-
-
-def collate(samples: Sequence[Any]) -> Any:
-    """The batch that ``samples`` of a :class:`Dataset` are views of: for ``DataLoader(collate_fn=...)``.
-
-    Fields whose samples differ in length arrive joined, with ``batch.offsets``. Samples of other kinds are collated as
-    PyTorch does.
-    """
-    if isinstance(samples, _Samples):
-        return samples.batch
-    return torch.utils.data.default_collate(list(samples))
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
@@ -273,107 +157,3 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __repr__(self) -> str:
         return f"<forebay.torch.IterableDataset of {self.dataset!r}>"
-
-
-class HDF5(Dataset):
-    """Samples of HDF5 files as pairs ``(data, label)`` of tensors, for PyTorch's ``DataLoader``.
-
-    >>> dataset = HDF5(("images.h5", "image", "label", ("FIXED", 4096)), transfer_size=1048576, read_threads=4)
-    >>> for images, labels in DataLoader(dataset, batch_size=4, shuffle=True): ...
-
-    A source is ``(path, field, label, boundary)``; there may be several, or a list of them, which are one set, file
-    after file. The boundary is ``("FIXED", n)``, where n bytes, whole rows of ``field``, are one sample; or
-    ``("VARIABLE", name)``, where the variable ``name`` has the offsets of the samples; without one, a row is a sample.
-    A label has one row a sample; it may be ``None``, and items are then the data alone. ``tiers``, ``policy`` and what
-    else says how files are read through tiers is taken as by :func:`forebay.open`.
-    """
-
-    __module__ = "forebay.torch"
-
-    def __init__(
-        self,
-        *source: Any,
-        transfer_size: int | str | None = None,
-        read_threads: int | None = None,
-        memory: int | str | None = None,
-        **through: Any,
-    ) -> None:
-        sources = _sources(source)
-        field, label = sources[0][1:3]
-        if any(one[1:3] != (field, label) for one in sources):
-            raise ValueError("all files must name the same field and label")
-        if read_threads is not None and read_threads < 1:
-            raise ValueError(f"read_threads={read_threads}; at least 1 is needed")
-        boundaries = {path: _boundary(path, field, boundary) for path, _, _, boundary in sources}
-        samples = boundaries[sources[0][0]]
-        for path, other in boundaries.items():
-            if other != samples:
-                raise ValueError(f"{path}: samples are {other}, in {sources[0][0]} {samples}")
-        names: dict[str, str | Field] = {"data": Field(field, samples=samples)}
-        if label is not None:
-            names["label"] = Field(label, samples=Fixed(1))
-        files = [path for path, *_ in sources]
-        super().__init__(_dataset.open(files, names, memory=memory, transfer_size=transfer_size, **through))
-        self._has_label = label is not None
-        self._threads = read_threads or 1
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None
-
-    def _item(self, sample: Any) -> Any:
-        return (sample["data"], sample["label"]) if self._has_label else sample["data"]
-
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        if self._threads == 1 or len(indices) < 2:
-            return super().__getitems__(indices)
-        share = math.ceil(len(indices) / self._threads)
-        shares = [indices[at : at + share] for at in range(0, len(indices), share)]
-        return [self._item(sample) for part in self._executor().map(self._read, shares) for sample in part]
-
-    def _executor(self) -> ThreadPoolExecutor:
-        # The threads of another process are not here.
-        if self._pool is None or self._pool[0] != os.getpid():
-            self._pool = os.getpid(), ThreadPoolExecutor(self._threads, "forebay")
-        return self._pool[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}
-
-
-_Source = tuple[str, str, "str | None", Any]
-
-
-def _sources(given: tuple[Any, ...]) -> list[_Source]:
-    """The sources as tuples of four, however they were given."""
-    if len(given) == 1 and isinstance(given[0], list):
-        given = tuple(given[0])
-    if given and isinstance(given[0], (str, os.PathLike)):
-        given = (given,)
-    if not given:
-        raise ValueError("no files; a source is (path, field, label, ('FIXED', n))")
-    found: list[_Source] = []
-    for source in given:
-        if not isinstance(source, (tuple, list)) or not 2 <= len(source) <= 4:
-            raise ValueError(f"{source!r} is no source; one is (path, field, label, ('FIXED', n))")
-        path, field, label, boundary = (*source, None, None)[:4]
-        found.append((os.fspath(path), field, label, boundary))
-    return found
-
-
-def _boundary(path: Paths, field: str, boundary: Any) -> Boundary:
-    """What ``("FIXED", n)`` or ``("VARIABLE", name)`` means for ``field`` of ``path``."""
-    if boundary is None:
-        return Fixed(1)
-    if not isinstance(boundary, (tuple, list)) or len(boundary) != 2:
-        raise ValueError(f"{boundary!r} is no boundary; there are ('FIXED', bytes) and ('VARIABLE', name)")
-    mode, value = boundary
-    if mode == "VARIABLE":
-        return Ragged(offsets=value)
-    if mode != "FIXED":
-        raise ValueError(f"{mode!r} is no boundary; there are ('FIXED', bytes) and ('VARIABLE', name)")
-    facts = _dataset.open(path, [field], tiers=[]).describe()["fields"][field]
-    row_len = facts["numpy"].itemsize * math.prod(facts["shape"])
-    sample_len = operator.index(value)
-    if sample_len < 1 or row_len == 0 or sample_len % row_len:
-        raise ValueError(
-            f"{path}: variable {field!r}: samples of {sample_len} bytes; a row has {row_len}, a sample is whole rows"
-        )
-    return Fixed(sample_len // row_len)

@@ -1,0 +1,319 @@
+//! The index of BP1 to BP4: entries of variables and attributes, each with sets of characteristics.
+//!
+//! ```text
+//! index   count u32 │ bytes u64 │ entry …
+//! entry   bytes u32 │ id u32 │ group │ name │ path │ type u8 │ sets u64 │ set …
+//! set     count u8  │ bytes u32 │ (id u8 │ value) …
+//! ```
+
+use std::collections::BTreeMap;
+
+use forebay_source::Result;
+
+use super::{
+    cursor::{Cursor, corrupt},
+    kind::Kind,
+    series::{AllSeries, Block, Form, Place},
+};
+use crate::{Array, ByteOrder, Values, native};
+
+/// What an axis's length is where the variable is one value for each writer.
+const LOCAL_VALUE: u64 = u64::MAX - 2;
+/// What the length is of the axis that blocks are joined along.
+const JOINED: u64 = u64::MAX - 1;
+
+/// Which version of the format an index is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// Paths are texts, values are in the same file.
+    Bp3,
+    /// Two bytes stand for the path.
+    Bp4,
+}
+
+/// How the entries of an index are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) version: Version,
+    pub(super) order: ByteOrder,
+    /// True where the axes are written in Fortran's order, the fastest first.
+    pub(super) is_column_major: bool,
+    /// The step the index belongs to, where it is about one alone.
+    pub(super) step: Option<u64>,
+}
+
+/// What one entry is of.
+struct Entry<'a> {
+    name: String,
+    kind: Kind,
+    is_text_array: bool,
+    set_count: u64,
+    sets: Cursor<'a>,
+}
+
+/// One set of characteristics.
+#[derive(Debug, Default)]
+struct Set {
+    /// Lengths of the block, of the whole array, and the block's corner; nothing where no axes are named.
+    count: Vec<u64>,
+    shape: Vec<u64>,
+    start: Vec<u64>,
+    value: Option<Vec<Vec<u8>>>,
+    payload: u64,
+    file: u64,
+    time: u64,
+    operator: Option<Operator>,
+}
+
+/// What was done to a block's values.
+#[derive(Debug)]
+struct Operator {
+    name: String,
+    /// Notes of the operator's own.
+    notes: Vec<u8>,
+}
+
+impl Reading {
+    /// Notes the variables of the index at `index`.
+    pub(super) fn variables(&self, mut index: Cursor<'_>, into: &mut AllSeries) -> Result<()> {
+        for_each_entry(&mut index, |entry| {
+            let entry = self.entry(entry)?;
+            if let Err(error) = self.variable(&entry, into) {
+                into.refuse(&entry.name, error);
+            }
+            Ok(())
+        })
+    }
+
+    /// Notes the attributes of the index at `index`.
+    pub(super) fn attributes(&self, mut index: Cursor<'_>, into: &mut BTreeMap<String, Array>) -> Result<()> {
+        for_each_entry(&mut index, |entry| {
+            let mut entry = self.entry(entry)?;
+            let set = self.set(&mut entry.sets, entry.kind, entry.is_text_array)?;
+            // One number and an array of one number are written alike.
+            let is_array =
+                entry.is_text_array || (entry.kind != Kind::Text && set.count.iter().any(|len| *len > 1));
+            let array = set.value.and_then(|values| attribute(entry.kind, self.order, &values, is_array));
+            into.extend(array.map(|array| (entry.name, array)));
+            Ok(())
+        })
+    }
+
+    fn entry<'a>(&self, mut entry: Cursor<'a>) -> Result<Entry<'a>> {
+        entry.u32()?;
+        entry.text()?;
+        let name = entry.text()?;
+        let path = match self.version {
+            Version::Bp3 => entry.text()?,
+            Version::Bp4 => {
+                entry.take(2)?;
+                String::new()
+            }
+        };
+        let name = if path.is_empty() { name } else { format!("{}/{name}", path.trim_end_matches('/')) };
+        let (kind, is_text_array) =
+            Kind::of_bp4(entry.u8()?).map_err(|error| error.at(format!("'{name}'")))?;
+        let set_count = entry.u64()?;
+        Ok(Entry { name, kind, is_text_array, set_count, sets: entry })
+    }
+
+    fn variable(&self, entry: &Entry<'_>, into: &mut AllSeries) -> Result<()> {
+        let mut sets = entry.sets.clone();
+        for _ in 0..entry.set_count {
+            let at = sets.position();
+            let set = self
+                .set(&mut sets, entry.kind, false)
+                .map_err(|error| error.at(format!("index at {at:#x}")))?;
+            let step = self.step.unwrap_or_else(|| set.time.saturating_sub(1));
+            let (form, block) = self.block(set)?;
+            into.add(&entry.name, entry.kind, (step, form), block);
+        }
+        Ok(())
+    }
+
+    /// What a set says of a block.
+    fn block(&self, mut set: Set) -> Result<(Form, Block)> {
+        if self.is_column_major {
+            for axes in [&mut set.count, &mut set.shape, &mut set.start] {
+                axes.reverse();
+            }
+        }
+        let is_local_value = set.shape == [LOCAL_VALUE];
+        let form = if is_local_value {
+            Form::Values
+        } else if set.count.is_empty() {
+            Form::Value
+        } else if let Some(axis) = set.shape.iter().position(|len| *len == JOINED) {
+            Form::Joined(axis)
+        } else if set.shape.iter().all(|len| *len == 0) {
+            Form::Local
+        } else {
+            Form::Global(set.shape)
+        };
+        let place = match (set.operator, set.value) {
+            (_, Some(mut values)) if matches!(form, Form::Value | Form::Values) => {
+                Place::Value(values.pop().unwrap_or_default())
+            }
+            (_, _) if matches!(form, Form::Value | Form::Values) => {
+                return Err(corrupt("a value that is not there"));
+            }
+            (Some(operator), _) => operator.place(set.file, set.payload),
+            (None, _) => Place::Stored { file: set.file, at: set.payload },
+        };
+        Ok((form, Block { start: set.start, count: set.count, place }))
+    }
+
+    /// The next set of characteristics.
+    fn set(&self, sets: &mut Cursor<'_>, kind: Kind, is_text_array: bool) -> Result<Set> {
+        sets.u8()?;
+        let len = sets.u32()?;
+        let mut rest = sets.inner(len)?;
+        let mut set = Set::default();
+        let mut statistics = 0;
+        while rest.left() > 0 {
+            match rest.u8()? {
+                0 => set.value = Some(values(&mut rest, kind, is_text_array, &set)?),
+                1 | 2 => drop(rest.take(kind.len())?),
+                3 => drop(rest.u64()?),
+                4 => [set.count, set.shape, set.start] = axes(&mut rest)?,
+                5 => drop(rest.u32()?),
+                6 => set.payload = rest.u64()?,
+                7 => set.file = self.file(rest.u32()?),
+                8 => set.time = rest.u32()?,
+                9 => statistics = rest.u32()?,
+                10 => skip_statistics(&mut rest, kind, statistics)?,
+                11 => set.operator = Some(transform(&mut rest)?),
+                12 => skip_extremes(&mut rest, kind, set.count.len() as u64)?,
+                other => return Err(corrupt(format!("no such characteristic: {other}"))),
+            }
+        }
+        Ok(set)
+    }
+
+    /// BP3 files without subfiles name none.
+    fn file(&self, number: u64) -> u64 {
+        if self.version == Version::Bp3 && number == u64::from(u32::MAX) { 0 } else { number }
+    }
+}
+
+/// Calls `each` with every entry of the index.
+fn for_each_entry<'a>(index: &mut Cursor<'a>, mut each: impl FnMut(Cursor<'a>) -> Result<()>) -> Result<()> {
+    let count = index.u32()?;
+    let len = index.u64()?;
+    let end = index.position().saturating_add(len);
+    let mut passed = 0;
+    // ADIOS 1 leaves the lengths of entries out of the length of all.
+    while passed < count || index.position() < end {
+        let at = index.position();
+        let entry = index.u32().and_then(|len| index.inner(len));
+        entry.and_then(&mut each).map_err(|error| error.at(format!("entry at {at:#x}")))?;
+        passed += 1;
+    }
+    Ok(())
+}
+
+/// Count, shape and start of all axes.
+fn axes(rest: &mut Cursor<'_>) -> Result<[Vec<u64>; 3]> {
+    let ndim = rest.u8()?;
+    rest.u16()?;
+    let mut axes: [Vec<u64>; 3] = Default::default();
+    for _ in 0..ndim {
+        for numbers in &mut axes {
+            numbers.push(rest.u64()?);
+        }
+    }
+    Ok(axes)
+}
+
+/// The texts of a value, or the bytes of all its numbers; attributes may have several.
+fn values(rest: &mut Cursor<'_>, kind: Kind, is_text_array: bool, set: &Set) -> Result<Vec<Vec<u8>>> {
+    let count = match set.count.first() {
+        Some(count) if set.shape != [LOCAL_VALUE] && (is_text_array || kind != Kind::Text) => *count,
+        _ => 1,
+    };
+    if kind != Kind::Text {
+        let len =
+            count.checked_mul(kind.len()).ok_or_else(|| corrupt(format!("a value of {count} numbers")))?;
+        return Ok(vec![rest.take(len)?.to_vec()]);
+    }
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        let len = rest.u16()?;
+        texts.push(rest.take(len)?.to_vec());
+    }
+    Ok(texts)
+}
+
+fn skip_statistics(rest: &mut Cursor<'_>, kind: Kind, which: u64) -> Result<()> {
+    // Smallest and greatest value, how many, sum, sum of squares, histogram, whether all are finite.
+    let lens = [kind.len(), kind.len(), 4, 8, 8, 0, 1];
+    if which & 1 << 5 != 0 {
+        return Err(corrupt("a histogram, which is not read here"));
+    }
+    let wanted = lens.iter().enumerate().filter(|(bit, _)| which >> bit & 1 == 1);
+    wanted.map(|(_, len)| rest.take(*len)).try_for_each(|skipped| skipped.map(drop))
+}
+
+fn skip_extremes(rest: &mut Cursor<'_>, kind: Kind, ndim: u64) -> Result<()> {
+    let count = rest.u16()?;
+    rest.take(2 * kind.len())?;
+    if count > 1 {
+        rest.take(1 + 8 + 2 * ndim + 2 * count * kind.len())?;
+    }
+    Ok(())
+}
+
+fn transform(rest: &mut Cursor<'_>) -> Result<Operator> {
+    let len = rest.u8()?;
+    let name = String::from_utf8_lossy(rest.take(u64::from(len))?).into_owned();
+    rest.u8()?;
+    axes(rest)?;
+    let len = rest.u16()?;
+    Ok(Operator { name, notes: rest.take(len)?.to_vec() })
+}
+
+impl Operator {
+    /// Where the values of a block are that this was done to.
+    fn place(self, file: u64, at: u64) -> Place {
+        match (self.name.as_str(), self.one_stream()) {
+            ("none" | "identity", _) => Place::Stored { file, at },
+            ("bzip2", Some(len)) => Place::Bzip2 { file, at, len },
+            _ => Place::Operator(self.name),
+        }
+    }
+
+    /// The length of the block where it is one compressed stream, as ADIOS2 before 2.8 notes it: bytes before and after,
+    /// how many streams, and for each of them where it begins and how long it is before and after.
+    fn one_stream(&self) -> Option<u64> {
+        let mut notes = Cursor::new(&self.notes, ByteOrder::Little);
+        let (before, after, count) = (notes.u64().ok()?, notes.u64().ok()?, notes.u16().ok()?);
+        let stream = [notes.u64().ok()?, notes.u64().ok()?, notes.u64().ok()?, notes.u64().ok()?];
+        (notes.left() == 0 && count == 1 && stream == [0, before, 0, after]).then_some(after)
+    }
+}
+
+/// Texts of an attribute take elements of one length: more than so many bytes of them are left out.
+const MOST_TEXT_BYTES: usize = 16 << 20;
+
+/// The array of an attribute's texts, or of the bytes of its numbers.
+pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_array: bool) -> Option<Array> {
+    let longest = values.iter().map(Vec::len).max().unwrap_or(0);
+    let dtype = kind.dtype(order, longest).ok()?;
+    let element_len = dtype.stored_len();
+    if kind == Kind::Text && values.len().saturating_mul(element_len) > MOST_TEXT_BYTES {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    for value in values {
+        bytes.extend_from_slice(value);
+        if kind == Kind::Text {
+            bytes.resize(bytes.len() + element_len - value.len(), 0);
+        }
+    }
+    if !is_array && bytes.len() != element_len {
+        return None;
+    }
+    native::make_native(&dtype, &mut bytes);
+    let shape = if is_array { vec![(bytes.len() / element_len) as u64] } else { vec![] };
+    Some(Array { dtype, shape, values: Values::Fixed(bytes) })
+}

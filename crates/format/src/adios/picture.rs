@@ -1,0 +1,150 @@
+//! One array, put together from the blocks of a step or of all steps.
+
+use forebay_source::Result;
+
+use super::{
+    cursor::corrupt,
+    series::{Block, Form, Place, Step},
+};
+use crate::grid::product;
+
+/// A block in its place.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) start: Vec<u64>,
+    pub(super) count: Vec<u64>,
+    pub(super) place: Place,
+}
+
+/// An array and the blocks it is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Picture {
+    pub(super) shape: Vec<u64>,
+    /// What its axes are called; empty for one without a name.
+    pub(super) dimensions: Vec<&'static str>,
+    pub(super) pieces: Vec<Piece>,
+    /// Where each block begins and the last one ends, for blocks of different shapes that are laid end to end.
+    pub(super) offsets: Option<Vec<u64>>,
+}
+
+impl Picture {
+    /// The array of one step.
+    pub(super) fn of(step: Step) -> Result<Self> {
+        let Step { number, form, blocks } = step;
+        let picture = match form {
+            Form::Value => Ok(value(blocks)),
+            Form::Values => Ok(side_by_side(blocks, &[])),
+            Form::Global(shape) => Ok(global(blocks, shape)),
+            Form::Local => local(blocks),
+            Form::Joined(axis) => joined(blocks, axis),
+        };
+        picture.map_err(|error| error.at(format!("step {number}")))
+    }
+
+    /// The arrays of all steps, one behind the other; `None` where they are not of the same shape.
+    pub(super) fn stack(steps: &[Self]) -> Option<Self> {
+        let first = steps.first()?;
+        let same = |picture: &Self| {
+            picture.shape == first.shape
+                && picture.dimensions == first.dimensions
+                && picture.offsets.is_none()
+        };
+        if !steps.iter().all(same) {
+            return None;
+        }
+        let mut pieces = Vec::with_capacity(steps.iter().map(|picture| picture.pieces.len()).sum());
+        for (number, picture) in (0..).zip(steps) {
+            pieces.extend(picture.pieces.iter().map(|piece| Piece {
+                start: behind(number, &piece.start),
+                count: behind(1, &piece.count),
+                place: piece.place.clone(),
+            }));
+        }
+        let mut dimensions = vec!["step"];
+        dimensions.extend(&first.dimensions);
+        Some(Self { shape: behind(steps.len() as u64, &first.shape), dimensions, pieces, offsets: None })
+    }
+}
+
+/// `rest` with `first` before it.
+fn behind(first: u64, rest: &[u64]) -> Vec<u64> {
+    let mut all = Vec::with_capacity(rest.len() + 1);
+    all.push(first);
+    all.extend_from_slice(rest);
+    all
+}
+
+fn unnamed(ndim: usize) -> Vec<&'static str> {
+    vec![""; ndim]
+}
+
+/// All writers put the same value: the first will do.
+fn value(blocks: Vec<Block>) -> Picture {
+    let first = blocks.into_iter().next();
+    let pieces = first.map(|block| Piece { start: vec![], count: vec![], place: block.place });
+    Picture { shape: vec![], dimensions: vec![], pieces: pieces.into_iter().collect(), offsets: None }
+}
+
+fn global(blocks: Vec<Block>, shape: Vec<u64>) -> Picture {
+    let pieces = blocks.into_iter().map(|Block { start, count, place }| Piece { start, count, place });
+    Picture { dimensions: unnamed(shape.len()), shape, pieces: pieces.collect(), offsets: None }
+}
+
+/// Blocks of the shape `count` each, along a new first axis.
+fn side_by_side(blocks: Vec<Block>, count: &[u64]) -> Picture {
+    let mut dimensions = vec!["block"];
+    dimensions.extend(unnamed(count.len()));
+    let shape = behind(blocks.len() as u64, count);
+    let pieces = (0..).zip(blocks).map(|(number, block)| Piece {
+        start: behind(number, &vec![0; count.len()]),
+        count: behind(1, count),
+        place: block.place,
+    });
+    Picture { shape, dimensions, pieces: pieces.collect(), offsets: None }
+}
+
+/// Arrays of their own: side by side where they have the same shape, else end to end.
+fn local(blocks: Vec<Block>) -> Result<Picture> {
+    let count = blocks.first().map(|block| block.count.clone()).unwrap_or_default();
+    if blocks.iter().all(|block| block.count == count) {
+        return Ok(side_by_side(blocks, &count));
+    }
+    let mut offsets = vec![0];
+    let mut pieces = Vec::with_capacity(blocks.len());
+    let mut end = 0u64;
+    for block in blocks {
+        let len = product(&block.count);
+        pieces.push(Piece { start: vec![end], count: vec![len], place: block.place });
+        end = end.checked_add(len).ok_or_else(|| corrupt("more elements than can be counted"))?;
+        offsets.push(end);
+    }
+    Ok(Picture { shape: vec![end], dimensions: unnamed(1), pieces, offsets: Some(offsets) })
+}
+
+/// Parts that follow each other along `axis`, in the order they were written.
+fn joined(blocks: Vec<Block>, axis: usize) -> Result<Picture> {
+    let first = blocks.first().map(|block| block.count.clone()).unwrap_or_default();
+    let mut shape = first.clone();
+    let mut pieces = Vec::with_capacity(blocks.len());
+    let mut end = 0u64;
+    for Block { count, place, .. } in blocks {
+        let others = |count: &[u64]| {
+            let mut others = count.to_vec();
+            (axis < others.len()).then(|| others.remove(axis))?;
+            Some(others)
+        };
+        if others(&count).is_none() || others(&count) != others(&first) {
+            return Err(corrupt(format!(
+                "blocks of shapes {first:?} and {count:?} are joined along axis {axis}"
+            )));
+        }
+        let mut start = vec![0; count.len()];
+        start[axis] = end;
+        end = end.checked_add(count[axis]).ok_or_else(|| corrupt("more elements than can be counted"))?;
+        pieces.push(Piece { start, count, place });
+    }
+    if let Some(len) = shape.get_mut(axis) {
+        *len = end;
+    }
+    Ok(Picture { dimensions: unnamed(shape.len()), shape, pieces, offsets: None })
+}

@@ -1,0 +1,135 @@
+//! The header of a classic file: its dimensions, attributes and variables, as they stand there.
+
+use bytes::Bytes;
+use forebay_source::{ByteRange, Result, Source, SourceExt};
+
+use super::{
+    cursor::{Cursor, Parsed, Stop, corrupt},
+    kind::{self, Kind},
+};
+use crate::{Array, Attribute, Values, native};
+
+const DIMENSIONS: u32 = 0x0a;
+const VARIABLES: u32 = 0x0b;
+const ATTRIBUTES: u32 = 0x0c;
+
+/// What a classic file says of itself.
+#[derive(Debug)]
+pub(super) struct Header {
+    /// Bytes of the header; values lie behind it.
+    pub(super) len: u64,
+    /// How many records there are; `None` where the file's length tells it.
+    pub(super) record_count: Option<u64>,
+    pub(super) dimensions: Vec<Dimension>,
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) variables: Vec<Entry>,
+}
+
+/// A named axis.
+#[derive(Debug)]
+pub(super) struct Dimension {
+    pub(super) name: String,
+    /// `None` for the axis that grows with the records.
+    pub(super) len: Option<u64>,
+}
+
+/// A variable.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    /// Positions of its axes among the dimensions.
+    pub(super) axes: Vec<usize>,
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) kind: Kind,
+    /// Where its first value lies.
+    pub(super) begin: u64,
+}
+
+/// Reads the header of `file`, whose first bytes are `head`.
+pub(super) fn read(file: &dyn Source, head: &Bytes) -> Result<Header> {
+    let file_len = file.id().len;
+    let mut bytes = head.clone();
+    loop {
+        match parse(&bytes) {
+            Ok(header) => return Ok(header),
+            Err(Stop::Bad(error)) => return Err(error),
+            Err(Stop::Short(needed)) if needed > file_len => {
+                let what = format!("a header of {needed} bytes or more in a file of {file_len}");
+                return Err(corrupt(what));
+            }
+            Err(Stop::Short(needed)) => {
+                // Growing fourfold keeps what is parsed again, and read again from far away, a third of the whole.
+                let wanted = needed.max(4 * bytes.len() as u64).min(file_len);
+                bytes = file.fetch_one(ByteRange::at(0, wanted))?;
+            }
+        }
+    }
+}
+
+fn parse(bytes: &[u8]) -> Parsed<Header> {
+    let mut cursor = Cursor::new(bytes)?;
+    let record_count = cursor.record_count()?;
+    let mut dimensions = Vec::new();
+    for _ in 0..cursor.list(DIMENSIONS, "dimensions")? {
+        let (name, len) = (cursor.name()?, cursor.count()?);
+        dimensions.push(Dimension { name, len: (len > 0).then_some(len) });
+    }
+    let attributes = attributes(&mut cursor)?;
+    let mut variables = Vec::new();
+    for _ in 0..cursor.list(VARIABLES, "variables")? {
+        variables.push(variable(&mut cursor, &dimensions)?);
+    }
+    Ok(Header { len: cursor.at(), record_count, dimensions, attributes, variables })
+}
+
+fn variable(cursor: &mut Cursor<'_>, dimensions: &[Dimension]) -> Parsed<Entry> {
+    let name = cursor.name()?;
+    let mut axes = Vec::new();
+    for _ in 0..cursor.count()? {
+        let axis = cursor.count()?;
+        match usize::try_from(axis).ok().filter(|axis| *axis < dimensions.len()) {
+            Some(axis) => axes.push(axis),
+            None => {
+                let what = format!("variable '{name}': dimension {axis} of {}", dimensions.len());
+                return Err(cursor.bad(what));
+            }
+        }
+    }
+    let attributes = attributes(cursor)?;
+    let kind = kind(cursor)?;
+    // The length that is stored here does not hold what is longer than 4 GiB: it is worked out from the shape.
+    cursor.count()?;
+    let begin = cursor.offset()?;
+    Ok(Entry { name, axes, attributes, kind, begin })
+}
+
+fn attributes(cursor: &mut Cursor<'_>) -> Parsed<Vec<Attribute>> {
+    let mut attributes = Vec::new();
+    for _ in 0..cursor.list(ATTRIBUTES, "attributes")? {
+        let name = cursor.name()?;
+        let kind = kind(cursor)?;
+        let count = cursor.count()?;
+        let Some(len) = count.checked_mul(kind.len()) else {
+            return Err(cursor.bad(format!("attribute '{name}' of {count} values")));
+        };
+        let values = cursor.padded(len)?.to_vec();
+        attributes.push(Attribute { name, value: Ok(value(kind, count, values)) });
+    }
+    Ok(attributes)
+}
+
+fn kind(cursor: &mut Cursor<'_>) -> Parsed<Kind> {
+    let code = cursor.word()?;
+    Kind::of(code)
+        .ok_or_else(|| cursor.bad(format!("values of type {code}, of which the format knows 1 to 11")))
+}
+
+/// An attribute's values: letters are one text, all else a list.
+fn value(kind: Kind, count: u64, mut bytes: Vec<u8>) -> Array {
+    let (dtype, shape) = match kind {
+        Kind::Char if !bytes.is_empty() => (kind::text(bytes.len()), Vec::new()),
+        _ => (kind.dtype(), vec![count]),
+    };
+    native::make_native(&dtype, &mut bytes);
+    Array { dtype, shape, values: Values::Fixed(bytes) }
+}

@@ -1,0 +1,193 @@
+//! Where the values of a classic file lie.
+//!
+//! ```text
+//! header │ fixed variables │ record 0: a b c │ record 1: a b c │ …
+//! ```
+//!
+//! Each variable's part of a record is filled up to a multiple of four bytes, unless it is the only one.
+
+use std::collections::HashSet;
+
+use forebay_source::{ByteRange, Error, Result, SourceId};
+
+use super::{
+    cursor::corrupt,
+    header::{Entry, Header},
+};
+use crate::{
+    Array, ChunkTable, Container, Extent, Extents, Grid, Group, Refused, SourceIndex, Values, Variable,
+    grid::product, native,
+};
+
+/// Names of axes are said once per variable that has them: a small file can say far more of them than it holds.
+const NAME_BYTES_PER_BYTE: u64 = 64;
+const LEAST_NAME_BYTES: u64 = 16 << 20;
+
+/// Describes a file whose header is `header`.
+pub(super) fn describe(header: &Header, id: &SourceId) -> Result<Container> {
+    check_names(header, id.len)?;
+    let layout = Layout::new(header, id.len)?;
+    let mut variables = Vec::new();
+    let mut refused = Vec::new();
+    for entry in &header.variables {
+        match layout.variable(entry) {
+            Ok(variable) => variables.push(variable),
+            Err(error) => {
+                refused.push(Refused { name: entry.name.clone(), why: error.to_string(), corrupt: true });
+            }
+        }
+    }
+    variables.sort_by(|left, right| left.name.cmp(&right.name));
+    refused.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(Container {
+        format: "netcdf3".into(),
+        sources: vec![id.clone()],
+        groups: vec![Group { name: String::new(), attributes: header.attributes.clone() }],
+        variables,
+        refused,
+        ..Container::default()
+    })
+}
+
+fn check_names(header: &Header, file_len: u64) -> Result<()> {
+    let mut names = HashSet::new();
+    if let Some(twice) = header.variables.iter().find(|entry| !names.insert(&entry.name)) {
+        return Err(corrupt(format!("two variables are called '{}'", twice.name)));
+    }
+    let axes = header.variables.iter().flat_map(|entry| &entry.axes);
+    let said = axes.fold(0, |sum: u64, axis| sum + header.dimensions[*axis].name.len() as u64);
+    if said > file_len.saturating_mul(NAME_BYTES_PER_BYTE).max(LEAST_NAME_BYTES) {
+        return Err(corrupt(format!("{said} bytes of names of axes in a file of {file_len}")));
+    }
+    Ok(())
+}
+
+/// How the records of a file lie.
+struct Layout<'a> {
+    header: &'a Header,
+    file_len: u64,
+    /// Bytes from one record to the next.
+    record_len: u64,
+    record_count: u64,
+}
+
+impl<'a> Layout<'a> {
+    fn new(header: &'a Header, file_len: u64) -> Result<Self> {
+        let mut layout = Self { header, file_len, record_len: 0, record_count: 0 };
+        let mut parts = Vec::new();
+        for entry in header.variables.iter().filter(|entry| layout.has_records(entry)) {
+            parts.push((entry.begin, layout.part_len(entry)?));
+        }
+        layout.record_len = match parts[..] {
+            [(_, only)] => only,
+            _ => parts
+                .iter()
+                .try_fold(0u64, |sum, (_, len)| sum.checked_add(len.checked_next_multiple_of(4)?))
+                .ok_or_else(|| corrupt("records longer than any file"))?,
+        };
+        layout.record_count = header.record_count.unwrap_or_else(|| layout.complete_records(&parts));
+        Ok(layout)
+    }
+
+    /// How many records a file that does not say it has whole.
+    fn complete_records(&self, parts: &[(u64, u64)]) -> u64 {
+        let has = |(begin, len): &(u64, u64)| {
+            let room = self.file_len.checked_sub(begin.saturating_add(*len))?;
+            Some(room / self.record_len.max(1) + 1)
+        };
+        parts.iter().map(|part| has(part).unwrap_or(0)).min().unwrap_or(0)
+    }
+
+    fn has_records(&self, entry: &Entry) -> bool {
+        entry.axes.first().is_some_and(|axis| self.header.dimensions[*axis].len.is_none())
+    }
+
+    /// Bytes of one record of `entry`, or of all its values where it has no records.
+    fn part_len(&self, entry: &Entry) -> Result<u64> {
+        let inner = &entry.axes[usize::from(self.has_records(entry))..];
+        let mut len = entry.kind.len();
+        for axis in inner {
+            let dimension = &self.header.dimensions[*axis];
+            let Some(more) = dimension.len else {
+                let what = format!("dimension '{}' grows, and is not the first of its axes", dimension.name);
+                return Err(in_variable(entry, corrupt(what)));
+            };
+            len = len
+                .checked_mul(more)
+                .ok_or_else(|| in_variable(entry, corrupt("a shape of more bytes than 64 bits count")))?;
+        }
+        Ok(len)
+    }
+
+    fn variable(&self, entry: &Entry) -> Result<Variable> {
+        let dimensions = &self.header.dimensions;
+        let shape = entry.axes.iter().map(|axis| dimensions[*axis].len.unwrap_or(self.record_count));
+        let mut variable = Variable::new(&entry.name, entry.kind.dtype(), shape.collect());
+        variable.max_shape = entry.axes.iter().map(|axis| dimensions[*axis].len).collect();
+        variable.dimensions = entry.axes.iter().map(|axis| dimensions[*axis].name.clone()).collect();
+        variable.fill = fill(entry);
+        variable.attributes.clone_from(&entry.attributes);
+        let part_len = self.part_len(entry)?;
+        let has_records = self.has_records(entry);
+        if has_records {
+            variable.layout = "records".into();
+        }
+        let (stride, count) = if has_records { (self.record_len, self.record_count) } else { (part_len, 1) };
+        if count == 0 || product(&variable.grid.shape) == 0 {
+            return Ok(variable);
+        }
+        self.check(entry, part_len, stride, count)?;
+        // Records that follow each other without a gap are one stretch, and any part of it can be read at once.
+        if stride == part_len || count == 1 {
+            let range = ByteRange::at(entry.begin, part_len * count);
+            variable.extents = Extents::Chunks(ChunkTable::one(extent(range)));
+            return Ok(variable);
+        }
+        let chunk = std::iter::once(1).chain(variable.grid.shape[1..].iter().copied()).collect();
+        variable.grid = Grid { chunk, ..variable.grid };
+        let first = extent(ByteRange::at(entry.begin, part_len));
+        variable.extents = Extents::Chunks(ChunkTable::regular(first, stride, count)?);
+        Ok(variable)
+    }
+
+    /// Refuses values that lie in the header or past the end of the file.
+    fn check(&self, entry: &Entry, part_len: u64, stride: u64, count: u64) -> Result<()> {
+        let place = |error: Error| error.at(format!("values at {:#x}", entry.begin));
+        if entry.begin < self.header.len {
+            return Err(place(corrupt(format!("they lie inside the header of {} bytes", self.header.len))));
+        }
+        let end = stride.checked_mul(count - 1).and_then(|last| last.checked_add(part_len));
+        let end = end.and_then(|len| entry.begin.checked_add(len));
+        if end.is_some_and(|end| end <= self.file_len) {
+            return Ok(());
+        }
+        let until = end.map_or("no file can be as long".to_owned(), |end| format!("they end at {end:#x}"));
+        let what =
+            format!("{until}, and the file at {:#x}: it was cut short, or never written", self.file_len);
+        Err(place(Error::new(forebay_source::ErrorKind::Corrupt, what).hint("fetch or write the file again")))
+    }
+}
+
+fn in_variable(entry: &Entry, error: Error) -> Error {
+    error.at(format!("variable '{}'", entry.name))
+}
+
+fn extent(range: ByteRange) -> Extent {
+    Extent { source: SourceIndex(0), range, skipped: 0 }
+}
+
+/// What stands where nothing was written: the variable's own fill value, or its type's.
+fn fill(entry: &Entry) -> Vec<u8> {
+    let own = entry.attributes.iter().find(|attribute| attribute.name == "_FillValue");
+    match own.and_then(|attribute| attribute.value.as_ref().ok()) {
+        Some(Array { dtype, values: Values::Fixed(native), .. })
+            if *dtype == entry.kind.dtype() && native.len() as u64 == entry.kind.len() =>
+        {
+            let mut stored = native.clone();
+            // What makes stored bytes native makes native bytes stored.
+            native::make_native(dtype, &mut stored);
+            stored
+        }
+        _ => entry.kind.default_fill(),
+    }
+}

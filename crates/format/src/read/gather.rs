@@ -1,0 +1,174 @@
+//! Bytes that go to the output as they are: those that lie near each other are read as one and copied from there.
+
+use forebay_source::{ByteRange, Fill, Result, SourceExt};
+
+use super::Opened;
+use crate::{Dtype, SourceIndex, native};
+
+/// Bytes this near are read as one: the same limit, for the same reason, as files have.
+const GAP_BYTES: u64 = 4096;
+/// The most that is read as one for the sake of what lies in it.
+const WINDOW_BYTES: u64 = 8 << 20;
+/// Fills that wait for each other: a request each to a far source, at most.
+const MOST_WAITING: usize = 4096;
+
+/// Some bytes of a source, and where in the output they go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    pub(super) source: SourceIndex,
+    pub(super) range: ByteRange,
+    /// Bytes of output before them.
+    pub(super) to: usize,
+}
+
+/// Bytes that are read as one.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) source: SourceIndex,
+    pub(super) range: ByteRange,
+    parts: Vec<Placed>,
+}
+
+/// Joins what comes in the order of the file into windows.
+#[derive(Debug, Default)]
+pub(super) struct Windows(Option<Window>);
+
+impl Windows {
+    /// Adds `placed`; gives the window before it, if `placed` begins another.
+    pub(super) fn push(&mut self, placed: Placed) -> Option<Window> {
+        let Placed { source, range, .. } = placed;
+        if let Some(window) = &mut self.0 {
+            let is_near = range.start >= window.range.end
+                && range.start - window.range.end <= GAP_BYTES
+                && range.end - window.range.start <= WINDOW_BYTES;
+            if window.source == source && is_near {
+                window.range.end = range.end;
+                window.parts.push(placed);
+                return None;
+            }
+        }
+        self.0.replace(Window { source, range, parts: vec![placed] })
+    }
+
+    /// The window that is not yet given.
+    pub(super) fn last(&mut self) -> Option<Window> {
+        self.0.take()
+    }
+}
+
+/// Reads what it is given into the output, in native order.
+#[derive(Debug)]
+pub(super) struct Gather<'a> {
+    opened: &'a Opened,
+    dtype: &'a Dtype,
+    out: &'a mut [u8],
+    windows: Windows,
+    /// What lies alone, and goes straight to its place with others like it.
+    alone: Vec<Placed>,
+}
+
+impl<'a> Gather<'a> {
+    /// Reads elements of `dtype` into `out`.
+    pub(super) fn new(opened: &'a Opened, dtype: &'a Dtype, out: &'a mut [u8]) -> Self {
+        Self { opened, dtype, out, windows: Windows::default(), alone: Vec::new() }
+    }
+
+    /// Wants `placed`; no byte of the output may be wanted twice.
+    pub(super) fn push(&mut self, placed: Placed) -> Result<()> {
+        match self.windows.push(placed) {
+            Some(window) => self.take(window),
+            None => Ok(()),
+        }
+    }
+
+    /// The output, for what is not read but known.
+    pub(super) fn out(&mut self) -> &mut [u8] {
+        self.out
+    }
+
+    /// Reads all that is still wanted.
+    pub(super) fn finish(mut self) -> Result<()> {
+        if let Some(window) = self.windows.last() {
+            self.take(window)?;
+        }
+        self.read_alone()
+    }
+
+    fn take(&mut self, window: Window) -> Result<()> {
+        if let [placed] = window.parts[..] {
+            self.alone.push(placed);
+            return if self.alone.len() < MOST_WAITING { Ok(()) } else { self.read_alone() };
+        }
+        let bytes = self.opened.source(window.source)?.fetch_one(window.range)?;
+        let mut done = 0..0;
+        for Placed { range, to, .. } in window.parts {
+            let from = index(range.start - window.range.start);
+            let len = index(range.len());
+            self.out[to..to + len].copy_from_slice(&bytes[from..from + len]);
+            if to != done.end {
+                native::make_native(self.dtype, &mut self.out[done]);
+                done = to..to;
+            }
+            done.end = to + len;
+        }
+        native::make_native(self.dtype, &mut self.out[done]);
+        Ok(())
+    }
+
+    fn read_alone(&mut self) -> Result<()> {
+        let mut alone = std::mem::take(&mut self.alone);
+        alone.sort_unstable_by_key(|placed| (placed.source, placed.to));
+        for same_source in alone.chunk_by(|one, next| one.source == next.source) {
+            let mut fills = Vec::with_capacity(same_source.len());
+            let (mut rest, mut passed) = (&mut *self.out, 0);
+            for Placed { range, to, .. } in same_source {
+                let (_, after) = rest.split_at_mut(to - passed);
+                let (into, after) = after.split_at_mut(index(range.len()));
+                passed = to + into.len();
+                fills.push(Fill { range: *range, into });
+                rest = after;
+            }
+            self.opened.source(same_source[0].source)?.fetch_into(&mut fills)?;
+            fills.into_iter().for_each(|fill| native::make_native(self.dtype, fill.into));
+        }
+        Ok(())
+    }
+}
+
+fn index(n: u64) -> usize {
+    usize::try_from(n).expect("an index into memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(start: u64, len: u64) -> Placed {
+        Placed { source: SourceIndex(0), range: ByteRange::at(start, len), to: 0 }
+    }
+
+    fn windows(all: &[Placed]) -> Vec<(u64, u64)> {
+        let mut windows = Windows::default();
+        let mut found: Vec<_> = all.iter().filter_map(|placed| windows.push(*placed)).collect();
+        found.extend(windows.last());
+        found.iter().map(|window| (window.range.start, window.range.end)).collect()
+    }
+
+    #[test]
+    fn near_bytes_are_one_window_and_far_ones_are_not() {
+        assert_eq!(windows(&[placed(0, 8), placed(16, 8), placed(24 + 4096, 8)]), [(0, 24 + 4096 + 8)]);
+        assert_eq!(windows(&[placed(0, 8), placed(8 + 4097, 8)]), [(0, 8), (4105, 4113)]);
+    }
+
+    #[test]
+    fn bytes_that_lie_before_or_over_those_already_met_begin_anew() {
+        assert_eq!(windows(&[placed(8, 8), placed(0, 8)]), [(8, 16), (0, 8)]);
+        assert_eq!(windows(&[placed(0, 8), placed(4, 8)]), [(0, 8), (4, 12)]);
+    }
+
+    #[test]
+    fn a_window_does_not_grow_without_bound() {
+        let half = WINDOW_BYTES / 2;
+        assert_eq!(windows(&[placed(0, half), placed(half, half), placed(2 * half, 8)]).len(), 2);
+    }
+}

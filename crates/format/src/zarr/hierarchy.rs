@@ -1,0 +1,160 @@
+//! Which groups and arrays there are: one document each, or all in one.
+
+use std::collections::BTreeMap;
+
+use forebay_source::{Error, ErrorKind, Result, SourceId};
+use serde_json::Value;
+
+use super::{
+    json::{corrupt, need, unsupported},
+    store::{Store, V2_ALL, V2_ARRAY, V2_ATTRIBUTES, V2_GROUP, V3},
+};
+
+/// What the documents say of one group or array.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// `zarr.json`.
+    pub(super) v3: Option<Value>,
+    /// `.zarray`.
+    pub(super) v2_array: Option<Value>,
+    /// `.zgroup`.
+    pub(super) v2_group: Option<Value>,
+    /// `.zattrs`.
+    pub(super) v2_attributes: Option<Value>,
+    /// Why a document of it cannot be read.
+    pub(super) trouble: Option<Error>,
+}
+
+/// All groups and arrays by their paths, and the document that stands for the store.
+#[derive(Debug)]
+pub(super) struct Hierarchy {
+    pub(super) root: SourceId,
+    pub(super) nodes: BTreeMap<String, Node>,
+}
+
+impl Hierarchy {
+    /// Reads the documents of `store`, whose files are `files` where they are known.
+    pub(super) fn read(store: &Store<'_>, files: Option<&[SourceId]>) -> Result<Self> {
+        if let Some((root, document)) = store.document(V3)? {
+            return Self::of_v3(store, files, root, document);
+        }
+        if let Some((root, document)) = store.document(V2_ALL)? {
+            let nodes = consolidated_v2(&document).map_err(|error| error.at(&root.locator))?;
+            return Ok(Self { root, nodes });
+        }
+        let Some((root, document)) = store.document(V2_ARRAY)? else { return Self::of_v2(store, files) };
+        let attributes = store.document(V2_ATTRIBUTES)?.map(|(_, document)| document);
+        let node = Node { v2_array: Some(document), v2_attributes: attributes, ..Node::default() };
+        Ok(Self { root, nodes: BTreeMap::from([(String::new(), node)]) })
+    }
+
+    fn of_v3(store: &Store<'_>, files: Option<&[SourceId]>, root: SourceId, document: Value) -> Result<Self> {
+        let place = |error: Error| error.at(&root.locator);
+        if need(&document, "zarr_format").map_err(place)?.as_u64() != Some(3) {
+            let what = format!("version {} of the format", document["zarr_format"]);
+            return Err(place(unsupported(what)).hint("versions 2 and 3 are read"));
+        }
+        let mut nodes = BTreeMap::new();
+        let consolidated = document.get("consolidated_metadata").and_then(|all| all.get("metadata"));
+        match document.get("node_type").and_then(Value::as_str) {
+            Some("array") => {}
+            Some("group") => match consolidated.and_then(Value::as_object) {
+                Some(all) => {
+                    for (path, document) in all {
+                        nodes.insert(clean(path), Node { v3: Some(document.clone()), ..Node::default() });
+                    }
+                }
+                None => nodes = listed(store, need_files(store, files)?, &[V3])?,
+            },
+            _ => return Err(place(corrupt("neither an array nor a group"))),
+        }
+        nodes.insert(String::new(), Node { v3: Some(document), ..Node::default() });
+        Ok(Self { root, nodes })
+    }
+
+    fn of_v2(store: &Store<'_>, files: Option<&[SourceId]>) -> Result<Self> {
+        let Some(root) = store.open(V2_GROUP)? else {
+            return Err(Error::new(ErrorKind::NotFound, "no document of a Zarr store"));
+        };
+        let nodes = listed(store, need_files(store, files)?, &[V2_ARRAY, V2_GROUP, V2_ATTRIBUTES])?;
+        Ok(Self { root: root.id().clone(), nodes })
+    }
+}
+
+fn need_files<'f>(store: &Store<'_>, files: Option<&'f [SourceId]>) -> Result<&'f [SourceId]> {
+    files.ok_or_else(|| {
+        let what = format!("{store}: does not say which arrays it has");
+        unsupported(what).hint("consolidate the metadata of the store, or name an array in it")
+    })
+}
+
+/// A path without slashes at its ends.
+fn clean(path: &str) -> String {
+    path.trim_matches('/').to_owned()
+}
+
+/// The nodes whose documents, called one of `names`, are among `files`.
+fn listed(store: &Store<'_>, files: &[SourceId], names: &[&str]) -> Result<BTreeMap<String, Node>> {
+    let split = |id: &SourceId| {
+        let key = store.key(&id.locator)?;
+        let (path, name) = key.rsplit_once('/').unwrap_or(("", key));
+        names.contains(&name).then(|| (path.to_owned(), name.to_owned()))
+    };
+    let found: Vec<(String, String)> = files.iter().filter_map(split).collect();
+    let documents = store.each(&found, |(path, name)| {
+        let slash = if path.is_empty() { "" } else { "/" };
+        store.document(&format!("{path}{slash}{name}"))
+    })?;
+    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+    for ((path, name), document) in found.into_iter().zip(documents) {
+        let node = nodes.entry(path).or_default();
+        match document {
+            Ok(Some((_, document))) => node.add(&name, document),
+            // Gone since the folder was read.
+            Ok(None) => {}
+            Err(error) if error.kind() == ErrorKind::Corrupt => node.trouble = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(nodes)
+}
+
+impl Node {
+    fn add(&mut self, name: &str, document: Value) {
+        match name {
+            V3 => self.v3 = Some(document),
+            V2_ARRAY => self.v2_array = Some(document),
+            V2_GROUP => self.v2_group = Some(document),
+            _ => self.v2_attributes = Some(document),
+        }
+    }
+
+    /// True for an array.
+    pub(super) fn is_array(&self) -> bool {
+        let node_type =
+            self.v3.as_ref().and_then(|document| document.get("node_type")).and_then(Value::as_str);
+        self.v2_array.is_some() || node_type == Some("array")
+    }
+
+    /// The attributes, as a document.
+    pub(super) fn attributes(&self) -> Option<&Value> {
+        match &self.v3 {
+            Some(document) => document.get("attributes"),
+            None => self.v2_attributes.as_ref(),
+        }
+    }
+}
+
+/// The nodes of `.zmetadata`: documents by their keys.
+fn consolidated_v2(document: &Value) -> Result<BTreeMap<String, Node>> {
+    let all =
+        need(document, "metadata")?.as_object().ok_or_else(|| corrupt("'metadata' names no documents"))?;
+    let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+    for (key, document) in all {
+        let (path, name) = key.rsplit_once('/').unwrap_or(("", key));
+        if [V2_ARRAY, V2_GROUP, V2_ATTRIBUTES].contains(&name) {
+            nodes.entry(clean(path)).or_default().add(name, document.clone());
+        }
+    }
+    Ok(nodes)
+}

@@ -1,0 +1,178 @@
+//! From a store to its container.
+
+use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use serde_json::Value;
+
+use super::{
+    array::Described,
+    attributes,
+    chunks::{self, ChunkFile},
+    codec::Objects,
+    element::{sequence, var_text},
+    hierarchy::{Hierarchy, Node},
+    json::{corrupt, unsupported},
+    ragged::FILL,
+    shard,
+    store::Store,
+    text::from_base64,
+    v2, v3,
+};
+use crate::{
+    Attribute, ChunkTable, Container, Dtype, Extents, Group, Number, Opaque, Refused, SourceIndex, Values,
+    Variable,
+};
+
+/// The attributes that say what a type or a fill value does not.
+const TYPE_NOTE: &str = "zarr_dtype";
+const FILL_NOTE: &str = "zarr_fill_value";
+
+/// Describes the store at `at`.
+pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
+    let store = Store::new(origin, at);
+    let files = store.survey()?;
+    let hierarchy = Hierarchy::read(&store, files.as_deref())?;
+    let mut container =
+        Container { format: "zarr".into(), sources: vec![hierarchy.root], ..Container::default() };
+    let mut arrays: Vec<(String, Described, Value)> = Vec::new();
+    for (path, node) in hierarchy.nodes {
+        if node.trouble.is_none() && !node.is_array() {
+            container.groups.push(Group { attributes: attributes::of(node.attributes(), &[]), name: path });
+            continue;
+        }
+        match array(&node) {
+            Ok((described, fill)) => arrays.push((path, described, fill)),
+            Err(error) => container.refuse(path, &error),
+        }
+    }
+    if container.groups.first().is_none_or(|group| !group.name.is_empty()) {
+        container.groups.insert(0, Group { name: String::new(), attributes: Vec::new() });
+    }
+    let placed: Vec<chunks::Placed<'_>> =
+        arrays.iter().map(|(path, described, _)| (path.as_str(), described)).collect();
+    let mut sources = std::mem::take(&mut container.sources);
+    let found: Vec<Result<Vec<ChunkFile>>> = match files {
+        Some(files) => chunks::sort(&store, files, &placed, &mut sources)?.into_iter().map(Ok).collect(),
+        None => placed.iter().map(|array| chunks::ask(&store, *array, &mut sources)).collect(),
+    };
+    for ((path, described, fill), files) in arrays.into_iter().zip(found) {
+        let table = files.and_then(|files| table(&store, &described, &files, &sources));
+        match table {
+            Ok(table) => container.add(path, described, &fill, table),
+            Err(error) if is_about_the_array(&error) => container.refuse(path, &error),
+            Err(error) => return Err(error),
+        }
+    }
+    container.sources = sources;
+    container.variables.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(container)
+}
+
+/// What is wrong with one array must not hide the others; a place that does not answer is wrong with all.
+fn is_about_the_array(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported)
+}
+
+/// The array that `node` describes, and its fill value.
+fn array(node: &Node) -> Result<(Described, Value)> {
+    if let Some(error) = &node.trouble {
+        return Err(corrupt(error.to_string()));
+    }
+    let (described, document) = match (&node.v3, &node.v2_array) {
+        (Some(document), _) => (v3::describe(document)?, document),
+        (None, Some(document)) => (v2::describe(document, node.v2_attributes.as_ref())?, document),
+        (None, None) => return Err(corrupt("no document")),
+    };
+    let len = described.grid.element_count().checked_mul(described.element.dtype.stored_len() as u64);
+    if len.is_none_or(|len| len == u64::MAX) {
+        return Err(unsupported("more bytes than can be counted"));
+    }
+    Ok((described, document.get("fill_value").cloned().unwrap_or_default()))
+}
+
+/// Where the chunks lie that are in `files`.
+fn table(
+    store: &Store<'_>,
+    described: &Described,
+    files: &[ChunkFile],
+    sources: &[SourceId],
+) -> Result<ChunkTable> {
+    let pairs = match described.shard {
+        Some(index) => shard::chunks(store, described, index, files, sources)?,
+        None => files.iter().map(|file| (file.number, file.extent())).collect(),
+    };
+    if described.filters.is_empty() && described.objects.is_none() {
+        let element_len = described.element.dtype.stored_len() as u64;
+        let wanted = described.grid.chunk_element_count().saturating_mul(element_len);
+        if let Some((number, extent)) = pairs.iter().find(|(_, extent)| extent.range.len() != wanted) {
+            let what = format!("chunk {number} is {} bytes long where {wanted} belong", extent.range.len());
+            return Err(corrupt(what).at(&sources[extent.source.0 as usize].locator));
+        }
+    }
+    ChunkTable::new(pairs, described.grid.chunk_count())
+}
+
+impl Container {
+    fn refuse(&mut self, path: String, error: &Error) {
+        let corrupt = error.kind() == ErrorKind::Corrupt;
+        self.refused.push(Refused { name: variable_name(path), why: error.to_string(), corrupt });
+    }
+
+    fn add(&mut self, path: String, described: Described, fill: &Value, table: ChunkTable) {
+        let name = variable_name(path);
+        let mut attributes = described.attributes;
+        attributes.extend(described.note.map(|note| attributes::note(TYPE_NOTE, &note)));
+        if described.has_no_fill && (table.len() as u64) < described.grid.chunk_count() {
+            attributes.push(attributes::note(FILL_NOTE, "none: what was never written reads as zeros"));
+        }
+        let variable = Variable {
+            grid: described.grid,
+            layout: if described.shard.is_some() { "sharded" } else { "chunked" }.into(),
+            filters: described.filters,
+            fill: described.fill,
+            extents: Extents::Chunks(table),
+            dimensions: described.dimensions,
+            ..Variable::new(name, described.element.dtype, described.files.shape)
+        };
+        let variable = match described.objects {
+            Some(objects) => self.of_objects(variable, objects, fill),
+            None => variable,
+        };
+        self.variables.push(Variable { attributes, ..variable });
+    }
+
+    /// The variable whose chunks, those of `chunks`, hold objects: they go to the parts, where its reader finds them.
+    fn of_objects(&mut self, chunks: Variable, objects: Objects, fill: &Value) -> Variable {
+        let name = chunks.name.clone();
+        let (dtype, fill) = match objects {
+            Objects::Texts => (var_text(), fill.as_str().map(|text| text.as_bytes().to_vec())),
+            Objects::Bytes => (sequence(Dtype::native(Number::U8)), fill.as_str().and_then(from_base64)),
+            Objects::Arrays(item) => (sequence(item), None),
+        };
+        let opaque = Opaque {
+            library: "zarr".into(),
+            why: "its elements may have any length".into(),
+            name: name.clone(),
+            source: SourceIndex(0),
+        };
+        let variable = Variable {
+            dtype,
+            extents: Extents::Opaque(opaque),
+            filters: Vec::new(),
+            dimensions: chunks.dimensions.clone(),
+            ..chunks.clone()
+        };
+        let fill = fill.filter(|bytes| !bytes.is_empty()).map(|bytes| {
+            let dtype = Dtype::Opaque { len: bytes.len(), tag: String::new() };
+            let value = crate::Array { dtype, shape: vec![], values: Values::Fixed(bytes) };
+            Attribute { name: FILL.into(), value: Ok(value) }
+        });
+        let attributes = fill.into_iter().collect();
+        self.parts.push(Variable { dtype: Dtype::native(Number::U8), attributes, ..chunks });
+        variable
+    }
+}
+
+/// An array that is the store itself has no name of its own.
+fn variable_name(path: String) -> String {
+    if path.is_empty() { ".".to_owned() } else { path }
+}

@@ -1,0 +1,142 @@
+"""Tensors over forebay's own memory, and samples by number for PyTorch's ``DataLoader``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch
+    import torch.utils.data
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError("forebay.torch needs PyTorch: pip install torch", name="torch") from None
+
+from . import _batch, _dataset
+from ._forebay import Memory, RawBatch
+
+
+def _tensor_of(memory: Memory) -> Any:
+    """The tensor that lies in ``memory``; an array where PyTorch has no such type."""
+    array = _batch.array_of(memory)
+    if memory.is_bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        return array
+
+
+class Batch(_batch.Batch):
+    """Samples side by side: a dict of tensors by field name; arrays where PyTorch has no such type.
+
+    ``indices`` and ``offsets`` are tensors too.
+    """
+
+    __module__ = "forebay.torch"
+    __slots__ = ()
+
+    @classmethod
+    def _tensors(cls, raw: RawBatch) -> Batch:
+        batch = cls._of(raw, _tensor_of)
+        batch.indices = torch.from_numpy(batch.indices)
+        batch.offsets = {name: torch.from_numpy(offsets) for name, offsets in batch.offsets.items()}
+        return batch
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Batch:
+        """The same batch on ``device``."""
+
+        def move(value: Any) -> Any:
+            return value.to(device, non_blocking=non_blocking) if isinstance(value, torch.Tensor) else value
+
+        moved = type(self)((name, move(value)) for name, value in self.items())
+        moved.indices = move(self.indices)
+        moved.offsets = {name: move(offsets) for name, offsets in self.offsets.items()}
+        for name in ("seeds", "epoch", "step", "skipped"):
+            setattr(moved, name, getattr(self, name))
+        return moved
+
+
+def _opened(dataset: Any) -> _dataset.Dataset:
+    """The plain data set of ``dataset``."""
+    if isinstance(dataset, Dataset):
+        dataset = dataset.dataset
+    if not isinstance(dataset, _dataset.Dataset):
+        raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, not {type(dataset).__name__}")
+    return dataset
+
+
+class _Samples(list[Any]):
+    """Samples that know the batch they are views of."""
+
+    def __init__(self, samples: list[Any], batch: Any) -> None:
+        super().__init__(samples)
+        self.batch = batch
+
+
+class Dataset(torch.utils.data.Dataset[Any]):
+    """Samples by number, for PyTorch's ``DataLoader``: each a dict of tensors.
+
+    The samples of a batch are read in one call, so a chunk they share is decoded once. ``DataLoader`` stacks them
+    again by default; ``collate_fn=forebay.torch.collate`` hands the batch over as it was read. Workers may be forked or
+    spawned: each opens the files for itself.
+    """
+
+    __module__ = "forebay.torch"
+
+    def __init__(self, dataset: _dataset.Dataset) -> None:
+        self.dataset = _opened(dataset)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._item(self._read([index])[0])
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """The samples ``indices`` as a list, each chunk read once."""
+        batch = self._batch(indices)
+        return _Samples([self._item(sample) for sample in self._split(batch)], self._item(batch))
+
+    def _item(self, sample: Any) -> Any:
+        return sample
+
+    def _read(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        return self._split(self._batch(indices))
+
+    def _batch(self, indices: Sequence[int]) -> Batch:
+        numbers = [self.dataset._checked(operator.index(index)) for index in indices]
+        return Batch._tensors(self.dataset._reader.get(numbers))
+
+    def _split(self, batch: Batch) -> list[dict[str, Any]]:
+        """The samples of ``batch``, each a dict of views."""
+        samples: list[dict[str, Any]] = [{} for _ in range(batch.size)]
+        for name, values in batch.items():
+            offsets = batch.offsets.get(name)
+            if offsets is None:
+                parts = values.unbind() if isinstance(values, torch.Tensor) else values
+            elif isinstance(values, torch.Tensor):
+                parts = values.split(offsets.diff().tolist(), dim=self.dataset._axes[name])
+            else:
+                parts = np.split(values, offsets[1:-1].numpy(), axis=self.dataset._axes[name])
+            for sample, part in zip(samples, parts):
+                sample[name] = part
+        return samples
+
+    def __repr__(self) -> str:
+        return f"<forebay.torch.{type(self).__name__} of {self.dataset!r}>"
+
+
+def collate(samples: Sequence[Any]) -> Any:
+    """The batch that ``samples`` of a :class:`Dataset` are views of: for ``DataLoader(collate_fn=...)``.
+
+    Fields whose samples differ in length arrive joined, with ``batch.offsets``. Samples of other kinds are collated as
+    PyTorch does.
+    """
+    if isinstance(samples, _Samples):
+        return samples.batch
+    return torch.utils.data.default_collate(list(samples))

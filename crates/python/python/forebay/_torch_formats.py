@@ -1,0 +1,214 @@
+"""The call of the Stimulus paper for each format: a path, a field, a label, a boundary."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from . import _dataset
+from ._forebay import format_at
+from ._read import inspect as inspect_file
+from ._samples import Boundary, Field, Fixed, Paths, Ragged
+from ._torch_dataset import Dataset
+
+# Scale, offset and missing values as the CF conventions have them, where this build knows them.
+_CF: dict[str, Any] = {"cf": True} if "cf" in inspect.signature(_dataset.open).parameters else {}
+
+
+class _Pairs(Dataset):
+    """Samples of files of one format as pairs ``(data, label)`` of tensors."""
+
+    _formats: tuple[str, ...] = ()
+    """How the names of formats begin that it takes."""
+    _options: dict[str, Any] = {}
+    """What it says to :func:`forebay.open`."""
+
+    def __init__(
+        self,
+        *source: Any,
+        transfer_size: int | str | None = None,
+        read_threads: int | None = None,
+        memory: int | str | None = None,
+        **through: Any,
+    ) -> None:
+        sources = _sources(source)
+        field: Any
+        label: Any
+        field, label = sources[0][1:3]
+        if any(one[1:3] != (field, label) for one in sources):
+            raise ValueError("all files must name the same field and label")
+        if read_threads is not None and read_threads < 1:
+            raise ValueError(f"read_threads={read_threads}; at least 1 is needed")
+        for path, *_ in sources:
+            self._check_file(path)
+        through = {**self._options, **through}
+        field, label = (self._variable(sources[0][0], name) for name in (field, label))
+        boundaries = {path: _boundary(path, field, boundary) for path, _, _, boundary in sources}
+        samples = boundaries[sources[0][0]]
+        for path, other in boundaries.items():
+            if other != samples:
+                raise ValueError(f"{path}: samples are {other}, in {sources[0][0]} {samples}")
+        names: dict[str, str | Field] = {"data": Field(field, samples=samples)}
+        if label is not None:
+            names["label"] = Field(label, samples=Fixed(1))
+        files = [path for path, *_ in sources]
+        super().__init__(_dataset.open(files, names, memory=memory, transfer_size=transfer_size, **through))
+        for path, found in self.dataset._opened.formats():
+            self._check(path, found)
+        self._has_label = label is not None
+        self._threads = read_threads or 1
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+
+    @classmethod
+    def _check_file(cls, path: str) -> None:
+        """Refuses a file of another format, before somebody looks for variables in it."""
+        if os.path.exists(path) or "://" in path:
+            found = format_at(_dataset._path(path))
+            if found is not None:
+                cls._check(path, found)
+
+    @classmethod
+    def _check(cls, path: str, found: str) -> None:
+        if found.startswith(cls._formats):
+            return
+        others = [front.__name__ for front in _FRONTS if found.startswith(front._formats)]
+        remedy = f"forebay.torch.{others[0]} takes it" if others else "forebay.open takes files of any format"
+        raise ValueError(f"{path}: a file of format {found}, which {cls.__name__} does not take; {remedy}")
+
+    def _variable(self, _path: str, name: Any) -> Any:
+        """What the file at ``path`` calls the variable that the user calls ``name``."""
+        return name
+
+    def _item(self, sample: Any) -> Any:
+        return (sample["data"], sample["label"]) if self._has_label else sample["data"]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        if self._threads == 1 or len(indices) < 2:
+            return super().__getitems__(indices)
+        share = math.ceil(len(indices) / self._threads)
+        shares = [indices[at : at + share] for at in range(0, len(indices), share)]
+        return [self._item(sample) for part in self._executor().map(self._read, shares) for sample in part]
+
+    def _executor(self) -> ThreadPoolExecutor:
+        # The threads of another process are not here.
+        if self._pool is None or self._pool[0] != os.getpid():
+            self._pool = os.getpid(), ThreadPoolExecutor(self._threads, "forebay")
+        return self._pool[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}
+
+
+class HDF5(_Pairs):
+    """Samples of HDF5 files as pairs ``(data, label)`` of tensors, for PyTorch's ``DataLoader``.
+
+    >>> dataset = HDF5(("images.h5", "image", "label", ("FIXED", 4096)), transfer_size=1048576, read_threads=4)
+    >>> for images, labels in DataLoader(dataset, batch_size=4, shuffle=True): ...
+
+    A source is ``(path, field, label, boundary)``; there may be several, or a list of them, which are one set, file
+    after file. The boundary is ``("FIXED", n)``, where n bytes, whole rows of ``field``, are one sample; or
+    ``("VARIABLE", name)``, where the variable ``name`` has the offsets of the samples; without one, a row is a sample.
+    A label has one row a sample; it may be ``None``, and items are then the data alone. ``tiers``, ``policy`` and what
+    else says how files are read through tiers is taken as by :func:`forebay.open`.
+    """
+
+    __module__ = "forebay.torch"
+    _formats = ("hdf5",)
+
+
+class NetCDF(_Pairs):
+    """Samples of NetCDF files, classic or NetCDF-4, as pairs ``(data, label)``; called as :class:`HDF5` is.
+
+    Values are scaled, and missing ones not numbers, as the CF conventions say, where this build knows them.
+    """
+
+    __module__ = "forebay.torch"
+    _formats = ("netcdf", "hdf5")
+    _options = _CF
+
+
+NC = NetCDF
+
+
+class GNCF(NetCDF):
+    """Samples of gridded NetCDF with CF conventions, which is what we take the paper's GNCF to be."""
+
+    __module__ = "forebay.torch"
+
+
+class ADIOS2(_Pairs):
+    """Samples of ADIOS2 files as pairs ``(data, label)``; called as :class:`HDF5` is.
+
+    Of a variable that was written in steps all steps are stacked: axis 0 are the steps.
+    """
+
+    __module__ = "forebay.torch"
+    _formats = ("adios", "bp")
+
+    def _variable(self, path: str, name: Any) -> Any:
+        if name is None or not os.path.exists(path):
+            return name
+        stacked = f"{name}@steps"
+        return stacked if stacked in inspect_file(path)["variables"] else name
+
+
+class Silo(_Pairs):
+    """Samples of Silo files as pairs ``(data, label)``; called as :class:`HDF5` is."""
+
+    __module__ = "forebay.torch"
+    _formats = ("silo",)
+
+
+class Zarr(_Pairs):
+    """Samples of Zarr stores as pairs ``(data, label)``; called as :class:`HDF5` is."""
+
+    __module__ = "forebay.torch"
+    _formats = ("zarr",)
+
+
+_FRONTS: tuple[type[_Pairs], ...] = (HDF5, NetCDF, ADIOS2, Silo, Zarr)
+
+_Source = tuple[str, str, "str | None", Any]
+
+
+def _sources(given: tuple[Any, ...]) -> list[_Source]:
+    """The sources as tuples of four, however they were given."""
+    if len(given) == 1 and isinstance(given[0], list):
+        given = tuple(given[0])
+    if given and isinstance(given[0], (str, os.PathLike)):
+        given = (given,)
+    if not given:
+        raise ValueError("no files; a source is (path, field, label, ('FIXED', n))")
+    found: list[_Source] = []
+    for source in given:
+        if not isinstance(source, (tuple, list)) or not 2 <= len(source) <= 4:
+            raise ValueError(f"{source!r} is no source; one is (path, field, label, ('FIXED', n))")
+        path, field, label, boundary = (*source, None, None)[:4]
+        found.append((os.fspath(path), field, label, boundary))
+    return found
+
+
+def _boundary(path: Paths, field: str, boundary: Any) -> Boundary:
+    """What ``("FIXED", n)`` or ``("VARIABLE", name)`` means for ``field`` of ``path``."""
+    if boundary is None:
+        return Fixed(1)
+    if not isinstance(boundary, (tuple, list)) or len(boundary) != 2:
+        raise ValueError(f"{boundary!r} is no boundary; there are ('FIXED', bytes) and ('VARIABLE', name)")
+    mode, value = boundary
+    if mode == "VARIABLE":
+        return Ragged(offsets=value)
+    if mode != "FIXED":
+        raise ValueError(f"{mode!r} is no boundary; there are ('FIXED', bytes) and ('VARIABLE', name)")
+    facts = _dataset.open(path, [field], tiers=[]).describe()["fields"][field]
+    row_len = facts["numpy"].itemsize * math.prod(facts["shape"])
+    sample_len = operator.index(value)
+    if sample_len < 1 or row_len == 0 or sample_len % row_len:
+        raise ValueError(
+            f"{path}: variable {field!r}: samples of {sample_len} bytes; a row has {row_len}, a sample is whole rows"
+        )
+    return Fixed(sample_len // row_len)

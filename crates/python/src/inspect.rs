@@ -1,0 +1,135 @@
+//! What is in a file, for Python.
+
+use forebay::{
+    Container, Variable,
+    format::{Attribute, Extents, row_cost},
+};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::{dtype, patience::patiently, read::RawArray};
+
+/// Whose attribute it is (a group or a variable, by name), its name, and its value or why it has none.
+type AttributeRow = (bool, String, String, Result<Py<RawArray>, String>);
+
+/// Facts (JSON), types for NumPy by variable, and attributes.
+type Facts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);
+
+/// What is in the file at `path`: facts (JSON), types for NumPy by variable, and attributes.
+#[pyfunction]
+pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Facts<'py>> {
+    let asked = path.clone();
+    let file = patiently(py, move || forebay::open_file(&asked))?;
+    let container = file.container();
+    let types = container.variables.iter().map(|variable| numpy(py, variable));
+    let mut attributes = Vec::new();
+    for group in &container.groups {
+        attributes.extend(rows(py, true, &group.name, &group.attributes)?);
+    }
+    for variable in &container.variables {
+        attributes.extend(rows(py, false, &variable.name, &variable.attributes)?);
+    }
+    let attributes = attributes.into_iter().map(|(is_group, owner, name, value)| {
+        let value = match value {
+            Ok(array) => array.into_any(),
+            Err(why) => why.into_pyobject(py)?.into_any().unbind(),
+        };
+        Ok((is_group, owner, name, value))
+    });
+    Ok((
+        facts(&path, container).to_string(),
+        types.collect::<PyResult<_>>()?,
+        attributes.collect::<PyResult<_>>()?,
+    ))
+}
+
+/// The name of the format of what lies at `path`, or nothing where this build has none for it.
+#[pyfunction]
+pub(crate) fn format_at(py: Python<'_>, path: String) -> PyResult<Option<String>> {
+    patiently(py, move || {
+        let at = forebay::Locator::new(path.as_str());
+        let origins = forebay::Origins::new();
+        let found = forebay::format::Found::look(&**origins.of(&at), &at)?;
+        Ok(forebay::format::format_of(&found)?.map(|format| format.name().to_owned()))
+    })
+}
+
+fn numpy<'py>(py: Python<'py>, variable: &Variable) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let dtype = &variable.dtype;
+    if dtype.is_variable() || dtype.refusal().is_some() {
+        return Ok(None);
+    }
+    let (code, inner) = dtype::describe(py, dtype)?;
+    Ok(Some(if inner.is_empty() { code } else { (code, inner).into_pyobject(py)?.into_any() }))
+}
+
+fn rows(
+    py: Python<'_>,
+    is_group: bool,
+    owner: &str,
+    attributes: &[Attribute],
+) -> PyResult<Vec<AttributeRow>> {
+    let row = |attribute: &Attribute| {
+        let value = match &attribute.value {
+            Ok(array) => Ok(Py::new(py, RawArray::new(array.clone()))?),
+            Err(why) => Err(why.clone()),
+        };
+        Ok((is_group, owner.to_owned(), attribute.name.clone(), value))
+    };
+    attributes.iter().map(row).collect()
+}
+
+fn facts(path: &str, container: &Container) -> Value {
+    json!({
+        "file": path,
+        "format": container.format,
+        "bytes": container.sources.first().map_or(0, |source| source.len),
+        "source_count": container.sources.len(),
+        "groups": container.groups.iter().map(|group| &group.name).collect::<Vec<_>>(),
+        "variables": container.variables.iter().map(variable).collect::<Vec<_>>(),
+        "aliases": container.aliases.iter().map(|alias| (&alias.name, &alias.target)).collect::<Vec<_>>(),
+        "refused": container.refused.iter().map(|refused| (&refused.name, &refused.why)).collect::<Vec<_>>(),
+    })
+}
+
+fn variable(variable: &Variable) -> Value {
+    let chunks = match &variable.extents {
+        Extents::Chunks(table) if variable.layout == "chunked" => json!({
+            "shape": variable.grid.chunk, "written_count": table.len(), "count": variable.grid.chunk_count(),
+        }),
+        _ => Value::Null,
+    };
+    let library = match (&variable.extents, variable.unknown_filter()) {
+        (Extents::Opaque(opaque), _) => json!({ "name": opaque.library, "why": opaque.why }),
+        (_, Some(filter)) => {
+            json!({ "name": "libhdf5", "why": format!("no decoder for {}", filter.label()) })
+        }
+        _ => Value::Null,
+    };
+    let unreadable = variable.dtype.refusal();
+    let row = row_cost(variable).filter(|_| unreadable.is_none() && library.is_null()).map(|cost| {
+        json!({
+            "used_bytes": cost.used, "read_bytes": cost.read, "decoded_bytes": cost.decoded,
+            "read_factor": cost.read_factor(), "decode_factor": cost.decode_factor(),
+        })
+    });
+    json!({
+        "name": variable.name,
+        "dtype": variable.dtype.to_string(),
+        "shape": variable.grid.shape,
+        "max_shape": variable.max_shape,
+        "dimensions": variable.dimensions,
+        "layout": variable.layout,
+        "chunks": chunks,
+        "filters": variable.filters.iter().map(|filter| filter.label()).collect::<Vec<_>>(),
+        "logical_bytes": variable.logical_len(),
+        "stored_bytes": variable.stored_len(),
+        "mapping_count": match &variable.extents {
+            Extents::Mapped(mappings) => Some(mappings.len()),
+            _ => None,
+        },
+        "library": library,
+        "unreadable": unreadable,
+        "row": row,
+    })
+}

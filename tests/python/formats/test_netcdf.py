@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import netCDF4
@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from conftest import Command
+if TYPE_CHECKING:
+    from conftest import Command
 
 CLASSIC = {"cdf1": "NETCDF3_CLASSIC", "cdf2": "NETCDF3_64BIT_OFFSET", "cdf5": "NETCDF3_64BIT_DATA"}
 OLD_TYPES = ["i1", "S1", "i2", "i4", "f4", "f8"]

@@ -92,9 +92,11 @@ fn types_are_shown_in_numpys_notation() {
 fn axes_that_have_names_are_shown_with_them() {
     let path = data("../../../../fuzz/corpus/netcdf3/seed_cdf1_records");
     let text = out(&["inspect", &path]);
-    for title in
-        ["a |i1 (t: 2, x: 3) of (inf, 3) records", "b >f4 (t: 2) of (inf,) records", "c >i4 (x: 3) contiguous"]
-    {
+    for title in [
+        "a |i1 (t: 2, x: 3) of (inf, 3) records",
+        "b >f4 (t: 2) of (inf,) records",
+        "c >i4 (x: 3) contiguous",
+    ] {
         assert!(text.contains(title), "{title} in {text}");
     }
     let json: serde_json::Value = serde_json::from_str(&out(&["inspect", &path, "a", "--json"])).unwrap();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_format::{Container, Opened, Selection, Values, describe};
+use forebay_format::{Container, Opened, Selection, Span, Values, describe};
 use forebay_source::{
     ByteRange, ErrorKind, Fill, Locator, MemoryOrigin, Origin, Result, Source, SourceId, fill_by_fetching,
 };
@@ -351,7 +351,7 @@ fn tiny_records_are_read_by_few_requests_and_asked_tells_which() {
     let opened = Opened::new(origin, Arc::new(container)).on_caller_thread();
     let variable = opened.variable("a").unwrap();
     let all = Selection::all(&variable.grid.shape);
-    for selection in [&all, &Selection::from_ranges(&[5..900_000])] {
+    for selection in [&all, &Selection::new(vec![Span::range(5..900_000)])] {
         log.lock().unwrap().clear();
         let array = opened.read(variable, selection).unwrap();
         let Values::Fixed(bytes) = array.values else { return };

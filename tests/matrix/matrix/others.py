@@ -51,7 +51,8 @@ def _variables(file):
         growing.scale_factor = 0.5
         growing.set_auto_maskandscale(False)
         growing[:7] = plain(dtype, (7, 6, 5), dtype)
-    file.createVariable("unwritten", "f4", ("time", "x"))
+    # Along `time` it would be empty to h5py, and to NetCDF as long as its dimension.
+    file.createVariable("unwritten", "f4", ("y", "x"))
     file.createVariable("x", "f4", ("x",))[:] = np.arange(5)
     file.createVariable("y", "i4", ("y", "x"))[:] = np.arange(30).reshape(6, 5)
     file.createVariable("scalar", "f8", ())[...] = 4.5

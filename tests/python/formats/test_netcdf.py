@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import netCDF4
@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from conftest import Command
+if TYPE_CHECKING:
+    from conftest import Command
 
 CLASSIC = {"cdf1": "NETCDF3_CLASSIC", "cdf2": "NETCDF3_64BIT_OFFSET", "cdf5": "NETCDF3_64BIT_DATA"}
 OLD_TYPES = ["i1", "S1", "i2", "i4", "f4", "f8"]
@@ -56,10 +57,16 @@ def little(values: Any) -> bytes:
     return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
+def checksums(command: Command, path: Path) -> dict[str, str]:
+    """The checksum of every variable, by stored name."""
+    lines = command("dump", path, "--all", "--sha256").stdout.decode().splitlines()
+    return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
+
+
 def all_same(command: Command, path: Path) -> None:
     """Every variable has the values, shape, axes and growing axes that netCDF4 says, and there are no others."""
     said = command.inspect(path)
-    sums = dict(reversed(line.split("  ", 1)) for line in command("dump", path, "--all", "--sha256").stdout.decode().splitlines())
+    sums = checksums(command, path)
     with raw(path) as file:
         variables = every(file)
         assert sorted(said["variables"]) == sorted(variables), path
@@ -110,10 +117,9 @@ def test_records_of_one_two_and_three_variables(
                 variable.set_auto_maskandscale(False)
                 if rows:
                     variable[:rows] = some(kind, (rows, inner), number)
-        said = forebay_command("dump", path, "--all", "--sha256").stdout.decode().splitlines()
         with raw(path) as file:
-            sums = [f"{hashlib.sha256(little(v[...])).hexdigest()}  {name}" for name, v in file.variables.items()]
-        assert said == sums, path
+            expected = {name: hashlib.sha256(little(v[...])).hexdigest() for name, v in file.variables.items()}
+        assert checksums(forebay_command, path) == expected, path
 
 
 @pytest.mark.parametrize("flavour", FORMATS)
@@ -186,7 +192,7 @@ def test_attributes_are_texts_and_numbers(forebay_command: Command, made: Path) 
         assert said["format"] == "netcdf3"
 
 
-def test_parts_of_records_are_read_as_numpy_cuts_them(forebay_command: Command, made: Path) -> None:
+def test_parts_of_records_are_those_that_numpy_cuts_and_rows_cost_themselves(forebay_command: Command, made: Path) -> None:
     path = made / "rows.nc"
     values = some("f4", (50, 3, 4))
     with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC") as file:
@@ -196,6 +202,11 @@ def test_parts_of_records_are_read_as_numpy_cuts_them(forebay_command: Command, 
         file.createVariable("v", "f4", ("time", "x", "y"))[:] = values
         file.createVariable("other", "i1", ("time",))[:] = range(50)
     forebay_command.same(path, "v", values)
+    for text in ("5:40", "::7", "3", "49:50,1:3", "2:45:3,::2,1:4:2", ":,0,:", ":,:,3"):
+        cut = eval(f"values[{text}]", {"values": values})
+        out = made / "cut"
+        forebay_command("dump", path, "v", "--slice", text, "--raw", out)
+        assert out.read_bytes() == little(cut), text
     row = forebay_command.inspect(path)["variables"]["v"]["row"]
     assert (row["used_bytes"], row["read_bytes"]) == (48, 48)
 
@@ -262,8 +273,7 @@ def test_files_written_by_pnetcdf(forebay_command: Command, made: Path, pnetcdf:
     for rows in (0, 1, 3):
         path = made / f"pnetcdf_{flavour}_{rows}.nc"
         subprocess.run([pnetcdf, path, str(flavour), str(rows)], check=True)
-        said = forebay_command("dump", path, "--all", "--sha256").stdout.decode().splitlines()
-        sums = dict(reversed(line.split("  ", 1)) for line in said)
+        sums = checksums(forebay_command, path)
         if rows == 0:
             # PnetCDF leaves out what was never written where nothing follows it; others read zeros there.
             assert "cut short, or never written" in forebay_command.refuses(path, "unwritten")

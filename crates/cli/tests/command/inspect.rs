@@ -89,6 +89,22 @@ fn types_are_shown_in_numpys_notation() {
 }
 
 #[test]
+fn axes_that_have_names_are_shown_with_them() {
+    let path = data("../../../../fuzz/corpus/netcdf3/seed_cdf1_records");
+    let text = out(&["inspect", &path]);
+    for title in [
+        "a |i1 (t: 2, x: 3) of (inf, 3) records",
+        "b >f4 (t: 2) of (inf,) records",
+        "c >i4 (x: 3) contiguous",
+    ] {
+        assert!(text.contains(title), "{title} in {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&out(&["inspect", &path, "a", "--json"])).unwrap();
+    assert_eq!(json["format"], "netcdf3");
+    assert_eq!(json["variables"][0]["dimensions"], serde_json::json!(["t", "x"]));
+}
+
+#[test]
 fn json_has_everything_under_stable_names() {
     let json: serde_json::Value =
         serde_json::from_str(&out(&["inspect", &data("tree.h5"), "--json"])).unwrap();

@@ -230,12 +230,12 @@ impl Walk<'_> {
         let header = Header::read(&file, object.1)?;
         if header.has(message::LAYOUT) {
             let variable = array::describe(self, object, &header, name, 0)?;
-            self.container.variables.push(variable);
-            let scales = references(&file, &header, axes::LIST).unwrap_or_default();
-            if !scales.is_empty() {
-                let objects = scales.into_iter().map(|address| Some((object.0, address?)));
-                self.scales.insert(name.to_owned(), objects.collect());
+            if variable.attributes.iter().any(|attribute| attribute.name == axes::LIST) {
+                let scales = references(&file, &header, axes::LIST)?.into_iter();
+                let objects = scales.map(|address| Some((object.0, address?))).collect();
+                self.scales.insert(name.to_owned(), objects);
             }
+            self.container.variables.push(variable);
             return Ok(());
         }
         if !group::is_group(&header) {

@@ -115,10 +115,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A name; bytes that are not UTF-8 are shown as `\xNN`.
+    /// A name, which a NUL ends as it does in the C library; bytes that are not UTF-8 are shown as `\xNN`.
     pub(super) fn name(&mut self) -> Parsed<String> {
         let len = self.count()?;
-        let bytes = self.padded(len)?;
+        let bytes = self.padded(len)?.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(bytes.utf8_chunks().fold(String::new(), |mut name, chunk| {
             name.push_str(chunk.valid());
             chunk.invalid().iter().for_each(|byte| name.push_str(&format!("\\x{byte:02x}")));
@@ -146,6 +146,12 @@ mod tests {
         assert!(matches!(cursor.word(), Err(Stop::Short(8))));
         let mut cursor = Cursor::new(b"CDF\x05").unwrap();
         assert!(matches!(cursor.take(u64::MAX), Err(Stop::Bad(_))));
+    }
+
+    #[test]
+    fn a_nul_ends_a_name() {
+        let mut cursor = Cursor::new(b"CDF\x01\0\0\0\x03yy\0\0").unwrap();
+        assert_eq!(cursor.name().unwrap(), "yy");
     }
 
     #[test]

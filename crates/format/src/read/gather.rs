@@ -9,6 +9,8 @@ use crate::{Dtype, SourceIndex, native};
 const GAP_BYTES: u64 = 4096;
 /// The most that is read as one for the sake of what lies in it.
 const WINDOW_BYTES: u64 = 8 << 20;
+/// Bytes as many as these are read by themselves: to copy them takes longer than one more request to a local file.
+const ALONE_BYTES: u64 = 128 << 10;
 /// Fills that wait for each other: a request each to a far source, at most.
 const MOST_WAITING: usize = 4096;
 
@@ -29,6 +31,34 @@ pub(super) struct Window {
     parts: Vec<Placed>,
 }
 
+impl Window {
+    /// Adds `placed`, where it is near enough.
+    fn takes(&mut self, placed: Placed) -> bool {
+        let Placed { source, range, to } = placed;
+        if source != self.source || range.start < self.range.end {
+            return false;
+        }
+        // What follows in the file and in the output is read as one without being copied.
+        if let [only] = &mut self.parts[..]
+            && range.start == only.range.end
+            && to == only.to + index(only.range.len())
+        {
+            only.range.end = range.end;
+            self.range.end = range.end;
+            return true;
+        }
+        let is_near =
+            range.start - self.range.end <= GAP_BYTES && range.end - self.range.start <= WINDOW_BYTES;
+        let last_len = self.parts.last().map_or(0, |last| last.range.len());
+        if !is_near || last_len.max(range.len()) >= ALONE_BYTES {
+            return false;
+        }
+        self.range.end = range.end;
+        self.parts.push(placed);
+        true
+    }
+}
+
 /// Joins what comes in the order of the file into windows.
 #[derive(Debug, Default)]
 pub(super) struct Windows(Option<Window>);
@@ -36,17 +66,10 @@ pub(super) struct Windows(Option<Window>);
 impl Windows {
     /// Adds `placed`; gives the window before it, if `placed` begins another.
     pub(super) fn push(&mut self, placed: Placed) -> Option<Window> {
-        let Placed { source, range, .. } = placed;
-        if let Some(window) = &mut self.0 {
-            let is_near = range.start >= window.range.end
-                && range.start - window.range.end <= GAP_BYTES
-                && range.end - window.range.start <= WINDOW_BYTES;
-            if window.source == source && is_near {
-                window.range.end = range.end;
-                window.parts.push(placed);
-                return None;
-            }
+        if self.0.as_mut().is_some_and(|window| window.takes(placed)) {
+            return None;
         }
+        let Placed { source, range, .. } = placed;
         self.0.replace(Window { source, range, parts: vec![placed] })
     }
 
@@ -167,8 +190,23 @@ mod tests {
     }
 
     #[test]
-    fn a_window_does_not_grow_without_bound() {
-        let half = WINDOW_BYTES / 2;
-        assert_eq!(windows(&[placed(0, half), placed(half, half), placed(2 * half, 8)]).len(), 2);
+    fn a_window_does_not_grow_without_bound_nor_by_what_is_long() {
+        let many: Vec<_> = (0..3 * WINDOW_BYTES / 4096).map(|number| placed(4096 * number, 8)).collect();
+        let found = windows(&many);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found.iter().all(|(start, end)| end - start <= WINDOW_BYTES));
+        assert_eq!(windows(&[placed(0, ALONE_BYTES), placed(ALONE_BYTES, 8)]).len(), 2);
+    }
+
+    #[test]
+    fn what_follows_in_the_file_and_in_the_output_is_one_part_however_long() {
+        let place = |number: u64| Placed {
+            to: index(number * WINDOW_BYTES),
+            ..placed(number * WINDOW_BYTES, WINDOW_BYTES)
+        };
+        let mut windows = Windows::default();
+        assert!((0..5).all(|number| windows.push(place(number)).is_none()));
+        let window = windows.last().unwrap();
+        assert_eq!((window.range.len(), window.parts.len()), (5 * WINDOW_BYTES, 1));
     }
 }

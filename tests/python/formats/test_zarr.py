@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from conftest import Command
 from zarr.codecs import (
     BloscCodec,
     BytesCodec,
@@ -22,6 +21,9 @@ from zarr.codecs import (
     TransposeCodec,
     ZstdCodec,
 )
+
+# What the fixture `forebay_command` gives.
+Command = Any
 
 RANDOM = np.random.default_rng(7)
 

@@ -2,10 +2,14 @@
 """Makes the fuzzer's first files: `make_seeds.py [DIR]`, one small HDF5 file per structure the reader knows.
 
 The corpus in `corpus/hdf5` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`.
+Those of Silo go to `corpus/silo`, where libsilo is installed.
 """
 
 import pathlib
+import shutil
+import subprocess
 import sys
+import tempfile
 
 import h5py
 import hdf5plugin
@@ -68,3 +72,24 @@ def _(file):
 @seed("external")
 def _(file):
     file.create_dataset("x", (4,), "<i4", external=[("raw.bin", 0, 16)])
+
+
+def silo_seeds(to):
+    """Files as libsilo writes them, by the program of the tests."""
+    writer = pathlib.Path(__file__).parents[1] / "tests/python/formats/silo_writer.c"
+    to.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        made = pathlib.Path(made)
+        program = made / "silo_writer"
+        subprocess.run(["cc", "-w", "-o", program, writer, "-lsiloh5", "-l:libstdc++.so.6"], check=True)
+        for driver in ("pdb", "sun", "cray", "hdf5", "gzip"):
+            (made / driver).mkdir()
+            subprocess.run([program, driver, made / driver], check=True)
+            part = next((made / driver).glob("*_part0.silo"))
+            shutil.copy(part, to / f"seed_{driver}")
+        for name, file in {"cells": "cells", "materials": "materials", "blocks": "multi"}.items():
+            shutil.copy(made / "pdb" / f"{file}.silo", to / f"seed_pdb_{name}")
+
+
+if pathlib.Path("/usr/include/silo.h").exists():
+    silo_seeds(folder.parent / "silo")

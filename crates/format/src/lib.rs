@@ -21,6 +21,7 @@
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
 //! | `hdf5/` | the HDF5 format |
+//! | `silo/` | the Silo format, in HDF5 and in PDB files |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
@@ -47,6 +48,7 @@ mod read;
 mod runs;
 mod saved;
 mod selection;
+mod silo;
 mod variable;
 
 pub use array::{Array, Values};
@@ -66,4 +68,5 @@ pub use read::{Opened, Stored, fill_all};
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use selection::{Selection, Span};
+pub use silo::{Silo, libsilo_version};
 pub use variable::{Attribute, Variable};

@@ -3,10 +3,12 @@
 
 The corpus in `corpus` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`. `DIR` stands
 for `corpus/hdf5`; the files of other formats lie beside it, in folders called like their fuzz targets.
-Seeds of ADIOS have programs of their own beside this one: `make_adios_seeds.py`.
+Those of Silo are made where libsilo is installed; those of ADIOS have a program of their own, `make_adios_seeds.py`.
 """
 
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -135,3 +137,20 @@ for short, flavour in CDF.items():
     classic(f"{short}_fixed", flavour, ("a", "i2", ("x",)), ("b", "f8", ("x",)))
     classic(f"{short}_records", flavour, ("a", "i1", ("t", "x")), ("b", "f4", ("t",)), ("c", "i4", ("x",)))
     classic(f"{short}_only_record", flavour, ("a", "i2", ("t", "x")))
+def silo_seeds(to):
+    """Files as libsilo writes them, by the program of the tests."""
+    writer = pathlib.Path(__file__).parents[1] / "tests/python/formats/silo_writer.c"
+    to.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        made = pathlib.Path(made)
+        program = made / "silo_writer"
+        subprocess.run(["cc", "-w", "-o", program, writer, "-lsiloh5", "-l:libstdc++.so.6"], check=True)
+        for driver in ("pdb", "sun", "cray", "hdf5", "gzip"):
+            (made / driver).mkdir()
+            subprocess.run([program, driver, made / driver], check=True)
+            part = next((made / driver).glob("*_part0.silo"))
+            shutil.copy(part, to / f"seed_{driver}")
+        for name, file in {"cells": "cells", "materials": "materials", "blocks": "multi"}.items():
+            shutil.copy(made / "pdb" / f"{file}.silo", to / f"seed_pdb_{name}")
+if pathlib.Path("/usr/include/silo.h").exists():
+    silo_seeds(folder.parent / "silo")

@@ -20,6 +20,8 @@ check_system() {
     if ! "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null; then
         missing+=("python$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
     fi
+    # The tests of Silo files write them with its own library.
+    if ! [[ -e /usr/include/silo.h ]]; then missing+=(libsilo-dev); fi
     if lacks_fuse; then missing+=(fuse3); fi
     # PnetCDF writes files that ours are held against.
     if ! command -v mpicc >/dev/null; then missing+=(mpi-default-dev); fi

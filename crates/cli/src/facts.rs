@@ -2,7 +2,7 @@
 
 use forebay::{
     Array, Container, Variable,
-    format::{Attribute, Extents, Group, libhdf5_version},
+    format::{Attribute, Extents, Group, libhdf5_version, libsilo_version},
 };
 use serde::Serialize;
 
@@ -220,12 +220,18 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
 
 /// The library that reads what we do not: what has no extents, and chunks whose filter is unknown here.
 fn library(variable: &Variable) -> Option<LibraryFacts> {
-    let why = match (&variable.extents, variable.unknown_filter()) {
-        (Extents::Opaque(opaque), _) => opaque.why.clone(),
-        (_, Some(filter)) => format!("no decoder for {}", filter.label()),
+    let (name, why) = match (&variable.extents, variable.unknown_filter()) {
+        (Extents::Opaque(opaque), _) => (opaque.library.as_str(), opaque.why.clone()),
+        (_, Some(filter)) => ("libhdf5", format!("no decoder for {}", filter.label())),
         _ => return None,
     };
-    Some(LibraryFacts { name: "libhdf5".into(), why, found: libhdf5_version() })
+    let found = match name {
+        "libhdf5" => libhdf5_version(),
+        "libsilo" => libsilo_version(),
+        // A user's own reader is part of the program.
+        other => Some(other.to_owned()),
+    };
+    Some(LibraryFacts { name: name.into(), why, found })
 }
 
 /// Decoded bytes per stored byte. Values of variable length lie elsewhere, so their references say nothing.

@@ -10,6 +10,7 @@ use std::{
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
+    ("crates/format/src/silo/library/ffi.rs", "calls into a libsilo found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/loader/src/arena.rs", "lends memory by address"),
     ("crates/loader/src/arena/block.rs", "takes memory from the heap and the system"),

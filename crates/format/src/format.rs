@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{Bp3, Bp4, Bp5, Container, Hdf5, Netcdf3, Zarr};
+use crate::{Bp3, Bp4, Bp5, Container, Hdf5, Netcdf3, Silo, Zarr};
 
 /// How one kind of file is recognised and described.
 ///
@@ -118,7 +118,16 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
 
 /// The formats that are built in: those with a signature first, then those that are told by less.
 fn built_in() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(Netcdf3), Arc::new(Hdf5), Arc::new(Zarr), Arc::new(Bp5), Arc::new(Bp4), Arc::new(Bp3)]
+    vec![
+        Arc::new(Netcdf3),
+        // Silo in HDF5 is told by what lies in the file, so it is asked before HDF5 itself.
+        Arc::new(Silo),
+        Arc::new(Hdf5),
+        Arc::new(Zarr),
+        Arc::new(Bp5),
+        Arc::new(Bp4),
+        Arc::new(Bp3),
+    ]
 }
 
 /// The format of what was found, if this process reads it.

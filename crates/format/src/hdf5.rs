@@ -29,9 +29,31 @@ mod tree_v2;
 mod virtual_layout;
 mod walk;
 
-use forebay_source::Result;
+use std::sync::Arc;
+
+use forebay_source::{Locator, Origin, Result, Source};
 
 use crate::{Container, Format, Found};
+
+pub(crate) use walk::NamedType;
+
+/// Describes the file at `at`, and its named types: formats on top of HDF5 hang attributes on them.
+pub(crate) fn describe_with_types(origin: &dyn Origin, at: &Locator) -> Result<(Container, Vec<NamedType>)> {
+    walk::describe_with_types(origin, at)
+}
+
+/// True when `source` is an HDF5 file whose root group has a link called `name`; false for any other file.
+pub(crate) fn root_has(source: &Arc<dyn Source>, name: &str) -> Result<bool> {
+    if file::find_superblock(&**source)?.is_none() {
+        return Ok(false);
+    }
+    // What is wrong with the file is said by whoever describes it.
+    let found = file::File::open(Arc::clone(source), crate::SourceIndex(0)).and_then(|file| {
+        let header = header::Header::read(&file, file.root)?;
+        group::has_link(&file, &header, name)
+    });
+    Ok(found.unwrap_or(false))
+}
 
 /// The HDF5 format, and with it NetCDF-4 and every other format built on HDF5.
 #[derive(Clone, Copy, Debug, Default)]

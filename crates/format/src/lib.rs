@@ -25,6 +25,7 @@
 //! | `hdf5/` | the HDF5 format, and NetCDF-4 with it |
 //! | `netcdf/` | the classic NetCDF formats |
 //! | `adios/` | the formats of ADIOS: BP5, BP4, BP3 |
+//! | `silo/` | the Silo format, in HDF5 and in PDB files |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
@@ -54,6 +55,7 @@ mod read;
 mod runs;
 mod saved;
 mod selection;
+mod silo;
 mod variable;
 mod zarr;
 
@@ -77,5 +79,6 @@ pub use read::{Opened, Stored, fill_all};
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use selection::{Selection, Span};
+pub use silo::{Silo, libsilo_version};
 pub use variable::{Attribute, Variable};
 pub use zarr::Zarr;

@@ -17,6 +17,8 @@ mod memory;
 mod reader;
 mod values;
 
+pub(crate) use find::linker_folders;
+pub(crate) use load::check_owner;
 pub use reader::{Reader, Wanted, register_reader};
 
 use std::path::PathBuf;

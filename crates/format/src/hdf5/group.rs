@@ -3,7 +3,7 @@
 use forebay_source::Result;
 
 use super::{
-    cursor::{Cursor, corrupt},
+    cursor::{Cursor, corrupt, lookup3},
     file::File,
     fractal_heap::FractalHeap,
     header::Header,
@@ -32,6 +32,56 @@ pub(super) fn links(file: &File, header: &Header) -> Result<Vec<Link>> {
         }
     }
     Ok(links)
+}
+
+/// True when the group has a link called `name`; reads only what may hold it.
+pub(super) fn has_link(file: &File, header: &Header, name: &str) -> Result<bool> {
+    for message in &header.messages {
+        let is_here = match message.kind {
+            message::LINK => link::parse(Cursor::new(&message.body, file.sizes))?.name == name,
+            message::SYMBOL_TABLE => symbol_table_has(file, &message.body, name)?,
+            message::LINK_INFO => dense_has(file, &message.body, name)?,
+            _ => false,
+        };
+        if is_here {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Symbol tables are sorted by name: the nodes after the one that could hold `name` need not be read.
+fn symbol_table_has(file: &File, body: &[u8], name: &str) -> Result<bool> {
+    let mut cursor = Cursor::new(body, file.sizes);
+    let tree = cursor.some_address("a group's B-tree")?;
+    let heap = LocalHeap::read(file, cursor.some_address("a group's heap")?)?;
+    let (mut is_here, mut is_past) = (false, false);
+    tree_v1::walk(file, tree, Keys::Group, &mut |_, child| {
+        if is_here || is_past {
+            return Ok(());
+        }
+        let mut links = Vec::new();
+        symbol_node(file, child, &heap, &mut links)?;
+        is_here = links.iter().any(|link| link.name == name);
+        is_past = links.last().is_some_and(|link| link.name.as_str() > name);
+        Ok(())
+    })?;
+    Ok(is_here)
+}
+
+/// Dense links are found by the hash of their name: only the ones that share it are read.
+fn dense_has(file: &File, body: &[u8], name: &str) -> Result<bool> {
+    let Some((heap, tree)) = dense_parts(file, body)? else { return Ok(false) };
+    let hash = lookup3(name.as_bytes()).to_le_bytes();
+    let mut is_here = false;
+    tree.walk(file, &mut |record| {
+        if record[..4] == hash && !is_here {
+            let object = heap.object(file, &record[4..])?;
+            is_here = link::parse(Cursor::new(&object, file.sizes))?.name == name;
+        }
+        Ok(())
+    })?;
+    Ok(is_here)
 }
 
 fn symbol_table(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
@@ -68,20 +118,26 @@ fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link
 }
 
 fn dense(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
-    let mut cursor = Cursor::new(body, file.sizes);
-    cursor.version(0, "a link info message")?;
-    if cursor.u8()? & 1 != 0 {
-        cursor.skip(8)?;
-    }
-    let (Some(heap), Some(tree)) = (cursor.address()?, cursor.address()?) else { return Ok(()) };
-    let heap = FractalHeap::open(file, heap)?;
-    let tree = TreeV2::open(file, tree)?;
-    if tree.kind != 5 || tree.record_len < 5 {
-        return Err(corrupt(format!("links in a B-tree of kind {}", tree.kind)));
-    }
+    let Some((heap, tree)) = dense_parts(file, body)? else { return Ok(()) };
     tree.walk(file, &mut |record| {
         let object = heap.object(file, &record[4..])?;
         links.push(link::parse(Cursor::new(&object, file.sizes))?);
         Ok(())
     })
+}
+
+/// The heap of dense links and the tree that leads to them, where there are any.
+fn dense_parts(file: &File, body: &[u8]) -> Result<Option<(FractalHeap, TreeV2)>> {
+    let mut cursor = Cursor::new(body, file.sizes);
+    cursor.version(0, "a link info message")?;
+    if cursor.u8()? & 1 != 0 {
+        cursor.skip(8)?;
+    }
+    let (Some(heap), Some(tree)) = (cursor.address()?, cursor.address()?) else { return Ok(None) };
+    let heap = FractalHeap::open(file, heap)?;
+    let tree = TreeV2::open(file, tree)?;
+    if tree.kind != 5 || tree.record_len < 5 {
+        return Err(corrupt(format!("links in a B-tree of kind {}", tree.kind)));
+    }
+    Ok(Some((heap, tree)))
 }

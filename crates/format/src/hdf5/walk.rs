@@ -18,7 +18,7 @@ use super::{
     header::Header,
     message::{self, link::Target},
 };
-use crate::{Alias, Container, Group, Refused, SourceIndex, Variable};
+use crate::{Alias, Attribute, Container, Group, Refused, SourceIndex, Variable};
 
 /// The HDF5 library follows 16 links to links.
 const MOST_HOPS: usize = 16;
@@ -33,7 +33,34 @@ pub(super) type Object = (usize, u64);
 
 /// Describes the file at `at`.
 pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
+    run(origin, at, Types::Passed).map(|(container, _)| container)
+}
+
+/// Describes the file at `at`, and its named types with them.
+pub(super) fn describe_with_types(origin: &dyn Origin, at: &Locator) -> Result<(Container, Vec<NamedType>)> {
+    run(origin, at, Types::Kept)
+}
+
+/// A type that stands under a name of its own: formats on top of HDF5 hang attributes on them.
+#[derive(Debug)]
+pub(crate) struct NamedType {
+    /// Its full name.
+    pub(crate) name: String,
+    /// Named values that belong to it.
+    pub(crate) attributes: Vec<Attribute>,
+}
+
+/// What a walk does with named types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Types {
+    Passed,
+    Kept,
+}
+
+fn run(origin: &dyn Origin, at: &Locator, types: Types) -> Result<(Container, Vec<NamedType>)> {
     let mut walk = Walk {
+        types,
+        named_types: Vec::new(),
         origin,
         files: Vec::new(),
         opened: HashMap::new(),
@@ -58,7 +85,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
             walk.refuse(link.name, &error);
         }
     }
-    let Walk { mut container, names, scales, absent, .. } = walk;
+    let Walk { mut container, names, scales, absent, named_types, .. } = walk;
     container.absent = absent.into_iter().collect();
     container.variables.sort_by(|left, right| left.name.cmp(&right.name));
     container.variables.dedup_by(|later, earlier| later.name == earlier.name);
@@ -68,7 +95,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         let scale = scales.get(variable)?.get(axis).copied().flatten()?;
         names.get(&scale).map(String::as_str)
     })?;
-    Ok(container)
+    Ok((container, named_types))
 }
 
 /// A soft or external link that is yet to be followed.
@@ -81,6 +108,8 @@ struct Deferred {
 
 /// What is known while a file is walked.
 pub(super) struct Walk<'a> {
+    types: Types,
+    named_types: Vec<NamedType>,
     origin: &'a dyn Origin,
     files: Vec<Rc<File>>,
     opened: HashMap<Locator, usize>,
@@ -239,6 +268,10 @@ impl Walk<'_> {
             return Ok(());
         }
         if !group::is_group(&header) {
+            if self.types == Types::Kept && header.has(message::DATATYPE) {
+                let attributes = attributes(&file, &header)?;
+                self.named_types.push(NamedType { name: name.to_owned(), attributes });
+            }
             return Ok(());
         }
         let attributes = attributes(&file, &header)?;

@@ -126,7 +126,7 @@ fn python_prefixes() -> Vec<PathBuf> {
 }
 
 /// Folders the dynamic linker looks into.
-fn linker_folders() -> Vec<PathBuf> {
+pub(crate) fn linker_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         env::split_paths(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default()).collect();
     folders.extend(env::var_os("CONDA_PREFIX").map(|prefix| Path::new(&prefix).join("lib")));

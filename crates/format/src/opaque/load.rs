@@ -44,7 +44,7 @@ pub(super) fn load(path: &Path) -> Result<Loaded> {
 }
 
 /// Refuses a library that another user could have written.
-fn check_owner(file: &File) -> Result<()> {
+pub(crate) fn check_owner(file: &File) -> Result<()> {
     let metadata = file.metadata().map_err(Error::from_io)?;
     let user = rustix::process::geteuid().as_raw();
     let what = if !metadata.is_file() {

@@ -8,7 +8,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::Libhdf5;
-use crate::{Array, Opaque, Opened, Selection, Variable, zarr::Ragged};
+use crate::{Array, Opaque, Opened, Selection, Variable, silo::library::Libsilo, zarr::Ragged};
 
 /// Reads variables that have no extents: a library, or a user's own program.
 ///
@@ -57,5 +57,5 @@ pub(super) fn find(name: &str) -> Result<Arc<dyn Reader>> {
 }
 
 fn built_in() -> Vec<Arc<dyn Reader>> {
-    vec![Arc::new(Libhdf5), Arc::new(Ragged)]
+    vec![Arc::new(Libhdf5), Arc::new(Ragged), Arc::new(Libsilo)]
 }

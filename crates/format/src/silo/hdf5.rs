@@ -1,0 +1,74 @@
+//! Silo in HDF5: objects are named types, whose attribute `silo` is a compound of the members.
+
+use forebay_source::{Locator, Origin, Result};
+
+use super::object::{Kind, Member, Object};
+use crate::{
+    Array, Attribute, Container, Dtype, Field, Number, Values,
+    hdf5::{NamedType, describe_with_types},
+};
+
+/// The group that holds the arrays, numbered; what tells a Silo file from any other HDF5 file.
+pub(super) const ARRAYS: &str = ".silo";
+/// How a member says that it is the name of an array.
+const ARRAY_PREFIX: &str = "/.silo/#";
+
+/// The arrays and objects of the file at `at`.
+pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<(Container, Vec<Object>)> {
+    let (mut container, types) = describe_with_types(origin, at)?;
+    // Every group has a link to the one above it.
+    container.aliases.retain(|alias| !alias.name.split('/').any(|step| step == ".."));
+    container.groups.retain(|group| group.name != ARRAYS);
+    Ok((container, types.iter().filter_map(object).collect()))
+}
+
+fn object(named: &NamedType) -> Option<Object> {
+    let value = |name: &str| {
+        let attribute: &Attribute = named.attributes.iter().find(|attribute| attribute.name == name)?;
+        attribute.value.as_ref().ok()
+    };
+    let members = members(value("silo")?)?;
+    let number = value("silo_type").and_then(|array| match &array.values {
+        Values::Fixed(bytes) => member(&array.dtype, bytes),
+        Values::Variable { .. } => None,
+    });
+    let kind = match number {
+        Some(Member::Integers(values)) => Kind::of_number(values.first().copied().unwrap_or(0)),
+        _ => Kind::Other,
+    };
+    Some(Object { name: named.name.clone(), kind, members })
+}
+
+fn members(array: &Array) -> Option<Vec<(String, Member)>> {
+    let (Dtype::Compound { fields, .. }, Values::Fixed(bytes)) = (&array.dtype, &array.values) else {
+        return None;
+    };
+    let value = |field: &Field| {
+        let end = field.offset.checked_add(field.dtype.stored_len())?;
+        Some((field.name.clone(), member(&field.dtype, bytes.get(field.offset..end)?)?))
+    };
+    Some(fields.iter().filter_map(value).collect())
+}
+
+/// A member's native bytes as a value.
+fn member(dtype: &Dtype, bytes: &[u8]) -> Option<Member> {
+    match dtype {
+        Dtype::Text { .. } => {
+            let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+            let text = String::from_utf8_lossy(text).into_owned();
+            if text.starts_with(ARRAY_PREFIX) {
+                return Some(Member::Array(text.trim_start_matches('/').to_owned()));
+            }
+            Some(Member::Text(text))
+        }
+        Dtype::Number { number: Number::F32, .. } => Some(Member::Reals(
+            bytes.as_chunks().0.iter().map(|four| f32::from_ne_bytes(*four).into()).collect(),
+        )),
+        Dtype::Number { number: Number::F64, .. } => {
+            Some(Member::Reals(bytes.as_chunks().0.iter().map(|eight| f64::from_ne_bytes(*eight)).collect()))
+        }
+        Dtype::Number { .. } => super::tree::integers(dtype, bytes).map(Member::Integers),
+        Dtype::Array { item, .. } => member(item, bytes),
+        _ => None,
+    }
+}

@@ -26,6 +26,7 @@ mod quantize;
 mod scaleoffset;
 mod shuffle;
 mod szip;
+mod transpose;
 mod zfp;
 mod zstd;
 
@@ -69,9 +70,12 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (32022, "bitgroom", quantize::decode),
     (32023, "granular bitround", quantize::decode),
     (32026, "blosc2", blosc2::decode),
+    (TRANSPOSE, "transpose", transpose::decode),
 ];
 
 const DEFLATE: u16 = 1;
+/// Filters that HDF5 does not have are numbered from 65000 on, where it gives out no ids.
+pub(crate) const TRANSPOSE: u16 = 65000;
 
 /// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
 const INTERMEDIATE_EXTRA_BYTES: usize = 4096;

@@ -14,13 +14,17 @@ mod bitshuffle;
 mod blosc;
 mod blosc2;
 mod bzip2;
+mod cells;
 mod cursor;
 mod deflate;
 mod fletcher32;
+mod image;
 mod lz4;
 mod lzf;
+mod message_list;
 mod names;
 mod nbit;
+mod npy_header;
 mod packed;
 mod quantize;
 mod scaleoffset;
@@ -28,7 +32,12 @@ mod shuffle;
 mod szip;
 mod transpose;
 mod zfp;
+mod zip_deflate;
 mod zstd;
+
+pub(crate) use cells::{CELLS_F64, CELLS_I64, float_of, integer_of};
+pub(crate) use image::{Size, is_image, size_of};
+pub(crate) use message_list::{LIST_FLOAT, LIST_INT64};
 
 /// One step of a chunk's encoding, as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,11 +80,21 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (32023, "granular bitround", quantize::decode),
     (32026, "blosc2", blosc2::decode),
     (TRANSPOSE, "transpose", transpose::decode),
+    (IMAGE, "image", image::decode),
+    (NPY_HEADER, "npy header", npy_header::decode),
+    (ZIP_DEFLATE, "deflate (zip)", zip_deflate::decode),
+    (CELLS, "csv", cells::decode),
+    (MESSAGE_LIST, "protobuf list", message_list::decode),
 ];
 
 const DEFLATE: u16 = 1;
 /// Filters that HDF5 does not have are numbered from 65000 on, where it gives out no ids.
 pub(crate) const TRANSPOSE: u16 = 65000;
+pub(crate) const IMAGE: u16 = 65010;
+pub(crate) const NPY_HEADER: u16 = 65012;
+pub(crate) const ZIP_DEFLATE: u16 = 65013;
+pub(crate) const CELLS: u16 = 65014;
+pub(crate) const MESSAGE_LIST: u16 = 65015;
 
 /// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
 const INTERMEDIATE_EXTRA_BYTES: usize = 4096;

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{Container, Hdf5};
+use crate::{Container, Csv, Hdf5, Images, Indexed, Npy, NpyFolder, Npz, TfRecord};
 
 /// How one kind of file is recognised and described.
 ///
@@ -103,7 +103,16 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
 
 /// The formats that are built in: those with a signature first, then those that are told by less.
 fn built_in() -> Vec<Arc<dyn Format>> {
-    vec![Arc::new(Hdf5)]
+    vec![
+        Arc::new(Hdf5),
+        Arc::new(Npy),
+        Arc::new(Npz),
+        Arc::<TfRecord>::default(),
+        Arc::new(Images),
+        Arc::new(NpyFolder),
+        Arc::new(Csv),
+        Arc::new(Indexed),
+    ]
 }
 
 /// The format of what was found, if this process reads it.

@@ -10,7 +10,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `format` | how kinds of files are told apart, and which of them this process knows |
-//! | `container`, `variable`, `extent`, `dtype`, `mapping` | the description: what is there and where it lies |
+//! | `container`, `variable`, `extent`, `joined`, `dtype`, `mapping` | the description: what is there and where it lies |
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `cost` | what one row read at random costs |
@@ -20,7 +20,14 @@
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
+//! | `names` | what formats write into a description themselves |
 //! | `hdf5/` | the HDF5 format |
+//! | `tfrecord/` | records of TensorFlow |
+//! | `npz/` | zip files of NumPy's arrays |
+//! | `csv/` | tables of numbers as text |
+//! | `indexed` | records of bytes with an index beside them |
+//! | `images` | pictures, in files and in folders of them |
+//! | `npy/` | arrays of NumPy, in files and in folders of them |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
@@ -30,6 +37,7 @@ mod budget;
 mod container;
 mod convert;
 mod cost;
+mod csv;
 mod decode;
 mod dtype;
 mod extent;
@@ -38,8 +46,14 @@ mod format;
 mod grid;
 mod hdf5;
 mod heap;
+mod images;
+mod indexed;
+mod joined;
 mod mapping;
+mod names;
 pub mod native;
+mod npy;
+mod npz;
 mod odd;
 mod opaque;
 mod plain;
@@ -47,8 +61,10 @@ mod read;
 mod runs;
 mod saved;
 mod selection;
+mod tfrecord;
 mod variable;
 
+pub use crate::csv::Csv;
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
 pub use container::{Alias, Container, Group, Refused};
@@ -59,11 +75,17 @@ pub use filter::Filter;
 pub use format::{Format, Found, describe, format_of, formats, register_format};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
+pub use images::Images;
+pub use indexed::Indexed;
+pub use joined::Joined;
 pub use mapping::{Blocks, Mapping};
+pub use npy::{Npy, folder::NpyFolder};
+pub use npz::Npz;
 pub use opaque::{Reader, Wanted, find_libhdf5, libhdf5_version, register_reader};
 pub use plain::{PlainRows, RowPlace};
 pub use read::{Opened, Stored, fill_all};
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use selection::{Selection, Span};
+pub use tfrecord::TfRecord;
 pub use variable::{Attribute, Variable};

@@ -59,19 +59,15 @@ fn bad_pattern(pattern: &str, error: &glob::PatternError) -> Error {
 }
 
 fn matching(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
-    let mut found = Vec::new();
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
     for path in glob::glob(pattern).map_err(|error| bad_pattern(pattern, &error))? {
         let path = path.map_err(|error| Error::from_io(error.into()).at(pattern))?;
         let name = path.to_str().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "a name that is not UTF-8").at(path.display())
         })?;
-        if path.is_dir() && !is_one(origins, name)? {
-            continue;
-        }
-        found.push(name.to_owned());
+        if path.is_dir() { &mut folders } else { &mut files }.push(name.to_owned());
     }
-    found.sort();
-    not_none(found, pattern, "no file matches")
+    not_none(with_folders(origins, files, folders)?, pattern, "no file matches")
 }
 
 /// The URLs that match `pattern`, whose first wildcard is at `wildcard`: all in the folder before it are listed.
@@ -88,25 +84,64 @@ fn matching_urls(origins: &Origins, pattern: &str, wildcard: usize) -> Result<Ve
     if listed.iter().any(|at| at.as_str() == pattern) {
         return Ok(vec![pattern.to_owned()]);
     }
-    let matches = listed.iter().map(Locator::as_str).filter(|name| matcher.matches_with(name, options));
-    not_none(matches.map(str::to_owned).collect(), pattern, "no object matches")
+    let matches = |name: &&str| matcher.matches_with(name, options);
+    let names = listed.iter().map(Locator::as_str);
+    let folders = names.clone().flat_map(folders_of).filter(matches).map(str::to_owned).collect();
+    let files = names.filter(matches).map(str::to_owned).collect();
+    not_none(with_folders(origins, files, folders)?, pattern, "no object matches")
 }
 
-/// True for a folder that is itself of a format that can be read.
-fn is_one(origins: &Origins, folder: &str) -> Result<bool> {
-    let at = Locator::new(folder);
-    Ok(format_of(&Found::look(&**origins.of(&at), &at)?)?.is_some())
+/// The folders that `name` lies in, outermost first.
+fn folders_of(name: &str) -> impl Iterator<Item = &str> {
+    let start = name.find("://").map_or(1, |scheme| scheme + "://".len());
+    name.match_indices('/').filter(move |(slash, _)| *slash >= start).map(|(slash, _)| &name[..slash])
 }
+
+/// `files`, and those of `folders` that are themselves of a format, which count instead of the files in them.
+fn with_folders(origins: &Origins, files: Vec<String>, mut folders: Vec<String>) -> Result<Vec<String>> {
+    folders.sort();
+    folders.dedup();
+    let mut stores: Vec<String> = Vec::new();
+    for folder in folders {
+        if !is_inside(&folder, &stores) && format_at(origins, &Locator::new(folder.as_str()))?.is_some() {
+            stores.push(folder);
+        }
+    }
+    let mut found: Vec<String> = files.into_iter().filter(|file| !is_inside(file, &stores)).collect();
+    found.extend(stores);
+    found.sort();
+    Ok(found)
+}
+
+/// True for what lies in one of `folders`.
+fn is_inside(name: &str, folders: &[String]) -> bool {
+    folders.iter().any(|folder| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// The name of the format of what lies at `at`, if it is read.
+fn format_at(origins: &Origins, at: &Locator) -> Result<Option<String>> {
+    Ok(format_of(&Found::look(&**origins.of(at), at)?)?.map(|format| format.name().to_owned()))
+}
+
+/// Tables and pictures of these formats that lie beside data of others are notes on it.
+const NOTES: [&str; 2] = ["csv", "images"];
 
 fn under(origins: &Origins, folder: &str) -> Result<Vec<String>> {
-    if is_one(origins, folder)? {
+    let at = Locator::new(folder);
+    if format_at(origins, &at)?.is_some() {
         return Ok(vec![folder.to_owned()]);
     }
-    let at = Locator::new(folder);
     let listed: Vec<_> = origins.of(&at).list(&at)?.iter().map(|at| at.as_str().to_owned()).collect();
+    let is_below = |name: &&str| name.len() > folder.trim_end_matches('/').len();
+    let folders = listed.iter().flat_map(|name| folders_of(name)).filter(is_below);
+    let folders = folders.map(str::to_owned).collect();
+    let listed = with_folders(origins, listed, folders)?;
     // Notes and checksums often lie beside the data.
-    let is_read = each(&listed, |at| Ok(format_of(&Found::look(&**origins.of(at), at)?)?.is_some()))?;
-    let found = listed.into_iter().zip(is_read).filter_map(|(name, is_read)| is_read.then_some(name));
+    let formats = each(&listed, |at| format_at(origins, at))?;
+    let is_note = |format: &str| NOTES.contains(&format);
+    let has_data = formats.iter().flatten().any(|format| !is_note(format));
+    let is_read = |format: Option<String>| format.is_some_and(|format| !(has_data && is_note(&format)));
+    let found = listed.into_iter().zip(formats).filter_map(|(name, format)| is_read(format).then_some(name));
     not_none(found.collect(), folder, "no file under it is of a format this build reads")
 }
 

@@ -45,7 +45,7 @@ pub fn row_cost(variable: &Variable) -> Option<RowCost> {
     }
     match &variable.extents {
         Extents::Chunks(table) => Some(in_chunks(variable, table, used)),
-        Extents::Pieces(_) => Some(RowCost { used, read: used, decoded: 0 }),
+        Extents::Pieces(_) | Extents::Joined(_) => Some(RowCost { used, read: used, decoded: 0 }),
         Extents::Inline(_) | Extents::Mapped(_) | Extents::Opaque(_) => None,
     }
 }

@@ -3,7 +3,7 @@
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::Mapping;
+use crate::{Joined, Mapping};
 
 /// Position of a source in [`Container::sources`](crate::Container::sources).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -192,6 +192,8 @@ pub enum Extents {
     Chunks(ChunkTable),
     /// The array is one chunk, laid end to end in pieces.
     Pieces(Vec<Piece>),
+    /// The array is one chunk, laid end to end in a great many stretches.
+    Joined(Joined),
     /// In parts of other variables; later mappings lie over earlier ones.
     Mapped(Vec<Mapping>),
     /// In the description itself, as stored elements in C order: what a format works out, such as labels and offsets.
@@ -209,6 +211,7 @@ impl Extents {
                 let total = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.len));
                 total.is_some() && pieces.iter().all(|piece| piece.is_sound(source_count))
             }
+            Self::Joined(joined) => joined.is_sound(source_count),
             Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
             Self::Inline(_) => true,
             Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,

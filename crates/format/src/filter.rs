@@ -15,6 +15,7 @@ mod bitshuffle;
 mod blosc;
 mod blosc2;
 mod bzip2;
+mod cells;
 mod checksum;
 mod cursor;
 mod deflate;
@@ -23,11 +24,14 @@ pub(crate) mod element;
 mod fixed_scale_offset;
 mod fletcher32;
 mod gzip;
+mod image;
 mod lz4;
 mod lz4_sized;
 mod lzf;
+mod message_list;
 mod names;
 mod nbit;
+mod npy_header;
 mod packbits;
 mod packed;
 mod quantize;
@@ -36,7 +40,12 @@ mod shuffle;
 mod szip;
 mod transpose;
 mod zfp;
+mod zip_deflate;
 mod zstd;
+
+pub(crate) use cells::{CELLS_F64, CELLS_I64, float_of, integer_of};
+pub(crate) use image::{Size, is_image, size_of};
+pub(crate) use message_list::{LIST_FLOAT, LIST_INT64};
 
 /// One step of a chunk's encoding, as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +97,11 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (FIXED_SCALE_OFFSET, "fixedscaleoffset", fixed_scale_offset::decode),
     (PACKBITS, "packbits", packbits::decode),
     (ASTYPE, "astype", astype::decode),
+    (IMAGE, "image", image::decode),
+    (NPY_HEADER, "npy header", npy_header::decode),
+    (ZIP_DEFLATE, "deflate (zip)", zip_deflate::decode),
+    (CELLS, "csv", cells::decode),
+    (MESSAGE_LIST, "protobuf list", message_list::decode),
 ];
 
 pub(crate) const DEFLATE: u16 = 1;
@@ -106,6 +120,11 @@ pub(crate) const DELTA: u16 = 65015;
 pub(crate) const FIXED_SCALE_OFFSET: u16 = 65016;
 pub(crate) const PACKBITS: u16 = 65017;
 pub(crate) const ASTYPE: u16 = 65018;
+pub(crate) const IMAGE: u16 = 65030;
+pub(crate) const NPY_HEADER: u16 = 65031;
+pub(crate) const ZIP_DEFLATE: u16 = 65032;
+pub(crate) const CELLS: u16 = 65033;
+pub(crate) const MESSAGE_LIST: u16 = 65034;
 
 /// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
 const INTERMEDIATE_EXTRA_BYTES: usize = 4096;

@@ -8,7 +8,9 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{Bp3, Bp4, Bp5, Container, Hdf5, Netcdf3, Silo, Zarr};
+use crate::{
+    Bp3, Bp4, Bp5, Container, Csv, Hdf5, Images, Indexed, Netcdf3, Npy, NpyFolder, Npz, Silo, TfRecord, Zarr,
+};
 
 /// How one kind of file is recognised and described.
 ///
@@ -127,6 +129,13 @@ fn built_in() -> Vec<Arc<dyn Format>> {
         Arc::new(Bp5),
         Arc::new(Bp4),
         Arc::new(Bp3),
+        Arc::new(Npy),
+        Arc::new(Npz),
+        Arc::<TfRecord>::default(),
+        Arc::new(Images),
+        Arc::new(NpyFolder),
+        Arc::new(Csv),
+        Arc::new(Indexed),
     ]
 }
 

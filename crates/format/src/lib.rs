@@ -12,6 +12,7 @@
 //! | `format` | how kinds of files are told apart, and which of them this process knows |
 //! | `container`, `variable`, `extent`, `dtype`, `mapping` | the description: what is there and where it lies |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, times |
+//! | `container`, `variable`, `extent`, `joined`, `dtype`, `mapping` | the description: what is there and where it lies |
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `cost` | what one row read at random costs |
@@ -26,6 +27,14 @@
 //! | `netcdf/` | the classic NetCDF formats |
 //! | `adios/` | the formats of ADIOS: BP5, BP4, BP3 |
 //! | `silo/` | the Silo format, in HDF5 and in PDB files |
+//! | `names` | what formats write into a description themselves |
+//! | `hdf5/` | the HDF5 format |
+//! | `tfrecord/` | records of TensorFlow |
+//! | `npz/` | zip files of NumPy's arrays |
+//! | `csv/` | tables of numbers as text |
+//! | `indexed` | records of bytes with an index beside them |
+//! | `images` | pictures, in files and in folders of them |
+//! | `npy/` | arrays of NumPy, in files and in folders of them |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
@@ -37,6 +46,7 @@ pub mod cf;
 mod container;
 mod convert;
 mod cost;
+mod csv;
 mod decode;
 mod dtype;
 mod extent;
@@ -45,9 +55,15 @@ mod format;
 mod grid;
 mod hdf5;
 mod heap;
+mod images;
+mod indexed;
+mod joined;
 mod mapping;
+mod names;
 pub mod native;
 mod netcdf;
+mod npy;
+mod npz;
 mod odd;
 mod opaque;
 mod plain;
@@ -56,9 +72,11 @@ mod runs;
 mod saved;
 mod selection;
 mod silo;
+mod tfrecord;
 mod variable;
 mod zarr;
 
+pub use crate::csv::Csv;
 pub use adios::{Bp3, Bp4, Bp5};
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};
@@ -71,8 +89,13 @@ pub use filter::Filter;
 pub use format::{Format, Found, describe, format_of, formats, is_registered, register_format};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use hdf5::Hdf5;
+pub use images::Images;
+pub use indexed::Indexed;
+pub use joined::Joined;
 pub use mapping::{Blocks, Mapping};
 pub use netcdf::Netcdf3;
+pub use npy::{Npy, folder::NpyFolder};
+pub use npz::Npz;
 pub use opaque::{Reader, Wanted, find_libhdf5, libhdf5_version, register_reader};
 pub use plain::{PlainRows, RowPlace};
 pub use read::{Opened, Stored, fill_all};
@@ -80,5 +103,6 @@ pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use selection::{Selection, Span};
 pub use silo::{Silo, libsilo_version};
+pub use tfrecord::TfRecord;
 pub use variable::{Attribute, Variable};
 pub use zarr::Zarr;

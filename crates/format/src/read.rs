@@ -8,6 +8,7 @@ mod asked;
 mod chunks;
 mod direct;
 mod gather;
+mod joined;
 mod mapped;
 mod rows;
 mod slabs;
@@ -237,6 +238,7 @@ impl Opened {
         match &variable.extents {
             Extents::Chunks(table) => chunks::read(self, variable, table, selection, out),
             Extents::Pieces(pieces) => direct::read_pieces(self, variable, pieces, selection, out),
+            Extents::Joined(joined) => joined::read(self, variable, joined, selection, out),
             Extents::Mapped(mappings) => mapped::read(self, variable, mappings, selection, out),
             Extents::Inline(bytes) => {
                 direct::copy_inline(variable, bytes, selection, out);

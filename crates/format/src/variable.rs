@@ -70,10 +70,11 @@ impl Variable {
         name.is_some_and(|name| name.first().is_some_and(|name| name.starts_with(BARE_DIMENSION)))
     }
 
-    /// True unless values that stand in the description itself are more or fewer than the shape says.
+    /// True unless values that stand in the description itself, or in stretches, are more or fewer than the shape says.
     pub(crate) fn has_its_inline_bytes(&self) -> bool {
         match &self.extents {
             Extents::Inline(bytes) => bytes.len() as u64 == self.logical_len() && !self.dtype.is_variable(),
+            Extents::Joined(joined) => joined.stored_len() == self.logical_len(),
             _ => true,
         }
     }
@@ -104,6 +105,7 @@ impl Variable {
             Extents::Pieces(pieces) => {
                 Some(pieces.iter().filter_map(|piece| piece.extent).map(|extent| extent.range.len()).sum())
             }
+            Extents::Joined(joined) => Some(joined.stored_len()),
             Extents::Inline(bytes) => Some(bytes.len() as u64),
             Extents::Mapped(_) | Extents::Opaque(_) => None,
         }

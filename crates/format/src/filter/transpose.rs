@@ -75,7 +75,7 @@ impl Axes {
     }
 
     /// Copies tile by tile along the two axes that the bytes run along on either side.
-    fn each_tile(&self, copier: &mut dyn Copy) {
+    fn each_tile(&self, copier: &mut dyn CopyLine) {
         let Some(last) = self.shape.len().checked_sub(1) else {
             return copier.line(0, 0, Line { count: 1, from_step: 1, to_step: 1 });
         };
@@ -96,7 +96,7 @@ impl Axes {
         }
     }
 
-    fn plane(&self, from: usize, to: usize, last: usize, copier: &mut dyn Copy) {
+    fn plane(&self, from: usize, to: usize, last: usize, copier: &mut dyn CopyLine) {
         let line = |count| Line { count, from_step: self.from[last], to_step: 1 };
         let across = self.stored_last;
         if across == last {
@@ -121,7 +121,7 @@ struct Line {
 }
 
 /// Copies elements of one length.
-trait Copy {
+trait CopyLine {
     fn line(&mut self, from: usize, to: usize, line: Line);
 }
 
@@ -130,7 +130,7 @@ struct Copier<'a, const N: usize> {
     out: &'a mut [u8],
 }
 
-impl<const N: usize> Copy for Copier<'_, N> {
+impl<const N: usize> CopyLine for Copier<'_, N> {
     fn line(&mut self, from: usize, to: usize, line: Line) {
         let (input, out) = (self.input.as_chunks::<N>().0, self.out.as_chunks_mut::<N>().0);
         let places = out[to..].iter_mut().step_by(line.to_step).take(line.count);
@@ -146,7 +146,7 @@ struct AnyCopier<'a> {
     out: &'a mut [u8],
 }
 
-impl Copy for AnyCopier<'_> {
+impl CopyLine for AnyCopier<'_> {
     fn line(&mut self, from: usize, to: usize, line: Line) {
         let input = self.input[from * self.len..].chunks_exact(self.len).step_by(line.from_step);
         let places = self.out[to * self.len..].chunks_exact_mut(self.len).step_by(line.to_step);

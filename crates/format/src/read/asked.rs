@@ -2,7 +2,7 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use super::{Opened, chunks, direct, gather::Windows, stored};
+use super::{Opened, chunks, direct, gather::Windows, joined, stored};
 use crate::{ChunkTable, Extent, Extents, Selection, SourceIndex, Variable, runs::Part};
 
 /// Is told each range and whose bytes it is of.
@@ -21,6 +21,10 @@ impl Opened {
         match &variable.extents {
             Extents::Chunks(table) => of_chunks(variable, table, selection, each),
             Extents::Pieces(pieces) => direct::asked_of_pieces(variable, pieces, selection, each),
+            Extents::Joined(joined) => {
+                joined::asked(variable, joined, selection, each);
+                Ok(())
+            }
             Extents::Mapped(mappings) => {
                 for mapping in mappings {
                     let Some(part) = self.container().parts.get(mapping.part) else {

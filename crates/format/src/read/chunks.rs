@@ -97,7 +97,7 @@ impl Reading<'_> {
             if is_plain(self.variable, extent) {
                 direct::Plain { variable: self.variable, extent }
                     .place(&part, &mut |placed| gather.push(placed))
-                    .map_err(|error| at_chunk(error, overlap.chunk, extent))?;
+                    .map_err(|error| at_chunk(self.opened, error, overlap.chunk, extent))?;
                 continue;
             }
             waiting_bytes += extent.range.len();
@@ -138,7 +138,7 @@ impl Reading<'_> {
 
     fn decode_alone(&self, overlap: &Overlap) -> Result<Option<Vec<u8>>> {
         let Some(extent) = self.table.get(overlap.chunk) else { return Ok(None) };
-        let place = |error: Error| at_chunk(error, overlap.chunk, extent);
+        let place = |error: Error| at_chunk(self.opened, error, overlap.chunk, extent);
         let stored = self.opened.source(extent.source)?.fetch_one(extent.range).map_err(place)?;
         with_workspace(|workspace| {
             workspace.decode(self.variable, extent, &stored).map(|chunk| Some(chunk.to_vec()))
@@ -152,7 +152,7 @@ impl Reading<'_> {
             let stored = self.opened.source(same_source[0].1.source)?.fetch(&ranges)?;
             for ((overlap, extent), stored) in same_source.iter().zip(&stored) {
                 self.decode(overlap, *extent, stored, shape, out)
-                    .map_err(|error| at_chunk(error, overlap.chunk, *extent))?;
+                    .map_err(|error| at_chunk(self.opened, error, overlap.chunk, *extent))?;
             }
         }
         Ok(())
@@ -200,6 +200,11 @@ pub(super) fn is_plain(variable: &Variable, extent: Extent) -> bool {
     extent.skipped.trailing_ones() >= count
 }
 
-pub(super) fn at_chunk(error: Error, number: u64, extent: Extent) -> Error {
-    error.at(format!("chunk {number} at {:#x}", extent.range.start))
+pub(super) fn at_chunk(opened: &Opened, error: Error, number: u64, extent: Extent) -> Error {
+    let error = error.at(format!("chunk {number} at {:#x}", extent.range.start));
+    // The first source is the one that every error names.
+    match opened.container().sources.get(extent.source.0 as usize) {
+        Some(id) if extent.source.0 > 0 => error.at(&id.locator),
+        _ => error,
+    }
 }

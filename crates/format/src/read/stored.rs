@@ -78,7 +78,7 @@ impl Opened {
             return Ok(());
         };
         with_workspace(|workspace| workspace.decode_into(variable, *extent, bytes, out))
-            .map_err(|error| self.place(variable, at_chunk(error, number, *extent)))
+            .map_err(|error| self.place(variable, at_chunk(self, error, number, *extent)))
     }
 
     /// The chunks of `variable`, where it has chunks that need decoding and are not of variable length.

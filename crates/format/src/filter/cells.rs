@@ -1,0 +1,84 @@
+//! Private filter 65014: rows of a table as text, turned into numbers.
+//!
+//! Parameters: the kind of number, what stands between cells, rows of a chunk and of the last one, cells of a row, then
+//! the columns that are wanted.
+
+use csv::{ByteRecord, ReaderBuilder};
+use forebay_source::Result;
+
+use super::{corrupt, too_long};
+
+/// Cells are read as 8-byte floats.
+pub(crate) const CELLS_F64: u32 = 0;
+/// Cells are read as 8-byte whole numbers.
+pub(crate) const CELLS_I64: u32 = 1;
+
+/// The whole number that `cell` has.
+pub(crate) fn integer_of(cell: &[u8]) -> Option<i64> {
+    std::str::from_utf8(cell).ok()?.trim().parse().ok()
+}
+
+/// The number that `cell` has; an empty one has none, which is NaN.
+pub(crate) fn float_of(cell: &[u8]) -> Option<f64> {
+    match std::str::from_utf8(cell).ok()?.trim() {
+        "" => Some(f64::NAN),
+        text => text.parse().ok(),
+    }
+}
+
+pub(super) fn decode(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
+    let &[kind, delimiter, chunk_rows, last_rows, cell_count, ref columns @ ..] = params else {
+        return Err(corrupt("what the table is like, is missing"));
+    };
+    let delimiter = u8::try_from(delimiter).map_err(|_| corrupt("its delimiter is no letter"))?;
+    let mut places = out.as_chunks_mut::<8>().0.iter_mut();
+    let mut reader =
+        ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).from_reader(input);
+    let mut record = ByteRecord::new();
+    let mut row = 0;
+    while reader.read_byte_record(&mut record).map_err(|error| corrupt("is no table").because(error))? {
+        row += 1;
+        if record.len() != cell_count as usize {
+            return Err(corrupt(format!(
+                "row {row} of it has {} cells where {cell_count} belong",
+                record.len()
+            )));
+        }
+        for column in columns {
+            let cell = record.get(*column as usize).ok_or_else(|| corrupt("a column that is not there"))?;
+            let number = match kind {
+                CELLS_I64 => integer_of(cell).map(i64::to_le_bytes),
+                _ => float_of(cell).map(f64::to_le_bytes),
+            };
+            let number = number.ok_or_else(|| {
+                let cell: String = String::from_utf8_lossy(cell).chars().take(40).collect();
+                corrupt(format!("row {row} of it, column {column}: '{cell}' is no number"))
+            })?;
+            *places.next().ok_or_else(too_long)? = number;
+        }
+    }
+    if row != chunk_rows && row != last_rows {
+        return Err(corrupt(format!("{row} rows where {chunk_rows} belong")));
+    }
+    // Only the last chunk has fewer rows; what it lacks lies outside the array.
+    places.for_each(|place| *place = [0; 8]);
+    Ok((chunk_rows as usize).saturating_mul(columns.len()).saturating_mul(8).min(out.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_text_become_numbers() {
+        let mut out = [0; 32];
+        let params = [CELLS_F64, u32::from(b';'), 2, 1, 3, 2, 0];
+        assert_eq!(decode(&params, b"1;x;\"2.5\"\r\n3;y;4\r\n", &mut out).unwrap(), 32);
+        assert_eq!(out[..16], [2.5f64.to_le_bytes(), 1f64.to_le_bytes()].concat());
+        assert_eq!(decode(&params, b"1;x;2.5\n", &mut out).unwrap(), 32, "the last chunk");
+        assert!(decode(&params, b"1;x;y\n1;x;2\n", &mut out).is_err());
+        assert!(decode(&params, b"1;2\n1;2\n", &mut out).is_err());
+        assert!(decode(&params, b"1;x;1\n1;x;1\n1;x;1\n", &mut out).is_err());
+        assert!(decode(&[1, 300, 1, 1, 1, 0], b"1", &mut out).is_err());
+    }
+}

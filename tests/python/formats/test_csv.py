@@ -1,0 +1,80 @@
+"""Tables of text, held against NumPy and the standard library's writer; and records with an index beside them."""
+
+from __future__ import annotations
+
+import csv
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("header", [True, False])
+def test_tables(forebay_command: Any, tmp_path: Path, delimiter: str, header: bool) -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.integers(-1000, 1000, 5000)
+    real = rng.normal(size=5000)
+    names = ["count", "real value", "name"]
+    with open(tmp_path / "a.csv", "w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        if header:
+            writer.writerow(names)
+        for index, (i, f) in enumerate(zip(whole, real)):
+            writer.writerow([i, repr(float(f)), f'text "{index}", more\nlines' if index % 3 else "short"])
+    path = tmp_path / "a.csv"
+    if not header:
+        names = ["column_0", "column_1", "column_2"]
+    forebay_command.same(path, names[0], whole)
+    forebay_command.same(path, names[1], real)
+    forebay_command.same(path, "data", np.stack([whole.astype(float), real], axis=1))
+    assert "texts" in forebay_command.refuses(path, names[2])
+
+
+def test_what_numpy_writes(forebay_command: Any, tmp_path: Path) -> None:
+    array = np.random.default_rng(1).normal(size=(3000, 7))
+    array[5, 3], array[6, 2] = np.nan, np.inf
+    np.savetxt(tmp_path / "a.csv", array, delimiter=",", fmt="%.17g")
+    forebay_command.same(tmp_path / "a.csv", "data", array)
+
+
+def test_a_bad_cell_is_named(forebay_command: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n5,oops\n")
+    for name in ("y", "data"):
+        error = forebay_command.refuses(tmp_path / "a.csv", name)
+        assert "line 4" in error and "'y'" in error and "oops" in error
+    forebay_command.same(tmp_path / "a.csv", "x", np.array([1, 3, 5]))
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n3\n")
+    assert "line 3" in forebay_command.refuses(tmp_path / "a.csv", "x")
+
+
+def test_empty_cells_are_nan(forebay_command: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\r\n1,2\r\n,4\r\n")
+    found = np.frombuffer(forebay_command.dump(tmp_path / "a.csv", "x"), "<f8")
+    assert found[0] == 1 and np.isnan(found[1])
+
+
+def test_text_that_is_no_table_is_not_taken(forebay_command: Any, tmp_path: Path) -> None:
+    for name, text in {"a.csv": "words, and\nmore words, here\n", "b.txt": "1,2\n3,4\n", "c.csv": '{"a": 1,\n"b": 2}'}.items():
+        (tmp_path / name).write_text(text)
+        assert "not a file of a format" in forebay_command.refuses(tmp_path / name, "data")
+
+
+def test_indexed_records(forebay_command: Any, tmp_path: Path) -> None:
+    rows = np.random.default_rng(2).integers(0, 256, (6, 50), dtype="u1")
+    path = tmp_path / "img_0_of_1.indexed_binary"
+    path.write_bytes(rows.tobytes())
+    offsets, sizes = Path(f"{path}.off.idx"), Path(f"{path}.sz.idx")
+    offsets.write_bytes(struct.pack("6Q", *range(0, 300, 50)))
+    sizes.write_bytes(struct.pack("6Q", *[50] * 6))
+    assert forebay_command.inspect(path)["format"] == "indexed"
+    forebay_command.same(path, "record", rows)
+    offsets.write_bytes(struct.pack("3Q", 0, 100, 40))
+    sizes.write_bytes(struct.pack("3Q", 7, 0, 20))
+    flat = rows.reshape(-1)
+    forebay_command.same(path, "record", np.concatenate([flat[:7], flat[40:60]]))
+    forebay_command.same(path, "record@offsets", np.array([0, 7, 7, 27]))
+    sizes.write_bytes(struct.pack("3Q", 7, 0, 2000))
+    assert "record 2" in forebay_command.refuses(path, "record")

@@ -1,0 +1,90 @@
+"""Pictures, held against Pillow: PNG bit for bit, JPEG as near as two decoders come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+def picture(height: int, width: int, channels: int, seed: int = 0) -> np.ndarray:
+    """Smooth with some noise, as photographs are."""
+    rng = np.random.default_rng(seed)
+    y, x, c = np.mgrid[0:height, 0:width, 0:channels]
+    smooth = 128 + 80 * np.sin(x / 9 + c) + 40 * np.cos(y / 7 + seed)
+    return np.clip(smooth + rng.normal(0, 3, smooth.shape), 0, 255).astype("u1").reshape(height, width, channels)
+
+
+def near(forebay_command: Any, path: Path, variable: str, expected: np.ndarray) -> None:
+    found = np.frombuffer(forebay_command.dump(path, variable), "u1").reshape(expected.shape)
+    assert np.abs(found.astype(int) - expected).mean() <= 2
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "1"])
+def test_every_kind_of_png(forebay_command: Any, tmp_path: Path, mode: str) -> None:
+    channels = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4, "P": 3, "1": 1}[mode]
+    pixels = picture(33, 47, channels)
+    image = Image.fromarray(pixels.squeeze() if channels == 1 else pixels)
+    image = image.convert(mode) if mode in "P1" else image
+    image.save(tmp_path / "a.png")
+    plain = np.asarray(Image.open(tmp_path / "a.png").convert({"P": "RGB", "1": "L"}.get(mode, mode)))
+    forebay_command.same(tmp_path / "a.png", "image", plain.reshape(1, 33, 47, channels))
+
+
+def test_png_of_16_bits(forebay_command: Any, tmp_path: Path) -> None:
+    pixels = np.arange(20 * 30, dtype="<u2").reshape(20, 30) * 99
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    forebay_command.same(tmp_path / "a.png", "image", pixels.reshape(1, 20, 30, 1))
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"quality": 40}, {"optimize": True}])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_jpeg(forebay_command: Any, tmp_path: Path, options: dict[str, Any], channels: int) -> None:
+    pixels = picture(70, 51, channels)
+    Image.fromarray(pixels.squeeze()).save(tmp_path / "a.jpg", **options)
+    plain = np.asarray(Image.open(tmp_path / "a.jpg")).reshape(1, 70, 51, channels)
+    near(forebay_command, tmp_path / "a.jpg", "image", plain)
+    encoded = np.frombuffer((tmp_path / "a.jpg").read_bytes(), "u1")
+    forebay_command.same(tmp_path / "a.jpg", "encoded", encoded)
+    forebay_command.same(tmp_path / "a.jpg", "encoded@offsets", np.array([0, len(encoded)]))
+
+
+def test_folders_are_classes(forebay_command: Any, tmp_path: Path) -> None:
+    pictures = []
+    for number, name in enumerate(["cat/b.png", "cat/a.png", "dog/a.png", "ape/z.png"]):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pixels = picture(8, 9, 3, number)
+        Image.fromarray(pixels).save(tmp_path / name)
+        pictures.append((name, pixels))
+    (tmp_path / "README.md").write_text("notes")
+    pictures.sort()
+    assert forebay_command.inspect(tmp_path)["format"] == "images"
+    forebay_command.same(tmp_path, "image", np.stack([pixels for _, pixels in pictures]))
+    forebay_command.same(tmp_path, "label", np.array([0, 1, 1, 2]))
+    forebay_command.same(tmp_path, "path", np.array([name.encode() for name, _ in pictures]))
+    files = [(tmp_path / name).read_bytes() for name, _ in pictures]
+    forebay_command.same(tmp_path, "encoded", np.frombuffer(b"".join(files), "u1"))
+    forebay_command.same(tmp_path, "encoded@offsets", np.cumsum([0, *map(len, files)]))
+
+
+def test_grey_among_colour_is_spread_and_another_size_is_named(forebay_command: Any, tmp_path: Path) -> None:
+    Image.fromarray(picture(8, 8, 3)).save(tmp_path / "0.png")
+    grey = picture(8, 8, 1).squeeze()
+    Image.fromarray(grey).save(tmp_path / "1.png")
+    found = np.frombuffer(forebay_command.dump(tmp_path, "image"), "u1").reshape(2, 8, 8, 3)
+    assert (found[1] == grey[..., None]).all()
+    Image.fromarray(picture(8, 9, 3)).save(tmp_path / "2.png")
+    error = forebay_command.refuses(tmp_path, "image")
+    assert "2.png" in error and "8 x 9 pixels" in error and "encoded" in error
+
+
+def test_files_that_were_cut_are_refused(forebay_command: Any, tmp_path: Path) -> None:
+    for ending in ("png", "jpg"):
+        path = tmp_path / f"a.{ending}"
+        Image.fromarray(picture(64, 64, 3)).save(path)
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        assert path.name in forebay_command.refuses(path, "image")

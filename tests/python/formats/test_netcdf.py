@@ -17,13 +17,13 @@ import scipy.io
 if TYPE_CHECKING:
     from conftest import Command
 
-CLASSIC = {"cdf1": "NETCDF3_CLASSIC", "cdf2": "NETCDF3_64BIT_OFFSET", "cdf5": "NETCDF3_64BIT_DATA"}
+CLASSIC: dict[str, Any] = {"cdf1": "NETCDF3_CLASSIC", "cdf2": "NETCDF3_64BIT_OFFSET", "cdf5": "NETCDF3_64BIT_DATA"}
 OLD_TYPES = ["i1", "S1", "i2", "i4", "f4", "f8"]
 NEW_TYPES = ["u1", "u2", "u4", "i8", "u8"]
-FORMATS = [*CLASSIC.values(), "NETCDF4", "NETCDF4_CLASSIC"]
+FORMATS: list[Any] = [*CLASSIC.values(), "NETCDF4", "NETCDF4_CLASSIC"]
 
 
-def types(flavour: str) -> list[str]:
+def types(flavour: Any) -> list[str]:
     return OLD_TYPES + (NEW_TYPES if flavour in ("NETCDF3_64BIT_DATA", "NETCDF4") else [])
 
 
@@ -85,7 +85,7 @@ def all_same(command: Command, path: Path) -> None:
 
 
 @pytest.mark.parametrize("flavour", FORMATS)
-def test_all_types_fixed_and_in_records_of_every_rank(forebay_command: Command, made: Path, flavour: str) -> None:
+def test_all_types_fixed_and_in_records_of_every_rank(forebay_command: Command, made: Path, flavour: Any) -> None:
     path = made / f"ranks_{flavour}.nc"
     with netCDF4.Dataset(path, "w", format=flavour) as file:
         for name, length in {"time": None, "a": 3, "b": 2, "c": 5}.items():
@@ -104,7 +104,7 @@ def test_all_types_fixed_and_in_records_of_every_rank(forebay_command: Command, 
 @pytest.mark.parametrize("flavour", CLASSIC.values())
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_records_of_one_two_and_three_variables(
-    forebay_command: Command, made: Path, flavour: str, count: int
+    forebay_command: Command, made: Path, flavour: Any, count: int
 ) -> None:
     # Only one variable has no filling between its records: where it is of bytes or shorts, that shows.
     for kind, inner, rows in itertools.product(types(flavour), (1, 3), (0, 1, 4)):
@@ -123,7 +123,7 @@ def test_records_of_one_two_and_three_variables(
 
 
 @pytest.mark.parametrize("flavour", FORMATS)
-def test_what_was_never_written_is_the_fill_value(forebay_command: Command, made: Path, flavour: str) -> None:
+def test_what_was_never_written_is_the_fill_value(forebay_command: Command, made: Path, flavour: Any) -> None:
     path = made / f"fill_{flavour}.nc"
     with netCDF4.Dataset(path, "w", format=flavour) as file:
         file.createDimension("time", None)
@@ -192,7 +192,9 @@ def test_attributes_are_texts_and_numbers(forebay_command: Command, made: Path) 
         assert said["format"] == "netcdf3"
 
 
-def test_parts_of_records_are_those_that_numpy_cuts_and_rows_cost_themselves(forebay_command: Command, made: Path) -> None:
+def test_parts_of_records_are_those_numpy_cuts_and_rows_cost_themselves(
+    forebay_command: Command, made: Path
+) -> None:
     path = made / "rows.nc"
     values = some("f4", (50, 3, 4))
     with netCDF4.Dataset(path, "w", format="NETCDF3_CLASSIC") as file:

@@ -245,8 +245,11 @@ fn unpacked(dtype: &Dtype, parts: &mut [ColumnPart]) -> Result<Option<Unpacked>>
     }
     let has_mask = all.is_some_and(|unpacked| unpacked.has_mask);
     for part in parts.iter_mut() {
-        // A mask asks every file what is missing, be it nothing.
-        part.unpacker.take_if(|unpacker| !has_mask && unpacker.is_idle(stored));
+        match &mut part.unpacker {
+            // A mask asks every file what is missing, be it nothing.
+            Some(unpacker) if has_mask => unpacker.set_masked(),
+            idle => drop(idle.take_if(|unpacker| unpacker.is_idle(stored))),
+        }
     }
     let is_idle = !has_mask && parts.iter().all(|part| part.unpacker.is_none());
     Ok(all.filter(|_| !is_idle))

@@ -18,6 +18,8 @@ pub(crate) struct Unpacker {
     missing: Missing,
     /// True when numbers outside the valid range are missing.
     valid: bool,
+    /// True when a mask tells what is missing, of which NaN is one.
+    is_masked: bool,
     /// What the values count, where they are times.
     time: Option<TimeUnits>,
     /// The type they become.
@@ -62,7 +64,7 @@ impl Unpacker {
         }
         let missing = if unpack.kind == UnpackKind::Masked { Missing::Zero } else { Missing::Nan };
         let to = if time.is_some() { Number::I64 } else { packing.unpacks_to(missing, unpack.valid) };
-        Ok(Some(Self { packing, missing, valid: unpack.valid, time, to }))
+        Ok(Some(Self { packing, missing, valid: unpack.valid, is_masked: false, time, to }))
     }
 
     /// The type values become.
@@ -77,6 +79,11 @@ impl Unpacker {
     /// True when a mask has something to tell.
     pub(crate) fn has_mask(&self) -> bool {
         self.missing == Missing::Zero && self.packing.has_missing(self.valid)
+    }
+
+    /// Has a mask tell what is missing, as some file of the field asks for.
+    pub(crate) fn set_masked(&mut self) {
+        self.is_masked = true;
     }
 
     /// True when values are the stored numbers of type `stored`, none of them missing.
@@ -179,13 +186,12 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Puts 1 where one of the stored numbers `from` is missing, else 0. NaN is no value either.
+    /// Puts 1 where one of the stored numbers `from` is missing, else 0.
     pub(crate) fn mask(&self, from: &[u8], to: &mut [u8]) {
         fn mask<A: Element>(unpacker: &Unpacker, from: &[u8], to: &mut [u8]) {
             let gaps = Gaps::<A>::of(unpacker);
             for (from, to) in from.chunks_exact(size_of::<A>()).zip(to) {
-                let value = A::read(from);
-                *to = u8::from(gaps.has(value) || value.is_nan());
+                *to = u8::from(gaps.has(A::read(from)));
             }
         }
         with_element!(self.packing.number, A => mask::<A>(self, from, to));
@@ -200,6 +206,8 @@ struct Gaps<A> {
     fills: Vec<A>,
     /// The least and the greatest value.
     valid: Option<(A, A)>,
+    /// True when NaN is no value either.
+    nan: bool,
 }
 
 impl<A: Element> Gaps<A> {
@@ -210,12 +218,12 @@ impl<A: Element> Gaps<A> {
         let [least, greatest] = unpacker.packing.valid;
         let has_bounds = unpacker.valid && (least.is_some() || greatest.is_some());
         let valid = has_bounds.then(|| bounds(number, least, greatest));
-        Self { fills, valid }
+        Self { fills, valid, nan: unpacker.is_masked && A::IS_FLOAT }
     }
 
     fn has(&self, value: A) -> bool {
         let is_outside = self.valid.is_some_and(|(least, greatest)| !(value >= least && value <= greatest));
-        is_outside || self.fills.contains(&value)
+        is_outside || self.fills.contains(&value) || (self.nan && value.is_nan())
     }
 
     /// Unpacks all of `from`, putting `gap` where there is no value.
@@ -241,7 +249,8 @@ impl<A: Element> Gaps<A> {
         let is_outside = |(least, greatest): (A, A)| {
             numbers().fold(false, |any, value| any | !(value >= least && value <= greatest))
         };
-        self.fills.iter().any(is_fill) || self.valid.is_some_and(is_outside)
+        let has_nan = || numbers().fold(false, |any, value| any | value.is_nan());
+        self.fills.iter().any(is_fill) || self.valid.is_some_and(is_outside) || (self.nan && has_nan())
     }
 }
 

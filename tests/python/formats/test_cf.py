@@ -141,7 +141,9 @@ def test_a_mask_stands_beside_values_and_integers_stay_integers(tmp_path: Path) 
     either = seven | (values == 9)
     same_bits(batch["plain_mask"], either, "mask of integers")
     same_bits(batch["plain"], np.where(either, 0, values).astype("i2"), "integers")
-    same_bits(batch["float_mask"], (floats == np.float32(HUGE)) | np.isnan(floats), "mask of floats")
+    gone = (floats == np.float32(HUGE)) | np.isnan(floats)
+    same_bits(batch["float_mask"], gone, "mask of floats")
+    same_bits(batch["float"], np.where(gone, np.float32(0), floats), "floats")
     described = forebay.open(tmp_path / "a.h5", ["plain"], cf="mask").describe()["fields"]
     assert described["plain_mask"]["numpy"] == bool and described["plain"]["numpy"] == np.int16
 
@@ -337,6 +339,32 @@ def test_windows_over_named_axes_of_a_packed_variable(weather: Any, tmp_path: Pa
     whole = decoded(values, attributes)
     places = itertools.product(range(5), (0, 4), (0, 5))
     same_bits(ours, np.stack([whole[t : t + 2, y : y + 4, x : x + 3] for t, y, x in places]), "windows")
+
+
+@pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF4"])
+def test_netcdf_names_its_axes_and_packs_its_values(tmp_path: Path, kind: Any) -> None:
+    path, values = tmp_path / "a.nc", np.arange(8 * 6 * 10, dtype="i2").reshape(8, 6, 10)
+    with netCDF4.Dataset(path, "w", format=kind) as file:
+        for name, length in [("time", None), ("lat", 6), ("lon", 10)]:
+            file.createDimension(name, length)
+        t2m = file.createVariable("t2m", "i2", ("time", "lat", "lon"), fill_value=np.int16(5))
+        t2m.set_auto_maskandscale(False)
+        t2m.setncatts({"scale_factor": 0.25, "add_offset": 250.0})
+        t2m[:] = values
+        time = file.createVariable("time", "f8", ("time",))
+        time.units = "hours since 1900-01-01 00:00:00.0"
+        time[:] = np.arange(8) * 6 + 876576
+    with xarray.open_dataset(path, engine="netcdf4") as decoded_file:
+        whole, times = decoded_file["t2m"].values, decoded_file["time"].values
+    both = forebay.open(path, ["t2m", "time"], samples=Along("time"), cf=True)[:]
+    same_bits(both["t2m"], whole, kind)
+    same_bits(both["time"], times.astype("M8[ns]"), kind)
+    by_place = forebay.open(path, ["t2m"], samples=Along("lon"), cf=True)[:]["t2m"]
+    same_bits(by_place, np.ascontiguousarray(np.moveaxis(whole, 2, 0)), kind)
+    windows = Windows({"time": 4, "lat": 3, "lon": 5}, stride={"time": 2})
+    ours = forebay.open(path, ["t2m"], samples=windows, cf=True)[:]["t2m"]
+    places = itertools.product((0, 2, 4), (0, 3), (0, 5))
+    same_bits(ours, np.stack([whole[t : t + 4, y : y + 3, x : x + 5] for t, y, x in places]), kind)
 
 
 def test_the_command_unpacks_too(forebay_command: Any, weather: Any, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+mod adios;
 mod bitshuffle;
 mod blosc;
 mod blosc2;
@@ -69,6 +70,7 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (32022, "bitgroom", quantize::decode),
     (32023, "granular bitround", quantize::decode),
     (32026, "blosc2", blosc2::decode),
+    (65040, "adios operator", adios::decode),
 ];
 
 const DEFLATE: u16 = 1;

@@ -29,18 +29,21 @@ def seed(name, write, steps=2):
     for engine in ("BP4", "BP5"):
         with tempfile.TemporaryDirectory() as scratch:
             path = pathlib.Path(scratch) / "f.bp"
-            io = adios2.Adios().declare_io("w")
+            adios = adios2.Adios()
+            io = adios.declare_io("w")
             io.set_engine(engine)
             file = io.open(str(path), bindings.Mode.Write)
             defined = {}
 
-            def put(name, values, shape=(), start=()):
+            def put(name, values, shape=(), start=(), operator=None):
                 if isinstance(values, str):
                     defined.setdefault(name, io.inquire_variable(name) or io.define_variable(name, values))
                     return file.put(defined[name], values)
                 values = np.asarray(values)
                 if name not in defined:
                     defined[name] = io.define_variable(name, values, list(shape), list(start), list(values.shape))
+                    if operator:
+                        defined[name].add_operation(adios.define_operator(name, operator))
                 if values.ndim:
                     defined[name].set_selection([list(start), list(values.shape)])
                 return file.put(defined[name], values, bindings.Mode.Sync)
@@ -75,6 +78,7 @@ def blocks(io, put, step):
 
 seed("mixed", mixed)
 seed("blocks", blocks)
+seed("operator", lambda io, put, step: put("x", np.arange(6.0), (6,), (0,), "null"))
 seed("one", lambda io, put, step: put("x", np.zeros(3, "u1"), (3,), (0,)), steps=1)
 
 # The format before was one file of descriptions, and one of values beside it: only the first is a seed.

@@ -10,6 +10,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+mod adios;
 mod astype;
 mod bitshuffle;
 mod blosc;
@@ -102,6 +103,7 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (ZIP_DEFLATE, "deflate (zip)", zip_deflate::decode),
     (CELLS, "csv", cells::decode),
     (MESSAGE_LIST, "protobuf list", message_list::decode),
+    (ADIOS_OPERATOR, "adios operator", adios::decode),
 ];
 
 pub(crate) const DEFLATE: u16 = 1;
@@ -125,6 +127,7 @@ pub(crate) const NPY_HEADER: u16 = 65031;
 pub(crate) const ZIP_DEFLATE: u16 = 65032;
 pub(crate) const CELLS: u16 = 65033;
 pub(crate) const MESSAGE_LIST: u16 = 65034;
+pub(crate) const ADIOS_OPERATOR: u16 = 65040;
 
 /// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
 const INTERMEDIATE_EXTRA_BYTES: usize = 4096;

@@ -36,7 +36,7 @@ fn unpacked(name: &str) -> Folder {
 
 /// All folders: of the newest format, of the one before, and of the one before that, whose values are beside it.
 fn folders() -> Vec<Folder> {
-    let names = ["mixed", "blocks", "one"];
+    let names = ["mixed", "blocks", "operator", "one"];
     let packed = names.iter().flat_map(|name| [format!("seed_{name}_bp4"), format!("seed_{name}_bp5")]);
     let mut folders: Vec<Folder> = packed.map(|name| unpacked(&name)).collect();
     folders.push(vec![("f.bp", seed("seed_bp3")), ("f.bp.dir/f.bp.0", vec![7; 2000])]);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -285,10 +286,88 @@ def test_what_was_flushed_before_the_end_of_a_step(forebay_command: Any, made: P
     for step in steps(writer, 2):
         for block in range(3):
             writer.put("x", np.full((1, 1000), 10.0 * step + block), (3, 1000), (block, 0))
-            writer.engine.perform_data_write() if hasattr(writer.engine, "perform_data_write") else None
+            writer.engine.perform_data_write()
     path = writer.close()
     expected = np.repeat(np.array([[0.0, 1, 2], [10, 11, 12]])[..., None], 1000, axis=2)
     forebay_command.same(path, "x@steps", expected)
+
+
+@pytest.mark.parametrize("flag", ["n", "y"])
+@pytest.mark.parametrize("engine", ["BP4", "BP5"])
+def test_axes_in_the_order_of_fortran(forebay_command: Any, made: Path, engine: str, flag: str) -> None:
+    writer = Writer(made / f"fortran_{flag}.{engine}.bp", engine)
+    for step in steps(writer, 2):
+        for at in (0, 2):
+            writer.put("x", values("i4", (2, 3, 4), step + at), (4, 3, 4), (at, 0, 0))
+    path = writer.close()
+    if engine == "BP5":
+        table = bytearray((path / "md.idx").read_bytes())
+        assert table[40] == ord("n")
+        table[40] = ord(flag)
+        (path / "md.idx").write_bytes(table)
+    else:
+        index = (path / "md.0").read_bytes()
+        changed = index.replace(b"\x01\0wn", b"\x01\0w" + flag.encode())
+        assert (changed == index) == (flag == "n")
+        (path / "md.0").write_bytes(changed)
+    each = [by_library(path, "x", step) for step in range(2)]
+    assert each[0].shape == ((4, 3, 4) if flag == "n" else (4, 3, 4)[::-1])
+    forebay_command.same(path, "x", each[1])
+    forebay_command.same(path, "x@steps", np.stack(each))
+
+
+@pytest.mark.parametrize("engine", ["BP4", "BP5"])
+def test_an_operator_that_changes_nothing(forebay_command: Any, made: Path, engine: str) -> None:
+    path = made / f"null.{engine}.bp"
+    shutil.rmtree(path, ignore_errors=True)
+    adios = adios2.Adios()
+    io = adios.declare_io("w")
+    io.set_engine(engine)
+    variable = io.define_variable("x", np.zeros((4, 5)), [8, 5], [0, 0], [4, 5])
+    variable.add_operation(adios.define_operator("none", "null"))
+    file = io.open(str(path), bindings.Mode.Write)
+    expected = values("f8", (8, 5), 3)
+    file.begin_step()
+    for at in (0, 4):
+        variable.set_selection([[at, 0], [4, 5]])
+        file.put(variable, expected[at : at + 4].copy(), bindings.Mode.Sync)
+    file.end_step()
+    file.close()
+    forebay_command.same(path, "x", expected)
+
+
+OPERATORS = {
+    "blosc": [{}, {"compressor": "zstd", "clevel": "5"}, {"compressor": "lz4", "doshuffle": "BLOSC_BITSHUFFLE"}],
+    "zfp": [{"accuracy": "0.001"}, {"precision": "20"}, {"rate": "12"}],
+}
+
+
+@pytest.mark.parametrize("engine", ["bp4", "bp5"])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_operators_are_undone(forebay_command: Any, made: Path, operator: str, engine: str) -> None:
+    openpmd = pytest.importorskip("openpmd_api")
+    for number, parameters in enumerate(OPERATORS[operator]):
+        path = made / f"{operator}_{number}.{engine}.bp"
+        dataset = {"operators": [{"type": operator, "parameters": parameters}]}
+        options = {"backend": "adios2", "adios2": {"engine": {"type": engine}, "dataset": dataset}}
+        shapes = [(1000,), (60, 70), (12, 13, 14)]
+        file = openpmd.Series(str(path), openpmd.Access.create, json.dumps(options))
+        step = file.write_iterations()[0]
+        for shape in shapes:
+            for dtype in ("f4", "f8"):
+                mesh = step.meshes[f"x{len(shape)}{dtype}"]
+                array = values(dtype, shape, number)
+                mesh.reset_dataset(openpmd.Dataset(array.dtype, array.shape))
+                mesh.store_chunk(array)
+                file.flush()
+        step.close()
+        file.close()
+        file = openpmd.Series(str(path), openpmd.Access.read_only)
+        names = [f"x{len(shape)}{dtype}" for shape in shapes for dtype in ("f4", "f8")]
+        meshes = {name: file.iterations[0].meshes[name].load_chunk() for name in names}
+        file.flush()
+        for name, expected in meshes.items():
+            forebay_command.same(path, f"data/meshes/{name}", expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -17,7 +17,7 @@ use super::{
     data::DataFiles,
     kind::Kind,
     picture::{Picture, Piece},
-    series::{AllSeries, Place, Series},
+    series::{AllSeries, Filtered, Place, Series},
 };
 use crate::{
     Array, Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable,
@@ -29,8 +29,9 @@ use crate::{
 const MOST_PADDING: u64 = 64;
 const FEW_TEXT_BYTES: u64 = 1 << 20;
 
-/// The HDF5 id of the filter that undoes bzip2.
-const BZIP2: u16 = 307;
+/// The filter that undoes bzip2, and ours that undoes what blocks say of themselves.
+const BZIP2: (u16, &str) = (307, "bzip2");
+const OPERATOR: (u16, &str) = (65040, "adios operator");
 
 /// What a file says, read.
 #[derive(Debug)]
@@ -157,7 +158,13 @@ impl Arranged<'_> {
             let len = product(&count).saturating_mul(variable.dtype.stored_len() as u64);
             let (placed, applied) = match place {
                 Place::Stored { file, at } => (self.files.place(file, at, len)?, vec![]),
-                Place::Bzip2 { file, at, len } => (self.files.place(file, at, len)?, vec![bzip2()]),
+                Place::Filtered { file, at, len, filter } => {
+                    // Heads of operators are in the writer's byte order, which none was ever seen of but this.
+                    if self.order == ByteOrder::Big {
+                        return Err(operator("of a big-endian machine"));
+                    }
+                    (self.files.place(file, at, len)?, vec![undone(filter)])
+                }
                 Place::Operator(name) => return Err(operator(&name)),
                 Place::Value(_) => return Err(corrupt("values both in the index and beside it")),
             };
@@ -172,8 +179,12 @@ impl Arranged<'_> {
     }
 }
 
-fn bzip2() -> Filter {
-    Filter { id: BZIP2, name: "bzip2".into(), optional: false, params: vec![9] }
+fn undone(filter: Filtered) -> Filter {
+    let (id, name) = match filter {
+        Filtered::Bzip2 => BZIP2,
+        Filtered::Operator => OPERATOR,
+    };
+    Filter { id, name: name.into(), optional: false, params: vec![] }
 }
 
 fn operator(name: &str) -> Error {

@@ -28,7 +28,7 @@ pub(super) fn note(record: Inside<'_>, order: ByteOrder, into: &mut BTreeMap<Str
     for one in record.inners("StrAttrs", record.number("StrAttrCount")?)? {
         let (name, _, is_array) = name(one)?;
         let texts = one.texts("Values", one.number("ElementCount")?)?;
-        let values: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
+        let values: Vec<Vec<u8>> = texts.into_iter().map(<[u8]>::to_vec).collect();
         into.extend(attribute(Kind::Text, order, &values, is_array).map(|array| (name, array)));
     }
     Ok(())
@@ -38,7 +38,7 @@ pub(super) fn note(record: Inside<'_>, order: ByteOrder, into: &mut BTreeMap<Str
 fn name(one: Inside<'_>) -> Result<(String, Kind, bool)> {
     // It was called otherwise for a while.
     let field = if one.has("name") { one.field("name")? } else { one.field("Name")? };
-    let text = one.text(field)?;
+    let text = String::from_utf8_lossy(one.text(field)?).into_owned();
     let mut letters = text.chars();
     let code =
         letters.next().and_then(|letter| u8::try_from(letter).ok()).and_then(|code| code.checked_sub(b'0'));

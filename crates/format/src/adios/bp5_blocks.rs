@@ -14,7 +14,7 @@ use super::{
     ffs::Field,
     kind::Kind,
     record::Inside,
-    series::{AllSeries, Block, Form, Place},
+    series::{AllSeries, Block, Filtered, Form, Place},
 };
 
 /// What the length is of the axis that blocks are joined along.
@@ -63,11 +63,8 @@ impl Blocks<'_> {
     ) -> Result<()> {
         let Some((_, code)) = name.element else {
             let kind = Kind::of_field(&field.type_name, field.size)?;
-            let value = if kind == Kind::Text {
-                record.text(field)?.into_bytes()
-            } else {
-                record.value(field)?.to_vec()
-            };
+            let value =
+                if kind == Kind::Text { record.text(field)?.to_vec() } else { record.value(field)?.to_vec() };
             let form = if name.shape == b'l' { Form::Values } else { Form::Value };
             let block = Block { start: vec![], count: vec![], place: Place::Value(value) };
             into.add(name.name, kind, (self.step, form), block);
@@ -95,7 +92,11 @@ impl Blocks<'_> {
         let counts = array.numbers("Count", all)?.ok_or_else(|| corrupt("blocks without lengths"))?;
         let starts = array.numbers("Offset", all)?;
         let places = array.numbers("DataBlockLocation", count)?.unwrap_or_default();
-        let is_operated = array.has("DataBlockSize");
+        let lens = if array.has("DataBlockSize") {
+            Some(array.numbers("DataBlockSize", count)?.unwrap_or_default())
+        } else {
+            None
+        };
         let ndim = usize::try_from(ndim).unwrap_or(usize::MAX);
         let axes = |numbers: &[u64], block: usize| -> Vec<u64> {
             let axes = numbers.get(block * ndim..(block + 1) * ndim).unwrap_or_default();
@@ -109,10 +110,12 @@ impl Blocks<'_> {
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
             let (file, at) = self.writers.locate(self.writer, *offset)?;
-            let place = if is_operated {
-                Place::Operator("of its writer".into())
-            } else {
-                Place::Stored { file, at }
+            let place = match lens.as_ref().map(|lens| lens.get(block)) {
+                None => Place::Stored { file, at },
+                Some(len) => {
+                    let len = *len.ok_or_else(|| corrupt("a block without a length"))?;
+                    Place::Filtered { file, at, len, filter: Filtered::Operator }
+                }
             };
             let start = starts.as_ref().map_or_else(Vec::new, |starts| axes(starts, block));
             blocks.push((form.clone(), Block { start, count: axes(&counts, block), place }));

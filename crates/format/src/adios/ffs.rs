@@ -117,11 +117,11 @@ fn structure(rest: &mut Cursor<'_>, order: ByteOrder) -> Result<(Structure, u64)
         }
         let mut fields = Vec::new();
         for _ in 0..field_count {
-            let (name, type_name) = (text(bytes, cursor.u32()?)?, text(bytes, cursor.u32()?)?);
+            let (name, type_name) = (name_at(bytes, cursor.u32()?)?, name_at(bytes, cursor.u32()?)?);
             let (size, offset) = (cursor.u32()?, cursor.u32()?);
             fields.push(field(name, &type_name, size, offset));
         }
-        Ok((Structure { name: text(bytes, name)?, len, fields }, pointer_len))
+        Ok((Structure { name: name_at(bytes, name)?, len, fields }, pointer_len))
     };
     read().map_err(|error| error.at(format!("structure at {at:#x}")))
 }
@@ -134,12 +134,16 @@ fn field(name: String, type_name: &str, size: u64, offset: u64) -> Field {
     Field { name, type_name: base.trim().to_owned(), is_pointer, size, offset }
 }
 
+fn name_at(bytes: &[u8], at: u64) -> Result<String> {
+    text(bytes, at).map(|name| String::from_utf8_lossy(name).into_owned())
+}
+
 /// The text at `at`, which a NUL ends.
-pub(super) fn text(bytes: &[u8], at: u64) -> Result<String> {
+pub(super) fn text(bytes: &[u8], at: u64) -> Result<&[u8]> {
     let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
     let end = rest.and_then(|rest| rest.iter().position(|byte| *byte == 0));
     match (rest, end) {
-        (Some(rest), Some(end)) => Ok(String::from_utf8_lossy(&rest[..end]).into_owned()),
+        (Some(rest), Some(end)) => Ok(&rest[..end]),
         _ => Err(corrupt(format!("a text at {at:#x} that does not end"))),
     }
 }

@@ -13,7 +13,7 @@ use forebay_source::Result;
 use super::{
     cursor::{Cursor, corrupt},
     kind::Kind,
-    series::{AllSeries, Block, Form, Place},
+    series::{AllSeries, Block, Filtered, Form, Place},
 };
 use crate::{Array, ByteOrder, Values, native};
 
@@ -275,20 +275,29 @@ fn transform(rest: &mut Cursor<'_>) -> Result<Operator> {
 impl Operator {
     /// Where the values of a block are that this was done to.
     fn place(self, file: u64, at: u64) -> Place {
-        match (self.name.as_str(), self.one_stream()) {
-            ("none" | "identity", _) => Place::Stored { file, at },
-            ("bzip2", Some(len)) => Place::Bzip2 { file, at, len },
+        let filtered = |filter, len| Place::Filtered { file, at, len, filter };
+        match (self.name.as_str(), self.stream_len(), self.block_len()) {
+            ("none" | "identity", ..) => Place::Stored { file, at },
+            ("bzip2", Some(len), _) => filtered(Filtered::Bzip2, len),
+            ("null" | "blosc" | "zfp", _, Some(len)) => filtered(Filtered::Operator, len),
             _ => Place::Operator(self.name),
         }
     }
 
-    /// The length of the block where it is one compressed stream, as ADIOS2 before 2.8 notes it: bytes before and after,
-    /// how many streams, and for each of them where it begins and how long it is before and after.
-    fn one_stream(&self) -> Option<u64> {
+    /// The length of a block that is one compressed stream, as ADIOS2 before 2.8 notes it: bytes before and after, how
+    /// many streams, and for each of them where it begins and how long it is before and after.
+    fn stream_len(&self) -> Option<u64> {
         let mut notes = Cursor::new(&self.notes, ByteOrder::Little);
         let (before, after, count) = (notes.u64().ok()?, notes.u64().ok()?, notes.u16().ok()?);
         let stream = [notes.u64().ok()?, notes.u64().ok()?, notes.u64().ok()?, notes.u64().ok()?];
         (notes.left() == 0 && count == 1 && stream == [0, before, 0, after]).then_some(after)
+    }
+
+    /// The length of a block that says itself what was done to it, as later versions note it: bytes before and after.
+    fn block_len(&self) -> Option<u64> {
+        let mut notes = Cursor::new(&self.notes, ByteOrder::Little);
+        let (_, after) = (notes.u64().ok()?, notes.u64().ok()?);
+        (notes.left() == 0).then_some(after)
     }
 }
 

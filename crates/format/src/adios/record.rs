@@ -164,25 +164,25 @@ impl<'a> Inside<'a> {
     }
 
     /// The text that `field` leads to; an empty one where it leads nowhere.
-    pub(super) fn text(&self, field: &Field) -> Result<String> {
-        self.pointer(field)?.map_or(Ok(String::new()), |at| self.text_at(at))
+    pub(super) fn text(&self, field: &Field) -> Result<&'a [u8]> {
+        self.pointer(field)?.map_or(Ok(&[][..]), |at| self.text_at(at))
     }
 
-    fn text_at(&self, at: u64) -> Result<String> {
+    fn text_at(&self, at: u64) -> Result<&'a [u8]> {
         let text = ffs::text(self.record.bytes, at)?;
         self.record.follow(at, text.len() as u64 + 1)?;
         Ok(text)
     }
 
     /// The `count` texts that the field called `name` leads to.
-    pub(super) fn texts(&self, name: &str, count: u64) -> Result<Vec<String>> {
+    pub(super) fn texts(&self, name: &str, count: u64) -> Result<Vec<&'a [u8]>> {
         let len = self.record.format.pointer_len;
         let bytes =
             self.bytes(name, count.checked_mul(len).ok_or_else(|| corrupt(format!("{count} texts")))?)?;
         let pointers = bytes.chunks_exact(usize::try_from(len).unwrap_or(8));
         pointers
             .map(|pointer| match self.record.number(pointer) {
-                0 => Ok(String::new()),
+                0 => Ok(&[][..]),
                 at => self.text_at(at),
             })
             .collect()

@@ -28,10 +28,19 @@ pub(super) enum Place {
     Value(Vec<u8>),
     /// From byte `at` on of data file `file`, as they are.
     Stored { file: u64, at: u64 },
-    /// `len` bytes from `at` on of data file `file`: one bzip2 stream.
-    Bzip2 { file: u64, at: u64, len: u64 },
+    /// In `len` bytes from `at` on of data file `file`, changed as that filter undoes.
+    Filtered { file: u64, at: u64, len: u64, filter: Filtered },
     /// Changed by this operator, which is not undone here.
     Operator(String),
+}
+
+/// What was done to the values of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filtered {
+    /// One bzip2 stream, as ADIOS2 before 2.8 wrote it.
+    Bzip2,
+    /// What the block itself says at its start.
+    Operator,
 }
 
 /// What one writer put at one step.

@@ -20,20 +20,16 @@ pub(super) fn decode(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usi
             .map(|header| Header { is_big_endian: true, ..header })
             .ok_or_else(|| unsupported("header is damaged or of another codec version"))?,
     };
-    match header.scalar {
-        ZfpScalarType::I32 => header.decode::<i32, 4>(input, out, i32::to_le_bytes),
-        ZfpScalarType::I64 => header.decode::<i64, 8>(input, out, i64::to_le_bytes),
-        ZfpScalarType::F32 => header.decode::<f32, 4>(input, out, f32::to_le_bytes),
-        ZfpScalarType::F64 => header.decode::<f64, 8>(input, out, f64::to_le_bytes),
-    }
+    header.decode_any(input, out)
 }
 
 /// What a ZFP header says.
-struct Header {
-    scalar: ZfpScalarType,
-    shape: [usize; 4],
-    config: ZfpConfig,
-    is_big_endian: bool,
+pub(super) struct Header {
+    pub(super) scalar: ZfpScalarType,
+    /// The fastest axis first.
+    pub(super) shape: [usize; 4],
+    pub(super) config: ZfpConfig,
+    pub(super) is_big_endian: bool,
 }
 
 impl Header {
@@ -46,6 +42,16 @@ impl Header {
             config: header.config?,
             is_big_endian: false,
         })
+    }
+
+    /// Decodes a stream of which this is the header.
+    pub(super) fn decode_any(&self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        match self.scalar {
+            ZfpScalarType::I32 => self.decode::<i32, 4>(input, out, i32::to_le_bytes),
+            ZfpScalarType::I64 => self.decode::<i64, 8>(input, out, i64::to_le_bytes),
+            ZfpScalarType::F32 => self.decode::<f32, 4>(input, out, f32::to_le_bytes),
+            ZfpScalarType::F64 => self.decode::<f64, 8>(input, out, f64::to_le_bytes),
+        }
     }
 
     fn decode<T: ZfpScalar + Default + Copy, const LEN: usize>(

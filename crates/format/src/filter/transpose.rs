@@ -172,7 +172,7 @@ mod tests {
         let shape = [3usize, 40, 35];
         let count = shape.iter().product::<usize>();
         for element_len in [1usize, 3, 8] {
-            let wanted: Vec<u8> = (0..count * element_len).map(|byte| (byte % 251) as u8).collect();
+            let wanted: Vec<u8> = (0..=250u8).cycle().take(count * element_len).collect();
             for order in [[0usize, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
                 let mut stored = Vec::new();
                 let stored_shape = order.map(|axis| shape[axis]);

@@ -98,7 +98,7 @@ fn warm_all(context: &Context, paths: &[String], config: Config) -> Result<ExitC
     let config = Config { tiers, ..config };
     let interrupt = Interrupt::catch();
     let sources: Vec<Locator> =
-        forebay::expand(&config.origin.place(paths))?.into_iter().map(Locator::new).collect();
+        forebay::expand_to_files(&config.origin.place(paths))?.into_iter().map(Locator::new).collect();
     let (_, tiered) = Origins::new().through_tiers(&config, None)?;
     let Some(tiered) = tiered else { return Err(Error::new(ErrorKind::Bug, "tiers that are not made")) };
     interrupt.watch();

@@ -33,6 +33,24 @@ pub fn expand_among(origins: &Origins, patterns: &[String]) -> Result<Vec<String
     Ok(files)
 }
 
+/// As [`expand`], with all files of a folder that counts as one: for whoever copies files instead of reading values.
+pub fn expand_to_files(patterns: &[String]) -> Result<Vec<String>> {
+    let origins = Origins::new();
+    let mut files = Vec::new();
+    for name in expand_among(&origins, patterns)? {
+        let at = Locator::new(name.as_str());
+        let is_folder = match at.is_url() {
+            true => Found::look(&**origins.of(&at), &at).is_ok_and(|found| found.file.is_none()),
+            false => Path::new(&name).is_dir(),
+        };
+        match is_folder {
+            true => files.extend(origins.of(&at).list(&at)?.iter().map(|at| at.as_str().to_owned())),
+            false => files.push(name),
+        }
+    }
+    Ok(files)
+}
+
 const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 fn on_this_machine(origins: &Origins, pattern: &str) -> Result<Vec<String>> {

@@ -36,7 +36,7 @@ mod slow;
 pub use assemble::{open_disk_tier, tiered};
 pub use config::{Config, Settings, TierConfig};
 pub use feed::{EpochTiers, Feed, TierReport};
-pub use files::{expand, expand_among};
+pub use files::{expand, expand_among, expand_to_files};
 
 pub use forebay_format as format;
 pub use forebay_format::{Array, Container, Opened, Selection, Values, Variable};

@@ -43,3 +43,31 @@ fn urls_are_themselves_and_a_wildcard_needs_a_bucket() {
         assert_eq!(error.kind(), kind, "{error}");
     }
 }
+
+#[test]
+fn a_folder_that_is_of_a_format_counts_as_one_file_and_notes_beside_data_do_not_count() {
+    let npy = |shape: &str, len: usize| {
+        let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}}}\n");
+        let start = [b"\x93NUMPY\x01\x00", &u16::try_from(header.len()).unwrap().to_le_bytes()[..]].concat();
+        [start, header.into_bytes(), vec![7; len]].concat()
+    };
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("samples")).unwrap();
+    for (name, bytes) in [
+        ("samples/a.npy", npy("(3,)", 3)),
+        ("samples/b.npy", npy("(3,)", 3)),
+        ("other.npy", npy("(2,)", 2)),
+        ("notes.csv", b"a,b\n1,2\n".to_vec()),
+        ("notes.txt", b"words".to_vec()),
+    ] {
+        fs::write(path(name), bytes).unwrap();
+    }
+    let expand = |name: &str| forebay::expand(&[path(name)]).unwrap();
+    assert_eq!(expand("samples"), [path("samples")]);
+    assert_eq!(expand(""), [path("other.npy"), path("samples")]);
+    assert_eq!(expand("sam*"), [path("samples")]);
+    assert_eq!(expand("samples/*.npy"), [path("samples/a.npy"), path("samples/b.npy")]);
+    let files = forebay::expand_to_files(&[path("samples")]).unwrap();
+    assert_eq!(files, [path("samples/a.npy"), path("samples/b.npy")]);
+}

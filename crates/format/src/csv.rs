@@ -30,6 +30,10 @@ const READ_BYTES: u64 = 1 << 20;
 const CHUNK_BYTES: u64 = 64 << 10;
 /// A chunk's place takes 32 bytes in every column's table: all tables together stay below a hundredth of the file.
 const CHUNK_BYTES_PER_COLUMN: u64 = 3200;
+/// What is looked at where the first line is longer than what every format looks at.
+const LONG_ROW_BYTES: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
+/// Of more columns only the matrix of all is made.
+const MOST_COLUMNS: usize = 1024;
 /// What the matrix of all numeric columns is called.
 const MATRIX: &str = "data";
 
@@ -39,16 +43,18 @@ impl Format for Csv {
     }
 
     fn probe(&self, found: &Found<'_>) -> Result<bool> {
-        let Some(file) = &found.file else { return Ok(false) };
+        if found.file.is_none() {
+            return Ok(false);
+        }
         // Much text has commas: a name that says so is asked for as well.
         let name = found.at.as_str().to_ascii_lowercase();
         let is_named_so = [".csv", ".tsv"].iter().any(|ending| name.ends_with(ending));
-        Ok(is_named_so && Dialect::of(&found.head, file.id().len).is_some())
+        Ok(is_named_so && dialect_of(found)?.is_some())
     }
 
     fn describe(&self, found: &Found<'_>) -> Result<Container> {
         let file = found.need_file()?;
-        let dialect = Dialect::of(&found.head, file.id().len)
+        let dialect = dialect_of(found)?
             .ok_or_else(|| Error::new(ErrorKind::Invalid, "its first lines are no table"))?;
         let table = scan(&**file, &dialect)?;
         let mut refused = Vec::new();
@@ -56,6 +62,20 @@ impl Format for Csv {
         let described = container(self.name(), vec![file.id().clone()], variables);
         Ok(Container { refused, ..described })
     }
+}
+
+/// How the file that was found is written; of one with long rows more is looked at.
+fn dialect_of(found: &Found<'_>) -> Result<Option<Dialect>> {
+    let file = found.need_file()?;
+    let file_len = file.id().len;
+    let mut head = found.head.clone();
+    for more in LONG_ROW_BYTES {
+        if head.contains(&b'\n') || head.len() as u64 == file_len || head.contains(&0) {
+            break;
+        }
+        head = file.fetch_one(ByteRange::at(0, file_len.min(more)))?;
+    }
+    Ok(Dialect::of(&head, file_len))
 }
 
 /// What one pass over the file gives.
@@ -73,7 +93,8 @@ fn scan(file: &dyn Source, dialect: &Dialect) -> Result<Table> {
     let mut reader =
         ReaderBuilder::new().has_headers(false).flexible(true).delimiter(dialect.delimiter).from_reader(from);
     let column_count = dialect.names.len() as u64;
-    let chunk_bytes = CHUNK_BYTES.max(CHUNK_BYTES_PER_COLUMN * (column_count + 1));
+    let table_count = if dialect.names.len() > MOST_COLUMNS { 1 } else { column_count + 1 };
+    let chunk_bytes = CHUNK_BYTES.max(CHUNK_BYTES_PER_COLUMN * table_count);
     let mut table = Table {
         columns: dialect.names.iter().map(|name| Column::new(name)).collect(),
         row_count: 0,
@@ -95,7 +116,7 @@ fn scan(file: &dyn Source, dialect: &Dialect) -> Result<Table> {
         for (cell, column) in record.iter().zip(&mut table.columns) {
             column.look(cell, line);
         }
-        if table.row_count % table.chunk_rows == 0 {
+        if table.row_count.is_multiple_of(table.chunk_rows) {
             starts.push(byte);
         }
         table.row_count += 1;
@@ -123,6 +144,9 @@ impl Table {
                 }
             };
             numeric.push(index);
+            if self.columns.len() > MOST_COLUMNS {
+                continue;
+            }
             if column.name == MATRIX || variables.iter().any(|known: &Variable| known.name == column.name) {
                 let why = format!("column {index}: another variable has this name; read it from `{MATRIX}`");
                 refused.push(Refused { name: column.name.clone(), why, corrupt: false });

@@ -119,10 +119,8 @@ impl Header {
     fn turn(&self, variable: &mut Variable, extent: Extent) -> Result<()> {
         let Some((last, front)) = self.shape.split_last() else { return Ok(()) };
         let slice_len = extent.range.len() / last;
-        let together = (1..=*last)
-            .rev()
-            .find(|count| last % count == 0 && slice_len.saturating_mul(*count) <= TURNED_BYTES)
-            .unwrap_or(1);
+        let most = (TURNED_BYTES / slice_len.max(1)).clamp(1, *last);
+        let together = (1..=most).rev().find(|count| last % count == 0).unwrap_or(1);
         variable.grid.chunk = [front, &[together]].concat();
         let first = Extent { range: ByteRange::at(extent.range.start, slice_len * together), ..extent };
         variable.extents =

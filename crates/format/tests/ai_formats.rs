@@ -16,10 +16,10 @@ fn try_bytes(format: &dyn Format, name: &str, bytes: Vec<u8>) -> bool {
 
 fn try_at(format: &dyn Format, origin: Arc<MemoryOrigin>, name: &str) -> bool {
     let at = Locator::new(name);
-    let found = Found::look(&*origin, &at).unwrap();
-    let _ = format.probe(&found).unwrap();
+    let found = Found::look(&*origin, &at).expect("it is there");
+    let _ = format.probe(&found).expect("a look costs nothing");
     let Ok(container) = format.describe(&found) else { return false };
-    let saved = forebay_format::save(&container).unwrap();
+    let saved = forebay_format::save(&container).expect("a container can be saved");
     assert_eq!(forebay_format::load(&saved).expect("what was described is sound"), container);
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES).on_caller_thread();
     let mut is_read = true;
@@ -52,7 +52,7 @@ fn attack(format: &dyn Format, name: &str, whole: &[u8]) {
 
 fn npy(header: &str, values: &[u8]) -> Vec<u8> {
     let header = format!("{header}\n");
-    let len = u16::try_from(header.len()).unwrap().to_le_bytes();
+    let len = u16::try_from(header.len()).expect("a short header").to_le_bytes();
     [b"\x93NUMPY\x01\x00", &len[..], header.as_bytes(), values].concat()
 }
 
@@ -77,14 +77,14 @@ fn zip(name: &str, data: &[u8], is_deflated: bool) -> Vec<u8> {
     let stored = if is_deflated {
         let mut compressor = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
         let mut out = vec![0; compressor.deflate_compress_bound(data.len())];
-        let len = compressor.deflate_compress(data, &mut out).unwrap();
+        let len = compressor.deflate_compress(data, &mut out).expect("there is room");
         out.truncate(len);
         out
     } else {
         data.to_vec()
     };
-    let small = |n: usize| u32::try_from(n).unwrap().to_le_bytes();
-    let name_len = u16::try_from(name.len()).unwrap().to_le_bytes();
+    let small = |n: usize| u32::try_from(n).expect("a small file").to_le_bytes();
+    let name_len = u16::try_from(name.len()).expect("a short name").to_le_bytes();
     let method = if is_deflated { 8u16 } else { 0 }.to_le_bytes();
     let mut common = Vec::new();
     common.extend([0; 2]);
@@ -123,7 +123,7 @@ fn record(payload: &[u8]) -> Vec<u8> {
 }
 
 fn long(field: u8, payload: &[u8]) -> Vec<u8> {
-    [&[field << 3 | 2, u8::try_from(payload.len()).unwrap()][..], payload].concat()
+    [&[field << 3 | 2, u8::try_from(payload.len()).expect("a short payload")][..], payload].concat()
 }
 
 fn example(len: usize) -> Vec<u8> {

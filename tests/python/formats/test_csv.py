@@ -40,14 +40,21 @@ def test_what_numpy_writes(forebay_command: Any, tmp_path: Path) -> None:
     forebay_command.same(tmp_path / "a.csv", "data", array)
 
 
+def test_rows_longer_than_a_first_look(forebay_command: Any, tmp_path: Path) -> None:
+    array = np.random.default_rng(1).integers(0, 256, (9, 20_000))
+    np.savetxt(tmp_path / "a.csv", array, delimiter=",", fmt="%d")
+    forebay_command.same(tmp_path / "a.csv", "data", array.astype("<f8"))
+    assert set(forebay_command.inspect(tmp_path / "a.csv")["variables"]) == {"data"}
+
+
 def test_a_bad_cell_is_named(forebay_command: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n5,oops\n")
     for name in ("y", "data"):
         error = forebay_command.refuses(tmp_path / "a.csv", name)
         assert "line 4" in error and "'y'" in error and "oops" in error
     forebay_command.same(tmp_path / "a.csv", "x", np.array([1, 3, 5]))
-    (tmp_path / "a.csv").write_text("x,y\n1,2\n3\n")
-    assert "line 3" in forebay_command.refuses(tmp_path / "a.csv", "x")
+    (tmp_path / "a.csv").write_text("x,y\n" + "1,2\n" * 40 + "3\n")
+    assert "line 42" in forebay_command.refuses(tmp_path / "a.csv", "x")
 
 
 def test_empty_cells_are_nan(forebay_command: Any, tmp_path: Path) -> None:

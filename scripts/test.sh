@@ -28,6 +28,13 @@ else
 fi
 cargo test --doc --workspace "${flags[@]}"
 
+# A crate of its own, as a user's would be: with the same versions, what is built is used again.
+if [[ $profile == debug ]]; then
+    say "a format of one's own"
+    cp "$ROOT/Cargo.lock" "$ROOT/examples/own_format/Cargo.lock"
+    cargo test --quiet --manifest-path "$ROOT/examples/own_format/Cargo.toml"
+fi
+
 # The native reader alone: libhdf5 must not be what gives the right answers.
 export FOREBAY_LIBHDF5=off
 cargo build -p forebay-cli "${flags[@]}"

@@ -19,6 +19,7 @@ Examples:
   forebay inspect era5.h5
   forebay dump era5.h5 t2m --slice 0,:4,:4
   forebay dump era5.h5 --all --sha256
+  forebay convert era5.h5 era5.zarr --variable t2m --chunk 64,256,256
   forebay plan 'train/*.h5' --field image --label label --batch 64
   forebay load 'train/*.h5' --field image --label label --batch 64 --epochs 3
   forebay simulate /data/set /mnt/slow -- python train.py /mnt/slow

@@ -40,6 +40,11 @@ impl Interrupt {
         Self { stage }
     }
 
+    /// One that nobody asks for, where an interrupt is dealt with elsewhere.
+    pub(crate) fn unwatched() -> Self {
+        Self { stage: Arc::new(AtomicU8::new(IDLE)) }
+    }
+
     /// From now on somebody asks.
     pub(crate) fn watch(&self) {
         self.stage.store(WATCHED, SeqCst);

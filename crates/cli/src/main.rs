@@ -5,6 +5,7 @@
 //! | `inspect`, `facts`, `verdict` | what is in a file, and what reading it at random costs |
 //! | `tree`, `wrap`, `color` | those facts drawn for people |
 //! | `dump` | a variable's values, as text, raw bytes or a checksum |
+//! | `convert` | variables written as a Zarr store or an NPY file |
 //! | `sink`, `rows`, `part`, `progress` | where dumped values go, and how far they are |
 //! | `value`, `half`, `show` | elements taken apart, and shown |
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
@@ -19,6 +20,7 @@
 
 mod color;
 mod config;
+mod convert;
 mod doctor;
 mod dump;
 mod exit;
@@ -87,6 +89,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Print a variable's values, or their bytes or checksum.
     Dump(dump::Args),
+    /// Write variables as a Zarr store or an NPY file.
+    Convert(convert::Args),
     /// Run epochs over a set of samples, and say how fast they were and what held them up.
     Load(Box<load::Args>),
     /// Say what epochs over a set of samples will cost, without running them.
@@ -149,6 +153,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Inspect(args) => inspect::run(&context, args).map(whole),
         Command::Dump(args) => dump::run(&context, args).map(whole),
+        Command::Convert(args) => convert::run(&context, args),
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
         #[cfg(all(feature = "fuse", target_os = "linux"))]

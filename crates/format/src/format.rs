@@ -195,6 +195,8 @@ mod tests {
         register_format(Arc::new(Named("mine", "first")));
         register_format(Arc::new(Named("mine", "second")));
         assert_eq!(describe("a").unwrap().format, "second");
+        let is_registered = |at: &str| is_registered(&origin, &Locator::new(at)).unwrap();
+        assert!(is_registered("a") && !is_registered("b"));
         let error = describe("b").unwrap_err().to_string();
         assert!(error.contains("it reads: mine, "), "{error}");
         assert_eq!(describe("c").unwrap_err().kind(), ErrorKind::NotFound);

@@ -30,8 +30,8 @@ const MOST_PADDING: u64 = 64;
 const FEW_TEXT_BYTES: u64 = 1 << 20;
 
 /// The filter that undoes bzip2, and ours that undoes what blocks say of themselves.
-const BZIP2: (u16, &str) = (307, "bzip2");
-const OPERATOR: (u16, &str) = (65040, "adios operator");
+const BZIP2: (u16, &str) = (filter::BZIP2, "bzip2");
+const OPERATOR: (u16, &str) = (filter::ADIOS_OPERATOR, "adios operator");
 
 /// What a file says, read.
 #[derive(Debug)]

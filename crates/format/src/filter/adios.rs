@@ -1,4 +1,4 @@
-//! Filter 65040: a block behind an operator of ADIOS2, which says in its own head what was done to it.
+//! A block behind an operator of ADIOS2, which says in its own head what was done to it.
 //!
 //! ```text
 //!   operator u8 │ version u8 │ 2 bytes │ head of the operator │ stream

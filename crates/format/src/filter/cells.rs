@@ -1,4 +1,4 @@
-//! Private filter 65014: rows of a table as text, turned into numbers.
+//! Rows of a table as text, turned into numbers.
 //!
 //! Parameters: the kind of number, what stands between cells, rows of a chunk and of the last one, cells of a row, then
 //! the columns that are wanted.

@@ -1,4 +1,4 @@
-//! Private filters 65012 to 65014: a checksum behind the bytes, or before them where the first parameter is 1.
+//! A checksum behind the bytes, or before them where the first parameter is 1.
 
 use forebay_source::Result;
 

@@ -1,4 +1,4 @@
-//! Private filter 65015: numbers stored as their distance from the one before. Parameters: type, stored type.
+//! Numbers stored as their distance from the one before. Parameters: type, stored type.
 
 use forebay_source::Result;
 

@@ -1,4 +1,4 @@
-//! Private filter 65010: a gzip member, the zlib stream's other wrapper.
+//! A gzip member, the zlib stream's other wrapper.
 
 use std::cell::RefCell;
 

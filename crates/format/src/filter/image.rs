@@ -1,4 +1,4 @@
-//! Private filter 65010: a JPEG or PNG file, told apart by its first bytes, decoded to rows of pixels.
+//! A JPEG or PNG file, told apart by its first bytes, decoded to rows of pixels.
 //!
 //! Parameters: height, width, channels, bits of a channel. An image of another size is an error, never cut or stretched;
 //! a grey one is repeated over three channels where those are wanted.

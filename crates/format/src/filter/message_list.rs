@@ -1,4 +1,4 @@
-//! Private filter 65015: the numbers of a protocol buffer's list, as `tf.train.FloatList` and `Int64List` are written.
+//! The numbers of a protocol buffer's list, as `tf.train.FloatList` and `Int64List` are written.
 //!
 //! Parameters: which list, and how many numbers it has.
 

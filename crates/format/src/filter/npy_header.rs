@@ -1,4 +1,4 @@
-//! Private filter 65012: an NPY header before the values, which must be the one that was described.
+//! An NPY header before the values, which must be the one that was described.
 //!
 //! Parameters: bytes of the header, and their CRC32C.
 

@@ -1,4 +1,4 @@
-//! Private filter 65013: a deflate stream without a frame, as members of zip files are; its CRC32 in the parameter.
+//! A deflate stream without a frame, as members of zip files are; its CRC32 in the parameter.
 
 use std::cell::RefCell;
 

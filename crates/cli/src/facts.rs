@@ -2,7 +2,7 @@
 
 use forebay::{
     Array, Container, Variable,
-    format::{Attribute, Extents, Group, libhdf5_version, libsilo_version},
+    format::{Attribute, ChunkTable, Extents, Group, libhdf5_version, libsilo_version},
 };
 use serde::Serialize;
 
@@ -185,12 +185,15 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
         Extents::Chunks(table) => Some(table),
         _ => None,
     };
-    let chunks =
-        table.filter(|_| matches!(variable.layout.as_str(), "chunked" | "sharded")).map(|table| ChunkFacts {
-            shape: variable.grid.chunk.clone(),
-            written_count: table.len(),
-            count: variable.grid.chunk_count(),
-        });
+    let is_chunked = |table: &&ChunkTable| {
+        let is_cut = !table.is_regular() && variable.grid.chunk_count() > 1;
+        is_cut || matches!(variable.layout.as_str(), "chunked" | "sharded")
+    };
+    let chunks = table.filter(is_chunked).map(|table| ChunkFacts {
+        shape: variable.grid.chunk.clone(),
+        written_count: table.len(),
+        count: variable.grid.chunk_count(),
+    });
     let unreadable = variable.dtype.refusal();
     let library = library(variable).filter(|_| unreadable.is_none());
     let stored_bytes = variable.stored_len();

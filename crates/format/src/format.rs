@@ -149,6 +149,11 @@ pub fn format_of(found: &Found<'_>) -> Result<Option<Arc<dyn Format>>> {
     Ok(None)
 }
 
+/// The error for what was no file a moment ago and is one now.
+fn changed(at: &Locator) -> Error {
+    Error::new(ErrorKind::Unavailable, "changed while it was looked at").hint("open it again").at(at)
+}
+
 /// Describes what lies at `at`, in whichever format it is.
 pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     let found = Found::look(origin, at)?;
@@ -156,11 +161,15 @@ pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         return format.describe(&found).map_err(|error| error.at(at));
     }
     let known: Vec<_> = formats().iter().map(|format| format.name().to_owned()).collect();
-    let what = match found.file {
-        Some(_) => "not a file of a format this build reads",
-        None => "not a folder of a format this build reads",
+    let reads = format!("it reads: {}", known.join(", "));
+    // A folder of nothing we know, or a pipe, or nothing at all: why it could not be opened says it best.
+    let Some(_) = found.file else {
+        return origin.open(at).and_then(|_| Err(changed(at))).map_err(|error| match error.kind() {
+            ErrorKind::Invalid => error.hint(format!("of folders, those of a format are read; {reads}")),
+            _ => error,
+        });
     };
-    Err(Error::new(ErrorKind::Unsupported, what).hint(format!("it reads: {}", known.join(", "))).at(at))
+    Err(Error::new(ErrorKind::Unsupported, "not a file of a format this build reads").hint(reads).at(at))
 }
 
 #[cfg(test)]

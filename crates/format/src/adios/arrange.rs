@@ -20,7 +20,7 @@ use super::{
     series::{AllSeries, Filtered, Place, Series},
 };
 use crate::{
-    Array, Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable,
+    Array, Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, filter,
     grid::product,
 };
 

@@ -1,4 +1,4 @@
-//! Private filter 65018: numbers stored as another type. Parameters: type, stored type.
+//! Numbers stored as another type. Parameters: type, stored type.
 
 use forebay_source::Result;
 

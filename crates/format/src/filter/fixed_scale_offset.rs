@@ -1,4 +1,4 @@
-//! Private filter 65016: numbers stored as `(number - offset) * scale`. Parameters: type, stored type, then the bits
+//! Numbers stored as `(number - offset) * scale`. Parameters: type, stored type, then the bits
 //! of scale and offset, each the lower half first.
 
 use forebay_source::Result;

@@ -1,4 +1,4 @@
-//! Private filter 65011: one LZ4 block behind its decoded length, as numcodecs writes it.
+//! One LZ4 block behind its decoded length, as numcodecs writes it.
 
 use forebay_source::Result;
 

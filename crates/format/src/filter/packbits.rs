@@ -1,4 +1,4 @@
-//! Private filter 65017: booleans as bits, the highest first, behind a byte that says how many bits at the end mean
+//! Booleans as bits, the highest first, behind a byte that says how many bits at the end mean
 //! nothing.
 
 use forebay_source::Result;

@@ -1,4 +1,4 @@
-//! Private filter 65000: the axes of a chunk in another order, as Zarr's `transpose` codec and Fortran order have it.
+//! The axes of a chunk in another order, as Zarr's `transpose` codec and Fortran order have it.
 //!
 //! Parameters: element length, number of axes, the chunk's shape, then the order: stored axis `i` is axis `order[i]`
 //! of the chunk.

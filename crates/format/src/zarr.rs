@@ -51,12 +51,7 @@ impl Format for Zarr {
     }
 
     fn probe(&self, found: &Found<'_>) -> Result<bool> {
-        // Web servers answer for a folder with a page that lists it.
-        let is_page = found.at.is_url() && found.head.trim_ascii_start().starts_with(b"<");
-        if found.file.is_some() && !is_page {
-            return Ok(false);
-        }
-        store::is_store(found)
+        if found.file.is_some() { Ok(false) } else { store::is_store(found) }
     }
 
     fn describe(&self, found: &Found<'_>) -> Result<Container> {

@@ -114,13 +114,18 @@ impl Origin for FileOrigin {
     }
 
     fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
-        let stamped = |at: Locator| match self.path(&at).and_then(|path| Stamp::at(&path)) {
-            Ok(stamp) => Some(Ok(stamp.id(at))),
-            // Gone since the folder was read.
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => Some(Err(error.at(at))),
-        };
-        self.list(under)?.into_iter().filter_map(stamped).collect()
+        let listed = self.list(under)?;
+        // There may be a million: no room for growth.
+        let mut found = Vec::with_capacity(listed.len());
+        for at in listed {
+            match self.path(&at).and_then(|path| Stamp::at(&path)) {
+                Ok(stamp) => found.push(stamp.id(at)),
+                // Gone since the folder was read.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.at(at)),
+            }
+        }
+        Ok(found)
     }
 }
 

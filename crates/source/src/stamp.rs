@@ -88,7 +88,9 @@ impl Stamp {
 
     /// Which bytes these are, when opened as `locator`.
     pub(crate) fn id(&self, locator: Locator) -> SourceId {
-        let tag = format!("{}-{}-{}", self.modified_ns, self.changed_ns, self.inode);
+        let mut tag = format!("{}-{}-{}", self.modified_ns, self.changed_ns, self.inode);
+        // Stores of a million files keep as many of them.
+        tag.shrink_to_fit();
         let modified = Some(time(self.modified_ns.max(self.changed_ns)));
         SourceId { locator, len: self.len, version: Version { tag, modified } }
     }

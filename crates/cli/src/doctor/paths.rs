@@ -3,7 +3,8 @@
 use std::{fs::File, os::unix::fs::MetadataExt, path::Path};
 
 use forebay::{
-    Error, ErrorKind, FileOrigin, Locator, Origins, Result, Settings, TierConfig, format::Found,
+    Error, ErrorKind, FileOrigin, Locator, Origins, Result, Settings, TierConfig,
+    format::Found,
     places::{self, Device, ThisMachine},
     source::lies_near,
 };

@@ -7,54 +7,49 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceId};
 use super::{array::Described, json::unsupported, store::Store};
 use crate::{Extent, SourceIndex};
 
-/// A file of an array: a chunk, or a shard of chunks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ChunkFile {
-    /// Its number in the grid of files.
-    pub(super) number: u64,
-    pub(super) source: SourceIndex,
-    pub(super) len: u64,
-}
-
-impl ChunkFile {
-    /// All of it.
-    pub(super) fn extent(&self) -> Extent {
-        Extent { source: self.source, range: ByteRange::at(0, self.len), skipped: 0 }
-    }
-}
+/// The files of an array, each a chunk or a shard of chunks: their numbers in the grid of files, and all their bytes.
+pub(super) type Files = Vec<(u64, Extent)>;
 
 /// An array by its path.
 pub(super) type Placed<'a> = (&'a str, &'a Described);
 
-/// Sorts `files` to the arrays they belong to; those that are chunks become sources.
+/// Sorts `files` to the arrays they belong to; those that are chunks become sources, behind `root`.
 pub(super) fn sort(
     store: &Store<'_>,
     files: Vec<SourceId>,
     arrays: &[Placed<'_>],
-    sources: &mut Vec<SourceId>,
-) -> Result<Vec<Vec<ChunkFile>>> {
+    root: SourceId,
+) -> Result<(Vec<Files>, Vec<SourceId>)> {
     let by_path: HashMap<&str, usize> =
         arrays.iter().enumerate().map(|(index, (path, _))| (*path, index)).collect();
-    let mut found: Vec<Vec<ChunkFile>> = vec![Vec::new(); arrays.len()];
+    let mut found: Vec<Files> = vec![Vec::new(); arrays.len()];
     // Files come sorted, so most belong to the array of the one before.
     let mut last: Option<usize> = None;
-    for id in files {
-        let Some(key) = store.key(&id.locator) else { continue };
-        let Some(index) =
-            last.filter(|index| within(arrays[*index].0, key).is_some()).or_else(|| owner(&by_path, key))
-        else {
-            continue;
-        };
+    let mut count = 0;
+    let mut is_chunk = |id: &SourceId| {
+        let key = store.key(&id.locator)?;
+        let known = last.filter(|index| within(arrays[*index].0, key).is_some());
+        let index = known.or_else(|| owner(&by_path, key))?;
         last = Some(index);
         let (path, described) = arrays[index];
-        let Some(number) = within(path, key).and_then(|key| described.keys.number(key, &described.files))
-        else {
-            continue;
-        };
-        let len = id.len;
-        found[index].push(ChunkFile { number, source: add(sources, id)?, len });
+        let number = described.keys.number(within(path, key)?, &described.files)?;
+        count = u32::wrapping_add(count, 1);
+        found[index].push((number, whole(count, id.len)));
+        Some(())
+    };
+    // There may be a million of them: they stay where they are, and `root` takes the place of a document.
+    let mut sources = files;
+    sources.retain(|id| is_chunk(id).is_some());
+    if u32::try_from(sources.len()).is_err() {
+        return Err(unsupported("more than 2^32 files"));
     }
-    Ok(found)
+    sources.insert(0, root);
+    Ok((found, sources))
+}
+
+/// All of the source at `index`, which is `len` long.
+fn whole(index: u32, len: u64) -> Extent {
+    Extent { source: SourceIndex(index), range: ByteRange::at(0, len), skipped: 0 }
 }
 
 /// The key of what lies in the array at `path`.
@@ -68,13 +63,7 @@ fn owner(by_path: &HashMap<&str, usize>, key: &str) -> Option<usize> {
     std::iter::once("").chain(folders).find_map(|path| by_path.get(path).copied())
 }
 
-fn add(sources: &mut Vec<SourceId>, id: SourceId) -> Result<SourceIndex> {
-    let index = u32::try_from(sources.len()).map_err(|_| unsupported("more than 2^32 files"))?;
-    sources.push(id);
-    Ok(SourceIndex(index))
-}
-
-/// More files than this are not asked for one by one: that takes 20 s at 100 ms each, 32 at once.
+/// More files than this are not asked for one by one: that takes 20 s at 10 ms each, 32 at once.
 const MOST_ASKED: u64 = 1 << 16;
 
 /// Asks for each file that the array at `path` may have, where nobody lists them.
@@ -82,7 +71,7 @@ pub(super) fn ask(
     store: &Store<'_>,
     (path, described): Placed<'_>,
     sources: &mut Vec<SourceId>,
-) -> Result<Vec<ChunkFile>> {
+) -> Result<Files> {
     let grid = &described.files;
     let count = grid.chunk_count();
     if count > MOST_ASKED {
@@ -101,8 +90,9 @@ pub(super) fn ask(
     for (number, id) in numbers.into_iter().zip(answers) {
         let id: Option<SourceId> = id?;
         let Some(id) = id else { continue };
-        let len = id.len;
-        found.push(ChunkFile { number, source: add(sources, id)?, len });
+        let index = u32::try_from(sources.len()).map_err(|_| unsupported("more than 2^32 files"))?;
+        found.push((number, whole(index, id.len)));
+        sources.push(id);
     }
     Ok(found)
 }

@@ -33,8 +33,8 @@ pub(super) struct ShardIndex {
 #[derive(Debug)]
 pub(super) struct Steps<'a> {
     chunk: &'a [u64],
-    /// What numbers are stored as, in version 3, whose codecs do not say.
-    order: ByteOrder,
+    /// The order that numbers are stored in, in version 3; in version 2 each codec says so.
+    order: Option<ByteOrder>,
     /// Bytes of an element as it goes in.
     first_len: usize,
     /// Bytes of an element as the codecs so far leave it.
@@ -44,7 +44,7 @@ pub(super) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(element: &Element, chunk: &'a [u64], order: ByteOrder) -> Self {
+    pub(super) fn new(element: &Element, chunk: &'a [u64], order: Option<ByteOrder>) -> Self {
         let len = element.dtype.stored_len();
         Self { chunk, order, first_len: len, element_len: len, filters: Vec::new(), objects: None }
     }
@@ -123,12 +123,17 @@ impl<'a> Steps<'a> {
             let value = settings.get(name).or_else(|| settings.get(decoded));
             let value = value.ok_or_else(|| corrupt(format!("a codec without '{name}'")))?;
             let refuse = || unsupported(format!("a codec that reckons with {value}"));
-            // In version 3 the bytes codec decides on the order, and types may lack it.
             let text = value.as_str().ok_or_else(refuse)?;
             let text = if text.starts_with(['<', '>', '|']) { text.to_owned() } else { format!("<{text}") };
-            let element = Element::of_v2(&Value::from(text)).or_else(|_| Element::of_v3(value, order))?;
+            let little = || Element::of_v3(value, ByteOrder::Little);
+            let element = Element::of_v2(&Value::from(text.as_str())).or_else(|_| little())?;
             let Dtype::Number { number, order: own } = element.dtype else { return Err(refuse()) };
-            let order = if order == ByteOrder::Big { order } else { own };
+            let order = match order {
+                None => own,
+                // What zarr-python then writes, it does not read back itself.
+                Some(_) if own == ByteOrder::Big => return Err(refuse()),
+                Some(order) => order,
+            };
             Ok((code(number, order).ok_or_else(refuse)?, number.size()))
         };
         let ((to, to_len), (from, from_len)) = (typed(decoded)?, typed(encoded)?);
@@ -246,7 +251,7 @@ impl<'a> Chain<'a> {
 
     /// The filters that undo it.
     pub(super) fn steps<'c>(&self, element: &Element, chunk: &'c [u64]) -> Result<Steps<'c>> {
-        let mut steps = Steps::new(element, chunk, self.order()?);
+        let mut steps = Steps::new(element, chunk, Some(self.order()?));
         for codec in &self.before {
             match codec.name {
                 "transpose" => steps.transpose(&axes(codec.settings, chunk.len())?)?,

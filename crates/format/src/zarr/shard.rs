@@ -7,8 +7,8 @@
 
 use forebay_source::{ByteRange, Result, SourceExt, SourceId};
 
-use super::{array::Described, chunks::ChunkFile, codec::ShardIndex, json::corrupt, store::Store};
-use crate::{ByteOrder, Extent, Grid};
+use super::{array::Described, codec::ShardIndex, json::corrupt, store::Store};
+use crate::{ByteOrder, Extent, Grid, grid::product};
 
 /// Bytes of one entry.
 const ENTRY_LEN: u64 = 16;
@@ -19,13 +19,13 @@ pub(super) fn chunks(
     store: &Store<'_>,
     described: &Described,
     index: ShardIndex,
-    files: &[ChunkFile],
+    files: &[(u64, Extent)],
     sources: &[SourceId],
 ) -> Result<Vec<(u64, Extent)>> {
     let shape = Shape::of(described);
-    let read = store.each(files, |file| {
-        let id = &sources[file.source.0 as usize];
-        one(store, &shape, index, file, id).map_err(|error| error.at(&id.locator))
+    let read = store.each(files, |(number, whole)| {
+        let id = &sources[whole.source.0 as usize];
+        one(store, &shape, index, (*number, *whole), id).map_err(|error| error.at(&id.locator))
     })?;
     let mut pairs = Vec::new();
     for chunks in read {
@@ -36,30 +36,34 @@ pub(super) fn chunks(
 
 /// How chunks lie in shards.
 struct Shape<'a> {
-    /// The array in chunks.
-    grid: &'a Grid,
     /// The array in shards.
     files: &'a Grid,
-    /// One shard in chunks.
-    within: Grid,
+    /// Chunks of the array along each axis.
+    all: Vec<u64>,
+    /// Chunks of one shard along each axis.
+    within: Vec<u64>,
 }
 
 impl<'a> Shape<'a> {
     fn of(described: &'a Described) -> Self {
-        let within = Grid { shape: described.files.chunk.clone(), chunk: described.grid.chunk.clone() };
-        Self { grid: &described.grid, files: &described.files, within }
+        let (files, grid) = (&described.files, &described.grid);
+        let within = files.chunk.iter().zip(&grid.chunk).map(|(shard, chunk)| shard / chunk).collect();
+        Self { files, all: grid.chunks(), within }
     }
 
-    /// The number of the chunk that has `position` others before it in shard `file`; `None` beyond the border.
-    fn number(&self, file: &[u64], position: u64) -> Option<u64> {
-        let counts = self.within.chunks();
-        let at: Option<Vec<u64>> = file
-            .iter()
-            .zip(&counts)
-            .zip(self.within.chunk_at(position))
-            .map(|((file, count), at)| file.checked_mul(*count)?.checked_add(at))
-            .collect();
-        self.grid.chunk_number(&at?)
+    /// The number of the chunk that has `position` others before it in the shard at `shard`; `None` beyond the border.
+    fn number(&self, shard: &[u64], position: u64) -> Option<u64> {
+        let (mut rest, mut number, mut stride) = (position, 0u64, 1u64);
+        for ((shard, within), all) in shard.iter().zip(&self.within).zip(&self.all).rev() {
+            let at = shard.checked_mul(*within)?.checked_add(rest % within)?;
+            rest /= within;
+            if at >= *all {
+                return None;
+            }
+            number = number.checked_add(at.checked_mul(stride)?)?;
+            stride = stride.checked_mul(*all)?;
+        }
+        Some(number)
     }
 }
 
@@ -67,20 +71,20 @@ fn one(
     store: &Store<'_>,
     shape: &Shape<'_>,
     index: ShardIndex,
-    file: &ChunkFile,
+    (shard, whole): (u64, Extent),
     id: &SourceId,
 ) -> Result<Vec<(u64, Extent)>> {
-    let count = shape.within.chunk_count();
+    let count = product(&shape.within);
     let entries_len = count.checked_mul(ENTRY_LEN);
     let index_len =
         entries_len.and_then(|len| len.checked_add(if index.has_checksum { CHECKSUM_LEN } else { 0 }));
-    let index_len = index_len.filter(|len| *len <= file.len).ok_or_else(|| {
-        corrupt(format!("a shard of {} bytes is too short for an index of {count} chunks", file.len))
+    let index_len = index_len.filter(|len| *len <= id.len).ok_or_else(|| {
+        corrupt(format!("a shard of {} bytes is too short for an index of {count} chunks", id.len))
     })?;
-    let start = if index.is_at_start { 0 } else { file.len - index_len };
+    let start = if index.is_at_start { 0 } else { id.len - index_len };
     let bytes = store.open_known(id)?.fetch_one(ByteRange::at(start, index_len))?;
     let entries = checked(&bytes, index).map_err(|error| error.at(format!("index at {start:#x}")))?;
-    let at = shape.files.chunk_at(file.number);
+    let at = shape.files.chunk_at(shard);
     let mut found = Vec::new();
     for (position, entry) in (0..count).zip(entries.as_chunks::<16>().0) {
         let [offset, len] = numbers(entry, index.order);
@@ -88,9 +92,9 @@ fn one(
             continue;
         }
         let Some(number) = shape.number(&at, position) else { continue };
-        let range = ByteRange::checked(offset, len, file.len)
+        let range = ByteRange::checked(offset, len, id.len)
             .map_err(|error| error.at(format!("chunk {position} of the index at {start:#x}")))?;
-        found.push((number, Extent { source: file.source, range, skipped: 0 }));
+        found.push((number, Extent { source: whole.source, range, skipped: 0 }));
     }
     Ok(found)
 }
@@ -116,4 +120,19 @@ fn numbers(entry: &[u8; 16], order: ByteOrder) -> [u64; 2] {
         ByteOrder::Big => u64::from_be_bytes(*half),
     };
     [number(&halves[0]), number(&halves[1])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_numbered_over_all_shards_and_end_at_the_border() {
+        let files = Grid { shape: vec![5, 7], chunk: vec![4, 6] };
+        let shape = Shape { files: &files, all: vec![3, 3], within: vec![2, 2] };
+        let numbers = |shard: &[u64]| -> Vec<_> { (0..4).map(|at| shape.number(shard, at)).collect() };
+        assert_eq!(numbers(&[0, 0]), [Some(0), Some(1), Some(3), Some(4)]);
+        assert_eq!(numbers(&[0, 1]), [Some(2), None, Some(5), None]);
+        assert_eq!(numbers(&[1, 1]), [Some(8), None, None, None]);
+    }
 }

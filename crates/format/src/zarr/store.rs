@@ -41,11 +41,13 @@ pub(super) fn is_store(found: &Found<'_>) -> Result<bool> {
 pub(super) struct Store<'a> {
     origin: &'a dyn Origin,
     at: &'a Locator,
+    /// `at` without steps of `.`, which an origin may leave out when it lists.
+    plain: Locator,
 }
 
 impl<'a> Store<'a> {
     pub(super) fn new(origin: &'a dyn Origin, at: &'a Locator) -> Self {
-        Self { origin, at }
+        Self { origin, at, plain: Locator::new("").beside(at.as_str()) }
     }
 
     /// All files; `None` where the place does not say which there are.
@@ -59,14 +61,13 @@ impl<'a> Store<'a> {
 
     /// The key of a file at `locator` in this store.
     pub(super) fn key<'k>(&self, locator: &'k Locator) -> Option<&'k str> {
-        // An origin may leave out steps of `.` when it lists.
-        let plain = Locator::new("").beside(self.at.as_str());
-        let strip =
-            |folder: &str| locator.as_str().strip_prefix(folder.trim_end_matches('/'))?.strip_prefix('/');
-        strip(self.at.as_str()).or_else(|| strip(plain.as_str())).or_else(|| {
-            // The folder the process stands in.
-            matches!(plain.as_str(), "" | ".").then_some(locator.as_str())
-        })
+        let strip = |folder: &Locator| {
+            let folder = folder.as_str().trim_end_matches('/');
+            locator.as_str().strip_prefix(folder)?.strip_prefix('/')
+        };
+        // The folder the process stands in is called nothing.
+        let is_here = self.plain.as_str().is_empty();
+        strip(self.at).or_else(|| strip(&self.plain)).or_else(|| is_here.then_some(locator.as_str()))
     }
 
     /// The file `key`, if there is one.

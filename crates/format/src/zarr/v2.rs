@@ -12,7 +12,6 @@ use super::{
     json::{corrupt, lengths, need, unsupported},
     key::Keys,
 };
-use crate::ByteOrder;
 
 /// The attribute in which xarray keeps the names of axes.
 const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
@@ -24,7 +23,7 @@ pub(super) fn describe(document: &Value, attributes: Option<&Value>) -> Result<D
     }
     let element = Element::of_v2(need(document, "dtype")?)?;
     let grid = grid(lengths(document, "shape")?, lengths(document, "chunks")?)?;
-    let mut steps = Steps::new(&element, &grid.chunk, ByteOrder::Little);
+    let mut steps = Steps::new(&element, &grid.chunk, None);
     match document.get("order").and_then(Value::as_str) {
         Some("C") | None => {}
         Some("F") => steps.transpose(&(0..grid.shape.len()).rev().collect::<Vec<_>>())?,

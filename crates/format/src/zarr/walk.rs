@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     array::Described,
     attributes,
-    chunks::{self, ChunkFile},
+    chunks::{self, Files},
     codec::Objects,
     element::{sequence, var_text},
     hierarchy::{Hierarchy, Node},
@@ -31,8 +31,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     let store = Store::new(origin, at);
     let files = store.survey()?;
     let hierarchy = Hierarchy::read(&store, files.as_deref())?;
-    let mut container =
-        Container { format: "zarr".into(), sources: vec![hierarchy.root], ..Container::default() };
+    let mut container = Container { format: "zarr".into(), ..Container::default() };
     let mut arrays: Vec<(String, Described, Value)> = Vec::new();
     for (path, node) in hierarchy.nodes {
         if node.trouble.is_none() && !node.is_array() {
@@ -49,13 +48,19 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     }
     let placed: Vec<chunks::Placed<'_>> =
         arrays.iter().map(|(path, described, _)| (path.as_str(), described)).collect();
-    let mut sources = std::mem::take(&mut container.sources);
-    let found: Vec<Result<Vec<ChunkFile>>> = match files {
-        Some(files) => chunks::sort(&store, files, &placed, &mut sources)?.into_iter().map(Ok).collect(),
-        None => placed.iter().map(|array| chunks::ask(&store, *array, &mut sources)).collect(),
+    let (found, sources): (Vec<Result<Files>>, Vec<SourceId>) = match files {
+        Some(files) => {
+            let (found, sources) = chunks::sort(&store, files, &placed, hierarchy.root)?;
+            (found.into_iter().map(Ok).collect(), sources)
+        }
+        None => {
+            let mut sources = vec![hierarchy.root];
+            let ask = |array| chunks::ask(&store, array, &mut sources);
+            (placed.iter().copied().map(ask).collect(), sources)
+        }
     };
     for ((path, described, fill), files) in arrays.into_iter().zip(found) {
-        let table = files.and_then(|files| table(&store, &described, &files, &sources));
+        let table = files.and_then(|files| table(&store, &described, files, &sources));
         match table {
             Ok(table) => container.add(path, described, &fill, table),
             Err(error) if is_about_the_array(&error) => container.refuse(path, &error),
@@ -90,15 +95,10 @@ fn array(node: &Node) -> Result<(Described, Value)> {
 }
 
 /// Where the chunks lie that are in `files`.
-fn table(
-    store: &Store<'_>,
-    described: &Described,
-    files: &[ChunkFile],
-    sources: &[SourceId],
-) -> Result<ChunkTable> {
+fn table(store: &Store<'_>, described: &Described, files: Files, sources: &[SourceId]) -> Result<ChunkTable> {
     let pairs = match described.shard {
-        Some(index) => shard::chunks(store, described, index, files, sources)?,
-        None => files.iter().map(|file| (file.number, file.extent())).collect(),
+        Some(index) => shard::chunks(store, described, index, &files, sources)?,
+        None => files,
     };
     if described.filters.is_empty() && described.objects.is_none() {
         let element_len = described.element.dtype.stored_len() as u64;

@@ -31,7 +31,7 @@ def describe(file: Any) -> list[forebay.Variable]:
 
     def reversed_frames(selection: tuple[slice, ...]) -> Any:
         rows = [np.frombuffer(file.read(at, frame_len), "<u2") for at in offsets[selection[0]]]
-        return (65535 - np.reshape(rows, (-1, height, width)))[:, *selection[1:]].astype("<u2")
+        return (65535 - np.reshape(rows, (-1, height, width)))[(slice(None), *selection[1:])].astype("<u2")
 
     return [
         forebay.Variable(

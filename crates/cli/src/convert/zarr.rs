@@ -183,7 +183,7 @@ impl Writing<'_> {
     ) -> Option<Vec<u8>> {
         let len = dtype.native_len();
         let fill = &self.kind.fill_bytes;
-        let mut chunk: Vec<u8> = fill.iter().copied().cycle().take(count * len).collect();
+        let mut chunk = fill.repeat(count * len / fill.len().max(1));
         for (from, to, count) in runs {
             chunk[to * len..(to + count) * len].copy_from_slice(&bytes[from * len..(from + count) * len]);
         }

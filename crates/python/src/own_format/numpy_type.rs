@@ -21,7 +21,7 @@ pub(super) fn dtype_of(given: &Bound<'_, PyAny>) -> PyResult<Dtype> {
     };
     let number = |number: Option<Number>| number.map(|number| Dtype::Number { number, order });
     let found = match kind.as_str() {
-        _ if given.str()?.to_string() == "bfloat16" => number(Some(Number::Bf16)),
+        _ if given.str()? == "bfloat16" => number(Some(Number::Bf16)),
         "i" => number(Number::integer(len, true)),
         "u" => number(Number::integer(len, false)),
         "f" => number(float(len)),

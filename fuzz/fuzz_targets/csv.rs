@@ -1,28 +1,7 @@
-//! Any bytes at all as a table: described, and every variable and a part of it read.
+//! Any bytes at all as a table.
 #![no_main]
 
-use std::sync::Arc;
-
-use forebay_format::{Csv, Format, Found, Opened, Selection, Span};
-use forebay_source::{Locator, MemoryOrigin};
+use forebay_format::Csv;
 use libfuzzer_sys::fuzz_target;
 
-/// What is read of a variable at most: a file can claim any shape.
-const MOST_BYTES: u64 = 64 << 10;
-
-fuzz_target!(|bytes: &[u8]| {
-    let origin = Arc::new(MemoryOrigin::default().with("f.csv", bytes.to_vec()));
-    let at = Locator::new("f.csv");
-    let found = Found::look(&*origin, &at).expect("it is there");
-    let _ = Csv.probe(&found).expect("a look costs nothing");
-    let Ok(container) = Csv.describe(&found) else { return };
-    let saved = forebay_format::save(&container).expect("a container can be saved");
-    assert_eq!(forebay_format::load(&saved).expect("what was saved loads"), container);
-    let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);
-    for variable in opened.container().variables.iter().take(16) {
-        let shape = &variable.grid.shape;
-        let _ = opened.read(variable, &Selection::all(shape));
-        let part = |n: &u64| Span { start: n / 3, count: (n - n / 3).min(5).div_ceil(2), step: 2 };
-        let _ = opened.read(variable, &Selection::new(shape.iter().map(part).collect()));
-    }
-});
+fuzz_target!(|bytes: &[u8]| forebay_fuzz::try_file(&Csv, bytes));

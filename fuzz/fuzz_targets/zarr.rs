@@ -9,7 +9,18 @@ use libfuzzer_sys::fuzz_target;
 
 /// The names that files may have.
 const KEYS: [&str; 12] = [
-    "zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "c/0", "c/0/0", "0", "0.0", "a/zarr.json", "a/.zarray", "a/0",
+    "zarr.json",
+    ".zarray",
+    ".zgroup",
+    ".zattrs",
+    ".zmetadata",
+    "c/0",
+    "c/0/0",
+    "0",
+    "0.0",
+    "a/zarr.json",
+    "a/.zarray",
+    "a/0",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -33,7 +33,8 @@ const FIRST_FASTEST: &[u8] = b"Major-Order:102";
 
 /// The symbols in `table`, which begins with them, and what follows them.
 pub(super) fn read(table: &[u8]) -> Result<(Vec<Symbol>, Extras)> {
-    let mut lines = table.split(|byte| *byte == b'\n');
+    // What has no end is no line.
+    let mut lines = table.split_inclusive(|byte| *byte == b'\n').map_while(|line| line.strip_suffix(b"\n"));
     let mut symbols = Vec::new();
     for line in lines.by_ref().skip_while(|line| line.is_empty()) {
         if line.is_empty() {

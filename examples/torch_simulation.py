@@ -44,8 +44,8 @@ def make(folder: Path) -> list[str]:
 
 def main(files: list[str]) -> None:
     torch.manual_seed(0)
-    heat = forebay.Field("heat", variable="T@steps", dtype="float32")
-    time = forebay.Field("time", variable="time@steps", dtype="float32")
+    heat = forebay.Field("T@steps", name="heat", dtype="float32")
+    time = forebay.Field("time@steps", name="time", dtype="float32")
     ds = forebay.open(files, fields=[heat, time], tiers=["memory:64MiB"])
     print(ds)
     loader = forebay.torch.Loader(ds, batch_size=20, shuffle="full", seed=1)

@@ -148,6 +148,17 @@ impl Feed {
     }
 }
 
+impl Drop for Feed {
+    fn drop(&mut self) {
+        // A thread of the tiers that is just asking what comes next would otherwise be the last to hold the set, and leave
+        // the tiers some time after they were closed.
+        drop(self.lock_foresight().take());
+        if let Some(tiers) = &self.tiers {
+            tiers.finish_looking();
+        }
+    }
+}
+
 impl Deref for Feed {
     type Target = Loader;
 

@@ -95,6 +95,11 @@ impl Ahead {
         Looking { ahead: Arc::clone(self), running: Arc::downgrade(running), turn }
     }
 
+    /// Waits until no thread is asking for more.
+    pub(crate) fn finish_looking(&self) {
+        drop(self.lock());
+    }
+
     /// True when anything may have been fetched ahead.
     #[inline]
     pub(crate) fn is_looking(&self) -> bool {

@@ -1,9 +1,11 @@
 //! The threads that fetch and place: what a reader waits for first, all else in the time that is left.
 
 use std::{
+    cell::Cell,
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    ptr,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -166,7 +168,9 @@ impl Pool {
         queue.background.clear();
         queue.dozing.clear();
         self.shared.change.notify_all();
-        while queue.started > 0 {
+        // Whoever is the last to hold a tier closes it, and that may be one of its own threads.
+        let own = usize::from(SERVES.get() == ptr::from_ref(&*self.shared).addr());
+        while queue.started > own {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -182,6 +186,11 @@ impl Drop for Pool {
     }
 }
 
+thread_local! {
+    /// The address of what a thread of a pool works for.
+    static SERVES: Cell<usize> = const { Cell::new(0) };
+}
+
 enum Work {
     Urgent(Task),
     Background(Arc<dyn Background>),
@@ -193,6 +202,7 @@ impl Shared {
     }
 
     fn work(&self, most_in_background: usize) {
+        SERVES.set(ptr::from_ref(self).addr());
         let mut queue = self.lock();
         loop {
             let Some(work) = next(&mut queue, most_in_background) else {

@@ -166,6 +166,11 @@ impl Tiered {
         }
     }
 
+    /// Waits until nobody is asking what comes next: whoever answers can be dropped then, by the caller and nobody else.
+    pub fn finish_looking(&self) {
+        self.core.running().ahead.finish_looking();
+    }
+
     /// Whether what is known of the future is fetched before it is asked for.
     pub fn looks_ahead(&self) -> bool {
         self.core.placement.looks_ahead

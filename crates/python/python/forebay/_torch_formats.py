@@ -118,7 +118,8 @@ class HDF5(_Pairs):
     """
 
     __module__ = "forebay.torch"
-    _formats = ("hdf5",)
+    # NetCDF-4 files are HDF5 files.
+    _formats = ("hdf5", "netcdf4")
 
 
 class NetCDF(_Pairs):

@@ -14,7 +14,7 @@ import sets  # first: it finds what is the loader's benchmark's
 import machine
 import report
 import tables
-from contestants import contestants, order
+from readers import contestants, order
 
 HERE = pathlib.Path(__file__).parent
 LIMIT = "limit, pread, 1 thread"
@@ -66,7 +66,7 @@ def commands(args, one, raw):
     if one is raw:
         table = limit_table(raw)
         return {LIMIT: [args.limits, table, "--mode", "pread", "--batch", "64", "--epochs", "2"]}
-    head = [sys.executable, HERE / "contestants.py", args.folder, str(args.scale), one.name]
+    head = [sys.executable, HERE / "readers.py", args.folder, str(args.scale), one.name]
     return {name: [*head, name] for name in contestants(one)}
 
 

@@ -101,7 +101,7 @@ def _make_bp4(one):
 def _make_silo(one):
     program = one.path.with_suffix(".writer")
     raw = one.path.with_name("raw.bin")
-    subprocess.run(["cc", "-O2", HERE / "silo_rows.c", "-o", program, "-lsiloh5"], check=True)
+    subprocess.run(["cc", "-O2", HERE / "silo_rows.c", "-o", program, "-lsiloh5", "-l:libstdc++.so.6"], check=True)
     subprocess.run([program, raw, one.path, str(one.sample_count), str(ROW)], check=True)
     program.unlink()
 

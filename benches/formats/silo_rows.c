@@ -14,7 +14,7 @@ int main(int count, char **words) {
     /* Silo's first index is the fastest. */
     int dims[2] = {row, rows};
     float *coordinates[2] = {across, down};
-    char *names[2] = {"feature", "sample"};
+    const char *names[2] = {"feature", "sample"};
     if (!file || DBPutQuadmesh(file, "mesh", names, coordinates, dims, 2, DB_FLOAT, DB_COLLINEAR, NULL)) return 1;
     if (DBPutQuadvar1(file, "x", "mesh", values, dims, 2, NULL, 0, DB_FLOAT, DB_NODECENT, NULL)) return 1;
     return DBClose(file);

@@ -32,8 +32,9 @@ enum Home {
 }
 
 /// From this length on blocks are cut from large pages: the processor looks up one address for 2 MiB instead of 512,
-/// and the system fills them at once.
-const LONG: usize = 64 << 10;
+/// and the system fills them at once. Shorter ones come from the heap, which threads that take many of them grow bit by bit
+/// and one after the other.
+const LONG: usize = 16 << 10;
 const LARGE_PAGE: usize = 2 << 20;
 
 // SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.

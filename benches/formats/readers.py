@@ -1,4 +1,4 @@
-"""Who reads the sets, and one of them alone in a process: contestants.py FOLDER SCALE SET NAME."""
+"""Who reads the sets, and one of them alone in a process: readers.py FOLDER SCALE SET NAME."""
 
 from __future__ import annotations
 

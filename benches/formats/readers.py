@@ -63,10 +63,9 @@ class H5py(Peer):
     def open(self):
         import h5py
 
-        found = []
         file = h5py.File(self.one.path)
-        file[".silo"].visititems(lambda _, item: found.append(item) if getattr(item, "ndim", 0) == 2 else None)
-        (self.x,) = found
+        # Coordinates lie beside it; names of attributes are texts in Silo's own way.
+        (self.x,) = [item for item in file[".silo"].values() if getattr(item, "ndim", 0) == 2]
 
     def rows(self, samples):
         import numpy as np

@@ -1,5 +1,7 @@
 //! From stored elements to native ones, in place; and from native ones to packed ones.
 
+mod swap;
+
 use std::borrow::Cow;
 
 use crate::{Array, ByteOrder, Dtype, Number, Padding, Values};
@@ -71,21 +73,8 @@ pub fn same_native(left: &Dtype, right: &Dtype) -> bool {
 }
 
 fn swap(size: usize, order: ByteOrder, elements: &mut [u8]) {
-    if order == ByteOrder::NATIVE {
-        return;
-    }
-    match size {
-        2 => reverse::<2>(elements),
-        4 => reverse::<4>(elements),
-        8 => reverse::<8>(elements),
-        _ => {}
-    }
-}
-
-fn reverse<const N: usize>(elements: &mut [u8]) {
-    let (elements, _) = elements.as_chunks_mut::<N>();
-    for element in elements {
-        element.reverse();
+    if order != ByteOrder::NATIVE {
+        swap::swap(size, elements);
     }
 }
 

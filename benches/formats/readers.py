@@ -57,22 +57,6 @@ class Adios2(Peer):
         return np.stack([self.file.read("x", [int(sample), 0], [1, sets.ROW])[0] for sample in samples])
 
 
-class H5py(Peer):
-    """Silo has no Python interface of its own: the data set inside, by h5py."""
-
-    def open(self):
-        import h5py
-
-        file = h5py.File(self.one.path)
-        # Coordinates lie beside it; names of attributes are texts in Silo's own way.
-        (self.x,) = [item for item in file[".silo"].values() if getattr(item, "ndim", 0) == 2]
-
-    def rows(self, samples):
-        import numpy as np
-
-        return np.stack([self.x[sample] for sample in samples])
-
-
 class Zarr(Peer):
     def open(self):
         import zarr
@@ -114,7 +98,8 @@ class Forebay:
         self.loader.close()
 
 
-PEERS = {"netcdf": [NetCDF4], "bp4": [Adios2], "silo": [H5py], "zarr": [Zarr, TensorStore]}
+# Silo has no Python interface on the package index, and to HDF5 its axes stand the wrong way round.
+PEERS = {"netcdf": [NetCDF4], "bp4": [Adios2], "zarr": [Zarr, TensorStore]}
 
 
 def contestants(one):

@@ -6,10 +6,7 @@ use std::{
     process,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -51,10 +48,6 @@ struct Shared {
     ready: Condvar,
     /// There is room for another batch.
     room: Condvar,
-    /// One more than the step that was last put in while it was the one to deliver: seen without the lock.
-    front: AtomicU64,
-    /// How long a consumer looks for its batch before it sleeps.
-    alertness: Duration,
     stop: AtomicBool,
     epoch: Epoch,
     crew: Crew,
@@ -89,25 +82,13 @@ impl Queue {
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Batches of half a megabyte follow each other within 60 us, and to wake a consumer that sleeps takes the thread that
-/// makes them 5 us of that. So a consumer that has a processor to itself stays awake that long.
-const ALERTNESS: Duration = Duration::from_micros(100);
-
 impl Run {
     /// Starts `threads` threads that make the batches of `epoch`, at most `ahead` of the consumer.
     pub(crate) fn start(crew: Crew, epoch: Epoch, threads: usize, ahead: u64) -> Result<Self> {
         let queue = Mutex::new(Queue { working: threads, ..Queue::default() });
-        let shared = Arc::new(Shared {
-            queue,
-            ready: Condvar::new(),
-            room: Condvar::new(),
-            front: AtomicU64::new(0),
-            alertness: alertness(threads),
-            stop: AtomicBool::new(false),
-            epoch,
-            crew,
-            ahead,
-        });
+        let stop = AtomicBool::new(false);
+        let shared =
+            Arc::new(Shared { queue, ready: Condvar::new(), room: Condvar::new(), stop, epoch, crew, ahead });
         let mut run = Self {
             shared: Arc::clone(&shared),
             threads: Vec::with_capacity(threads),
@@ -131,7 +112,6 @@ impl Run {
         }
         let began = Instant::now();
         let mut queue = self.shared.lock();
-        let mut is_alert = true;
         let batch = loop {
             if queue.over || queue.deliver >= self.shared.epoch.step_count() {
                 return Ok(Next::End);
@@ -145,12 +125,6 @@ impl Run {
                 drop(queue);
                 self.count_wait(began);
                 return Ok(Next::Waiting);
-            }
-            if std::mem::take(&mut is_alert) && self.shared.ahead > 0 && queue.idle == 0 {
-                drop(queue);
-                self.shared.look_out_for(wanted, left);
-                queue = self.shared.lock();
-                continue;
             }
             queue.awaited = true;
             if queue.idle > 0 {
@@ -241,12 +215,6 @@ impl Run {
     }
 }
 
-/// How long a consumer stays awake beside `threads` others: not at all where it would take a processor from them.
-fn alertness(threads: usize) -> Duration {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    if threads < processors { ALERTNESS } else { Duration::ZERO }
-}
-
 impl Drop for Run {
     fn drop(&mut self) {
         self.close();
@@ -266,16 +234,12 @@ impl Shared {
             let batch = batch.unwrap_or_else(|_| Err(panicked()));
             let mut queue = self.lock();
             queue.in_work.retain(|other| *other != step);
-            let is_front = step == queue.deliver;
-            let is_awaited = queue.awaited && is_front;
+            let is_awaited = queue.awaited && step == queue.deliver;
             let failed = batch.is_err();
             if !queue.over {
                 queue.done.insert(step, batch);
             }
             drop(queue);
-            if is_front {
-                self.front.store(step + 1, Release);
-            }
             if is_awaited {
                 self.ready.notify_one();
             }
@@ -312,18 +276,6 @@ impl Shared {
             queue.idle += 1;
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
-        }
-    }
-
-    /// Stays awake until the batch of `step` is there, but not for long.
-    fn look_out_for(&self, step: u64, patience: Duration) {
-        let (began, patience) = (Instant::now(), self.alertness.min(patience));
-        while self.front.load(Acquire) <= step && !self.stop.load(Relaxed) {
-            if began.elapsed() >= patience {
-                return;
-            }
-            // A look at the clock costs as much as a few of these.
-            (0..32).for_each(|_| std::hint::spin_loop());
         }
     }
 

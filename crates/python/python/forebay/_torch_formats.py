@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 import os
@@ -15,9 +14,6 @@ from ._forebay import format_at
 from ._read import inspect as inspect_file
 from ._samples import Boundary, Field, Fixed, Paths, Ragged
 from ._torch_dataset import Dataset
-
-# Scale, offset and missing values as the CF conventions have them, where this build knows them.
-_CF: dict[str, Any] = {"cf": True} if "cf" in inspect.signature(_dataset.open).parameters else {}
 
 
 class _Pairs(Dataset):
@@ -125,12 +121,12 @@ class HDF5(_Pairs):
 class NetCDF(_Pairs):
     """Samples of NetCDF files, classic or NetCDF-4, as pairs ``(data, label)``; called as :class:`HDF5` is.
 
-    Values are scaled, and missing ones not numbers, as the CF conventions say, where this build knows them.
+    Values are scaled, and missing ones not numbers, as the CF conventions say.
     """
 
     __module__ = "forebay.torch"
     _formats = ("netcdf", "hdf5")
-    _options = _CF
+    _options = {"cf": True}
 
 
 NC = NetCDF

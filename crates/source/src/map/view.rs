@@ -22,11 +22,6 @@ use crate::{ByteRange, Fill, peek::prefetch_line};
 /// anew on every page. 64 random copies of 8 KiB per call gain a tenth.
 const LINES_AHEAD: usize = 8;
 
-/// Within a range of several pages the next page is asked for in the same way: random copies of 16 KiB gain a tenth, of
-/// 8 KiB a twentieth. Longer ones are left to `memcpy`, which knows better.
-const PAGE_BYTES: usize = 4096;
-const MOST_PAGED_BYTES: usize = 64 << 10;
-
 /// A file that is mapped read-only and shared, so that its bytes are those of the page cache, or that may be.
 ///
 /// It is mapped at most once and unmapped when the view is dropped, so that a copy needs no counting: the copier
@@ -137,34 +132,12 @@ impl View {
             if offset.checked_add(fill.into.len()).is_none_or(|end| end > self.len) {
                 return Err(Refusal::Unmapped);
             }
-            // SAFETY: the source lies within the mapping, as was just checked, which lasts as long as `self`.
-            unsafe { copy_paged(start.add(offset), fill.into) };
+            // SAFETY: the source lies within the mapping, as was just checked, which lasts as long as `self`; the
+            // target is the caller's own. The file's writers may change the source meanwhile: it is copied as plain
+            // bytes by a call to `memcpy`, and believed only if the file's stamp is unchanged afterwards.
+            unsafe { ptr::copy_nonoverlapping(start.add(offset), fill.into.as_mut_ptr(), fill.into.len()) };
         }
         if slot.is_torn() { Err(Refusal::Torn) } else { Ok(()) }
-    }
-}
-
-/// Copies from `from` until `into` is full.
-///
-/// # Safety
-/// As many bytes from `from` on are mapped, and nobody unmaps them meanwhile.
-#[inline]
-unsafe fn copy_paged(from: *const u8, into: &mut [u8]) {
-    let len = into.len();
-    let is_paged = (PAGE_BYTES + 1..=MOST_PAGED_BYTES).contains(&len);
-    let mut copied = 0;
-    while copied < len {
-        let here = from.wrapping_add(copied);
-        let left_of_page = PAGE_BYTES - here.addr() % PAGE_BYTES;
-        let count = if is_paged { left_of_page.min(len - copied) } else { len - copied };
-        if copied + count < len {
-            (0..LINES_AHEAD).for_each(|line| prefetch_line(here.wrapping_add(count + 64 * line)));
-        }
-        // SAFETY: both sides have that many bytes from here on, as the caller promises and `len` says; the target is
-        // the caller's own. The file's writers may change the source meanwhile: it is copied as plain bytes by a call
-        // to `memcpy`, and believed only if the file's stamp is unchanged afterwards.
-        unsafe { ptr::copy_nonoverlapping(here, into.as_mut_ptr().add(copied), count) };
-        copied += count;
     }
 }
 

@@ -9,12 +9,14 @@ use std::{
 /// Files, and folders ending in `/`, that may hold unsafe code, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
+    ("crates/format/src/filter/weave.rs", "calls instructions by their names"),
     ("crates/format/src/native/swap.rs", "uses instructions that not every processor has"),
     ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
     ("crates/format/src/silo/library/ffi.rs", "calls into a libsilo found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/loader/src/arena.rs", "lends memory by address"),
     ("crates/loader/src/arena/block.rs", "takes memory from the heap and the system"),
+    ("crates/python/src/array_struct.rs", "hands NumPy a structure by its address"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
     ("crates/source/src/peek.rs", "asks about a descriptor by its number, and prefetches"),
     ("crates/source/src/process.rs", "keeps the process's number in a page that fork clears"),

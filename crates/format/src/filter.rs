@@ -40,6 +40,7 @@ mod scaleoffset;
 mod shuffle;
 mod szip;
 mod transpose;
+mod weave;
 mod zfp;
 mod zip_deflate;
 mod zstd;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use forebay_source::{
     ByteRange, Counters, FaultOrigin, FileOrigin, Fill, Locator, Origin, Result, Schedule, Source, SourceId,
+    Trust,
 };
 
 /// What the names of slow files begin with, so that nothing takes them for near ones.
@@ -73,8 +74,12 @@ impl Source for SlowFile {
         self.inner.fetch(ranges)
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
-        self.inner.fetch_into(fills)
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
+        self.inner.copy_into(fills)
+    }
+
+    fn vouch(&self) -> Result<()> {
+        self.inner.vouch()
     }
 
     fn request_bytes(&self) -> u64 {

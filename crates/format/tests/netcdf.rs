@@ -10,7 +10,8 @@ use std::{
 use bytes::Bytes;
 use forebay_format::{Container, Opened, Selection, Span, Values, describe};
 use forebay_source::{
-    ByteRange, ErrorKind, Fill, Locator, MemoryOrigin, Origin, Result, Source, SourceId, fill_by_fetching,
+    ByteRange, ErrorKind, Fill, Locator, MemoryOrigin, Origin, Result, Source, SourceId, Trust,
+    fill_by_fetching,
 };
 
 /// What is read of a variable at most: a file can claim any shape.
@@ -310,8 +311,12 @@ impl Source for NotingSource {
         self.0.fetch(ranges)
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         fill_by_fetching(self, fills)
+    }
+
+    fn vouch(&self) -> Result<()> {
+        self.0.vouch()
     }
 
     fn request_bytes(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use forebay_format::Dtype;
 
-use crate::arena::Buffer;
+use crate::{arena::Buffer, assemble::Doubts};
 
 /// One field of a batch: C order, native byte order, aligned, in one piece.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Batch {
     pub(crate) consumed: u64,
     /// Samples that could not be read and are left out or replaced.
     pub troubles: Vec<Trouble>,
+    /// What has to be made sure of before anyone sees it.
+    pub(crate) doubts: Doubts,
 }
 
 impl Batch {

@@ -52,6 +52,8 @@ pub(crate) struct UnitCache {
     state: Mutex<State>,
     loaded: Condvar,
     budget: AtomicU64,
+    /// True when there is room for all units there are: then it does not matter which is used when.
+    has_room_for_all: bool,
     arena: Arc<Arena>,
     spill: Option<Arc<dyn Spill>>,
     counters: Arc<Counters>,
@@ -80,14 +82,16 @@ struct Resident {
 }
 
 impl UnitCache {
+    /// A cache of at most `budget` bytes for units that take `most` together.
     pub(crate) fn new(
         arena: Arc<Arena>,
         budget: u64,
+        most: u64,
         spill: Option<Arc<dyn Spill>>,
         counters: Arc<Counters>,
     ) -> Self {
-        let state = Mutex::default();
-        Self { state, loaded: Condvar::new(), budget: AtomicU64::new(budget), arena, spill, counters }
+        let (state, loaded, has_room_for_all) = (Mutex::default(), Condvar::new(), most <= budget);
+        Self { state, loaded, budget: AtomicU64::new(budget), has_room_for_all, arena, spill, counters }
     }
 
     /// The unit `wanted`: from memory, from the spill, or by `load`, which at most one thread runs at a time.
@@ -106,7 +110,9 @@ impl UnitCache {
                 Some(Entry::Leaving(buffer)) => return Ok(Found::Memory(Arc::clone(buffer))),
                 Some(Entry::Resident(resident)) => {
                     let buffer = Arc::clone(&resident.buffer);
-                    state.ledger.touch(unit, now);
+                    if !self.has_room_for_all {
+                        state.ledger.touch(unit, now);
+                    }
                     return Ok(Found::Memory(buffer));
                 }
                 Some(Entry::Loading) if if_busy == IfBusy::Skip => return Ok(Found::Busy),
@@ -140,6 +146,7 @@ impl UnitCache {
             self.put(&**spill, wanted.place, &buffer);
         }
         let (unit, room) = (wanted.place.unit, buffer.capacity() as u64);
+        let now = if self.has_room_for_all { Now { horizon: None, ..now } } else { now };
         let uses = Uses::new(wanted.samples, now);
         let budget = self.budget.load(Relaxed);
         let mut leaving = Vec::new();

@@ -2,7 +2,7 @@
 
 use forebay_format::Span;
 use forebay_source::{Error, ErrorKind, Result};
-use std::{ops::Range, sync::Arc};
+use std::{num::NonZeroU64, ops::Range, sync::Arc};
 
 /// The samples of one variable of one file.
 #[derive(Clone, Debug)]
@@ -184,6 +184,11 @@ impl SampleIndex {
             Self::Whole => Some(0..shape.first().copied()?),
             _ => None,
         }
+    }
+
+    /// How many rows of axis 0 each sample has, one after the other, where all have as many.
+    pub(crate) fn rows_each(&self) -> Option<NonZeroU64> {
+        if let Self::Rows { rows, .. } = self { NonZeroU64::new(*rows) } else { None }
     }
 
     /// True when every sample is some rows of axis 0.

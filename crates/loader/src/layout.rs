@@ -2,6 +2,7 @@
 
 use std::{
     hash::{Hash, Hasher},
+    num::NonZeroU64,
     sync::{Arc, OnceLock},
 };
 
@@ -32,6 +33,9 @@ pub(crate) struct Wishes {
 pub(crate) struct Layout {
     /// One for each column of the set.
     pub(crate) columns: Vec<ColumnLayout>,
+    /// The columns in the order they are read: the longest last, by when the consumer has given back the memory of the
+    /// batch it had.
+    pub(crate) short_first: Vec<usize>,
     /// Units of all columns.
     pub(crate) unit_count: u64,
     /// Bytes of all of them.
@@ -51,8 +55,9 @@ pub(crate) struct ColumnLayout {
     pub(crate) indices: Option<Box<ColumnLayout>>,
 }
 
-/// How samples of one variable of one file are got.
+/// How samples of one variable of one file are got, in one line of memory: with hundreds of files none is in cache.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) enum Storage {
     /// Each is one or a few runs of stored bytes: copied from there.
     Rows(Stretch),
@@ -65,12 +70,14 @@ pub(crate) enum Storage {
 /// Where rows lie that are stored as they are.
 #[derive(Debug)]
 pub(crate) enum Stretch {
-    /// All in one stretch: what a copy needs to know, in one line of memory.
+    /// All in one stretch: here is what a copy needs to know.
     One {
         /// The first byte of the first row.
         start: u64,
         /// Bytes of a row.
         row_len: u64,
+        /// Rows of a sample, where all have as many.
+        rows: Option<NonZeroU64>,
         /// Whose bytes.
         source: Shared,
         /// True when they need no change.
@@ -83,7 +90,7 @@ pub(crate) enum Stretch {
 /// A source that is opened when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    index: SourceIndex,
+    pub(crate) index: SourceIndex,
     source: OnceLock<Arc<dyn Source>>,
 }
 
@@ -109,12 +116,31 @@ impl Stretch {
                 Self::One {
                     start: range.start,
                     row_len: rows.row_len(),
+                    rows: part.index.rows_each(),
                     source: Shared { index: source, source: OnceLock::new() },
                     is_native: native::is_native(&variable.dtype),
                 }
             }
             _ => Self::Many,
         })
+    }
+
+    /// Where sample `number` of `part` lies, if all lie in one stretch.
+    #[inline]
+    pub(crate) fn range(&self, part: &ColumnPart, number: u64) -> Option<ByteRange> {
+        let Self::One { start, row_len, rows, .. } = self else { return None };
+        if let Some(rows) = rows {
+            let len = rows.get() * row_len;
+            return Some(ByteRange::at(start + number * len, len));
+        }
+        let rows = part.index.rows(number, &[])?;
+        Some(ByteRange::at(start + rows.start * row_len, (rows.end - rows.start) * row_len))
+    }
+
+    /// The source of all samples, if they lie in one stretch and it is open.
+    pub(crate) fn source(&self) -> Option<&dyn Source> {
+        let Self::One { source, .. } = self else { return None };
+        Some(&**source.source.get()?)
     }
 
     /// Calls `each` with every range that is asked for when sample `number` of `part` is made.
@@ -124,9 +150,8 @@ impl Stretch {
         number: u64,
         mut each: impl FnMut(SourceIndex, ByteRange),
     ) -> Result<()> {
-        if let Self::One { start, row_len, source, .. } = self {
-            if let Some(rows) = part.index.rows(number, &[]) {
-                let range = ByteRange::at(start + rows.start * row_len, (rows.end - rows.start) * row_len);
+        if let Self::One { source, .. } = self {
+            if let Some(range) = self.range(part, number) {
                 each(source.index, range);
             }
             return Ok(());
@@ -149,8 +174,16 @@ impl Stretch {
 
 impl Layout {
     pub(crate) fn new(set: &SampleSet, wishes: &Wishes) -> Result<Self> {
-        let mut layout =
-            Self { columns: Vec::new(), unit_count: 0, unit_bytes: 0, largest_unit: 0, request_bytes: 0 };
+        let mut short_first: Vec<_> = (0..set.columns.len()).collect();
+        short_first.sort_by_key(|number| set.columns[*number].mean_sample_len());
+        let mut layout = Self {
+            columns: Vec::new(),
+            short_first,
+            unit_count: 0,
+            unit_bytes: 0,
+            largest_unit: 0,
+            request_bytes: 0,
+        };
         for column in &set.columns {
             let own = layout.column(column, wishes)?;
             layout.columns.push(own);

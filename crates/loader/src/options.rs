@@ -108,7 +108,7 @@ fn processes_on_node() -> u64 {
 }
 
 /// Bytes that a batch of `len` bytes takes, as one buffer; that of its fields apart is hardly more.
-fn room(len: u64) -> u64 {
+pub(crate) fn room(len: u64) -> u64 {
     crate::arena::room(usize::try_from(len).unwrap_or(usize::MAX)) as u64
 }
 

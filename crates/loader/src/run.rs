@@ -6,7 +6,10 @@ use std::{
     process,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -49,6 +52,12 @@ struct Shared {
     /// There is room for another batch.
     room: Condvar,
     stop: AtomicBool,
+    /// One more than the batch that the consumer waits for at this moment; 0 where it waits for none.
+    awaited: AtomicU64,
+    /// One more than the last batch that was put in when the consumer was to get it next: seen without the lock.
+    front: AtomicU64,
+    /// True when a consumer that waits takes no processor from those it waits for.
+    is_alert: bool,
     epoch: Epoch,
     crew: Crew,
     ahead: u64,
@@ -68,7 +77,7 @@ struct Queue {
     failed: bool,
     working: usize,
     /// The consumer sleeps until its batch is there: waking it takes a system call, which is saved where it does not.
-    awaited: bool,
+    has_sleeper: bool,
     /// Threads that sleep until there is room.
     idle: usize,
 }
@@ -79,6 +88,14 @@ impl Queue {
     }
 }
 
+/// Batches of a megabyte follow each other within 150 us, and a consumer that sleeps is awake 5 us after its batch is
+/// there. So one that has a processor to itself stays awake that long: the batch it had goes back the sooner, and is
+/// filled again while the processor that fills it still has it in its cache.
+const ALERTNESS: Duration = Duration::from_micros(200);
+
+/// How long it sleeps at a time after that: it has memory ready when those it waits for run short of it.
+const NAP: Duration = Duration::from_millis(1);
+
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -86,9 +103,18 @@ impl Run {
     /// Starts `threads` threads that make the batches of `epoch`, at most `ahead` of the consumer.
     pub(crate) fn start(crew: Crew, epoch: Epoch, threads: usize, ahead: u64) -> Result<Self> {
         let queue = Mutex::new(Queue { working: threads, ..Queue::default() });
-        let stop = AtomicBool::new(false);
-        let shared =
-            Arc::new(Shared { queue, ready: Condvar::new(), room: Condvar::new(), stop, epoch, crew, ahead });
+        let shared = Arc::new(Shared {
+            queue,
+            ready: Condvar::new(),
+            room: Condvar::new(),
+            stop: AtomicBool::new(false),
+            awaited: AtomicU64::new(0),
+            front: AtomicU64::new(0),
+            is_alert: threads < thread::available_parallelism().map_or(1, usize::from),
+            epoch,
+            crew,
+            ahead,
+        });
         let mut run = Self {
             shared: Arc::clone(&shared),
             threads: Vec::with_capacity(threads),
@@ -104,13 +130,15 @@ impl Run {
         Ok(run)
     }
 
-    /// The next batch, waiting at most `patience` for it.
+    /// The next batch, waiting at most `patience` for it. Whoever waits here helps those he waits for, where he takes no
+    /// processor from them.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
         if self.process != process::id() {
             let error = Error::new(ErrorKind::Invalid, "an epoch does not survive a fork");
             return Err(error.hint("begin a new one in the child"));
         }
         let began = Instant::now();
+        let mut is_fresh = true;
         let mut queue = self.shared.lock();
         let batch = loop {
             if queue.over || queue.deliver >= self.shared.epoch.step_count() {
@@ -123,30 +151,43 @@ impl Run {
             let left = patience.saturating_sub(began.elapsed());
             if left.is_zero() {
                 drop(queue);
+                self.shared.awaited.store(0, Relaxed);
                 self.count_wait(began);
                 return Ok(Next::Waiting);
             }
-            queue.awaited = true;
+            self.shared.awaited.store(wanted + 1, Relaxed);
+            let mut nap = left;
+            if self.shared.is_alert && self.shared.ahead > 0 && queue.idle == 0 {
+                nap = left.min(NAP);
+                drop(queue);
+                let has_helped = self.shared.crew.assembler().arena.prepare();
+                if std::mem::take(&mut is_fresh) {
+                    self.shared.look_out_for(wanted, left);
+                }
+                queue = self.shared.lock();
+                if has_helped || queue.done.contains_key(&wanted) {
+                    continue;
+                }
+            }
+            queue.has_sleeper = true;
             if queue.idle > 0 {
                 // Where nothing is made ahead, this is what a thread waits for.
                 self.shared.room.notify_one();
             }
-            let waited = self.shared.ready.wait_timeout(queue, left);
+            let waited = self.shared.ready.wait_timeout(queue, nap);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-            queue.awaited = false;
+            queue.has_sleeper = false;
         };
+        self.shared.awaited.store(0, Relaxed);
         queue.deliver += 1;
         let has_idle = queue.idle > 0;
-        if batch.is_err() {
-            queue.over = true;
-            queue.failed = true;
-        }
         drop(queue);
         if has_idle {
             self.shared.room.notify_one();
         }
+        let batch = batch.and_then(|batch| self.shared.make_sure(batch)).inspect_err(|_| self.fail());
         self.count_wait(began);
-        let batch = batch.inspect_err(|_| self.shared.stop())?;
+        let batch = batch?;
         let counters = self.counters();
         Counters::add(&counters.batches, 1);
         Counters::add(&counters.samples, batch.samples.iter().flatten().count() as u64);
@@ -206,6 +247,14 @@ impl Run {
         }
     }
 
+    fn fail(&self) {
+        let mut queue = self.shared.lock();
+        queue.over = true;
+        queue.failed = true;
+        drop(queue);
+        self.shared.stop();
+    }
+
     fn counters(&self) -> &Counters {
         &self.shared.crew.assembler().counters
     }
@@ -223,24 +272,26 @@ impl Drop for Run {
 
 impl Shared {
     fn work(&self) {
-        let mut samples = Vec::new();
         while let Some(task) = self.claim() {
             let step = task.step;
-            let batch = catch_unwind(AssertUnwindSafe(|| {
-                self.epoch.batch(step, &mut samples);
-                self.crew.batch(&self.epoch, task, &samples)
-            }));
+            // A consumer that waits has the time to make sure of its batch, while the next is begun here.
+            let is_awaited = || self.awaited.load(Relaxed) == step + 1;
+            let batch = catch_unwind(AssertUnwindSafe(|| self.crew.batch(&self.epoch, task, is_awaited)));
             let panicked = || Error::new(ErrorKind::Bug, "a thread of the loader panicked");
             let batch = batch.unwrap_or_else(|_| Err(panicked()));
             let mut queue = self.lock();
             queue.in_work.retain(|other| *other != step);
-            let is_awaited = queue.awaited && step == queue.deliver;
+            let is_front = step == queue.deliver;
+            let wakes = queue.has_sleeper && is_front;
             let failed = batch.is_err();
             if !queue.over {
                 queue.done.insert(step, batch);
             }
+            if is_front {
+                self.front.store(step + 1, Release);
+            }
             drop(queue);
-            if is_awaited {
+            if wakes {
                 self.ready.notify_one();
             }
             if failed {
@@ -262,7 +313,7 @@ impl Shared {
                 self.count_full(began);
                 return None;
             }
-            let is_wanted = self.ahead == 0 && queue.awaited && queue.next == queue.deliver;
+            let is_wanted = self.ahead == 0 && queue.has_sleeper && queue.next == queue.deliver;
             if is_wanted || queue.next < queue.deliver + self.ahead {
                 let step = queue.next;
                 queue.next += 1;
@@ -277,6 +328,29 @@ impl Shared {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
         }
+    }
+
+    /// Stays awake until the batch of `step` is there, but not for long.
+    fn look_out_for(&self, step: u64, patience: Duration) {
+        let (began, patience) = (Instant::now(), ALERTNESS.min(patience));
+        while self.front.load(Acquire) <= step && !self.stop.load(Relaxed) {
+            if began.elapsed() >= patience {
+                return;
+            }
+            // A look at the clock costs as much as a few of these.
+            (0..8).for_each(|_| std::hint::spin_loop());
+        }
+    }
+
+    /// The batch, once those it came from have vouched for it; where one does not, it is made anew.
+    fn make_sure(&self, mut batch: Batch) -> Result<Batch> {
+        let doubts = std::mem::take(&mut batch.doubts);
+        if self.crew.assembler().vouch(&doubts).is_ok() {
+            return Ok(batch);
+        }
+        let task = Task { step: batch.step, oldest: batch.step };
+        drop(batch);
+        self.crew.batch(&self.epoch, task, || false)
     }
 
     /// Counts the time since `began`, if a thread began to wait.

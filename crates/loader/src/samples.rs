@@ -13,7 +13,7 @@ use crate::{
     batch::FieldArray,
     cache::{Moment, Now, UnitCache},
     layout::{Layout, Wishes},
-    options::{Options, Shares},
+    options::{Options, Shares, room},
     set::SampleSet,
     spill::{FileSpill, Spill},
     spill_place::{self, SpillPlace},
@@ -104,7 +104,8 @@ pub(crate) fn assembler(set: Arc<SampleSet>, options: &Options) -> Result<(Assem
     let spill = spill.and_then(|place| open_spill(&place, &set, &layout, is_shared));
     let counters = Arc::new(Counters::default());
     let arena = Arena::new(shares.memory);
-    let cache = UnitCache::new(Arc::clone(&arena), shares.cache, spill, Arc::clone(&counters));
+    let most = layout.unit_count.saturating_mul(room(layout.largest_unit));
+    let cache = UnitCache::new(Arc::clone(&arena), shares.cache, most, spill, Arc::clone(&counters));
     let (layout, memory) = (Arc::new(layout), shares.memory);
     Ok((Assembler { set, layout, arena, cache, keeps_units, counters, memory }, shares))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    assemble::Assembler,
+    assemble::{Assembler, Doubts},
     batch::{Batch, Trouble},
     cache::Now,
     options::OnError,
@@ -36,18 +36,27 @@ impl Crew {
         &self.assembler
     }
 
-    /// The batch of `epoch` that is `task`, made of `samples`.
-    pub(crate) fn batch(&self, epoch: &Epoch, task: Task, samples: &[Option<u64>]) -> Result<Batch> {
+    /// The batch of `epoch` that is `task`. Where `leaves_doubts` says so, once all is copied, whoever takes the batch
+    /// has yet to make sure of it.
+    pub(crate) fn batch(&self, epoch: &Epoch, task: Task, leaves_doubts: impl Fn() -> bool) -> Result<Batch> {
         let Task { step, oldest } = task;
         let now = Now { moment: epoch.moment(step), oldest: epoch.moment(oldest), horizon: Some(epoch) };
-        let mut samples = samples.to_vec();
+        let mut samples = Vec::new();
+        epoch.batch(step, &mut samples);
         let mut troubles = Vec::new();
-        let fields = match self.assembler.assemble(&samples, now) {
-            Ok(fields) => fields,
+        let copied = self.assembler.copy(&samples, now).and_then(|(fields, doubts)| {
+            if doubts.is_empty() || leaves_doubts() {
+                return Ok((fields, doubts));
+            }
+            self.assembler.vouch(&doubts)?;
+            Ok((fields, Doubts::default()))
+        });
+        let (fields, doubts) = match copied {
+            Ok(copied) => copied,
             Err(error) if self.on_error == OnError::Raise || !is_about_data(&error) => return Err(error),
             Err(error) => {
                 self.set_aside(&mut samples, &mut troubles, now, error)?;
-                self.assembler.assemble(&samples, now)?
+                (self.assembler.assemble(&samples, now)?, Doubts::default())
             }
         };
         let seed =
@@ -60,6 +69,7 @@ impl Crew {
             samples,
             consumed: epoch.consumed_after(step),
             troubles,
+            doubts,
         })
     }
 

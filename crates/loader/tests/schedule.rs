@@ -14,7 +14,7 @@ use forebay_loader::{
     Asked, AxisLen, AxisName, Boundary, Convert, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
     Schedule, Shard, Shuffle, Tail,
 };
-use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId};
+use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
 use made::{Made, Rows, make, make_plain, memory, opened, without_spill};
 
 /// What was asked for: of which source, and which bytes.
@@ -67,9 +67,13 @@ impl Source for NotingSource {
         self.inner.fetch(ranges)
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         self.note(fills.iter().map(|fill| fill.range));
-        self.inner.fetch_into(fills)
+        self.inner.copy_into(fills)
+    }
+
+    fn vouch(&self) -> Result<()> {
+        self.inner.vouch()
     }
 
     fn request_bytes(&self) -> u64 {

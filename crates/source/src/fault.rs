@@ -15,7 +15,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use crate::{
-    ByteRange, Clock, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId,
+    ByteRange, Clock, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust,
     place::FAR_REQUEST_BYTES,
     source::{check_fills, check_ranges},
 };
@@ -125,11 +125,11 @@ impl Source for FaultSource {
         Err(self.error(&fault, ranges[fault.index]))
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         check_ranges(self.id(), fills.iter().map(|fill| fill.range))?;
         check_fills(self.id(), fills)?;
         let Some(fault) = self.course.begin(fills.len(), fills.iter().map(|fill| fill.range)) else {
-            return self.inner.fetch_into(fills);
+            return self.inner.copy_into(fills);
         };
         let (before, rest) = fills.split_at_mut(fault.index);
         self.inner.fetch_into(before)?;
@@ -139,6 +139,10 @@ impl Source for FaultSource {
             self.inner.fetch_into(&mut [Fill { range: halved(*range), into: &mut into[..half] }])?;
         }
         Err(self.error(&fault, *range))
+    }
+
+    fn vouch(&self) -> Result<()> {
+        self.inner.vouch()
     }
 
     fn request_bytes(&self) -> u64 {

@@ -13,7 +13,7 @@ use memmap2::MmapMut;
 use rustix::{buffer::spare_capacity, io::Errno};
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId,
+    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust,
     pool::{Pooled, Pools, default_budget},
     range::coalesce_within,
     source::{check_fills, check_ranges},
@@ -162,7 +162,7 @@ impl Source for FileSource {
         Ok(ranges.iter().map(lend).collect())
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         check_ranges(&self.id, fills.iter().map(|fill| fill.range))?;
         check_fills(&self.id, fills)?;
         let filled = self.pools.fill(&self.pooled, fills, |file, fills| match fills {
@@ -170,6 +170,10 @@ impl Source for FileSource {
             _ => read_fills(file, fills),
         });
         filled.map_err(|error| error.at(&self.id.locator))
+    }
+
+    fn vouch(&self) -> Result<()> {
+        self.pools.vouch(&self.pooled).map_err(|error| error.at(&self.id.locator))
     }
 
     fn request_bytes(&self) -> u64 {

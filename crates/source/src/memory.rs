@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Version, fill_by_fetching,
-    source::check_ranges,
+    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust, Version,
+    fill_by_fetching, source::check_ranges,
 };
 
 /// An origin in memory.
@@ -60,8 +60,12 @@ impl Source for MemorySource {
         Ok(ranges.iter().map(|range| range.cut(&self.bytes, 0)).collect())
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         fill_by_fetching(self, fills)
+    }
+
+    fn vouch(&self) -> Result<()> {
+        Ok(())
     }
 
     fn request_bytes(&self) -> u64 {

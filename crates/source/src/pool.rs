@@ -20,7 +20,7 @@ use rustix::{
 };
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Result,
+    ByteRange, Error, ErrorKind, Fill, Result, Trust,
     map::{Copied, Mapped},
     peek::{is_open_on, prefetch_line},
     place::Place,
@@ -91,11 +91,14 @@ impl Pooled {
         }
     }
 
-    /// Asks for the first bytes of `range` and for what is looked at on the way to them.
+    /// Asks for the first bytes of `range`, or for what is looked at on the way to any.
     #[inline]
     pub(crate) fn expect(&self, range: ByteRange) {
-        self.prefetch();
-        self.mapped.expect(range);
+        if range.is_empty() {
+            self.prefetch();
+        } else {
+            self.mapped.expect(range);
+        }
     }
 
     /// Asks for what is wanted after a copy: with hundreds of files none of it is in the processor's caches.
@@ -180,46 +183,46 @@ impl Pools {
         Ok(read)
     }
 
-    /// Fills memory from the file's mapping if it has one, else by `reads`, and makes sure that the file did not
-    /// change meanwhile.
+    /// Fills memory from the file's mapping if it has one, and then it has to be vouched for; else by `reads`, and makes
+    /// sure that the file did not change meanwhile.
     pub(crate) fn fill<'f, 'm>(
         &self,
         pooled: &Arc<Pooled>,
         fills: &'f mut [Fill<'m>],
         reads: impl FnOnce(&File, &'f mut [Fill<'m>]) -> Result<()>,
-    ) -> Result<()> {
-        pooled.prefetch();
+    ) -> Result<Trust> {
         let bytes = fills.iter().map(|fill| fill.range.len()).sum();
         if let Copied::Whole = pooled.mapped.copy(fills) {
-            return self.vouch(pooled, bytes);
+            if pooled.mapped.is_due(bytes)
+                && let Some(descriptor) = &*pooled.descriptor.load()
+                && descriptor.process == current()
+            {
+                pooled.mapped.decide(&descriptor.file);
+            }
+            return Ok(Trust::OnceVouched);
         }
         self.read(pooled, |file| {
             reads(file, fills)?;
             pooled.consider(file, bytes);
-            Ok(())
+            Ok(Trust::Full)
         })
     }
 
-    /// Makes sure that the file did not change before `bytes` of it were copied from its mapping.
-    fn vouch(&self, pooled: &Arc<Pooled>, bytes: u64) -> Result<()> {
+    /// Makes sure that the file did not change before what was copied from its mapping was copied.
+    pub(crate) fn vouch(&self, pooled: &Arc<Pooled>) -> Result<()> {
         if let Place::NearClearingFirst = pooled.place {
             return self.read(pooled, |file| {
                 // Waits until whoever cuts the file is done, so that its length tells.
                 let _waited = rustix::io::pread(file, &mut [0; 1], 0);
-                pooled.consider(file, bytes);
                 Ok(())
             });
         }
-        let is_due = pooled.mapped.is_due(bytes);
-        if !is_due && is_open_on(pooled.number.load(Relaxed), &pooled.stamp) {
+        if is_open_on(pooled.number.load(Relaxed), &pooled.stamp) {
             pooled.mark_used();
             return Ok(());
         }
         match &*pooled.descriptor.load() {
             Some(descriptor) if descriptor.process == current() => {
-                if is_due {
-                    pooled.mapped.decide(&descriptor.file);
-                }
                 pooled.mark_used();
                 pooled.stamp.verify(&descriptor.file)
             }

@@ -68,16 +68,31 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Lends the bytes of `ranges`: best when they will be decoded, or are already in memory.
     fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>>;
 
-    /// Puts bytes where the caller wants them: best when they are used as they lie.
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()>;
+    /// Puts bytes where the caller wants them, to be believed as the answer says: best when they are used as they lie.
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust>;
+
+    /// Makes sure that whatever was copied before this call are the bytes of [`id`](Self::id), and nothing that was
+    /// written to them since.
+    fn vouch(&self) -> Result<()>;
 
     /// How many bytes one request ought to bring for its latency to be hidden: 0 where small requests cost hardly
     /// more than large ones, as in memory and on local disks.
     fn request_bytes(&self) -> u64;
 
-    /// Says that `range` will be asked for next: a source may prepare for it, at next to no cost. What it says of a
-    /// range past the end is ignored.
+    /// Says that `range` will be asked for next, or soon if it is empty: a source may prepare for it, at next to no cost.
+    /// What it says of a range past the end is ignored.
     fn expect(&self, range: ByteRange);
+}
+
+/// How far bytes that were copied are to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Trust {
+    /// They are the source's.
+    Full,
+    /// They are once [`Source::vouch`] says so. To ask costs a system call: whoever copies much asks once, and may leave
+    /// it to a thread that has less to do.
+    OnceVouched,
 }
 
 /// What every [`Source`] can do besides.
@@ -86,18 +101,26 @@ pub trait SourceExt: Source {
     fn fetch_one(&self, range: ByteRange) -> Result<Bytes> {
         Ok(self.fetch(&[range])?.remove(0))
     }
+
+    /// Puts bytes where the caller wants them, to be believed without more ado.
+    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+        match self.copy_into(fills)? {
+            Trust::Full => Ok(()),
+            Trust::OnceVouched => self.vouch(),
+        }
+    }
 }
 
 impl<S: Source + ?Sized> SourceExt for S {}
 
-/// [`Source::fetch_into`] for a source that has nothing better than to copy what it lends.
-pub fn fill_by_fetching(source: &dyn Source, fills: &mut [Fill<'_>]) -> Result<()> {
+/// [`Source::copy_into`] for a source that has nothing better than to copy what it lends.
+pub fn fill_by_fetching(source: &dyn Source, fills: &mut [Fill<'_>]) -> Result<Trust> {
     let ranges: Vec<_> = fills.iter().map(|fill| fill.range).collect();
     check_fills(source.id(), fills)?;
     for (fill, bytes) in fills.iter_mut().zip(source.fetch(&ranges)?) {
         fill.into.copy_from_slice(&bytes);
     }
-    Ok(())
+    Ok(Trust::Full)
 }
 
 /// Refuses a fill whose memory is not exactly as long as its range.

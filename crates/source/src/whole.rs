@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    ByteRange, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, fill_by_fetching,
+    ByteRange, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust, fill_by_fetching,
     process::PerProcess, source::check_ranges,
 };
 
@@ -84,8 +84,12 @@ impl Source for WholeSource {
         Ok(ranges.iter().map(|range| range.cut(&whole, 0)).collect())
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         fill_by_fetching(self, fills)
+    }
+
+    fn vouch(&self) -> Result<()> {
+        Ok(())
     }
 
     /// As far as ever: what is kept here may be given up, so whoever comes again and again keeps it himself.

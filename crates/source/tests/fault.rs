@@ -11,6 +11,7 @@ use std::{
 
 use forebay_source::{
     ByteRange, ErrorKind, FaultOrigin, FileOrigin, Fill, Locator, MemoryOrigin, Origin, Schedule, Source,
+    SourceExt,
 };
 use tempfile::TempDir;
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin};
+use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin, SourceExt};
 use tempfile::TempDir;
 
 #[test]

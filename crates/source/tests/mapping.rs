@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{ByteRange, ErrorKind, FileOrigin, Fill, Locator, Origin, Source};
+use forebay_source::{ByteRange, ErrorKind, FileOrigin, Fill, Locator, Origin, Source, SourceExt, Trust};
 use proptest::{collection::vec, prelude::*};
 use tempfile::TempDir;
 
@@ -240,4 +240,27 @@ fn a_file_that_is_not_in_the_page_cache_is_mapped_once_it_is() {
         assert!(memory == expected[at..at + memory.len()]);
     }
     assert!(is_mapped(&path));
+}
+
+#[test]
+fn a_copy_is_to_be_believed_once_the_file_vouches_for_it_and_a_read_at_once() {
+    let folder = TempDir::new().unwrap();
+    let path = file(&folder, "a.bin", &bytes(LEN, 1));
+    let origin = FileOrigin::new();
+    let copy = |source: &dyn Source, into: &mut [u8]| {
+        let range = ByteRange::at(7, into.len() as u64);
+        source.copy_into(&mut [Fill { range, into }])
+    };
+    let source = origin.open(&Locator::new(path.to_str().unwrap())).unwrap();
+    let mut into = [0; 1000];
+    assert_eq!(copy(&*source, &mut into).unwrap(), Trust::Full, "the first is a read");
+    let source = mapped(&origin, &path);
+    assert_eq!(copy(&*source, &mut into).unwrap(), Trust::OnceVouched);
+    assert_eq!(into[..], bytes(LEN, 1)[7..1007]);
+    source.vouch().unwrap();
+    tick();
+    OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&[0; 10], 5000).unwrap();
+    let error = source.vouch().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("a.bin"), "{error}");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin, Source, coalesce};
+use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin, Source, SourceExt, coalesce};
 use proptest::{collection::vec, prelude::*};
 use tempfile::NamedTempFile;
 

@@ -17,7 +17,7 @@ use std::{
     thread,
 };
 
-use forebay_source::{ByteRange, ErrorKind, FileOrigin, Fill, Locator, Origin, Source};
+use forebay_source::{ByteRange, ErrorKind, FileOrigin, Fill, Locator, Origin, Source, SourceExt};
 use libc::{c_int, c_void, siginfo_t};
 
 const SCENE: &str = "FOREBAY_TEST_SCENE";

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Fill, PerProcess, Result, Source, SourceId, check_fills, check_ranges};
+use forebay_source::{
+    ByteRange, Fill, PerProcess, Result, Source, SourceId, Trust, check_fills, check_ranges,
+};
 
 use crate::{
     state::State,
@@ -48,13 +50,18 @@ impl Source for Copied {
         })
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         check_ranges(self.id(), fills.iter().map(|fill| fill.range))?;
         check_fills(self.id(), fills)?;
         self.by(|parts| match parts {
-            None => self.inner.fetch_into(fills),
-            Some((running, state)) => state.fetch_into(running, fills),
+            None => self.inner.copy_into(fills),
+            Some((running, state)) => state.fetch_into(running, fills).map(|()| Trust::Full),
         })
+    }
+
+    fn vouch(&self) -> Result<()> {
+        // What a tier has is of the version that was opened, and what came from the origin was vouched for at once.
+        self.by(|parts| if parts.is_none() { self.inner.vouch() } else { Ok(()) })
     }
 
     fn request_bytes(&self) -> u64 {

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result};
+use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, SourceExt};
 
 use crate::{
     Flight, Landed, Part, Turn,

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{ByteRange, FaultOrigin, Fill, Origin, Schedule, Source, SourceId};
+use forebay_source::{ByteRange, FaultOrigin, Fill, Origin, Schedule, Source, SourceExt, SourceId};
 use forebay_tier::{
     Coming, DiskTier, MemoryTier, Placement, Policy, SourceKey, Standard, Tier, Tiered, Upcoming, warm,
 };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result};
+use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, SourceExt};
 
 use super::{Opened, asked::Each, fill_all, gather::Placed};
 use crate::{

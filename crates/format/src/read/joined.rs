@@ -1,6 +1,6 @@
 //! Values that lie end to end in many stretches: read straight into the output, many stretches at a time.
 
-use forebay_source::{Fill, Result};
+use forebay_source::{Fill, Result, SourceExt};
 
 use super::{Opened, asked::Each};
 use crate::{

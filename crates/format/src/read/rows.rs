@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use forebay_source::{Error, ErrorKind, Fill, Result};
+use forebay_source::{Error, ErrorKind, Fill, Result, SourceExt};
 
 use super::{Opened, chunks, native_fill};
 use crate::{ChunkTable, Extents, PlainRows, RowPlace, Selection, SourceIndex, Span, Variable, native, runs};

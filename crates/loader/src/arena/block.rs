@@ -36,6 +36,7 @@ enum Home {
 /// and one after the other.
 const LONG: usize = 16 << 10;
 const LARGE_PAGE: usize = 2 << 20;
+const SMALL_PAGE: usize = 4 << 10;
 
 // SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.
 unsafe impl Send for Block {}
@@ -66,6 +67,18 @@ impl Block {
         }
         let slab_len = slab_len(class)?;
         Ok(slab_len / (slab_len / class) / ALIGNMENT * ALIGNMENT)
+    }
+
+    /// True when blocks of `class` are cut from one large page.
+    pub(super) fn is_cut(class: usize) -> bool {
+        (LONG..=LARGE_PAGE / 2).contains(&class)
+    }
+
+    /// Has the system hand out the pages it was cut from.
+    pub(super) fn touch(&self) {
+        if let Home::Slab(slab) = &self.home {
+            slab.touch();
+        }
     }
 
     fn on_heap(class: usize) -> Result<Self> {
@@ -174,6 +187,13 @@ impl Slab {
         let _ = unsafe { rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxHugepage) };
         let start = NonNull::new(start).ok_or_else(|| full(len))?;
         Ok(Self { start, len, count: len / class, idle: AtomicUsize::new(0) })
+    }
+
+    fn touch(&self) {
+        for at in (0..self.len).step_by(SMALL_PAGE) {
+            // SAFETY: the byte lies in the slab, whose blocks nobody has been given yet.
+            unsafe { self.start.add(at).write_volatile(0) };
+        }
     }
 }
 

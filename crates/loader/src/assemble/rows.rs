@@ -1,74 +1,84 @@
 //! Samples that are runs of stored bytes: their sources put them where they belong.
 
-use std::ops::Range;
+use std::{cell::Cell, ops::Range};
 
-use forebay_format::{PlainRows, RowPlace, SourceIndex, Variable, fill_all, native};
-use forebay_source::{ByteRange, Fill, Result, Source};
+use forebay_format::{PlainRows, RowPlace, SourceIndex, fill_all, native};
+use forebay_source::{ByteRange, Fill, Result, Source, Trust};
 
-use super::fetch::Target;
+use super::{
+    doubt::{Doubts, Origin},
+    fetch::Target,
+    making::Field,
+    spare,
+};
 use crate::{column::ColumnPart, layout::Stretch, set::place, stats::Counters};
 
 /// What is asked of all files for one field of a batch. It is gathered first and asked for afterwards: the processor
 /// waits for many lines of memory at once.
-#[derive(Debug, Default)]
 pub(super) struct Rows<'a, 'm> {
+    field: Field<'a>,
     asked: Vec<Asked<'a>>,
     fills: Vec<Fill<'m>>,
 }
 
-#[derive(Debug)]
 struct Asked<'a> {
     source: &'a dyn Source,
+    origin: Origin,
     part: &'a ColumnPart,
     is_native: bool,
     /// Which of the fills.
     fills: Range<usize>,
+    /// The bytes of the first of them.
+    first: ByteRange,
+}
+
+thread_local! {
+    static ASKED: Cell<Vec<Asked<'static>>> = const { Cell::new(Vec::new()) };
+    static FILLS: Cell<Vec<Fill<'static>>> = const { Cell::new(Vec::new()) };
 }
 
 impl<'a, 'm> Rows<'a, 'm> {
-    pub(super) fn with_capacity(count: usize) -> Self {
-        Self { asked: Vec::new(), fills: Vec::with_capacity(count) }
+    /// Nothing yet of `field`, of which `count` samples are wanted.
+    pub(super) fn new(field: Field<'a>, count: usize) -> Self {
+        let (mut asked, mut fills) = (spare::take(&ASKED), spare::take(&FILLS));
+        asked.reserve_exact(count.min(field.column.parts.len()));
+        fills.reserve_exact(count);
+        Self { field, asked, fills }
     }
 
-    /// Adds samples of one file.
+    /// Adds samples of file `number`.
     pub(super) fn add(
         &mut self,
-        part: &'a ColumnPart,
+        number: u32,
         stretch: &'a Stretch,
         targets: &mut [Target<'m>],
     ) -> Result<()> {
+        let part = &self.field.column.parts[number as usize];
         match stretch {
-            Stretch::One { start, row_len, source, is_native } => {
-                let first = self.fills.len();
+            Stretch::One { source, is_native, .. } => {
+                let origin = self.origin(number, source.index);
+                let begin = self.fills.len();
                 for target in targets.iter_mut() {
-                    let Some(rows) = part.index.rows(target.located.number, &[]) else { continue };
-                    let range =
-                        ByteRange::at(start + rows.start * row_len, (rows.end - rows.start) * row_len);
+                    let Some(range) = stretch.range(part, target.located.number) else { continue };
                     self.fills.push(Fill { range, into: std::mem::take(&mut target.into) });
                 }
+                let Some(first) = self.fills.get(begin).map(|fill| fill.range) else { return Ok(()) };
                 let source = source.get(&part.opened)?;
-                self.asked.push(Asked {
-                    source,
-                    part,
-                    is_native: *is_native,
-                    fills: first..self.fills.len(),
-                });
+                let fills = begin..self.fills.len();
+                self.asked.push(Asked { source, origin, part, is_native: *is_native, fills, first });
                 Ok(())
             }
             Stretch::Many => {
                 let variable = part.variable();
-                self.add_chunks(part, variable, targets).map_err(|error| place(&part.opened, variable, error))
+                self.add_chunks(number, targets).map_err(|error| place(&part.opened, variable, error))
             }
         }
     }
 
     /// Adds samples whose rows lie in several chunks.
-    fn add_chunks(
-        &mut self,
-        part: &'a ColumnPart,
-        variable: &'a Variable,
-        targets: &mut [Target<'m>],
-    ) -> Result<()> {
+    fn add_chunks(&mut self, number: u32, targets: &mut [Target<'m>]) -> Result<()> {
+        let part = &self.field.column.parts[number as usize];
+        let variable = part.variable();
         let Some(rows) = PlainRows::of(variable) else { return Ok(()) };
         let row_len = usize::try_from(rows.row_len()).unwrap_or(usize::MAX);
         let is_native = native::is_native(&variable.dtype);
@@ -93,10 +103,11 @@ impl<'a, 'm> Rows<'a, 'm> {
                     Some((same, asked)) if *same == source => asked.fills.end = next + 1,
                     _ => {
                         self.asked.extend(asked.take().map(|(_, asked)| asked));
-                        let fills = next..next + 1;
+                        let (origin, fills) = (self.origin(number, source), next..next + 1);
+                        let of = part.opened.source(source)?;
                         asked = Some((
                             source,
-                            Asked { source: part.opened.source(source)?, part, is_native, fills },
+                            Asked { source: of, origin, part, is_native, fills, first: range },
                         ));
                     }
                 }
@@ -106,22 +117,40 @@ impl<'a, 'm> Rows<'a, 'm> {
         Ok(())
     }
 
-    /// Asks for everything that was added.
-    pub(super) fn run(mut self, counters: &Counters) -> Result<()> {
-        // All sources at once: what they look at to find the bytes is in no cache when there are many of them.
-        for asked in &self.asked {
-            if let Some(fill) = self.fills.get(asked.fills.start) {
-                asked.source.expect(fill.range);
+    fn origin(&self, part: u32, source: SourceIndex) -> Origin {
+        let Field { number, is_indices, .. } = self.field;
+        Origin { column: number, is_indices, part, source }
+    }
+
+    /// Asks for everything that was added; those who have yet to vouch for it are added to `doubts`.
+    pub(super) fn run(mut self, counters: &Counters, doubts: &mut Doubts) -> Result<()> {
+        doubts.begin_field(self.asked.len());
+        // All sources at once: what they look at to find their bytes is in no cache when there are many of them, and the
+        // processor waits for it but once.
+        if self.asked.len() > 1 {
+            for asked in &self.asked {
+                asked.source.expect(ByteRange::at(asked.first.start, 0));
             }
         }
+        let expect = |number: usize| {
+            if let Some(asked) = self.asked.get(number) {
+                asked.source.expect(asked.first);
+            }
+        };
+        expect(0);
         let mut rest = &mut self.fills[..];
         let mut bytes = 0;
-        for this in &self.asked {
+        for (number, this) in self.asked.iter().enumerate() {
+            expect(number + 1);
             let (own, after) = rest.split_at_mut(this.fills.len());
             rest = after;
-            let fetched = this.source.fetch_into(own);
+            let copied = this.source.copy_into(own);
             // The source names itself; which variable it was, it cannot know.
-            fetched.map_err(|error| error.at(format!("variable '{}'", this.part.variable().name)))?;
+            let trust =
+                copied.map_err(|error| error.at(format!("variable '{}'", this.part.variable().name)))?;
+            if let Trust::OnceVouched = trust {
+                doubts.add(this.source, this.origin);
+            }
             for fill in own.iter_mut() {
                 bytes += fill.range.len();
                 if !this.is_native {
@@ -131,6 +160,8 @@ impl<'a, 'm> Rows<'a, 'm> {
         }
         Counters::add(&counters.read_bytes, bytes);
         Counters::add(&counters.requests, self.fills.len() as u64);
+        spare::put_back(&ASKED, self.asked);
+        spare::put_back(&FILLS, self.fills);
         Ok(())
     }
 }

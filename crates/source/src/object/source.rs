@@ -23,7 +23,7 @@ use super::{
     trouble::told,
 };
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Result, Source, SourceId,
+    ByteRange, Error, ErrorKind, Fill, Locator, Result, Source, SourceId, Trust,
     source::{check_fills, check_ranges},
     stamp::changed,
 };
@@ -128,7 +128,7 @@ impl Source for ObjectSource {
         Ok(ranges.iter().map(lend).collect())
     }
 
-    fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         check_ranges(&self.id, fills.iter().map(|fill| fill.range))?;
         check_fills(&self.id, fills)?;
         let runs = runs(&fills.iter().map(|fill| fill.range).collect::<Vec<_>>());
@@ -146,7 +146,12 @@ impl Source for ObjectSource {
             for fill in begun.filter(|fill| fill.range.end > start) {
                 copy(bytes, start, fill.range.start, fill.into);
             }
-        })
+        })?;
+        Ok(Trust::Full)
+    }
+
+    fn vouch(&self) -> Result<()> {
+        Ok(())
     }
 
     fn request_bytes(&self) -> u64 {

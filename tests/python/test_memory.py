@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import subprocess
 import sys
+import weakref
 import zlib
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,49 @@ def test_memory_that_somebody_holds_is_not_used_again(path: Path) -> None:
     kept = [batch for _ in range(3) for batch in loader]
     assert len({batch["x"].ctypes.data for batch in kept}) == len(kept)
     assert all((batch["x"] == batch.indices[:, None]).all() for batch in kept)
+
+
+def test_a_loader_lets_go_of_what_its_consumer_lets_go_of(path: Path) -> None:
+    loader = forebay.open(path, ["x"]).loader(batch_size=16, read_threads=1)
+    batches = iter(loader)
+    kept = weakref.ref(next(batches)["x"])
+    gc.collect()
+    assert kept() is None, "nobody has the first batch"
+    batch = next(batches)
+    array = weakref.ref(batch["x"])
+    del batch["x"]
+    assert array() is None and batch.indices.size == 16, "what is left of a batch is without its memory"
+
+
+def test_what_a_batch_is_seldom_asked_for_is_there_when_it_is(path: Path) -> None:
+    loader = forebay.open(path, ["x"]).loader(batch_size=16, shuffle="full", seed=3)
+    loader.set_epoch(2)
+    for step, batch in enumerate(loader):
+        assert (batch.epoch, batch.step, batch.size, batch.skipped, batch.offsets) == (2, step, 16, [], {})
+        assert batch.indices is batch.indices and batch.indices.flags.writeable and batch.indices.dtype == np.int64
+        assert batch.seeds.dtype == np.uint64 and len(set(batch.seeds.tolist())) == 16
+        copy = pickle.loads(pickle.dumps(batch))
+        assert (copy.indices == batch.indices).all() and (copy.seeds == batch.seeds).all() and copy.step == step
+    with pytest.raises(AttributeError, match="nonsense"):
+        batch.nonsense
+
+
+def test_no_array_is_too_odd_to_be_lent(make: Make) -> None:
+    numbers = {
+        code: np.arange(24).astype(code).reshape(6, 2, 2)
+        for code in ("i1", "u1", "<i2", ">i4", "<u8", "<f2", ">f4", "<f8", "?", "<c8", "<c16")
+    }
+    fields: dict[str, Any] = {f"n{at}": (values, {}) for at, values in enumerate(numbers.values())}
+    fields["empty"] = (np.empty((6, 0, 3), "<f4"), {})
+    fields["text"] = (np.array([b"ab", b"", b"cdefg", b"h", b"i", b"j"], "S5"), {})
+    fields["pair"] = (np.array([(n, n / 2) for n in range(6)], [("a", "<i4"), ("b", "<f8")]), {})
+    ds = forebay.open(make(**fields), list(fields))
+    batch = next(iter(ds.loader(batch_size=6)))
+    for name, (values, _) in fields.items():
+        array = batch[name]
+        assert array.dtype == values.dtype.newbyteorder("=") and array.shape == values.shape, name
+        assert array.flags.c_contiguous and array.flags.aligned and array.flags.writeable, name
+        assert array.tobytes() == values.astype(values.dtype.newbyteorder("=")).tobytes(), name
 
 
 def test_arrays_are_the_consumers_to_write_to(path: Path) -> None:

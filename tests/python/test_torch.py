@@ -55,7 +55,7 @@ def test_importing_forebay_does_not_import_torch(program: Any) -> None:
 def test_batches_are_tensors_over_the_same_memory(ds: forebay.Dataset) -> None:
     raw = ds._reader.get([3, 1])
     batch = forebay.torch.Batch._tensors(raw)
-    for memory in raw.fields:
+    for memory in raw.take_fields():
         assert batch[memory.name].data_ptr() == memory.__array_interface__["data"][0]
     loader = forebay.torch.Loader(ds, batch_size=5, shuffle="full", seed=1)
     for batch, plain in zip(loader, ds.loader(batch_size=5, shuffle="full", seed=1)):

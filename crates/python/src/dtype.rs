@@ -10,7 +10,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, dtype: &Dtype) -> PyResult<(Bound<'
         Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => {
             text(number_code(*number).to_owned())?
         }
-        dtype if dtype.is_bool() => text("|b1".to_owned())?,
+        dtype if dtype.is_bool() => text(BOOL_CODE.to_owned())?,
         Dtype::Enum { base, .. } => return describe(py, base),
         Dtype::Complex { part: Number::F32, .. } => text("<c8".to_owned())?,
         Dtype::Complex { part: Number::F64, .. } => text("<c16".to_owned())?,
@@ -74,6 +74,9 @@ fn compound<'py>(
     dict.set_item("itemsize", len)?;
     Ok(dict.into_any())
 }
+
+/// NumPy's code of truth values.
+pub(crate) const BOOL_CODE: &str = "|b1";
 
 /// NumPy's code of times in nanoseconds since 1970.
 pub(crate) const TIME_CODE: &str = "<M8[ns]";

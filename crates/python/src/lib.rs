@@ -5,7 +5,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `error` | error kinds as Python exceptions |
-//! | `memory` | one field of a batch, lent to NumPy |
+//! | `memory`, `array_struct` | one field of a batch, lent to NumPy |
 //! | `dtype` | element types as NumPy writes them |
 //! | `raw_batch` | what a batch is made of |
 //! | `read`, `inspect` | one variable's values; what is in a file |
@@ -18,6 +18,7 @@
 //! | `patience` | work that Ctrl-C need not wait for |
 //! | `closable` | what Python may close while other threads use it |
 
+mod array_struct;
 mod closable;
 mod dtype;
 mod error;

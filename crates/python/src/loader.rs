@@ -101,7 +101,7 @@ impl EpochRun {
                 }
             });
             match next.map_err(raised)? {
-                Next::Batch(batch) => return RawBatch::new(py, *batch).map(Some),
+                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch))),
                 Next::End => return Ok(None),
                 Next::Waiting => py.check_signals()?,
             }

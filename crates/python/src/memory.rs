@@ -6,7 +6,7 @@ use pyo3::{
     types::{PyDict, PyTuple},
 };
 
-use crate::dtype;
+use crate::{array_struct, dtype};
 
 /// Memory that NumPy may use as long as it holds on to this object.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -48,10 +48,11 @@ impl Memory {
         matches!(self.field.dtype, Dtype::Number { number: Number::Bf16, .. })
     }
 
-    /// Where samples of different lengths begin and end.
+    /// The bytes of where samples of different lengths begin and end, as 64-bit integers.
     #[getter]
-    fn offsets(&self) -> Option<Vec<i64>> {
-        self.field.offsets.clone()
+    fn offset_bytes(&self) -> Option<Vec<u8>> {
+        let offsets = self.field.offsets.as_ref()?;
+        Some(offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect())
     }
 
     /// How NumPy finds the elements.
@@ -64,6 +65,20 @@ impl Memory {
             interface.set_item("typestr", dtype::TIME_CODE)?;
         }
         Ok(interface)
+    }
+
+    /// The same for numbers, without a dict to make and to take apart.
+    #[getter]
+    fn __array_struct__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let FieldArray { dtype, shape, bytes, is_time, .. } = &self.field;
+        let code = match dtype {
+            _ if *is_time => dtype::TIME_CODE,
+            Dtype::Number { number, .. } => dtype::number_code(*number),
+            dtype if dtype.is_bool() => dtype::BOOL_CODE,
+            // The dict tells what this is.
+            _ => "",
+        };
+        array_struct::capsule(py, code, shape, bytes.address().expose_provenance())
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a batch is made of, as it crosses the border.
 
+use std::sync::{Mutex, PoisonError};
+
 use forebay::{Batch, loader::FieldArray};
 use pyo3::prelude::*;
 
@@ -8,8 +10,7 @@ use crate::memory::Memory;
 /// Fields, sample numbers and seeds.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct RawBatch {
-    #[pyo3(get)]
-    fields: Vec<Py<Memory>>,
+    fields: Mutex<Vec<FieldArray>>,
     samples: Vec<Option<u64>>,
     seeds: Vec<u64>,
     #[pyo3(get)]
@@ -20,31 +21,27 @@ pub(crate) struct RawBatch {
 }
 
 impl RawBatch {
-    pub(crate) fn new(py: Python<'_>, batch: Batch) -> PyResult<Self> {
+    pub(crate) fn new(batch: Batch) -> Self {
         let Batch { fields, samples, seeds, epoch, step, troubles, .. } = batch;
         let troubles = troubles.into_iter().map(|trouble| (trouble.sample, trouble.why)).collect();
-        Ok(Self { fields: lend(py, fields)?, samples, seeds, epoch, step, troubles })
+        Self { fields: Mutex::new(fields), samples, seeds, epoch, step, troubles }
     }
 
-    pub(crate) fn of_samples(py: Python<'_>, fields: Vec<FieldArray>, numbers: &[u64]) -> PyResult<Self> {
+    pub(crate) fn of_samples(fields: Vec<FieldArray>, numbers: &[u64]) -> Self {
         let samples = numbers.iter().map(|number| Some(*number)).collect();
-        Ok(Self {
-            fields: lend(py, fields)?,
-            samples,
-            seeds: Vec::new(),
-            epoch: 0,
-            step: 0,
-            troubles: Vec::new(),
-        })
+        let (fields, seeds, troubles) = (Mutex::new(fields), Vec::new(), Vec::new());
+        Self { fields, samples, seeds, epoch: 0, step: 0, troubles }
     }
-}
-
-fn lend(py: Python<'_>, fields: Vec<FieldArray>) -> PyResult<Vec<Py<Memory>>> {
-    fields.into_iter().map(|field| Py::new(py, Memory::new(field))).collect()
 }
 
 #[pymethods]
 impl RawBatch {
+    /// The fields, once: from then on they are the caller's alone.
+    fn take_fields(&self, py: Python<'_>) -> PyResult<Vec<Py<Memory>>> {
+        let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
+        fields.into_iter().map(|field| Py::new(py, Memory::new(field))).collect()
+    }
+
     /// The bytes of the sample numbers as 64-bit integers, -1 where padding stands.
     fn index_bytes(&self) -> Vec<u8> {
         let number =

@@ -139,7 +139,7 @@ impl SampleReader {
         } else {
             self.get_patiently(py, &numbers)?
         };
-        RawBatch::of_samples(py, fields, &numbers)
+        Ok(RawBatch::of_samples(fields, &numbers))
     }
 
     /// Differs when the files, or what a sample is, are not the same.

@@ -30,6 +30,11 @@ def array_of(memory: Memory | RawArray) -> npt.NDArray[Any]:
     return array
 
 
+def _own_array(values: bytes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of ``values``, in memory that may be written to: frameworks warn of any other."""
+    return np.frombuffer(bytearray(values), dtype)
+
+
 class Batch(dict[str, Any]):
     """Samples side by side: a dict of arrays by field name.
 
@@ -51,8 +56,9 @@ class Batch(dict[str, Any]):
     """Its number within the epoch, from where the run began."""
     skipped: list[tuple[int, str]]
     """Samples that could not be read, and why."""
+    _raw: RawBatch
 
-    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped")
+    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "_raw")
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         super().__init__(fields)
@@ -64,17 +70,32 @@ class Batch(dict[str, Any]):
 
     @classmethod
     def _of(cls, raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> Self:
-        memories = raw.fields
-        batch = cls((memory.name, array_of(memory)) for memory in memories)
-        # In memory that may be written to: bytes would make arrays that frameworks warn of.
-        batch.indices = np.frombuffer(bytearray(raw.index_bytes()), np.int64)
-        batch.seeds = np.frombuffer(bytearray(raw.seed_bytes()), np.uint64)
-        ragged = ((memory.name, memory.offsets) for memory in memories)
-        batch.offsets = {name: np.asarray(offsets, np.int64) for name, offsets in ragged if offsets is not None}
-        batch.epoch = raw.epoch
-        batch.step = raw.step
-        batch.skipped = raw.troubles()
+        # Without __init__: attributes that are not set are made when they are first asked for.
+        batch = cls.__new__(cls)
+        offsets: dict[str, Any] = {}
+        for memory in raw.take_fields():
+            name, bounds = memory.name, memory.offset_bytes
+            batch[name] = array_of(memory)
+            if bounds is not None:
+                offsets[name] = _own_array(bounds, np.int64)
+        batch.offsets = offsets
+        batch._raw = raw
         return batch
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Batch.__slots__ or name == "_raw":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        value = self._late(self._raw, name)
+        setattr(self, name, value)
+        return value
+
+    def _late(self, raw: RawBatch, name: str) -> Any:
+        """The attribute ``name``, which few ask for in every batch."""
+        if name == "indices":
+            return _own_array(raw.index_bytes(), np.int64)
+        if name == "seeds":
+            return _own_array(raw.seed_bytes(), np.uint64)
+        return raw.troubles() if name == "skipped" else getattr(raw, name)
 
     @property
     def size(self) -> int:
@@ -86,12 +107,15 @@ class Batch(dict[str, Any]):
         return f"<{type(self).__module__}.{type(self).__name__} of {self.size}: {fields}>"
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), dict(self), [getattr(self, name) for name in Batch.__slots__])
+        return _rebuild, (type(self), dict(self), [getattr(self, name) for name in _PUBLIC])
+
+
+_PUBLIC = [name for name in Batch.__slots__ if not name.startswith("_")]
 
 
 def _rebuild(kind: type[Batch], fields: dict[str, Any], state: list[Any]) -> Batch:
     batch = kind(fields)
-    for name, value in zip(Batch.__slots__, state):
+    for name, value in zip(_PUBLIC, state):
         setattr(batch, name, value)
     return batch
 
@@ -99,8 +123,8 @@ def _rebuild(kind: type[Batch], fields: dict[str, Any], state: list[Any]) -> Bat
 def sample_of(raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> dict[str, Any]:
     """The one sample of ``raw``."""
     sample = {}
-    for memory in raw.fields:
+    for memory in raw.take_fields():
         array = array_of(memory)
         # Samples of different lengths are joined along an axis they have; all others stand along one of their own.
-        sample[memory.name] = array if memory.offsets is not None else array[0]
+        sample[memory.name] = array if memory.offset_bytes is not None else array[0]
     return sample

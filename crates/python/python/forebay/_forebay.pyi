@@ -82,11 +82,14 @@ class Memory:
     def is_bfloat16(self) -> bool:
         """True when the elements are bfloat16, which NumPy does not know."""
     @property
-    def offsets(self) -> list[int] | None:
-        """Where samples of different lengths begin and end."""
+    def offset_bytes(self) -> bytes | None:
+        """The bytes of where samples of different lengths begin and end, as 64-bit integers."""
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """How NumPy finds the elements."""
+    @property
+    def __array_struct__(self) -> Any:
+        """The same for numbers, without a dict to make and to take apart."""
 
 @final
 class FormatFile:
@@ -136,9 +139,8 @@ class RawArray:
 class RawBatch:
     """Fields, sample numbers and seeds."""
 
-    @property
-    def fields(self) -> list[Memory]:
-        """The fields."""
+    def take_fields(self) -> list[Memory]:
+        """The fields, once: from then on they are the caller's alone."""
     @property
     def epoch(self) -> int:
         """The epoch it belongs to."""

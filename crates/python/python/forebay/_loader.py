@@ -130,12 +130,18 @@ class Loader:
         self.close()
         run = self._run = loader.start()
         try:
-            while (raw := run.next()) is not None:
-                yield self._batch(raw)
+            # Nothing here holds on to a batch: its memory goes back as soon as the consumer lets go of it.
+            while made := self._next(run):
+                yield made.pop()
             if self._run is not None and self._run is not run:
                 raise InvalidError("this epoch was ended by another that was begun of the same loader")
         finally:
             run.close()
+
+    def _next(self, run: EpochRun) -> list[Any]:
+        """The next batch alone, or nothing when there is none."""
+        raw = run.next()
+        return [] if raw is None else [self._batch(raw)]
 
     def _batch(self, raw: RawBatch) -> Any:
         return Batch._of(raw)

@@ -43,9 +43,12 @@ class Batch(_batch.Batch):
     @classmethod
     def _tensors(cls, raw: RawBatch) -> Batch:
         batch = cls._of(raw, _tensor_of)
-        batch.indices = torch.from_numpy(batch.indices)
         batch.offsets = {name: torch.from_numpy(offsets) for name, offsets in batch.offsets.items()}
         return batch
+
+    def _late(self, raw: RawBatch, name: str) -> Any:
+        value = super()._late(raw, name)
+        return torch.from_numpy(value) if name == "indices" else value
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Batch:
         """The same batch on ``device``."""

@@ -14,6 +14,7 @@ import sets  # first: it finds what is the loader's benchmark's
 import machine
 import report
 import tables
+from measure import REPEAT_SECONDS
 from readers import contestants, order
 
 HERE = pathlib.Path(__file__).parent
@@ -65,7 +66,8 @@ def limit_table(raw):
 def commands(args, one, raw):
     if one is raw:
         table = limit_table(raw)
-        return {LIMIT: [args.limits, table, "--mode", "pread", "--batch", "64", "--epochs", "2"]}
+        return {LIMIT: [args.limits, table, "--mode", "pread", "--batch", "64", "--epochs", "2",
+                        "--seconds", str(REPEAT_SECONDS)]}
     head = [sys.executable, HERE / "readers.py", args.folder, str(args.scale), one.name]
     return {name: [*head, name] for name in contestants(one)}
 

@@ -26,6 +26,11 @@ class Workload:
     epochs: int = 2
 
     @property
+    def takes_fresh_memory(self):
+        """True when the epoch that counts, or the first batch, takes much memory that was not used before."""
+        return self.epochs == 1 or self.whole
+
+    @property
     def paths(self):
         return [self.folder / f"{self.name.lower()}_{number:04}.h5" for number in range(self.file_count)]
 

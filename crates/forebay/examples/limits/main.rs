@@ -1,12 +1,14 @@
 //! What the machine itself allows a loader, for `make bench-loader`: replays a table of plain offsets, without forebay.
 //!
 //! ```text
-//! limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--pages small|large] [--fresh]
+//! limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--seconds S] [--pages small|large]
+//!        [--fresh]
 //! ```
 //!
 //! `pread` and `mapped` copy the pieces of each sample into the buffers of a batch, which are reused (`--fresh`: new
 //! ones for every batch). `inflate` decodes each chunk once, when the first of its samples is due, and copies samples
-//! out in the order of the table. Threads take whole batches in turn. One line of JSON says how long each epoch took.
+//! out in the order of the table. Threads take whole batches in turn. There are E epochs, and more until S seconds have
+//! passed. One line of JSON says how long each epoch took.
 
 mod arena;
 mod inflate;
@@ -34,7 +36,7 @@ use table::Table;
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
-    "limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--fresh]";
+    "limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--seconds S] [--fresh]";
 
 struct Options {
     table: PathBuf,
@@ -42,6 +44,7 @@ struct Options {
     threads: usize,
     batch: usize,
     epochs: usize,
+    seconds: f64,
     pages: Pages,
     fresh: bool,
 }
@@ -56,6 +59,7 @@ impl Options {
             threads: 1,
             batch: 64,
             epochs: 1,
+            seconds: 0.0,
             pages: Pages::Small,
             fresh: false,
         };
@@ -66,6 +70,7 @@ impl Options {
                 "--threads" => options.threads = value()?.parse()?,
                 "--batch" => options.batch = value()?.parse()?,
                 "--epochs" => options.epochs = value()?.parse()?,
+                "--seconds" => options.seconds = value()?.parse()?,
                 "--pages" => {
                     options.pages = match value()?.as_str() {
                         "small" => Pages::Small,
@@ -101,7 +106,8 @@ fn replay<L: Limit>(limit: &L, sample_count: usize, options: &Options) -> Outcom
     let mut workers = (0..options.threads).map(|_| limit.worker()).collect::<Outcome<Vec<_>>>()?;
     let first_batch = OnceLock::new();
     let mut epochs = Vec::new();
-    for _ in 0..options.epochs {
+    let begun = Instant::now();
+    while epochs.len() < options.epochs || begun.elapsed().as_secs_f64() < options.seconds {
         let start = Instant::now();
         let next = AtomicUsize::new(0);
         let work = |worker: &mut L::Worker| -> Outcome<()> {
@@ -142,6 +148,9 @@ fn run() -> Outcome<()> {
     let options = Options::from_args()?;
     let table = Table::read(&options.table)?;
     let sample_count = table.sample_count();
+    arena::warm()?;
+    // What was touched by then does not count.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
     let rss_at_start = status_len("VmRSS");
     let (start, cpu_at_start) = (Instant::now(), cpu_seconds());
     let times = match (&table, options.mode.as_str()) {

@@ -108,9 +108,8 @@ impl Arena {
             return false;
         }
         let mut free = self.lock();
-        let coming = Block::len_of(wanted).map_or(u64::MAX, |len| len as u64);
         let has_enough = free.by_len.get(&wanted).is_some_and(|blocks| blocks.len() >= FEW);
-        if has_enough || free.len.saturating_add(self.lent()).saturating_add(coming) > free.limit {
+        if has_enough || free.len.saturating_add(self.lent()).saturating_add(Block::CUT_FROM) > free.limit {
             return false;
         }
         drop(free);

@@ -2,7 +2,7 @@
 
 use forebay_format::Span;
 use forebay_source::{Error, ErrorKind, Result};
-use std::{num::NonZeroU64, ops::Range, sync::Arc};
+use std::{num::NonZeroU32, ops::Range, sync::Arc};
 
 /// The samples of one variable of one file.
 #[derive(Clone, Debug)]
@@ -186,9 +186,9 @@ impl SampleIndex {
         }
     }
 
-    /// How many rows of axis 0 each sample has, one after the other, where all have as many.
-    pub(crate) fn rows_each(&self) -> Option<NonZeroU64> {
-        if let Self::Rows { rows, .. } = self { NonZeroU64::new(*rows) } else { None }
+    /// How many rows of axis 0 each sample has, one after the other, where all have as many and not too many.
+    pub(crate) fn rows_each(&self) -> Option<NonZeroU32> {
+        if let Self::Rows { rows, .. } = self { NonZeroU32::new(u32::try_from(*rows).ok()?) } else { None }
     }
 
     /// True when every sample is some rows of axis 0.

@@ -2,7 +2,7 @@
 
 use std::{
     hash::{Hash, Hasher},
-    num::NonZeroU64,
+    num::NonZeroU32,
     sync::{Arc, OnceLock},
 };
 
@@ -67,6 +67,8 @@ pub(crate) enum Storage {
     Units(Box<Units>),
 }
 
+const _: () = assert!(size_of::<Storage>() == 64, "one line of memory");
+
 /// Where rows lie that are stored as they are.
 #[derive(Debug)]
 pub(crate) enum Stretch {
@@ -76,8 +78,8 @@ pub(crate) enum Stretch {
         start: u64,
         /// Bytes of a row.
         row_len: u64,
-        /// Rows of a sample, where all have as many.
-        rows: Option<NonZeroU64>,
+        /// Rows of a sample, where all have as many and not too many.
+        rows: Option<NonZeroU32>,
         /// Whose bytes.
         source: Shared,
         /// True when they need no change.
@@ -130,7 +132,7 @@ impl Stretch {
     pub(crate) fn range(&self, part: &ColumnPart, number: u64) -> Option<ByteRange> {
         let Self::One { start, row_len, rows, .. } = self else { return None };
         if let Some(rows) = rows {
-            let len = rows.get() * row_len;
+            let len = u64::from(rows.get()) * row_len;
             return Some(ByteRange::at(start + number * len, len));
         }
         let rows = part.index.rows(number, &[])?;

@@ -88,9 +88,9 @@ impl Queue {
     }
 }
 
-/// Batches of a megabyte follow each other within 150 us, and a consumer that sleeps is awake 5 us after its batch is
-/// there. So one that has a processor to itself stays awake that long: the batch it had goes back the sooner, and is
-/// filled again while the processor that fills it still has it in its cache.
+/// Batches of a megabyte follow each other within 150 us, and to wake a consumer takes the thread that makes them 1.5 us. So
+/// one that has a processor to itself stays awake that long: the batch it had goes back the sooner, and is filled again
+/// while the processor that fills it still has it in its cache. 8 KiB samples: 0.78 of a mapped copy, and 0.75 without.
 const ALERTNESS: Duration = Duration::from_micros(200);
 
 /// How long it sleeps at a time after that: it has memory ready when those it waits for run short of it.

@@ -69,6 +69,9 @@ impl Block {
         Ok(slab_len / (slab_len / class) / ALIGNMENT * ALIGNMENT)
     }
 
+    /// Bytes that come at once where blocks are cut from one large page.
+    pub(super) const CUT_FROM: u64 = LARGE_PAGE as u64;
+
     /// True when blocks of `class` are cut from one large page.
     pub(super) fn is_cut(class: usize) -> bool {
         (LONG..=LARGE_PAGE / 2).contains(&class)

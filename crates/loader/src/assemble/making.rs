@@ -48,7 +48,8 @@ pub(super) struct Made {
     pub(super) mask: Option<FieldArray>,
 }
 
-/// Bytes of a batch that are asked for before there is memory for them: their way takes some 6 us.
+/// Bytes of a batch that are asked for before there is memory for them. 8 KiB samples with none, 16, 32 and 64 KiB: 0.75,
+/// 0.77, 0.78 and 0.83 of a mapped copy.
 const BYTES_AHEAD: u64 = 64 << 10;
 
 /// Bytes that a source is sure to prepare for when it expects a range.

@@ -50,6 +50,9 @@ pub(crate) fn table(report: &TierReport) -> Vec<String> {
 }
 
 fn held(tier: &TierStats) -> String {
+    if tier.quota == 0 {
+        return "nothing: there is no room for it, `forebay doctor` says why".to_owned();
+    }
     let mut held = format!("{} of {}", show::size(tier.used), show::size(tier.quota));
     if tier.evicted > 0 {
         held.push_str(&format!(", {} left", tier.evicted));

@@ -26,10 +26,10 @@ fn main() {
     let python = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".into());
     let folder = std::env::var_os("FOREBAY_BENCH_DIR")
         .map_or_else(|| std::env::temp_dir().join("forebay-bench"), PathBuf::from);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peer.py");
-    let made = Command::new(&python).arg(&script).arg("make").arg(&folder).status().expect("python runs");
+    let script = Path::new("benches/peer.py");
+    let made = Command::new(&python).arg(script).arg("make").arg(&folder).status().expect("python runs");
     assert!(made.success(), "peer.py could not make its files; `make bench` installs what it needs");
-    let mut peer = Peer::start(&python, &script, &folder);
+    let mut peer = Peer::start(&python, script, &folder);
     let bench = Bench { folder };
     println!(
         "{} rounds, best of each; {} cores\n",

@@ -78,7 +78,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let origin = || Arc::new(FileOrigin::new()) as Arc<dyn Origin>;
         assert!(tiered(origin(), &Config::default(), None).unwrap().is_none());
-        let disk = DiskConfig { quota: Amount::Bytes(1 << 20), ..DiskConfig::at(folder.path().join("new")) };
+        // However full the disk is that the test runs on.
+        let free = Some(Amount::Bytes(0));
+        let at = DiskConfig::at(folder.path().join("new"));
+        let disk = DiskConfig { quota: Amount::Bytes(1 << 20), free, ..at };
         let memory = TierConfig::Memory { quota: Amount::Bytes(1 << 16) };
         let config = Config { tiers: vec![memory, TierConfig::Disk(disk)], ..Config::default() };
         let made = tiered(origin(), &config, None).unwrap().unwrap();

@@ -1,10 +1,6 @@
 //! Which crate knows which: what cargo says, what the table here says and what ARCHITECTURE.md draws are one.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeSet, path::PathBuf, process::Command};
 
 /// Every crate of the workspace and what it depends on of ours. Changed on purpose, with the picture, or not at all.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -19,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    PathBuf::from("../..")
 }
 
 /// `a -> b` for each arrow, and `a` alone for each crate.

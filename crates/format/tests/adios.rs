@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 1 << 20;
 type Folder = Vec<(&'static str, Vec<u8>)>;
 
 fn seed(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/adios");
+    let folder = Path::new("../../fuzz/corpus/adios");
     std::fs::read(folder.join(name)).unwrap()
 }
 

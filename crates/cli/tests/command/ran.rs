@@ -1,7 +1,7 @@
 //! How the tests run the real command.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -15,7 +15,10 @@ pub(crate) struct Ran {
 
 /// A file beside the tests.
 pub(crate) fn data(name: &str) -> String {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).display().to_string()
+    std::path::absolute(Path::new("tests/data").join(name))
+        .expect("a working directory")
+        .display()
+        .to_string()
 }
 
 /// The command, with an environment that decides nothing.

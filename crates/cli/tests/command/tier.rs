@@ -115,3 +115,14 @@ fn what_cannot_be_done_says_why_and_what_helps() {
     let same = format!("disk:{}:1GiB:keep", set.path(""));
     assert_eq!(json(&["tier", "warm", &path, "--tier", &same])["passed_over"], 1, "on the tier's own device");
 }
+
+#[test]
+fn a_tier_without_room_is_said_to_hold_nothing() {
+    let (set, folder) = set();
+    let (path, config) = (set.path("train_0.h5"), set.path("forebay.toml"));
+    let table =
+        format!("[[tier]]\nkind = \"disk\"\npath = \"{}\"\nfree = \"100%\"\n", folder.path().display());
+    fs::write(&config, table).unwrap();
+    let told = out(&["load", &path, "--field", "image", "--config", &config]);
+    assert!(told.contains("nothing: there is no room for it, `forebay doctor` says why"), "{told}");
+}

@@ -11,8 +11,8 @@ STATUS = pathlib.Path("/proc/self/status")
 LOOK_SECONDS = 0.02
 # As much as the loaders take at most; the program `limits` does the same.
 WARM_BYTES = 512 << 20
-# Where more than one epoch counts, short ones are repeated so long: others on the same host slow down a tenth of a
-# second as they please.
+# Short epochs are repeated so long, where only the first counts by new processes: others on the same host slow down a
+# tenth of a second as they please.
 REPEAT_SECONDS = 1.5
 
 

@@ -49,7 +49,7 @@ def markdown(report):
     lines = [BEGIN, "", f"Machine: {machine.in_words(report['machine'])}", "", f"Command: `{report['command']}`", ""]
     lines += [
         f"Best of {report['rounds']} interleaved rounds, every contestant in a process of its own, page cache "
-        "and free memory warm. Epochs are repeated for 1.5 s, but for W3, which has one. "
+        "and free memory warm. Epochs are repeated for 1.5 s, those of W3 by new processes: it has one each. "
         "*samples/s* is that of the fastest epoch, *first epoch* that of the first; "
         "*of the limit* compares with the limit of as many threads; *first batch* counts from opening the files; "
         "*memory* is the peak of resident memory above its start, pages of mapped files and private memory of "

@@ -11,7 +11,7 @@ use std::{
     process, ptr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -21,17 +21,11 @@ use forebay_source::{Error, ErrorKind, Result};
 /// What vector units and devices like best.
 pub const ALIGNMENT: usize = 64;
 
-/// Fewer blocks than this are few: a thread takes a millisecond to inflate as much, and as long may pass before another
-/// looks whether there is memory to make ready.
-const FEW: usize = 3;
-
 /// Lends memory and takes it back to lend it again: fresh pages cost four times as much to fill.
 #[derive(Debug)]
 pub struct Arena {
     free: Mutex<Free>,
     lent: AtomicU64,
-    /// A length of which few are left that nobody uses; 0 where there is none.
-    short_of: AtomicUsize,
     /// The process that lends.
     process: u32,
 }
@@ -51,7 +45,6 @@ impl Arena {
         Arc::new(Self {
             free: Mutex::new(Free { limit, ..Free::default() }),
             lent: AtomicU64::new(0),
-            short_of: AtomicUsize::new(0),
             process: process::id(),
         })
     }
@@ -67,13 +60,7 @@ impl Arena {
             // What is a little longer will do as well.
             let fitting =
                 free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
-            let (block, left) = match fitting {
-                Some((_, blocks)) => (blocks.pop(), blocks.len()),
-                None => (None, 0),
-            };
-            if left < FEW {
-                self.short_of.store(wanted, Relaxed);
-            }
+            let block = fitting.and_then(|(_, blocks)| blocks.pop());
             if let Some(block) = &block {
                 block.leave_idleness();
                 free.len -= block.len() as u64;
@@ -96,29 +83,6 @@ impl Arena {
         let mut free = self.lock();
         more.into_iter().for_each(|block| free.put(block));
         Ok(first)
-    }
-
-    /// Makes more of what there are few left of, for whoever asks next; false when there is nothing to do.
-    ///
-    /// The system clears fresh pages before it hands them out, at a tenth of what it costs to inflate as much. A thread
-    /// that waits anyway takes that off the others.
-    pub(crate) fn prepare(&self) -> bool {
-        let wanted = self.short_of.swap(0, Relaxed);
-        if !Block::is_cut(wanted) {
-            return false;
-        }
-        let mut free = self.lock();
-        let has_enough = free.by_len.get(&wanted).is_some_and(|blocks| blocks.len() >= FEW);
-        if has_enough || free.len.saturating_add(self.lent()).saturating_add(Block::CUT_FROM) > free.limit {
-            return false;
-        }
-        drop(free);
-        let Ok((first, more)) = Block::new(wanted) else { return false };
-        first.touch();
-        free = self.lock();
-        free.put(first);
-        more.into_iter().for_each(|block| free.put(block));
-        true
     }
 
     /// Bytes that are lent now.
@@ -274,21 +238,6 @@ mod tests {
         assert_eq!(arena.take(256 << 10).unwrap().address() as usize, address);
         drop(held);
         assert_eq!(arena.lock().len, 0);
-    }
-
-    #[test]
-    fn what_runs_short_is_made_ahead_within_the_limit() {
-        let arena = Arena::new(4 << 20);
-        assert!(!arena.prepare(), "nobody asked for anything");
-        let mut held: Vec<_> = (0..5).map(|_| arena.take(256 << 10).unwrap()).collect();
-        arena.short_of.store(0, Relaxed);
-        held.push(arena.take(256 << 10).unwrap());
-        assert!(arena.prepare() && !arena.prepare(), "two of a slab are left: there is another, once");
-        assert_eq!(arena.lock().len, (2 << 20) + (512 << 10));
-        held.extend((0..8).map(|_| arena.take(256 << 10).unwrap()));
-        assert!(!arena.prepare(), "the limit is reached");
-        drop(arena.take(16 << 20).unwrap());
-        assert!(!arena.prepare(), "what takes many pages is not made on suspicion");
     }
 
     #[test]

@@ -93,9 +93,6 @@ impl Queue {
 /// while the processor that fills it still has it in its cache. 8 KiB samples: 0.78 of a mapped copy, and 0.75 without.
 const ALERTNESS: Duration = Duration::from_micros(200);
 
-/// How long it sleeps at a time after that: it has memory ready when those it waits for run short of it.
-const NAP: Duration = Duration::from_millis(1);
-
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -156,25 +153,19 @@ impl Run {
                 return Ok(Next::Waiting);
             }
             self.shared.awaited.store(wanted + 1, Relaxed);
-            let mut nap = left;
-            if self.shared.is_alert && self.shared.ahead > 0 && queue.idle == 0 {
-                nap = left.min(NAP);
+            let is_alert = self.shared.is_alert && self.shared.ahead > 0 && queue.idle == 0;
+            if is_alert && std::mem::take(&mut is_fresh) {
                 drop(queue);
-                let has_helped = self.shared.crew.assembler().arena.prepare();
-                if std::mem::take(&mut is_fresh) {
-                    self.shared.look_out_for(wanted, left);
-                }
+                self.shared.look_out_for(wanted, left);
                 queue = self.shared.lock();
-                if has_helped || queue.done.contains_key(&wanted) {
-                    continue;
-                }
+                continue;
             }
             queue.has_sleeper = true;
             if queue.idle > 0 {
                 // Where nothing is made ahead, this is what a thread waits for.
                 self.shared.room.notify_one();
             }
-            let waited = self.shared.ready.wait_timeout(queue, nap);
+            let waited = self.shared.ready.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             queue.has_sleeper = false;
         };

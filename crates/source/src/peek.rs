@@ -8,6 +8,11 @@ use std::os::fd::RawFd;
 
 use crate::stamp::Stamp;
 
+/// Bytes that memory brings at once.
+const LINE: usize = 64;
+/// Lines after which the processor's own prefetching has begun.
+const LINES: usize = 8;
+
 /// True when descriptor `number` is open on a file in the state `stamp`.
 ///
 /// Nobody keeps the descriptor open meanwhile, and a forked child may have given its number to another file. That
@@ -28,6 +33,14 @@ pub(crate) fn is_open_on(number: RawFd, stamp: &Stamp) -> bool {
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub(crate) fn is_open_on(_: RawFd, _: &Stamp) -> bool {
     false
+}
+
+/// Asks for the first lines of `bytes`, which are wanted soon.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    for line in bytes.chunks(LINE).take(LINES) {
+        prefetch_line(line.as_ptr());
+    }
 }
 
 /// Asks for the line of memory at `address`, which is wanted soon.

@@ -33,6 +33,7 @@ pub(crate) struct Decoder<'a> {
     free: Mutex<Vec<&'a mut [u8]>>,
     batch: usize,
     pages: Pages,
+    keep: bool,
 }
 
 pub(crate) struct Worker {
@@ -71,7 +72,8 @@ impl<'a> Decoder<'a> {
         let files = table.paths.iter().map(|path| map(path)).collect::<Outcome<_>>()?;
         let slots = table.chunks.iter().map(|_| Mutex::default()).collect();
         let free = arena.chunks_exact_mut(chunk_len(table)).rev().collect();
-        Ok(Self { table, files, slots, free: Mutex::new(free), batch: options.batch, pages: options.pages })
+        let Options { batch, pages, keep, .. } = *options;
+        Ok(Self { table, files, slots, free: Mutex::new(free), batch, pages, keep })
     }
 
     fn decode(&self, chunk: usize, worker: &mut Worker) -> Outcome<&'a mut [u8]> {
@@ -95,7 +97,7 @@ impl<'a> Decoder<'a> {
         };
         worker.batch.bytes()[at * len..][..len].copy_from_slice(&decoded[row * len..][..len]);
         slot.taken += 1;
-        if slot.taken == self.table.samples_per_chunk {
+        if slot.taken == self.table.samples_per_chunk && !self.keep {
             slot.taken = 0;
             locked(&self.free).push(decoded);
         } else {

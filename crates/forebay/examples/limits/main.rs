@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--seconds S] [--pages small|large]
-//!        [--fresh]
+//!        [--fresh] [--keep]
 //! ```
 //!
 //! `pread` and `mapped` copy the pieces of each sample into the buffers of a batch, which are reused (`--fresh`: new
 //! ones for every batch). `inflate` decodes each chunk once, when the first of its samples is due, and copies samples
-//! out in the order of the table. Threads take whole batches in turn. There are E epochs, and more until S seconds have
+//! out in the order of the table; chunks whose samples are all out make room for others (`--keep`: they stay, as in a
+//! loader that decodes nothing in the next epoch). Threads take whole batches in turn. There are E epochs, and more until S seconds have
 //! passed. One line of JSON says how long each epoch took.
 
 mod arena;
@@ -36,7 +37,7 @@ use table::Table;
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const USAGE: &str =
-    "limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--seconds S] [--fresh]";
+    "limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--seconds S] [--fresh] [--keep]";
 
 struct Options {
     table: PathBuf,
@@ -47,6 +48,7 @@ struct Options {
     seconds: f64,
     pages: Pages,
     fresh: bool,
+    keep: bool,
 }
 
 impl Options {
@@ -62,6 +64,7 @@ impl Options {
             seconds: 0.0,
             pages: Pages::Small,
             fresh: false,
+            keep: false,
         };
         while let Some(name) = args.next() {
             let mut value = || args.next().ok_or(format!("{name} needs a value: {USAGE}"));
@@ -79,6 +82,7 @@ impl Options {
                     }
                 }
                 "--fresh" => options.fresh = true,
+                "--keep" => options.keep = true,
                 _ => return Err(USAGE.into()),
             }
         }

@@ -36,7 +36,6 @@ enum Home {
 /// and one after the other.
 const LONG: usize = 16 << 10;
 const LARGE_PAGE: usize = 2 << 20;
-const SMALL_PAGE: usize = 4 << 10;
 
 // SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.
 unsafe impl Send for Block {}
@@ -67,21 +66,6 @@ impl Block {
         }
         let slab_len = slab_len(class)?;
         Ok(slab_len / (slab_len / class) / ALIGNMENT * ALIGNMENT)
-    }
-
-    /// Bytes that come at once where blocks are cut from one large page.
-    pub(super) const CUT_FROM: u64 = LARGE_PAGE as u64;
-
-    /// True when blocks of `class` are cut from one large page.
-    pub(super) fn is_cut(class: usize) -> bool {
-        (LONG..=LARGE_PAGE / 2).contains(&class)
-    }
-
-    /// Has the system hand out the pages it was cut from.
-    pub(super) fn touch(&self) {
-        if let Home::Slab(slab) = &self.home {
-            slab.touch();
-        }
     }
 
     fn on_heap(class: usize) -> Result<Self> {
@@ -190,13 +174,6 @@ impl Slab {
         let _ = unsafe { rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxHugepage) };
         let start = NonNull::new(start).ok_or_else(|| full(len))?;
         Ok(Self { start, len, count: len / class, idle: AtomicUsize::new(0) })
-    }
-
-    fn touch(&self) {
-        for at in (0..self.len).step_by(SMALL_PAGE) {
-            // SAFETY: the byte lies in the slab, whose blocks nobody has been given yet.
-            unsafe { self.start.add(at).write_volatile(0) };
-        }
     }
 }
 

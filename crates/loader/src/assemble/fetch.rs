@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use forebay_format::{Part, Selection, Span};
-use forebay_source::Result;
+use forebay_source::{Result, prefetch};
 
 use super::Assembler;
 use crate::{
@@ -88,7 +88,16 @@ impl Fetch<'_> {
     ) -> Result<u64> {
         let mut elsewhere_ns = 0;
         let mut busy = Vec::new();
-        for same_unit in pieces.chunk_by(|one, next| one.unit == next.unit) {
+        let by_unit: Vec<&[Piece]> = pieces.chunk_by(|one, next| one.unit == next.unit).collect();
+        let at_hand = self.assembler.cache.at_hand(by_unit.iter().map(|same| units.first + same[0].unit));
+        for (place, same_unit) in by_unit.iter().enumerate() {
+            if let Some(Some(next)) = at_hand.get(place + 1) {
+                prefetch(&next[by_unit[place + 1][0].from..]);
+            }
+            if let Some(Some(unit)) = at_hand.get(place) {
+                copy_pieces(unit, same_unit, targets);
+                continue;
+            }
             let number = same_unit[0].unit;
             let samples = || units.samples(self.column, self.part, number);
             let at = Place { unit: units.first + number, byte: units.byte_of(number) };

@@ -36,8 +36,7 @@ use table::Table;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str =
-    "limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--seconds S] [--fresh] [--keep]";
+const USAGE: &str = "limits TABLE --mode pread|mapped|inflate [--threads N] [--batch B] [--epochs E] [--seconds S] [--fresh] [--keep]";
 
 struct Options {
     table: PathBuf,

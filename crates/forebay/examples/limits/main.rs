@@ -8,8 +8,8 @@
 //! `pread` and `mapped` copy the pieces of each sample into the buffers of a batch, which are reused (`--fresh`: new
 //! ones for every batch). `inflate` decodes each chunk once, when the first of its samples is due, and copies samples
 //! out in the order of the table; chunks whose samples are all out make room for others (`--keep`: they stay, as in a
-//! loader that decodes nothing in the next epoch). Threads take whole batches in turn. There are E epochs, and more until S seconds have
-//! passed. One line of JSON says how long each epoch took.
+//! loader that decodes nothing in the next epoch). Threads take whole batches in turn. There are E epochs, and more
+//! until S seconds have passed. One line of JSON says how long each epoch took.
 
 mod arena;
 mod inflate;

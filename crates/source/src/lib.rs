@@ -16,7 +16,8 @@
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
-//! | `peek` | whether a descriptor's number still means a file, asked without holding it; memory that is wanted soon |
+//! | `peek` | whether a descriptor's number still means a file, asked without holding it |
+//! | `prefetch` | memory that is wanted soon, asked for ahead |
 //! | `place` | whether a file is near or behind a network |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
@@ -43,6 +44,7 @@ mod origin;
 mod peek;
 mod place;
 mod pool;
+mod prefetch;
 pub mod private;
 mod process;
 mod range;
@@ -60,8 +62,8 @@ pub use memory::MemoryOrigin;
 #[cfg(feature = "object")]
 pub use object::ObjectOrigin;
 pub use origin::{Locator, Origin};
-pub use peek::prefetch;
 pub use place::lies_near;
+pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};
 pub use source::{Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching};

@@ -8,11 +8,6 @@ use std::os::fd::RawFd;
 
 use crate::stamp::Stamp;
 
-/// Bytes that memory brings at once.
-const LINE: usize = 64;
-/// Lines after which the processor's own prefetching has begun.
-const LINES: usize = 8;
-
 /// True when descriptor `number` is open on a file in the state `stamp`.
 ///
 /// Nobody keeps the descriptor open meanwhile, and a forked child may have given its number to another file. That
@@ -34,25 +29,3 @@ pub(crate) fn is_open_on(number: RawFd, stamp: &Stamp) -> bool {
 pub(crate) fn is_open_on(_: RawFd, _: &Stamp) -> bool {
     false
 }
-
-/// Asks for the first lines of `bytes`, which are wanted soon.
-#[inline]
-pub fn prefetch(bytes: &[u8]) {
-    for line in bytes.chunks(LINE).take(LINES) {
-        prefetch_line(line.as_ptr());
-    }
-}
-
-/// Asks for the line of memory at `address`, which is wanted soon.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn prefetch_line(address: *const u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch reads nothing that the program can see and never faults, at any address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-}
-
-/// No such instruction is known here.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub(crate) fn prefetch_line(_: *const u8) {}

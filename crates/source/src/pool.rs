@@ -22,8 +22,9 @@ use rustix::{
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Result, Trust,
     map::{Copied, Mapped},
-    peek::{is_open_on, prefetch_line},
+    peek::is_open_on,
     place::Place,
+    prefetch::{LINE, prefetch_line},
     process::{Owned, PerProcess, current},
     stamp::{Stamp, changed},
 };
@@ -105,7 +106,7 @@ impl Pooled {
     #[inline]
     fn prefetch(&self) {
         let first = ptr::from_ref(self).cast::<u8>();
-        for offset in (0..size_of::<Self>()).step_by(64) {
+        for offset in (0..size_of::<Self>()).step_by(LINE) {
             prefetch_line(first.wrapping_add(offset));
         }
     }

@@ -16,14 +16,14 @@ use rustix::{
 };
 
 use super::guard::{self, Slot};
-use crate::{ByteRange, Fill, peek::prefetch_line};
+use crate::{
+    ByteRange, Fill,
+    prefetch::{LINE, MOST_LINES, prefetch_line},
+};
 
 /// The first lines of the ranges that come next are asked for while one is copied, at least as many in all: the
 /// processor's own prefetching begins anew on every page. 64 random copies of 8 KiB per call gain a tenth.
 const LINES_AHEAD: usize = 16;
-
-/// The most lines that are asked for of one range.
-const MOST_LINES: usize = 8;
 
 /// A file that is mapped read-only and shared, so that its bytes are those of the page cache, or that may be.
 ///
@@ -155,7 +155,7 @@ impl View {
 /// How many lines of `range` are asked for ahead.
 #[inline]
 fn lines_asked(range: ByteRange) -> usize {
-    usize::try_from(range.len().div_ceil(64)).map_or(MOST_LINES, |lines| lines.min(MOST_LINES))
+    usize::try_from(range.len().div_ceil(LINE as u64)).map_or(MOST_LINES, |lines| lines.min(MOST_LINES))
 }
 
 #[inline]
@@ -163,7 +163,7 @@ fn prefetch(start: *const u8, range: ByteRange) {
     let Ok(offset) = usize::try_from(range.start) else { return };
     for line in 0..lines_asked(range) {
         // Any address will do: nothing is read that the program could see.
-        prefetch_line(start.wrapping_add(offset).wrapping_add(64 * line));
+        prefetch_line(start.wrapping_add(offset).wrapping_add(LINE * line));
     }
 }
 

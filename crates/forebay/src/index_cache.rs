@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use forebay_format::{Container, Extents, load, save};
+use forebay_format::{CSV_HEADER, Container, Extents, load, save};
 use forebay_source::{ErrorKind, Locator, Origin, SourceId};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
@@ -81,7 +81,9 @@ impl IndexCache {
     }
 
     fn path(&self, id: &SourceId) -> Option<PathBuf> {
-        let bytes = postcard::to_stdvec(id).ok()?;
+        let mut bytes = postcard::to_stdvec(id).ok()?;
+        // What is said of a CSV file depends on this setting too.
+        bytes.extend(std::env::var_os(CSV_HEADER).unwrap_or_default().as_encoded_bytes());
         let hash = Sha256::digest(&bytes);
         let name: String = hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         Some(self.folder.join(name))

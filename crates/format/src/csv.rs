@@ -5,6 +5,7 @@
 
 mod columns;
 mod dialect;
+mod header;
 
 use std::io::Read;
 
@@ -15,10 +16,11 @@ use crate::{
     ChunkTable, Container, Dtype, Extent, Extents, Filter, Format, Found, Number, Refused, SourceIndex,
     Variable,
     filter::{CELLS, CELLS_F64, CELLS_I64},
-    names::container,
+    names::{container, text_attribute},
 };
 use columns::{Column, Kind};
 use dialect::Dialect;
+pub use header::SETTING as CSV_HEADER;
 
 /// Tables of numbers as text, with commas, semicolons or tabs between them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,7 +61,8 @@ impl Format for Csv {
         let table = scan(&**file, &dialect)?;
         let mut refused = Vec::new();
         let variables = table.variables(&dialect, &mut refused)?;
-        let described = container(self.name(), vec![file.id().clone()], variables);
+        let mut described = container(self.name(), vec![file.id().clone()], variables);
+        described.groups[0].attributes.push(text_attribute("csv_header", &dialect.header.describe()));
         Ok(Container { refused, ..described })
     }
 }
@@ -75,7 +78,7 @@ fn dialect_of(found: &Found<'_>) -> Result<Option<Dialect>> {
         }
         head = file.fetch_one(ByteRange::at(0, file_len.min(more)))?;
     }
-    Ok(Dialect::of(&head, file_len))
+    Ok(Dialect::of(&head, file_len, header::setting()?))
 }
 
 /// What one pass over the file gives.
@@ -103,7 +106,7 @@ fn scan(file: &dyn Source, dialect: &Dialect) -> Result<Table> {
     };
     let mut starts = Vec::new();
     let mut record = ByteRecord::new();
-    let mut is_header = dialect.has_header;
+    let mut is_header = dialect.header.is_first_row;
     while reader.read_byte_record(&mut record).map_err(bad_csv)? {
         if std::mem::take(&mut is_header) {
             continue;

@@ -45,7 +45,7 @@ mod zfp;
 mod zip_deflate;
 mod zstd;
 
-pub(crate) use cells::{CELLS_F64, CELLS_I64, float_of, integer_of};
+pub(crate) use cells::{CELLS_F64, CELLS_I64, float_of, integer_of, is_missing, number_of};
 pub(crate) use image::{Size, is_image, size_of};
 pub(crate) use message_list::{LIST_FLOAT, LIST_INT64};
 

@@ -76,7 +76,7 @@ mod tfrecord;
 mod variable;
 mod zarr;
 
-pub use crate::csv::Csv;
+pub use crate::csv::{CSV_HEADER, Csv};
 pub use adios::{Bp3, Bp4, Bp5};
 pub use array::{Array, Values};
 pub use budget::{MemoryLimit, memory_budget, memory_limit};

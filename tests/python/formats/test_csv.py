@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 
@@ -61,6 +62,45 @@ def test_empty_cells_are_nan(forebay_command: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\r\n1,2\r\n,4\r\n")
     found = np.frombuffer(forebay_command.dump(tmp_path / "a.csv", "x"), "<f8")
     assert found[0] == 1 and np.isnan(found[1])
+
+
+@pytest.mark.parametrize("index", [True, False])
+@pytest.mark.parametrize("columns", [None, [1990, 1991, 1992]], ids=["numbers", "years"])
+def test_columns_that_pandas_names_by_numbers(forebay_command: Any, tmp_path: Path, index: bool, columns: Any) -> None:
+    frame = pandas.DataFrame(np.random.default_rng(3).normal(size=(40, 3)), columns=columns)
+    frame.to_csv(tmp_path / "a.csv", index=index)
+    read = pandas.read_csv(tmp_path / "a.csv")
+    forebay_command.same(tmp_path / "a.csv", "data", read.to_numpy(dtype="<f8"))
+    for name in frame.columns:
+        forebay_command.same(tmp_path / "a.csv", str(name), read[str(name)].to_numpy())
+
+
+def test_words_for_what_is_missing_are_nan_as_in_pandas(forebay_command: Any, tmp_path: Path) -> None:
+    words = ["", "NA", "N/A", "n/a", "null", "NULL", "None", "<NA>", "#N/A", "nan", "NaN", "-nan"]
+    rows = "".join(f"{number},{word}\n" for number, word in enumerate(words))
+    (tmp_path / "a.csv").write_text("x,y\n7,1.5\n" + rows)
+    read = pandas.read_csv(tmp_path / "a.csv")
+    found = np.frombuffer(forebay_command.dump(tmp_path / "a.csv", "y"), "<f8")
+    np.testing.assert_array_equal(found, read["y"].to_numpy())
+    assert np.isnan(found[1:]).all() and len(found) == len(words) + 1
+    (tmp_path / "b.csv").write_text("x,y\n1,-\n2,3\n")
+    np.testing.assert_array_equal(np.frombuffer(forebay_command.dump(tmp_path / "b.csv", "y"), "<f8"), [np.nan, 3])
+
+
+def test_the_header_is_shown_and_can_be_set(
+    forebay_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def header() -> Any:
+        return forebay_command.inspect(tmp_path / "a.csv")["attributes"]["csv_header"]
+
+    (tmp_path / "a.csv").write_text("0,1\n7,8\n")
+    assert "first row" in str(header()) and "guessed" in str(header())
+    forebay_command.same(tmp_path / "a.csv", "data", np.array([[7.0, 8]]))
+    monkeypatch.setenv("FOREBAY_CSV_HEADER", "no")
+    assert "no header" in str(header()) and "set by" in str(header())
+    forebay_command.same(tmp_path / "a.csv", "data", np.array([[0.0, 1], [7, 8]]))
+    monkeypatch.setenv("FOREBAY_CSV_HEADER", "perhaps")
+    assert "yes, no or auto" in forebay_command.refuses(tmp_path / "a.csv", "data")
 
 
 def test_text_that_is_no_table_is_not_taken(forebay_command: Any, tmp_path: Path) -> None:

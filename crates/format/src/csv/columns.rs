@@ -1,15 +1,15 @@
 //! What the cells of a column are.
 
-use crate::filter::{float_of, integer_of};
+use crate::filter::{float_of, integer_of, is_missing};
 
 /// What the cells of a column are, as far as they were looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Whole numbers.
     Integer,
-    /// Numbers; an empty cell is NaN.
+    /// Numbers; an empty cell and a word for what is missing are NaN.
     Float,
-    /// Texts: the first cell is no number.
+    /// Texts: the first cell that is not missing is no number.
     Text,
     /// Numbers, but for one cell.
     Bad(String),
@@ -20,21 +20,23 @@ pub(super) enum Kind {
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) kind: Kind,
-    is_empty: bool,
+    has_number: bool,
 }
 
 impl Column {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), kind: Kind::Integer, is_empty: true }
+        Self { name: name.to_owned(), kind: Kind::Integer, has_number: false }
     }
 
     /// Looks at the cell that stands in `line`.
     pub(super) fn look(&mut self, cell: &[u8], line: u64) {
-        let is_first = std::mem::take(&mut self.is_empty);
         match self.kind {
-            Kind::Integer if integer_of(cell).is_some() => {}
-            Kind::Integer | Kind::Float if float_of(cell).is_some() => self.kind = Kind::Float,
-            Kind::Integer | Kind::Float if is_first => self.kind = Kind::Text,
+            Kind::Integer if integer_of(cell).is_some() => self.has_number = true,
+            Kind::Integer | Kind::Float if float_of(cell).is_some() => {
+                self.kind = Kind::Float;
+                self.has_number |= !is_missing(cell);
+            }
+            Kind::Integer | Kind::Float if !self.has_number => self.kind = Kind::Text,
             Kind::Integer | Kind::Float => {
                 let cell: String = String::from_utf8_lossy(cell).chars().take(40).collect();
                 self.kind = Kind::Bad(format!("line {line}, column '{}': '{cell}' is no number", self.name));
@@ -69,7 +71,10 @@ mod tests {
     fn a_column_is_what_all_its_cells_are() {
         assert_eq!(kind_of(&["1", " -2 "]), Kind::Integer);
         assert_eq!(kind_of(&["1", "2.5", "", "nan", "1e9"]), Kind::Float);
+        assert_eq!(kind_of(&["1", "NA", "n/a", "null", "-", "#N/A"]), Kind::Float);
+        assert_eq!(kind_of(&["NA", "2"]), Kind::Float);
         assert_eq!(kind_of(&["a", "1"]), Kind::Text);
+        assert_eq!(kind_of(&["", "NA", "b"]), Kind::Text, "what is missing tells nothing of the rest");
         assert_eq!(kind_of(&["1", "b"]), Kind::Bad("line 3, column 'x': 'b' is no number".into()));
         assert_eq!(kind_of(&["9223372036854775808"]), Kind::Float, "past the range of whole numbers");
     }

@@ -1,14 +1,15 @@
-//! How a table is written: what stands between cells, and whether its first row names the columns.
+//! How a table is written: what stands between cells, and what its columns are called.
 
 use csv::{ByteRecord, ReaderBuilder};
 
-use crate::filter::float_of;
+use super::header::Header;
+use crate::filter::number_of;
 
 /// How a table is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub(super) delimiter: u8,
-    pub(super) has_header: bool,
+    pub(super) header: Header,
     /// What the columns are called, by the first row or by their numbers.
     pub(super) names: Vec<String>,
     /// Bytes of a row, more or less.
@@ -20,7 +21,9 @@ const MOST_ROWS: usize = 20;
 
 impl Dialect {
     /// The dialect of a file of `file_len` bytes that starts with `head`; `None` for what is no table of numbers.
-    pub(super) fn of(head: &[u8], file_len: u64) -> Option<Self> {
+    ///
+    /// `header` is whether its first row names the columns, where the user has said so.
+    pub(super) fn of(head: &[u8], file_len: u64, header: Option<bool>) -> Option<Self> {
         let is_text = |byte: &u8| *byte >= b' ' || matches!(byte, b'\t' | b'\r' | b'\n');
         // JSON and XML have commas too.
         let first = head.iter().find(|byte| !byte.is_ascii_whitespace())?;
@@ -34,11 +37,11 @@ impl Dialect {
         };
         [b',', b';', b'\t']
             .iter()
-            .find_map(|delimiter| Self::with(*delimiter, whole, 2))
-            .or_else(|| Self::with(b',', whole, 1))
+            .find_map(|delimiter| Self::with(*delimiter, whole, 2, header))
+            .or_else(|| Self::with(b',', whole, 1, header))
     }
 
-    fn with(delimiter: u8, text: &[u8], least_columns: usize) -> Option<Self> {
+    fn with(delimiter: u8, text: &[u8], least_columns: usize, header: Option<bool>) -> Option<Self> {
         let mut reader =
             ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).from_reader(text);
         let rows: Vec<ByteRecord> = reader.byte_records().take(MOST_ROWS).collect::<Result<_, _>>().ok()?;
@@ -47,25 +50,22 @@ impl Dialect {
         if first.len() < least_columns || !is_even {
             return None;
         }
-        let is_number = |row: &ByteRecord, index: usize| {
-            row.get(index).is_some_and(|cell| !cell.trim_ascii().is_empty() && float_of(cell).is_some())
-        };
+        let header = Header::of(first, &rows[1..], header);
         let columns = 0..first.len();
-        let has_header = !columns.clone().any(|index| is_number(first, index));
-        let body = rows.get(usize::from(has_header)..).unwrap_or_default();
-        let has_numbers = columns.clone().any(|index| body.iter().any(|row| is_number(row, index)));
-        if !has_numbers {
+        let body = &rows[usize::from(header.is_first_row)..];
+        if !body.iter().any(|row| row.iter().any(|cell| number_of(cell).is_some())) {
             return None;
         }
         let name = |index: usize| {
-            let cell = first.get(index).filter(|_| has_header).map(|cell| String::from_utf8_lossy(cell));
+            let cell =
+                first.get(index).filter(|_| header.is_first_row).map(|cell| String::from_utf8_lossy(cell));
             let cell =
                 cell.map(|cell| cell.trim().trim_matches('/').to_owned()).filter(|cell| !cell.is_empty());
             cell.unwrap_or_else(|| format!("column_{index}"))
         };
         let row_len = text.len() as u64
             / rows.len().max(text.iter().filter(|byte| **byte == b'\n').count()).max(1) as u64;
-        Some(Self { delimiter, has_header, names: columns.map(name).collect(), row_len })
+        Some(Self { delimiter, header, names: columns.map(name).collect(), row_len })
     }
 }
 
@@ -74,18 +74,21 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Option<Dialect> {
-        Dialect::of(text.as_bytes(), text.len() as u64)
+        Dialect::of(text.as_bytes(), text.len() as u64, None)
     }
 
     #[test]
     fn delimiters_and_headers_are_told_from_the_first_rows() {
         let found = of("a;b\n1;2,5\n3;4\n").unwrap();
         assert_eq!(
-            (found.delimiter, found.has_header, found.names),
+            (found.delimiter, found.header.is_first_row, found.names),
             (b';', true, vec!["a".into(), "b".into()])
         );
         let found = of("1,2\n3,4").unwrap();
-        assert_eq!((found.has_header, found.names), (false, vec!["column_0".into(), "column_1".into()]));
+        assert_eq!(
+            (found.header.is_first_row, found.names),
+            (false, vec!["column_0".into(), "column_1".into()])
+        );
         assert_eq!(of("\"x, y\"\tz\n1\t2\n").unwrap().names, ["x, y", "z"]);
         assert_eq!(of("x\n1\n2\n").unwrap().names, ["x"]);
     }

@@ -18,12 +18,25 @@ pub(crate) fn integer_of(cell: &[u8]) -> Option<i64> {
     std::str::from_utf8(cell).ok()?.trim().parse().ok()
 }
 
-/// The number that `cell` has; an empty one has none, which is NaN.
+/// The words that pandas takes for a missing value, and the dash that tables in print have.
+const MISSING: [&str; 18] = [
+    "", "-", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+    "N/A", "NA", "NULL", "None", "n/a", "null",
+];
+
+/// True for an empty cell and for a word that says that the value is missing; NaN is a number.
+pub(crate) fn is_missing(cell: &[u8]) -> bool {
+    std::str::from_utf8(cell).is_ok_and(|text| MISSING.contains(&text.trim()))
+}
+
+/// The number that is written in `cell`, if there is one.
+pub(crate) fn number_of(cell: &[u8]) -> Option<f64> {
+    std::str::from_utf8(cell).ok()?.trim().parse().ok()
+}
+
+/// The number that `cell` stands for: NaN where it is missing.
 pub(crate) fn float_of(cell: &[u8]) -> Option<f64> {
-    match std::str::from_utf8(cell).ok()?.trim() {
-        "" => Some(f64::NAN),
-        text => text.parse().ok(),
-    }
+    number_of(cell).or_else(|| is_missing(cell).then_some(f64::NAN))
 }
 
 pub(super) fn decode(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {

@@ -36,3 +36,7 @@ assert {"LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY.txt", "_forebay.pyi", "py.
 assert [need.split()[0].split(">")[0] for need in wheel.requires if "extra" not in need] == ["numpy"]
 print(f"forebay {forebay.__version__}: {loader.stats()['samples']} samples, NumPy {np.__version__} alone")
 PYTHON
+# The command comes with the package, and needs no more than it.
+"$bare/venv/bin/forebay" --no-index inspect --json set.h5 | "$bare/venv/bin/python" -c '
+import json, sys
+assert json.load(sys.stdin)["variables"]["x"]["shape"] == [100, 12]'

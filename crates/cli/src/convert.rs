@@ -13,7 +13,6 @@ mod zarr_type;
 
 use std::{
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Instant,
 };
 
@@ -118,7 +117,7 @@ struct Job<'a> {
 type Done = Option<Vec<Written>>;
 
 /// Runs `forebay convert`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     let began = Instant::now();
     let to = args.format()?;
     if args.output.symlink_metadata().is_ok() {
@@ -137,9 +136,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
         To::Npy => npy::write(&job),
     };
     bar.finish_and_clear();
-    let Some(written) = written? else { return Ok(ExitCode::from(exit::INTERRUPTED)) };
+    let Some(written) = written? else { return Ok(exit::INTERRUPTED) };
     tell(context, args, to, (&written, &left_out), began)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(exit::SUCCESS)
 }
 
 impl Args {

@@ -3,13 +3,16 @@
 use std::{
     error::Error as _,
     io::{self, Write},
-    process::ExitCode,
 };
 
 use forebay::{Error, ErrorKind, Result};
 
 use crate::show;
 
+/// The exit code of a command that did what it was asked to.
+pub(crate) const SUCCESS: u8 = 0;
+/// The exit code of wrong usage.
+pub(crate) const USAGE: u8 = 2;
 /// The exit code after an interrupt, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -32,7 +35,7 @@ Descriptions of large files are kept in $FOREBAY_CACHE, $XDG_CACHE_HOME/forebay 
 /// The exit code of an error kind.
 fn code_of(kind: ErrorKind) -> u8 {
     match kind {
-        ErrorKind::Invalid => 2,
+        ErrorKind::Invalid => USAGE,
         ErrorKind::NotFound => 3,
         ErrorKind::Corrupt => 4,
         ErrorKind::Unsupported => 5,
@@ -45,13 +48,13 @@ fn code_of(kind: ErrorKind) -> u8 {
 }
 
 /// Says what went wrong, if anything, and gives the exit code.
-pub(crate) fn code(done: Result<ExitCode>, json: bool) -> ExitCode {
+pub(crate) fn code(done: Result<u8>, json: bool) -> u8 {
     let error = match done {
         Ok(code) => return code,
         Err(error) => error,
     };
     if is_broken_pipe(&error) {
-        return ExitCode::SUCCESS;
+        return SUCCESS;
     }
     let kind = error.kind();
     // Nobody may be left to read it; the exit code says the same.
@@ -60,7 +63,7 @@ pub(crate) fn code(done: Result<ExitCode>, json: bool) -> ExitCode {
         let _ = writeln!(io::stdout(), "{answer}");
     }
     let _ = writeln!(io::stderr(), "forebay: {}", show::message(&error.to_string()));
-    ExitCode::from(code_of(kind))
+    code_of(kind)
 }
 
 /// The reader of our output has seen enough, as `head` does.

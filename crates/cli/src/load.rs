@@ -5,7 +5,6 @@ use std::{
     io::{self, BufWriter, Write},
     num::NonZeroU64,
     path::{Path, PathBuf},
-    process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -105,7 +104,7 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 }
 
 /// Runs `forebay load`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     let interrupt = Interrupt::catch();
     let config = args.config.load()?.config;
     let mut set = args.set.under(&config.origin);
@@ -139,8 +138,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
     answer.end(&consumer, &reports, failed.as_ref())?;
     match failed {
         Some(error) => Err(error),
-        None if consumer.interrupt.is_wanted() => Ok(ExitCode::from(exit::INTERRUPTED)),
-        None => Ok(ExitCode::SUCCESS),
+        None if consumer.interrupt.is_wanted() => Ok(exit::INTERRUPTED),
+        None => Ok(exit::SUCCESS),
     }
 }
 

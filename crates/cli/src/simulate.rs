@@ -6,7 +6,7 @@ use std::{
     num::NonZeroU64,
     os::unix::process::ExitStatusExt,
     path::PathBuf,
-    process::{Child, Command, ExitCode, ExitStatus},
+    process::{Child, Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -91,7 +91,7 @@ const GRACE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs `forebay simulate`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     let interrupt = Interrupt::catch();
     // From here on an interrupt is seen by us: nothing may stay mounted.
     interrupt.watch();
@@ -120,13 +120,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
 }
 
 /// Waits for an interrupt, which is how this ends, or for somebody who unmounts.
-fn stay(context: &Context, args: &Args, mount: &SlowMount, interrupt: &Interrupt) -> Result<ExitCode> {
+fn stay(context: &Context, args: &Args, mount: &SlowMount, interrupt: &Interrupt) -> Result<u8> {
     while !interrupt.is_wanted() && !mount.has_ended() {
         thread::sleep(GLANCE);
     }
     lines(context, &mount.counters()).into_iter().try_for_each(output::say)?;
     if interrupt.is_wanted() {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(exit::SUCCESS);
     }
     let error = Error::new(ErrorKind::Unavailable, "somebody else unmounted it");
     Err(error.at(args.mountpoint.display()))
@@ -160,9 +160,9 @@ fn attend(mut child: Child, interrupt: &Interrupt) -> Result<ExitStatus> {
     }
 }
 
-fn code_of(ended: ExitStatus) -> ExitCode {
+fn code_of(ended: ExitStatus) -> u8 {
     let code = ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0));
-    ExitCode::from(u8::try_from(code).unwrap_or(exit::INTERRUPTED))
+    u8::try_from(code).unwrap_or(exit::INTERRUPTED)
 }
 
 /// Says a line where the program's own output does not stand.

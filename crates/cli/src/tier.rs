@@ -1,6 +1,6 @@
 //! `forebay tier`: copies made before anybody reads, listed and removed.
 
-use std::{num::NonZeroUsize, process::ExitCode, time::SystemTime};
+use std::{num::NonZeroUsize, time::SystemTime};
 
 use forebay::{
     Config, Error, ErrorKind, Locator, Origins, Result, TierConfig,
@@ -59,12 +59,12 @@ enum Command {
 }
 
 /// Runs `forebay tier`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     match &args.command {
         Command::Warm { paths, config } => warm_all(context, paths, config.load()?.config),
-        Command::Ls { config } => list(context, &config.load()?.config).map(|()| ExitCode::SUCCESS),
+        Command::Ls { config } => list(context, &config.load()?.config).map(|()| exit::SUCCESS),
         Command::Clear { patterns, config } => {
-            clear(context, patterns, &config.load()?.config).map(|()| ExitCode::SUCCESS)
+            clear(context, patterns, &config.load()?.config).map(|()| exit::SUCCESS)
         }
     }
 }
@@ -87,7 +87,7 @@ fn disks(config: &Config) -> Result<Vec<&DiskConfig>> {
     Ok(disks)
 }
 
-fn warm_all(context: &Context, paths: &[String], config: Config) -> Result<ExitCode> {
+fn warm_all(context: &Context, paths: &[String], config: Config) -> Result<u8> {
     if let Some(passing) = disks(&config)?.iter().find(|disk| !disk.keep) {
         let what = format!("the copies of {} would go with this process", passing.path.display());
         return Err(Error::new(ErrorKind::Invalid, what)
@@ -119,7 +119,7 @@ fn warm_all(context: &Context, paths: &[String], config: Config) -> Result<ExitC
     } else {
         lines(&warmed, interrupt.is_wanted()).into_iter().try_for_each(output::say)?;
     }
-    Ok(if interrupt.is_wanted() { ExitCode::from(exit::INTERRUPTED) } else { ExitCode::SUCCESS })
+    Ok(if interrupt.is_wanted() { exit::INTERRUPTED } else { exit::SUCCESS })
 }
 
 fn lines(warmed: &Warmed, interrupted: bool) -> Vec<String> {

@@ -9,9 +9,6 @@ use serde_json::{Value, json};
 
 use crate::{dtype, patience::patiently, read::RawArray};
 
-/// Whose attribute it is (a group or a variable, by name), its name, and its value or why it has none.
-type AttributeRow = (bool, String, String, Result<Py<RawArray>, String>);
-
 /// Facts (JSON), types for NumPy by variable, and attributes.
 type Facts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);
 
@@ -21,25 +18,20 @@ pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Facts
     let asked = path.clone();
     let file = patiently(py, move || forebay::open_file(&asked))?;
     let container = file.container();
-    let types = container.variables.iter().map(|variable| numpy(py, variable));
+    let types = container.variables.iter().map(|variable| numpy_type(py, variable));
     let mut attributes = Vec::new();
     for group in &container.groups {
-        attributes.extend(rows(py, true, &group.name, &group.attributes)?);
+        let rows = attribute_rows(py, &group.attributes)?;
+        attributes.extend(rows.into_iter().map(|(name, value)| (true, group.name.clone(), name, value)));
     }
     for variable in &container.variables {
-        attributes.extend(rows(py, false, &variable.name, &variable.attributes)?);
+        let rows = attribute_rows(py, &variable.attributes)?;
+        attributes.extend(rows.into_iter().map(|(name, value)| (false, variable.name.clone(), name, value)));
     }
-    let attributes = attributes.into_iter().map(|(is_group, owner, name, value)| {
-        let value = match value {
-            Ok(array) => array.into_any(),
-            Err(why) => why.into_pyobject(py)?.into_any().unbind(),
-        };
-        Ok((is_group, owner, name, value))
-    });
     Ok((
         facts(&path, container).to_string(),
         types.collect::<PyResult<_>>()?,
-        attributes.collect::<PyResult<_>>()?,
+        attributes,
     ))
 }
 
@@ -54,7 +46,8 @@ pub(crate) fn format_at(py: Python<'_>, path: String) -> PyResult<Option<String>
     })
 }
 
-fn numpy<'py>(py: Python<'py>, variable: &Variable) -> PyResult<Option<Bound<'py, PyAny>>> {
+/// What `numpy.dtype` makes the type of an element of `variable` of; nothing where NumPy has no such type.
+pub(crate) fn numpy_type<'py>(py: Python<'py>, variable: &Variable) -> PyResult<Option<Bound<'py, PyAny>>> {
     let dtype = &variable.dtype;
     if dtype.is_variable() || dtype.refusal().is_some() {
         return Ok(None);
@@ -63,18 +56,14 @@ fn numpy<'py>(py: Python<'py>, variable: &Variable) -> PyResult<Option<Bound<'py
     Ok(Some(if inner.is_empty() { code } else { (code, inner).into_pyobject(py)?.into_any() }))
 }
 
-fn rows(
-    py: Python<'_>,
-    is_group: bool,
-    owner: &str,
-    attributes: &[Attribute],
-) -> PyResult<Vec<AttributeRow>> {
+/// Names and values of `attributes`; a value that cannot be read is a text that says why.
+pub(crate) fn attribute_rows(py: Python<'_>, attributes: &[Attribute]) -> PyResult<Vec<(String, Py<PyAny>)>> {
     let row = |attribute: &Attribute| {
         let value = match &attribute.value {
-            Ok(array) => Ok(Py::new(py, RawArray::new(array.clone()))?),
-            Err(why) => Err(why.clone()),
+            Ok(array) => Py::new(py, RawArray::new(array.clone()))?.into_any(),
+            Err(why) => why.into_pyobject(py)?.into_any().unbind(),
         };
-        Ok((is_group, owner.to_owned(), attribute.name.clone(), value))
+        Ok((attribute.name.clone(), value))
     };
     attributes.iter().map(row).collect()
 }
@@ -86,13 +75,14 @@ fn facts(path: &str, container: &Container) -> Value {
         "bytes": container.sources.first().map_or(0, |source| source.len),
         "source_count": container.sources.len(),
         "groups": container.groups.iter().map(|group| &group.name).collect::<Vec<_>>(),
-        "variables": container.variables.iter().map(variable).collect::<Vec<_>>(),
+        "variables": container.variables.iter().map(variable_facts).collect::<Vec<_>>(),
         "aliases": container.aliases.iter().map(|alias| (&alias.name, &alias.target)).collect::<Vec<_>>(),
         "refused": container.refused.iter().map(|refused| (&refused.name, &refused.why)).collect::<Vec<_>>(),
     })
 }
 
-fn variable(variable: &Variable) -> Value {
+/// What there is to know of `variable`, as JSON.
+pub(crate) fn variable_facts(variable: &Variable) -> Value {
     let chunks = match &variable.extents {
         Extents::Chunks(table) if variable.layout == "chunked" => json!({
             "shape": variable.grid.chunk, "written_count": table.len(), "count": variable.grid.chunk_count(),

@@ -8,7 +8,8 @@
 //! | `memory`, `array_struct` | one field of a batch, lent to NumPy |
 //! | `dtype` | element types as NumPy writes them |
 //! | `raw_batch` | what a batch is made of |
-//! | `read`, `inspect` | one variable's values; what is in a file |
+//! | `read`, `inspect`, `file` | one variable's values; what is in a file; a file that stays open |
+//! | `command` | the `forebay` command, for the package's entry point |
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
 //! | `own_format` | a user's own format, written in Python |
@@ -20,8 +21,10 @@
 
 mod array_struct;
 mod closable;
+mod command;
 mod dtype;
 mod error;
+mod file;
 mod inspect;
 mod loader;
 mod memory;
@@ -48,8 +51,10 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<memory::Memory>()?;
     module.add_class::<raw_batch::RawBatch>()?;
     module.add_class::<read::RawArray>()?;
+    module.add_class::<file::FileReader>()?;
     module.add_class::<own_format::FormatFile>()?;
     module.add_function(wrap_pyfunction!(own_format::register, module)?)?;
+    module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
     module.add_function(wrap_pyfunction!(read::read_variable, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect_file, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::format_at, module)?)?;

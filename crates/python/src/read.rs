@@ -1,6 +1,6 @@
 //! One variable's values, for NumPy.
 
-use forebay::{Array, Error, ErrorKind, Result, Selection, Values, format::Dtype, format::Number};
+use forebay::{Array, Error, ErrorKind, Result, Selection, Values, Variable, format::Dtype, format::Number};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
@@ -93,14 +93,16 @@ pub(crate) fn read_variable(
     let read = move || {
         let file = forebay::open_file(&path)?;
         let found = file.variable(&variable)?;
-        let shape = &found.grid.shape;
-        let selection =
-            with_ellipsis(&selection, shape.len()).and_then(|text| Selection::parse(&text, shape));
-        let selection =
-            selection.map_err(|error| error.at(format!("variable '{}'", found.name)).at(&path))?;
-        file.read(found, &selection)
+        file.read(found, &select(&path, found, &selection)?)
     };
     patiently(py, read).map(RawArray::new)
+}
+
+/// The part of `variable`, of the file at `path`, that `text` chooses.
+pub(crate) fn select(path: &str, variable: &Variable, text: &str) -> Result<Selection> {
+    let shape = &variable.grid.shape;
+    let selection = with_ellipsis(text, shape.len()).and_then(|text| Selection::parse(&text, shape));
+    selection.map_err(|error| error.at(format!("variable '{}'", variable.name)).at(path))
 }
 
 /// `text` with `...` written out for an array of `ndim` axes.

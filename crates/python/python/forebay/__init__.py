@@ -28,6 +28,7 @@ from ._forebay import (
     __version__,
 )
 from ._forebay import SystemError as SystemError
+from ._file import File, FileVariable
 from ._loader import Loader
 from ._own_format import Variable, register_format
 from ._read import inspect, read
@@ -45,6 +46,8 @@ __all__ = [
     "Dataset",
     "DeniedError",
     "Field",
+    "File",
+    "FileVariable",
     "Fixed",
     "ForebayError",
     "FullError",

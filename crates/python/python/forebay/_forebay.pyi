@@ -10,6 +10,7 @@ __all__ = [
     "CorruptError",
     "DeniedError",
     "EpochRun",
+    "FileReader",
     "ForebayError",
     "FormatFile",
     "FullError",
@@ -30,6 +31,7 @@ __all__ = [
     "parse_size",
     "read_variable",
     "register_format",
+    "run_command",
     "tier_config",
 ]
 
@@ -106,6 +108,31 @@ class FormatFile:
         """True for a folder, which has no bytes of its own."""
     def read(self, offset: int, length: int) -> bytes:
         """``length`` bytes from ``offset`` on; an error where the file is shorter."""
+
+@final
+class FileReader:
+    """A file that stays open."""
+
+    def __new__(cls, path: str) -> FileReader: ...
+    @property
+    def format(self) -> str:
+        """The name of the file's format."""
+    def names(self) -> list[str]:
+        """The names of all variables, sorted."""
+    def group_names(self) -> list[str]:
+        """The names of all groups, the root's first, which is empty."""
+    def find(self, name: str) -> tuple[str, list[int]]:
+        """The stored name and the shape of the variable ``name``."""
+    def facts(self, name: str) -> tuple[str, Any]:
+        """The facts of the variable ``name`` (JSON), and its type for NumPy."""
+    def attributes(self, name: str) -> list[tuple[str, RawArray | str]]:
+        """Names and values of the attributes of the variable ``name``."""
+    def group_attributes(self, name: str) -> list[tuple[str, RawArray | str]] | None:
+        """The same for the group ``name``; nothing where there is no such group."""
+    def read(self, name: str, selection: str) -> RawArray:
+        """The part ``selection`` of the variable ``name``."""
+    def close(self) -> None:
+        """Ends it; may be called more than once."""
 
 @final
 class RawArray:
@@ -296,3 +323,6 @@ def tier_config(given: str, base: str | None = None) -> str:
 
     It goes over ``base`` (JSON) where that is given, else over environment and file.
     """
+
+def run_command(args: list[str]) -> int:
+    """Runs the command line ``args``, whose first is the program's name, and gives the exit code."""

@@ -11,7 +11,7 @@ from typing import Any, Union
 import numpy as np
 
 from ._dataset import _path
-from ._forebay import inspect_file, read_variable
+from ._forebay import RawArray, inspect_file, read_variable
 from ._values import attribute_of, values_of
 
 Index = Union[int, slice, "EllipsisType"]
@@ -29,9 +29,7 @@ def read(path: str | os.PathLike[str], variable: str, selection: Selected = None
     objects: texts are ``str``, sequences are arrays, compounds are dicts. The path may be a URL.
     """
     items = _items(selection)
-    raw = read_variable(_path(os.fspath(path)), variable, ",".join(map(_word, items)))
-    # A number chose one: its axis is there still.
-    return values_of(raw)[tuple(0 if isinstance(item, int) else _kept(item) for item in items)]
+    return _selected(read_variable(_path(os.fspath(path)), variable, ",".join(map(_word, items))), items)
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -47,8 +45,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     found["groups"] = {name: {"attributes": {}} for name in found["groups"]}
     variables = {variable["name"]: variable for variable in found["variables"]}
     for variable, code in zip(variables.values(), types):
-        # The elements of an array type have a shape of their own.
-        variable["numpy"] = None if code is None else np.dtype((code[0], tuple(code[1])) if type(code) is tuple else code)
+        variable["numpy"] = _numpy(code)
         for key in ("shape", "max_shape", "dimensions"):
             variable[key] = tuple(variable[key])
         variable["attributes"] = {}
@@ -57,6 +54,16 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     for is_group, owner, name, value in attributes:
         found["groups" if is_group else "variables"][owner]["attributes"][name] = attribute_of(value)
     return found
+
+
+def _numpy(code: Any) -> np.dtype[Any] | None:
+    """The type that the compiled part describes by ``code``: elements of an array type have a shape of their own."""
+    return None if code is None else np.dtype((code[0], tuple(code[1])) if type(code) is tuple else code)
+
+
+def _selected(raw: RawArray, items: tuple[Index, ...]) -> Any:
+    """The values of ``raw``, which ``items`` chose: a number chose one, and its axis is there still."""
+    return values_of(raw)[tuple(0 if isinstance(item, int) else _kept(item) for item in items)]
 
 
 def _items(selection: Selected) -> tuple[Index, ...]:

@@ -1,0 +1,177 @@
+//! The `forebay` command, as a library: the program `forebay` and the Python package's command both call [`run`].
+//!
+//! | file | idea |
+//! |---|---|
+//! | `inspect`, `facts`, `verdict` | what is in a file, and what reading it at random costs |
+//! | `tree`, `wrap`, `color` | those facts drawn for people |
+//! | `dump` | a variable's values, as text, raw bytes or a checksum |
+//! | `convert` | variables written as a Zarr store or an NPY file |
+//! | `sink`, `rows`, `part`, `progress` | where dumped values go, and how far they are |
+//! | `value`, `half`, `show` | elements taken apart, and shown |
+//! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
+//! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
+//! | `plan_tiers` | what each policy of tiers would read |
+//! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
+//! | `tier`, `tier_report` | copies made before anybody reads; what was read from which tier |
+//! | `config` | the configuration in force, and the flags that change it |
+//! | `doctor` | what forebay would use on this machine, and why |
+//! | `fields`, `options` | the set and the loader, as the command line says them |
+//! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
+
+mod color;
+mod config;
+mod convert;
+mod doctor;
+mod dump;
+mod exit;
+mod facts;
+mod fields;
+mod half;
+mod inspect;
+mod interrupt;
+mod load;
+mod options;
+mod output;
+mod part;
+mod period;
+mod plan;
+mod plan_tiers;
+mod progress;
+mod remedy;
+mod report;
+mod rows;
+mod show;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod simulate;
+mod sink;
+mod state_file;
+mod tier;
+mod tier_report;
+mod tree;
+mod value;
+mod verdict;
+mod wrap;
+
+use std::{cell::Cell, ffi::OsString, io::Write};
+
+use clap::{CommandFactory, Parser, Subcommand};
+use forebay::{Error, IndexCache, Opened, Result};
+
+use crate::color::{Color, Paint};
+
+/// Feeds AI training from scientific data, in place.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, after_help = exit::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Neither use nor write saved indexes of files.
+    #[arg(long, global = true)]
+    no_index: bool,
+
+    /// Threads that read and decode [default: one per core].
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// Answer in JSON.
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// When to colour the output.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what is in a file, and what reading it at random costs.
+    Inspect(inspect::Args),
+    /// Print a variable's values, or their bytes or checksum.
+    Dump(dump::Args),
+    /// Write variables as a Zarr store or an NPY file.
+    Convert(convert::Args),
+    /// Run epochs over a set of samples, and say how fast they were and what held them up.
+    Load(Box<load::Args>),
+    /// Say what epochs over a set of samples will cost, without running them.
+    Plan(Box<plan::Args>),
+    /// Show a folder as a slow file system, and count what is read from it.
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    Simulate(simulate::Args),
+    /// Copy files to tiers before anybody reads them; list and remove copies.
+    Tier(Box<tier::Args>),
+    /// Print the configuration in force, and where each value comes from.
+    Config(config::Args),
+    /// Say what forebay would use on this machine, and why.
+    Doctor(Box<doctor::Args>),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What all commands share.
+#[derive(Debug)]
+struct Context {
+    json: bool,
+    threads: Option<u16>,
+    index: Option<IndexCache>,
+    paint: Paint,
+    /// The error that ends the command is already part of its JSON.
+    told: Cell<bool>,
+}
+
+impl Context {
+    fn open(&self, path: &str) -> Result<Opened> {
+        forebay::open_file_with(path, self.index.as_ref())
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "forebay", &mut script);
+    let mut out = output::stdout();
+    out.write_all(&script).and_then(|()| out.flush()).map_err(Error::from_io)
+}
+
+/// Runs the command line `args`, whose first is the program's name, and gives the exit code.
+///
+/// Ctrl-C ends the process, or the command within a second where it has something to report.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody may be left to read it; the exit code says the same.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(exit::USAGE);
+        }
+    };
+    if let Some(threads) = cli.threads {
+        // Only the first builder counts, and this is the first.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
+    }
+    let index = if cli.no_index { None } else { IndexCache::of_user() };
+    let context = Context {
+        json: cli.json,
+        threads: cli.threads,
+        index,
+        paint: Paint::for_stdout(cli.color),
+        told: Cell::new(false),
+    };
+    let whole = |()| exit::SUCCESS;
+    let done = match &cli.command {
+        Command::Inspect(args) => inspect::run(&context, args).map(whole),
+        Command::Dump(args) => dump::run(&context, args).map(whole),
+        Command::Convert(args) => convert::run(&context, args),
+        Command::Load(args) => load::run(&context, args),
+        Command::Plan(args) => plan::run(&context, args).map(whole),
+        #[cfg(all(feature = "fuse", target_os = "linux"))]
+        Command::Simulate(args) => simulate::run(&context, args),
+        Command::Tier(args) => tier::run(&context, args),
+        Command::Config(args) => config::run(&context, args).map(whole),
+        Command::Doctor(args) => doctor::run(&context, args).map(whole),
+        Command::Completions { shell } => completions(*shell).map(whole),
+    };
+    exit::code(done, context.json && !context.told.get())
+}

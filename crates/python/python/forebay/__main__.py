@@ -1,0 +1,7 @@
+"""``python -m forebay``: the ``forebay`` command."""
+
+import sys
+
+from ._command import main
+
+sys.exit(main())

@@ -1,0 +1,15 @@
+"""The ``forebay`` command."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from ._forebay import run_command
+
+
+def main() -> int:
+    """Runs the command that ``sys.argv`` says; its exit code."""
+    # Python's own handler only makes a note until Python code runs again, which is when the command is over.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return run_command(["forebay", *sys.argv[1:]])

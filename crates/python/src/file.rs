@@ -1,0 +1,113 @@
+//! A file that stays open, so that each of its variables is read without describing the file again.
+
+use forebay::{Opened, Result, Selection, Variable, format::SourceIndex};
+use pyo3::prelude::*;
+
+use crate::{
+    closable::Closable,
+    error::raised,
+    inspect::{attribute_rows, numpy_type, variable_facts},
+    patience::patiently,
+    read::{RawArray, select},
+};
+
+/// Reads of up to so many bytes from a local file are done on the caller's thread: a thread for each took 30 us.
+const QUICK_BYTES: u64 = 1 << 20;
+
+/// A file that stays open.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct FileReader {
+    path: String,
+    file: Closable<Opened>,
+    /// True where reads do not wait for a network.
+    is_local: bool,
+}
+
+impl FileReader {
+    fn is_quick(&self, variable: &Variable, selection: &Selection) -> bool {
+        let chunk_len = variable.grid.chunk.iter().product::<u64>().saturating_mul(variable.dtype.stored_len() as u64);
+        let len = selection.element_count().saturating_mul(variable.dtype.native_len() as u64);
+        self.is_local && len <= QUICK_BYTES && (variable.filters.is_empty() || chunk_len <= QUICK_BYTES)
+    }
+}
+
+#[pymethods]
+impl FileReader {
+    /// Opens the file at `path`.
+    #[new]
+    fn new(py: Python<'_>, path: String) -> PyResult<Self> {
+        let asked = path.clone();
+        let open = move || {
+            let file = forebay::open_file(&asked)?;
+            let is_local = file.source(SourceIndex(0)).is_ok_and(|source| source.request_bytes() == 0);
+            Ok((file, is_local))
+        };
+        let (file, is_local) = patiently(py, open)?;
+        Ok(Self { path, file: Closable::new("file", file), is_local })
+    }
+
+    /// The name of the file's format.
+    #[getter]
+    fn format(&self) -> PyResult<String> {
+        Ok(self.file.get()?.container().format.clone())
+    }
+
+    /// The names of all variables, sorted.
+    fn names(&self) -> PyResult<Vec<String>> {
+        let file = self.file.get()?;
+        let container = file.container();
+        Ok(container.listed().map(|variable| container.shown_name(variable)).collect())
+    }
+
+    /// The names of all groups, the root's first, which is empty.
+    fn group_names(&self) -> PyResult<Vec<String>> {
+        Ok(self.file.get()?.container().groups.iter().map(|group| group.name.clone()).collect())
+    }
+
+    /// The stored name and the shape of the variable `name`.
+    fn find(&self, name: &str) -> PyResult<(String, Vec<u64>)> {
+        let file = self.file.get()?;
+        let variable = file.variable(name).map_err(raised)?;
+        Ok((format!("/{}", variable.name), variable.grid.shape.clone()))
+    }
+
+    /// The facts of the variable `name` (JSON), and its type for NumPy.
+    fn facts<'py>(&self, py: Python<'py>, name: &str) -> PyResult<(String, Option<Bound<'py, PyAny>>)> {
+        let file = self.file.get()?;
+        let variable = file.variable(name).map_err(raised)?;
+        Ok((variable_facts(variable).to_string(), numpy_type(py, variable)?))
+    }
+
+    /// Names and values of the attributes of the variable `name`; a value that cannot be read is a text that says why.
+    fn attributes(&self, py: Python<'_>, name: &str) -> PyResult<Vec<(String, Py<PyAny>)>> {
+        let file = self.file.get()?;
+        attribute_rows(py, &file.variable(name).map_err(raised)?.attributes)
+    }
+
+    /// The same for the group `name`, of which the root's is empty; nothing where there is no such group.
+    fn group_attributes(&self, py: Python<'_>, name: &str) -> PyResult<Option<Vec<(String, Py<PyAny>)>>> {
+        let file = self.file.get()?;
+        let group = file.container().groups.iter().find(|group| group.name == name);
+        group.map(|group| attribute_rows(py, &group.attributes)).transpose()
+    }
+
+    /// The part `selection` of the variable `name`.
+    fn read(&self, py: Python<'_>, name: String, selection: String) -> PyResult<RawArray> {
+        let file = self.file.get()?;
+        let chosen = {
+            let variable = file.variable(&name).map_err(raised)?;
+            let chosen = select(&self.path, variable, &selection).map_err(raised)?;
+            if self.is_quick(variable, &chosen) {
+                return py.detach(|| file.read(variable, &chosen)).map(RawArray::new).map_err(raised);
+            }
+            chosen
+        };
+        let read = move || -> Result<_> { file.read(file.variable(&name)?, &chosen) };
+        patiently(py, read).map(RawArray::new)
+    }
+
+    /// Ends it; may be called more than once.
+    fn close(&self) {
+        self.file.close();
+    }
+}

@@ -39,4 +39,4 @@ PYTHON
 # The command comes with the package, and needs no more than it.
 "$bare/venv/bin/forebay" --no-index inspect --json set.h5 | "$bare/venv/bin/python" -c '
 import json, sys
-assert json.load(sys.stdin)["variables"]["x"]["shape"] == [100, 12]'
+assert json.load(sys.stdin)["variables"][0]["shape"] == [100, 12]'

@@ -22,7 +22,7 @@ def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
 def test_it_says_what_the_program_says(make: Make, tmp_path: Path) -> None:
     path = make("a.h5", x=np.arange(10.0))
     done = run("inspect", "--json", path)
-    assert done.returncode == 0 and json.loads(done.stdout)["variables"]["x"]["shape"] == [10]
+    assert done.returncode == 0 and json.loads(done.stdout)["variables"][0]["shape"] == [10]
     assert run("--version").stdout.startswith("forebay ")
     missing = run("inspect", tmp_path / "none.h5")
     assert missing.returncode == 3 and "none.h5" in missing.stderr

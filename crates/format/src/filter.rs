@@ -52,8 +52,8 @@ pub(crate) use message_list::{LIST_FLOAT, LIST_INT64};
 /// One step of a chunk's encoding, as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// The id registered with HDF5.
-    pub id: u16,
+    /// The id HDF5 files have for it; filters of other formats alone are numbered from 65536 on.
+    pub id: u32,
     /// The name, such as `deflate`; for a filter unknown here, what the file calls it, or nothing.
     pub name: String,
     /// Whether the writer was free to leave it out of a chunk.
@@ -72,7 +72,7 @@ pub struct Scratch {
 type Decode = fn(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize>;
 
 /// Every filter that can be undone: its id, its name, its decoder.
-static TABLE: &[(u16, &str, Decode)] = &[
+static TABLE: &[(u32, &str, Decode)] = &[
     (1, "deflate", deflate::decode),
     (2, "shuffle", shuffle::decode),
     (3, "fletcher32", fletcher32::decode),
@@ -107,35 +107,36 @@ static TABLE: &[(u16, &str, Decode)] = &[
     (ADIOS_OPERATOR, "adios operator", adios::decode),
 ];
 
-pub(crate) const DEFLATE: u16 = 1;
-pub(crate) const SHUFFLE: u16 = 2;
-pub(crate) const BZIP2: u16 = 307;
-pub(crate) const BLOSC: u16 = 32001;
-pub(crate) const ZSTD: u16 = 32015;
-/// Filters that HDF5 does not have are numbered from 65000 on, where it gives out no ids.
-pub(crate) const TRANSPOSE: u16 = 65000;
-pub(crate) const GZIP: u16 = 65010;
-pub(crate) const LZ4_SIZED: u16 = 65011;
-pub(crate) const CRC32C: u16 = 65012;
-pub(crate) const CRC32: u16 = 65013;
-pub(crate) const ADLER32: u16 = 65014;
-pub(crate) const DELTA: u16 = 65015;
-pub(crate) const FIXED_SCALE_OFFSET: u16 = 65016;
-pub(crate) const PACKBITS: u16 = 65017;
-pub(crate) const ASTYPE: u16 = 65018;
-pub(crate) const IMAGE: u16 = 65030;
-pub(crate) const NPY_HEADER: u16 = 65031;
-pub(crate) const ZIP_DEFLATE: u16 = 65032;
-pub(crate) const CELLS: u16 = 65033;
-pub(crate) const MESSAGE_LIST: u16 = 65034;
-pub(crate) const ADIOS_OPERATOR: u16 = 65040;
+pub(crate) const DEFLATE: u32 = 1;
+pub(crate) const SHUFFLE: u32 = 2;
+pub(crate) const BZIP2: u32 = 307;
+pub(crate) const BLOSC: u32 = 32001;
+pub(crate) const ZSTD: u32 = 32015;
+/// Filters that HDF5 does not have are numbered above all its ids: of those, 32768 to 65535 are any site's own.
+const PRIVATE: u32 = 1 << 16;
+pub(crate) const TRANSPOSE: u32 = PRIVATE + 0;
+pub(crate) const GZIP: u32 = PRIVATE + 10;
+pub(crate) const LZ4_SIZED: u32 = PRIVATE + 11;
+pub(crate) const CRC32C: u32 = PRIVATE + 12;
+pub(crate) const CRC32: u32 = PRIVATE + 13;
+pub(crate) const ADLER32: u32 = PRIVATE + 14;
+pub(crate) const DELTA: u32 = PRIVATE + 15;
+pub(crate) const FIXED_SCALE_OFFSET: u32 = PRIVATE + 16;
+pub(crate) const PACKBITS: u32 = PRIVATE + 17;
+pub(crate) const ASTYPE: u32 = PRIVATE + 18;
+pub(crate) const IMAGE: u32 = PRIVATE + 30;
+pub(crate) const NPY_HEADER: u32 = PRIVATE + 31;
+pub(crate) const ZIP_DEFLATE: u32 = PRIVATE + 32;
+pub(crate) const CELLS: u32 = PRIVATE + 33;
+pub(crate) const MESSAGE_LIST: u32 = PRIVATE + 34;
+pub(crate) const ADIOS_OPERATOR: u32 = PRIVATE + 40;
 
 /// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
 const INTERMEDIATE_EXTRA_BYTES: usize = 4096;
 
 impl Filter {
     /// The filter `id` with `params`, which no chunk leaves out.
-    pub(crate) fn new(id: u16, params: Vec<u32>) -> Self {
+    pub(crate) fn new(id: u32, params: Vec<u32>) -> Self {
         let name = find(id).map(|row| row.1.to_owned()).unwrap_or_default();
         Self { id, name, optional: false, params }
     }
@@ -204,7 +205,7 @@ pub fn undo_all(
     Ok(())
 }
 
-fn find(id: u16) -> Option<&'static (u16, &'static str, Decode)> {
+fn find(id: u32) -> Option<&'static (u32, &'static str, Decode)> {
     TABLE.iter().find(|row| row.0 == id)
 }
 
@@ -251,7 +252,7 @@ fn ended_early() -> Error {
 mod tests {
     use super::*;
 
-    fn filter(id: u16, params: &[u32]) -> Filter {
+    fn filter(id: u32, params: &[u32]) -> Filter {
         Filter { id, name: String::new(), optional: false, params: params.to_vec() }
     }
 

@@ -125,7 +125,7 @@ fn deflated(file: &dyn Source, member: &Member, data: ByteRange, name: &str) -> 
     variable.filters = header.turn_whole()?.into_iter().collect();
     let head = usize::try_from(header.len).ok().and_then(|len| start.get(..len)).unwrap_or_default();
     let of =
-        |id: u16, name: &str, params: Vec<u32>| Filter { id, name: name.into(), optional: false, params };
+        |id: u32, name: &str, params: Vec<u32>| Filter { id, name: name.into(), optional: false, params };
     let header_len = u32::try_from(header.len).unwrap_or(u32::MAX);
     variable.filters.push(of(NPY_HEADER, "npy header", vec![header_len, crc32c::crc32c(head)]));
     variable.filters.push(of(ZIP_DEFLATE, "deflate", vec![member.sum]));

@@ -1,11 +1,11 @@
 //! Names of registered filters that are refused, so that a refusal can say what it met.
 
 /// The registered name of a filter that cannot be undone here.
-pub(super) fn of(id: u16) -> Option<&'static str> {
+pub(super) fn of(id: u32) -> Option<&'static str> {
     REFUSED.iter().find(|row| row.0 == id).map(|row| row.1)
 }
 
-static REFUSED: &[(u16, &str)] = &[
+static REFUSED: &[(u32, &str)] = &[
     (305, "lzo"),
     (32002, "mafisc"),
     (32003, "snappy"),

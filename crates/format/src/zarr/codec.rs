@@ -49,7 +49,7 @@ impl<'a> Steps<'a> {
         Self { chunk, order, first_len: len, element_len: len, filters: Vec::new(), objects: None }
     }
 
-    fn push(&mut self, id: u16, params: Vec<u32>) {
+    fn push(&mut self, id: u32, params: Vec<u32>) {
         self.filters.push(Filter::new(id, params));
     }
 

@@ -38,5 +38,5 @@ fn parse_one(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
         cursor.skip(4)?;
     }
     let name = text(name.split(|byte| *byte == 0).next().unwrap_or_default());
-    Ok(Filter { id, name, optional: flags & OPTIONAL != 0, params })
+    Ok(Filter { id: id.into(), name, optional: flags & OPTIONAL != 0, params })
 }

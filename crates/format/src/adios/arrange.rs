@@ -30,8 +30,8 @@ const MOST_PADDING: u64 = 64;
 const FEW_TEXT_BYTES: u64 = 1 << 20;
 
 /// The filter that undoes bzip2, and ours that undoes what blocks say of themselves.
-const BZIP2: (u16, &str) = (filter::BZIP2, "bzip2");
-const OPERATOR: (u16, &str) = (filter::ADIOS_OPERATOR, "adios operator");
+const BZIP2: (u32, &str) = (filter::BZIP2, "bzip2");
+const OPERATOR: (u32, &str) = (filter::ADIOS_OPERATOR, "adios operator");
 
 /// What a file says, read.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Arranged<'_> {
     /// Adds the variable `name` as it was at the last step, and gives what else is to be added of its steps.
     fn last_step(&mut self, name: &str, series: Series) -> Result<Vec<Extra>> {
         let (name, kind) = (stored_name(name), series.kind);
-        let numbers: Vec<u64> = series.steps.iter().map(|step| step.number).collect();
+        let numbers: Vec<u64> = series.steps.keys().copied().collect();
         let pictures = series.steps.into_iter().map(Picture::of).collect::<Result<Vec<_>>>()?;
         let last = pictures.last().cloned().ok_or_else(|| corrupt("was written at no step"))?;
         self.add(&name, kind, last)?;

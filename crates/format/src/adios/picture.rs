@@ -28,9 +28,9 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// The array of one step.
-    pub(super) fn of(step: Step) -> Result<Self> {
-        let Step { number, form, blocks } = step;
+    /// The array of step `number`.
+    pub(super) fn of((number, step): (u64, Step)) -> Result<Self> {
+        let Step { form, blocks } = step;
         let picture = match form {
             Form::Value => Ok(value(blocks)),
             Form::Values => Ok(side_by_side(blocks, &[])),

@@ -57,8 +57,6 @@ pub(super) struct Block {
 /// A variable at one step.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// Which step, from 0.
-    pub(super) number: u64,
     pub(super) form: Form,
     pub(super) blocks: Vec<Block>,
 }
@@ -67,7 +65,8 @@ pub(super) struct Step {
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     pub(super) kind: Kind,
-    pub(super) steps: Vec<Step>,
+    /// By their numbers: writers list them step by step, or rank by rank.
+    pub(super) steps: BTreeMap<u64, Step>,
 }
 
 /// All variables of a file, and what is wrong with some of them.
@@ -77,25 +76,44 @@ pub(super) struct AllSeries {
 }
 
 impl AllSeries {
-    /// Notes a block of the variable `name`; steps must come in rising order.
+    /// Notes a block of the variable `name`, in whatever order steps come.
     pub(super) fn add(&mut self, name: &str, kind: Kind, (number, form): (u64, Form), block: Block) {
-        let known = self.series.entry(name.to_owned()).or_insert(Ok(Series { kind, steps: Vec::new() }));
+        let known = self.series.entry(name.to_owned()).or_insert(Ok(Series { kind, steps: BTreeMap::new() }));
         let Ok(series) = known else { return };
         if series.kind != kind {
             *known = Err(corrupt(format!("has another type at step {number}")));
             return;
         }
-        match series.steps.last_mut() {
-            Some(step) if step.number == number && step.form != form => {
-                *known = Err(corrupt(format!("blocks of step {number} disagree about its shape")));
-            }
-            Some(step) if step.number == number => step.blocks.push(block),
-            _ => series.steps.push(Step { number, form, blocks: vec![block] }),
+        let step = series.steps.entry(number).or_insert(Step { form: form.clone(), blocks: Vec::new() });
+        if step.form == form {
+            step.blocks.push(block);
+        } else {
+            *known = Err(corrupt(format!("blocks of step {number} disagree about its shape")));
         }
     }
 
     /// Notes that the variable `name` cannot be read.
     pub(super) fn refuse(&mut self, name: &str, why: forebay_source::Error) {
         self.series.insert(name.to_owned(), Err(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_come_rank_by_rank_are_joined_by_their_number() {
+        let mut all = AllSeries::default();
+        for rank in 0..2 {
+            for number in [0, 1, 2] {
+                let place = Place::Stored { file: 0, at: 100 * rank + number };
+                let block = Block { start: vec![rank], count: vec![1], place };
+                all.add("v", Kind::Number(crate::Number::F64), (number, Form::Global(vec![2])), block);
+            }
+        }
+        let steps = &all.series["v"].as_ref().unwrap().steps;
+        let blocks: Vec<_> = steps.iter().map(|(number, step)| (*number, step.blocks.len())).collect();
+        assert_eq!(blocks, [(0, 2), (1, 2), (2, 2)]);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Result, Source, SourceExt};
+use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use super::{
     cursor::{Cursor, Sizes, corrupt, unsupported},
@@ -40,6 +40,8 @@ pub(super) struct File {
     pub(super) base: u64,
     pub(super) sizes: Sizes,
     pub(super) root: u64,
+    /// True when a writer in SWMR mode has the file open, or had when it ended without closing it.
+    pub(super) swmr: bool,
     pub(super) shared: SharedMessages,
     page_len: u64,
     pages: RefCell<HashMap<u64, Bytes>>,
@@ -56,6 +58,30 @@ pub(super) struct File {
 const MOST_REREADS: u64 = 32;
 /// Small files are allowed this much on top.
 const LEAST_ALLOWANCE: u64 = 16 << 20;
+
+/// Status flags of a superblock: a writer has the file open, and lets readers follow it (SWMR).
+const OPEN_FOR_WRITING: u8 = 0x01;
+const SWMR: u8 = 0x04;
+/// All flags that libhdf5 knows; it refuses a file with others, of whatever version.
+const KNOWN_FLAGS: u32 = 0x07;
+
+fn check_known(flags: u32) -> Result<()> {
+    if flags & !KNOWN_FLAGS == 0 { Ok(()) } else { Err(corrupt(format!("status flags {flags:#x}"))) }
+}
+
+/// True for a file that a SWMR writer has open. One that any other writer has open, or left so, is refused as libhdf5
+/// refuses it: what has reached the disk may be half of a change.
+fn is_swmr(flags: u8) -> Result<bool> {
+    match (flags & OPEN_FOR_WRITING != 0, flags & SWMR != 0) {
+        (true, true) => Ok(true),
+        (false, false) => Ok(false),
+        _ => Err(Error::new(
+            ErrorKind::Unavailable,
+            "a writer has the file open for writing, or ended without closing it",
+        )
+        .hint("close it where it is written; if its writer is gone, `h5clear -s FILE` clears the mark")),
+    }
+}
 
 /// Finds the superblock: at the start, or at 512 and its doublings behind a user block.
 pub(super) fn find_superblock(source: &dyn Source) -> Result<Option<u64>> {
@@ -91,6 +117,7 @@ impl File {
             base: at,
             sizes: Sizes { offset: 8, length: 8 },
             root: 0,
+            swmr: false,
             shared: SharedMessages::default(),
             pages: RefCell::default(),
         };
@@ -105,7 +132,7 @@ impl File {
         cursor.skip(8)?;
         match cursor.u8()? {
             version @ (0 | 1) => self.read_old_superblock(cursor, version),
-            2 | 3 => self.read_new_superblock(cursor),
+            version @ (2 | 3) => self.read_new_superblock(cursor, version),
             version => Err(unsupported(format!("version {version}, which this build does not know"))),
         }
     }
@@ -113,7 +140,8 @@ impl File {
     fn read_old_superblock(&mut self, mut cursor: Cursor<'_>, version: u8) -> Result<()> {
         cursor.skip(4)?;
         self.set_sizes(&mut cursor)?;
-        cursor.skip(1 + 2 + 2 + 4)?;
+        cursor.skip(1 + 2 + 2)?;
+        check_known(cursor.u32()?)?;
         if version == 1 {
             cursor.skip(4)?;
         }
@@ -128,14 +156,18 @@ impl File {
         self.check_end(base, end)
     }
 
-    fn read_new_superblock(&mut self, mut cursor: Cursor<'_>) -> Result<()> {
+    fn read_new_superblock(&mut self, mut cursor: Cursor<'_>, version: u8) -> Result<()> {
         self.set_sizes(&mut cursor)?;
-        let _flags = cursor.u8()?;
+        let flags = cursor.u8()?;
         let base = cursor.address()?;
         let extension = cursor.address()?;
         let end = cursor.some_address("the end of the file")?;
         self.root = cursor.some_address("the root group")?;
         cursor.checksum("the superblock")?;
+        check_known(flags.into())?;
+        if version == 3 {
+            self.swmr = is_swmr(flags)?;
+        }
         self.check_end(base, end)?;
         let Some(extension) = extension else { return Ok(()) };
         let header = Header::read(self, extension).map_err(|error| error.at("superblock extension"))?;
@@ -143,8 +175,21 @@ impl File {
             return Err(unsupported("a file of a family or multi-file driver")
                 .hint("join the parts with `h5repart` or `h5repack` first"));
         }
+        self.refuse_cache_image(&header)?;
         self.shared = SharedMessages::read(self, &header)?;
         Ok(())
+    }
+
+    /// Metadata that libhdf5 keeps in a cache image is not written to its own place, where old bytes may lie.
+    fn refuse_cache_image(&self, header: &Header) -> Result<()> {
+        let Some(message) = header.find(super::message::CACHE_IMAGE) else { return Ok(()) };
+        let mut cursor = Cursor::new(&message.body, self.sizes);
+        cursor.version(0, "a metadata cache image message")?;
+        match (cursor.address()?, cursor.length()?) {
+            (None, _) | (_, 0) => Ok(()),
+            _ => Err(unsupported("its metadata lies in a metadata cache image")
+                .hint("write it anew with `h5repack IN OUT`")),
+        }
     }
 
     fn set_sizes(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
@@ -249,7 +294,7 @@ impl File {
 
 #[cfg(test)]
 mod tests {
-    use forebay_source::{ErrorKind, Locator, MemoryOrigin, Origin};
+    use forebay_source::{Locator, MemoryOrigin, Origin};
 
     use super::*;
 

@@ -24,5 +24,6 @@ pub(super) const CONTINUATION: u16 = 0x10;
 pub(super) const SYMBOL_TABLE: u16 = 0x11;
 pub(super) const DRIVER_INFO: u16 = 0x14;
 pub(super) const ATTRIBUTE_INFO: u16 = 0x15;
-/// The metadata cache image and file space messages are the newest; none changes what values mean.
-pub(super) const LAST_KNOWN: u16 = 0x18;
+pub(super) const CACHE_IMAGE: u16 = 0x18;
+/// File space and cache image messages are the newest; they stand in the superblock's extension alone.
+pub(super) const LAST_KNOWN: u16 = CACHE_IMAGE;

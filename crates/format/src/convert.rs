@@ -1,10 +1,16 @@
 //! From one kind of number to another, with the rules of the HDF5 library: to integers by cutting the fraction off
 //! and stopping at the ends of the range, to floats by rounding to the nearest.
 
-use crate::{Dtype, Number, native::is_native};
+use std::collections::{HashMap, HashSet};
+
+use crate::{Dtype, Member, Number, native::is_native};
 
 /// True when `convert` knows both types.
 pub(crate) fn can_convert(from: &Dtype, to: &Dtype) -> bool {
+    if let (Dtype::Enum { base: from_base, .. }, Dtype::Enum { base: to_base, .. }) = (from, to) {
+        let is_integer = |base: &Dtype| matches!(base, Dtype::Number { number, .. } | Dtype::Bits { number, .. } if number.is_integer());
+        return is_integer(from_base) && is_integer(to_base) && missing_name(from, to).is_none();
+    }
     let plain = |dtype: &Dtype| match dtype {
         Dtype::Number { number, .. } | Dtype::Bits { number, .. } => {
             !matches!(number, Number::F16 | Number::Bf16)
@@ -12,6 +18,33 @@ pub(crate) fn can_convert(from: &Dtype, to: &Dtype) -> bool {
         _ => false,
     };
     plain(from) && plain(to)
+}
+
+/// The first name that the enumeration `from` has and the enumeration `to` has not.
+pub(crate) fn missing_name<'a>(from: &'a Dtype, to: &Dtype) -> Option<&'a str> {
+    let (Dtype::Enum { members: from, .. }, Dtype::Enum { members: to, .. }) = (from, to) else {
+        return None;
+    };
+    let names: HashSet<&str> = to.iter().map(|member| &*member.name).collect();
+    from.iter().map(|member| &*member.name).find(|name| !names.contains(name))
+}
+
+/// Values of one enumeration as those of the same name in another; a value without a name becomes all ones.
+fn convert_by_name(
+    (from_len, from_members): (usize, &[Member]),
+    (to_len, to_members): (usize, &[Member]),
+    from: &[u8],
+) -> Vec<u8> {
+    let by_name: HashMap<&str, i64> = to_members.iter().map(|member| (&*member.name, member.value)).collect();
+    let by_value: HashMap<Vec<u8>, [u8; 8]> = from_members
+        .iter()
+        .filter_map(|member| {
+            let stored = member.value.to_le_bytes().get(..from_len)?.to_vec();
+            Some((stored, by_name.get(&*member.name)?.to_le_bytes()))
+        })
+        .collect();
+    let converted = from.chunks_exact(from_len).map(|value| by_value.get(value).unwrap_or(&[0xff; 8]));
+    converted.flat_map(|value| &value[..to_len]).copied().collect()
 }
 
 /// One number, whatever its type.
@@ -33,8 +66,14 @@ impl Scalar {
     }
 }
 
-/// The native numbers `from` of type `from_type` as numbers of `to_type`; both were accepted by [`can_convert`].
+/// The native numbers `from` of type `from_type` as numbers of `to_type`, enumerations by name; both were accepted by [`can_convert`].
 pub(crate) fn convert(from_type: &Dtype, to_type: &Dtype, from: &[u8]) -> Vec<u8> {
+    if let (Dtype::Enum { members: from_members, .. }, Dtype::Enum { members: to_members, .. }) =
+        (from_type, to_type)
+    {
+        let source = (from_type.stored_len(), &**from_members);
+        return convert_by_name(source, (to_type.stored_len(), to_members), from);
+    }
     let number = |dtype: &Dtype| match dtype {
         Dtype::Number { number, .. } | Dtype::Bits { number, .. } => *number,
         _ => Number::U8,

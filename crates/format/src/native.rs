@@ -4,7 +4,7 @@ mod swap;
 
 use std::borrow::Cow;
 
-use crate::{Array, ByteOrder, Dtype, Number, Padding, Values};
+use crate::{Array, ByteOrder, Dtype, Member, Number, Padding, Values};
 
 /// Turns stored elements into native ones where they lie: byte order, odd bit widths, text padding.
 ///
@@ -63,13 +63,26 @@ pub fn same_native(left: &Dtype, right: &Dtype) -> bool {
     match (left, right) {
         (Dtype::Number { number: a, .. }, Dtype::Number { number: b, .. }) => a == b,
         (Dtype::Complex { part: a, .. }, Dtype::Complex { part: b, .. }) => a == b,
-        (Dtype::Enum { base: a, .. }, Dtype::Enum { base: b, .. }) => same_native(a, b),
+        (Dtype::Enum { base: a, members: x }, Dtype::Enum { base: b, members: y }) => {
+            same_native(a, b) && same_members(x, y)
+        }
         (Dtype::Text { len: a, .. }, Dtype::Text { len: b, .. }) => a == b,
         (Dtype::Array { shape: a, item: x }, Dtype::Array { shape: b, item: y }) => {
             a == b && same_native(x, y)
         }
         (left, right) => left == right,
     }
+}
+
+/// True when two enumerations have the same names for the same values, in whatever order.
+fn same_members(left: &[Member], right: &[Member]) -> bool {
+    left == right || left.len() == right.len() && sorted(left) == sorted(right)
+}
+
+fn sorted(members: &[Member]) -> Vec<(&str, i64)> {
+    let mut members: Vec<_> = members.iter().map(|member| (&*member.name, member.value)).collect();
+    members.sort_unstable();
+    members
 }
 
 fn swap(size: usize, order: ByteOrder, elements: &mut [u8]) {

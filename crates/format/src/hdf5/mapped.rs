@@ -9,7 +9,10 @@ use super::{
     virtual_layout::{self, Entry, Hyperslab},
 };
 use crate::{
-    Blocks, Extents, Grid, Mapping, Opaque, Variable, convert::can_convert, mapping, native::same_native,
+    Blocks, Dtype, Extents, Grid, Mapping, Opaque, Variable,
+    convert::{can_convert, missing_name},
+    mapping,
+    native::same_native,
 };
 
 /// A virtual data set of virtual data sets of virtual data sets…
@@ -46,12 +49,15 @@ pub(super) fn place(
             variable.grid = Grid::whole(shape);
             Extents::Mapped(mappings)
         }
-        Err(error) if error.kind() == ErrorKind::Unsupported => Extents::Opaque(Opaque {
-            library: "libhdf5".into(),
-            why: error.to_string(),
-            name: variable.name.clone(),
-            source,
-        }),
+        // Of an enumeration the library would give the numbers of the sources, whatever they are called there.
+        Err(error) if error.kind() == ErrorKind::Unsupported && !has_enum(&variable.dtype) => {
+            Extents::Opaque(Opaque {
+                library: "libhdf5".into(),
+                why: error.to_string(),
+                name: variable.name.clone(),
+                source,
+            })
+        }
         Err(error) => return Err(error),
     };
     Ok(())
@@ -181,10 +187,7 @@ impl Building<'_, '_> {
         if mapping.to.len() != self.variable.grid.shape.len() || mapping.from.len() != part.grid.shape.len() {
             return Err(corrupt("a mapping of another number of dimensions"));
         }
-        if !same_native(&part.dtype, &self.variable.dtype) && !can_convert(&part.dtype, &self.variable.dtype)
-        {
-            return Err(unsupported("a virtual data set of another type than its source"));
-        }
+        check_types(&part.dtype, &self.variable.dtype)?;
         if self.variable.dtype.is_variable() {
             return Err(unsupported("a virtual data set of values of variable length"));
         }
@@ -224,6 +227,27 @@ impl Building<'_, '_> {
             source.forget_pages();
         }
         Ok(Some(part))
+    }
+}
+
+/// Refuses a source whose values cannot be made values of the virtual data set.
+fn check_types(part: &Dtype, whole: &Dtype) -> Result<()> {
+    if same_native(part, whole) || can_convert(part, whole) {
+        return Ok(());
+    }
+    Err(unsupported(match missing_name(part, whole) {
+        Some(name) => format!("its enumeration lacks '{name}', which a source has"),
+        None => "a virtual data set of another type than its source".to_owned(),
+    }))
+}
+
+/// True for types that are enumerations or have one inside.
+fn has_enum(dtype: &Dtype) -> bool {
+    match dtype {
+        Dtype::Enum { .. } => true,
+        Dtype::Array { item, .. } => has_enum(item),
+        Dtype::Compound { fields, .. } => fields.iter().any(|field| has_enum(&field.dtype)),
+        _ => false,
     }
 }
 

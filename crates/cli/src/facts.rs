@@ -17,6 +17,8 @@ pub(crate) struct FileFacts {
     pub(crate) bytes: u64,
     /// Files its values lie in.
     pub(crate) source_count: usize,
+    /// Whether a SWMR writer has the file open.
+    pub(crate) swmr: bool,
     pub(crate) groups: Vec<GroupFacts>,
     pub(crate) variables: Vec<VariableFacts>,
     pub(crate) aliases: Vec<AliasFacts>,
@@ -134,6 +136,7 @@ impl FileFacts {
             format: container.format.clone(),
             bytes: container.sources.first().map_or(0, |source| source.len),
             source_count: container.sources.len(),
+            swmr: container.swmr,
             groups: container.groups.iter().map(group).collect(),
             variables: container.listed().map(|listed| variable(container, listed)).collect(),
             aliases: container

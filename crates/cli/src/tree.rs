@@ -139,9 +139,13 @@ fn header(facts: &FileFacts) -> Line {
     if facts.source_count > 1 {
         counts.push(format!("{} files", facts.source_count));
     }
-    Line::default()
+    let line = Line::default()
         .with(Role::Name, format!("{}:", show::visible(&facts.file)))
-        .words(Role::Plain, &counts.join(", "))
+        .words(Role::Plain, &counts.join(", "));
+    match facts.swmr {
+        true => line.words(Role::Bad, "(a SWMR writer has it open: this is how it is now)"),
+        false => line,
+    }
 }
 
 fn title(variable: &VariableFacts) -> Line {

@@ -70,7 +70,8 @@ impl IndexCache {
     pub fn put(&self, id: &SourceId, container: &Container) {
         let now = SystemTime::now();
         let settled = container.sources.iter().all(|source| source.version.is_settled(now));
-        if !settled || !is_worth_saving(container) {
+        // A file that a SWMR writer has open is about to change, however long ago it last did.
+        if !settled || container.swmr || !is_worth_saving(container) {
             return;
         }
         let Some(path) = self.path(id) else { return };

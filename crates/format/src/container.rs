@@ -55,6 +55,8 @@ pub struct Container {
     pub aliases: Vec<Alias>,
     /// What could not be described.
     pub refused: Vec<Refused>,
+    /// True when a SWMR writer has one of its files open: it is described as of its opening and will change.
+    pub swmr: bool,
 }
 
 /// Links to links end somewhere; the HDF5 library gives up after 16.

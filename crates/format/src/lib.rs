@@ -19,6 +19,7 @@
 //! | `plain` | where rows lie that are stored as they are |
 //! | `filter/` | undoing what was done to a chunk, one file per filter |
 //! | `native`, `odd`, `convert`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
+//! | `swmr` | files that grow while they are read |
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `budget` | how much memory a read may take |
@@ -72,6 +73,7 @@ mod runs;
 mod saved;
 mod selection;
 mod silo;
+mod swmr;
 mod tfrecord;
 mod variable;
 mod zarr;

@@ -22,8 +22,11 @@ use std::sync::{Arc, OnceLock};
 use forebay_source::{Error, ErrorKind, Origin, Result, Source};
 
 use crate::{
-    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable, budget::memory_budget,
-    heap::HeapReader, native, odd, opaque, runs,
+    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable,
+    budget::memory_budget,
+    heap::HeapReader,
+    native, odd, opaque, runs,
+    swmr::{self, SwmrSource},
 };
 
 /// A described container with its sources at hand, ready to be read by many threads at once.
@@ -107,11 +110,14 @@ impl Opened {
             return Err(Error::new(ErrorKind::Bug, format!("no source {number}")));
         };
         if slot.get().is_none() {
-            let source = self.origin.open(&id.locator)?;
+            let mut source = self.origin.open(&id.locator)?;
             if source.id() != id {
-                return Err(Error::new(ErrorKind::Unavailable, "changed since it was described")
-                    .hint("open it again")
-                    .at(&id.locator));
+                let error = Error::new(ErrorKind::Unavailable, "changed since it was described");
+                let error = error.hint("open it again").at(&id.locator);
+                return Err(if self.container.swmr { swmr::explained(error) } else { error });
+            }
+            if self.container.swmr {
+                source = Arc::new(SwmrSource(source));
             }
             // Another thread may have been faster: its source has the same id, so either will do.
             let _ = slot.set(source);

@@ -160,6 +160,34 @@ fn a_file_that_its_writer_left_open_is_refused_with_the_remedy() {
     );
 }
 
+/// A file that a SWMR writer has open was read whatever became of it meanwhile.
+#[test]
+fn a_swmr_file_is_read_as_of_its_opening_and_its_change_names_swmr() {
+    let written = Written::by(
+        "file = h5py.File(f'{folder}/a.h5', 'w', libver='latest')\n\
+         data = file.create_dataset('x', (3,), 'i1', maxshape=(None,), chunks=(2,))\n\
+         data[:] = [1, 2, 3]\n\
+         file.swmr_mode = True\n\
+         data.resize((4,)); data[3] = 4; data.flush()\n\
+         data.resize((6,))\n\
+         import shutil; shutil.copy(f'{folder}/a.h5', f'{folder}/copy.h5')\n\
+         with h5py.File(f'{folder}/copy.h5', 'r', swmr=True) as copy: assert copy['x'][:].tolist() == [1, 2, 3, 4]\n\
+         os._exit(0)",
+    );
+    let opened = written.open();
+    assert!(opened.container().swmr);
+    assert_eq!(values(&opened, "x").unwrap(), [1, 2, 3, 4]);
+    let described = written.open();
+    let mut file = std::fs::OpenOptions::new().append(true).open(written.folder.path().join("a.h5")).unwrap();
+    std::io::Write::write_all(&mut file, b"more").unwrap();
+    for opened in [&opened, &described] {
+        let error = values(opened, "x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("changed") && error.to_string().contains("SWMR"), "{error}");
+    }
+    assert_eq!(values(&written.open(), "x").unwrap(), [1, 2, 3, 4]);
+}
+
 /// Only superblocks of version 3 keep such flags: libhdf5 ignores them in others.
 #[test]
 fn an_old_file_that_its_writer_left_open_is_read_as_it_lies() {

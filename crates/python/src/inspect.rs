@@ -74,6 +74,7 @@ fn facts(path: &str, container: &Container) -> Value {
         "format": container.format,
         "bytes": container.sources.first().map_or(0, |source| source.len),
         "source_count": container.sources.len(),
+        "swmr": container.swmr,
         "groups": container.groups.iter().map(|group| &group.name).collect::<Vec<_>>(),
         "variables": container.variables.iter().map(variable_facts).collect::<Vec<_>>(),
         "aliases": container.aliases.iter().map(|alias| (&alias.name, &alias.target)).collect::<Vec<_>>(),

@@ -2,9 +2,10 @@
 
 import h5py
 import numpy as np
-from h5py import h5s
+from h5py import h5s, h5t
 
 from .make import create, dcpl, space, values
+from .types import ODD_FLOATS, odd_float, odd_int, put
 
 SOURCES = [f"virtual_source_{index}.h5" for index in range(4)]
 ROWS, COLUMNS = 6, 10
@@ -179,4 +180,23 @@ def unlimited(matrix):
         create(file, "endless_interleaved", "<i4", (3, 5), plist, (None, 5))
 
 
-SUBJECTS = [sources, mappings, special, unlimited]
+def odd_types(matrix):
+    """Numbers of odd widths and makes, whose elements grow when they are read, with rows that no source fills."""
+    with matrix.file("virtual_odd.h5", "latest") as file:
+        kinds = {f"{name}_{end}": odd_float(size, fields, bias, order)
+                 for name, (size, fields, bias) in {**ODD_FLOATS, "half_in_four": (4, (15, 10, 5, 0, 10), 15)}.items()
+                 for order, end in ((h5t.ORDER_LE, "le"), (h5t.ORDER_BE, "be"))}
+        for size, precision, offset in ((3, 24, 0), (3, 17, 3), (5, 40, 0), (4, 20, 5)):
+            base = {3: h5t.STD_I32LE, 4: h5t.STD_I32LE, 5: h5t.STD_I64LE}[size]
+            kinds[f"i{size}_{precision}at{offset}"] = odd_int(base, size, precision, offset)
+        for name, kind in kinds.items():
+            array = values("<i4", (ROWS, COLUMNS), name) >> 18 if name.startswith("i") else values("|i1", (ROWS, COLUMNS), name)
+            put(file, name, kind, array.astype("<i4" if name.startswith("i") else "<f4"), "deflate")
+            plist = dcpl()
+            virtual = space((ROWS + 2, COLUMNS))
+            virtual.select_hyperslab((1, 0), (ROWS, COLUMNS))
+            plist.set_virtual(virtual, b".", name.encode(), space((ROWS, COLUMNS)))
+            create(file, f"virtual_{name}", kind, (ROWS + 2, COLUMNS), plist)
+
+
+SUBJECTS = [sources, mappings, special, unlimited, odd_types]

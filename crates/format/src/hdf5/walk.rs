@@ -18,7 +18,7 @@ use super::{
     header::Header,
     message::{self, link::Target},
 };
-use crate::{Alias, Attribute, Container, Group, Refused, SourceIndex, Variable};
+use crate::{Alias, Attribute, Container, Group, Refused, SourceIndex, Variable, swmr};
 
 /// The HDF5 library follows 16 links to links.
 const MOST_HOPS: usize = 16;
@@ -57,8 +57,24 @@ enum Types {
     Kept,
 }
 
+/// A file that a SWMR writer changes while it is described is described anew, this often at most.
+const MOST_TRIES: usize = 32;
+
 fn run(origin: &dyn Origin, at: &Locator, types: Types) -> Result<(Container, Vec<NamedType>)> {
-    let mut walk = Walk {
+    let mut tries = 1;
+    loop {
+        let mut walk = new_walk(origin, types);
+        let walked = walk.whole(at);
+        match walk.vouch_for_growing() {
+            Ok(()) => return walked.and_then(|()| finished(walk)),
+            Err(error) if tries == MOST_TRIES => return Err(swmr::explained(error)),
+            Err(_) => tries += 1,
+        }
+    }
+}
+
+fn new_walk(origin: &dyn Origin, types: Types) -> Walk<'_> {
+    Walk {
         types,
         named_types: Vec::new(),
         origin,
@@ -75,16 +91,11 @@ fn run(origin: &dyn Origin, at: &Locator, types: Types) -> Result<(Container, Ve
         external_hops: 0,
         pieces_left: MOST_PIECES,
         name_bytes: 0,
-    };
-    let main = walk.open(at)?;
-    let root = walk.files[main].root;
-    walk.object((main, root), String::new())?;
-    // Soft and external links wait until everything has its own name: a second name is an alias.
-    while let Some(link) = walk.deferred.pop() {
-        if let Err(error) = walk.follow(&link) {
-            walk.refuse(link.name, &error);
-        }
     }
+}
+
+/// The description, sorted and with names for its axes, once all was walked.
+fn finished(walk: Walk<'_>) -> Result<(Container, Vec<NamedType>)> {
     let Walk { mut container, names, scales, absent, named_types, .. } = walk;
     container.absent = absent.into_iter().collect();
     container.variables.sort_by(|left, right| left.name.cmp(&right.name));
@@ -135,6 +146,25 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Describes all that the file at `at` leads to.
+    fn whole(&mut self, at: &Locator) -> Result<()> {
+        let main = self.open(at)?;
+        let root = self.files[main].root;
+        self.object((main, root), String::new())?;
+        // Soft and external links wait until everything has its own name: a second name is an alias.
+        while let Some(link) = self.deferred.pop() {
+            if let Err(error) = self.follow(&link) {
+                self.refuse(link.name, &error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that no file has changed that a SWMR writer has open: what was read may be half of a change.
+    fn vouch_for_growing(&self) -> Result<()> {
+        self.files.iter().filter(|file| file.swmr).try_for_each(|file| file.source().vouch())
+    }
+
     /// The file at `at`, opened once.
     pub(super) fn open(&mut self, at: &Locator) -> Result<usize> {
         if let Some(number) = self.opened.get(at) {
@@ -143,6 +173,7 @@ impl Walk<'_> {
         let source = self.open_source(at)?;
         let index = self.add_source(source.id().clone());
         let file = File::open(source, index)?;
+        self.container.swmr |= file.swmr;
         self.files.push(Rc::new(file));
         self.opened.insert(at.clone(), self.files.len() - 1);
         Ok(self.files.len() - 1)

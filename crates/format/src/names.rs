@@ -1,5 +1,7 @@
 //! What formats write into a description themselves: containers of one group, texts, offsets.
 
+use std::collections::{BTreeSet, HashSet};
+
 use forebay_source::SourceId;
 
 use crate::{Array, Attribute, Container, Dtype, Extents, Group, Number, Padding, Values, Variable};
@@ -56,4 +58,10 @@ pub(crate) fn offsets(name: &str, lens: impl Iterator<Item = u64>) -> Variable {
     variable.layout = "inline".into();
     variable.extents = Extents::Inline(bytes);
     variable
+}
+
+/// The names that stand more than once among `names`: which of them is meant cannot be known.
+pub(crate) fn names_given_twice<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut seen = HashSet::new();
+    names.filter(|name| !seen.insert(*name)).map(str::to_owned).collect()
 }

@@ -12,7 +12,7 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 use crate::{
     ChunkTable, Container, Extent, Extents, Filter, Format, Found, Refused, SourceIndex, Variable,
     filter::{NPY_HEADER, ZIP_DEFLATE},
-    names::container,
+    names::{container, names_given_twice},
     npy::{Header, Place},
 };
 use directory::{Member, Method};
@@ -52,10 +52,13 @@ impl Format for Npz {
                 }
             }
         }
+        let twice = names_given_twice(variables.iter().map(|variable| variable.name.as_str()));
+        variables.retain(|variable| !twice.contains(&variable.name));
+        refused.extend(twice.into_iter().map(|name| {
+            let why = format!("two members called '{name}'");
+            Refused { name, why, corrupt: true }
+        }));
         variables.sort_by(|one, other| one.name.cmp(&other.name));
-        if let Some(two) = variables.windows(2).find(|two| two[0].name == two[1].name) {
-            return Err(Error::new(ErrorKind::Corrupt, format!("two members called '{}'", two[0].name)));
-        }
         let described = container(self.name(), vec![file.id().clone()], variables);
         Ok(Container { refused, ..described })
     }

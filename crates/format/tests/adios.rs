@@ -92,6 +92,38 @@ fn good_folders_have_the_values_that_were_put() {
     }
 }
 
+/// `bytes` with the byte `after` bytes behind the first `name` changed to `to`.
+fn change_behind(bytes: &mut [u8], name: &[u8], after: usize, to: u8) {
+    let at = bytes.windows(name.len()).position(|part| part == name).unwrap();
+    bytes[at + name.len() + after] = to;
+}
+
+/// A type that is not known refused the whole file.
+#[test]
+fn a_variable_or_attribute_of_an_unknown_type_refuses_itself_and_not_the_file() {
+    let attribute = |opened: &Opened, name: &str| {
+        let all = &opened.container().groups[0].attributes;
+        all.iter().find(|attribute| attribute.name == name).unwrap().value.clone()
+    };
+    let folder = unpacked("seed_mixed_bp4");
+    let bad = changed(&folder, 1, |index| change_behind(index, b"\x05\0array", 2, 99));
+    let opened = described(&bad).unwrap();
+    assert!(opened.variable("array").unwrap_err().to_string().contains("no such type: 99"));
+    assert!(opened.variable("text").is_ok());
+    let bad = changed(&folder, 1, |index| change_behind(index, b"\x06\0number", 2, 99));
+    let opened = described(&bad).unwrap();
+    assert!(attribute(&opened, "number").unwrap_err().contains("no such type: 99"));
+    assert!(opened.variable("array").is_ok());
+    let folder = unpacked("seed_mixed_bp5");
+    let bad = changed(&folder, 1, |records| {
+        let at = records.windows(6).position(|part| part == b"number").unwrap();
+        records[at - 1] = b'!';
+    });
+    let opened = described(&bad).unwrap();
+    assert!(opened.container().groups[0].attributes.iter().any(|attribute| attribute.value.is_err()));
+    assert!(opened.variable("array").is_ok());
+}
+
 #[test]
 fn folders_cut_anywhere_give_values_or_errors() {
     for folder in folders() {

@@ -109,6 +109,27 @@ fn zip(name: &str, data: &[u8], is_deflated: bool) -> Vec<u8> {
     file
 }
 
+/// Two members of one name refused the whole file.
+#[test]
+fn two_members_of_one_name_refuse_that_name_and_not_the_file() {
+    let one = zip("x.npy", &turned(), false);
+    let directory_at = one.windows(4).position(|four| four == b"PK\x01\x02").expect("a directory");
+    let end_at = one.windows(4).position(|four| four == b"PK\x05\x06").expect("its end");
+    let entry = &one[directory_at..end_at];
+    let other = [&entry[..entry.len() - 5], b"y.npy"].concat();
+    let mut file = [&one[..directory_at], entry, entry, &other, &one[end_at..]].concat();
+    // The local header says the name again.
+    let end = file.len() - 22;
+    file[end + 8..end + 12].copy_from_slice(&[3, 0, 3, 0]);
+    let len = u32::try_from(3 * entry.len()).expect("a small file").to_le_bytes();
+    file[end + 12..end + 16].copy_from_slice(&len);
+    let origin = MemoryOrigin::default().with("a.npz", file);
+    let container = forebay_format::describe(&origin, &Locator::new("a.npz")).expect("a container");
+    assert!(container.variable("y").is_ok(), "{:?}", container.refused);
+    let error = container.variable("x").expect_err("which is meant?");
+    assert!(error.to_string().contains("two members"), "{error}");
+}
+
 #[test]
 fn npz_files_that_lie() {
     attack(&Npz, "a.npz", &zip("x.npy", &turned(), false));

@@ -19,8 +19,8 @@ use forebay_source::{FileOrigin, Locator, Version};
 use sha2::{Digest, Sha256};
 
 /// Filters that libhdf5 has built in; all others need plug-ins.
-const BUILT_IN: std::ops::RangeInclusive<u16> = 1..=6;
-const LZF: u16 = 32_000;
+const BUILT_IN: std::ops::RangeInclusive<u32> = 1..=6;
+const LZF: u32 = 32_000;
 /// Files of the matrix with plain values, as they are and deflated.
 const PLAIN: &str = "numbers_latest_contiguous.h5";
 const FILTERED: &str = "numbers_latest_deflate.h5";
@@ -76,7 +76,7 @@ fn sha256(array: &Array) -> String {
 /// True for what the library cannot read: all that needs plug-ins, and with plug-ins the filter only h5py has.
 fn needs_plug_in(opened: &Opened, variable: &Variable) -> bool {
     let has_plug_ins = env::var_os("HDF5_PLUGIN_PATH").is_some();
-    let is_known = |id: u16| BUILT_IN.contains(&id) || (has_plug_ins && id != LZF);
+    let is_known = |id: u32| BUILT_IN.contains(&id) || (has_plug_ins && id != LZF);
     let has = |variable: &Variable| variable.filters.iter().any(|filter| !is_known(filter.id));
     has(variable) || (variable.layout == "virtual" && opened.container().parts.iter().any(has))
 }

@@ -270,7 +270,40 @@ fn values_inside_the_header_and_two_variables_of_one_name_are_refused() {
         .variable("v", &[0], 1, 200)
         .variable("v", &[0], 1, 208)
         .bytes;
-    assert_eq!(described(twice).1.unwrap_err().kind(), ErrorKind::Corrupt);
+    let error = values(twice, "v").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("two variables"), "{error}");
+}
+
+/// Each of these refused the whole file.
+#[test]
+fn a_variable_that_cannot_be_made_out_refuses_itself_and_not_the_file() {
+    let file = |wrong: &dyn Fn(Written) -> Written| {
+        let header = |begin: u64| {
+            let start = Written::new(1).count(1).dimensions(&[("t", 0), ("x", 3)]).no_attributes();
+            let bad = wrong(start.word(11).count(4));
+            bad.variable("fixed", &[1], 1, begin).variable("record", &[0], 6, begin + 4).bytes
+        };
+        let mut bytes = header(header(0).len() as u64);
+        bytes.extend([1, 2, 3, 0]);
+        bytes.extend(1.5f64.to_be_bytes());
+        bytes
+    };
+    let twice = |to: Written| to.variable("bad", &[1], 1, 200).variable("bad", &[1], 1, 200);
+    let no_such_type = |to: Written| to.variable("bad", &[1], 77, 200).variable("other", &[], 1, 200);
+    for bytes in [file(&twice), file(&no_such_type)] {
+        assert_eq!(values(bytes.clone(), "fixed").unwrap(), [1, 2, 3]);
+        assert_eq!(values(bytes.clone(), "record").unwrap(), 1.5f64.to_le_bytes());
+        assert_eq!(values(bytes, "bad").unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    // Where it may be part of the records, they cannot be found; what is not in records can.
+    let no_such_axis = |to: Written| to.variable("bad", &[9], 1, 200).variable("other", &[], 1, 200);
+    let grows_inside = |to: Written| to.variable("bad", &[0, 0], 1, 200).variable("other", &[], 1, 200);
+    for bytes in [file(&no_such_axis), file(&grows_inside)] {
+        assert_eq!(values(bytes.clone(), "fixed").unwrap(), [1, 2, 3]);
+        let error = values(bytes, "record").unwrap_err().to_string();
+        assert!(error.contains("'bad'"), "{error}");
+    }
 }
 
 /// Ranges that were asked for.

@@ -223,3 +223,51 @@ fn a_file_with_a_metadata_cache_image_is_refused_until_the_image_is_gone() {
     let rewritten = Written::by(&format!("{script}\nwith h5py.File(path, 'r+') as file: file['y'] = 1"));
     assert_eq!(values(&rewritten.open(), "x").unwrap(), [0, 1, 2]);
 }
+
+/// A damaged heap of the root's attributes, or one link that leads nowhere, refused the whole file.
+#[test]
+fn an_attribute_or_a_link_that_cannot_be_made_out_refuses_itself_and_not_the_file() {
+    let written = Written::by(
+        "path = f'{folder}/a.h5'\n\
+         with h5py.File(path, 'w', libver='latest') as file:\n\
+         \x20   file['x'] = np.arange(3, dtype='i1')\n\
+         \x20   for n in range(20): file.attrs[f'attribute {n}'] = f'value {n}'\n\
+         whole = bytearray(open(path, 'rb').read())\n\
+         whole[whole.index(b'value 7')] ^= 1\n\
+         open(path, 'wb').write(whole)",
+    );
+    let opened = written.open();
+    assert_eq!(values(&opened, "x").unwrap(), [0, 1, 2]);
+    let attributes = &opened.container().groups[0].attributes;
+    assert!(attributes.iter().any(|attribute| attribute.value.is_err()), "{attributes:?}");
+    let written = Written::by(
+        "path = f'{folder}/a.h5'\n\
+         with h5py.File(path, 'w', libver='earliest') as file:\n\
+         \x20   file['x'] = np.arange(3, dtype='i1')\n\
+         \x20   file['y'] = np.arange(3, dtype='i1')\n\
+         \x20   address = h5py.h5o.get_info(file['y'].id).addr.to_bytes(8, 'little')\n\
+         whole = bytearray(open(path, 'rb').read())\n\
+         at = whole.index(address, whole.index(b'SNOD'))\n\
+         whole[at:at + 8] = b'\\xff' * 8\n\
+         open(path, 'wb').write(whole)",
+    );
+    let opened = written.open();
+    assert_eq!(values(&opened, "x").unwrap(), [0, 1, 2]);
+    let error = values(&opened, "y").unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("leads nowhere"), "{error}");
+}
+
+/// An object of Silo whose members cannot be made out was left out without a word.
+#[test]
+fn a_silo_object_that_cannot_be_made_out_is_listed_as_refused() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w') as file:\n\
+         \x20   file['.silo/#000001'] = np.arange(3, dtype='i1')\n\
+         \x20   file['mesh'] = np.dtype('i4')\n\
+         \x20   file['mesh'].attrs['silo'] = 5",
+    );
+    let opened = written.open();
+    assert_eq!(opened.container().format, "silo");
+    let error = opened.variable("mesh").unwrap_err();
+    assert!(error.to_string().contains("no compound"), "{error}");
+}

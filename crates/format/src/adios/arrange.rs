@@ -15,12 +15,13 @@ use super::{
     boxes::{self, Boxed},
     cursor::corrupt,
     data::DataFiles,
+    index::Attributes,
     kind::Kind,
     picture::{Picture, Piece},
     series::{AllSeries, Filtered, Place, Series},
 };
 use crate::{
-    Array, Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, filter,
+    Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, filter,
     grid::product,
 };
 
@@ -39,7 +40,7 @@ pub(super) struct Said {
     pub(super) format: &'static str,
     pub(super) order: ByteOrder,
     pub(super) series: AllSeries,
-    pub(super) attributes: BTreeMap<String, Array>,
+    pub(super) attributes: Attributes,
 }
 
 /// The container of what a file says.
@@ -243,7 +244,7 @@ fn offsets_variable(name: &str, offsets: &[u64]) -> Variable {
 }
 
 /// Gives `attributes` to the variables or groups they are named after, and all groups.
-fn give(attributes: BTreeMap<String, Array>, variables: &mut BTreeMap<String, Variable>) -> Vec<Group> {
+fn give(attributes: Attributes, variables: &mut BTreeMap<String, Variable>) -> Vec<Group> {
     let mut names = BTreeSet::from([String::new()]);
     for name in variables.keys() {
         names.extend(name.match_indices('/').map(|(at, _)| name[..at].to_owned()));
@@ -253,7 +254,7 @@ fn give(attributes: BTreeMap<String, Array>, variables: &mut BTreeMap<String, Va
     for (full, value) in attributes {
         let full = stored_name(&full);
         let (owner, name) = full.rsplit_once('/').unwrap_or(("", &full));
-        let attribute = |name: &str| Attribute { name: name.to_owned(), value: Ok(value.clone()) };
+        let attribute = |name: &str| Attribute { name: name.to_owned(), value: value.clone() };
         if variables.contains_key(owner) {
             for owner in [owner.to_owned(), format!("{owner}@steps")] {
                 if let Some(variable) = variables.get_mut(&owner) {

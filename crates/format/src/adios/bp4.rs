@@ -10,7 +10,7 @@ use super::{
     cursor::{Cursor, corrupt},
     data::{DataFiles, Layout},
     head::Head,
-    index::{Reading, Version},
+    index::{Attributes, Reading, Version},
     series::AllSeries,
 };
 use crate::{Container, Found};
@@ -73,7 +73,7 @@ impl Row {
         index: &[u8],
         head: &Head,
         (step, left): (u64, &mut u64),
-        (series, attributes): (&mut AllSeries, &mut BTreeMap<String, crate::Array>),
+        (series, attributes): (&mut AllSeries, &mut Attributes),
     ) -> Result<()> {
         let len = self.end.checked_sub(self.groups).filter(|len| *len <= *left);
         let len = len.ok_or_else(|| corrupt(format!("its index is said to end at {:#x}", self.end)))?;

@@ -15,10 +15,11 @@ use super::{
     data::{DataFiles, Layout},
     ffs::Formats,
     head::Head,
+    index::Attributes,
     record::Record,
     series::AllSeries,
 };
-use crate::{Array, Container, Found};
+use crate::{Container, Found};
 
 /// The only minor version there is: 2.8 and later write it.
 const MINOR: u8 = 2;
@@ -56,7 +57,7 @@ struct Reading<'a> {
     head: &'a Head,
     formats: Formats,
     series: AllSeries,
-    attributes: BTreeMap<String, Array>,
+    attributes: Attributes,
 }
 
 impl Reading<'_> {

@@ -46,7 +46,13 @@ impl Blocks<'_> {
             if word.is_none_or(|word| word >> (index % bit_count) & 1 == 0) {
                 continue;
             }
-            let name = Name::parse(&field.name)?;
+            let name = match Name::parse(&field.name) {
+                Ok(name) => name,
+                Err(error) => {
+                    into.refuse(&field.name, error);
+                    continue;
+                }
+            };
             if let Err(error) = self.variable(record, field, &name, into) {
                 into.refuse(name.name, error);
             }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_source::Result;
+use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     cursor::{Cursor, corrupt},
@@ -21,6 +21,9 @@ use crate::{Array, ByteOrder, Values, native};
 const LOCAL_VALUE: u64 = u64::MAX - 2;
 /// What the length is of the axis that blocks are joined along.
 const JOINED: u64 = u64::MAX - 1;
+
+/// Attributes by name: their values, or why they cannot be read.
+pub(super) type Attributes = BTreeMap<String, std::result::Result<Array, String>>;
 
 /// Which version of the format an index is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +48,8 @@ pub(super) struct Reading {
 /// What one entry is of.
 struct Entry<'a> {
     name: String,
-    kind: Kind,
-    is_text_array: bool,
+    /// Its type, and whether it is an array of texts.
+    kind: Result<(Kind, bool)>,
     set_count: u64,
     sets: Cursor<'a>,
 }
@@ -78,25 +81,31 @@ impl Reading {
     pub(super) fn variables(&self, mut index: Cursor<'_>, into: &mut AllSeries) -> Result<()> {
         for_each_entry(&mut index, |entry| {
             let entry = self.entry(entry)?;
-            if let Err(error) = self.variable(&entry, into) {
-                into.refuse(&entry.name, error);
+            let name = entry.name.clone();
+            if let Err(error) = self.variable(entry, into) {
+                into.refuse(&name, error);
             }
             Ok(())
         })
     }
 
     /// Notes the attributes of the index at `index`.
-    pub(super) fn attributes(&self, mut index: Cursor<'_>, into: &mut BTreeMap<String, Array>) -> Result<()> {
+    pub(super) fn attributes(&self, mut index: Cursor<'_>, into: &mut Attributes) -> Result<()> {
         for_each_entry(&mut index, |entry| {
-            let mut entry = self.entry(entry)?;
-            let set = self.set(&mut entry.sets, entry.kind, entry.is_text_array)?;
-            // One number and an array of one number are written alike.
-            let is_array =
-                entry.is_text_array || (entry.kind != Kind::Text && set.count.iter().any(|len| *len > 1));
-            let array = set.value.and_then(|values| attribute(entry.kind, self.order, &values, is_array));
-            into.extend(array.map(|array| (entry.name, array)));
+            let entry = self.entry(entry)?;
+            let name = entry.name.clone();
+            into.insert(name, self.attribute(entry).map_err(|error| error.to_string()));
             Ok(())
         })
+    }
+
+    fn attribute(&self, mut entry: Entry<'_>) -> Result<Array> {
+        let (kind, is_text_array) = entry.kind?;
+        let set = self.set(&mut entry.sets, kind, is_text_array)?;
+        // One number and an array of one number are written alike.
+        let is_array = is_text_array || (kind != Kind::Text && set.count.iter().any(|len| *len > 1));
+        let values = set.value.ok_or_else(|| corrupt("a value that is not there"))?;
+        attribute(kind, self.order, &values, is_array)
     }
 
     fn entry<'a>(&self, mut entry: Cursor<'a>) -> Result<Entry<'a>> {
@@ -111,22 +120,21 @@ impl Reading {
             }
         };
         let name = if path.is_empty() { name } else { format!("{}/{name}", path.trim_end_matches('/')) };
-        let (kind, is_text_array) =
-            Kind::of_bp4(entry.u8()?).map_err(|error| error.at(format!("'{name}'")))?;
+        let kind = Kind::of_bp4(entry.u8()?);
         let set_count = entry.u64()?;
-        Ok(Entry { name, kind, is_text_array, set_count, sets: entry })
+        Ok(Entry { name, kind, set_count, sets: entry })
     }
 
-    fn variable(&self, entry: &Entry<'_>, into: &mut AllSeries) -> Result<()> {
-        let mut sets = entry.sets.clone();
+    fn variable(&self, entry: Entry<'_>, into: &mut AllSeries) -> Result<()> {
+        let (kind, _) = entry.kind?;
+        let mut sets = entry.sets;
         for _ in 0..entry.set_count {
             let at = sets.position();
-            let set = self
-                .set(&mut sets, entry.kind, false)
-                .map_err(|error| error.at(format!("index at {at:#x}")))?;
+            let set =
+                self.set(&mut sets, kind, false).map_err(|error| error.at(format!("index at {at:#x}")))?;
             let step = self.step.unwrap_or_else(|| set.time.saturating_sub(1));
             let (form, block) = self.block(set)?;
-            into.add(&entry.name, entry.kind, (step, form), block);
+            into.add(&entry.name, kind, (step, form), block);
         }
         Ok(())
     }
@@ -301,16 +309,19 @@ impl Operator {
     }
 }
 
-/// Texts of an attribute take elements of one length: more than so many bytes of them are left out.
+/// Texts of an attribute take elements of one length: more than so many bytes of them are refused.
 const MOST_TEXT_BYTES: usize = 16 << 20;
 
 /// The array of an attribute's texts, or of the bytes of its numbers.
-pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_array: bool) -> Option<Array> {
+pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_array: bool) -> Result<Array> {
     let longest = values.iter().map(Vec::len).max().unwrap_or(0);
-    let dtype = kind.dtype(order, longest).ok()?;
+    let dtype = kind.dtype(order, longest)?;
     let element_len = dtype.stored_len();
     if kind == Kind::Text && values.len().saturating_mul(element_len) > MOST_TEXT_BYTES {
-        return None;
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("texts of more than {MOST_TEXT_BYTES} bytes"),
+        ));
     }
     let mut bytes = Vec::new();
     for value in values {
@@ -320,9 +331,9 @@ pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_arr
         }
     }
     if !is_array && bytes.len() != element_len {
-        return None;
+        return Err(corrupt(format!("{} bytes of a value of {element_len}", bytes.len())));
     }
     native::make_native(&dtype, &mut bytes);
     let shape = if is_array { vec![(bytes.len() / element_len) as u64] } else { vec![] };
-    Some(Array { dtype, shape, values: Values::Fixed(bytes) })
+    Ok(Array { dtype, shape, values: Values::Fixed(bytes) })
 }

@@ -1,6 +1,7 @@
 //! The attributes of an object, in its header or in a dense heap.
 
-use forebay_source::Result;
+use bytes::Bytes;
+use forebay_source::{ErrorKind, Result};
 
 use super::{
     cursor::{Cursor, corrupt},
@@ -15,10 +16,13 @@ use crate::Attribute;
 /// A dense attribute whose own message lies among the shared ones.
 const SHARED: u8 = 0x02;
 
-/// All attributes, sorted by name.
+/// All attributes, sorted by name; one that cannot be made out says why and hides nothing else.
 pub(super) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>> {
     let mut found = Vec::new();
-    each_body(file, header, &mut |body| found.push(readable(attribute::parse(file, body))))?;
+    each_body(file, header, &mut |body| {
+        found.push(readable(body.and_then(|body| attribute::parse(file, &body)))?);
+        Ok(())
+    })?;
     found.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(found)
 }
@@ -27,31 +31,43 @@ pub(super) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>>
 pub(super) fn references(file: &File, header: &Header, name: &str) -> Result<Vec<Option<u64>>> {
     let mut found = Vec::new();
     each_body(file, header, &mut |body| {
-        if let Ok(Some(lists)) = attribute::references(file, body, name) {
+        if let Ok(Some(lists)) = body.and_then(|body| attribute::references(file, &body, name)) {
             found = lists;
         }
+        Ok(())
     })?;
     Ok(found)
 }
 
-/// Calls `each` with the message of every attribute.
-fn each_body(file: &File, header: &Header, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+type Each<'a> = dyn FnMut(Result<Bytes>) -> Result<()> + 'a;
+
+/// Calls `each` with the message of every attribute, or with why it, or the rest of them, cannot be found.
+fn each_body(file: &File, header: &Header, each: &mut Each<'_>) -> Result<()> {
     for message in &header.messages {
         match message.kind {
-            message::ATTRIBUTE => each(&message.body),
-            message::ATTRIBUTE_INFO => dense(file, &message.body, each)?,
+            message::ATTRIBUTE => each(Ok(message.body.clone()))?,
+            message::ATTRIBUTE_INFO => {
+                if let Err(error) = dense(file, &message.body, each) {
+                    each(Err(error))?;
+                }
+            }
             _ => {}
         }
     }
     Ok(())
 }
 
-/// One attribute that cannot be made out must not hide what it belongs to.
-fn readable(parsed: Result<Attribute>) -> Attribute {
-    parsed.unwrap_or_else(|error| Attribute { name: "(unreadable)".into(), value: Err(error.to_string()) })
+/// One attribute that cannot be made out must not hide what it belongs to; a file that cannot be read is another matter.
+fn readable(parsed: Result<Attribute>) -> Result<Attribute> {
+    match parsed {
+        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {
+            Ok(Attribute { name: "(unreadable)".into(), value: Err(error.to_string()) })
+        }
+        parsed => parsed,
+    }
 }
 
-fn dense(file: &File, body: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<()> {
+fn dense(file: &File, body: &[u8], each: &mut Each<'_>) -> Result<()> {
     let mut cursor = Cursor::new(body, file.sizes);
     cursor.version(0, "an attribute info message")?;
     if cursor.u8()? & 1 != 0 {
@@ -65,12 +81,10 @@ fn dense(file: &File, body: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<()> {
     }
     tree.walk(file, &mut |record| {
         let (id, flags) = (&record[..8], record[8]);
-        let body = if flags & SHARED != 0 {
-            file.shared.in_heap(file, id, message::ATTRIBUTE)?
+        each(if flags & SHARED != 0 {
+            file.shared.in_heap(file, id, message::ATTRIBUTE)
         } else {
-            heap.object(file, id)?
-        };
-        each(&body);
-        Ok(())
+            heap.object(file, id)
+        })
     })
 }

@@ -108,9 +108,12 @@ fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link
         cursor.skip(4)?;
         let mut scratch = Cursor::new(cursor.take(16)?, file.sizes);
         let to = match (cache, object) {
-            (2, _) => Target::Path(heap.text(scratch.u32()?.into())?),
+            (2, _) => match scratch.u32().and_then(|at| heap.text(at.into())) {
+                Ok(path) => Target::Path(path),
+                Err(error) => Target::Broken(error.to_string()),
+            },
             (_, Some(object)) => Target::Object(object),
-            (_, None) => return Err(corrupt(format!("link '{name}' leads nowhere"))),
+            (_, None) => Target::Broken("leads nowhere".into()),
         };
         links.push(Link { name, to });
     }

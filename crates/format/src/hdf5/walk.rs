@@ -343,6 +343,7 @@ impl Walk<'_> {
                 let file = self.open_beside(group.0, file).map_err(place)?;
                 self.find(file, path).map_err(place)
             }
+            Target::Broken(why) => Err(corrupt(why.clone())),
             Target::Unknown(kind) => {
                 Err(Error::new(ErrorKind::Unsupported, format!("a user-defined link of kind {kind}")))
             }

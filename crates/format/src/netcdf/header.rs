@@ -37,10 +37,12 @@ pub(super) struct Dimension {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Positions of its axes among the dimensions.
+    /// Positions of its axes among the dimensions; none where one of them is not there.
     pub(super) axes: Vec<usize>,
     pub(super) attributes: Vec<Attribute>,
     pub(super) kind: Kind,
+    /// Why its axes or its type cannot be made out.
+    pub(super) trouble: Option<String>,
     /// Where its first value lies.
     pub(super) begin: u64,
 }
@@ -84,23 +86,29 @@ fn parse(bytes: &[u8]) -> Parsed<Header> {
 
 fn variable(cursor: &mut Cursor<'_>, dimensions: &[Dimension]) -> Parsed<Entry> {
     let name = cursor.name()?;
+    // What is wrong with one variable must not hide the others: where the next begins is known.
+    let mut trouble = None;
     let mut axes = Vec::new();
     for _ in 0..cursor.count()? {
         let axis = cursor.count()?;
         match usize::try_from(axis).ok().filter(|axis| *axis < dimensions.len()) {
             Some(axis) => axes.push(axis),
-            None => {
-                let what = format!("variable '{name}': dimension {axis} of {}", dimensions.len());
-                return Err(cursor.bad(what));
-            }
+            None => trouble = Some(format!("dimension {axis} of {}", dimensions.len())),
         }
     }
+    if trouble.is_some() {
+        axes.clear();
+    }
     let attributes = attributes(cursor)?;
-    let kind = kind(cursor)?;
+    let code = cursor.word()?;
+    let kind = Kind::of(code).unwrap_or_else(|| {
+        trouble = Some(unknown_type(code));
+        Kind::Number(crate::Number::U8)
+    });
     // The length that is stored here does not hold what is longer than 4 GiB: it is worked out from the shape.
     cursor.count()?;
     let begin = cursor.offset()?;
-    Ok(Entry { name, axes, attributes, kind, begin })
+    Ok(Entry { name, axes, attributes, kind, trouble, begin })
 }
 
 fn attributes(cursor: &mut Cursor<'_>) -> Parsed<Vec<Attribute>> {
@@ -120,8 +128,11 @@ fn attributes(cursor: &mut Cursor<'_>) -> Parsed<Vec<Attribute>> {
 
 fn kind(cursor: &mut Cursor<'_>) -> Parsed<Kind> {
     let code = cursor.word()?;
-    Kind::of(code)
-        .ok_or_else(|| cursor.bad(format!("values of type {code}, of which the format knows 1 to 11")))
+    Kind::of(code).ok_or_else(|| cursor.bad(unknown_type(code)))
+}
+
+fn unknown_type(code: u32) -> String {
+    format!("values of type {code}, of which the format knows 1 to 11")
 }
 
 /// An attribute's values: letters are one text, all else a list.

@@ -6,8 +6,6 @@
 //!
 //! Each variable's part of a record is filled up to a multiple of four bytes, unless it is the only one.
 
-use std::collections::HashSet;
-
 use forebay_source::{ByteRange, Error, Result, SourceId};
 
 use super::{
@@ -16,7 +14,7 @@ use super::{
 };
 use crate::{
     Array, ChunkTable, Container, Extent, Extents, Grid, Group, Refused, SourceIndex, Values, Variable,
-    grid::product, native,
+    grid::product, names::names_given_twice, native,
 };
 
 /// Names of axes are said once per variable that has them: a small file can say far more of them than it holds.
@@ -26,10 +24,11 @@ const LEAST_NAME_BYTES: u64 = 16 << 20;
 /// Describes a file whose header is `header`.
 pub(super) fn describe(header: &Header, id: &SourceId) -> Result<Container> {
     check_names(header, id.len)?;
-    let layout = Layout::new(header, id.len)?;
+    let layout = Layout::new(header, id.len);
+    let twice = names_given_twice(header.variables.iter().map(|entry| entry.name.as_str()));
     let mut variables = Vec::new();
     let mut refused = Vec::new();
-    for entry in &header.variables {
+    for entry in header.variables.iter().filter(|entry| !twice.contains(&entry.name)) {
         match layout.variable(entry) {
             Ok(variable) => variables.push(variable),
             Err(error) => {
@@ -37,6 +36,10 @@ pub(super) fn describe(header: &Header, id: &SourceId) -> Result<Container> {
             }
         }
     }
+    refused.extend(twice.into_iter().map(|name| {
+        let why = format!("two variables are called '{name}'");
+        Refused { name, why, corrupt: true }
+    }));
     variables.sort_by(|left, right| left.name.cmp(&right.name));
     refused.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(Container {
@@ -50,10 +53,6 @@ pub(super) fn describe(header: &Header, id: &SourceId) -> Result<Container> {
 }
 
 fn check_names(header: &Header, file_len: u64) -> Result<()> {
-    let mut names = HashSet::new();
-    if let Some(twice) = header.variables.iter().find(|entry| !names.insert(&entry.name)) {
-        return Err(corrupt(format!("two variables are called '{}'", twice.name)));
-    }
     let axes = header.variables.iter().flat_map(|entry| &entry.axes);
     let said = axes.fold(0, |sum: u64, axis| sum + header.dimensions[*axis].name.len() as u64);
     if said > file_len.saturating_mul(NAME_BYTES_PER_BYTE).max(LEAST_NAME_BYTES) {
@@ -66,34 +65,44 @@ fn check_names(header: &Header, file_len: u64) -> Result<()> {
 struct Layout<'a> {
     header: &'a Header,
     file_len: u64,
-    /// Bytes from one record to the next.
-    record_len: u64,
-    record_count: u64,
+    /// Bytes from one record to the next and how many there are, or why that cannot be known.
+    records: std::result::Result<(u64, u64), String>,
 }
 
 impl<'a> Layout<'a> {
-    fn new(header: &'a Header, file_len: u64) -> Result<Self> {
-        let mut layout = Self { header, file_len, record_len: 0, record_count: 0 };
+    fn new(header: &'a Header, file_len: u64) -> Self {
+        let mut layout = Self { header, file_len, records: Ok((0, 0)) };
+        layout.records = layout.measured().map_err(|error| error.to_string());
+        layout
+    }
+
+    /// Length and number of the records. All variables that have records make them up: where one of them cannot be
+    /// made out, none of them can be found.
+    fn measured(&self) -> Result<(u64, u64)> {
         let mut parts = Vec::new();
-        for entry in header.variables.iter().filter(|entry| layout.has_records(entry)) {
-            parts.push((entry.begin, layout.part_len(entry)?));
+        for entry in &self.header.variables {
+            // A variable that may have records counts as one that has them.
+            let is_unknown = entry.trouble.is_some() && entry.axes.is_empty();
+            if self.has_records(entry) || is_unknown {
+                parts.push((entry.begin, self.part_len(entry)?));
+            }
         }
-        layout.record_len = match parts[..] {
+        let record_len = match parts[..] {
             [(_, only)] => only,
             _ => parts
                 .iter()
                 .try_fold(0u64, |sum, (_, len)| sum.checked_add(len.checked_next_multiple_of(4)?))
                 .ok_or_else(|| corrupt("records longer than any file"))?,
         };
-        layout.record_count = header.record_count.unwrap_or_else(|| layout.complete_records(&parts));
-        Ok(layout)
+        let known = self.header.record_count;
+        Ok((record_len, known.unwrap_or_else(|| self.complete_records(record_len, &parts))))
     }
 
     /// How many records a file that does not say it has whole.
-    fn complete_records(&self, parts: &[(u64, u64)]) -> u64 {
+    fn complete_records(&self, record_len: u64, parts: &[(u64, u64)]) -> u64 {
         let has = |(begin, len): &(u64, u64)| {
             let room = self.file_len.checked_sub(begin.saturating_add(*len))?;
-            Some(room / self.record_len.max(1) + 1)
+            Some(room / record_len.max(1) + 1)
         };
         parts.iter().map(|part| has(part).unwrap_or(0)).min().unwrap_or(0)
     }
@@ -104,6 +113,9 @@ impl<'a> Layout<'a> {
 
     /// Bytes of one record of `entry`, or of all its values where it has no records.
     fn part_len(&self, entry: &Entry) -> Result<u64> {
+        if let Some(trouble) = &entry.trouble {
+            return Err(in_variable(entry, corrupt(trouble.clone())));
+        }
         let inner = &entry.axes[usize::from(self.has_records(entry))..];
         let mut len = entry.kind.len();
         for axis in inner {
@@ -121,18 +133,22 @@ impl<'a> Layout<'a> {
 
     fn variable(&self, entry: &Entry) -> Result<Variable> {
         let dimensions = &self.header.dimensions;
-        let shape = entry.axes.iter().map(|axis| dimensions[*axis].len.unwrap_or(self.record_count));
+        let part_len = self.part_len(entry)?;
+        let has_records = self.has_records(entry);
+        let (record_len, record_count) = match &self.records {
+            Err(why) if has_records => return Err(corrupt(format!("its records cannot be found: {why}"))),
+            records => records.clone().unwrap_or_default(),
+        };
+        let shape = entry.axes.iter().map(|axis| dimensions[*axis].len.unwrap_or(record_count));
         let mut variable = Variable::new(&entry.name, entry.kind.dtype(), shape.collect());
         variable.max_shape = entry.axes.iter().map(|axis| dimensions[*axis].len).collect();
         variable.dimensions = entry.axes.iter().map(|axis| dimensions[*axis].name.clone()).collect();
         variable.fill = fill(entry);
         variable.attributes.clone_from(&entry.attributes);
-        let part_len = self.part_len(entry)?;
-        let has_records = self.has_records(entry);
         if has_records {
             variable.layout = "records".into();
         }
-        let (stride, count) = if has_records { (self.record_len, self.record_count) } else { (part_len, 1) };
+        let (stride, count) = if has_records { (record_len, record_count) } else { (part_len, 1) };
         if count == 0 || product(&variable.grid.shape) == 0 {
             return Ok(variable);
         }

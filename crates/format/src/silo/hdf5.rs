@@ -4,7 +4,7 @@ use forebay_source::{Locator, Origin, Result};
 
 use super::object::{Kind, Member, Object};
 use crate::{
-    Array, Attribute, Container, Dtype, Field, Number, Values,
+    Array, Attribute, Container, Dtype, Field, Number, Refused, Values,
     hdf5::{NamedType, describe_with_types},
 };
 
@@ -19,15 +19,30 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<(Container, 
     // Every group has a link to the one above it.
     container.aliases.retain(|alias| !alias.name.split('/').any(|step| step == ".."));
     container.groups.retain(|group| group.name != ARRAYS);
-    Ok((container, types.iter().filter_map(object).collect()))
+    let mut objects = Vec::new();
+    for named in &types {
+        match object(named) {
+            Some(Ok(object)) => objects.push(object),
+            Some(Err(why)) => {
+                container.refused.push(Refused { name: named.name.clone(), why, corrupt: true })
+            }
+            None => {}
+        }
+    }
+    Ok((container, objects))
 }
 
-fn object(named: &NamedType) -> Option<Object> {
-    let value = |name: &str| {
-        let attribute: &Attribute = named.attributes.iter().find(|attribute| attribute.name == name)?;
-        attribute.value.as_ref().ok()
+/// The object that `named` stands for, or why it cannot be made out; `None` where it is a mere type.
+fn object(named: &NamedType) -> Option<std::result::Result<Object, String>> {
+    let attribute = |name: &str| -> Option<&Attribute> {
+        named.attributes.iter().find(|attribute| attribute.name == name)
     };
-    let members = members(value("silo")?)?;
+    let value = |name: &str| attribute(name)?.value.as_ref().ok();
+    let members = match &attribute("silo")?.value {
+        Ok(array) => members(array),
+        Err(why) => return Some(Err(format!("attribute 'silo': {why}"))),
+    };
+    let Some(members) = members else { return Some(Err("attribute 'silo' is no compound".into())) };
     let number = value("silo_type").and_then(|array| match &array.values {
         Values::Fixed(bytes) => member(&array.dtype, bytes),
         Values::Variable { .. } => None,
@@ -36,7 +51,7 @@ fn object(named: &NamedType) -> Option<Object> {
         Some(Member::Integers(values)) => Kind::of_number(values.first().copied().unwrap_or(0)),
         _ => Kind::Other,
     };
-    Some(Object { name: named.name.clone(), kind, members })
+    Some(Ok(Object { name: named.name.clone(), kind, members }))
 }
 
 fn members(array: &Array) -> Option<Vec<(String, Member)>> {

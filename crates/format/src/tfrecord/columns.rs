@@ -155,7 +155,10 @@ impl Columns {
                 made.refuse(&column.name, why);
                 continue;
             }
-            column.add_to(&mut made, count)?;
+            let name = column.name.clone();
+            if let Err(error) = column.add_to(&mut made, count) {
+                made.refuse(&name, error.to_string());
+            }
         }
         Ok(made.into_container(format, source))
     }

@@ -22,6 +22,8 @@ pub(in super::super) enum Target {
     External { file: String, path: String },
     /// A kind only its writer understands.
     Unknown(u8),
+    /// What cannot be made out, and why.
+    Broken(String),
 }
 
 pub(in super::super) fn parse(mut cursor: Cursor<'_>) -> Result<Link> {
@@ -36,7 +38,13 @@ pub(in super::super) fn parse(mut cursor: Cursor<'_>) -> Result<Link> {
     }
     let name_len = cursor.uint(1 << (flags & 3))?;
     let name = text(cursor.take(usize::try_from(name_len).unwrap_or(usize::MAX))?);
-    let to = match kind {
+    // One link that leads nowhere must not hide those beside it.
+    let to = target(kind, cursor).unwrap_or_else(|error| Target::Broken(error.to_string()));
+    Ok(Link { name, to })
+}
+
+fn target(kind: u8, mut cursor: Cursor<'_>) -> Result<Target> {
+    Ok(match kind {
         0 => Target::Object(cursor.some_address("a link's object")?),
         1 => {
             let len = cursor.u16()?.into();
@@ -47,8 +55,7 @@ pub(in super::super) fn parse(mut cursor: Cursor<'_>) -> Result<Link> {
             external(Cursor::new(cursor.take(len)?, cursor.sizes))?
         }
         kind => Target::Unknown(kind),
-    };
-    Ok(Link { name, to })
+    })
 }
 
 fn external(mut cursor: Cursor<'_>) -> Result<Target> {

@@ -64,6 +64,11 @@ impl BatchLoader {
         Ok(())
     }
 
+    /// The epoch that is begun next, and the position of its order where it begins.
+    fn upcoming(&self) -> PyResult<(u64, u64)> {
+        Ok(self.feed.get()?.upcoming())
+    }
+
     /// What it did so far, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         let feed = self.feed.get()?;

@@ -242,6 +242,10 @@ class Dataset:
         through = TierOptions(**options, base=self._through)
         return type(self)(self._spec, self._options, self.label, through)
 
+    def _opened_anew(self) -> Dataset:
+        """These samples, of the files as they are now."""
+        return type(self)(self._spec, self._options, self.label, self._through)
+
     @property
     def tiers(self) -> list[dict[str, Any]]:
         """The tiers it is read through, as dicts that ``open`` takes."""

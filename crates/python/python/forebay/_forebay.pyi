@@ -277,6 +277,8 @@ class BatchLoader:
         """Goes on from ``state`` (JSON)."""
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
+    def upcoming(self) -> tuple[int, int]:
+        """The epoch that is begun next, and the position of its order where it begins."""
     def stats(self) -> str:
         """What it did so far, as JSON."""
     def close(self) -> None:

@@ -39,6 +39,9 @@ class Loader:
         spill: a folder on a local disk for decoded values that memory cannot hold; ``spill_quota`` the most it takes
             (0 for none); ``share`` whether the processes of a node share it (by default when ``world`` > 1).
         lanes, window: of the block shuffle; part of the order.
+        refresh: open the files anew at the start of each epoch, so that what was added to them (by a SWMR writer, or as
+            new files of a pattern) is in it. An epoch that goes on from a state keeps the files as they are. One rank only:
+            others could find another number of samples.
         tiers, policy, config, placement_threads, block, whole_file, ahead: as :func:`open` takes them. When any is given,
             the set is opened anew through those tiers; the samples and their order are the same.
     """
@@ -64,6 +67,7 @@ class Loader:
         share: bool | None = None,
         lanes: int = 64,
         window: int = 1,
+        refresh: bool = False,
         tiers: Tiers | None = None,
         policy: Policy | None = None,
         config: str | os.PathLike[str] | None = None,
@@ -84,6 +88,9 @@ class Loader:
             ahead=ahead,
         )
         self.batch_size = batch_size
+        if refresh and world > 1:
+            raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
+        self._refreshes = refresh
         options = {
             "batch_size": whole("batch_size", batch_size),
             "shuffle": _shuffle(shuffle, lanes, window),
@@ -128,6 +135,8 @@ class Loader:
         """Begins an epoch; one that was under way ends."""
         loader = self._loader
         self.close()
+        if self._refreshes:
+            loader = self._refresh(loader)
         run = self._run = loader.start()
         try:
             # Nothing here holds on to a batch: its memory goes back as soon as the consumer lets go of it.
@@ -137,6 +146,17 @@ class Loader:
                 raise InvalidError("this epoch was ended by another that was begun of the same loader")
         finally:
             run.close()
+
+    def _refresh(self, loader: BatchLoader) -> BatchLoader:
+        """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
+        epoch, position = loader.upcoming()
+        if position > 0:
+            return loader
+        self.dataset = self.dataset._opened_anew()
+        loader.close()
+        self._set_up(self._options)
+        self._opened.set_epoch(epoch)
+        return self._opened
 
     def _next(self, run: EpochRun) -> list[Any]:
         """The next batch alone, or nothing when there is none."""

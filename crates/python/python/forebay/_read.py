@@ -35,10 +35,11 @@ def read(path: str | os.PathLike[str], variable: str, selection: Selected = None
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What is in the file at ``path``: the facts of ``forebay inspect --json``.
 
-    ``swmr`` is true where a SWMR writer has the file open: then these are the facts of this moment. ``groups``, ``variables``, ``aliases`` and ``refused`` are dicts by name. A variable has ``dtype``, ``numpy`` (its
+    ``groups``, ``variables``, ``aliases`` and ``refused`` are dicts by name. A variable has ``dtype``, ``numpy`` (its
     type for NumPy; ``None`` where elements differ in length or cannot be read), ``shape``, ``dimensions``, ``chunks``,
     ``filters``, ``attributes`` and more. Attributes are numbers, texts, lists of texts and arrays; one that cannot be
-    read is a :class:`ValueError` that says why.
+    read is a :class:`ValueError` that says why. ``swmr`` is true where a SWMR writer has the file open: then these are
+    the facts of this moment.
     """
     facts, types, attributes = inspect_file(_path(os.fspath(path)))
     found: dict[str, Any] = json.loads(facts)

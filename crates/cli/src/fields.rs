@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay::{
     Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     config::OriginConfig,
-    format::Number,
+    format::{Number, cf::ValueKind},
     loader::{AxisName, Boundary, Convert, FieldSpec, Offsets, Unpack, UnpackKind},
 };
 use serde::Serialize;
@@ -44,6 +44,8 @@ pub(crate) struct SetArgs {
 enum CfArg {
     /// NaN where a value is missing, times in nanoseconds since 1970.
     Decoded,
+    /// As decoded, but times are days since 1970-01-01 of their calendar.
+    Days,
     /// 0 where a value is missing, and a field NAME_mask.
     Mask,
     /// As decoded, but times stay numbers.
@@ -54,6 +56,7 @@ impl CfArg {
     fn unpack(self) -> Unpack {
         let kind = match self {
             Self::Decoded => UnpackKind::Decoded,
+            Self::Days => UnpackKind::Days,
             Self::Mask => UnpackKind::Masked,
             Self::Values => UnpackKind::Values,
         };
@@ -90,7 +93,12 @@ impl Chosen {
         let facts = self.set.fields().into_iter();
         let field = |facts: forebay::loader::FieldFacts| Field {
             name: facts.name,
-            dtype: if facts.is_time { "datetime64[ns]".to_owned() } else { facts.dtype.to_string() },
+            dtype: match facts.kind {
+                ValueKind::Datetime => "datetime64[ns]".to_owned(),
+                ValueKind::Timedelta => "timedelta64[ns]".to_owned(),
+                ValueKind::Days(calendar) => format!("{} days since 1970-01-01 ({calendar})", facts.dtype),
+                ValueKind::Number | ValueKind::Bool => facts.dtype.to_string(),
+            },
             sample_shape: facts.sample_shape,
         };
         facts.map(field).collect()

@@ -7,12 +7,15 @@
 //! | `valid_min`, `valid_max`, `valid_range` | stored numbers outside stand for no value |
 //! | `_Unsigned` | the stored integers have a sign, or have none, whatever their type says |
 //! | `units`, `calendar` | numbers that are times |
+//! | `dtype` | what xarray wrote as integers: `bool`, `timedelta64[ns]` |
 
+mod calendar;
 mod time;
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{Array, Number, Scalar, Values, Variable, convert};
+use crate::{Array, Number, Scalar, Variable};
+pub use calendar::Calendar;
 pub use time::{NOT_A_TIME, TimeUnits};
 
 /// How the numbers of a variable are packed. Types are chosen as xarray's `decode_cf` chooses them, with these
@@ -30,8 +33,26 @@ pub struct Packing {
     pub fills: Vec<Scalar>,
     /// True when a missing value is declared, be it NaN, which `fills` leaves out.
     pub declares_fill: bool,
-    /// The least and the greatest stored number that is a value. xarray pays no heed to them, netCDF4-python does.
+    /// The least and the greatest stored number that is a value. xarray ignores them, netCDF4-python does not.
     pub valid: [Option<Scalar>; 2],
+    /// True when the numbers stand for truth values, which xarray writes as integers.
+    pub is_bool: bool,
+}
+
+/// What unpacked values stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValueKind {
+    /// Numbers.
+    #[default]
+    Number,
+    /// Truth values, a byte each.
+    Bool,
+    /// Nanoseconds since 1970, [`NOT_A_TIME`] for none: NumPy's `datetime64[ns]`.
+    Datetime,
+    /// Nanoseconds, [`NOT_A_TIME`] for none: NumPy's `timedelta64[ns]`.
+    Timedelta,
+    /// Days since 1970-01-01 of a calendar, with fractions; NaN for none.
+    Days(Calendar),
 }
 
 /// A number that values are multiplied by, or that is added.
@@ -53,17 +74,14 @@ pub enum Missing {
 }
 
 impl Packing {
-    /// How `variable` is packed; `None` when it holds no plain numbers.
+    /// How `variable` is packed; `None` when it holds neither numbers nor named integers.
     pub fn of(variable: &Variable) -> Result<Option<Self>> {
-        let Some(stored) = variable.dtype.number().filter(|_| !variable.dtype.is_enum()) else {
+        let Some(stored) = variable.dtype.number().filter(|_| !variable.dtype.is_bool()) else {
             return Ok(None);
         };
-        let number = match text(variable, "_Unsigned").as_deref() {
-            Some("true") => Number::integer(stored.size(), false).filter(|_| stored.is_signed_integer()),
-            Some("false") => Number::integer(stored.size(), true).filter(|_| stored.is_integer()),
-            _ => None,
-        }
-        .unwrap_or(stored);
+        let turned_to = is_unsigned(variable).filter(|_| stored.is_integer());
+        let number =
+            turned_to.and_then(|unsigned| Number::integer(stored.size(), !unsigned)).unwrap_or(stored);
         let mut packing = Self {
             number,
             scale_factor: factor(variable, "scale_factor")?,
@@ -71,7 +89,9 @@ impl Packing {
             fills: Vec::new(),
             declares_fill: false,
             valid: valid_range(variable)?.map(|bound| bound.map(|bound| turned(bound, stored, number))),
+            is_bool: text(variable, "dtype").as_deref() == Some("bool"),
         };
+        packing.is_bool &= !packing.is_scaled();
         let fills = numbers(variable, "_FillValue")?.unwrap_or_default().into_iter();
         packing.add_fills(fills.map(|(fill, _)| turned(fill, stored, number)).collect());
         let others = numbers(variable, "missing_value")?.unwrap_or_default().into_iter();
@@ -121,7 +141,7 @@ impl Packing {
         let float = |factor: Factor| if factor.number.is_integer() { Number::F64 } else { factor.number };
         match (self.scale_factor.map(float), self.add_offset.map(float)) {
             (Some(_), Some(_)) if self.number.is_integer() && self.number.size() == 4 => Number::F64,
-            (Some(scale), Some(offset)) if scale == offset => scale,
+            (Some(scale), Some(offset)) if scale == offset && scale.size() >= 4 => scale,
             (Some(scale), None) => scale,
             _ => Number::F64,
         }
@@ -137,6 +157,16 @@ fn turned(value: Scalar, from: Number, to: Number) -> Scalar {
     let span = 1i128 << (8 * from.size());
     let bits = integer.rem_euclid(span);
     Scalar::Integer(if to.is_signed_integer() && bits >= span / 2 { bits - span } else { bits })
+}
+
+/// What `_Unsigned` says, as the conventions spell it, as netCDF4-python does, and as a number.
+fn is_unsigned(variable: &Variable) -> Option<bool> {
+    if let Some(text) = text(variable, "_Unsigned") {
+        let is = |word: &str| text.trim().eq_ignore_ascii_case(word);
+        return is("true").then_some(true).or_else(|| is("false").then_some(false));
+    }
+    let found = numbers(variable, "_Unsigned").ok()??;
+    found.first().map(|(value, _)| value.to_f64() != 0.0)
 }
 
 /// The text of the attribute `name`, if it is one.
@@ -157,14 +187,25 @@ fn numbers(variable: &Variable, name: &str) -> Result<Option<Vec<(Scalar, Number
         Ok(array) => array,
         Err(why) => return refuse(ErrorKind::Unsupported, why.clone()),
     };
-    let (Some(number), Values::Fixed(bytes)) = (array.dtype.number(), &array.values) else {
+    // JSON has no number for these.
+    if let Some(words) = array.texts().and_then(|texts| texts.iter().map(|text| word(text)).collect()) {
+        return Ok(Some(words));
+    }
+    let (Some(number), Some(scalars)) = (array.dtype.number(), array.scalars()) else {
         return refuse(ErrorKind::Invalid, format!("holds {}, not numbers", array.dtype));
     };
-    if matches!(number, Number::F16 | Number::Bf16) {
-        return refuse(ErrorKind::Unsupported, format!("holds {}", array.dtype));
-    }
-    let elements = bytes.chunks_exact(number.size());
-    Ok(Some(elements.map(|element| (convert::get(number, element), number)).collect()))
+    Ok(Some(scalars.into_iter().map(|scalar| (scalar, number)).collect()))
+}
+
+/// The float that `text` names where a format has no number for it, as JSON has none.
+fn word(text: &str) -> Option<(Scalar, Number)> {
+    let float = match text {
+        "NaN" => f64::NAN,
+        "Infinity" => f64::INFINITY,
+        "-Infinity" => f64::NEG_INFINITY,
+        _ => return None,
+    };
+    Some((Scalar::Float(float), Number::F64))
 }
 
 fn factor(variable: &Variable, name: &str) -> Result<Option<Factor>> {
@@ -193,7 +234,7 @@ fn valid_range(variable: &Variable) -> Result<[Option<Scalar>; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Attribute, Dtype};
+    use crate::{Attribute, Dtype, Values, convert};
 
     fn variable(stored: Number, attributes: &[(&str, Number, &[f64])]) -> Variable {
         let mut variable = Variable::new("t2m", Dtype::native(stored), vec![4]);

@@ -74,6 +74,12 @@ impl Container {
         self.format == "hdf5" || self.format == Self::NETCDF4
     }
 
+    /// Bytes of the file, or of all files of a store that is a folder; files that an HDF5 file refers to do not count.
+    pub fn stored_len(&self) -> u64 {
+        let own = if self.is_hdf5() { 1 } else { self.sources.len() };
+        self.sources.iter().take(own).fold(0, |sum, source| sum.saturating_add(source.len))
+    }
+
     /// The variables that are listed to a user: all, but for what NetCDF-4 stores for dimensions without values.
     pub fn listed(&self) -> impl Iterator<Item = &Variable> {
         let is_netcdf4 = self.format == Self::NETCDF4;

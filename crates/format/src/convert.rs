@@ -110,7 +110,7 @@ fn mark_nans(number: Number, out: &mut [u8]) {
     }
 }
 
-/// The number in `element`; not for floats of 16 bits.
+/// The number in `element`.
 pub(crate) fn get(number: Number, element: &[u8]) -> Scalar {
     let mut bytes = [0; 8];
     bytes[..element.len()].copy_from_slice(element);
@@ -119,9 +119,23 @@ pub(crate) fn get(number: Number, element: &[u8]) -> Scalar {
     match number {
         Number::F32 => Scalar::Float(f32::from_bits(u32::try_from(bits).unwrap_or(0)).into()),
         Number::F64 => Scalar::Float(f64::from_bits(bits)),
+        Number::F16 => Scalar::Float(half(bits)),
+        Number::Bf16 => Scalar::Float(f32::from_bits(u32::try_from(bits << 16).unwrap_or(0)).into()),
         _ if number.is_signed_integer() => Scalar::Integer((bits.cast_signed() << unused >> unused).into()),
         _ => Scalar::Integer(bits.into()),
     }
+}
+
+/// The half-precision float of 16 `bits`.
+fn half(bits: u64) -> f64 {
+    let mantissa = (bits & 0x3ff) as f64;
+    let size = match bits >> 10 & 0x1f {
+        0 => mantissa * 2f64.powi(-24),
+        31 if bits & 0x3ff == 0 => f64::INFINITY,
+        31 => f64::NAN,
+        exponent => (1024.0 + mantissa) * 2f64.powi(i32::try_from(exponent).unwrap_or(0) - 25),
+    };
+    if bits >> 15 & 1 == 1 { -size } else { size }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the library rounds to the nearest float")]

@@ -160,7 +160,11 @@ pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     if let Some(format) = format_of(&found)? {
         return format.describe(&found).map_err(|error| error.at(at));
     }
-    let known: Vec<_> = formats().iter().map(|format| format.name().to_owned()).collect();
+    let mut known: Vec<_> = formats().iter().map(|format| format.name().to_owned()).collect();
+    // NetCDF-4 is no format of its own here: it is read as the HDF5 it is.
+    if let Some(at) = known.iter().position(|name| name == "hdf5") {
+        known.insert(at + 1, Container::NETCDF4.to_owned());
+    }
     let reads = format!("it reads: {}", known.join(", "));
     // A folder of nothing we know, or a pipe, or nothing at all: why it could not be opened says it best.
     let Some(_) = found.file else {
@@ -207,7 +211,7 @@ mod tests {
         let is_registered = |at: &str| is_registered(&origin, &Locator::new(at)).unwrap();
         assert!(is_registered("a") && !is_registered("b"));
         let error = describe("b").unwrap_err().to_string();
-        assert!(error.contains("it reads: mine, "), "{error}");
+        assert!(error.contains("it reads: mine, ") && error.contains(", hdf5, netcdf4, "), "{error}");
         assert_eq!(describe("c").unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -12,7 +12,7 @@
 
 mod array;
 mod attributes;
-mod axes;
+pub(crate) mod axes;
 mod cursor;
 mod external;
 mod file;

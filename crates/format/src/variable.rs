@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Array, ChunkTable, Dtype, Extents, Filter, Grid};
+use crate::{Array, ChunkTable, Dtype, Extents, Filter, Grid, hdf5::axes};
 
 /// What the NetCDF library writes as the name of a dimension without a variable.
 const BARE_DIMENSION: &str = "This is a netCDF dimension but not a netCDF variable";
@@ -14,6 +14,14 @@ pub struct Attribute {
     pub name: String,
     /// The value, or why it cannot be read.
     pub value: Result<Array, String>,
+}
+
+impl Attribute {
+    /// True when, among the attributes of `owner`, this one is HDF5's or NetCDF-4's own: a list of dimension scales, a
+    /// number of a dimension.
+    pub fn is_internal(&self, owner: &[Self]) -> bool {
+        axes::is_internal(self, owner)
+    }
 }
 
 /// One array, described.

@@ -28,6 +28,7 @@ mod fill;
 mod hierarchy;
 mod json;
 mod key;
+mod missing;
 mod ragged;
 mod shard;
 mod store;

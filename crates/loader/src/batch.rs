@@ -1,6 +1,6 @@
 //! Samples side by side, ready for a tensor.
 
-use forebay_format::Dtype;
+use forebay_format::{Dtype, cf::ValueKind};
 
 use crate::{arena::Buffer, assemble::Doubts};
 
@@ -11,8 +11,8 @@ pub struct FieldArray {
     pub name: String,
     /// The type of an element; the bytes are in native order whatever it says.
     pub dtype: Dtype,
-    /// True when elements are times: nanoseconds since 1970, the least number for none.
-    pub is_time: bool,
+    /// What elements stand for.
+    pub kind: ValueKind,
     /// The shape, samples included.
     pub shape: Vec<u64>,
     /// The elements.

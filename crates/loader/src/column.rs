@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU64, ops::Range, sync::Arc};
 
-use forebay_format::{Dtype, Number, Opened, Variable};
+use forebay_format::{Dtype, Number, Opened, Variable, cf::ValueKind};
 
 use crate::{
     index::SampleIndex,
@@ -160,6 +160,7 @@ impl Column {
     /// The type of an element in a batch.
     pub(crate) fn final_dtype(&self) -> Dtype {
         match self.final_number() {
+            Some(_) if self.kind() == ValueKind::Bool => Dtype::boolean(),
             Some(number) => Dtype::native(number),
             None => self.dtype.clone(),
         }
@@ -170,9 +171,10 @@ impl Column {
         self.convert.to.or(self.unpacked.map(|unpacked| unpacked.number))
     }
 
-    /// True when values in a batch are nanoseconds since 1970.
-    pub(crate) fn is_time(&self) -> bool {
-        self.unpacked.is_some_and(|unpacked| unpacked.is_time) && !self.convert.changes_values()
+    /// What values in a batch stand for: plain numbers where the user has them cast or scaled.
+    pub(crate) fn kind(&self) -> ValueKind {
+        let unpacked = self.unpacked.filter(|_| !self.convert.changes_values());
+        unpacked.map_or(ValueKind::Number, |unpacked| unpacked.kind)
     }
 
     /// True when a field of its own tells which values are missing.

@@ -75,3 +75,4 @@ pub use spec::{
 pub use spill::{Admission, FileSpill, Place, Spill};
 pub use state::{STATE_VERSION, State};
 pub use stats::{Stats, Verdict};
+pub use unpack::{UnpackedArray, unpack};

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use forebay_format::{Dtype, Opened, Selection, Values, Variable, native};
+use forebay_format::{Dtype, Opened, Selection, Values, Variable, cf::ValueKind, native};
 use forebay_source::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
 
@@ -115,8 +115,8 @@ pub struct FieldFacts {
     pub name: String,
     /// The type of its elements in a batch.
     pub dtype: Dtype,
-    /// True when elements are times: nanoseconds since 1970.
-    pub is_time: bool,
+    /// What its elements stand for.
+    pub kind: ValueKind,
     /// The shape of one sample; `None` along the axis whose length differs.
     pub sample_shape: Vec<Option<u64>>,
 }
@@ -139,13 +139,13 @@ impl FieldFacts {
         let mask = column.has_mask().then(|| Self {
             name: column.mask_name(),
             dtype: Dtype::boolean(),
-            is_time: false,
+            kind: ValueKind::Bool,
             sample_shape: sample_shape.clone(),
         });
         let values = Self {
             name: column.name.clone(),
             dtype: column.final_dtype(),
-            is_time: column.is_time(),
+            kind: column.kind(),
             sample_shape,
         };
         std::iter::once(values).chain(mask).collect()
@@ -229,19 +229,18 @@ fn plain_column(
 
 /// What the values of all files are once they are unpacked; files whose values stay as they are need no unpacking.
 fn unpacked(dtype: &Dtype, parts: &mut [ColumnPart]) -> Result<Option<Unpacked>> {
-    let Some(stored) = dtype.number().filter(|_| !dtype.is_enum()) else { return Ok(None) };
+    let Some(stored) = dtype.number().filter(|_| !dtype.is_bool()) else { return Ok(None) };
     let mut all: Option<Unpacked> = None;
+    let first = parts.first().and_then(|part| part.unpacker.as_deref());
     for part in parts.iter() {
         let Some(unpacker) = &part.unpacker else { return Ok(None) };
-        let own =
-            Unpacked { number: unpacker.to(), is_time: unpacker.is_time(), has_mask: unpacker.has_mask() };
-        let so_far = *all.get_or_insert(own);
-        if so_far.is_time != own.is_time {
-            let what = "times in some files and other numbers in others";
-            return Err(place(&part.opened, part.variable(), Error::new(ErrorKind::Invalid, what)));
+        if let Some(error) = first.and_then(|first| unpacker.conflict(first)) {
+            return Err(place(&part.opened, part.variable(), error));
         }
-        let number = widest(so_far.number, own.number);
-        all = Some(Unpacked { number, has_mask: so_far.has_mask || own.has_mask, ..own });
+        let (number, kind, has_mask) = (unpacker.to(), unpacker.kind(), unpacker.has_mask());
+        let so_far = *all.get_or_insert(Unpacked { number, kind, has_mask });
+        let number = widest(so_far.number, number);
+        all = Some(Unpacked { number, kind, has_mask: so_far.has_mask || has_mask });
     }
     let has_mask = all.is_some_and(|unpacked| unpacked.has_mask);
     for part in parts.iter_mut() {

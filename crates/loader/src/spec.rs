@@ -173,7 +173,7 @@ pub struct Unpack {
     /// What becomes of values, missing ones and times.
     pub kind: UnpackKind,
     /// Whether stored numbers outside `valid_range`, `valid_min` and `valid_max` are missing: netCDF4-python says they
-    /// are, xarray pays no heed to them, nor do we unless told to.
+    /// are, xarray ignores them, and so do we unless asked.
     #[serde(default)]
     pub valid: bool,
 }
@@ -182,8 +182,11 @@ pub struct Unpack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnpackKind {
-    /// Values, NaN where one is missing; times become nanoseconds since 1970. As xarray decodes.
+    /// Values, NaN where one is missing; times become nanoseconds since 1970, or days since 1970-01-01 of a calendar
+    /// that computers do not keep. As xarray decodes.
     Decoded,
+    /// The same, but all times become days since 1970-01-01 of their calendar.
+    Days,
     /// The same, but times stay numbers.
     Values,
     /// Values, 0 where one is missing, and one more field, called `NAME_mask`, that is true there.

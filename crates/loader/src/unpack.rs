@@ -1,11 +1,16 @@
 //! Numbers that the CF conventions pack, on their way into a batch. Each file has factors of its own.
 
+mod gaps;
+mod whole;
+
 use forebay_format::{
     Number, Scalar, Variable,
-    cf::{Missing, NOT_A_TIME, Packing, TimeUnits},
+    cf::{Factor, Missing, NOT_A_TIME, Packing, TimeUnits, ValueKind},
 };
 use forebay_source::{Error, ErrorKind, Result};
 
+use self::gaps::Gaps;
+pub use self::whole::{UnpackedArray, unpack};
 use crate::{
     convert::{Element, pass, with_element},
     spec::{Unpack, UnpackKind},
@@ -22,18 +27,34 @@ pub(crate) struct Unpacker {
     is_masked: bool,
     /// What the values count, where they are times.
     time: Option<TimeUnits>,
+    /// What the values stand for.
+    kind: ValueKind,
     /// The type they become.
     to: Number,
+    /// The units of times that stay numbers.
+    units: Option<StoredUnits>,
 }
 
 /// What a field's values are once they are unpacked, in all files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unpacked {
     pub(crate) number: Number,
-    /// True when they are nanoseconds since 1970.
-    pub(crate) is_time: bool,
+    pub(crate) kind: ValueKind,
     /// True when a field of its own tells which are missing.
     pub(crate) has_mask: bool,
+}
+
+/// Units of times as they are written, and what they say where that is understood.
+#[derive(Clone, Debug)]
+struct StoredUnits {
+    text: String,
+    parsed: Option<TimeUnits>,
+}
+
+/// How many units a time is from its date.
+enum Count {
+    Whole(i128),
+    Fraction(f64),
 }
 
 impl Unpacker {
@@ -51,20 +72,19 @@ impl Unpacker {
         if unpack.valid && packing.number.is_integer() && packing.valid.iter().any(is_float) {
             let what = format!("a valid range of floats for {}", variable.dtype);
             return Err(Error::new(ErrorKind::Unsupported, what)
-                .hint("it ought to be of the stored type; leave it unheeded with mask_valid=False"));
-        }
-        let time = match unpack.kind {
-            UnpackKind::Values => None,
-            _ => TimeUnits::of(variable)?,
-        };
-        if unpack.kind == UnpackKind::Time && time.is_none() {
-            let what = "no units of time";
-            return Err(Error::new(ErrorKind::Invalid, what)
-                .hint("times have an attribute 'units', such as 'hours since 2000-01-01'"));
+                .hint("it ought to be of the stored type; mask_valid=False ignores it"));
         }
         let missing = if unpack.kind == UnpackKind::Masked { Missing::Zero } else { Missing::Nan };
-        let to = if time.is_some() { Number::I64 } else { packing.unpacks_to(missing, unpack.valid) };
-        Ok(Some(Self { packing, missing, valid: unpack.valid, is_masked: false, time, to }))
+        let (kind, time) = kind_of(variable, unpack.kind, &packing)?;
+        let to = match kind {
+            ValueKind::Datetime | ValueKind::Timedelta => Number::I64,
+            ValueKind::Days(_) => Number::F64,
+            ValueKind::Bool => Number::U8,
+            ValueKind::Number => packing.unpacks_to(missing, unpack.valid),
+        };
+        let units = if unpack.kind == UnpackKind::Values { StoredUnits::of(variable) } else { None };
+        let valid = unpack.valid;
+        Ok(Some(Self { packing, missing, valid, is_masked: false, time, kind, to, units }))
     }
 
     /// The type values become.
@@ -72,8 +92,9 @@ impl Unpacker {
         self.to
     }
 
-    pub(crate) fn is_time(&self) -> bool {
-        self.time.is_some()
+    /// What values stand for.
+    pub(crate) fn kind(&self) -> ValueKind {
+        self.kind
     }
 
     /// True when a mask has something to tell.
@@ -86,10 +107,29 @@ impl Unpacker {
         self.is_masked = true;
     }
 
+    /// Why values of this file and of `first` cannot stand in one field, if they cannot.
+    pub(crate) fn conflict(&self, first: &Self) -> Option<Error> {
+        if self.kind != first.kind {
+            let name = |unpacker: &Self| match unpacker.time {
+                Some(units) => format!("times of the calendar '{}'", units.calendar()),
+                None if unpacker.kind == ValueKind::Bool => "truth values".to_owned(),
+                None => "plain numbers".to_owned(),
+            };
+            let what = format!("holds {}, the first file {}", name(self), name(first));
+            return Some(Error::new(ErrorKind::Invalid, what));
+        }
+        let (Some(own), Some(others)) = (&self.units, &first.units) else { return None };
+        let is_same = own.text == others.text || (own.parsed.is_some() && own.parsed == others.parsed);
+        let what = format!("counts '{}', the first file '{}'", own.text, others.text);
+        let error = || Error::new(ErrorKind::Invalid, what).hint("cf=True or cf='days' count from one date");
+        (!is_same).then(error)
+    }
+
     /// True when values are the stored numbers of type `stored`, none of them missing.
     pub(crate) fn is_idle(&self, stored: Number) -> bool {
         let has_gaps = !self.packing.fills.is_empty() || (self.valid && self.packing.has_missing(true));
-        self.time.is_none() && !self.packing.is_scaled() && !has_gaps && !self.has_mask() && self.to == stored
+        let is_plain = self.kind == ValueKind::Number && !self.packing.is_scaled();
+        is_plain && !has_gaps && !self.has_mask() && self.to == stored
     }
 
     /// Makes values of the stored numbers `from`.
@@ -98,9 +138,24 @@ impl Unpacker {
     }
 
     fn run_from<A: Element>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
-        let gaps = Gaps::<A>::of(self);
-        if let Some(units) = self.time {
-            return self.times(&gaps, units, from, to);
+        let gaps = self.gaps::<A>();
+        match (self.kind, self.time) {
+            (ValueKind::Days(_), Some(units)) => {
+                self.days(&gaps, units, from, to);
+                return Ok(());
+            }
+            (_, Some(units)) => return self.times(&gaps, units, from, to),
+            (ValueKind::Bool, None) => {
+                // NaN is true to NumPy, so a missing one is.
+                gaps.each(
+                    from,
+                    to,
+                    |value: A| u8::from(value.to_f64() != 0.0),
+                    u8::from(self.gap().is_nan()),
+                );
+                return Ok(());
+            }
+            (_, None) => {}
         }
         if self.to == self.packing.number && !self.packing.is_scaled() {
             let gap = A::from_f64(self.gap());
@@ -117,6 +172,10 @@ impl Unpacker {
         Ok(())
     }
 
+    fn gaps<A: Element>(&self) -> Gaps<A> {
+        Gaps::of(&self.packing, self.valid, self.is_masked)
+    }
+
     fn gap(&self) -> f64 {
         match self.missing {
             Missing::Nan => f64::NAN,
@@ -126,11 +185,11 @@ impl Unpacker {
 
     /// The factors: where there is none, one that changes nothing. A sum with -0.0 keeps the sign of a zero.
     fn factors(&self) -> (f64, f64) {
-        let value = |factor: Option<forebay_format::cf::Factor>, none| factor.map_or(none, |one| one.value);
+        let value = |factor: Option<Factor>, none| factor.map_or(none, |one| one.value);
         (value(self.packing.scale_factor, 1.0), value(self.packing.add_offset, -0.0))
     }
 
-    /// Values that become 32-bit floats, mostly with factors of 32 bits: reckoned in as many.
+    /// Values that become 32-bit floats, mostly with factors of 32 bits: computed in as many.
     fn singles<A: Element>(&self, gaps: &Gaps<A>, from: &[u8], to: &mut [u8]) {
         let (scale, offset) = self.factors();
         let (narrow_scale, narrow_offset) =
@@ -152,44 +211,64 @@ impl Unpacker {
         gaps.each(from, to, unpack, B::from_f64(self.gap()));
     }
 
-    fn times<A: Element>(&self, gaps: &Gaps<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) -> Result<()> {
+    /// How many units of time a stored number is.
+    fn counter<A: Element>(&self) -> impl Fn(A) -> Count {
         let (scale, offset) = self.factors();
         let number = self.packing.unpacks_to(Missing::Nan, self.valid);
         let is_unsigned = !self.packing.number.is_signed_integer();
-        let scaled = |value: A| match number {
+        let is_scaled = self.packing.is_scaled();
+        let scaled = move |value: A| match number {
             Number::F32 => {
                 let scaled = <f32 as Element>::from_f64(f64::from(value.to_f32()) * scale);
                 f64::from(<f32 as Element>::from_f64(f64::from(scaled) + offset))
             }
             _ => value.to_f64() * scale + offset,
         };
+        move |value: A| {
+            if is_scaled {
+                return Count::Fraction(scaled(value));
+            }
+            if A::IS_FLOAT {
+                return Count::Fraction(value.to_f64());
+            }
+            let bits = value.to_bits();
+            Count::Whole(if is_unsigned { i128::from(bits.cast_unsigned()) } else { i128::from(bits) })
+        }
+    }
+
+    fn times<A: Element>(&self, gaps: &Gaps<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) -> Result<()> {
+        let count = self.counter::<A>();
         for (from, to) in from.chunks_exact(size_of::<A>()).zip(to.chunks_exact_mut(8)) {
             let value = A::read(from);
-            let time = if gaps.has(value) {
-                Some(NOT_A_TIME)
-            } else if self.packing.is_scaled() {
-                units.at_fraction(scaled(value))
-            } else if A::IS_FLOAT {
-                units.at_fraction(value.to_f64())
-            } else {
-                let bits = value.to_bits();
-                units.at(if is_unsigned { i128::from(bits.cast_unsigned()) } else { i128::from(bits) })
+            let time = match count(value) {
+                _ if gaps.has(value) => Some(NOT_A_TIME),
+                Count::Whole(count) => units.at(count),
+                Count::Fraction(count) => units.at_fraction(count),
             };
             let Some(time) = time else {
                 let what = format!("the time {} is not between the years 1678 and 2261", value.to_f64());
-                return Err(Error::new(ErrorKind::Unsupported, what).hint(
-                    "read numbers with cf='values', and let the Python package cftime make dates of them",
-                ));
+                let remedy =
+                    "cf='days' counts days of any year, of which the Python package cftime makes dates";
+                return Err(Error::new(ErrorKind::Unsupported, what).hint(remedy));
             };
             to.copy_from_slice(&time.to_ne_bytes());
         }
         Ok(())
     }
 
+    fn days<A: Element>(&self, gaps: &Gaps<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) {
+        let count = self.counter::<A>();
+        let days = |value: A| match count(value) {
+            Count::Whole(count) => units.days(count),
+            Count::Fraction(count) => units.days_fraction(count),
+        };
+        gaps.each(from, to, days, self.gap());
+    }
+
     /// Puts 1 where one of the stored numbers `from` is missing, else 0.
     pub(crate) fn mask(&self, from: &[u8], to: &mut [u8]) {
         fn mask<A: Element>(unpacker: &Unpacker, from: &[u8], to: &mut [u8]) {
-            let gaps = Gaps::<A>::of(unpacker);
+            let gaps = unpacker.gaps::<A>();
             for (from, to) in from.chunks_exact(size_of::<A>()).zip(to) {
                 *to = u8::from(gaps.has(A::read(from)));
             }
@@ -198,113 +277,37 @@ impl Unpacker {
     }
 }
 
-/// Numbers that are unpacked at once: what is read and written stays in the nearest cache.
-const BLOCK: usize = 512;
-
-/// Stored numbers that are no values.
-struct Gaps<A> {
-    fills: Vec<A>,
-    /// The least and the greatest value.
-    valid: Option<(A, A)>,
-    /// True when NaN is no value either.
-    nan: bool,
-}
-
-impl<A: Element> Gaps<A> {
-    fn of(unpacker: &Unpacker) -> Self {
-        let number = unpacker.packing.number;
-        // A number the stored type cannot hold is never met.
-        let fills = unpacker.packing.fills.iter().filter_map(|fill| exact::<A>(number, *fill)).collect();
-        let [least, greatest] = unpacker.packing.valid;
-        let has_bounds = unpacker.valid && (least.is_some() || greatest.is_some());
-        let valid = has_bounds.then(|| bounds(number, least, greatest));
-        Self { fills, valid, nan: unpacker.is_masked && A::IS_FLOAT }
-    }
-
-    fn has(&self, value: A) -> bool {
-        let is_outside = self.valid.is_some_and(|(least, greatest)| !(value >= least && value <= greatest));
-        is_outside || self.fills.contains(&value) || (self.nan && value.is_nan())
-    }
-
-    /// Unpacks all of `from`, putting `gap` where there is no value.
-    ///
-    /// All are unpacked first, then gaps are looked for and put right: loops without a branch, which the compiler makes
-    /// vectors of (0.4 ns a number, and 0.7 with a choice for each).
-    fn each<B: Element>(&self, from: &[u8], to: &mut [u8], unpack: impl Fn(A) -> B, gap: B) {
-        let (own, other) = (size_of::<A>(), size_of::<B>());
-        for (from, to) in from.chunks(BLOCK * own).zip(to.chunks_mut(BLOCK * other)) {
-            let pairs = from.chunks_exact(own).zip(to.chunks_exact_mut(other));
-            pairs.for_each(|(from, to)| unpack(A::read(from)).write(to));
-            if self.are_among(from) {
-                let pairs = from.chunks_exact(own).zip(to.chunks_exact_mut(other));
-                pairs.filter(|(from, _)| self.has(A::read(from))).for_each(|(_, to)| gap.write(to));
-            }
-        }
-    }
-
-    /// True when one of `from` is no value.
-    fn are_among(&self, from: &[u8]) -> bool {
-        let numbers = || from.chunks_exact(size_of::<A>()).map(A::read);
-        let is_fill = |fill: &A| numbers().fold(false, |any, value| any | (value == *fill));
-        let is_outside = |(least, greatest): (A, A)| {
-            numbers().fold(false, |any, value| any | !(value >= least && value <= greatest))
-        };
-        let has_nan = || numbers().fold(false, |any, value| any | value.is_nan());
-        self.fills.iter().any(is_fill) || self.valid.is_some_and(is_outside) || (self.nan && has_nan())
+impl StoredUnits {
+    /// The units of the times in `variable`, if it holds times.
+    fn of(variable: &Variable) -> Option<Self> {
+        let text = TimeUnits::text_of(variable)?;
+        Some(Self { text, parsed: TimeUnits::of(variable).ok().flatten() })
     }
 }
 
-/// `value` as a number of type `A`, which is `number`, if it is one.
-fn exact<A: Element>(number: Number, value: Scalar) -> Option<A> {
-    let whole = match value {
-        Scalar::Integer(whole) => Some(whole),
-        Scalar::Float(float) => whole_of(float),
-    };
-    if A::IS_FLOAT {
-        let float = value.to_f64();
-        return Some(A::from_f64(float)).filter(|one| one.to_f64() == float);
+/// What the values of `variable` stand for when they are unpacked as `asked`, and what they count where that is time.
+fn kind_of(
+    variable: &Variable,
+    asked: UnpackKind,
+    packing: &Packing,
+) -> Result<(ValueKind, Option<TimeUnits>)> {
+    let plain = if packing.is_bool { ValueKind::Bool } else { ValueKind::Number };
+    if asked == UnpackKind::Values {
+        return Ok((plain, None));
     }
-    let (least, greatest) = range(number);
-    whole.filter(|whole| (least..=greatest).contains(whole)).map(from_whole)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "floats beyond 128 bits stop at their ends")]
-fn whole_of(float: f64) -> Option<i128> {
-    (float.fract() == 0.0).then_some(float as i128)
-}
-
-/// A whole number within the range of `A`.
-#[expect(clippy::cast_possible_truncation, reason = "the low 64 bits are all that an integer in range has")]
-fn from_whole<A: Element>(whole: i128) -> A {
-    A::from_bits(whole as i64)
-}
-
-/// The least and the greatest integer of type `number`.
-fn range(number: Number) -> (i128, i128) {
-    let bits = 8 * u32::try_from(number.size()).unwrap_or(8);
-    match number.is_signed_integer() {
-        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-        false => (0, (1i128 << bits) - 1),
+    if let Some(units) = TimeUnits::of(variable)? {
+        let calendar = units.calendar();
+        let is_days = asked == UnpackKind::Days || !calendar.is_of_computers();
+        return Ok((if is_days { ValueKind::Days(calendar) } else { ValueKind::Datetime }, Some(units)));
     }
-}
-
-/// The valid range as numbers of type `A`; where nothing is valid, one that holds nothing.
-fn bounds<A: Element>(number: Number, least: Option<Scalar>, greatest: Option<Scalar>) -> (A, A) {
-    if A::IS_FLOAT {
-        let float = |bound: Option<Scalar>, none| A::from_f64(bound.map_or(none, Scalar::to_f64));
-        return (float(least, f64::NEG_INFINITY), float(greatest, f64::INFINITY));
+    if asked == UnpackKind::Time {
+        return Err(Error::new(ErrorKind::Invalid, "no units of time")
+            .hint("times have an attribute 'units', such as 'hours since 2000-01-01'"));
     }
-    let (first, last) = range(number);
-    // Bounds that are floats are refused for integers.
-    let whole = |bound: Option<Scalar>, none| match bound {
-        Some(Scalar::Integer(whole)) => whole,
-        _ => none,
-    };
-    let (least, greatest) = (whole(least, first).max(first), whole(greatest, last).min(last));
-    if least > greatest {
-        return (from_whole(last), from_whole(first));
+    match TimeUnits::of_durations(variable) {
+        Some(units) => Ok((ValueKind::Timedelta, Some(units))),
+        None => Ok((plain, None)),
     }
-    (from_whole(least), from_whole(greatest))
 }
 
 /// The type that holds numbers of both types, as NumPy's `result_type` says.
@@ -347,22 +350,5 @@ mod tests {
         for (one, other, expected) in cases {
             assert_eq!((widest(one, other), widest(other, one)), (expected, expected), "{one:?} {other:?}");
         }
-    }
-
-    #[test]
-    fn a_missing_value_the_type_cannot_hold_is_never_met() {
-        assert_eq!(exact::<i8>(Number::I8, Scalar::Integer(200)), None);
-        assert_eq!(exact::<i8>(Number::I8, Scalar::Float(-5.0)), Some(-5));
-        assert_eq!(exact::<i8>(Number::I8, Scalar::Float(0.5)), None);
-        assert_eq!(exact::<u64>(Number::U64, Scalar::Integer(u64::MAX.into())), Some(u64::MAX));
-        assert_eq!(exact::<f32>(Number::F32, Scalar::Float(1e20)), None);
-        assert_eq!(exact::<f32>(Number::F32, Scalar::Float(f64::from(1e20f32))), Some(1e20));
-    }
-
-    #[test]
-    fn a_valid_range_outside_the_type_leaves_nothing() {
-        let (least, greatest) = bounds::<u8>(Number::U8, Some(Scalar::Integer(300)), None);
-        assert!(least > greatest);
-        assert_eq!(bounds::<u8>(Number::U8, Some(Scalar::Integer(-4)), None), (0, 255));
     }
 }

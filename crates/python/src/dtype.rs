@@ -1,6 +1,6 @@
 //! Element types as NumPy writes them.
 
-use forebay::format::{Dtype, Number, native};
+use forebay::format::{Dtype, Number, cf::ValueKind, native};
 use pyo3::{prelude::*, types::PyDict};
 
 /// What NumPy makes a type of: a short text, or a dict with the members of a compound; and the shape of one element.
@@ -78,8 +78,14 @@ fn compound<'py>(
 /// NumPy's code of truth values.
 pub(crate) const BOOL_CODE: &str = "|b1";
 
-/// NumPy's code of times in nanoseconds since 1970.
-pub(crate) const TIME_CODE: &str = "<M8[ns]";
+/// NumPy's code of values of `kind`, where they are more than numbers, and what people call it.
+pub(crate) fn kind_code(kind: ValueKind) -> Option<(&'static str, &'static str)> {
+    match kind {
+        ValueKind::Datetime => Some(("<M8[ns]", "datetime64[ns]")),
+        ValueKind::Timedelta => Some(("<m8[ns]", "timedelta64[ns]")),
+        ValueKind::Number | ValueKind::Bool | ValueKind::Days(_) => None,
+    }
+}
 
 /// NumPy's code of a number; it has none for bfloat16, whose bits go as an integer.
 pub(crate) fn number_code(number: Number) -> &'static str {

@@ -1,6 +1,6 @@
 //! A file that stays open, so that each of its variables is read without describing the file again.
 
-use forebay::{Opened, Result, Selection, Variable, format::SourceIndex};
+use forebay::{Opened, Result, Selection, Variable, format::SourceIndex, loader::Unpack};
 use pyo3::prelude::*;
 
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     error::raised,
     inspect::{attribute_rows, numpy_type, variable_facts},
     patience::patiently,
-    read::{RawArray, select},
+    read::{RawArray, select, unpack_of, values},
 };
 
 /// Reads of up to so many bytes from a local file are done on the caller's thread: a thread for each took 30 us.
@@ -21,6 +21,8 @@ pub(crate) struct FileReader {
     file: Closable<Opened>,
     /// True where reads do not wait for a network.
     is_local: bool,
+    /// How values are unpacked, if they are.
+    how: Option<Unpack>,
 }
 
 impl FileReader {
@@ -33,9 +35,11 @@ impl FileReader {
 
 #[pymethods]
 impl FileReader {
-    /// Opens the file at `path`.
+    /// Opens the file at `path`, whose values are unpacked as `how` says (JSON), if it says anything.
     #[new]
-    fn new(py: Python<'_>, path: String) -> PyResult<Self> {
+    #[pyo3(signature = (path, how = None))]
+    fn new(py: Python<'_>, path: String, how: Option<String>) -> PyResult<Self> {
+        let how = unpack_of(how)?;
         let asked = path.clone();
         let open = move || {
             let file = forebay::open_file(&asked)?;
@@ -43,7 +47,7 @@ impl FileReader {
             Ok((file, is_local))
         };
         let (file, is_local) = patiently(py, open)?;
-        Ok(Self { path, file: Closable::new("file", file), is_local })
+        Ok(Self { path, file: Closable::new("file", file), is_local, how })
     }
 
     /// The name of the file's format.
@@ -93,17 +97,18 @@ impl FileReader {
 
     /// The part `selection` of the variable `name`.
     fn read(&self, py: Python<'_>, name: String, selection: String) -> PyResult<RawArray> {
-        let file = self.file.get()?;
+        let (file, how) = (self.file.get()?, self.how);
         let chosen = {
             let variable = file.variable(&name).map_err(raised)?;
             let chosen = select(&self.path, variable, &selection).map_err(raised)?;
             if self.is_quick(variable, &chosen) {
-                return py.detach(|| file.read(variable, &chosen)).map(RawArray::new).map_err(raised);
+                let read = py.detach(|| values(&file, variable, &chosen, how));
+                return read.map(RawArray::unpacked).map_err(raised);
             }
             chosen
         };
-        let read = move || -> Result<_> { file.read(file.variable(&name)?, &chosen) };
-        patiently(py, read).map(RawArray::new)
+        let read = move || -> Result<_> { values(&file, file.variable(&name)?, &chosen, how) };
+        patiently(py, read).map(RawArray::unpacked)
     }
 
     /// Ends it; may be called more than once.

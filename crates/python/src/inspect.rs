@@ -72,7 +72,7 @@ fn facts(path: &str, container: &Container) -> Value {
     json!({
         "file": path,
         "format": container.format,
-        "bytes": container.sources.first().map_or(0, |source| source.len),
+        "bytes": container.stored_len(),
         "source_count": container.sources.len(),
         "swmr": container.swmr,
         "groups": container.groups.iter().map(|group| &group.name).collect::<Vec<_>>(),

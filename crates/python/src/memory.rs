@@ -21,8 +21,8 @@ impl Memory {
 
     /// What NumPy makes the type of, and the shape of one element.
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Vec<u64>)> {
-        if self.field.is_time {
-            return Ok((dtype::TIME_CODE.into_pyobject(py)?.into_any(), Vec::new()));
+        if let Some((code, _)) = dtype::kind_code(self.field.kind) {
+            return Ok((code.into_pyobject(py)?.into_any(), Vec::new()));
         }
         dtype::describe(py, &self.field.dtype)
     }
@@ -61,8 +61,8 @@ impl Memory {
         // Nobody else has this memory: NumPy may write to it.
         let address = self.field.bytes.address() as usize;
         let interface = interface(py, &self.field.dtype, &self.field.shape, address)?;
-        if self.field.is_time {
-            interface.set_item("typestr", dtype::TIME_CODE)?;
+        if let Some((code, _)) = dtype::kind_code(self.field.kind) {
+            interface.set_item("typestr", code)?;
         }
         Ok(interface)
     }
@@ -70,11 +70,11 @@ impl Memory {
     /// The same for numbers, without a dict to make and to take apart.
     #[getter]
     fn __array_struct__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let FieldArray { dtype, shape, bytes, is_time, .. } = &self.field;
-        let code = match dtype {
-            _ if *is_time => dtype::TIME_CODE,
-            Dtype::Number { number, .. } => dtype::number_code(*number),
-            dtype if dtype.is_bool() => dtype::BOOL_CODE,
+        let FieldArray { dtype, shape, bytes, kind, .. } = &self.field;
+        let code = match (dtype::kind_code(*kind), dtype) {
+            (Some((code, _)), _) => code,
+            (None, Dtype::Number { number, .. }) => dtype::number_code(*number),
+            (None, dtype) if dtype.is_bool() => dtype::BOOL_CODE,
             // The dict tells what this is.
             _ => "",
         };

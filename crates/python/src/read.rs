@@ -1,12 +1,16 @@
 //! One variable's values, for NumPy.
 
-use forebay::{Array, Error, ErrorKind, Result, Selection, Values, Variable, format::Dtype, format::Number};
+use forebay::{
+    Array, Error, ErrorKind, Opened, Result, Selection, Values, Variable,
+    format::{Dtype, Number, cf::ValueKind},
+    loader::{Unpack, UnpackedArray, unpack},
+};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
 
-use crate::{dtype, memory::interface, patience::patiently};
+use crate::{dtype, error::misread, memory::interface, patience::patiently};
 
 /// Values of one variable or attribute.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -18,17 +22,25 @@ pub(crate) struct RawArray {
     /// Where `bytes` lie: NumPy writes to them by this address alone.
     address: usize,
     bytes: Vec<u8>,
+    /// What the elements stand for.
+    kind: ValueKind,
+    /// A byte for each element that is 1 where it is missing, where that was asked for.
+    mask: Option<Vec<u8>>,
 }
 
 impl RawArray {
     pub(crate) fn new(array: Array) -> Self {
-        let Array { dtype, shape, values } = array;
+        Self::unpacked(UnpackedArray { array, kind: ValueKind::Number, mask: None })
+    }
+
+    pub(crate) fn unpacked(unpacked: UnpackedArray) -> Self {
+        let UnpackedArray { array: Array { dtype, shape, values }, kind, mask } = unpacked;
         let (offsets, mut bytes) = match values {
             Values::Fixed(bytes) => (None, bytes),
             Values::Variable { offsets, bytes } => (Some(offsets), bytes),
         };
         let address = bytes.as_mut_ptr() as usize;
-        Self { dtype, shape, offsets, address, bytes }
+        Self { dtype, shape, offsets, address, bytes, kind, mask }
     }
 }
 
@@ -78,24 +90,60 @@ impl RawArray {
     /// How NumPy finds the elements.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        interface(py, &self.dtype, &self.shape, self.address)
+        let interface = interface(py, &self.dtype, &self.shape, self.address)?;
+        if let Some((code, _)) = dtype::kind_code(self.kind) {
+            interface.set_item("typestr", code)?;
+        }
+        Ok(interface)
+    }
+
+    /// A byte for each element that is 1 where it is missing, where that was asked for.
+    #[getter]
+    fn mask<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        Some(PyBytes::new(py, self.mask.as_deref()?))
     }
 }
 
-/// The part `selection` of a variable of the file at `path`.
+/// The part `selection` of a variable of the file at `path`, unpacked as `how` says (JSON), if it says anything.
 #[pyfunction]
+#[pyo3(signature = (path, variable, selection, how = None))]
 pub(crate) fn read_variable(
     py: Python<'_>,
     path: String,
     variable: String,
     selection: String,
+    how: Option<String>,
 ) -> PyResult<RawArray> {
+    let how = unpack_of(how)?;
     let read = move || {
         let file = forebay::open_file(&path)?;
         let found = file.variable(&variable)?;
-        file.read(found, &select(&path, found, &selection)?)
+        values(&file, found, &select(&path, found, &selection)?, how)
     };
-    patiently(py, read).map(RawArray::new)
+    patiently(py, read).map(RawArray::unpacked)
+}
+
+/// How values are unpacked, of the JSON that says so.
+pub(crate) fn unpack_of(how: Option<String>) -> PyResult<Option<Unpack>> {
+    how.map(|how| serde_json::from_str(&how)).transpose().map_err(|error| misread(&error))
+}
+
+/// The part `selection` of `variable`, unpacked as `how` asks.
+pub(crate) fn values(
+    file: &Opened,
+    variable: &Variable,
+    selection: &Selection,
+    how: Option<Unpack>,
+) -> Result<UnpackedArray> {
+    let array = file.read(variable, selection)?;
+    let Some(how) = how else { return Ok(UnpackedArray { array, kind: ValueKind::Number, mask: None }) };
+    unpack(variable, array, how).map_err(|error| {
+        let error = error.at(format!("variable '{}'", variable.name));
+        match file.container().sources.first() {
+            Some(id) => error.at(&id.locator),
+            None => error,
+        }
+    })
 }
 
 /// The part of `variable`, of the file at `path`, that `text` chooses.

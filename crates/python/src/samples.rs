@@ -10,7 +10,8 @@ use std::{
 
 use forebay::{
     Config, Error, ErrorKind, IndexCache, Locator, Options, Origins, SampleSet, Samples, SetSpec, TierReport,
-    loader::FieldArray,
+    format::cf::ValueKind,
+    loader::{FieldArray, FieldFacts},
     tier::{Policy, Tiered},
 };
 use pyo3::prelude::*;
@@ -154,9 +155,9 @@ impl SampleReader {
         facts
             .into_iter()
             .map(|field| {
-                if field.is_time {
-                    let code = dtype::TIME_CODE.into_pyobject(py)?.into_any();
-                    return Ok((field.name, code, field.sample_shape, "datetime64[ns]".to_owned()));
+                if let Some((code, name)) = dtype::kind_code(field.kind) {
+                    let code = code.into_pyobject(py)?.into_any();
+                    return Ok((field.name, code, field.sample_shape, name.to_owned()));
                 }
                 let (code, inner) = dtype::describe(py, &field.dtype)?;
                 let mut shape = field.sample_shape;
@@ -164,6 +165,16 @@ impl SampleReader {
                 Ok((field.name, code, shape, field.dtype.to_string()))
             })
             .collect()
+    }
+
+    /// By field whose values are days since 1970-01-01, the calendar they are of.
+    fn calendars(&self) -> PyResult<Vec<(String, &'static str)>> {
+        let facts = self.opened.get()?.samples.set().fields().into_iter();
+        let named = |field: FieldFacts| match field.kind {
+            ValueKind::Days(calendar) => Some((field.name, calendar.name())),
+            _ => None,
+        };
+        Ok(facts.filter_map(named).collect())
     }
 
     /// The files, each once.

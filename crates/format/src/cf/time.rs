@@ -2,19 +2,23 @@
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::text;
+use super::{calendar::Calendar, text};
 use crate::Variable;
 
 /// What stands for a missing time, as NumPy's `NaT` does.
 pub const NOT_A_TIME: i64 = i64::MIN;
 
-/// What the numbers of a variable count: so many units since a date, by a calendar that computers keep.
+/// What xarray writes for a missing time among integers, without an attribute that says so.
+const NO_COUNT: i128 = NOT_A_TIME as i128;
+
+/// What the numbers of a variable count: so many units since a date of a calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeUnits {
     /// Nanoseconds of one unit.
     unit_ns: i64,
-    /// The date they count from, in nanoseconds since 1970.
+    /// The date they count from, in nanoseconds since 1970-01-01 of the calendar.
     reference_ns: i128,
+    calendar: Calendar,
 }
 
 /// Names of units, and how many nanoseconds one is.
@@ -28,16 +32,27 @@ const UNITS: [(&[&str], i64); 7] = [
     (&["nanosecond", "nanoseconds", "nanosec", "nanosecs"], 1),
 ];
 
-const DAY_NS: i128 = 86_400_000_000_000;
-
-/// The first day of the Gregorian calendar, 1582-10-15, in days since 1970.
-const REFORM: i64 = -141_427;
+const DAY_NS: i64 = 86_400_000_000_000;
 
 impl TimeUnits {
     /// What the numbers of `variable` count; `None` when its units are not `UNIT since DATE`.
     pub fn of(variable: &Variable) -> Result<Option<Self>> {
-        let Some(units) = text(variable, "units").filter(|units| is_time(units)) else { return Ok(None) };
+        let Some(units) = Self::text_of(variable) else { return Ok(None) };
         Self::parse(&units, text(variable, "calendar").as_deref()).map(Some)
+    }
+
+    /// The units of `variable` as they are written, where they are `UNIT since DATE`.
+    pub fn text_of(variable: &Variable) -> Option<String> {
+        text(variable, "units").filter(|units| is_time(units))
+    }
+
+    /// What the durations of `variable` are counted in; `None` unless xarray wrote them, which says so in `dtype`:
+    /// units such as `days` alone do not tell a duration from any other number.
+    pub fn of_durations(variable: &Variable) -> Option<Self> {
+        text(variable, "dtype").filter(|dtype| dtype.starts_with("timedelta64"))?;
+        let units = text(variable, "units")?;
+        let (_, unit_ns) = UNITS.iter().find(|(names, _)| names.get(1) == Some(&units.as_str()))?;
+        Some(Self { unit_ns: *unit_ns, reference_ns: 0, calendar: Calendar::ProlepticGregorian })
     }
 
     /// The units `units`, such as `hours since 1900-01-01 00:00:00`, by `calendar`; the standard one where none is named.
@@ -45,37 +60,56 @@ impl TimeUnits {
         let refuse = |what: String, remedy: &str| {
             Err(Error::new(ErrorKind::Unsupported, what).at(format!("units '{units}'")).hint(remedy))
         };
-        let calendar = calendar.unwrap_or("standard").to_ascii_lowercase();
-        let is_proleptic = match calendar.as_str() {
-            "standard" | "gregorian" => false,
-            "proleptic_gregorian" => true,
-            _ => {
-                let remedy =
-                    "read the numbers as they are, and let the Python package cftime make dates of them";
-                return refuse(format!("dates of the calendar '{calendar}' are no datetime64"), remedy);
-            }
+        let named = calendar.unwrap_or("standard");
+        let Some(calendar) = Calendar::parse(named) else {
+            let remedy = format!("there are {}; cf='values' gives the numbers as they are", Calendar::NAMES);
+            return refuse(format!("'{named}' is no calendar of the CF conventions"), &remedy);
         };
         let Some((unit, date)) = split(units) else {
             return refuse("no units of time".into(), "they are written 'hours since 2000-01-01 00:00:00'");
         };
         let unit = unit.trim().to_ascii_lowercase();
-        let Some((_, unit_ns)) = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str())) else {
-            let remedy = "months and years differ in length; read the numbers as they are, and let the Python package \
-                          cftime make dates of them";
-            return refuse(format!("'{unit}' is no unit of one length"), remedy);
+        let Some(unit_ns) = unit_ns(&unit, calendar) else {
+            let remedy = "months and years differ in length; cf='values' gives the numbers as they are";
+            return refuse(format!("'{unit}' is no unit of one length in the calendar '{named}'"), remedy);
         };
-        let Some(reference_ns) = Date::parse(date.trim()).and_then(|date| date.nanoseconds(is_proleptic))
-        else {
-            return refuse(
-                format!("'{}' is no date", date.trim()),
-                "dates are written '2000-01-01 00:00:00'",
-            );
+        let Some(reference_ns) = Date::parse(date.trim()).and_then(|date| date.nanoseconds(calendar)) else {
+            let what = format!("'{}' is no date of the calendar '{named}'", date.trim());
+            return refuse(what, "dates are written '2000-01-01 00:00:00'");
         };
-        Ok(Self { unit_ns: *unit_ns, reference_ns })
+        Ok(Self { unit_ns, reference_ns, calendar })
     }
 
-    /// Nanoseconds from 1970 to `count` units after the date; `None` outside 1677 to 2262.
+    /// The calendar its dates are of.
+    pub fn calendar(self) -> Calendar {
+        self.calendar
+    }
+
+    /// Days from 1970-01-01 of the calendar to `count` units after the date.
+    pub fn days(self, count: i128) -> f64 {
+        if count == NO_COUNT {
+            return f64::NAN;
+        }
+        let since = count.saturating_mul(self.unit_ns.into()).saturating_add(self.reference_ns);
+        whole_and_rest(since)
+    }
+
+    /// The same for a count with a fraction; NaN stays NaN.
+    pub fn days_fraction(self, count: f64) -> f64 {
+        // A day is a whole number of all units that are shorter, and a longer one is a whole number of days.
+        let since = match self.unit_ns <= DAY_NS {
+            true => count / (DAY_NS / self.unit_ns) as f64,
+            false => count * (self.unit_ns / DAY_NS) as f64,
+        };
+        since + whole_and_rest(self.reference_ns)
+    }
+
+    /// Nanoseconds from 1970 to `count` units after the date, which is what `datetime64[ns]` is where the calendar is
+    /// that of computers; `None` outside 1677 to 2262.
     pub fn at(self, count: i128) -> Option<i64> {
+        if count == NO_COUNT {
+            return Some(NOT_A_TIME);
+        }
         let since = count.checked_mul(self.unit_ns.into())?.checked_add(self.reference_ns)?;
         i64::try_from(since).ok().filter(|time| *time != NOT_A_TIME)
     }
@@ -98,6 +132,22 @@ impl TimeUnits {
         let time = since.checked_add(self.reference_ns)?;
         i64::try_from(time).ok().filter(|time| *time != NOT_A_TIME)
     }
+}
+
+/// Nanoseconds as days, rounded as few times as can be.
+fn whole_and_rest(ns: i128) -> f64 {
+    let day = i128::from(DAY_NS);
+    ns.div_euclid(day) as f64 + ns.rem_euclid(day) as f64 / day as f64
+}
+
+/// Nanoseconds of what `calendar` calls `unit`, where all are of one length.
+fn unit_ns(unit: &str, calendar: Calendar) -> Option<i64> {
+    match (unit, calendar) {
+        ("month" | "months", Calendar::Day360) => return Some(30 * DAY_NS),
+        ("common_year" | "common_years", Calendar::NoLeap) => return Some(365 * DAY_NS),
+        _ => {}
+    }
+    UNITS.iter().find(|(names, _)| names.contains(&unit)).map(|(_, ns)| *ns)
 }
 
 /// True for `UNIT since DATE`.
@@ -139,25 +189,10 @@ impl Date {
         Some(Self { year: sign * year, month, day, time_ns: clock_ns(clock)? - zone_ns })
     }
 
-    /// Nanoseconds since 1970; the standard calendar is Julian before 1582-10-15.
-    fn nanoseconds(self, is_proleptic: bool) -> Option<i128> {
-        let gregorian = civil_days(self.year, self.month, self.day);
-        let days = match is_proleptic || gregorian >= REFORM {
-            true => gregorian,
-            false => julian_days(self.year, self.month, self.day),
-        };
-        // The ten days that were left out are no dates; nor is the 30th of February.
-        let exists = is_proleptic || gregorian >= REFORM || days < REFORM;
-        let is_leap = |year: i64| match is_proleptic || gregorian >= REFORM {
-            true => year % 4 == 0 && (year % 100 != 0 || year % 400 == 0),
-            false => year % 4 == 0,
-        };
-        let longest = match self.month {
-            2 => 28 + i64::from(is_leap(self.year)),
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        };
-        (exists && self.day <= longest).then(|| i128::from(days) * DAY_NS + self.time_ns)
+    /// Nanoseconds since 1970-01-01 of `calendar`, where that has such a date.
+    fn nanoseconds(self, calendar: Calendar) -> Option<i128> {
+        let days = calendar.days(self.year, self.month, self.day)?;
+        Some(i128::from(days) * i128::from(DAY_NS) + self.time_ns)
     }
 }
 
@@ -212,22 +247,6 @@ fn zone(rest: &str) -> Option<(&str, i128)> {
     Some((clock, if rest[at..].starts_with('-') { -zone_ns } else { zone_ns }))
 }
 
-/// Days from 1970 to a date of the Gregorian calendar; years begin in March, so that leap days come last.
-fn civil_days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-/// The same of the Julian calendar.
-fn julian_days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let of_era = year.rem_euclid(4);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    year.div_euclid(4) * 1461 + of_era * 365 + of_year - 719_470
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,12 +278,15 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_calendar_is_julian_before_the_reform() {
-        let gap = civil_days(1582, 10, 15) - julian_days(1582, 10, 4);
-        assert_eq!((gap, civil_days(1582, 10, 15), civil_days(1970, 1, 1)), (1, REFORM, 0));
-        let days = |calendar| TimeUnits::parse("days since 0001-01-01", Some(calendar)).unwrap().at(730_500);
-        let two = days("proleptic_gregorian").unwrap() - days("standard").unwrap();
-        assert_eq!(i128::from(two), 2 * DAY_NS);
+    fn a_count_of_days_is_one_of_its_own_calendar() {
+        let days = |units: &str, calendar| TimeUnits::parse(units, Some(calendar)).unwrap().days(1);
+        assert_eq!(days("days since 1971-01-01", "noleap"), 366.0);
+        assert_eq!(days("days since 1971-01-01", "all_leap"), 367.0);
+        assert_eq!(days("months since 1971-01-01", "360_day"), 390.0);
+        assert_eq!(days("common_years since 1970-01-01", "365_day"), 365.0);
+        assert_eq!(days("hours since 1970-01-02", "julian"), 1.0 + 1.0 / 24.0);
+        let units = TimeUnits::parse("hours since 1970-01-02", Some("julian")).unwrap();
+        assert_eq!(units.days_fraction(1.0), units.days(1));
     }
 
     #[test]
@@ -276,13 +298,16 @@ mod tests {
         assert_eq!(days.at_fraction(f64::NAN), Some(NOT_A_TIME));
         assert_eq!(days.at_fraction(1e300), None);
         assert_eq!(days.at(i128::MAX), None);
+        assert_eq!(days.at(i64::MIN.into()), Some(NOT_A_TIME));
+        assert!(days.days(i64::MIN.into()).is_nan());
     }
 
     #[test]
-    fn what_has_no_length_or_another_calendar_is_refused_by_name() {
+    fn what_has_no_length_or_no_calendar_is_refused_by_name() {
         let month = TimeUnits::parse("months since 2000-01-01", None).unwrap_err();
         assert!(format!("{month}{month:?}").contains("month"), "{month}");
-        assert!(TimeUnits::parse("days since 2000-01-01", Some("noleap")).is_err());
+        assert!(TimeUnits::parse("days since 2000-01-01", Some("lunar")).is_err());
+        assert!(TimeUnits::parse("months since 2000-01-01", Some("noleap")).is_err());
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::{Array, Attribute, ChunkTable, Container, Extents, Grid, Values, Vari
 /// The attribute that lists the scales of each axis.
 pub(super) const LIST: &str = "DIMENSION_LIST";
 const LABELS: &str = "DIMENSION_LABELS";
-/// NetCDF-4's numbers of dimensions: of a scale, and of the axes of a coordinate variable of several axes.
+/// NetCDF-4's numbers of dimensions: of a scale, and of the axes of a coordinate variable of several axes. netCDF-C
+/// writes the first on variables of several axes too, which stand for no dimension.
 const OWN_NUMBER: &str = "_Netcdf4Dimid";
 const AXIS_NUMBERS: &str = "_Netcdf4Coordinates";
 /// Attributes only the NetCDF libraries write: the first two with a file, the others with its variables.
@@ -129,11 +130,28 @@ fn is_netcdf4(container: &Container) -> bool {
 }
 
 fn is_scale(variable: &Variable) -> bool {
-    let class = variable.attribute("CLASS").and_then(Array::texts);
-    class.is_some_and(|class| class == ["DIMENSION_SCALE"])
+    says_scale(variable.attribute("CLASS"))
+}
+
+fn says_scale(class: Option<&Array>) -> bool {
+    class.and_then(Array::texts).is_some_and(|class| class == ["DIMENSION_SCALE"])
+}
+
+/// True for an attribute of `owner` by which HDF5 and NetCDF-4 keep dimensions: it says nothing to who reads values.
+pub(crate) fn is_internal(attribute: &Attribute, owner: &[Attribute]) -> bool {
+    match attribute.name.as_str() {
+        LIST | LABELS | "REFERENCE_LIST" => true,
+        "CLASS" | "NAME" => {
+            owner.iter().any(|other| other.name == "CLASS" && says_scale(other.value.as_ref().ok()))
+        }
+        name => OF_NETCDF.contains(&name),
+    }
 }
 
 fn own_number(variable: &Variable) -> Option<(i64, String)> {
+    if !is_scale(variable) {
+        return None;
+    }
     let number = *integers(variable.attribute(OWN_NUMBER)?).first()?;
     Some((number, variable.name.clone()))
 }

@@ -11,6 +11,7 @@ use super::{
     fill,
     json::{corrupt, lengths, need, unsupported},
     key::Keys,
+    missing,
 };
 
 /// The attribute in which xarray keeps the names of axes.
@@ -46,10 +47,13 @@ pub(super) fn describe(document: &Value, attributes: Option<&Value>) -> Result<D
         Some(".") | None => '.',
         Some(other) => return Err(corrupt(format!("'{other}' separates nothing"))),
     };
+    let names = attributes.and_then(|all| all.get(DIMENSIONS));
+    let mut own = attributes::of(attributes, &[DIMENSIONS]);
+    missing::of_v2(&mut own, fill_value, &fill, &element);
     Ok(Described {
         note: note(&element, &document["dtype"]),
-        dimensions: dimensions(attributes.and_then(|all| all.get(DIMENSIONS)), grid.shape.len()),
-        attributes: attributes::of(attributes, &[DIMENSIONS]),
+        dimensions: dimensions(names, grid.shape.len()),
+        attributes: own,
         files: grid.clone(),
         keys: Keys { has_letter: false, separator },
         has_no_fill: fill_value.is_null(),

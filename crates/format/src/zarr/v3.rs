@@ -11,6 +11,7 @@ use super::{
     fill,
     json::{Named, corrupt, lengths, need, unsupported},
     key::Keys,
+    missing,
     v2::note,
 };
 
@@ -41,10 +42,12 @@ pub(super) fn describe(document: &Value) -> Result<Described> {
     }
     let fill_value = need(document, "fill_value")?;
     let fill = if objects.is_some() { Vec::new() } else { fill::of(fill_value, &element)? };
+    let mut attributes = attributes::of(document.get("attributes"), &[]);
+    missing::of_v3(&mut attributes, &element);
     Ok(Described {
         note: note(&element, &document["data_type"]),
         dimensions: dimensions(document.get("dimension_names"), grid.shape.len()),
-        attributes: attributes::of(document.get("attributes"), &[]),
+        attributes,
         keys: keys(document)?,
         has_no_fill: fill_value.is_null(),
         element,

@@ -117,7 +117,13 @@ impl<'a> Finish<'a> {
     }
 
     /// Unpacks and casts numbers of `part`.
-    fn change(&self, part: &ColumnPart, from: &[u8], to: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+    fn change(
+        &self,
+        part: &ColumnPart,
+        from: &[u8],
+        to: &mut [u8],
+        mut mask: Option<&mut [u8]>,
+    ) -> Result<()> {
         let Some(unpacker) = &part.unpacker else {
             match &self.cast {
                 Some(cast) => cast.run(from, to),
@@ -125,14 +131,22 @@ impl<'a> Finish<'a> {
             }
             return Ok(());
         };
-        if let Some(mask) = mask {
+        if let Some(mask) = mask.as_deref_mut() {
             unpacker.mask(from, mask);
         }
-        let changed = match self.final_number.and_then(|to| cast(unpacker.to(), to, self.scale)) {
+        let cast = self.final_number.and_then(|to| cast(unpacker.to(), to, self.scale));
+        let changed = match cast {
             None => unpacker.run(from, to),
             Some(cast) => self.unpack_and_cast(unpacker, cast, from, to),
         };
-        changed.map_err(|error| place(&part.opened, part.variable(), error))
+        changed.map_err(|error| place(&part.opened, part.variable(), error))?;
+        if let (Some(mask), Some(_)) = (mask, cast) {
+            // An offset has moved the zeros that stand for missing values.
+            let missing =
+                mask.iter().zip(to.chunks_exact_mut(self.final_len)).filter(|(gone, _)| **gone == 1);
+            missing.for_each(|(_, value)| value.fill(0));
+        }
+        Ok(())
     }
 
     fn unpack_and_cast(&self, unpacker: &Unpacker, cast: Cast, from: &[u8], to: &mut [u8]) -> Result<()> {
@@ -187,7 +201,7 @@ pub(super) fn densify(
     Ok(FieldArray {
         name: column.name.clone(),
         dtype: column.final_dtype(),
-        is_time: column.is_time(),
+        kind: column.kind(),
         shape: vec![row_count as u64, dense.columns],
         bytes,
         offsets: None,

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Instant};
 
-use forebay_format::Dtype;
+use forebay_format::{Dtype, cf::ValueKind};
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use super::{
@@ -270,13 +270,13 @@ impl Made {
         let mask = mask.map(|bytes| FieldArray {
             name: column.mask_name(),
             dtype: Dtype::boolean(),
-            is_time: false,
+            kind: ValueKind::Bool,
             shape: shape.clone(),
             bytes,
             offsets: offsets.clone(),
         });
-        let (name, dtype, is_time) = (column.name.clone(), column.final_dtype(), column.is_time());
-        Self { values: FieldArray { name, dtype, is_time, shape, bytes, offsets }, mask }
+        let (name, dtype, kind) = (column.name.clone(), column.final_dtype(), column.kind());
+        Self { values: FieldArray { name, dtype, kind, shape, bytes, offsets }, mask }
     }
 }
 

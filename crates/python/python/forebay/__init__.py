@@ -14,6 +14,7 @@ from typing import Any
 from ._batch import Batch
 from ._dataset import Dataset
 from ._dataset import open as open
+from ._dates import cftime_dates
 from ._forebay import (
     BlockFacts,
     BugError,
@@ -63,6 +64,7 @@ __all__ = [
     "Whole",
     "Windows",
     "__version__",
+    "cftime_dates",
     "inspect",
     "read",
     "register_format",

@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ._batch import Batch, sample_of
+from ._dates import DAYS
 from ._forebay import SampleReader
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
@@ -50,7 +51,8 @@ def open(
     is one more field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by
     default one row of axis 0. Nothing but descriptions and offsets is read here.
 
-    ``cf=True`` unpacks the values of all fields as the CF conventions say, and makes ``datetime64[ns]`` of times;
+    ``cf=True`` unpacks the values of all fields as the CF conventions say, and makes ``datetime64[ns]`` of times (of
+    other calendars, days, which :func:`cftime_dates` makes dates of);
     ``cf="mask"`` gives a field ``NAME_mask`` besides, instead of NaN for missing values. :class:`Field` tells more of it,
     and of ``mask_valid``. By default values are as they are stored.
 
@@ -313,12 +315,15 @@ class Dataset:
     def describe(self) -> dict[str, Any]:
         """What there is: the number of samples, the files, and type and shape of each field.
 
-        A shape has ``None`` along the axis whose length differs from sample to sample.
+        A shape has ``None`` along the axis whose length differs from sample to sample. A field of days has ``units``
+        and ``calendar``, as the CF conventions write them.
         """
-        fields = {
+        fields: dict[str, dict[str, Any]] = {
             name: {"dtype": stored, "numpy": np.dtype(code), "shape": tuple(shape)}
             for name, code, shape, stored in self._opened.fields()
         }
+        for name, calendar in self._opened.calendars():
+            fields[name].update(units=DAYS, calendar=calendar)
         return {
             "samples": len(self),
             "files": self.files,

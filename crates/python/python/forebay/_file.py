@@ -12,7 +12,8 @@ import numpy as np
 
 from ._dataset import _path
 from ._forebay import FileReader, NotFoundError, RawArray
-from ._read import Selected, _items, _numpy, _selected, _word
+from ._read import Selected, _how, _items, _numpy, _selected, _word
+from ._samples import CF
 from ._values import attribute_of
 
 
@@ -26,13 +27,17 @@ class File(Mapping[str, "FileVariable"]):
 
     Names are those of ``forebay inspect``; variables of groups are ``"group/name"``. The path may be a URL. It can be used
     by many threads, pickled, and used after a fork. What changes in the file while it is open is an error; open it anew.
+
+    ``cf`` unpacks all values as the CF conventions say, and ``mask_valid`` takes valid ranges into account, as
+    :class:`Field` describes; ``cf="mask"`` gives masked arrays. ``dtype`` and ``attrs`` stay those of what is stored.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, cf: CF = False, mask_valid: bool = False) -> None:
         self._reader: FileReader | None = None
         self.path = _path(os.fspath(path))
         """The path or URL."""
-        self._reader = FileReader(self.path)
+        self._cf: tuple[CF, bool] = cf, mask_valid
+        self._reader = FileReader(self.path, _how(cf, mask_valid))
 
     def __getitem__(self, name: str) -> FileVariable:
         reader = self._open()
@@ -100,8 +105,8 @@ class File(Mapping[str, "FileVariable"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[type[File], tuple[str]]:
-        return File, (self.path,)
+    def __reduce__(self) -> Any:
+        return _reopened, (self.path, *self._cf)
 
     def __repr__(self) -> str:
         if self._reader is None:
@@ -188,6 +193,10 @@ class FileVariable:
         except Exception:
             kind = "of a closed file"
         return f"<forebay.FileVariable {self.name!r}, shape {self.shape}, {kind}>"
+
+
+def _reopened(path: str, cf: CF, mask_valid: bool) -> File:
+    return File(path, cf=cf, mask_valid=mask_valid)
 
 
 def _attributes(rows: list[tuple[str, RawArray | str]]) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class FormatFile:
 class FileReader:
     """A file that stays open."""
 
-    def __new__(cls, path: str) -> FileReader: ...
+    def __new__(cls, path: str, how: str | None = None) -> FileReader: ...
     @property
     def format(self) -> str:
         """The name of the file's format."""
@@ -156,6 +156,9 @@ class RawArray:
     @property
     def offsets(self) -> list[int] | None:
         """Where elements that differ in length begin and end."""
+    @property
+    def mask(self) -> bytes | None:
+        """A byte for each element that is 1 where it is missing, where that was asked for."""
     def packed(self) -> bytes:
         """The elements, end to end."""
     @property
@@ -207,6 +210,8 @@ class SampleReader:
         """Differs when the files, or what a sample is, are not the same."""
     def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
         """Name, type and shape of one sample of each field; ``None`` along the axis whose length differs."""
+    def calendars(self) -> list[tuple[str, str]]:
+        """By field whose values are days since 1970-01-01, the calendar they are of."""
     def files(self) -> list[str]:
         """The files, each once."""
     def formats(self) -> list[tuple[str, str]]:
@@ -304,8 +309,8 @@ def inspect_file(path: str) -> tuple[str, list[Any], list[tuple[bool, str, str, 
     An attribute is told by whether a group has it, the name of its owner, its own name, and its value or why it has none.
     """
 
-def read_variable(path: str, variable: str, selection: str) -> RawArray:
-    """The part ``selection`` of a variable of the file at ``path``."""
+def read_variable(path: str, variable: str, selection: str, how: str | None = None) -> RawArray:
+    """The part ``selection`` of a variable of the file at ``path``, unpacked as ``how`` says (JSON), if it says anything."""
 
 def register_format(
     name: str,

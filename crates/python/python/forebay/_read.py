@@ -12,13 +12,21 @@ import numpy as np
 
 from ._dataset import _path
 from ._forebay import RawArray, inspect_file, read_variable
+from ._samples import CF, unpack_spec
 from ._values import attribute_of, values_of
 
 Index = Union[int, slice, "EllipsisType"]
 Selected = Union[str, Index, tuple[Index, ...], None]
 
 
-def read(path: str | os.PathLike[str], variable: str, selection: Selected = None) -> Any:
+def read(
+    path: str | os.PathLike[str],
+    variable: str,
+    selection: Selected = None,
+    *,
+    cf: CF = False,
+    mask_valid: bool = False,
+) -> Any:
     """The values of ``variable`` of the file at ``path``, or of a part of it, as a NumPy array.
 
     >>> forebay.read("era5.h5", "t2m", np.s_[0, :10, ::2])
@@ -27,9 +35,13 @@ def read(path: str | os.PathLike[str], variable: str, selection: Selected = None
     ``selection`` is what NumPy takes in square brackets, as a tuple or as text: numbers, which drop their axis, slices
     with steps from 1 up, and ``...``. What is not named is whole. Elements that differ in length make an array of
     objects: texts are ``str``, sequences are arrays, compounds are dicts. The path may be a URL.
+
+    ``cf`` unpacks values as the CF conventions say, and ``mask_valid`` takes the valid range into account, as
+    :class:`Field` describes; ``cf="mask"`` gives a masked array.
     """
     items = _items(selection)
-    return _selected(read_variable(_path(os.fspath(path)), variable, ",".join(map(_word, items))), items)
+    how = _how(cf, mask_valid)
+    return _selected(read_variable(_path(os.fspath(path)), variable, ",".join(map(_word, items)), how), items)
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -64,7 +76,16 @@ def _numpy(code: Any) -> np.dtype[Any] | None:
 
 def _selected(raw: RawArray, items: tuple[Index, ...]) -> Any:
     """The values of ``raw``, which ``items`` chose: a number chose one, and its axis is there still."""
-    return values_of(raw)[tuple(0 if isinstance(item, int) else _kept(item) for item in items)]
+    values, mask = values_of(raw), raw.mask
+    if mask is not None:
+        values = np.ma.masked_array(values, np.frombuffer(bytearray(mask), bool).reshape(values.shape))
+    return values[tuple(0 if isinstance(item, int) else _kept(item) for item in items)]
+
+
+def _how(cf: CF, mask_valid: bool) -> str | None:
+    """How values are unpacked, as the compiled part reads it."""
+    spec = unpack_spec(cf, mask_valid)
+    return None if spec is None else json.dumps(spec)
 
 
 def _items(selection: Selected) -> tuple[Index, ...]:

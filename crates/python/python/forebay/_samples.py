@@ -184,10 +184,20 @@ class Sparse:
 
 Boundary = Union[Fixed, Along, Ragged, Whole, Windows, Centres]
 
-CF = Union[bool, Literal["mask", "time", "values"]]
+CF = Union[bool, Literal["mask", "time", "days", "values"]]
 """How values are unpacked that follow the CF conventions."""
 
-_CF = {True: "decoded", "mask": "masked", "time": "time", "values": "values"}
+_CF = {True: "decoded", "mask": "masked", "time": "time", "days": "days", "values": "values"}
+
+
+def unpack_spec(cf: CF, mask_valid: bool) -> dict[str, Any] | None:
+    """What the compiled part takes about ``cf``."""
+    if cf is False:
+        return None
+    if cf not in _CF:
+        raise ValueError(f"cf={cf!r}; there are True, False, 'mask', 'values', 'time' and 'days'")
+    return {"kind": _CF[cf], "valid": bool(mask_valid)}
+
 
 _NUMBERS = {
     "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
@@ -210,9 +220,10 @@ class Field:
     - ``False``: values as they are stored;
     - ``True``: as xarray decodes them. ``scale_factor`` and ``add_offset`` are applied, each file's own; missing values
       become NaN, for which integers become floats; numbers with units such as ``"hours since 1900-01-01"`` become
-      ``datetime64[ns]``;
-    - ``"mask"``: missing values become 0 instead, and one more field, ``NAME_mask``, is true where one is missing; a
-      field that declares none has no mask;
+      ``datetime64[ns]``, or days since 1970-01-01 of a calendar that computers do not keep, such as ``noleap``;
+    - ``"mask"``: missing values become 0 instead, whatever ``scale`` and ``offset`` are, and one more field,
+      ``NAME_mask``, is true where one is missing; a field that declares none has no mask;
+    - ``"days"``: as ``True``, but all times are days since 1970-01-01 of their calendar;
     - ``"values"``: as ``True``, but times stay numbers; ``"time"``: a time, or an error.
 
     With ``mask_valid`` numbers outside ``valid_range``, ``valid_min`` and ``valid_max`` are missing too, as they are to
@@ -245,12 +256,8 @@ class Field:
         return _NUMBERS[name]
 
     def _unpack(self, cf: CF, mask_valid: bool) -> dict[str, Any] | None:
-        cf = cf if self.cf is None else self.cf
-        if cf is False:
-            return None
-        if cf not in _CF:
-            raise ValueError(f"cf={cf!r}; there are True, False, 'mask', 'values' and 'time'")
-        return {"kind": _CF[cf], "valid": bool(mask_valid if self.mask_valid is None else self.mask_valid)}
+        valid = mask_valid if self.mask_valid is None else self.mask_valid
+        return unpack_spec(cf if self.cf is None else self.cf, valid)
 
     def _spec(
         self, name: str, samples: Boundary, files: int, cf: CF = False, mask_valid: bool = False

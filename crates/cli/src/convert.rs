@@ -9,6 +9,7 @@ mod folder;
 mod layout;
 mod npy;
 mod zarr;
+mod zarr_attributes;
 mod zarr_type;
 
 use std::{
@@ -183,7 +184,7 @@ impl Args {
             for refused in &container.refused {
                 left_out.push(LeftOut { name: refused.name.clone(), why: refused.why.clone() });
             }
-            for variable in &container.variables {
+            for variable in container.listed() {
                 let is_vast = variable.logical_len() > MOST_UNNAMED_BYTES;
                 let vast = || format!("{} of values: name it", show::size(variable.logical_len()));
                 match refusal(variable).or_else(|| is_vast.then(vast)) {

@@ -13,7 +13,7 @@ use crate::{value, verdict::Row};
 pub(crate) struct FileFacts {
     pub(crate) file: String,
     pub(crate) format: String,
-    /// Length of the file.
+    /// Length of the file, or of all files of a store.
     pub(crate) bytes: u64,
     /// Files its values lie in.
     pub(crate) source_count: usize,
@@ -103,6 +103,9 @@ pub(crate) struct LibraryFacts {
 #[derive(Debug, Serialize)]
 pub(crate) struct AttributeFacts {
     pub(crate) name: String,
+    /// True for those by which HDF5 and NetCDF-4 keep dimensions: JSON has them, people need not see them.
+    #[serde(skip)]
+    pub(crate) is_internal: bool,
     #[serde(flatten)]
     pub(crate) value: AttributeValue,
 }
@@ -134,7 +137,7 @@ impl FileFacts {
         Self {
             file: file.to_owned(),
             format: container.format.clone(),
-            bytes: container.sources.first().map_or(0, |source| source.len),
+            bytes: container.stored_len(),
             source_count: container.sources.len(),
             swmr: container.swmr,
             groups: container.groups.iter().map(group).collect(),
@@ -180,7 +183,7 @@ fn is_end(rest: &str) -> bool {
 }
 
 fn group(group: &Group) -> GroupFacts {
-    GroupFacts { name: group.name.clone(), attributes: group.attributes.iter().map(attribute).collect() }
+    GroupFacts { name: group.name.clone(), attributes: attributes(&group.attributes) }
 }
 
 fn variable(container: &Container, variable: &Variable) -> VariableFacts {
@@ -220,7 +223,7 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
         row: Row::of(variable).filter(|_| unreadable.is_none() && library.is_none()),
         library,
         unreadable,
-        attributes: variable.attributes.iter().map(attribute).collect(),
+        attributes: attributes(&variable.attributes),
     }
 }
 
@@ -254,12 +257,16 @@ fn ratio(variable: &Variable, chunks: Option<&ChunkFacts>, stored: u64) -> Optio
     Some(logical as f64 / stored as f64)
 }
 
+fn attributes(all: &[Attribute]) -> Vec<AttributeFacts> {
+    all.iter().map(|one| AttributeFacts { is_internal: one.is_internal(all), ..attribute(one) }).collect()
+}
+
 fn attribute(attribute: &Attribute) -> AttributeFacts {
     let value = match attribute.value.as_ref().map_err(Clone::clone).and_then(values) {
         Ok(value) => value,
         Err(error) => AttributeValue::Error { error },
     };
-    AttributeFacts { name: attribute.name.clone(), value }
+    AttributeFacts { name: attribute.name.clone(), is_internal: false, value }
 }
 
 fn values(array: &Array) -> Result<AttributeValue, String> {

@@ -20,7 +20,7 @@ and stored. Random access is judged by one index of axis 0, read alone: good up 
 JSON: file, format, bytes, source_count, swmr, groups[name, attributes], aliases[name, target], \
 refused[name, why, corrupt], variables[name, dtype, shape, dimensions, max_shape, layout, chunks{shape, written_count, count}, \
 filters, logical_bytes, stored_bytes, ratio, mapping_count, library{name, why, found}, unreadable, row{used_bytes, \
-read_bytes, decoded_bytes, read_factor, decode_factor, verdict, hint}, attributes[name, dtype, shape, values or \
+read_bytes, decoded_bytes, read_factor, decode_factor, verdict, kept, hint}, attributes[name, dtype, shape, values or \
 error]]. What does not apply is null.";
 
 /// Arguments of `forebay inspect`.
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(value_name = "VARIABLE")]
     variables: Vec<String>,
 
-    /// Show attributes too (JSON always has them).
+    /// Show attributes too; those by which HDF5 and NetCDF-4 keep dimensions, such as DIMENSION_LIST, are in JSON only.
     #[arg(long)]
     attrs: bool,
 }

@@ -97,7 +97,7 @@ impl Drawing {
         if !self.with_attributes {
             return Vec::new();
         }
-        attributes.iter().map(attribute).collect()
+        attributes.iter().filter(|one| !one.is_internal).map(attribute).collect()
     }
 }
 
@@ -234,6 +234,12 @@ fn cost(row: &Row) -> Line {
         Verdict::Fair => Role::Fair,
         Verdict::Poor => Role::Bad,
     };
+    let line =
+        Line::default().with(Role::Plain, "random access").with(role, format!("{}:", row.verdict.word()));
+    if row.kept {
+        let once = show::size(row.read_bytes.max(row.decoded_bytes));
+        return line.words(Role::Dim, &format!("so small that the {once} are decoded once and kept"));
+    }
     let times = |bytes: u64, factor: f64| format!("{} ({factor:.1}x)", show::size(bytes));
     let mut text = format!(
         "a row of {} takes {} read",
@@ -243,10 +249,7 @@ fn cost(row: &Row) -> Line {
     if row.decoded_bytes > 0 {
         text.push_str(&format!(", {} decoded", times(row.decoded_bytes, row.decode_factor)));
     }
-    Line::default()
-        .with(Role::Plain, "random access")
-        .with(role, format!("{}:", row.verdict.word()))
-        .words(Role::Dim, &text)
+    line.words(Role::Dim, &text)
 }
 
 fn attribute(attribute: &AttributeFacts) -> Line {

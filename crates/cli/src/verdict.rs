@@ -35,10 +35,19 @@ impl Verdict {
     }
 }
 
+fn factor(cost: &RowCost) -> f64 {
+    cost.read_factor().max(cost.decode_factor())
+}
+
+/// True when a variable is decoded once and kept, whatever a row of it costs by itself.
+fn is_kept(variable: &Variable, cost: &RowCost) -> bool {
+    variable.logical_len().max(cost.decoded) <= KEPT_BYTES
+}
+
 /// The word on `cost`, which is that of a row of `variable`.
 fn judge(variable: &Variable, cost: &RowCost) -> Verdict {
-    let factor = cost.read_factor().max(cost.decode_factor());
-    if factor <= GOOD_FACTOR || variable.logical_len().max(cost.decoded) <= KEPT_BYTES {
+    let factor = factor(cost);
+    if factor <= GOOD_FACTOR || is_kept(variable, cost) {
         return Verdict::Good;
     }
     if factor <= FAIR_FACTOR { Verdict::Fair } else { Verdict::Poor }
@@ -66,6 +75,8 @@ pub(crate) struct Row {
     pub(crate) read_factor: f64,
     pub(crate) decode_factor: f64,
     pub(crate) verdict: Verdict,
+    /// True when the whole variable is decoded once and kept: what a row costs by itself is not paid again and again.
+    pub(crate) kept: bool,
     pub(crate) hint: Option<String>,
 }
 
@@ -81,6 +92,7 @@ impl Row {
             read_factor: cost.read_factor(),
             decode_factor: cost.decode_factor(),
             verdict,
+            kept: factor(&cost) > GOOD_FACTOR && is_kept(variable, &cost),
             hint: (verdict == Verdict::Poor).then(|| hint(variable, &cost)),
         })
     }

@@ -2,10 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use forebay::{
-    Array, Error, ErrorKind, Result, Values, Variable,
-    format::{Attribute, Dtype},
-};
+use forebay::{Array, Error, ErrorKind, Result, Values, Variable, format::Dtype};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -14,9 +11,9 @@ use super::{
     codec::Codec,
     folder::{Folder, check_name},
     layout::{Layout, Slab, product, runs},
+    zarr_attributes::{dimension_names, of_group, of_variable},
     zarr_type::ZarrType,
 };
-use crate::value;
 
 /// Why a variable cannot be kept by a Zarr store, if it cannot.
 pub(super) fn refusal(variable: &Variable) -> Option<String> {
@@ -34,19 +31,26 @@ pub(super) fn write(job: &Job<'_>, wanted: &[u64], codec: Codec) -> Result<Done>
     job.interrupt.watch();
     let folder = Folder::create(job.output)?;
     let container = job.opened.container();
-    for name in groups(&job.variables) {
-        let known = container.groups.iter().find(|group| group.name == name);
-        let attributes = known.map_or_else(Map::new, |group| attributes(&group.attributes));
-        let about = json!({ "zarr_format": 3, "node_type": "group", "attributes": attributes });
-        folder.write(&key(&name, "zarr.json"), about.to_string().as_bytes())?;
-    }
-    let mut written = Vec::with_capacity(job.variables.len());
+    let mut shaped = Vec::with_capacity(job.variables.len());
     for variable in &job.variables {
         let place = |error: Error| error.at(format!("variable '{}'", variable.name));
         let kind = ZarrType::of(&variable.dtype, &variable.fill)
             .ok_or_else(|| place(Error::new(ErrorKind::Unsupported, "no type of Zarr")))?;
-        let writing =
-            Writing { job, folder: &folder, variable, kind, layout: Layout::new(variable, wanted), codec };
+        shaped.push((*variable, [&variable.grid.shape[..], &kind.inner].concat(), kind));
+    }
+    let shapes: Vec<_> = shaped.iter().map(|(variable, shape, _)| (*variable, shape.clone())).collect();
+    let dimensions = dimension_names(&shapes);
+    let names: Vec<String> = job.variables.iter().map(|variable| container.shown_name(variable)).collect();
+    for name in groups(&names) {
+        let known = container.groups.iter().find(|group| group.name == name);
+        let attributes = known.map_or_else(Map::new, |group| of_group(container, &group.attributes));
+        let about = json!({ "zarr_format": 3, "node_type": "group", "attributes": attributes });
+        folder.write(&key(&name, "zarr.json"), about.to_string().as_bytes())?;
+    }
+    let mut written = Vec::with_capacity(job.variables.len());
+    for (((variable, _, kind), name), dimensions) in shaped.into_iter().zip(names).zip(dimensions) {
+        let layout = Layout::new(variable, wanted);
+        let writing = Writing { job, folder: &folder, variable, name, dimensions, kind, layout, codec };
         match writing.all()? {
             Some(one) => written.push(one),
             None => return Ok(None),
@@ -56,11 +60,11 @@ pub(super) fn write(job: &Job<'_>, wanted: &[u64], codec: Codec) -> Result<Done>
     Ok(Some(written))
 }
 
-/// The root and all groups above `variables`, each once.
-fn groups(variables: &[&Variable]) -> Vec<String> {
+/// The root and all groups above the variables of these names, each once.
+fn groups(variables: &[String]) -> Vec<String> {
     let mut names = vec![String::new()];
     for variable in variables {
-        names.extend(variable.name.match_indices('/').map(|(end, _)| variable.name[..end].to_owned()));
+        names.extend(variable.match_indices('/').map(|(end, _)| variable[..end].to_owned()));
     }
     names.sort();
     names.dedup();
@@ -71,29 +75,6 @@ fn key(name: &str, file: &str) -> String {
     if name.is_empty() { file.to_owned() } else { format!("{name}/{file}") }
 }
 
-/// Attributes as JSON; one that cannot be read is left out.
-fn attributes(given: &[Attribute]) -> Map<String, Value> {
-    let readable =
-        given.iter().filter_map(|one| Some((one.name.clone(), json_of(one.value.as_ref().ok()?)?)));
-    readable.collect()
-}
-
-/// The values of `array` as nested lists.
-fn json_of(array: &Array) -> Option<Value> {
-    let mut flat = Vec::new();
-    let taken = value::each(array, |value| {
-        flat.extend(serde_json::to_value(&value));
-        Ok(())
-    });
-    taken.ok()?;
-    let Some((_, inner)) = array.shape.split_first() else { return flat.pop() };
-    for len in inner.iter().rev() {
-        let len = usize::try_from(*len).ok().filter(|len| *len > 0)?;
-        flat = flat.chunks(len).map(|row| Value::Array(row.to_vec())).collect();
-    }
-    Some(Value::Array(flat))
-}
-
 /// Elements that lie together: from where, to where, how many.
 type Run = (usize, usize, usize);
 
@@ -102,6 +83,10 @@ struct Writing<'a> {
     job: &'a Job<'a>,
     folder: &'a Folder,
     variable: &'a Variable,
+    /// What it is called in the store.
+    name: String,
+    /// What its axes are called there.
+    dimensions: Vec<String>,
     kind: ZarrType,
     layout: Layout,
     codec: Codec,
@@ -109,7 +94,7 @@ struct Writing<'a> {
 
 impl Writing<'_> {
     fn all(&self) -> Result<Option<Written>> {
-        let name = &self.variable.name;
+        let name = &self.name;
         self.folder.write(&key(name, "zarr.json"), self.about().to_string().as_bytes())?;
         let (chunks, stored) = (AtomicU64::new(0), AtomicU64::new(0));
         for slab in self.layout.slabs() {
@@ -145,7 +130,7 @@ impl Writing<'_> {
             Some(1) => json!({ "name": "bytes" }),
             Some(_) => json!({ "name": "bytes", "configuration": { "endian": "little" } }),
         };
-        let mut about = json!({
+        json!({
             "zarr_format": 3,
             "node_type": "array",
             "shape": with_inner(&self.layout.shape),
@@ -154,14 +139,9 @@ impl Writing<'_> {
             "chunk_key_encoding": { "name": "default", "configuration": { "separator": "/" } },
             "fill_value": self.kind.fill,
             "codecs": std::iter::once(bytes).chain(self.codec.for_zarr()).collect::<Vec<_>>(),
-            "attributes": attributes(&self.variable.attributes),
-        });
-        if !self.variable.dimensions.is_empty() {
-            let named = |name: &String| if name.is_empty() { Value::Null } else { name.clone().into() };
-            let unnamed = self.kind.inner.iter().map(|_| Value::Null);
-            about["dimension_names"] = self.variable.dimensions.iter().map(named).chain(unnamed).collect();
-        }
-        about
+            "attributes": of_variable(self.job.opened.container(), self.variable),
+            "dimension_names": self.dimensions,
+        })
     }
 
     /// The bytes of one chunk; nothing where all of it is the fill value.

@@ -71,8 +71,13 @@ fn look_at_one(path: &str, tiers: &[TierConfig]) -> Result<PathFacts> {
 
 fn format_of(path: &str) -> Result<Option<String>> {
     let (origin, at) = (FileOrigin::new(), Locator::new(path));
-    let format = forebay::format::format_of(&Found::look(&origin, &at)?)?;
-    Ok(format.map(|format| format.name().to_owned()))
+    let Some(format) = forebay::format::format_of(&Found::look(&origin, &at)?)? else { return Ok(None) };
+    if format.name() != "hdf5" {
+        return Ok(Some(format.name().to_owned()));
+    }
+    // Only its contents tell NetCDF-4 from other HDF5; what is wrong with them is not asked for here.
+    let described = forebay::format::describe(&origin, &at).map(|container| container.format);
+    Ok(Some(described.unwrap_or_else(|_| format.name().to_owned())))
 }
 
 /// What lies behind a URL: it is opened, and nothing of it is read.

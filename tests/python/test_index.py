@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +136,19 @@ def test_a_file_that_may_not_be_read_is_denied(make: Make) -> None:
     path.chmod(0)
     with pytest.raises(forebay.DeniedError, match=r"a\.h5"):
         forebay.open(path, ["x"])
+
+
+def test_a_missing_file_is_pythons_own_error_too_and_has_its_number(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        forebay.open(tmp_path / "gone.h5", ["x"])
+    assert caught.value.errno == errno.ENOENT and str(caught.value).count("gone.h5") == 1
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again), again.errno) == (forebay.NotFoundError, str(caught.value), errno.ENOENT)
+    with pytest.raises(forebay.NotFoundError) as caught:
+        forebay.open(make(x=np.arange(4)) / "b.h5", ["x"])
+    assert caught.value.errno == errno.ENOTDIR
+    assert forebay.InvalidError("a").errno is None
+    assert issubclass(forebay.DeniedError, PermissionError) and issubclass(forebay.SystemError, OSError)
 
 
 def test_every_exception_has_its_kind() -> None:

@@ -1,41 +1,137 @@
 //! Error kinds as Python exceptions: the table of this border.
 
-use std::error::Error as _;
+use std::{error::Error as _, ffi::CStr};
 
 use forebay::{Error, ErrorKind};
-use pyo3::{create_exception, exceptions, prelude::*};
+use pyo3::{
+    create_exception, exceptions,
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyTuple, PyType},
+};
 
 create_exception!(_forebay, ForebayError, exceptions::PyException, "Whatever goes wrong in forebay.");
-create_exception!(_forebay, NotFoundError, ForebayError, "Nothing is there.");
-create_exception!(_forebay, InvalidError, ForebayError, "The request makes no sense.");
-create_exception!(_forebay, CorruptError, ForebayError, "The bytes break their own format.");
-create_exception!(_forebay, UnsupportedError, ForebayError, "A valid request this build cannot serve.");
-create_exception!(_forebay, UnavailableError, ForebayError, "It may work if tried again later.");
-create_exception!(_forebay, FullError, ForebayError, "No room is left.");
-create_exception!(_forebay, DeniedError, ForebayError, "The system does not let this user do it.");
-create_exception!(_forebay, SystemError, ForebayError, "The system refused.");
-create_exception!(_forebay, BugError, ForebayError, "A promise inside forebay was broken.");
 
-/// The exception for `error`; one of Python that caused it stays its cause.
-pub(crate) fn raised(error: Error) -> PyErr {
-    let exception = exception(error.kind(), error.to_string());
-    if let Some(cause) = error.source().and_then(|cause| cause.downcast_ref::<PyErr>()) {
-        Python::attach(|py| exception.set_cause(py, Some(cause.clone_ref(py))));
-    }
-    exception
+/// One kind of error as a class of exceptions.
+struct Row {
+    kind: ErrorKind,
+    /// The `kind` of its exceptions.
+    word: &'static str,
+    /// Its name within the module of the compiled part.
+    name: &'static CStr,
+    doc: &'static CStr,
+    /// Python's own exception that it is as well, so that code written for files goes on working.
+    also: Option<fn(Python<'_>) -> Bound<'_, PyType>>,
 }
 
-fn exception(kind: ErrorKind, text: String) -> PyErr {
-    match kind {
-        ErrorKind::NotFound => NotFoundError::new_err(text),
-        ErrorKind::Invalid => InvalidError::new_err(text),
-        ErrorKind::Corrupt => CorruptError::new_err(text),
-        ErrorKind::Unsupported => UnsupportedError::new_err(text),
-        ErrorKind::Unavailable => UnavailableError::new_err(text),
-        ErrorKind::Full => FullError::new_err(text),
-        ErrorKind::Denied => DeniedError::new_err(text),
-        ErrorKind::Io => SystemError::new_err(text),
-        _ => BugError::new_err(text),
+const ROWS: [Row; 9] = [
+    Row {
+        kind: ErrorKind::NotFound,
+        word: "not_found",
+        name: c"_forebay.NotFoundError",
+        doc: c"Nothing is there.",
+        also: Some(|py| py.get_type::<exceptions::PyFileNotFoundError>()),
+    },
+    Row {
+        kind: ErrorKind::Invalid,
+        word: "invalid",
+        name: c"_forebay.InvalidError",
+        doc: c"The request makes no sense.",
+        also: None,
+    },
+    Row {
+        kind: ErrorKind::Corrupt,
+        word: "corrupt",
+        name: c"_forebay.CorruptError",
+        doc: c"The bytes break their own format.",
+        also: None,
+    },
+    Row {
+        kind: ErrorKind::Unsupported,
+        word: "unsupported",
+        name: c"_forebay.UnsupportedError",
+        doc: c"A valid request this build cannot serve.",
+        also: None,
+    },
+    Row {
+        kind: ErrorKind::Unavailable,
+        word: "unavailable",
+        name: c"_forebay.UnavailableError",
+        doc: c"It may work if tried again later.",
+        also: None,
+    },
+    Row {
+        kind: ErrorKind::Full,
+        word: "full",
+        name: c"_forebay.FullError",
+        doc: c"No room is left.",
+        also: None,
+    },
+    Row {
+        kind: ErrorKind::Denied,
+        word: "denied",
+        name: c"_forebay.DeniedError",
+        doc: c"The system does not let this user do it.",
+        also: Some(|py| py.get_type::<exceptions::PyPermissionError>()),
+    },
+    Row {
+        kind: ErrorKind::Io,
+        word: "system",
+        name: c"_forebay.SystemError",
+        doc: c"The system refused.",
+        also: Some(|py| py.get_type::<exceptions::PyOSError>()),
+    },
+    Row {
+        kind: ErrorKind::Bug,
+        word: "bug",
+        name: c"_forebay.BugError",
+        doc: c"A promise inside forebay was broken.",
+        also: None,
+    },
+];
+
+impl Row {
+    fn class(&self, py: Python<'_>) -> PyResult<Py<PyType>> {
+        let own = py.get_type::<ForebayError>();
+        let base = match self.also {
+            None => own.into_any(),
+            Some(also) => PyTuple::new(py, [own, also(py)])?.into_any(),
+        };
+        let class = PyErr::new_type(py, self.name, Some(self.doc), Some(&base), None)?;
+        class.setattr(py, "kind", self.word)?;
+        Ok(class)
+    }
+}
+
+/// The classes of [`ROWS`], made when the first of them is asked for.
+fn classes(py: Python<'_>) -> PyResult<&'static Vec<Py<PyType>>> {
+    static CLASSES: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
+    CLASSES.get_or_try_init(py, || ROWS.iter().map(|row| row.class(py)).collect())
+}
+
+/// The exception for `error`, with the number of the system's error as `errno`; one of Python that caused it stays its
+/// cause.
+pub(crate) fn raised(error: Error) -> PyErr {
+    Python::attach(|py| {
+        let exception = exception(py, error.kind(), error.to_string());
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<PyErr>());
+        let theirs = cause.and_then(|cause| cause.value(py).getattr("errno").ok()?.extract().ok());
+        if let Some(errno) = error.raw_os_error().or(theirs) {
+            // An exception without its number is worth more than an error about that.
+            drop(exception.value(py).setattr("errno", errno));
+        }
+        if let Some(cause) = cause {
+            exception.set_cause(py, Some(cause.clone_ref(py)));
+        }
+        exception
+    })
+}
+
+fn exception(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
+    let row = ROWS.iter().position(|row| row.kind == kind).unwrap_or(ROWS.len() - 1);
+    match classes(py) {
+        Ok(classes) => PyErr::from_type(classes[row].bind(py).clone(), text),
+        Err(error) => error,
     }
 }
 
@@ -75,43 +171,24 @@ pub(crate) fn reported(py: Python<'_>, raised: PyErr) -> Error {
 
 /// The kind whose exceptions have `word` as their `kind`.
 fn kind_of(word: &str) -> ErrorKind {
-    match word {
-        "not_found" => ErrorKind::NotFound,
-        "invalid" => ErrorKind::Invalid,
-        "corrupt" => ErrorKind::Corrupt,
-        "unsupported" => ErrorKind::Unsupported,
-        "unavailable" => ErrorKind::Unavailable,
-        "full" => ErrorKind::Full,
-        "denied" => ErrorKind::Denied,
-        "system" => ErrorKind::Io,
-        _ => ErrorKind::Bug,
-    }
+    ROWS.iter().find(|row| row.word == word).map_or(ErrorKind::Bug, |row| row.kind)
 }
 
 /// The exception for text that is no such plain data as it should be.
 pub(crate) fn misread(error: &serde_json::Error) -> PyErr {
-    InvalidError::new_err(error.to_string())
+    raised(Error::new(ErrorKind::Invalid, error.to_string()))
 }
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    let kinds = [
-        ("ForebayError", py.get_type::<ForebayError>(), ""),
-        ("NotFoundError", py.get_type::<NotFoundError>(), "not_found"),
-        ("InvalidError", py.get_type::<InvalidError>(), "invalid"),
-        ("CorruptError", py.get_type::<CorruptError>(), "corrupt"),
-        ("UnsupportedError", py.get_type::<UnsupportedError>(), "unsupported"),
-        ("UnavailableError", py.get_type::<UnavailableError>(), "unavailable"),
-        ("FullError", py.get_type::<FullError>(), "full"),
-        ("DeniedError", py.get_type::<DeniedError>(), "denied"),
-        ("SystemError", py.get_type::<SystemError>(), "system"),
-        ("BugError", py.get_type::<BugError>(), "bug"),
-    ];
-    for (name, class, kind) in kinds {
-        class.setattr("kind", kind)?;
+    let base = py.get_type::<ForebayError>();
+    base.setattr("kind", "")?;
+    base.setattr("errno", py.None())?;
+    let classes = classes(py)?.iter().map(|class| class.bind(py).clone());
+    for class in std::iter::once(base).chain(classes) {
         // Users meet them in the package, not in its compiled part.
         class.setattr("__module__", "forebay")?;
-        module.add(name, class)?;
+        module.add(class.name()?.to_string().as_str(), class)?;
     }
     Ok(())
 }

@@ -40,8 +40,8 @@ pub(crate) struct Progress {
 struct State {
     warmed: Warmed,
     is_done: bool,
-    /// Kind and text of what ended it.
-    error: Option<(ErrorKind, String)>,
+    /// What ended it.
+    error: Option<Error>,
 }
 
 impl Progress {
@@ -58,7 +58,7 @@ impl Progress {
         let mut state = self.lock();
         match result {
             Ok(warmed) => state.warmed = warmed,
-            Err(error) => state.error = Some((error.kind(), error.to_string())),
+            Err(error) => state.error = Some(error),
         }
         state.is_done = true;
         self.change.notify_all();
@@ -117,7 +117,7 @@ impl WarmingRun {
             let left = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
             if py.detach(|| self.progress.wait(left.min(PATIENCE))) {
                 let error = self.progress.lock().error.clone();
-                return error.map_or(Ok(true), |(kind, text)| Err(raised(Error::new(kind, text))));
+                return error.map_or(Ok(true), |error| Err(raised(error)));
             }
             py.check_signals()?;
             if left.is_zero() {

@@ -1,6 +1,8 @@
 //! The one error type of the workspace.
 
-use std::{error, fmt, io};
+use std::{error, fmt, io, sync::Arc};
+
+use rustix::io::Errno;
 
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -32,17 +34,19 @@ pub enum ErrorKind {
 /// An error: its kind, what was wrong, where, what helps, and what caused it.
 ///
 /// Shown as `file: variable 't2m': chunk 418 at 0x1f3a0000: bad checksum; restore the file`.
-#[derive(Debug)]
+///
+/// A clone keeps all of it: each reader that waits for one fetch gets the whole error.
+#[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     kind: ErrorKind,
     what: String,
     /// Innermost first: each level that lets the error pass adds the place it knows.
     places: Vec<String>,
     hint: Option<String>,
-    cause: Option<Box<dyn error::Error + Send + Sync>>,
+    cause: Option<Arc<dyn error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -66,9 +70,14 @@ impl Error {
     }
 
     /// Says where it happened, from the inside out: the last place added is shown first.
+    ///
+    /// A place that is named already moves outwards instead: a source names its locator, and so does each layer around
+    /// it.
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Self {
-        self.0.places.push(place.to_string());
+        let place = place.to_string();
+        self.0.places.retain(|named| *named != place);
+        self.0.places.push(place);
         self
     }
 
@@ -82,13 +91,22 @@ impl Error {
     /// Keeps the error that caused this one.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
-        self.0.cause = Some(cause.into());
+        self.0.cause = Some(Arc::from(cause.into()));
         self
     }
 
     /// The kind, to match on.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// The number of the operating system's error (`errno`) that caused this one, if one did.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        let mut causes = std::iter::successors(error::Error::source(self), |cause| cause.source());
+        causes.find_map(|cause| match cause.downcast_ref::<io::Error>() {
+            Some(cause) => cause.raw_os_error(),
+            None => cause.downcast_ref::<Errno>().map(|errno| errno.raw_os_error()),
+        })
     }
 }
 
@@ -127,6 +145,27 @@ mod tests {
             .at("a.h5")
             .hint("restore the file");
         assert_eq!(error.to_string(), "a.h5: chunk 3 at 0x10: bad checksum; restore the file");
+    }
+
+    #[test]
+    fn a_place_that_is_named_already_is_not_named_twice() {
+        let error = Error::new(ErrorKind::Io, "cannot be read").at("byte 0").at("a.h5");
+        assert_eq!(error.clone().at("a.h5").to_string(), "a.h5: byte 0: cannot be read");
+        assert_eq!(error.at("chunk 3").at("a.h5").to_string(), "a.h5: chunk 3: byte 0: cannot be read");
+    }
+
+    #[test]
+    fn the_number_of_the_systems_error_is_found_behind_other_causes_and_in_a_clone() {
+        let full = || Error::from_io(io::Error::from_raw_os_error(28)).at("byte 0").hint("free some");
+        assert_eq!((full().kind(), full().raw_os_error()), (ErrorKind::Full, Some(28)));
+        let around = Error::new(ErrorKind::Unavailable, "cannot be copied").because(full());
+        assert_eq!(around.clone().raw_os_error(), Some(28));
+        assert_eq!(
+            Error::new(ErrorKind::Full, "too many files").because(Errno::MFILE).raw_os_error(),
+            Some(24)
+        );
+        assert_eq!(Error::new(ErrorKind::Bug, "a promise was broken").raw_os_error(), None);
+        assert_eq!(full().clone().to_string(), full().to_string());
     }
 
     #[test]

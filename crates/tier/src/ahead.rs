@@ -238,7 +238,7 @@ impl Ahead {
             Err(error) => {
                 // The reader will meet it, and tell.
                 give_back();
-                lead.land(Landed::Failed(error.kind(), error.to_string()));
+                lead.land(Landed::Failed(error));
             }
         }
         Step::Worked

@@ -41,7 +41,7 @@ pub(crate) fn fetch_block(
     let bytes = match state.inner.fetch_one(range) {
         Ok(bytes) => bytes,
         Err(error) => {
-            lead.land(Landed::Failed(error.kind(), error.to_string()));
+            lead.land(Landed::Failed(error));
             return Fetched::Not;
         }
     };

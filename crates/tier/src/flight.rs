@@ -60,8 +60,8 @@ pub enum Landed {
     Bytes(Bytes),
     /// No tier had room for it, so that it was not fetched.
     NoRoom,
-    /// An error, as told to each who waits.
-    Failed(ErrorKind, String),
+    /// The error, whole, for each reader that waits.
+    Failed(Error),
 }
 
 impl Flights {
@@ -104,7 +104,7 @@ impl Drop for Lead {
     fn drop(&mut self) {
         lock(&self.flights.table).remove(&self.key);
         // Nobody waits for ever for a thread that panicked or was stopped.
-        self.land(Landed::Failed(ErrorKind::Unavailable, "was given up while it was fetched".into()));
+        self.land(Landed::Failed(Error::new(ErrorKind::Unavailable, "was given up while it was fetched")));
     }
 }
 
@@ -132,7 +132,7 @@ impl Landed {
         match self {
             Self::Bytes(bytes) => Ok(Some(bytes)),
             Self::NoRoom => Ok(None),
-            Self::Failed(kind, what) => Err(Error::new(kind, what)),
+            Self::Failed(error) => Err(error),
         }
     }
 }

@@ -42,8 +42,10 @@ class ForebayError(Exception):
 
     kind: str
     """What the caller can do about it, in a word: ``"not_found"``, ``"corrupt"``, ..."""
+    errno: Any
+    """The number of the operating system's error that caused it, or ``None``."""
 
-class NotFoundError(ForebayError):
+class NotFoundError(ForebayError, FileNotFoundError):
     """Nothing is there."""
 
 class InvalidError(ForebayError):
@@ -61,10 +63,10 @@ class UnavailableError(ForebayError):
 class FullError(ForebayError):
     """No room is left."""
 
-class DeniedError(ForebayError):
+class DeniedError(ForebayError, PermissionError):
     """The system does not let this user do it."""
 
-class SystemError(ForebayError):
+class SystemError(ForebayError, OSError):
     """The system refused."""
 
 class BugError(ForebayError):

@@ -64,7 +64,7 @@ pub use object::ObjectOrigin;
 pub use origin::{Locator, Origin};
 pub use place::lies_near;
 pub use prefetch::prefetch;
-pub use process::{Owned, PerProcess, current as current_process};
+pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};
 pub use source::{Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching};
 pub use whole::WholeOrigin;

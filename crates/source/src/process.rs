@@ -1,15 +1,30 @@
 //! Which process this is, told without a system call, and state that a forked child makes anew.
 
-use std::{mem, ops::Deref, sync::Arc};
+use std::{mem, num::NonZeroU64, ops::Deref, sync::Arc};
 
-use arc_swap::ArcSwap;
-use rustix::process::Pid;
-
-#[cfg(not(target_os = "linux"))]
-pub use rustix::process::getpid as current;
+use arc_swap::ArcSwapOption;
+use rustix::process::getpid;
 
 #[cfg(target_os = "linux")]
 pub use remembered::current;
+
+/// Which process this is: no two processes have the same, though their numbers (pids) may be, one after the other or in
+/// two namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessIdentity(NonZeroU64);
+
+impl ProcessIdentity {
+    /// The number of the process, where nothing better can be had: it differs in every child while its parent lives.
+    fn by_number() -> Self {
+        Self(NonZeroU64::from(getpid().as_raw_nonzero().cast_unsigned()))
+    }
+}
+
+/// The process that calls.
+#[cfg(not(target_os = "linux"))]
+pub fn current() -> ProcessIdentity {
+    ProcessIdentity::by_number()
+}
 
 /// State that belongs to the process that made it.
 ///
@@ -17,13 +32,13 @@ pub use remembered::current;
 /// touches that, and makes its own.
 #[derive(Debug)]
 pub struct PerProcess<T> {
-    current: ArcSwap<Owned<T>>,
+    current: ArcSwapOption<Owned<T>>,
 }
 
 /// State and the process it belongs to.
 #[derive(Debug)]
 pub struct Owned<T> {
-    pub(crate) process: Pid,
+    pub(crate) process: ProcessIdentity,
     state: T,
 }
 
@@ -36,14 +51,19 @@ impl<T> Deref for Owned<T> {
 }
 
 impl<T> PerProcess<T> {
+    /// No state yet, whichever process asks.
+    pub const fn empty() -> Self {
+        Self { current: ArcSwapOption::const_empty() }
+    }
+
     /// `state`, of the process that calls.
     pub fn new(state: T) -> Self {
-        Self { current: ArcSwap::from_pointee(Owned { process: current(), state }) }
+        Self { current: ArcSwapOption::from_pointee(Owned { process: current(), state }) }
     }
 
     /// The state of this process, if it has one.
     pub fn peek(&self) -> Option<Arc<Owned<T>>> {
-        let seen = self.current.load_full();
+        let seen = self.current.load_full()?;
         if seen.process == current() {
             return Some(seen);
         }
@@ -57,8 +77,10 @@ impl<T> PerProcess<T> {
     #[inline]
     pub fn with<R>(&self, make: impl FnOnce() -> T, use_it: impl FnOnce(&T) -> R) -> R {
         let seen = self.current.load();
-        if seen.process == current() {
-            return use_it(&seen.state);
+        if let Some(own) = &*seen
+            && own.process == current()
+        {
+            return use_it(&own.state);
         }
         mem::forget(seen);
         use_it(&self.get(make))
@@ -67,65 +89,91 @@ impl<T> PerProcess<T> {
     /// The state of this process, made by `make` when it has none yet.
     pub fn get(&self, make: impl FnOnce() -> T) -> Arc<Owned<T>> {
         let process = current();
-        let seen = self.current.load_full();
-        if seen.process == process {
-            return seen;
-        }
+        let seen = match self.current.load_full() {
+            Some(seen) if seen.process == process => return seen,
+            seen => seen,
+        };
         // Forked. What the parent had may be half-changed, so even dropping it would be wrong: it is leaked.
-        mem::forget(Arc::clone(&seen));
-        self.current.compare_and_swap(&seen, Arc::new(Owned { process, state: make() }));
-        self.current.load_full()
+        mem::forget(seen.clone());
+        let fresh = Arc::new(Owned { process, state: make() });
+        let before = self.current.compare_and_swap(&seen, Some(Arc::clone(&fresh)));
+        match &*before {
+            // Another thread of this process was faster.
+            Some(there) if there.process == process => Arc::clone(there),
+            _ => fresh,
+        }
     }
 }
 
-/// `getpid` costs 115 to 230 ns here, half as much as all else around a small copy. So the number is kept in a
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let state = self.current.swap(None);
+        if state.as_ref().is_some_and(|state| state.process != current()) {
+            // The parent's, perhaps locked for ever by a thread that is not here: to drop it might wait for that.
+            mem::forget(state);
+        }
+    }
+}
+
+/// `getpid` costs 115 to 230 ns here, half as much as all else around a small copy. So a random token is kept in a
 /// page that the kernel clears in every child, whichever call made it; `pthread_atfork` would miss a bare `clone`.
 #[cfg(target_os = "linux")]
 mod remembered {
     #![expect(unsafe_code, reason = "a page that is cleared by fork comes from mmap and madvise alone")]
 
     use std::{
+        num::NonZeroU64,
         ptr,
         sync::atomic::{
-            AtomicI32, AtomicPtr,
+            AtomicPtr, AtomicU64,
             Ordering::{AcqRel, Acquire, Relaxed},
         },
     };
 
-    use rustix::{
-        mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
-        process::{Pid, getpid},
-    };
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    use super::ProcessIdentity;
 
     const PAGE_BYTES: usize = 4096;
 
-    /// The number of this process, or 0; null before anybody asked. Points into a page that is never unmapped,
+    /// The token of this process, or 0; null before anybody asked. Points into a page that is never unmapped,
     /// or to [`NOWHERE`].
-    static PLACE: AtomicPtr<AtomicI32> = AtomicPtr::new(ptr::null_mut());
+    static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
     /// Where the kernel has no such pages: stays 0, so that everybody asks.
-    static NOWHERE: AtomicI32 = AtomicI32::new(0);
+    static NOWHERE: AtomicU64 = AtomicU64::new(0);
 
     /// The process that calls.
     #[inline]
-    pub fn current() -> Pid {
+    pub fn current() -> ProcessIdentity {
         let place = PLACE.load(Acquire);
         // SAFETY: a place, once set, is valid and aligned for as long as the process lives.
-        let known = unsafe { place.as_ref() }.and_then(|place| Pid::from_raw(place.load(Relaxed)));
-        known.unwrap_or_else(ask)
+        let known = unsafe { place.as_ref() }.and_then(|place| NonZeroU64::new(place.load(Relaxed)));
+        known.map_or_else(ask, ProcessIdentity)
     }
 
     #[cold]
-    fn ask() -> Pid {
-        let process = getpid();
+    fn ask() -> ProcessIdentity {
         let place = place();
-        if !ptr::eq(place, &raw const NOWHERE) {
-            place.store(process.as_raw_nonzero().get(), Relaxed);
+        if ptr::eq(place, &raw const NOWHERE) {
+            return ProcessIdentity::by_number();
         }
-        process
+        let fresh = random().map_or_else(ProcessIdentity::by_number, ProcessIdentity);
+        // Of threads that ask at once, the first decides for all.
+        match place.compare_exchange(0, fresh.0.get(), Relaxed, Relaxed) {
+            Ok(_) => fresh,
+            Err(there) => NonZeroU64::new(there).map_or(fresh, ProcessIdentity),
+        }
     }
 
-    fn place() -> &'static AtomicI32 {
+    fn random() -> Option<NonZeroU64> {
+        let mut bytes = [0; 8];
+        // SAFETY: the call writes at most so many bytes to memory of our own.
+        let len = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        (len == 8).then(|| NonZeroU64::new(u64::from_ne_bytes(bytes))).flatten()
+    }
+
+    fn place() -> &'static AtomicU64 {
         let there = PLACE.load(Acquire);
         // SAFETY: as in `current`.
         if let Some(there) = unsafe { there.as_ref() } {
@@ -146,7 +194,7 @@ mod remembered {
         }
     }
 
-    fn page() -> Option<*mut AtomicI32> {
+    fn page() -> Option<*mut AtomicU64> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the address, so no other memory is touched.
         let page =
@@ -166,9 +214,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_remembered_number_is_the_kernels() {
-        for _ in 0..3 {
-            assert_eq!(current(), rustix::process::getpid());
+    fn a_process_has_one_identity_on_all_its_threads() {
+        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(current)).collect();
+        for thread in threads {
+            assert_eq!(thread.join().expect("a thread"), current());
         }
+        #[cfg(target_os = "linux")]
+        assert_ne!(current(), ProcessIdentity::by_number(), "numbers of processes are used again");
     }
 }

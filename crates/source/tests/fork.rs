@@ -3,14 +3,15 @@
 use std::{
     fs,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
     },
     thread,
     time::{Duration, Instant},
 };
 
-use forebay_source::{ByteRange, FileOrigin, Locator, Origin, Source, SourceExt};
+use forebay_source::{ByteRange, FileOrigin, Locator, Origin, PerProcess, Source, SourceExt};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tempfile::TempDir;
 
@@ -109,4 +110,37 @@ fn a_process_out_of_descriptors_closes_its_own_before_it_gives_up() {
             })
     };
     assert!(forked(reads));
+}
+
+/// State whose drop takes a lock, as that of a tier does.
+struct Locks(Arc<Mutex<()>>);
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+#[test]
+fn a_child_that_drops_what_it_never_used_does_not_wait_for_a_thread_of_its_parent() {
+    let lock = Arc::new(Mutex::new(()));
+    let state = PerProcess::new(Locks(Arc::clone(&lock)));
+    let (locked, wait_until_locked) = mpsc::channel();
+    let (release, wait_until_released) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let _held = lock.lock();
+            locked.send(()).unwrap();
+            let _ = wait_until_released.recv();
+        });
+        wait_until_locked.recv().unwrap();
+        // Moved into the child's closure, of which the parent runs nothing and forgets its own copy.
+        let state = std::mem::ManuallyDrop::new(state);
+        let drops = || {
+            drop(std::mem::ManuallyDrop::into_inner(state));
+            true
+        };
+        assert!(forked(drops));
+        drop(release);
+    });
 }

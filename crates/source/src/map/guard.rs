@@ -18,12 +18,9 @@ use std::{
 };
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
-use rustix::{
-    mm::{MapFlags, ProtFlags, mmap_anonymous},
-    process::Pid,
-};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use crate::process::current;
+use crate::process::{ProcessIdentity, current};
 
 /// The most mappings at once: a data set of a few thousand files.
 const MOST_MAPPINGS: usize = 4096;
@@ -149,7 +146,7 @@ struct Look {
     copies_left: u32,
     found: bool,
     /// A forked child looks for itself: whoever forks workers may give them handlers, as PyTorch does.
-    process: Option<Pid>,
+    process: Option<ProcessIdentity>,
 }
 
 thread_local! {

@@ -11,13 +11,12 @@ use std::{
 };
 
 use object_store::ObjectStore;
-use rustix::process::Pid;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{Heads, lock};
 use crate::{
     Error, ErrorKind, Result,
-    process::{Owned, PerProcess, current},
+    process::{Owned, PerProcess, ProcessIdentity, current},
 };
 
 /// Requests wait far more than they work: one thread decrypts 1 GB/s and more, two serve any network card here.
@@ -41,7 +40,7 @@ impl Engines {
 /// Runtime and clients of one process, made when first needed.
 #[derive(Debug)]
 pub(super) struct Engine {
-    process: Pid,
+    process: ProcessIdentity,
     runtime: Mutex<Option<Runtime>>,
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     heads: Mutex<Heads>,

@@ -8,11 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result, current_process, private};
-use rustix::{
-    fs::{FlockOperation, flock},
-    process::Pid,
-};
+use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process, private};
+use rustix::fs::{FlockOperation, flock};
 
 use super::shelf;
 
@@ -22,7 +19,7 @@ pub(super) struct Folder {
     path: PathBuf,
     lock: File,
     keep: bool,
-    process: Pid,
+    process: ProcessIdentity,
 }
 
 /// Whether others used the folder when it was opened.

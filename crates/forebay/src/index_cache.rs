@@ -12,7 +12,7 @@ use std::{
 };
 
 use forebay_format::{CSV_HEADER, Container, Extents, load, save};
-use forebay_source::{ErrorKind, Locator, Origin, SourceId};
+use forebay_source::{ErrorKind, Locator, Origin, SourceId, descriptors::retry_when_exhausted};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
@@ -158,7 +158,9 @@ fn is_worth_saving(container: &Container) -> bool {
 fn read_own(path: &Path) -> Option<Vec<u8>> {
     // Neither a link nor a pipe that nobody writes to leads or holds us anywhere.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
+    let mut options = File::options();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let mut file = retry_when_exhausted(|| options.open(path)).ok()?;
     let meta = file.metadata().ok()?;
     let ours =
         meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
@@ -176,7 +178,9 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Option<()> {
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
     let temporary = path.with_extension(format!("{}-{nanos}", std::process::id()));
     let write = || -> std::io::Result<()> {
-        let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let mut file: File = retry_when_exhausted(|| options.open(&temporary))?;
         file.write_all(bytes)?;
         fs::rename(&temporary, path)
     };

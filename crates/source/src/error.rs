@@ -4,6 +4,8 @@ use std::{error, fmt, io, sync::Arc};
 
 use rustix::io::Errno;
 
+use crate::descriptors::is_exhausted;
+
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -64,6 +66,10 @@ impl Error {
             Io::StorageFull | Io::QuotaExceeded | Io::OutOfMemory => ErrorKind::Full,
             Io::TimedOut | Io::WouldBlock | Io::ResourceBusy | Io::ConnectionReset => ErrorKind::Unavailable,
             Io::InvalidInput | Io::IsADirectory => ErrorKind::Invalid,
+            _ if is_exhausted(&cause) => {
+                let error = Self::new(ErrorKind::Full, cause.to_string()).because(cause);
+                return error.hint("raise the limit of open files (ulimit -n)");
+            }
             _ => ErrorKind::Io,
         };
         Self::new(kind, cause.to_string()).because(cause)

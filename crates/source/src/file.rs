@@ -14,7 +14,7 @@ use rustix::{buffer::spare_capacity, io::Errno};
 
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust,
-    pool::{Pooled, Pools, default_budget},
+    pool::{Pooled, Pools},
     range::coalesce_within,
     source::{check_fills, check_ranges},
     stamp::{Stamp, changed},
@@ -45,7 +45,7 @@ pub struct FileOrigin {
 impl FileOrigin {
     /// An origin whose locators are paths as they are.
     pub fn new() -> Self {
-        Self { root: None, pools: Arc::new(Pools::new(default_budget())) }
+        Self { root: None, pools: Arc::new(Pools::shared()) }
     }
 
     /// An origin whose locators are relative to `root` and cannot climb out of it by `..`.
@@ -55,10 +55,10 @@ impl FileOrigin {
         Self { root: Some(root.into()), ..Self::new() }
     }
 
-    /// Keeps at most `count` descriptors open besides those in use, instead of half of the process's limit.
+    /// Keeps at most `count` descriptors open besides those in use, instead of drawing on the process's one budget.
     #[must_use]
     pub fn with_descriptor_budget(self, count: usize) -> Self {
-        Self { pools: Arc::new(Pools::new(count)), ..self }
+        Self { pools: Arc::new(Pools::with_budget(count)), ..self }
     }
 
     /// The path of `at`, made absolute so that it stays the same when the process changes its folder.

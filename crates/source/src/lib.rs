@@ -15,6 +15,7 @@
 //! | `memory` | an origin in memory |
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
+//! | `descriptors` | one budget of descriptors for the process |
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
 //! | `peek` | whether a descriptor's number still means a file, asked without holding it |
 //! | `prefetch` | memory that is wanted soon, asked for ahead |
@@ -32,6 +33,7 @@
 #[cfg(feature = "check")]
 pub mod check;
 mod clock;
+pub mod descriptors;
 mod error;
 mod fault;
 mod file;

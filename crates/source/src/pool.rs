@@ -1,8 +1,10 @@
-//! One descriptor per file and no more than a budget of them, closed and reopened behind the readers' backs.
+//! One descriptor per file, within a budget of them, closed and reopened behind the readers' backs.
 
 use std::{
+    any::Any,
     collections::HashMap,
     fs::File,
+    io,
     os::fd::{AsRawFd, RawFd},
     path::{Path, PathBuf},
     ptr,
@@ -16,27 +18,18 @@ use arc_swap::ArcSwapOption;
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
-    process::{Pid, Resource, getrlimit},
 };
 
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Result, Trust,
+    descriptors::{self, Budget, Holder},
     map::{Copied, Mapped},
     peek::is_open_on,
     place::Place,
     prefetch::{LINE, prefetch_line},
-    process::{Owned, PerProcess, current},
+    process::{Owned, PerProcess, ProcessIdentity, current},
     stamp::{Stamp, changed},
 };
-
-/// Enough to keep a data set of many files open; more only lengthens the process's descriptor table.
-const MOST_DESCRIPTORS: u64 = 1024;
-
-/// Half of what the process may open, so that the program around us keeps the other half.
-pub(crate) fn default_budget() -> usize {
-    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(MOST_DESCRIPTORS);
-    usize::try_from((allowed / 2).min(MOST_DESCRIPTORS)).unwrap_or(1)
-}
 
 /// A number that no descriptor has.
 const CLOSED: RawFd = -1;
@@ -58,7 +51,7 @@ pub(crate) struct Pooled {
 
 #[derive(Debug)]
 struct Descriptor {
-    process: Pid,
+    process: ProcessIdentity,
     file: File,
 }
 
@@ -119,6 +112,17 @@ impl Pooled {
     }
 }
 
+impl Holder for Pooled {
+    fn was_used(&self) -> bool {
+        self.used.swap(false, Relaxed)
+    }
+
+    fn give_up(&self) -> Option<Box<dyn Any>> {
+        self.number.store(CLOSED, Relaxed);
+        Some(Box::new(self.descriptor.swap(None)))
+    }
+}
+
 /// The error for a path that led to a file and now does not, for `error`.
 fn replaced(error: Error) -> Error {
     match error.kind() {
@@ -130,15 +134,20 @@ fn replaced(error: Error) -> Error {
 /// The pool of whichever process asks; descriptors too carry the process that opened them.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    budget: usize,
+    /// A budget of its own, where it does not draw on that of the process.
+    own_budget: Option<usize>,
     pools: PerProcess<Pool>,
 }
 
 impl Pools {
+    /// Pools that draw on the process's one budget of descriptors.
+    pub(crate) fn shared() -> Self {
+        Self { own_budget: None, pools: PerProcess::empty() }
+    }
+
     /// Pools that keep at most `budget` descriptors open, besides those in use at this moment.
-    pub(crate) fn new(budget: usize) -> Self {
-        let budget = budget.max(1);
-        Self { budget, pools: PerProcess::new(Pool::new(budget)) }
+    pub(crate) fn with_budget(budget: usize) -> Self {
+        Self { own_budget: Some(budget), pools: PerProcess::empty() }
     }
 
     /// The file at `path`, which shares its descriptor with whoever has it open unchanged.
@@ -233,25 +242,25 @@ impl Pools {
     }
 
     fn of_process(&self) -> Arc<Owned<Pool>> {
-        self.pools.get(|| Pool::new(self.budget))
+        self.pools.get(|| Pool { own_budget: self.own_budget.map(Budget::new), state: Mutex::default() })
     }
 }
 
 /// Gives `pooled` its descriptor, unless another thread just did, and closes what that pushes out.
 fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor> {
-    let mut state = pool.lock();
+    let state = pool.lock();
     let there = pooled.descriptor.load_full();
     if let Some(there) = there.filter(|there| there.process == pool.process) {
         return there;
     }
-    let closed = (state.open.len() >= pool.budget).then(|| state.close_one());
     let fresh = Arc::new(Descriptor { process: pool.process, file });
     pooled.number.store(fresh.file.as_raw_fd(), Relaxed);
     let inherited = pooled.descriptor.swap(Some(Arc::clone(&fresh)));
-    state.open.push(Arc::downgrade(pooled));
-    // Closing may take long on a network file system: not while others wait for the lock.
     drop(state);
-    drop((closed, inherited));
+    // Closing may take long on a network file system: not while others wait for a lock.
+    drop(inherited);
+    let holder: Weak<Pooled> = Arc::downgrade(pooled);
+    pool.budget(|budget| budget.admit(holder, 1));
     fresh
 }
 
@@ -263,19 +272,15 @@ fn block_bytes(file: &File, place: Place) -> u64 {
     }
 }
 
-/// The descriptors of one process.
+/// The files of one process.
 #[derive(Debug)]
 struct Pool {
-    budget: usize,
+    own_budget: Option<Budget>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Files with a descriptor, in a circle.
-    open: Vec<Weak<Pooled>>,
-    /// Next in `open` to be looked at for closing.
-    hand: usize,
     by_path: HashMap<PathBuf, Weak<Pooled>>,
     /// By device: asking may take a request to a server. A device number that comes to mean another file system
     /// while we run costs speed at worst.
@@ -285,8 +290,12 @@ struct State {
 }
 
 impl Pool {
-    fn new(budget: usize) -> Self {
-        Self { budget, state: Mutex::default() }
+    /// What `use_it` makes of the budget that this pool draws on.
+    fn budget<R>(&self, use_it: impl FnOnce(&Budget) -> R) -> R {
+        match &self.own_budget {
+            Some(budget) => use_it(budget),
+            None => use_it(&descriptors::shared()),
+        }
     }
 
     /// Where `file` lies, whose state is `stamp`.
@@ -300,28 +309,21 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each change of the state is whole or absent, whoever panicked elsewhere.
+        // Each change of the state is whole or absent, whichever thread panicked elsewhere.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a regular file and tells its state, without waiting for a writer if it is a pipe by now.
     fn open_regular(&self, path: &Path) -> Result<(File, Stamp)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = loop {
+        let open = || loop {
             match rustix::fs::open(path, flags, Mode::empty()) {
-                Ok(descriptor) => break File::from(descriptor),
                 Err(Errno::INTR) => {}
-                Err(errno @ (Errno::MFILE | Errno::NFILE)) => {
-                    // The program around us took more than its half: give back what is not in use.
-                    let closed = self.lock().close_one();
-                    if closed.is_none() {
-                        let error = Error::new(ErrorKind::Full, errno.to_string()).because(errno);
-                        return Err(error.hint("raise the limit of open files (ulimit -n)"));
-                    }
-                }
-                Err(errno) => return Err(Error::from_io(errno.into())),
+                opened => return opened.map_err(io::Error::from),
             }
         };
+        let file = self.budget(|budget| budget.retry(open)).map_err(Error::from_io)?;
+        let file = File::from(descriptors::with_high_number(file));
         let stamp = Stamp::of(&file)?;
         Ok((file, stamp))
     }
@@ -344,39 +346,4 @@ impl State {
         self.by_path.insert(fresh.path.clone(), Arc::downgrade(&fresh));
         fresh
     }
-
-    /// Frees one place by second chance: the first file not read since the hand last passed.
-    ///
-    /// A file that nobody holds any more has closed its descriptor already and only leaves its place.
-    fn close_one(&mut self) -> Option<Closed> {
-        // Readers may mark files used as fast as the hand clears them: one round, then any will do.
-        let mut chances = self.open.len();
-        loop {
-            if self.hand >= self.open.len() {
-                self.hand = 0;
-            }
-            let pooled = self.open.get(self.hand)?.upgrade();
-            if let Some(pooled) = &pooled
-                && chances > 0
-                && pooled.used.swap(false, Relaxed)
-            {
-                chances -= 1;
-                self.hand += 1;
-                continue;
-            }
-            self.open.swap_remove(self.hand);
-            let descriptor = pooled.as_ref().and_then(|pooled| {
-                pooled.number.store(CLOSED, Relaxed);
-                pooled.descriptor.swap(None)
-            });
-            return Some(Closed { _descriptor: descriptor, _file: pooled });
-        }
-    }
-}
-
-/// What is closed once this is dropped and its last reader is done.
-#[derive(Debug)]
-struct Closed {
-    _descriptor: Option<Arc<Descriptor>>,
-    _file: Option<Arc<Pooled>>,
 }

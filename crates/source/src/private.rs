@@ -8,7 +8,7 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, descriptors::retry_when_exhausted};
 
 /// The folder `name` under `folder`, made if need be, which nobody else can look into.
 pub fn own_folder(folder: &Path, name: &str) -> Result<PathBuf> {
@@ -30,7 +30,8 @@ pub fn own_file(path: &Path) -> Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed();
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600).custom_flags(flags);
-    let file = options.open(path).map_err(|error| Error::from_io(error).at(path.display()))?;
+    let file = retry_when_exhausted(|| options.open(path));
+    let file = file.map_err(|error| Error::from_io(error).at(path.display()))?;
     let facts = file.metadata().map_err(Error::from_io)?;
     if !facts.is_file() || facts.uid() != rustix::process::geteuid().as_raw() || facts.mode() & 0o077 != 0 {
         return Err(Error::new(ErrorKind::Denied, "belongs to somebody else").at(path.display()));

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Error, ErrorKind, Locator, Result};
+use crate::{Error, ErrorKind, Locator, Result, descriptors::retry_when_exhausted};
 
 /// The regular files under `folder` at any depth, sorted, named from `name` on; a file is a list of itself.
 ///
@@ -40,7 +40,7 @@ impl Walk {
         }
         self.within.push(identity);
         let place = |error: io::Error| Error::from_io(error).at(folder.display());
-        for entry in fs::read_dir(folder).map_err(place)? {
+        for entry in retry_when_exhausted(|| fs::read_dir(folder)).map_err(place)? {
             self.visit(&entry.map_err(place)?, name)?;
         }
         self.within.pop();

@@ -1,7 +1,7 @@
 //! A forked child reads on, whatever the parent's threads held at the moment of the fork.
 
 use std::{
-    fs,
+    fs::{self, File},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -12,7 +12,7 @@ use std::{
 };
 
 use forebay_source::{ByteRange, FileOrigin, Locator, Origin, PerProcess, Source, SourceExt};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 const FILES: u8 = 8;
@@ -143,4 +143,61 @@ fn a_child_that_drops_what_it_never_used_does_not_wait_for_a_thread_of_its_paren
         assert!(forked(drops));
         drop(release);
     });
+}
+
+fn limit_descriptors(current: u64, maximum: u64) -> bool {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: Some(maximum) }).is_ok()
+}
+
+fn open_descriptors() -> usize {
+    fs::read_dir("/dev/fd").map_or(usize::MAX, Iterator::count)
+}
+
+/// Opens and reads `count` files of `folder` by an origin of its own.
+fn read_all(folder: &TempDir, count: u8) -> Option<Vec<Arc<dyn Source>>> {
+    let origin = FileOrigin::under(folder.path());
+    let open = |byte| origin.open(&Locator::new(format!("{byte}.bin"))).ok();
+    let sources = (0..count).map(open).collect::<Option<Vec<_>>>()?;
+    sources.iter().zip(0..).all(|(source, byte)| reads_right(&**source, byte)).then_some(sources)
+}
+
+#[test]
+fn all_origins_of_a_process_draw_on_one_budget_of_descriptors() {
+    let folder = folder(200);
+    let reads = || {
+        limit_descriptors(256, 256)
+            && (0..3).map(|_| read_all(&folder, 200)).collect::<Option<Vec<_>>>().is_some_and(|_held| {
+                // The program around us has its half.
+                open_descriptors() <= 150 && (0..90).map(|_| File::open("/dev/null")).all(|file| file.is_ok())
+            })
+    };
+    assert!(forked(reads));
+}
+
+#[test]
+fn a_forked_child_leaves_room_beside_what_it_inherited() {
+    let folder = folder(200);
+    let reads = || {
+        let Some(parents) = limit_descriptors(256, 256).then(|| read_all(&folder, 200)).flatten() else {
+            return false;
+        };
+        forked(|| {
+            let all = read_all(&folder, 200);
+            let files: Vec<_> = (0..40).map(|_| File::open("/dev/null")).collect();
+            parents.len() == 200 && all.is_some() && files.iter().all(Result::is_ok)
+        })
+    };
+    assert!(forked(reads));
+}
+
+#[test]
+fn the_soft_limit_of_descriptors_is_raised_to_the_hard_one() {
+    let (folder, hard) = (folder(1), getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX));
+    let wanted = hard.min(1 << 20);
+    let reads = || {
+        limit_descriptors(wanted.min(64), hard)
+            && read_all(&folder, 1).is_some()
+            && getrlimit(Resource::Nofile).current == Some(wanted)
+    };
+    assert!(forked(reads));
 }

@@ -32,7 +32,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -83,8 +83,6 @@ pub(super) struct Place {
     all_stay_until: Mutex<Option<Instant>>,
     evicted: AtomicU64,
     faults: AtomicU64,
-    /// Mirrors that are held open and are not whole.
-    open_count: AtomicUsize,
 }
 
 impl DiskTier {
@@ -114,7 +112,6 @@ impl DiskTier {
             all_stay_until: Mutex::default(),
             evicted: AtomicU64::new(0),
             faults: AtomicU64::new(0),
-            open_count: AtomicUsize::new(0),
         };
         Ok(Self { place: Arc::new(place) })
     }
@@ -156,7 +153,7 @@ impl Tier for DiskTier {
             return Some(copy);
         }
         let blocks = Blocks::new(source.len, self.place.options.block_len);
-        let copy = Arc::new(Copy::new(Arc::clone(&self.place), source.clone(), blocks));
+        let copy = Copy::new(Arc::clone(&self.place), source.clone(), blocks);
         open.retain(|_, copy| copy.strong_count() > 0);
         open.insert(key, Arc::downgrade(&copy));
         Some(copy)

@@ -6,8 +6,8 @@ mod made;
 use std::{sync::Arc, thread, time::Duration};
 
 use forebay_source::{ByteRange, Origin, Schedule, SourceExt};
-use forebay_tier::{DiskOptions, DiskTier, Judge, Standard, Tier, Tiered};
-use made::{disk_options, name, origin, placement};
+use forebay_tier::{DiskOptions, DiskTier, Judge, Placement, Standard, Tier, Tiered};
+use made::{disk_options, name, on_disk, origin, placement};
 
 /// Runs `child` in a forked process; true when it ended well within a minute.
 fn forked(child: impl FnOnce() -> bool) -> bool {
@@ -64,4 +64,28 @@ fn a_forked_child_reads_on_and_leaves_its_parents_copies_be() {
     let used = tiered.stats().tiers[0].used;
     assert!(used >= 400_000, "the parent's copies are still there: {used}");
     assert!((0..3).all(|index| is_right(&sources[index], index)));
+}
+
+#[test]
+fn mirrors_that_are_not_whole_draw_on_the_processs_budget_of_descriptors() {
+    let (count, len) = (150, 2000);
+    let (far, contents) = origin(count, len, Schedule::default());
+    let folder = tempfile::tempdir().unwrap();
+    let reads = || {
+        let limit = libc::rlimit { rlim_cur: 128, rlim_max: 128 };
+        // SAFETY: the limit is that of this child alone, and is read only.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
+            return false;
+        }
+        // Half of each source, so that no mirror is whole.
+        let placement = Placement { whole_file: false, looks_ahead: false, ..placement(1000) };
+        let tiered = on_disk(far, folder.path(), 1 << 30, Standard::Lru, placement);
+        let sources: Vec<_> = (0..contents.len()).map(|index| tiered.open(&name(index)).unwrap()).collect();
+        (0..2).all(|_| {
+            sources.iter().zip(&contents).all(|(source, bytes)| {
+                source.fetch_one(ByteRange { start: 0, end: 900 }).is_ok_and(|read| read[..] == bytes[..900])
+            })
+        }) && std::fs::read_dir("/dev/fd").unwrap().count() <= 80
+    };
+    assert!(forked(reads));
 }

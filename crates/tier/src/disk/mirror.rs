@@ -1,19 +1,24 @@
 //! The copies of one source: a sparse mirror of it, and the map of what is there.
 
 use std::{
+    any::Any,
     collections::HashSet,
     fs::{self, File},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::SystemTime,
 };
 
 use bytes::Bytes;
-use forebay_source::{Locator, Origin, Source, SourceId, private};
+use forebay_source::{
+    Locator, Origin, Source, SourceId,
+    descriptors::{self, Holder},
+    private,
+};
 
 use super::{Place, lock::BlockLock, map};
 use crate::{Admission, Blocks, Claim, Claimed, Copies, Facts, Room, SourceKey, Worth};
@@ -21,11 +26,15 @@ use crate::{Admission, Blocks, Claim, Claimed, Copies, Facts, Room, SourceKey, W
 /// The copies of one source.
 #[derive(Debug)]
 pub(super) struct Copy {
+    itself: Weak<Self>,
     place: Arc<Place>,
     id: SourceId,
     key: SourceKey,
     blocks: Blocks,
+    /// Those of a mirror that is not whole; a whole one is read through a pool.
     files: Mutex<Option<Arc<Files>>>,
+    /// The files were used since the budget of descriptors last asked.
+    used: AtomicBool,
     whole: Mutex<Whole>,
     /// How often the whole was not what it seemed.
     wrong_times: AtomicU32,
@@ -71,26 +80,27 @@ enum Whole {
     There(Arc<dyn Source>),
 }
 
-/// So many mirrors that are not whole are held open; others are opened for each use. Whole ones are read through a
-/// pool of descriptors with a budget of its own.
-const MOST_OPEN: usize = 128;
+/// A mirror that is not whole has its bytes and its map open.
+const DESCRIPTORS: usize = 2;
 
 /// A mirror that was wrong so often lies on a bad disk.
 const MOST_TIMES_WRONG: u32 = 3;
 
 impl Copy {
-    pub(super) fn new(place: Arc<Place>, id: SourceId, blocks: Blocks) -> Self {
-        Self {
+    pub(super) fn new(place: Arc<Place>, id: SourceId, blocks: Blocks) -> Arc<Self> {
+        Arc::new_cyclic(|itself| Self {
+            itself: itself.clone(),
             key: SourceKey::of(&id),
             place,
             id,
             blocks,
             files: Mutex::default(),
+            used: AtomicBool::new(false),
             whole: Mutex::new(Whole::Unknown),
             wrong_times: AtomicU32::new(0),
             touched_s: AtomicU64::new(0),
             has_left: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Forgets all that was known: the mirror was removed.
@@ -101,9 +111,7 @@ impl Copy {
     }
 
     fn close(&self) {
-        if self.files.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            self.place.open_count.fetch_sub(1, Relaxed);
-        }
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn lock_whole(&self) -> MutexGuard<'_, Whole> {
@@ -117,15 +125,14 @@ impl Copy {
     /// The mirror and its map, opened if need be by `open`.
     fn files(&self, open: impl FnOnce(&Self) -> Option<Files>) -> Option<Arc<Files>> {
         let mut held = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        self.used.store(true, Relaxed);
         if let Some(files) = &*held {
             return Some(Arc::clone(files));
         }
         let files = Arc::new(open(self)?);
-        if self.place.open_count.fetch_add(1, Relaxed) < MOST_OPEN {
-            *held = Some(Arc::clone(&files));
-        } else {
-            self.place.open_count.fetch_sub(1, Relaxed);
-        }
+        *held = Some(Arc::clone(&files));
+        drop(held);
+        descriptors::admit(self.itself.clone(), DESCRIPTORS);
         Some(files)
     }
 
@@ -431,9 +438,19 @@ impl Copies for Copy {
     }
 }
 
-impl Drop for Copy {
-    fn drop(&mut self) {
-        self.close();
+impl Holder for Copy {
+    fn was_used(&self) -> bool {
+        self.used.swap(false, Relaxed)
+    }
+
+    fn give_up(&self) -> Option<Box<dyn Any>> {
+        // Who has the lock may be opening files, and wait for the budget.
+        let mut files = match self.files.try_lock() {
+            Ok(files) => files,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Box::new(files.take()))
     }
 }
 

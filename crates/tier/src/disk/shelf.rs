@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use forebay_source::SourceId;
+use forebay_source::{SourceId, descriptors::retry_when_exhausted};
 
 use super::{map, mirror::is_temporary};
 use crate::{Facts, SourceKey};
@@ -63,7 +63,7 @@ fn maps(folder: &Path) -> impl Iterator<Item = (SourceKey, PathBuf)> {
 }
 
 fn mirror(key: SourceKey, map_path: &Path) -> Option<Mirror> {
-    let map = File::open(map_path).ok()?;
+    let map = retry_when_exhausted(|| File::open(map_path)).ok()?;
     let (source, blocks, layout) = map::read_header(&map)?;
     let used = map.metadata().and_then(|facts| facts.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     (SourceKey::of(&source) == key).then(|| Mirror {
@@ -121,7 +121,7 @@ impl Known {
 }
 
 pub(super) fn known(folder: &Path, key: SourceKey) -> Option<Known> {
-    let map = File::open(path(folder, key, "map")).ok()?;
+    let map = retry_when_exhausted(|| File::open(path(folder, key, "map"))).ok()?;
     let (source, _, layout) = map::read_header(&map)?;
     let modified = |facts: fs::Metadata| facts.modified().map(clock).ok();
     let placed = fs::metadata(path(folder, key, "bytes")).ok().and_then(modified)?;
@@ -145,7 +145,7 @@ pub(super) fn touch(map_path: &Path) {
 /// Removes the mirror of `key`, and says how many bytes it took. The map first: a mirror without one is nothing.
 pub(super) fn remove(folder: &Path, key: SourceKey) -> u64 {
     let map_path = path(folder, key, "map");
-    let map = File::open(&map_path);
+    let map = retry_when_exhausted(|| File::open(&map_path));
     let is_removed = fs::remove_file(&map_path).is_ok();
     let _ = fs::remove_file(path(folder, key, "bytes"));
     // Counted after the name is gone: what is put from now on gives back its own.

@@ -1,0 +1,267 @@
+//! One budget of file descriptors for the process, shared by data sets, tiers and saved indexes.
+//!
+//! Whatever holds files open for long is a [`Holder`]: the budget takes descriptors away from the holders by second
+//! chance (clock) when more are wanted than there is room for, and when the system has none left. A holder that is
+//! asked for its file again opens it again.
+
+use std::{
+    any::Any,
+    fmt, fs, io,
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use rustix::{
+    io::Errno,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
+
+use crate::process::{Owned, PerProcess};
+
+/// Enough to keep a data set of many files open; more only lengthens the process's descriptor table.
+const MOST_DESCRIPTORS: u64 = 1024;
+
+/// The soft limit is raised no further, whatever the hard one is: programs that are started later inherit it, and some
+/// of them walk through all numbers up to it. This is the kernel's own default for the hard one.
+const MOST_RAISED: u64 = 1 << 20;
+
+/// `select` takes no number from here on, so these are left to the program around us where the limit allows it.
+const SELECT_NUMBERS: u64 = 1024;
+
+/// When the system has no descriptor left, one in so many of ours is given back: the program around us needs some too.
+const GIVEN_BACK: usize = 8;
+
+/// Something that keeps descriptors open which it can do without until it is used again.
+pub trait Holder: Send + Sync + fmt::Debug {
+    /// True when the descriptors were used since this was last asked.
+    fn was_used(&self) -> bool;
+
+    /// Gives up the descriptors, which are closed when the answer is dropped; nothing where that must not wait.
+    ///
+    /// The budget's lock is held meanwhile, so an implementation takes its own lock by `try_lock` only: a thread that has
+    /// it may be about to ask for a descriptor.
+    fn give_up(&self) -> Option<Box<dyn Any>>;
+}
+
+/// Counts `count` descriptors that `holder` keeps open from now on, and closes others where there are too many.
+pub fn admit(holder: Weak<dyn Holder>, count: usize) {
+    shared().admit(holder, count);
+}
+
+/// What `open` gives, which opens a file; where no descriptor is left, some of ours are closed and it is tried again.
+pub fn retry_when_exhausted<T>(open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    shared().retry(open)
+}
+
+/// The budget of this process: half of what it may still open.
+pub(crate) fn shared() -> Arc<Owned<Budget>> {
+    static SHARED: PerProcess<Budget> = PerProcess::empty();
+    SHARED.get(|| Budget::new(room()))
+}
+
+/// How many descriptors may be kept open, and who keeps them.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    state: Mutex<Clock>,
+}
+
+/// Those that keep descriptors open, in a circle.
+#[derive(Debug)]
+struct Clock {
+    most: usize,
+    /// Sum of the counts of `holders`.
+    held: usize,
+    holders: Vec<(Weak<dyn Holder>, usize)>,
+    /// Next in `holders` to be looked at for closing.
+    hand: usize,
+}
+
+/// What is closed once this is dropped and its last user is done.
+type Closed = Vec<(Option<Box<dyn Any>>, Option<Arc<dyn Holder>>)>;
+
+impl Budget {
+    /// A budget of `most` descriptors, besides those in use at this moment.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { state: Mutex::new(Clock { most: most.max(1), held: 0, holders: Vec::new(), hand: 0 }) }
+    }
+
+    /// As [`admit`], for this budget.
+    pub(crate) fn admit(&self, holder: Weak<dyn Holder>, count: usize) {
+        let mut state = self.lock();
+        let mut closed = Closed::new();
+        while state.held > 0 && state.held + count > state.most && state.close_one(&mut closed) {}
+        state.held += count;
+        state.holders.push((holder, count));
+        // Closing may take long on a network file system: not while others wait for the lock.
+        drop(state);
+        drop(closed);
+    }
+
+    /// As [`retry_when_exhausted`], for this budget.
+    pub(crate) fn retry<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match open() {
+                Err(error) if is_exhausted(&error) && self.give_back() => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Closes some of ours, and keeps so many fewer from now on; false where there are none.
+    fn give_back(&self) -> bool {
+        let mut state = self.lock();
+        let mut closed = Closed::new();
+        let wanted = state.held.saturating_sub((state.held / GIVEN_BACK).max(1));
+        while state.held > wanted && state.close_one(&mut closed) {}
+        state.most = state.most.min(state.held).max(1);
+        drop(state);
+        !closed.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Clock> {
+        // Each change of the state is whole or absent, whichever thread panicked elsewhere.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock {
+    /// Closes what one holder keeps: the first that was not used since the hand last passed. False where none can.
+    ///
+    /// A holder that nobody has any more has closed its descriptors already and only leaves its place.
+    fn close_one(&mut self, closed: &mut Closed) -> bool {
+        // Readers may mark files used as fast as the hand clears them: one round, then any will do.
+        let (mut chances, mut steps) = (self.holders.len(), 2 * self.holders.len());
+        while steps > 0 {
+            steps -= 1;
+            if self.hand >= self.holders.len() {
+                self.hand = 0;
+            }
+            let Some((holder, count)) = self.holders.get(self.hand) else { return false };
+            let (holder, count) = (holder.upgrade(), *count);
+            let given_up = match &holder {
+                None => None,
+                Some(kept) if chances > 0 && kept.was_used() => {
+                    chances -= 1;
+                    self.hand += 1;
+                    continue;
+                }
+                Some(kept) => match kept.give_up() {
+                    Some(given_up) => Some(given_up),
+                    None => {
+                        self.hand += 1;
+                        continue;
+                    }
+                },
+            };
+            self.holders.swap_remove(self.hand);
+            self.held -= count;
+            closed.push((given_up, holder));
+            return true;
+        }
+        false
+    }
+}
+
+/// True when the process or the system may open no more files.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Half of what this process may still open, so that the program around us keeps the other half; what a forked child
+/// has inherited is not counted twice.
+fn room() -> usize {
+    let Some(allowed) = raised_limit() else {
+        return usize::try_from(MOST_DESCRIPTORS).unwrap_or(usize::MAX);
+    };
+    let open = fs::read_dir("/dev/fd").map_or(0, |entries| entries.count() as u64);
+    usize::try_from((allowed.saturating_sub(open) / 2).min(MOST_DESCRIPTORS)).unwrap_or(1)
+}
+
+/// How many descriptors the process may open, after its soft limit was raised to the hard one; nothing where there is no
+/// limit.
+fn raised_limit() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let (soft, wanted) = (current?, maximum.unwrap_or(MOST_RAISED).min(MOST_RAISED));
+    if soft >= wanted {
+        return Some(soft);
+    }
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    Some(if raised.is_ok() { wanted } else { soft })
+}
+
+/// `file` under a number that `select` cannot take, where the limit allows that: many files of ours would otherwise push
+/// the program's own beyond what `select` can wait for.
+pub fn with_high_number(file: OwnedFd) -> OwnedFd {
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if allowed < SELECT_NUMBERS + 2 * MOST_DESCRIPTORS {
+        return file;
+    }
+    let lowest = i32::try_from(SELECT_NUMBERS).unwrap_or(0);
+    rustix::io::fcntl_dupfd_cloexec(&file, lowest).unwrap_or(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Kept {
+        is_open: AtomicBool,
+        used: AtomicBool,
+        busy: bool,
+    }
+
+    impl Holder for Kept {
+        fn was_used(&self) -> bool {
+            self.used.swap(false, Relaxed)
+        }
+
+        fn give_up(&self) -> Option<Box<dyn Any>> {
+            if self.busy {
+                return None;
+            }
+            self.is_open.store(false, Relaxed);
+            Some(Box::new(()))
+        }
+    }
+
+    fn kept(budget: &Budget, busy: bool) -> Arc<Kept> {
+        let kept = Arc::new(Kept { is_open: AtomicBool::new(true), used: AtomicBool::new(false), busy });
+        let holder: Arc<dyn Holder> = Arc::clone(&kept) as _;
+        budget.admit(Arc::downgrade(&holder), 2);
+        kept
+    }
+
+    fn exhausted() -> io::Error {
+        Errno::MFILE.into()
+    }
+
+    #[test]
+    fn what_was_not_used_lately_is_closed_first_and_what_is_busy_stays() {
+        let budget = Budget::new(6);
+        let (busy, old, used) = (kept(&budget, true), kept(&budget, false), kept(&budget, false));
+        used.used.store(true, Relaxed);
+        let fresh = kept(&budget, false);
+        let open = [&busy, &old, &used, &fresh].map(|kept| kept.is_open.load(Relaxed));
+        assert_eq!(open, [true, false, true, true]);
+        drop(fresh);
+        let _other = kept(&budget, false);
+        assert!(used.is_open.load(Relaxed) || budget.lock().held <= 6);
+    }
+
+    #[test]
+    fn where_no_descriptor_is_left_some_of_ours_are_closed_until_there_is_one() {
+        let budget = Budget::new(100);
+        let all: Vec<_> = (0..32).map(|_| kept(&budget, false)).collect();
+        let open = || all.iter().filter(|kept| kept.is_open.load(Relaxed)).count();
+        let opened = budget.retry(|| if open() > 20 { Err(exhausted()) } else { Ok(()) });
+        assert!(opened.is_ok() && open() <= 20, "{}", open());
+        let before = open();
+        let _next = kept(&budget, false);
+        assert!(open() < before, "the budget did not shrink");
+        let refused = budget.retry(|| -> io::Result<()> { Err(exhausted()) });
+        assert!(refused.is_err_and(|error| is_exhausted(&error)) && open() == 0);
+    }
+}

@@ -15,7 +15,7 @@ use std::{
 
 use self::{
     resident::is_resident,
-    view::{Refusal, View},
+    view::{Opening, Refusal, View},
 };
 use crate::{ByteRange, Fill};
 
@@ -118,7 +118,7 @@ impl Mapped {
             // Faults read single pages from a disk where `pread` reads what is asked for.
             (true, false) => self.view.close(),
             (false, true) => {
-                if !self.view.open(file) {
+                if self.view.open(file) == Opening::Never {
                     self.bar();
                 }
             }

@@ -5,8 +5,8 @@ use std::{
     fs::File,
     ptr,
     sync::atomic::{
-        AtomicBool, AtomicPtr,
-        Ordering::{Acquire, Relaxed, Release},
+        AtomicPtr, AtomicU8,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
     },
 };
 
@@ -42,7 +42,23 @@ pub(super) struct View {
     slot: AtomicPtr<Slot>,
     /// Of the mapping, whether or not it may be copied from.
     mapped: AtomicPtr<u8>,
-    is_tried: AtomicBool,
+    progress: AtomicU8,
+}
+
+/// How far the one attempt to map the file is.
+const UNTRIED: u8 = 0;
+const MAPPING: u8 = 1;
+const TRIED: u8 = 2;
+
+/// Whether there is something to copy from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// There is.
+    Open,
+    /// Another thread is mapping the file: there may be soon.
+    Later,
+    /// The file cannot be mapped and guarded.
+    Never,
 }
 
 /// Why nothing was copied.
@@ -63,7 +79,7 @@ impl View {
             start: AtomicPtr::default(),
             slot: AtomicPtr::default(),
             mapped: AtomicPtr::default(),
-            is_tried: AtomicBool::new(false),
+            progress: AtomicU8::new(UNTRIED),
         }
     }
 
@@ -72,14 +88,19 @@ impl View {
         !self.start.load(Relaxed).is_null()
     }
 
-    /// Lets others copy, mapping `file` if that was never tried; false where it cannot be mapped and guarded.
-    pub(super) fn open(&self, file: &File) -> bool {
-        if !self.is_tried.swap(true, Relaxed) {
-            self.map(file);
+    /// Lets others copy, mapping `file` if that was never tried.
+    pub(super) fn open(&self, file: &File) -> Opening {
+        match self.progress.compare_exchange(UNTRIED, MAPPING, AcqRel, Acquire) {
+            Ok(_) => {
+                self.map(file);
+                self.progress.store(TRIED, Release);
+            }
+            Err(MAPPING) => return Opening::Later,
+            Err(_) => {}
         }
         let mapped = self.mapped.load(Acquire);
         self.start.store(mapped, Release);
-        !mapped.is_null()
+        if mapped.is_null() { Opening::Never } else { Opening::Open }
     }
 
     /// Lets nobody copy from now on. The mapping stays, and costs addresses only.
@@ -181,5 +202,27 @@ impl Drop for View {
         // SAFETY: the range was mapped by `map` and is the view's own; nobody copies from a view that is dropped,
         // and the handler no longer knows it.
         let _unmapped = unsafe { munmap(mapped.cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_comes_while_another_maps_the_file_is_put_off_and_the_file_is_mapped_all_the_same() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 4096]).unwrap();
+        let view = View::new(4096);
+        view.progress.store(MAPPING, Relaxed);
+        assert_eq!(view.open(&file), Opening::Later);
+        assert!(!view.is_open());
+        view.progress.store(UNTRIED, Relaxed);
+        assert_eq!(view.open(&file), Opening::Open);
+        let mut memory = [0; 9];
+        assert_eq!(view.copy(&mut [Fill { range: ByteRange::at(5, 9), into: &mut memory }]), Ok(()));
+        assert_eq!(memory, [7; 9]);
     }
 }

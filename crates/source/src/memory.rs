@@ -11,37 +11,49 @@ use crate::{
 
 /// An origin in memory.
 #[derive(Debug, Default)]
-pub struct MemoryOrigin(BTreeMap<Locator, Bytes>);
+pub struct MemoryOrigin(BTreeMap<Locator, (SourceId, Bytes)>);
 
 impl MemoryOrigin {
     /// Adds `bytes` at `at`.
     #[must_use]
     pub fn with(mut self, at: &str, bytes: impl Into<Bytes>) -> Self {
-        self.0.insert(Locator::new(at), bytes.into());
+        let (at, bytes) = (Locator::new(at), bytes.into());
+        self.0.insert(at.clone(), (id(at, &bytes), bytes));
         self
     }
 }
 
 impl Origin for MemoryOrigin {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
-        let Some(bytes) = self.0.get(at) else {
+        let Some((id, bytes)) = self.0.get(at) else {
             return Err(Error::new(ErrorKind::NotFound, "no such source").at(at));
         };
-        Ok(Arc::new(MemorySource { id: id(at, bytes), bytes: bytes.clone() }))
+        Ok(Arc::new(MemorySource { id: id.clone(), bytes: bytes.clone() }))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
-        Ok(self.0.keys().filter(|at| at.as_str().starts_with(under.as_str())).cloned().collect())
+        Ok(self.0.keys().filter(|at| is_under(at, under)).cloned().collect())
     }
 
     fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
-        let found = self.0.iter().filter(|(at, _)| at.as_str().starts_with(under.as_str()));
-        Ok(found.map(|(at, bytes)| id(at, bytes)).collect())
+        let found = self.0.iter().filter(|(at, _)| is_under(at, under));
+        Ok(found.map(|(_, (id, _))| id.clone()).collect())
     }
 }
 
-fn id(at: &Locator, bytes: &Bytes) -> SourceId {
-    SourceId { locator: at.clone(), len: bytes.len() as u64, version: Version::named("memory") }
+/// True for `folder` itself and for what lies in it: `set10/a` is not in `set1`.
+fn is_under(at: &Locator, folder: &Locator) -> bool {
+    let folder = folder.as_str().trim_end_matches('/');
+    let rest = at.as_str().strip_prefix(folder);
+    rest.is_some_and(|rest| folder.is_empty() || rest.is_empty() || rest.starts_with('/'))
+}
+
+fn id(locator: Locator, bytes: &Bytes) -> SourceId {
+    // FNV-1a over words: other bytes have another version.
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
+    let step = |hash: u64, bytes: &[u8]| (hash ^ word(bytes)).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    let hash = bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, step);
+    SourceId { locator, len: bytes.len() as u64, version: Version::named(format!("{hash:016x}")) }
 }
 
 #[derive(Debug)]
@@ -73,4 +85,32 @@ impl Source for MemorySource {
     }
 
     fn expect(&self, _: ByteRange) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_a_folder_leaves_out_folders_whose_names_begin_alike() {
+        let origin = MemoryOrigin::default().with("set1/a", "1").with("set10/a", "2").with("set1", "3");
+        let names = |under: &str| -> Vec<String> {
+            let listed = origin.list(&Locator::new(under)).unwrap();
+            assert_eq!(origin.survey(&Locator::new(under)).unwrap().len(), listed.len());
+            listed.iter().map(|at| at.as_str().to_owned()).collect()
+        };
+        assert_eq!(names("set1"), ["set1", "set1/a"]);
+        assert_eq!(names("set1/"), ["set1", "set1/a"]);
+        assert_eq!(names("").len(), 3);
+    }
+
+    #[test]
+    fn other_bytes_have_another_id_and_the_same_bytes_the_same() {
+        let id = |bytes: &'static str| {
+            let origin = MemoryOrigin::default().with("a", bytes);
+            origin.open(&Locator::new("a")).unwrap().id().clone()
+        };
+        assert_eq!(id("one"), id("one"));
+        assert_ne!(id("one"), id("two"));
+    }
 }

@@ -47,8 +47,11 @@ fn code_of(kind: ErrorKind) -> u8 {
     }
 }
 
-/// Says what went wrong, if anything, and gives the exit code.
+/// Says what went wrong, if anything, and what to know besides, and gives the exit code.
 pub(crate) fn code(done: Result<u8>, json: bool) -> u8 {
+    for warning in forebay::source::take_warnings() {
+        let _ = writeln!(io::stderr(), "forebay: warning: {}", show::message(&warning));
+    }
     let error = match done {
         Ok(code) => return code,
         Err(error) => error,

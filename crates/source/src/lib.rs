@@ -25,6 +25,7 @@
 //! | `private` | folders and files of this user alone, and what tells jobs and boots apart |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `object` | an origin over object stores and web servers (feature `object`) |
+//! | `warning` | what the program in front of us should tell its user |
 //! | `whole` | an origin that reads small, far sources by one request |
 //! | `clock` | a line that lets so many bytes pass in a second |
 //! | `fault` | an origin that fails and dawdles on a schedule |
@@ -53,6 +54,7 @@ mod range;
 mod source;
 mod stamp;
 mod walk;
+mod warning;
 mod whole;
 
 pub use clock::Clock;
@@ -68,5 +70,8 @@ pub use place::lies_near;
 pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};
-pub use source::{Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching};
+pub use source::{
+    Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
+};
+pub use warning::{take_warnings, warn};
 pub use whole::WholeOrigin;

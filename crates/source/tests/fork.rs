@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -11,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{ByteRange, FileOrigin, Locator, Origin, PerProcess, Source, SourceExt};
+use forebay_source::{ByteRange, FileOrigin, Locator, Origin, PerProcess, Source, SourceExt, take_warnings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
@@ -200,4 +201,32 @@ fn the_soft_limit_of_descriptors_is_raised_to_the_hard_one() {
             && getrlimit(Resource::Nofile).current == Some(wanted)
     };
     assert!(forked(reads));
+}
+
+/// Makes this process, where the tests are run by root, that of a user who may not look into everything.
+#[expect(unsafe_code, reason = "std has no way to become another user")]
+fn become_ordinary() -> bool {
+    const NOBODY: u32 = 65534;
+    // SAFETY: the call changes the user of this child alone.
+    !rustix::process::geteuid().is_root() || unsafe { libc::seteuid(NOBODY) } == 0
+}
+
+#[test]
+fn a_list_leaves_out_folders_that_may_not_be_looked_into_and_warns_of_them() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder(1);
+    let (root, closed) = (folder.path(), folder.path().join("closed"));
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    fs::create_dir(&closed).unwrap();
+    fs::write(closed.join("a.bin"), "").unwrap();
+    set_mode(&closed, 0);
+    set_mode(root, 0o755);
+    let lists = || {
+        let listed = become_ordinary().then(|| FileOrigin::under(root).list(&Locator::new("")));
+        listed.is_some_and(|listed| listed.is_ok_and(|listed| listed == [Locator::new("0.bin")]))
+            && take_warnings().iter().any(|text| text.contains("1 left out that may not be looked into"))
+    };
+    let listed = forked(lists);
+    set_mode(&closed, 0o755);
+    assert!(listed);
 }

@@ -7,8 +7,11 @@ import multiprocessing
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zlib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +260,147 @@ def test_many_threads_may_read_one_set(path: Path) -> None:
     ds = opened(path)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda seed: check(ds, seed), range(16)))
+
+
+FILES = """
+import os, resource, sys
+import h5py, numpy as np, forebay
+resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+root = sys.argv[1]
+def write(folder, count):
+    os.makedirs(f"{root}/{folder}")
+    for i in range(count):
+        with h5py.File(f"{root}/{folder}/{i:04d}.h5", "w") as f:
+            f["x"] = np.full((4, 8), i, "f4")
+descriptors = lambda: len(os.listdir("/proc/self/fd"))
+"""
+
+
+def test_several_sets_leave_half_of_the_descriptors_to_the_program(program: Any, tmp_path: Path) -> None:
+    program(
+        FILES
+        + """
+held = []
+for part in ("train", "val", "test"):
+    write(part, 300)
+    ds = forebay.open(f"{root}/{part}/*.h5", fields=["x"])
+    held.append(ds)
+    for epoch in range(2):
+        assert sum(batch.size for batch in ds.loader(batch_size=64, shuffle="full")) == 1200
+assert descriptors() < 300, descriptors()
+theirs = [open(f"{root}/checkpoint{i}", "wb") for i in range(200)]
+# With none left for anybody, what sets hold and do not use is given back.
+try:
+    while True: theirs.append(open("/dev/null"))
+except OSError: pass
+for ds in held: assert (ds[[0, 1199]]["x"][:, 0] == [0, 299]).all()
+""",
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
+def test_workers_of_a_set_of_many_files_do_not_run_out_of_descriptors(
+    program: Any, tmp_path: Path, strategy: str
+) -> None:
+    pytest.importorskip("torch")
+    program(
+        FILES
+        + """
+import warnings, torch, forebay.torch
+from torch.utils.data import DataLoader
+warnings.simplefilter("ignore")
+torch.multiprocessing.set_sharing_strategy(sys.argv[2])
+write("set", 700)
+ds = forebay.open(f"{root}/set/*.h5", fields=["x"])
+for batch in ds.loader(batch_size=64): pass
+for workers in (0, 2):
+    loader = DataLoader(forebay.torch.Dataset(ds), batch_size=16, shuffle=True, num_workers=workers)
+    assert sum(len(batch["x"]) for epoch in range(2) for batch in loader) == 5600
+assert descriptors() < 300, descriptors()
+""",
+        tmp_path,
+        strategy,
+    )
+
+
+class Stalling(BaseHTTPRequestHandler):
+    """Serves one file by ranges, and answers no more once it was told to stall."""
+
+    def _answer(self, with_body: bool) -> None:
+        body, stalled = self.server.body, self.server.stalled  # type: ignore[attr-defined]
+        if stalled.is_set():
+            self.server.released.wait(30)  # type: ignore[attr-defined]
+            return
+        start, stop, status = 0, len(body), 200
+        if asked := self.headers.get("Range"):
+            first, last = asked.removeprefix("bytes=").split("-")
+            start, stop, status = int(first), min(int(last) + 1, len(body)), 206
+        self.send_response(status)
+        self.send_header("Content-Length", str(stop - start))
+        self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(body)}")
+        self.send_header("ETag", '"one"')
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body[start:stop])
+
+    def do_GET(self) -> None:
+        self._answer(True)
+
+    def do_HEAD(self) -> None:
+        self._answer(False)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def stalling(make: Make) -> Iterator[Any]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stalling)
+    values = np.random.default_rng(0).random((400, 1024))
+    server.body = make(x=(values, {"chunks": (1, 1024)})).read_bytes()  # type: ignore[attr-defined]
+    server.stalled, server.released = threading.Event(), threading.Event()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.released.set()  # type: ignore[attr-defined]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("how", ["open", "index"])
+def test_ctrl_c_ends_a_wait_for_a_server_within_a_second(stalling: Any, tmp_path: Path, how: str) -> None:
+    source = """
+import signal, sys, forebay
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ds = forebay.open(sys.argv[1], ["x"]) if sys.argv[2] == "index" else None
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    if ds is None:
+        forebay.open(sys.argv[1], ["x"])
+    else:
+        ds[300]
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    script = tmp_path / "waits.py"
+    script.write_text(source)
+    url = f"http://127.0.0.1:{stalling.server_address[1]}/a.h5"
+    command = [sys.executable, str(script), url, how]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdin is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        stalling.stalled.set()
+        print(file=child.stdin, flush=True)
+        time.sleep(1)
+        assert child.poll() is None, "it did not wait"
+        began = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        child.wait(5)
+        assert time.monotonic() - began < 1
+    finally:
+        child.kill()
+        child.wait()

@@ -1,6 +1,9 @@
 //! Error kinds as Python exceptions: the table of this border.
 
-use std::{error::Error as _, ffi::CStr};
+use std::{
+    error::Error as _,
+    ffi::{CStr, CString},
+};
 
 use forebay::{Error, ErrorKind};
 use pyo3::{
@@ -172,6 +175,16 @@ pub(crate) fn reported(py: Python<'_>, raised: PyErr) -> Error {
 /// The kind whose exceptions have `word` as their `kind`.
 fn kind_of(word: &str) -> ErrorKind {
     ROWS.iter().find(|row| row.word == word).map_or(ErrorKind::Bug, |row| row.kind)
+}
+
+/// Shows what went well but not as the user may think, as Python's warnings.
+pub(crate) fn show_warnings(py: Python<'_>) -> PyResult<()> {
+    for text in forebay::source::take_warnings() {
+        // Python's own text ends at a zero byte, which no path has.
+        let text = CString::new(text).unwrap_or_default();
+        PyErr::warn(py, &py.get_type::<exceptions::PyUserWarning>(), &text, 2)?;
+    }
+    Ok(())
 }
 
 /// The exception for text that is no such plain data as it should be.

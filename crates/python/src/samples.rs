@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::{
     closable::Closable,
     dtype,
-    error::{misread, raised},
+    error::{misread, raised, show_warnings},
     patience::patiently,
     ranking::Ranking,
     raw_batch::RawBatch,
@@ -36,6 +36,8 @@ pub(crate) struct SampleReader {
     opened: Closable<Opened>,
     /// Bytes of a sample, on average.
     mean_len: u64,
+    /// Whether a request may wait for a server.
+    is_remote: bool,
 }
 
 /// Samples, and the tiers they are read through.
@@ -67,7 +69,8 @@ impl Drop for Tiers {
     }
 }
 
-/// Requests below both are read on the caller's thread: they are over before anybody loses patience.
+/// Requests below both are read on the caller's thread, unless they go to a server: they are over before anybody loses
+/// patience.
 const QUICK_COUNT: usize = 16;
 const QUICK_BYTES: u64 = 1 << 20;
 
@@ -75,7 +78,9 @@ impl SampleReader {
     fn of(opened: Opened) -> Self {
         let set = opened.samples.set();
         let mean_len = set.delivered_len() / set.len().max(1);
-        Self { opened: Closable::new("data set", opened), mean_len }
+        let mut sources = set.files().iter().flat_map(|file| &file.container().sources);
+        let is_remote = sources.any(|source| source.locator.is_url());
+        Self { opened: Closable::new("data set", opened), mean_len, is_remote }
     }
 
     /// What a loader reads, and through which tiers.
@@ -86,7 +91,7 @@ impl SampleReader {
     }
 
     fn is_quick(&self, count: usize) -> bool {
-        count < QUICK_COUNT && self.mean_len.saturating_mul(count as u64) < QUICK_BYTES
+        !self.is_remote && count < QUICK_COUNT && self.mean_len.saturating_mul(count as u64) < QUICK_BYTES
     }
 
     /// Reads on a thread of its own, so that Ctrl-C need not wait for it.
@@ -115,7 +120,9 @@ impl SampleReader {
         let config: Config =
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
         let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
-        py.detach(|| open(spec, &options, &config, ranking)).map(Self::of).map_err(raised)
+        let opened = patiently(py, move || open(spec.clone(), &options, &config, ranking.clone()))?;
+        show_warnings(py)?;
+        Ok(Self::of(opened))
     }
 
     /// The same files with nothing shared: for a process that was forked.

@@ -41,13 +41,11 @@ impl KernelFacts {
 
     /// What is too little, and what helps.
     pub(super) fn warnings(&self) -> Vec<(String, String)> {
-        let Some(files) = self.open_files.filter(|files| *files < ENOUGH_FILES) else { return Vec::new() };
-        let may_rise = self.open_files_most.is_none_or(|most| most >= ENOUGH_FILES);
-        let remedy = if may_rise {
-            format!("`ulimit -n {ENOUGH_FILES}` before the job")
-        } else {
-            format!("ask the administrator for a hard limit of {ENOUGH_FILES} or more")
+        // The soft limit is raised to the hard one when files are read.
+        let Some(files) = self.open_files_most.filter(|files| *files < ENOUGH_FILES) else {
+            return Vec::new();
         };
+        let remedy = format!("ask the administrator for a hard limit of {ENOUGH_FILES} or more");
         vec![(format!("only {files} files may be open at once: sets of many files are read slower"), remedy)]
     }
 }

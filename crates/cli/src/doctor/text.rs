@@ -123,7 +123,11 @@ fn system(report: &Report) -> Rows {
     let kernel = &report.kernel;
     let yes_or_no = |is: bool, why: &str| format!("{}: {why}", if is { "yes" } else { "no" });
     let limit = |files: Option<u64>| files.map_or_else(|| "any number".to_owned(), |files| files.to_string());
-    let files = format!("{}, may be raised to {}", limit(kernel.open_files), limit(kernel.open_files_most));
+    let files = format!(
+        "{}, may be raised to {}, which forebay does",
+        limit(kernel.open_files),
+        limit(kernel.open_files_most)
+    );
     let mut rows = vec![
         row(&["copies from mappings", &yes_or_no(kernel.mapping, kernel.mapping_why)]),
         row(&["mounting by FUSE", &yes_or_no(kernel.fuse, kernel.fuse_why)]),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +162,33 @@ def test_a_file_that_changes_while_open_is_refused(make: Make) -> None:
         assert ds[6]["x"] == 6
     except forebay.ForebayError as error:
         assert re.search(r"changed\.h5", str(error))
+
+
+ACTS: dict[str, Callable[[Path], Any]] = {
+    "mode": lambda path: path.chmod(0o640),
+    "link": lambda path: path.with_suffix(".link").hardlink_to(path),
+    "name": lambda path: path.rename(path.with_suffix(".moved")),
+    "note": lambda path: os.setxattr(path, "user.note", b"1"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_new_mode_link_or_name_of_a_file_does_not_end_an_epoch(make: Make, act: str, compression: str) -> None:
+    values = np.arange(400)[:, None] * np.ones(64, np.float32)
+    path = make(x=(values, {"chunks": (10, 64), "compression": compression}))
+    ds = forebay.open(path, ["x"])
+    loader = ds.loader(batch_size=4, shuffle="full", prefetch=1, memory="1MiB", spill_quota=0)
+    time.sleep(0.02)
+    seen = []
+    for number, batch in enumerate(loader):
+        if number == 5:
+            ACTS[act](path)
+        assert (batch["x"] == batch.indices[:, None]).all()
+        seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(400))
+    if act != "name":
+        assert (ds[[399, 0]]["x"] == [[399], [0]]).all() and (forebay.open(path, ["x"])[1]["x"] == 1).all()
 
 
 def test_a_file_that_is_cut_and_put_back_gives_right_values_or_errors(program: Any, make: Make) -> None:

@@ -163,7 +163,7 @@ pub(crate) fn local_path(opened: &Opened, index: SourceIndex) -> Result<PathBuf>
     // A remote file may be named like a local one: only the same bytes will do.
     let here = FileOrigin::new().open(&id.locator);
     match here {
-        Ok(source) if source.id() == id => {}
+        Ok(source) if source.id().names_same_bytes(id) => {}
         Ok(source) if source.id().version.modified.is_some() && id.version.modified.is_some() => {
             return Err(
                 Error::new(ErrorKind::Unavailable, "changed since it was described").hint("open it again")

@@ -111,7 +111,7 @@ impl Opened {
         };
         if slot.get().is_none() {
             let mut source = self.origin.open(&id.locator)?;
-            if source.id() != id {
+            if !source.id().names_same_bytes(id) {
                 let error = Error::new(ErrorKind::Unavailable, "changed since it was described");
                 let error = error.hint("open it again").at(&id.locator);
                 return Err(if self.container.swmr { swmr::explained(error) } else { error });

@@ -231,7 +231,7 @@ fn bounds(span: &Span) -> (u64, u64, u64) {
 fn check_unchanged(wanted: &Wanted<'_>) -> Result<()> {
     let is_same = |id: &SourceId| match id.locator.is_url() {
         true => Ok(true),
-        false => FileOrigin::new().open(&id.locator).map(|source| source.id() == id),
+        false => FileOrigin::new().open(&id.locator).map(|source| source.id().names_same_bytes(id)),
     };
     match wanted.opened.container().sources.first() {
         Some(id) if !is_same(id)? => {

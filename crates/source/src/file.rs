@@ -17,7 +17,7 @@ use crate::{
     pool::{Pooled, Pools},
     range::coalesce_within,
     source::{check_fills, check_ranges},
-    stamp::{Stamp, changed},
+    stamp::changed,
     walk::files_under,
 };
 
@@ -101,7 +101,7 @@ fn inside(at: &Locator) -> Result<PathBuf> {
 impl Origin for FileOrigin {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
         let pooled = self.path(at).and_then(|path| self.pools.open(path)).map_err(|error| error.at(at))?;
-        let id = pooled.stamp().id(at.clone());
+        let id = pooled.id(at.clone());
         Ok(Arc::new(FileSource { id, pooled, pools: Arc::clone(&self.pools) }))
     }
 
@@ -118,8 +118,8 @@ impl Origin for FileOrigin {
         // There may be a million: no room for growth.
         let mut found = Vec::with_capacity(listed.len());
         for at in listed {
-            match self.path(&at).and_then(|path| Stamp::at(&path)) {
-                Ok(stamp) => found.push(stamp.id(at)),
+            match self.path(&at).and_then(|path| self.pools.survey(&path, at.clone())) {
+                Ok(id) => found.push(id),
                 // Gone since the folder was read.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error.at(at)),

@@ -71,7 +71,7 @@ pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};
 pub use source::{
-    Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
+    FileState, Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
 };
 pub use warning::{take_warnings, warn};
 pub use whole::WholeOrigin;

@@ -1,6 +1,6 @@
 //! Whether a file lies on this machine or behind a network.
 
-use std::os::fd::AsFd;
+use std::{os::fd::AsFd, path::Path};
 
 /// A request behind a network takes about as long as 1 MiB takes to come (1 ms at 1 GB/s).
 pub(crate) const FAR_REQUEST_BYTES: u64 = 1 << 20;
@@ -19,6 +19,10 @@ pub(crate) enum Place {
     /// rest of the last page, then writes dirty pages out, then sets the length. Reads by `pread` wait meanwhile.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "told only where files are mapped"))]
     NearClearingFirst,
+    /// An image that nobody can write to. Its files never change while it is mounted, but their times and numbers are
+    /// what the tool that made the image wrote there.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "told only on Linux"))]
+    Image,
     /// Behind a network, or not known.
     Far,
 }
@@ -27,6 +31,11 @@ impl Place {
     /// Where the open `file` lies; what cannot be told counts as far.
     pub(crate) fn of(file: impl AsFd) -> Self {
         rustix::fs::fstatfs(file).map_or(Self::Far, |found| Self::named(&found))
+    }
+
+    /// As [`of`](Self::of), for what lies at `path`.
+    pub(crate) fn at(path: &Path) -> Self {
+        rustix::fs::statfs(path).map_or(Self::Far, |found| Self::named(&found))
     }
 
     #[cfg(target_os = "linux")]
@@ -38,10 +47,10 @@ impl Place {
     #[cfg(target_os = "linux")]
     fn of_magic(magic: i128) -> Self {
         match magic {
-            // ext2 to ext4, btrfs, F2FS, tmpfs, ramfs; and SquashFS and EROFS, whose files never change.
-            0xef53 | 0x9123_683e | 0xf2f5_2010 | 0x0102_1994 | 0x8584_58f6 | 0x7371_7368 | 0xe0f5_e1e2 => {
-                Self::Near
-            }
+            // ext2 to ext4, btrfs, F2FS, tmpfs, ramfs.
+            0xef53 | 0x9123_683e | 0xf2f5_2010 | 0x0102_1994 | 0x8584_58f6 => Self::Near,
+            // SquashFS, EROFS, ISO 9660, cramfs, romfs.
+            0x7371_7368 | 0xe0f5_e1e2 | 0x9660 | 0x28cd_3d45 | 0x7275 => Self::Image,
             // XFS, overlayfs (which may lie on XFS), bcachefs, ZFS, FAT, exFAT.
             0x5846_5342 | 0x794c_7630 | 0xca45_1a4e | 0x2fc1_2fc1 | 0x4d44 | 0x2011_bab0 => {
                 Self::NearClearingFirst
@@ -64,7 +73,7 @@ impl Place {
     /// How many bytes one request ought to bring from a file whose own wish is `block_bytes`.
     pub(crate) fn request_bytes(self, block_bytes: u64) -> u64 {
         match self {
-            Self::Near | Self::NearClearingFirst => 0,
+            Self::Near | Self::NearClearingFirst | Self::Image => 0,
             Self::Far => block_bytes.max(FAR_REQUEST_BYTES),
         }
     }
@@ -85,6 +94,10 @@ mod tests {
             assert_eq!(Place::of_magic(magic), Place::Far, "{magic:#x}");
         }
         assert_eq!(Place::of_magic(0xef53), Place::Near);
+        let (squashfs, erofs, iso9660) = (0x7371_7368, 0xe0f5_e1e2, 0x9660);
+        for magic in [squashfs, erofs, iso9660] {
+            assert_eq!(Place::of_magic(magic), Place::Image, "{magic:#x}");
+        }
     }
 
     #[test]

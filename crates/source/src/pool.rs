@@ -10,7 +10,7 @@ use std::{
     ptr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicI32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering::Relaxed},
     },
 };
 
@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Result, Trust,
+    ByteRange, Error, ErrorKind, Fill, Locator, Result, SourceId, Trust,
     descriptors::{self, Budget, Holder},
     map::{Copied, Mapped},
     peek::is_open_on,
@@ -39,6 +39,8 @@ const CLOSED: RawFd = -1;
 pub(crate) struct Pooled {
     path: PathBuf,
     stamp: Stamp,
+    /// The time of change (ctime) that is known to have left the bytes alone.
+    changed_ns: AtomicI64,
     place: Place,
     request_bytes: u64,
     descriptor: ArcSwapOption<Descriptor>,
@@ -56,9 +58,9 @@ struct Descriptor {
 }
 
 impl Pooled {
-    /// What the file was when it was first opened.
-    pub(crate) fn stamp(&self) -> &Stamp {
-        &self.stamp
+    /// Which bytes these are, when opened as `locator`.
+    pub(crate) fn id(&self, locator: Locator) -> SourceId {
+        self.stamp.id(locator, self.place)
     }
 
     /// How many bytes one request ought to bring.
@@ -69,13 +71,41 @@ impl Pooled {
     /// Opens the file anew and makes sure that it is still the same one.
     fn reopen(&self, pool: &Pool) -> Result<File> {
         let (file, stamp) = pool.open_regular(&self.path).map_err(replaced)?;
-        if stamp == self.stamp { Ok(file) } else { Err(changed("changed since it was opened")) }
+        self.verify(&stamp)?;
+        self.changed_ns.store(stamp.changed_ns(), Relaxed);
+        Ok(file)
     }
 
     /// Refuses the file if what lies at its path is no longer the same.
     fn verify_by_path(&self) -> Result<()> {
-        let stamp = Stamp::at(&self.path).map_err(replaced)?;
-        if stamp == self.stamp { Ok(()) } else { Err(changed("changed since it was opened")) }
+        self.verify(&Stamp::at(&self.path).map_err(replaced)?)
+    }
+
+    /// Refuses an open file whose bytes may no longer be those that were opened.
+    fn verify_open(&self, file: &File) -> Result<()> {
+        let (now, has_name) = Stamp::and_name(file)?;
+        self.verify(&now)?;
+        if now.changed_ns() != self.changed_ns.load(Relaxed) {
+            self.check_name(has_name)?;
+            self.changed_ns.store(now.changed_ns(), Relaxed);
+        }
+        Ok(())
+    }
+
+    fn verify(&self, now: &Stamp) -> Result<()> {
+        if now.has_bytes_of(&self.stamp) { Ok(()) } else { Err(changed("changed since it was opened")) }
+    }
+
+    /// Refuses an open file that has no name any more, or whose name is another file's by now. One that was renamed, or
+    /// whose folder cannot be looked into any more, is still what it was.
+    #[cold]
+    fn check_name(&self, has_name: bool) -> Result<()> {
+        match Stamp::at(&self.path) {
+            _ if !has_name => Err(changed("removed or replaced since it was opened")),
+            Ok(there) if there.has_bytes_of(&self.stamp) => Ok(()),
+            Err(error) if error.kind() != ErrorKind::Invalid => Ok(()),
+            _ => Err(changed("replaced since it was opened")),
+        }
     }
 
     /// Maps the file, or gives its mapping up, if it is time for that; `bytes` of it were just read.
@@ -159,10 +189,11 @@ impl Pools {
             return Ok(known);
         }
         let (file, stamp) = pool.open_regular(&path)?;
-        let place = pool.place(&stamp, &file);
+        let place = pool.place(&stamp, || Place::of(&file));
         let fresh = Arc::new(Pooled {
             path,
             stamp,
+            changed_ns: AtomicI64::new(stamp.changed_ns()),
             place,
             request_bytes: place.request_bytes(block_bytes(&file, place)),
             descriptor: ArcSwapOption::empty(),
@@ -173,6 +204,13 @@ impl Pools {
         let pooled = pool.lock().remember(fresh);
         admit(&pool, &pooled, file);
         Ok(pooled)
+    }
+
+    /// Which bytes lie at `path`, told without opening them, when they are called `locator`.
+    pub(crate) fn survey(&self, path: &Path, locator: Locator) -> Result<SourceId> {
+        let stamp = Stamp::at(path)?;
+        let place = self.of_process().place(&stamp, || Place::at(path));
+        Ok(stamp.id(locator, place))
     }
 
     /// Runs `reads` on the open file, then makes sure that the file did not change meanwhile.
@@ -189,7 +227,7 @@ impl Pools {
         };
         pooled.mark_used();
         let read = reads(file)?;
-        pooled.stamp.verify(file)?;
+        pooled.verify_open(file)?;
         Ok(read)
     }
 
@@ -227,14 +265,14 @@ impl Pools {
                 Ok(())
             });
         }
-        if is_open_on(pooled.number.load(Relaxed), &pooled.stamp) {
+        if is_open_on(pooled.number.load(Relaxed), &pooled.stamp, pooled.changed_ns.load(Relaxed)) {
             pooled.mark_used();
             return Ok(());
         }
         match &*pooled.descriptor.load() {
             Some(descriptor) if descriptor.process == current() => {
                 pooled.mark_used();
-                pooled.stamp.verify(&descriptor.file)
+                pooled.verify_open(&descriptor.file)
             }
             // A mapping needs no descriptor, so none is taken from those who do.
             _ => pooled.verify_by_path(),
@@ -267,7 +305,7 @@ fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor
 /// What the file system wishes one request to be; asked only where it matters.
 fn block_bytes(file: &File, place: Place) -> u64 {
     match place {
-        Place::Near | Place::NearClearingFirst => 0,
+        Place::Near | Place::NearClearingFirst | Place::Image => 0,
         Place::Far => rustix::fs::fstat(file).map_or(0, |stat| u64::try_from(stat.st_blksize).unwrap_or(0)),
     }
 }
@@ -282,8 +320,8 @@ struct Pool {
 #[derive(Debug, Default)]
 struct State {
     by_path: HashMap<PathBuf, Weak<Pooled>>,
-    /// By device: asking may take a request to a server. A device number that comes to mean another file system
-    /// while we run costs speed at worst.
+    /// By device, where it is no block device: asking may take a request to a server. A block device may be unmounted
+    /// and carry an image next, and a device number that comes to mean another file system otherwise costs speed at worst.
     places: HashMap<i128, Place>,
     /// Length of `by_path` at which files that nobody holds are removed.
     sweep_at: usize,
@@ -298,11 +336,14 @@ impl Pool {
         }
     }
 
-    /// Where `file` lies, whose state is `stamp`.
-    fn place(&self, stamp: &Stamp, file: &File) -> Place {
+    /// Where a file lies whose state is `stamp`, by `ask` if that is not known of its device.
+    fn place(&self, stamp: &Stamp, ask: impl FnOnce() -> Place) -> Place {
+        if stamp.is_on_block_device() {
+            return ask();
+        }
         let known = self.lock().places.get(&stamp.device()).copied();
         known.unwrap_or_else(|| {
-            let place = Place::of(file);
+            let place = ask();
             self.lock().places.insert(stamp.device(), place);
             place
         })

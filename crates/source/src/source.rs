@@ -10,13 +10,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ByteRange, Fill, Locator, Result};
 
-/// What tells one state of a source's bytes from the next: a file's times and inode, a bucket's ETag.
+/// What tells one state of a source's bytes from the next: a part that is the same on every node, and a part that
+/// proves that a file of this machine is unchanged.
+///
+/// What is kept beyond a run (copies on disks, saved indexes) belongs to both parts. Whether a source is still what was
+/// described, perhaps on another node, is told by the first alone: [`SourceId::names_same_bytes`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Version {
-    /// Differs whenever the bytes may differ.
+    /// Names the bytes on every node, together with their length: a file's time of modification, an object's ETag.
     pub tag: String,
+    /// What only the file itself has, for a file of a file system.
+    pub file: Option<FileState>,
     /// When the bytes last changed, where `tag` is drawn from a clock.
     pub modified: Option<SystemTime>,
+}
+
+/// What proves, on one machine, that a file is the one that was opened: other nodes may number it otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FileState {
+    /// The number of the file on its file system.
+    pub inode: u64,
+    /// The time of change (ctime) in nanoseconds: unlike the time of modification nobody can set this one back, but a
+    /// new mode, name or link sets it too.
+    pub changed_ns: i64,
 }
 
 /// File systems stamp times from a coarse clock (up to 2 s on FAT and old NFS, 4 ms on ext4): two writes within
@@ -26,7 +42,20 @@ const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 impl Version {
     /// A version named by the place itself, such as an ETag.
     pub fn named(tag: impl Into<String>) -> Self {
-        Self { tag: tag.into(), modified: None }
+        Self { tag: tag.into(), file: None, modified: None }
+    }
+
+    /// A version named by the place from a clock that said `modified`.
+    pub fn dated(tag: impl Into<String>, modified: SystemTime) -> Self {
+        Self { tag: tag.into(), file: None, modified: Some(modified) }
+    }
+
+    /// Both parts as one text, for keys of what belongs to one state of one file.
+    pub fn full_tag(&self) -> String {
+        match self.file {
+            None => self.tag.clone(),
+            Some(FileState { inode, changed_ns }) => format!("{}-{changed_ns}-{inode}", self.tag),
+        }
     }
 
     /// True when a later change could not hide behind the same tag, so that what is derived may be kept.
@@ -47,6 +76,21 @@ pub struct SourceId {
     pub len: u64,
     /// Which state of those bytes.
     pub version: Version,
+}
+
+impl SourceId {
+    /// True when `other` names the same bytes, whichever node it was made on and whatever happened to the file's mode,
+    /// name or links since.
+    pub fn names_same_bytes(&self, other: &Self) -> bool {
+        self.len == other.len && self.version.tag == other.version.tag
+    }
+
+    /// True when `now`, of the same locator on the same machine, is the same file with the same bytes: a file in its
+    /// place may have its length and time of modification.
+    pub fn is_unchanged(&self, now: &Self) -> bool {
+        let inode = |id: &Self| id.version.file.map(|file| file.inode);
+        self.names_same_bytes(now) && inode(self) == inode(now)
+    }
 }
 
 /// An unchanging run of bytes that can be read anywhere.
@@ -153,11 +197,29 @@ mod tests {
     #[test]
     fn a_version_is_settled_once_the_clock_has_moved_on() {
         let now = SystemTime::now();
-        let young = Version { tag: "a".into(), modified: Some(now) };
+        let young = Version::dated("a", now);
         assert!(!young.is_settled(now));
         assert!(young.is_settled(now + Duration::from_secs(3)));
         assert!(Version::named("etag").is_settled(now));
-        let future = Version { tag: "a".into(), modified: Some(now + Duration::from_secs(9)) };
+        let future = Version::dated("a", now + Duration::from_secs(9));
         assert!(!future.is_settled(now), "a stamp from the future says nothing");
+    }
+
+    #[test]
+    fn ids_of_two_nodes_name_the_same_bytes_by_length_and_tag_alone() {
+        let id = |len, tag: &str, inode, changed_ns| SourceId {
+            locator: Locator::new("a.h5"),
+            len,
+            version: Version { file: Some(FileState { inode, changed_ns }), ..Version::named(tag) },
+        };
+        let here = id(10, "1700", 7, 5);
+        assert!(here.names_same_bytes(&id(10, "1700", 8, 6)), "another node numbers it otherwise");
+        assert!(
+            !here.names_same_bytes(&id(11, "1700", 7, 5)) && !here.names_same_bytes(&id(10, "1701", 7, 5))
+        );
+        assert!(here.is_unchanged(&id(10, "1700", 7, 6)), "a new mode is no change of bytes");
+        assert!(!here.is_unchanged(&id(10, "1700", 8, 5)), "another file in its place is");
+        let tags = [here, id(10, "1700", 7, 6), id(10, "1700", 8, 5)].map(|id| id.version.full_tag());
+        assert!(tags[0] != tags[1] && tags[0] != tags[2] && tags[1] != tags[2], "what is kept is kept apart");
     }
 }

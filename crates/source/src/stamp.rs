@@ -8,7 +8,7 @@ use std::{
 
 use rustix::fs::{FileType, Stat};
 
-use crate::{Error, ErrorKind, Locator, Result, SourceId, Version};
+use crate::{Error, ErrorKind, FileState, Locator, Result, SourceId, Version, place::Place};
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -18,6 +18,9 @@ const NANOS: i128 = 1_000_000_000;
 /// for the read. It cannot vouch for a file opened while a write was under way, nor tell two writes within one
 /// tick of the clock apart: [`Version::is_settled`] says when that can be. A store through a mapping is stamped
 /// only when its page is first dirtied.
+///
+/// The time of change (ctime) is told apart from the rest: a new mode, owner, name or link sets it and leaves the bytes
+/// alone. A write whose time of modification was set back to the nanosecond shows nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Wide enough for any system's device number, signed or not.
@@ -25,8 +28,7 @@ pub(crate) struct Stamp {
     inode: u64,
     len: u64,
     modified_ns: i128,
-    /// Unlike the time of modification nobody can set this one back.
-    changed_ns: i128,
+    changed_ns: i64,
 }
 
 impl Stamp {
@@ -37,7 +39,13 @@ impl Stamp {
 
     /// The stamp of an open file.
     pub(crate) fn of(file: impl AsFd) -> Result<Self> {
-        Self::new(&rustix::fs::fstat(file).map_err(|errno| Error::from_io(errno.into()))?)
+        Self::and_name(file).map(|(stamp, _)| stamp)
+    }
+
+    /// The stamp of an open file, and whether it still has a name.
+    pub(crate) fn and_name(file: impl AsFd) -> Result<(Self, bool)> {
+        let stat = rustix::fs::fstat(file).map_err(|errno| Error::from_io(errno.into()))?;
+        Ok((Self::new(&stat)?, stat.st_nlink > 0))
     }
 
     fn new(stat: &Stat) -> Result<Self> {
@@ -48,7 +56,7 @@ impl Stamp {
                     inode: stat.st_ino,
                     len: u64::try_from(stat.st_size).unwrap_or(0),
                     modified_ns: i128::from(stat.st_mtime) * NANOS + i128::from(stat.st_mtime_nsec),
-                    changed_ns: i128::from(stat.st_ctime) * NANOS + i128::from(stat.st_ctime_nsec),
+                    changed_ns: nanos(stat.st_ctime, i128::from(stat.st_ctime_nsec)),
                 });
             }
             FileType::Directory => "is a folder",
@@ -65,35 +73,65 @@ impl Stamp {
         self.device
     }
 
+    /// True when that file system is on a block device of this machine, so that asking about it is cheap.
+    pub(crate) fn is_on_block_device(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        let major = u64::try_from(self.device).map_or(0, rustix::fs::major);
+        #[cfg(not(target_os = "linux"))]
+        let major = 0;
+        // Network and memory file systems have numbers without a driver.
+        major != 0
+    }
+
     /// How long the file is.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// True when `stat` tells of a file in this state; any but a regular file has another inode.
+    /// The time of change (ctime), in nanoseconds.
+    pub(crate) fn changed_ns(&self) -> i64 {
+        self.changed_ns
+    }
+
+    /// True when `other` is of the same file with the same bytes, as far as its length and time of modification tell.
+    pub(crate) fn has_bytes_of(&self, other: &Self) -> bool {
+        Self { changed_ns: 0, ..*self } == Self { changed_ns: 0, ..*other }
+    }
+
+    /// True when `stat` tells of the same file with the same bytes, last changed at `changed_ns`; any but a regular
+    /// file has another inode.
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     #[inline]
-    pub(crate) fn is_of(&self, stat: &libc::stat) -> bool {
+    pub(crate) fn is_of(&self, stat: &libc::stat, changed_ns: i64) -> bool {
         self.inode == stat.st_ino
             && self.device == i128::from(stat.st_dev)
             && u64::try_from(stat.st_size) == Ok(self.len)
             && self.modified_ns == i128::from(stat.st_mtime) * NANOS + i128::from(stat.st_mtime_nsec)
-            && self.changed_ns == i128::from(stat.st_ctime) * NANOS + i128::from(stat.st_ctime_nsec)
+            && changed_ns == nanos(stat.st_ctime, i128::from(stat.st_ctime_nsec))
     }
 
-    /// Refuses an open file that is no longer in this state.
-    pub(crate) fn verify(&self, file: impl AsFd) -> Result<()> {
-        if Self::of(file)? == *self { Ok(()) } else { Err(changed("changed since it was opened")) }
-    }
-
-    /// Which bytes these are, when opened as `locator`.
-    pub(crate) fn id(&self, locator: Locator) -> SourceId {
-        let mut tag = format!("{}-{}-{}", self.modified_ns, self.changed_ns, self.inode);
+    /// Which bytes these are, when opened as `locator` on a file system of kind `place`.
+    pub(crate) fn id(&self, locator: Locator, place: Place) -> SourceId {
+        let mut tag = self.modified_ns.to_string();
         // Stores of a million files keep as many of them.
         tag.shrink_to_fit();
-        let modified = Some(time(self.modified_ns.max(self.changed_ns)));
-        SourceId { locator, len: self.len, version: Version { tag, modified } }
+        let file = Some(FileState { inode: self.inode, changed_ns: self.changed_ns });
+        let modified = match place {
+            // Its times and numbers are what the tool that made the image wrote there: another image may have the same.
+            Place::Image => UNIX_EPOCH + NEVER,
+            _ => time(self.modified_ns.max(i128::from(self.changed_ns))),
+        };
+        SourceId { locator, len: self.len, version: Version { tag, file, modified: Some(modified) } }
     }
+}
+
+/// In the year 9999, later than any clock: what was modified then is never settled.
+const NEVER: Duration = Duration::from_secs(253_402_300_799);
+
+/// A time in nanoseconds; one that does not fit is the last that does.
+fn nanos(seconds: impl Into<i128>, nanos: i128) -> i64 {
+    let sum = seconds.into() * NANOS + nanos;
+    i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// The error for a file that is not what it was: fetching again cannot help, opening again can.
@@ -123,5 +161,18 @@ mod tests {
         assert_eq!(time(1_500_000_000), UNIX_EPOCH + Duration::from_millis(1500));
         assert_eq!(time(-500_000_000), UNIX_EPOCH - Duration::from_millis(500));
         assert!(time(i128::MAX) > UNIX_EPOCH);
+        assert_eq!(
+            (nanos(1, 5), nanos(i64::MAX, 0), nanos(i64::MIN, 0)),
+            (1_000_000_005, i64::MAX, i64::MIN)
+        );
+    }
+
+    #[test]
+    fn files_of_read_only_images_are_never_settled_for_two_images_may_have_the_same_times_and_numbers() {
+        let stamp = Stamp { device: 1, inode: 2, len: 3, modified_ns: 0, changed_ns: 0 };
+        let id = |place| stamp.id(Locator::new("/mnt/a.h5"), place);
+        assert!(id(Place::Near).version.is_settled(SystemTime::now()));
+        assert!(!id(Place::Image).version.is_settled(SystemTime::now()));
+        assert!(id(Place::Image).is_unchanged(&id(Place::Image)), "within a run it is the same file");
     }
 }

@@ -1,10 +1,10 @@
 //! Files: descriptors stay within their budget, and a file that changes is an error.
-#![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what the tests share is part of the tests")]
 
 use std::{
     fs::{self, File, FileTimes, OpenOptions},
     io::Write,
-    os::unix::fs::{FileExt, symlink},
+    os::unix::fs::{FileExt, PermissionsExt, symlink},
     path::Path,
     process::Command,
     sync::{
@@ -133,10 +133,74 @@ fn a_file_that_grows_or_changes_in_place_is_an_error() {
     tick();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&[3], 50).unwrap();
-    // Whoever sets the time of modification back does not hide the change.
+    refusal(&*source);
+    // To set the time of modification back hides the change from who has it open, and from nobody else.
     let modified = source.id().version.modified.unwrap();
     file.set_times(FileTimes::new().set_modified(modified)).unwrap();
-    refusal(&*source);
+    let reopened = open(&folder, "f.bin");
+    assert_ne!(reopened.id(), source.id());
+    assert_ne!(reopened.id().version.full_tag(), source.id().version.full_tag());
+}
+
+#[test]
+fn a_new_mode_link_or_name_of_a_file_does_not_end_its_reading() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let acts: [(&str, &dyn Fn()); 4] = [
+        ("mode", &|| fs::set_permissions(path("f.bin"), fs::Permissions::from_mode(0o640)).unwrap()),
+        ("the same mode", &|| fs::set_permissions(path("f.bin"), fs::Permissions::from_mode(0o640)).unwrap()),
+        ("link", &|| fs::hard_link(path("f.bin"), path("link.bin")).unwrap()),
+        ("name", &|| fs::rename(path("f.bin"), path("moved.bin")).unwrap()),
+    ];
+    fs::write(path("f.bin"), vec![7; 100_000]).unwrap();
+    fs::write(path("other.bin"), "other").unwrap();
+    let source = open(&folder, "f.bin");
+    // One descriptor for two files: this one is opened anew for each read.
+    let narrow = FileOrigin::under(folder.path()).with_descriptor_budget(1);
+    let [reopened, other] = ["f.bin", "other.bin"].map(|name| narrow.open(&Locator::new(name)).unwrap());
+    let mut memory = vec![0; 100_000];
+    // Several times, for a file is mapped at its second read.
+    let mut read_all = |source: &dyn Source, what: &str| {
+        for _ in 0..4 {
+            memory.fill(0);
+            let mut fills = [Fill { range: ByteRange::at(0, 100_000), into: &mut memory }];
+            source.fetch_into(&mut fills).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(memory.iter().all(|byte| *byte == 7), "{what}");
+        }
+    };
+    read_all(&*source, "nothing");
+    for (what, act) in acts {
+        tick();
+        act();
+        read_all(&*source, what);
+        if what != "name" {
+            read_all(&*reopened, what);
+            assert_eq!(other.fetch_one(ByteRange::at(0, 5)).unwrap(), "other");
+            let again = open(&folder, "f.bin");
+            assert!(source.id().is_unchanged(again.id()) && source.id() != again.id(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_removed_or_whose_name_is_anothers_is_an_error_though_its_bytes_are_there() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let made = || {
+        fs::write(path("f.bin"), vec![7; 5000]).unwrap();
+        let source = open(&folder, "f.bin");
+        assert_eq!(source.fetch_one(ByteRange::at(0, 1)).unwrap()[..], [7]);
+        tick();
+        source
+    };
+    let source = made();
+    fs::remove_file(path("f.bin")).unwrap();
+    assert!(refusal(&*source).to_string().starts_with("f.bin: removed or replaced since it was opened"));
+    let source = made();
+    fs::hard_link(path("f.bin"), path("old.bin")).unwrap();
+    fs::write(path("next"), vec![8; 5000]).unwrap();
+    fs::rename(path("next"), path("f.bin")).unwrap();
+    assert!(refusal(&*source).to_string().starts_with("f.bin: replaced since it was opened"));
 }
 
 #[test]
@@ -264,11 +328,19 @@ fn a_list_follows_links_once_and_skips_what_does_not_open() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_name_that_is_not_utf8_is_a_clear_error() {
+fn a_list_leaves_out_names_that_are_not_utf8_and_warns_of_them() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let folder = TempDir::new().unwrap();
-    File::create(folder.path().join(OsStr::from_bytes(b"\xff.bin"))).unwrap();
-    let error = FileOrigin::under(folder.path()).list(&Locator::new("")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("the name is not UTF-8"), "{error}");
+    for name in [&b"\xff.bin"[..], b"\xfe.bin", b"a.bin"] {
+        File::create(folder.path().join(OsStr::from_bytes(name))).unwrap();
+    }
+    let strange = folder.path().join(OsStr::from_bytes(b"\xfd"));
+    fs::create_dir(&strange).unwrap();
+    fs::write(strange.join("b.bin"), "").unwrap();
+    let listed = FileOrigin::under(folder.path()).list(&Locator::new("")).unwrap();
+    assert_eq!(listed, [Locator::new("a.bin")]);
+    let warnings = forebay_source::take_warnings();
+    let here = warnings.iter().filter(|text| text.starts_with(folder.path().to_str().unwrap()));
+    let here: Vec<_> = here.collect();
+    assert!(here.len() == 1 && here[0].contains("3 left out whose name is not UTF-8"), "{here:?}");
 }

@@ -29,7 +29,7 @@ impl Background for Recheck {
         let Some(running) = self.0.running() else { return Step::Over };
         let id = self.0.inner.id();
         let has_changed = match running.origin.open(&id.locator) {
-            Ok(source) => source.id() != id,
+            Ok(source) => !id.is_unchanged(source.id()),
             // One that cannot be asked now may be as it was: whoever reads it from there will know.
             Err(error) => error.kind() == ErrorKind::NotFound,
         };

@@ -62,7 +62,7 @@ impl SourceKey {
     pub fn of(id: &SourceId) -> Self {
         let mut hash = Sha256::new();
         // Each part with its length, so that no two ids run into the same text.
-        for part in [id.locator.as_str(), &id.version.tag] {
+        for part in [id.locator.as_str(), &id.version.full_tag()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

@@ -40,10 +40,10 @@ impl State {
         match self.modified() {
             Some(modified) => {
                 let seconds = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                Version { tag: format!("modified {seconds}"), modified: Some(modified) }
+                Version::dated(format!("modified {seconds}"), modified)
             }
             // The same whenever it is opened, and of a time that never comes: nothing derived from it is kept.
-            None => Version { tag: "unversioned".into(), modified: Some(UNIX_EPOCH + NEVER) },
+            None => Version::dated("unversioned", UNIX_EPOCH + NEVER),
         }
     }
 

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Blocks;
 
-const MAGIC: [u8; 8] = *b"fbaymap\x01";
+const MAGIC: [u8; 8] = *b"fbaymap\x02";
 const HEADER_LEN: usize = 32;
 const SEAL_LEN: u64 = 64;
 const ENTRY_LEN: u64 = 8;

@@ -200,7 +200,7 @@ impl Copy {
             return;
         }
         let Some(source) = self.as_file(files) else { return };
-        files.layout.write_seal(&files.map, map::seal(&private::boot_id(), &source.id().version.tag));
+        files.layout.write_seal(&files.map, map::seal(&private::boot_id(), &source.id().version.full_tag()));
         *whole = Whole::There(source);
         self.has_left.store(false, Relaxed);
         drop(whole);
@@ -390,7 +390,7 @@ impl Copies for Copy {
         *whole = Whole::Not;
         let files = self.files(Self::existing)?;
         let source = self.as_file(&files)?;
-        let sealed = map::seal(&private::boot_id(), &source.id().version.tag);
+        let sealed = map::seal(&private::boot_id(), &source.id().version.full_tag());
         if files.layout.read_seal(&files.map) != sealed {
             return None;
         }

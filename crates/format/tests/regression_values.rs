@@ -231,9 +231,9 @@ fn an_attribute_or_a_link_that_cannot_be_made_out_refuses_itself_and_not_the_fil
         "path = f'{folder}/a.h5'\n\
          with h5py.File(path, 'w', libver='latest') as file:\n\
          \x20   file['x'] = np.arange(3, dtype='i1')\n\
-         \x20   for n in range(20): file.attrs[f'attribute {n}'] = f'value {n}'\n\
+         \x20   for n in range(20): file.attrs[f'attribute {n}'] = np.bytes_(f'value {n:02}')\n\
          whole = bytearray(open(path, 'rb').read())\n\
-         whole[whole.index(b'value 7')] ^= 1\n\
+         whole[whole.index(b'value 07')] ^= 1\n\
          open(path, 'wb').write(whole)",
     );
     let opened = written.open();

@@ -28,11 +28,7 @@ pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Facts
         let rows = attribute_rows(py, &variable.attributes)?;
         attributes.extend(rows.into_iter().map(|(name, value)| (false, variable.name.clone(), name, value)));
     }
-    Ok((
-        facts(&path, container).to_string(),
-        types.collect::<PyResult<_>>()?,
-        attributes,
-    ))
+    Ok((facts(&path, container).to_string(), types.collect::<PyResult<_>>()?, attributes))
 }
 
 /// The name of the format of what lies at `path`, or nothing where this build has none for it.

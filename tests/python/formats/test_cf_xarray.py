@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,24 @@ def test_read_unpacks_as_open_does(tmp_path: Path) -> None:
         forebay.read(path, "x", cf="time")
     with pytest.raises(ValueError, match="cf='yes'"):
         forebay.read(path, "x", cf="yes")  # type: ignore[arg-type]
+
+
+def test_an_open_file_unpacks_as_read_does(tmp_path: Path) -> None:
+    values = np.arange(24, dtype="i2").reshape(6, 4)
+    variables = {
+        "x": (values, {"scale_factor": np.float32(0.5), "_FillValue": np.int16(9)}),
+        "time": (np.arange(6), {"units": "hours since 2000-01-01"}),
+    }
+    path = write(tmp_path / "a.h5", variables)
+    with forebay.File(path, cf=True) as file:
+        for name in variables:
+            same_bits(file[name][...], forebay.read(path, name, cf=True), name)
+        same_bits(file["x"][2, ::2], forebay.read(path, "x", np.s_[2, ::2], cf=True), "part")
+        again = pickle.loads(pickle.dumps(file))
+        same_bits(again["x"][...], file["x"][...], "pickled")
+    with forebay.File(path, cf="mask") as file:
+        masked = file["x"][...]
+        assert isinstance(masked, np.ma.MaskedArray)
+        same_bits(np.ma.getmaskarray(masked), values == 9, "mask")
+    with forebay.File(path) as file:
+        same_bits(file["x"][...], values, "as stored")

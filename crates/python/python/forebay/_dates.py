@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,6 @@ def cftime_dates(days: npt.ArrayLike, calendar: str) -> Any:
     step = 10 ** np.maximum(np.ceil(np.log10(precision)), 0)
     microseconds = np.round(microseconds / step) * step
     first = cftime.num2date(0, DAYS, calendar)
-    from datetime import timedelta
-
     dates[known] = [
         first + timedelta(days=int(day), microseconds=int(rest)) for day, rest in zip(whole.tolist(), microseconds.tolist())
     ]

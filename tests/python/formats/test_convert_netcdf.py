@@ -66,7 +66,8 @@ def test_xarray_opens_a_converted_file_as_it_opens_the_file(forebay_command: Any
     path, out = write_weather(tmp_path / "a.nc", kind), tmp_path / "a.zarr"
     forebay_command("convert", path, out)
     with xarray.open_dataset(path, engine="netcdf4") as expected, warnings.catch_warnings():
-        ours = xarray.open_zarr(out, chunks=None, consolidated=False)
+        warnings.simplefilter("error", RuntimeWarning)
+        ours = xarray.open_zarr(out, chunks=None)
         assert set(ours.variables) == set(expected.variables) and ours.sizes == expected.sizes
         assert set(ours.coords) == set(expected.coords) and ours.attrs == expected.attrs
         for name in expected.variables:

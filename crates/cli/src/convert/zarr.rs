@@ -30,27 +30,10 @@ pub(super) fn refusal(variable: &Variable) -> Option<String> {
 pub(super) fn write(job: &Job<'_>, wanted: &[u64], codec: Codec) -> Result<Done> {
     job.interrupt.watch();
     let folder = Folder::create(job.output)?;
-    let container = job.opened.container();
-    let mut shaped = Vec::with_capacity(job.variables.len());
-    for variable in &job.variables {
-        let place = |error: Error| error.at(format!("variable '{}'", variable.name));
-        let kind = ZarrType::of(&variable.dtype, &variable.fill)
-            .ok_or_else(|| place(Error::new(ErrorKind::Unsupported, "no type of Zarr")))?;
-        shaped.push((*variable, [&variable.grid.shape[..], &kind.inner].concat(), kind));
-    }
-    let shapes: Vec<_> = shaped.iter().map(|(variable, shape, _)| (*variable, shape.clone())).collect();
-    let dimensions = dimension_names(&shapes);
-    let names: Vec<String> = job.variables.iter().map(|variable| container.shown_name(variable)).collect();
-    for name in groups(&names) {
-        let known = container.groups.iter().find(|group| group.name == name);
-        let attributes = known.map_or_else(Map::new, |group| of_group(container, &group.attributes));
-        let about = json!({ "zarr_format": 3, "node_type": "group", "attributes": attributes });
-        folder.write(&key(&name, "zarr.json"), about.to_string().as_bytes())?;
-    }
-    let mut written = Vec::with_capacity(job.variables.len());
-    for (((variable, _, kind), name), dimensions) in shaped.into_iter().zip(names).zip(dimensions) {
-        let layout = Layout::new(variable, wanted);
-        let writing = Writing { job, folder: &folder, variable, name, dimensions, kind, layout, codec };
+    let planned = plan(job, &folder, wanted, codec)?;
+    write_groups(job, &folder, &planned)?;
+    let mut written = Vec::with_capacity(planned.len());
+    for writing in planned {
         match writing.all()? {
             Some(one) => written.push(one),
             None => return Ok(None),
@@ -60,11 +43,52 @@ pub(super) fn write(job: &Job<'_>, wanted: &[u64], codec: Codec) -> Result<Done>
     Ok(Some(written))
 }
 
-/// The root and all groups above the variables of these names, each once.
-fn groups(variables: &[String]) -> Vec<String> {
+/// How each variable of `job` is written.
+fn plan<'a>(job: &'a Job<'a>, folder: &'a Folder, wanted: &[u64], codec: Codec) -> Result<Vec<Writing<'a>>> {
+    let mut planned = Vec::with_capacity(job.variables.len());
+    for variable in &job.variables {
+        let place = |error: Error| error.at(format!("variable '{}'", variable.name));
+        let kind = ZarrType::of(&variable.dtype, &variable.fill)
+            .ok_or_else(|| place(Error::new(ErrorKind::Unsupported, "no type of Zarr")))?;
+        let name = job.opened.container().shown_name(variable);
+        let layout = Layout::new(variable, wanted);
+        planned.push(Writing { job, folder, variable, name, dimensions: Vec::new(), kind, layout, codec });
+    }
+    let shapes: Vec<_> =
+        planned.iter().map(|one| (one.variable, one.with_inner(&one.layout.shape))).collect();
+    for (one, dimensions) in planned.iter_mut().zip(dimension_names(&shapes)) {
+        one.dimensions = dimensions;
+    }
+    Ok(planned)
+}
+
+/// Writes what is known of the root and of the groups above all variables. The root has the documents of all others
+/// besides, as zarr-python consolidates them: a store is opened by one request then, and xarray warns of any other.
+fn write_groups(job: &Job<'_>, folder: &Folder, planned: &[Writing<'_>]) -> Result<()> {
+    let container = job.opened.container();
+    let document = |name: &str| {
+        let known = container.groups.iter().find(|group| group.name == name);
+        let attributes = known.map_or_else(Map::new, |group| of_group(container, &group.attributes));
+        json!({ "zarr_format": 3, "node_type": "group", "attributes": attributes })
+    };
+    let mut documents: Map<String, Value> =
+        planned.iter().map(|writing| (writing.name.clone(), writing.about())).collect();
+    for name in groups(planned).into_iter().filter(|name| !name.is_empty()) {
+        let about = document(&name);
+        folder.write(&key(&name, "zarr.json"), about.to_string().as_bytes())?;
+        documents.insert(name, about);
+    }
+    let mut root = document("");
+    root["consolidated_metadata"] =
+        json!({ "kind": "inline", "must_understand": false, "metadata": documents });
+    folder.write("zarr.json", root.to_string().as_bytes())
+}
+
+/// The root and all groups above the variables, each once.
+fn groups(planned: &[Writing<'_>]) -> Vec<String> {
     let mut names = vec![String::new()];
-    for variable in variables {
-        names.extend(variable.match_indices('/').map(|(end, _)| variable[..end].to_owned()));
+    for Writing { name, .. } in planned {
+        names.extend(name.match_indices('/').map(|(end, _)| name[..end].to_owned()));
     }
     names.sort();
     names.dedup();
@@ -122,9 +146,13 @@ impl Writing<'_> {
         }))
     }
 
+    /// `lens`, and the axes that an element has within itself.
+    fn with_inner(&self, lens: &[u64]) -> Vec<u64> {
+        [lens, &self.kind.inner].concat()
+    }
+
     /// What `zarr.json` says of the variable.
     fn about(&self) -> Value {
-        let with_inner = |lens: &[u64]| [lens, &self.kind.inner].concat();
         let bytes = match self.kind.item_len {
             None => json!({ "name": "vlen-utf8" }),
             Some(1) => json!({ "name": "bytes" }),
@@ -133,9 +161,9 @@ impl Writing<'_> {
         json!({
             "zarr_format": 3,
             "node_type": "array",
-            "shape": with_inner(&self.layout.shape),
+            "shape": self.with_inner(&self.layout.shape),
             "data_type": self.kind.name,
-            "chunk_grid": { "name": "regular", "configuration": { "chunk_shape": with_inner(&self.layout.chunk) } },
+            "chunk_grid": { "name": "regular", "configuration": { "chunk_shape": self.with_inner(&self.layout.chunk) } },
             "chunk_key_encoding": { "name": "default", "configuration": { "separator": "/" } },
             "fill_value": self.kind.fill,
             "codecs": std::iter::once(bytes).chain(self.codec.for_zarr()).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +22,7 @@ def cftime_dates(days: npt.ArrayLike, calendar: str) -> Any:
     Dates are rounded to what a 64-bit number of days can tell: microseconds near 1970, 10 of them near the year 1.
     """
     try:
-        import cftime
+        cftime: Any = importlib.import_module("cftime")
     except ImportError:
         raise ImportError("dates of this calendar are made by the package cftime: pip install cftime") from None
     numbers = np.asarray(days, np.float64)

@@ -155,6 +155,10 @@ impl Foresight for LoaderForesight {
         };
         self.course().next_use(&self.schedule, samples)
     }
+
+    fn knows(&self, source: SourceKey) -> bool {
+        self.places.by_key.contains_key(&source)
+    }
 }
 
 /// What is known as long as its owner keeps it: a tier that held it would hold the sources it itself is under.
@@ -164,6 +168,10 @@ struct Loosely(Weak<LoaderForesight>);
 impl Foresight for Loosely {
     fn next_use(&self, source: SourceKey, block: Option<u64>) -> Option<u64> {
         self.0.upgrade()?.next_use(source, block)
+    }
+
+    fn knows(&self, source: SourceKey) -> bool {
+        self.0.upgrade().is_some_and(|foresight| foresight.knows(source))
     }
 }
 

@@ -17,12 +17,14 @@
 //! | `mirror` | the copies of one source |
 //! | `lock` | who fetches a block, among processes |
 //! | `shelf` | all mirrors of the folder: listed, ranked, removed |
+//! | `unwanted` | mirrors that leave a full tier before all others |
 
 mod folder;
 mod lock;
 mod map;
 mod mirror;
 mod shelf;
+mod unwanted;
 mod usage;
 
 use std::{
@@ -39,7 +41,7 @@ use std::{
 
 use forebay_source::{Error, FileOrigin, Result, SourceId};
 
-use self::{folder::Folder, mirror::Copy, usage::Counter};
+use self::{folder::Folder, mirror::Copy, unwanted::Unwanted, usage::Counter};
 use crate::{Blocks, Copies, Judge, SourceKey, Tier, Usage, Worth, policy::Leavers};
 
 pub use self::shelf::Mirror;
@@ -79,6 +81,7 @@ pub(super) struct Place {
     judge: Judge,
     open: Mutex<HashMap<SourceKey, Weak<Copy>>>,
     leavers: Mutex<Leavers<SourceKey>>,
+    unwanted: Unwanted,
     /// Nobody was worth less than a newcomer a moment ago.
     all_stay_until: Mutex<Option<Instant>>,
     evicted: AtomicU64,
@@ -109,6 +112,7 @@ impl DiskTier {
             judge,
             open: Mutex::default(),
             leavers: Mutex::default(),
+            unwanted: Unwanted::default(),
             all_stay_until: Mutex::default(),
             evicted: AtomicU64::new(0),
             faults: AtomicU64::new(0),
@@ -156,6 +160,8 @@ impl Tier for DiskTier {
         let copy = Copy::new(Arc::clone(&self.place), source.clone(), blocks);
         open.retain(|_, copy| copy.strong_count() > 0);
         open.insert(key, Arc::downgrade(&copy));
+        drop(open);
+        self.place.note_opened(source, key);
         Some(copy)
     }
 
@@ -166,6 +172,10 @@ impl Tier for DiskTier {
             evicted: self.place.evicted.load(Relaxed),
             faults: self.place.faults.load(Relaxed),
         }
+    }
+
+    fn left_out(&self) -> Option<&str> {
+        None
     }
 }
 
@@ -184,6 +194,12 @@ const ALL_STAY: Duration = Duration::from_millis(100);
 impl Place {
     fn lock_open(&self) -> MutexGuard<'_, HashMap<SourceKey, Weak<Copy>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sources that are open.
+    fn open_sources(&self) -> Vec<(SourceId, SourceKey)> {
+        let open = self.lock_open();
+        open.iter().filter_map(|(key, copy)| Some((copy.upgrade()?.id().clone(), *key))).collect()
     }
 
     fn fault(&self) {

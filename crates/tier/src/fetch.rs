@@ -8,7 +8,10 @@ use std::{
 
 use forebay_source::SourceExt;
 
-use crate::{Admission, Claim, Landed, Lead, Part, Turn, pool::Step, state::State, tiered::Running};
+use crate::{
+    Admission, Claim, Claimed, Copies, Landed, Lead, Part, Turn, demote::Demotion, pool::Step, state::State,
+    tiered::Running,
+};
 
 /// Another process that fetches a block has it within this time, or is stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_micros(500);
 
 /// Fetches `block` if a tier has room for it, tells all who wait, and then places it. Others leave for it only if
-/// `may_replace`.
+/// `may_replace`; they go to the next tier below, after those who wait were told.
 pub(crate) fn fetch_block(
     running: &Arc<Running>,
     state: &Arc<State>,
@@ -25,7 +28,9 @@ pub(crate) fn fetch_block(
     may_replace: bool,
     lead: Lead,
 ) -> Fetched {
-    let claimed = match claim(state, block, may_replace) {
+    let until = Instant::now() + PATIENCE;
+    let (tier, claim) = claim(&state.copies, block, state.blocks.range(block).len(), may_replace, until);
+    let mut claimed = match claim {
         Claim::Held(claimed) => claimed,
         Claim::Here => {
             let found = state.copies.iter().find_map(|(_, copies)| copies.get(block));
@@ -37,6 +42,20 @@ pub(crate) fn fetch_block(
             return Fetched::Not;
         }
     };
+    let demotions = Demotion::begin(running, tier, claimed.take_evicted());
+    let fetched = fetch_claimed(running, state, block, claimed, lead);
+    Demotion::finish(running, demotions);
+    fetched
+}
+
+/// Fetches `block`, for which there is room.
+fn fetch_claimed(
+    running: &Running,
+    state: &State,
+    block: u64,
+    claimed: Box<dyn Claimed>,
+    lead: Lead,
+) -> Fetched {
     let (range, began) = (state.blocks.range(block), Instant::now());
     let bytes = match state.inner.fetch_one(range) {
         Ok(bytes) => bytes,
@@ -73,21 +92,30 @@ pub(crate) enum Fetched {
     Not,
 }
 
-/// Room for `block` on the highest tier that has some, once no other process is at it.
-fn claim(state: &State, block: u64, may_replace: bool) -> Claim {
-    let until = Instant::now() + PATIENCE;
-    let len = state.blocks.range(block).len();
-    for (_, copies) in &state.copies {
-        loop {
-            match Arc::clone(copies).claim(block, len, may_replace) {
-                // Whoever is stuck or was stopped holds nobody up for ever.
-                Claim::Busy if Instant::now() < until => thread::sleep(LOOK),
-                Claim::Full => break,
-                claim => return claim,
+/// Room for `block` on the highest of `copies` that has some, and the number of that tier; waits until then for another
+/// process that is at it.
+///
+/// All are asked for free room before any copy has to leave one, so that no tier evicts while a lower one has room.
+pub(crate) fn claim(
+    copies: &[(usize, Arc<dyn Copies>)],
+    block: u64,
+    len: u64,
+    may_replace: bool,
+    until: Instant,
+) -> (usize, Claim) {
+    for may_replace in [false, true].into_iter().take(1 + usize::from(may_replace)) {
+        for (tier, copies) in copies {
+            loop {
+                match Arc::clone(copies).claim(block, len, may_replace) {
+                    // A process that is stuck or was stopped delays nobody for ever.
+                    Claim::Busy if Instant::now() < until => thread::sleep(LOOK),
+                    Claim::Full => break,
+                    claim => return (*tier, claim),
+                }
             }
         }
     }
-    Claim::Full
+    (0, Claim::Full)
 }
 
 /// So many blocks that are there are passed over in one step.

@@ -63,7 +63,8 @@ pub fn forecast(tiers: &[ForecastTier], policy: &dyn Policy, epochs: &[Vec<Used>
             if rooms.iter_mut().any(|room| room.hit(*used, now, next)) {
                 continue;
             }
-            let is_kept = rooms.iter_mut().any(|room| room.put(*used, now, next));
+            let newcomer = Newcomer { used: *used, now, next };
+            let is_kept = place(&mut rooms, newcomer);
             let bytes = if is_kept { used.len } else { used.asked };
             forecast.reads += u64::from(bytes > 0);
             forecast.bytes += u64::from(bytes);
@@ -71,6 +72,32 @@ pub fn forecast(tiers: &[ForecastTier], policy: &dyn Policy, epochs: &[Vec<Used>
         forecasts.push(forecast);
     }
     forecasts
+}
+
+/// A block that is to be kept.
+#[derive(Clone, Copy, Debug)]
+struct Newcomer {
+    used: Used,
+    now: u64,
+    next: Option<u64>,
+}
+
+/// Keeps `newcomer` on the highest of `rooms` that has room for it, or else on the highest that others leave for it; as
+/// placement does, what leaves goes to the rooms below. True when it is kept.
+fn place(rooms: &mut [Room<'_>], newcomer: Newcomer) -> bool {
+    if rooms.iter_mut().any(|room| room.put_if_free(newcomer)) {
+        return true;
+    }
+    for index in 0..rooms.len() {
+        let Some(left) = rooms[index].put_by_evicting(newcomer) else { continue };
+        for (block, held) in left {
+            let len = u32::try_from(held.len).unwrap_or(u32::MAX);
+            let used = Used { source: block.0, block: block.1, len, asked: len };
+            place(&mut rooms[index + 1..], Newcomer { used, now: newcomer.now, next: held.next_use });
+        }
+        return true;
+    }
+    false
 }
 
 /// For each use, when the same block is used next.
@@ -153,44 +180,76 @@ impl<'a> Room<'a> {
         true
     }
 
-    /// Keeps a block, if it may be.
-    fn put(&mut self, used: Used, now: u64, next: Option<u64>) -> bool {
-        let (len, unit) = (u64::from(used.len), self.unit(used));
-        if len > self.tier.quota {
-            return false;
+    /// Keeps a block, if there is room.
+    fn put_if_free(&mut self, newcomer: Newcomer) -> bool {
+        let is_free = self.used + u64::from(newcomer.used.len) <= self.tier.quota;
+        if is_free {
+            self.insert(newcomer);
         }
-        let newcomer =
-            Held { len, blocks: vec![used.what()], placed: now, touched: now, uses: 1, next_use: next };
-        while self.used + len > self.tier.quota {
-            // Where what is kept is to last, nothing leaves for bytes that nobody asked for, nor a whole file for a part.
-            let is_part = used.len - used.asked.min(used.len) > used.len / 8 || self.tier.evicts_sources;
-            if self.policy.never_evicts() || self.policy.newcomers_compete() && is_part {
-                return false;
-            }
-            let worth = self.policy.newcomers_compete().then(|| newcomer.worth(self.policy));
-            let (units, policy) = (&self.units, self.policy);
-            let others = || units.iter().filter(|(other, _)| **other != unit);
-            let all = || others().map(|(unit, held)| (held.worth(policy), *unit)).collect();
-            let worth_now = |unit: &Unit| units.get(unit).map(|held| held.worth(policy));
-            let Some(leaver) = self.leavers.next(worth, all, worth_now) else { return false };
-            let Some(left) = self.units.remove(&leaver) else { return false };
-            self.used -= left.len;
-            for block in left.blocks {
-                self.blocks.remove(&block);
-            }
+        is_free
+    }
+
+    /// Keeps a block if others may leave for it, and gives those that another tier may keep; if not, all stay.
+    fn put_by_evicting(&mut self, newcomer: Newcomer) -> Option<Vec<(Block, Held)>> {
+        let used = newcomer.used;
+        // Where what is kept is to last, nothing leaves for bytes that nobody asked for, nor a whole file for a part.
+        let is_part = used.len - used.asked.min(used.len) > used.len / 8 || self.tier.evicts_sources;
+        let stays = self.policy.never_evicts() || self.policy.newcomers_compete() && is_part;
+        if stays || u64::from(used.len) > self.tier.quota {
+            return None;
         }
-        self.used += len;
+        let mut left: Vec<(Unit, Held)> = Vec::new();
+        while self.used + u64::from(used.len) > self.tier.quota {
+            let Some(leaver) = self.leaver(newcomer) else {
+                for (unit, held) in left {
+                    self.used += held.len;
+                    self.blocks.extend(&held.blocks);
+                    self.units.insert(unit, held);
+                }
+                return None;
+            };
+            let held = self.units.remove(&leaver)?;
+            self.used -= held.len;
+            for block in &held.blocks {
+                self.blocks.remove(block);
+            }
+            left.push((leaver, held));
+        }
+        self.insert(newcomer);
+        let is_block = |(unit, held): (Unit, Held)| unit.1.map(|block| ((unit.0, block), held));
+        Some(left.into_iter().filter_map(is_block).collect())
+    }
+
+    /// What leaves next for `newcomer`.
+    fn leaver(&mut self, newcomer: Newcomer) -> Option<Unit> {
+        let (units, policy, own) = (&self.units, self.policy, self.unit(newcomer.used));
+        let worth = policy.newcomers_compete().then(|| held(newcomer).worth(policy));
+        let others = || units.iter().filter(|(other, _)| **other != own);
+        let all = || others().map(|(unit, held)| (held.worth(policy), *unit)).collect();
+        // A unit that was ranked for another newcomer may be this one's own.
+        let worth_now = |unit: &Unit| units.get(unit).filter(|_| *unit != own).map(|held| held.worth(policy));
+        self.leavers.next(worth, all, worth_now)
+    }
+
+    fn insert(&mut self, newcomer: Newcomer) {
+        let (used, unit) = (newcomer.used, self.unit(newcomer.used));
+        self.used += u64::from(used.len);
         self.blocks.insert(used.what());
         match self.units.get_mut(&unit) {
             Some(held) => {
-                held.len += len;
+                held.len += u64::from(used.len);
                 held.blocks.push(used.what());
-                held.touched = now;
+                held.touched = newcomer.now;
             }
-            None => drop(self.units.insert(unit, newcomer)),
+            None => drop(self.units.insert(unit, held(newcomer))),
         }
-        true
     }
+}
+
+fn held(newcomer: Newcomer) -> Held {
+    let Newcomer { used, now, next } = newcomer;
+    let len = u64::from(used.len);
+    Held { len, blocks: vec![used.what()], placed: now, touched: now, uses: 1, next_use: next }
 }
 
 #[cfg(test)]

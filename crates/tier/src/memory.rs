@@ -9,7 +9,8 @@ use bytes::Bytes;
 use forebay_source::{Source, SourceId};
 
 use crate::{
-    Admission, Claim, Claimed, Copies, Facts, Judge, Room, SourceKey, Tier, Usage, Worth,
+    Admission, Claim, Claimed, Copies, Evicted, Facts, Judge, Room, SourceKey, Tier, Usage, Worth,
+    pages::{Pages, Stored},
     policy::{Leavers, Ticks},
     sync::{AtomicU64, Mutex, Relaxed, RwLock, lock},
 };
@@ -24,6 +25,7 @@ pub struct MemoryTier {
 #[derive(Debug)]
 struct Hall {
     quota: u64,
+    pages: Arc<Pages>,
     used: AtomicU64,
     judge: Judge,
     ticks: Ticks,
@@ -46,7 +48,7 @@ const SHARDS: usize = 8;
 
 #[derive(Debug)]
 struct Copy {
-    bytes: Bytes,
+    stored: Stored,
     placed: u64,
     used: AtomicU64,
     uses: AtomicU64,
@@ -57,6 +59,7 @@ impl MemoryTier {
     pub fn new(quota: u64, judge: Judge) -> Self {
         let room = Hall {
             quota,
+            pages: Arc::new(Pages::new(quota)),
             used: AtomicU64::new(0),
             judge,
             ticks: Ticks::default(),
@@ -91,6 +94,10 @@ impl Tier for MemoryTier {
         let Hall { quota, used, evicted, .. } = &*self.room;
         Usage { used: used.load(Relaxed), quota: *quota, evicted: evicted.load(Relaxed), faults: 0 }
     }
+
+    fn left_out(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Hall {
@@ -100,22 +107,33 @@ impl Hall {
         self.used.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Takes `len` bytes of the quota for a copy worth `newcomer`, which others may have to leave for.
-    fn reserve_for(&self, len: u64, newcomer: Worth) -> bool {
+    /// Takes `len` bytes of the quota for a copy worth `newcomer`, and gives the blocks that left for it; nothing where
+    /// there is no room, and then all stay.
+    fn reserve_for(&self, len: u64, newcomer: Worth) -> Option<Vec<Evicted>> {
         if self.reserve(len) {
-            return true;
+            return Some(Vec::new());
         }
         if len > self.quota || self.judge.never_evicts() {
-            return false;
+            return None;
         }
         let newcomer = self.judge.policy.newcomers_compete().then_some(newcomer);
         let mut leavers = lock(&self.leavers);
+        let mut left: Vec<(Arc<Held>, u64, Copy)> = Vec::new();
         while !self.reserve(len) {
             let leaver = leavers.next(newcomer, || self.ranked(), |(key, block)| self.worth(*key, *block));
-            let Some((key, block)) = leaver else { return false };
-            self.evict(key, block);
+            let Some((key, block)) = leaver else {
+                left.into_iter().for_each(|(held, block, copy)| self.put_back(&held, block, copy));
+                return None;
+            };
+            left.extend(self.remove(key, block));
         }
-        true
+        self.evicted.fetch_add(left.len() as u64, Relaxed);
+        let evicted = |(held, block, copy): (Arc<Held>, u64, Copy)| Evicted {
+            source: held.id.clone(),
+            block,
+            stored: copy.stored,
+        };
+        Some(left.into_iter().map(evicted).collect())
     }
 
     fn ranked(&self) -> Vec<(Worth, (SourceKey, u64))> {
@@ -129,12 +147,19 @@ impl Hall {
         shard.get(&block).map(|copy| self.judge.worth(key, held.facts(block, copy)))
     }
 
-    fn evict(&self, key: SourceKey, block: u64) {
-        let Some(held) = lock(&self.sources).get(&key).cloned() else { return };
-        let left = held.shard(block).write().unwrap_or_else(PoisonError::into_inner).remove(&block);
-        if let Some(copy) = left {
-            self.used.fetch_sub(copy.bytes.len() as u64, Relaxed);
-            self.evicted.fetch_add(1, Relaxed);
+    fn remove(&self, key: SourceKey, block: u64) -> Option<(Arc<Held>, u64, Copy)> {
+        let held = lock(&self.sources).get(&key).cloned()?;
+        let copy = held.shard(block).write().unwrap_or_else(PoisonError::into_inner).remove(&block)?;
+        self.used.fetch_sub(copy.stored.len(), Relaxed);
+        Some((held, block, copy))
+    }
+
+    /// Keeps a copy that was removed, if its room is still free and nobody was faster.
+    fn put_back(&self, held: &Held, block: u64, copy: Copy) {
+        let len = copy.stored.len();
+        let mut shard = held.shard(block).write().unwrap_or_else(PoisonError::into_inner);
+        if !shard.contains_key(&block) && self.reserve(len) {
+            shard.insert(block, copy);
         }
     }
 }
@@ -152,7 +177,7 @@ impl Held {
         Facts {
             source: Some(&self.id),
             block: Some(block),
-            len: copy.bytes.len() as u64,
+            len: copy.stored.len(),
             placed: copy.placed,
             used: copy.used.load(Relaxed),
             uses: copy.uses.load(Relaxed),
@@ -170,14 +195,14 @@ impl Held {
     }
 
     /// What the copy `block`, which is there, gives to `read`.
-    fn with<T>(&self, block: u64, read: impl FnOnce(&Bytes) -> T) -> Option<T> {
+    fn with<T>(&self, block: u64, read: impl FnOnce(&Stored) -> T) -> Option<T> {
         let shard = self.shard(block).read().unwrap_or_else(PoisonError::into_inner);
         let copy = shard.get(&block)?;
         if let Some(room) = self.room.upgrade() {
             copy.used.store(room.ticks.next(), Relaxed);
             copy.uses.fetch_add(1, Relaxed);
         }
-        Some(read(&copy.bytes))
+        Some(read(&copy.stored))
     }
 
     /// What a newcomer is worth.
@@ -198,20 +223,23 @@ impl Held {
 
 impl Copies for Held {
     fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool {
-        let copied = self.with(block, |bytes| {
-            let from = usize::try_from(from).ok()?;
-            into.copy_from_slice(bytes.get(from..from.checked_add(into.len())?)?);
-            Some(())
-        });
-        copied.flatten().is_some()
+        self.with(block, |stored| stored.read(from, into)).unwrap_or(false)
     }
 
     fn get(&self, block: u64) -> Option<Bytes> {
-        self.with(block, Bytes::clone)
+        self.with(block, Stored::bytes)
     }
 
     fn has(&self, block: u64) -> bool {
         self.shard(block).read().unwrap_or_else(PoisonError::into_inner).contains_key(&block)
+    }
+
+    fn held(&self) -> u64 {
+        let of_shard = |shard: &RwLock<HashMap<u64, Copy>>| {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            shard.values().map(|copy| copy.stored.len()).sum::<u64>()
+        };
+        self.shards.iter().map(of_shard).sum()
     }
 
     fn room(&self, block: u64, len: u64) -> Room {
@@ -241,16 +269,14 @@ impl Copies for Held {
             return Claim::Here;
         }
         let Some(room) = self.room.upgrade() else { return Claim::Full };
-        let is_reserved = if may_replace {
+        let reserved = if may_replace {
             room.reserve_for(len, self.newcomer(&room, block, len))
         } else {
-            room.reserve(len)
+            room.reserve(len).then(Vec::new)
         };
-        if !is_reserved {
-            return Claim::Full;
-        }
+        let Some(evicted) = reserved else { return Claim::Full };
         // No other process sees this memory: there is nobody to ask.
-        Claim::Held(Box::new(Reserved { held: self, room, block, len }))
+        Claim::Held(Box::new(Reserved { held: self, room, block, len, evicted }))
     }
 
     fn whole(&self) -> Option<Arc<dyn Source>> {
@@ -276,6 +302,8 @@ struct Reserved {
     block: u64,
     /// What is given back: nothing once the block is there.
     len: u64,
+    /// What left for it.
+    evicted: Vec<Evicted>,
 }
 
 impl Claimed for Reserved {
@@ -283,13 +311,17 @@ impl Claimed for Reserved {
         if bytes.len() as u64 != self.len {
             return Admission::Refused;
         }
+        let Some(stored) = self.room.pages.store(bytes) else { return Admission::Refused };
         let now = self.room.ticks.next();
-        let copy =
-            Copy { bytes: bytes.clone(), placed: now, used: AtomicU64::new(now), uses: AtomicU64::new(1) };
+        let copy = Copy { stored, placed: now, used: AtomicU64::new(now), uses: AtomicU64::new(1) };
         let mut shard = self.held.shard(self.block).write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have been as fast: then its room is given back.
-        self.len = shard.insert(self.block, copy).map_or(0, |before| before.bytes.len() as u64);
+        self.len = shard.insert(self.block, copy).map_or(0, |before| before.stored.len());
         Admission::Kept
+    }
+
+    fn take_evicted(&mut self) -> Vec<Evicted> {
+        std::mem::take(&mut self.evicted)
     }
 }
 

@@ -125,6 +125,9 @@ pub trait Foresight: Send + Sync + fmt::Debug {
     ///
     /// A moment and not a distance: what is not used stays as it was ranked while time passes.
     fn next_use(&self, source: SourceKey, block: Option<u64>) -> Option<u64>;
+
+    /// True when `source` is part of what is read, whether or not its next use can be seen.
+    fn knows(&self, source: SourceKey) -> bool;
 }
 
 /// A clock whose ticks are uses: later is larger.
@@ -155,6 +158,10 @@ impl Outlook {
         self.0.load().is_none()
     }
 
+    fn knows(&self, source: SourceKey) -> bool {
+        self.0.load().as_ref().is_some_and(|known| known.0.knows(source))
+    }
+
     fn next_use(&self, source: SourceKey, block: Option<u64>) -> Option<u64> {
         // No lock: a forked child finds none that is held for ever.
         self.0.load().as_ref().and_then(|known| known.0.next_use(source, block))
@@ -179,6 +186,16 @@ impl Judge {
     /// True when nothing leaves now.
     pub(crate) fn never_evicts(&self) -> bool {
         self.policy.never_evicts() || self.policy.needs_foresight() && self.outlook.is_empty()
+    }
+
+    /// True when a copy of a source that nobody is known to read may leave for one of `newcomer`.
+    pub(crate) fn prefers_known(&self, newcomer: SourceKey) -> bool {
+        self.policy.newcomers_compete() && !self.never_evicts() && self.outlook.knows(newcomer)
+    }
+
+    /// True when `source` is known to be read.
+    pub(crate) fn knows(&self, source: SourceKey) -> bool {
+        self.outlook.knows(source)
     }
 
     pub(crate) fn worth(&self, key: SourceKey, facts: Facts<'_>) -> Worth {

@@ -260,8 +260,11 @@ impl State {
     fn read_tiers(&self, running: &Running, piece: &mut Piece<'_>) -> bool {
         let began = Instant::now();
         let found = self.copies.iter().find(|(_, copies)| copies.read(piece.block, piece.from, piece.into));
-        if let Some((tier, _)) = found {
+        if let Some((tier, copies)) = found {
             running.counters.tiers[*tier].add(1, piece.into.len() as u64, began);
+            if self.reads.fetch_add(1, Relaxed).is_multiple_of(READS_PER_TOUCH) {
+                copies.touch();
+            }
         }
         found.is_some()
     }

@@ -20,6 +20,8 @@ pub struct Stats {
     pub placed_bytes: u64,
     /// Blocks that were fetched for a tier and that none kept.
     pub refused: u64,
+    /// Blocks that left a tier and were kept by one below it.
+    pub demoted: u64,
     /// Reads that were served by what had been fetched ahead of them.
     pub ahead: u64,
     /// Bytes fetched ahead that are still held.
@@ -51,6 +53,8 @@ pub struct TierStats {
     pub evicted: u64,
     /// Copies that could not be read, or were not what was put.
     pub faults: u64,
+    /// Why it is not used at all, where it could not be opened.
+    pub left_out: Option<String>,
 }
 
 /// What was read from the origin.
@@ -86,6 +90,7 @@ impl Stats {
             let before = before.tiers.get(index).unwrap_or(&nothing);
             TierStats {
                 name: tier.name.clone(),
+                left_out: tier.left_out.clone(),
                 reads: tier.reads.saturating_sub(before.reads),
                 bytes: tier.bytes.saturating_sub(before.bytes),
                 ns: tier.ns.saturating_sub(before.ns),
@@ -104,6 +109,7 @@ impl Stats {
             placed: self.placed.saturating_sub(before.placed),
             placed_bytes: self.placed_bytes.saturating_sub(before.placed_bytes),
             refused: self.refused.saturating_sub(before.refused),
+            demoted: self.demoted.saturating_sub(before.demoted),
             ahead: self.ahead.saturating_sub(before.ahead),
             wait_ns: self.wait_ns.saturating_sub(before.wait_ns),
             ..*self
@@ -169,6 +175,7 @@ pub(crate) struct Counters {
     pub(crate) placed: AtomicU64,
     pub(crate) placed_bytes: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) demoted: AtomicU64,
     pub(crate) ahead: AtomicU64,
     pub(crate) wait_ns: AtomicU64,
 }

@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc};
 use bytes::Bytes;
 use forebay_source::{Source, SourceId};
 
+use crate::pages::Stored;
+
 /// A place for copies of sources.
 ///
 /// # Contract
@@ -20,6 +22,9 @@ pub trait Tier: Send + Sync + fmt::Debug {
 
     /// How full it is, and what went wrong.
     fn usage(&self) -> Usage;
+
+    /// Why it is not used at all, where it could not be opened.
+    fn left_out(&self) -> Option<&str>;
 }
 
 /// The copies that a tier has of one source.
@@ -32,6 +37,9 @@ pub trait Copies: Send + Sync + fmt::Debug {
 
     /// True when `block` is there, as far as can be told without reading it.
     fn has(&self, block: u64) -> bool;
+
+    /// Bytes of the source that are here, and of other versions of it, which leave before anything else does.
+    fn held(&self) -> u64;
 
     /// Whether there seems to be room for `block`, which has `len` bytes.
     fn room(&self, block: u64, len: u64) -> Room;
@@ -93,6 +101,21 @@ pub enum Claim {
 pub trait Claimed: Send + fmt::Debug {
     /// Keeps `bytes`, all those of the block.
     fn put(self: Box<Self>, bytes: &Bytes) -> Admission;
+
+    /// The blocks that left the tier for this one, each given once: a lower tier may keep them. Files that leave as a
+    /// whole are not given.
+    fn take_evicted(&mut self) -> Vec<Evicted>;
+}
+
+/// A block that left a tier for another.
+#[derive(Debug)]
+pub struct Evicted {
+    /// Of which source.
+    pub source: SourceId,
+    /// Which block of it.
+    pub block: u64,
+    /// Its bytes, in memory that is the tier's again once this is dropped.
+    pub(crate) stored: Stored,
 }
 
 /// How full a tier is, and what went wrong.

@@ -13,7 +13,7 @@ use std::{
 use forebay_source::{Locator, Origin, PerProcess, Result, Source, SourceId};
 
 use crate::{
-    Flights, Outlook, SourceKey, Stats, Tier, TierStats,
+    Copies, Flights, Outlook, SourceKey, Stats, Tier, TierStats,
     ahead::{Ahead, Upcoming},
     copied::Copied,
     pool::Pool,
@@ -101,6 +101,10 @@ pub(crate) struct Running {
     pub(crate) pool: Pool,
     pub(crate) counters: Counters,
     pub(crate) ahead: Arc<Ahead>,
+    /// Sources that were opened; of them those too young to be copied, and those that each tier copies.
+    opened: AtomicU64,
+    young: AtomicU64,
+    taken: Vec<AtomicU64>,
     states: Mutex<HashMap<SourceKey, Weak<State>>>,
     promised: Mutex<Promised>,
 }
@@ -108,6 +112,9 @@ pub(crate) struct Running {
 /// What was said to fit.
 #[derive(Debug, Default)]
 struct Promised {
+    /// What was free on each tier before anything was promised.
+    free: Option<Vec<u64>>,
+    /// Bytes of what was promised that were not there yet.
     bytes: u64,
     sources: HashMap<SourceKey, bool>,
 }
@@ -154,6 +161,12 @@ impl Tiered {
     /// What was read from where, by this process.
     pub fn stats(&self) -> Stats {
         self.core.running().stats()
+    }
+
+    /// What the user should know of tiers that were left out, have no room, or copy none of what was opened so far; a
+    /// sentence each, without its full stop.
+    pub fn warnings(&self) -> Vec<String> {
+        self.core.running().warnings()
     }
 
     /// Fetches what `upcoming` names before it is asked for, from now on; nothing any more without it.
@@ -233,6 +246,9 @@ impl Running {
         let flights = Arc::new(Flights::default());
         Self {
             origin: Arc::clone(origin),
+            opened: AtomicU64::new(0),
+            young: AtomicU64::new(0),
+            taken: tiers.iter().map(|_| AtomicU64::new(0)).collect(),
             tiers,
             placement: placement.clone(),
             pool: Pool::new(placement.threads),
@@ -246,7 +262,40 @@ impl Running {
 
     /// What is known of `source`, unless a later change could hide behind the same version.
     fn settled_state(self: &Arc<Self>, source: &Arc<dyn Source>) -> Option<Arc<State>> {
-        if source.id().version.is_settled(SystemTime::now()) { self.state(source) } else { None }
+        self.opened.fetch_add(1, Relaxed);
+        if !source.id().version.is_settled(SystemTime::now()) {
+            self.young.fetch_add(1, Relaxed);
+            return None;
+        }
+        let state = self.state(source)?;
+        for (tier, _) in &state.copies {
+            self.taken[*tier].fetch_add(1, Relaxed);
+        }
+        Some(state)
+    }
+
+    /// What the user should know of tiers that are of no use.
+    fn warnings(&self) -> Vec<String> {
+        let load = |counter: &AtomicU64| counter.load(Relaxed);
+        let (opened, young) = (load(&self.opened), load(&self.young));
+        let mut warnings = Vec::new();
+        for (tier, taken) in self.tiers.iter().zip(&self.taken) {
+            let name = tier.name();
+            if let Some(why) = tier.left_out() {
+                warnings.push(format!("a tier is left out: {why}"));
+            } else if tier.usage().quota == 0 {
+                warnings.push(format!("the tier {name} has no room; `forebay doctor` says why"));
+            } else if opened > young && load(taken) == 0 {
+                warnings.push(format!("the tier {name} is of no use: the files lie on its own device"));
+            }
+        }
+        if young > 0 && young == opened && !self.tiers.is_empty() {
+            warnings.push(
+                "nothing is copied to tiers: the files changed less than 2 s ago, or their times lie in the future"
+                    .to_owned(),
+            );
+        }
+        warnings
     }
 
     /// What is known of `source`; nothing where no tier keeps any of it.
@@ -264,7 +313,7 @@ impl Running {
         if copies.is_empty() {
             return None;
         }
-        let is_near = self.promise(source.id(), key);
+        let is_near = self.promise(source.id(), key, &copies);
         let state = Arc::new(State::new(
             Arc::downgrade(self),
             Arc::clone(source),
@@ -290,15 +339,26 @@ impl Running {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all of `source` will be near: the same whenever it is asked, so that readers can count on it.
-    fn promise(&self, source: &SourceId, key: SourceKey) -> bool {
-        let room: u64 = self.tiers.iter().map(|tier| tier.usage().quota).sum();
+    /// Whether all of `source` will be near: the same whenever it is asked, so that readers can count on it. What is
+    /// promised is room that was free, or that the source and its older versions take already; who is opened first gets
+    /// it, so that of a set that does not fit the order of opening decides.
+    fn promise(&self, source: &SourceId, key: SourceKey, copies: &[(usize, Arc<dyn Copies>)]) -> bool {
+        if !self.placement.is_lasting || !self.placement.whole_file {
+            return false;
+        }
         let mut promised = self.promised.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fits) = promised.sources.get(&key) {
             return *fits;
         }
-        let bytes = promised.bytes.saturating_add(source.len);
-        let fits = self.placement.is_lasting && self.placement.whole_file && bytes <= room;
+        let of_tier = |tier: &Arc<dyn Tier>| {
+            let usage = tier.usage();
+            usage.quota.saturating_sub(usage.used)
+        };
+        let free = promised.free.get_or_insert_with(|| self.tiers.iter().map(of_tier).collect());
+        let room = copies.iter().fold(0u64, |room, (tier, _)| room.saturating_add(free[*tier]));
+        let held = copies.iter().fold(0u64, |held, (_, copies)| held.saturating_add(copies.held()));
+        let bytes = promised.bytes.saturating_add(source.len.saturating_sub(held));
+        let fits = bytes <= room;
         if fits {
             promised.bytes = bytes;
         }
@@ -318,9 +378,10 @@ impl Running {
                 quota: usage.quota,
                 evicted: usage.evicted,
                 faults: usage.faults,
+                left_out: tier.left_out().map(str::to_owned),
             }
         });
-        let Counters { origin, placed, placed_bytes, refused, ahead, wait_ns, .. } = &self.counters;
+        let Counters { origin, placed, placed_bytes, refused, demoted, ahead, wait_ns, .. } = &self.counters;
         let load = |counter: &AtomicU64| counter.load(Relaxed);
         let (waiting, backlog) = self.pool.backlog();
         Stats {
@@ -333,6 +394,7 @@ impl Running {
             placed: load(placed),
             placed_bytes: load(placed_bytes),
             refused: load(refused),
+            demoted: load(demoted),
             ahead: load(ahead),
             ahead_bytes: self.ahead.held_bytes(),
             wait_ns: load(wait_ns),

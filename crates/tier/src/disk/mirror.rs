@@ -21,7 +21,7 @@ use forebay_source::{
 };
 
 use super::{Place, lock::BlockLock, map};
-use crate::{Admission, Blocks, Claim, Claimed, Copies, Facts, Room, SourceKey, Worth};
+use crate::{Admission, Blocks, Claim, Claimed, Copies, Evicted, Facts, Room, SourceKey, Worth};
 
 /// The copies of one source.
 #[derive(Debug)]
@@ -101,6 +101,10 @@ impl Copy {
             touched_s: AtomicU64::new(0),
             has_left: AtomicBool::new(false),
         })
+    }
+
+    pub(super) fn id(&self) -> &SourceId {
+        &self.id
     }
 
     /// Forgets all that was known: the mirror was removed.
@@ -311,6 +315,10 @@ impl Claimed for Reserved {
         self.copy.know(&files, self.block);
         Admission::Kept
     }
+
+    fn take_evicted(&mut self) -> Vec<Evicted> {
+        Vec::new()
+    }
 }
 
 impl Drop for Reserved {
@@ -352,8 +360,14 @@ impl Copies for Copy {
         files.knows(block) || files.layout.get(&files.map, block).is_some()
     }
 
+    fn held(&self) -> u64 {
+        let present = |files: Arc<Files>| files.layout.present_bytes(&files.map, self.blocks);
+        let own = self.files(Self::existing).map_or(0, present);
+        own.saturating_add(self.place.superseded_bytes(&self.id, self.key))
+    }
+
     fn room(&self, _: u64, len: u64) -> Room {
-        if self.place.is_free(len) {
+        if self.place.is_free(len) || self.place.has_unwanted(self.key, len) {
             return Room::Free;
         }
         if self.may_replace() && self.place.would_evict_for(self.key, len, || self.newcomer()) {
@@ -373,6 +387,7 @@ impl Copies for Copy {
         }
         let may_replace = may_replace && self.may_replace();
         let is_reserved = self.place.take(len)
+            || self.place.take_from_unwanted(self.key, len)
             || may_replace && self.place.reserve_by_evicting(self.key, len, || self.newcomer());
         if !is_reserved {
             return Claim::Full;

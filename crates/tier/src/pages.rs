@@ -1,0 +1,182 @@
+//! The memory of a tier: pages cut from large slabs, used again and again.
+//!
+//! A block that had a mapping of its own would cost the process one of its 65,530, and every hole between two of them
+//! another; a slab costs one for 64 MiB.
+
+use std::{fmt, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::sync::{Mutex, lock};
+
+/// Bytes of a page: of a block of 128 KiB at most one in sixteen is lost at its end.
+const PAGE_BYTES: usize = 8 << 10;
+/// Bytes of a slab, always a mapping of its own: the C library maps what is longer than 32 MiB.
+const SLAB_BYTES: usize = 64 << 20;
+/// Shorter blocks come from the heap: the C library gives no mapping to what is shorter than that.
+const LEAST_PAGED_BYTES: usize = 128 << 10;
+
+/// Pages that no block uses.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    free: Mutex<Vec<BytesMut>>,
+    slab_bytes: usize,
+}
+
+/// The bytes of a block, in memory of the tier.
+pub(crate) enum Stored {
+    /// A block from the heap.
+    Short(Bytes),
+    /// A block in pages, of which all but the last are full.
+    Paged {
+        /// The pages.
+        pages: Vec<BytesMut>,
+        /// Bytes of the block.
+        len: usize,
+        /// Where the pages go when the block leaves.
+        home: Arc<Pages>,
+    },
+}
+
+impl Pages {
+    /// Memory for blocks of at most `quota` bytes in all. A page becomes resident when it is first used.
+    pub(crate) fn new(quota: u64) -> Self {
+        let quota = usize::try_from(quota).unwrap_or(usize::MAX);
+        let slab_bytes = quota.clamp(LEAST_PAGED_BYTES, SLAB_BYTES).next_multiple_of(PAGE_BYTES);
+        Self { free: Mutex::default(), slab_bytes }
+    }
+
+    /// A copy of `bytes` in this memory; nothing where there is none to be had.
+    pub(crate) fn store(self: &Arc<Self>, bytes: &[u8]) -> Option<Stored> {
+        if bytes.len() < LEAST_PAGED_BYTES {
+            return Some(Stored::Short(Bytes::copy_from_slice(bytes)));
+        }
+        let count = bytes.len().div_ceil(PAGE_BYTES);
+        let mut free = lock(&self.free);
+        while free.len() < count {
+            free.extend(slab(self.slab_bytes)?);
+        }
+        let first = free.len() - count;
+        let mut pages = free.split_off(first);
+        drop(free);
+        for (page, part) in pages.iter_mut().zip(bytes.chunks(PAGE_BYTES)) {
+            page.clear();
+            page.extend_from_slice(part);
+        }
+        Some(Stored::Paged { pages, len: bytes.len(), home: Arc::clone(self) })
+    }
+}
+
+/// The pages of a new slab.
+fn slab(len: usize) -> Option<impl Iterator<Item = BytesMut>> {
+    // `BytesMut` ends the process where memory is short; a tier only keeps less then.
+    let mut probe = Vec::<u8>::new();
+    probe.try_reserve_exact(len).ok()?;
+    drop(std::hint::black_box(probe));
+    let mut rest = BytesMut::with_capacity(len);
+    Some((0..len / PAGE_BYTES).map(move |_| {
+        let after = rest.split_off(PAGE_BYTES);
+        std::mem::replace(&mut rest, after)
+    }))
+}
+
+impl Stored {
+    /// Bytes of the block.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Short(bytes) => bytes.len() as u64,
+            Self::Paged { len, .. } => *len as u64,
+        }
+    }
+
+    /// Fills `into` with the bytes from `from` on; false where the block ends before.
+    pub(crate) fn read(&self, from: u64, into: &mut [u8]) -> bool {
+        let end = from.checked_add(into.len() as u64).filter(|end| *end <= self.len());
+        let (Some(_), Ok(from)) = (end, usize::try_from(from)) else { return false };
+        match self {
+            Self::Short(bytes) => into.copy_from_slice(&bytes[from..from + into.len()]),
+            Self::Paged { pages, .. } => copy_pages(pages, from, into),
+        }
+        true
+    }
+
+    /// The bytes as one piece.
+    pub(crate) fn bytes(&self) -> Bytes {
+        match self {
+            Self::Short(bytes) => bytes.clone(),
+            Self::Paged { pages, len, .. } => {
+                let mut whole = Vec::with_capacity(*len);
+                pages.iter().for_each(|page| whole.extend_from_slice(page));
+                whole.into()
+            }
+        }
+    }
+}
+
+fn copy_pages(pages: &[BytesMut], from: usize, into: &mut [u8]) {
+    let (mut page, mut start, mut rest) = (from / PAGE_BYTES, from % PAGE_BYTES, into);
+    while !rest.is_empty() {
+        let part = &pages[page][start..];
+        let count = part.len().min(rest.len());
+        let (now, after) = rest.split_at_mut(count);
+        now.copy_from_slice(&part[..count]);
+        (page, start, rest) = (page + 1, 0, after);
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        if let Self::Paged { pages, home, .. } = self {
+            lock(&home.free).append(pages);
+        }
+    }
+}
+
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(len: usize) -> Vec<u8> {
+        (0..len).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 13).to_le_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn what_is_stored_is_read_back_from_any_byte_on_and_no_further_than_it_goes() {
+        let pages = Arc::new(Pages::new(1 << 20));
+        for len in [0, 1, 5000, LEAST_PAGED_BYTES - 1, LEAST_PAGED_BYTES, LEAST_PAGED_BYTES + 1, 300_000] {
+            let bytes = pattern(len);
+            let stored = pages.store(&bytes).unwrap();
+            assert_eq!((stored.len(), &stored.bytes()[..]), (len as u64, &bytes[..]));
+            for from in [0, 1, PAGE_BYTES - 1, PAGE_BYTES, len / 2, len] {
+                let part = bytes.get(from..).unwrap_or_default();
+                let mut into = vec![0; part.len().min(20_000)];
+                assert_eq!(stored.read(from as u64, &mut into), from <= len, "{from} of {len}");
+                assert!(from > len || into == part[..into.len()], "{from} of {len}");
+                assert!(!stored.read(from as u64, &mut vec![0; part.len() + 1]));
+            }
+        }
+        let stored = pages.store(&pattern(300_000)).unwrap();
+        assert!(!stored.read(u64::MAX, &mut [0]));
+    }
+
+    #[test]
+    fn pages_are_used_again() {
+        let pages = Arc::new(Pages::new(1 << 20));
+        let count = || lock(&pages.free).len();
+        drop(pages.store(&pattern(1 << 20)).unwrap());
+        let first = count();
+        assert_eq!(first, (1 << 20) / PAGE_BYTES);
+        for _ in 0..10 {
+            let held: Vec<_> = (0..4).map(|_| pages.store(&pattern(200_000)).unwrap()).collect();
+            assert_eq!(count(), first - 4 * 200_000_usize.div_ceil(PAGE_BYTES));
+            drop(held);
+            assert_eq!(count(), first);
+        }
+    }
+}

@@ -39,6 +39,8 @@ pub use self::{
 };
 use self::{layer::Layer, words::unknown};
 
+pub(crate) use self::paths::expand as expand_path;
+
 /// What is configured; plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -64,9 +66,11 @@ impl OriginConfig {
     /// `paths`, of which relative ones lie under the origin, if one is told.
     pub fn place(&self, paths: &[String]) -> Vec<String> {
         let Some(origin) = &self.path else { return paths.to_vec() };
+        // A variable that is not set is told when the files are looked for.
+        let paths = paths.iter().map(|path| crate::names::spelled_out(path).unwrap_or_else(|_| path.clone()));
         let is_whole = |path: &str| path.starts_with('/') || Locator::new(path).is_url();
-        let under = |path: &String| format!("{}/{path}", origin.trim_end_matches('/'));
-        paths.iter().map(|path| if is_whole(path) { path.clone() } else { under(path) }).collect()
+        let under = |path: String| format!("{}/{path}", origin.trim_end_matches('/'));
+        paths.map(|path| if is_whole(&path) { path } else { under(path) }).collect()
     }
 }
 

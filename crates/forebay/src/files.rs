@@ -1,14 +1,21 @@
 //! From what the user calls the files of a set to their paths and URLs.
 
-use std::{fs, path::Path};
+use std::{collections::HashSet, path::Path};
 
 use forebay_source::{Error, ErrorKind, Locator, Result};
 
-use crate::{Origins, each::each};
+use crate::{
+    Origins,
+    each::each,
+    names::{RealNames, WILDCARDS, is_pattern},
+};
 use forebay_format::{Found, format_of};
 
 /// The files that `patterns` name, in order: a path or URL is itself, a pattern all that match it, a folder all files
 /// under it of a format that can be read. What a pattern or folder gives is sorted by name.
+///
+/// Paths are absolute, with `~` and variables written out and links among their folders followed; a name that is there
+/// is meant as it stands. Names are sorted as the user spells them, wherever links lead.
 ///
 /// A folder that is itself of a format that can be read, such as a Zarr store, counts as a file.
 ///
@@ -24,7 +31,7 @@ pub fn expand_among(origins: &Origins, patterns: &[String]) -> Result<Vec<String
         if Locator::new(pattern.as_str()).is_url() {
             files.extend(behind_url(origins, pattern)?);
         } else {
-            files.extend(on_this_machine(origins, pattern)?);
+            files.extend(on_this_machine(origins, &origins.absolute(pattern)?)?);
         }
     }
     if files.is_empty() {
@@ -51,17 +58,15 @@ pub fn expand_to_files(patterns: &[String]) -> Result<Vec<String>> {
     Ok(files)
 }
 
-const WILDCARDS: [char; 3] = ['*', '?', '['];
-
 fn on_this_machine(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
-    let is_there = fs::symlink_metadata(pattern).is_ok();
-    if is_there && Path::new(pattern).is_dir() {
-        return under(origins, pattern);
-    }
-    if !is_there && pattern.contains(WILDCARDS) {
+    if is_pattern(pattern) {
         return matching(origins, pattern);
     }
-    Ok(vec![pattern.to_owned()])
+    let at = origins.locate(pattern)?;
+    if Path::new(pattern).is_dir() {
+        return under(origins, at.as_str());
+    }
+    Ok(vec![at.as_str().to_owned()])
 }
 
 fn behind_url(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
@@ -85,7 +90,14 @@ fn matching(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
         })?;
         if path.is_dir() { &mut folders } else { &mut files }.push(name.to_owned());
     }
-    not_none(with_folders(origins, files, folders)?, pattern, "no file matches")
+    let is_folder: HashSet<String> = folders.iter().cloned().collect();
+    let found = not_none(with_folders(origins, files, folders)?, pattern, "no file matches")?;
+    let mut names = RealNames::default();
+    let mut real = |name: String| match is_folder.contains(&name) {
+        true => names.of_folder(&name),
+        false => names.of_file(&name),
+    };
+    Ok(found.into_iter().map(&mut real).collect())
 }
 
 /// The URLs that match `pattern`, whose first wildcard is at `wildcard`: all in the folder before it are listed.

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `open` | the way from a path to an opened container |
 //! | `origins` | which side a name belongs to: this machine, or behind a URL |
+//! | `names` | one name for each file of this machine |
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `each` | the same work for each of many files, on threads |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
@@ -26,6 +27,7 @@ mod feed;
 mod files;
 mod foresight;
 mod index_cache;
+mod names;
 mod open;
 mod origins;
 pub mod places;

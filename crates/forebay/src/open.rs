@@ -43,7 +43,7 @@ pub fn open_file(path: &str) -> Result<Opened> {
 
 /// As [`open_file`], with the saved indexes of `cache` or none.
 pub fn open_file_with(path: &str, cache: Option<&IndexCache>) -> Result<Opened> {
-    let at = Locator::new(path);
     let origins = Origins::new().reading_whole(WHOLE_BYTES);
+    let at = origins.locate(path)?;
     open(Arc::clone(origins.of(&at)), &at, cache)
 }

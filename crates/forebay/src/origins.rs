@@ -1,13 +1,17 @@
 //! Where files are looked for: on this machine, or behind a URL.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use forebay_source::{
     Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result, Source, SourceId, WholeOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 
-use crate::{assemble::tiered, config::Config};
+use crate::{
+    assemble::tiered,
+    config::Config,
+    names::{RealNames, absolute},
+};
 
 /// An origin for paths and one for URLs.
 ///
@@ -18,22 +22,24 @@ pub struct Origins {
     near: Arc<dyn Origin>,
     far: Arc<dyn Origin>,
     is_tiered: bool,
+    /// False where one origin has names of its own.
+    are_paths: bool,
 }
 
 impl Origins {
     /// This machine's file systems, and the object stores and web servers that the environment gives access to.
     pub fn new() -> Self {
-        Self { near: Arc::new(FileOrigin::new()), far: Arc::new(ObjectOrigin::new()), is_tiered: false }
+        Self::with_far(Arc::new(ObjectOrigin::new()))
     }
 
     /// This machine's file systems, and `far` for all URLs.
     pub fn with_far(far: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::new(FileOrigin::new()), far, is_tiered: false }
+        Self { near: Arc::new(FileOrigin::new()), far, is_tiered: false, are_paths: true }
     }
 
     /// One origin for all names.
     pub(crate) fn only(origin: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::clone(&origin), far: origin, is_tiered: false }
+        Self { near: Arc::clone(&origin), far: origin, is_tiered: false, are_paths: false }
     }
 
     /// The same, with small files behind a network read whole; of each side at most `budget_bytes` are held.
@@ -44,7 +50,7 @@ impl Origins {
         }
         let whole =
             |origin: &Arc<dyn Origin>| Arc::new(WholeOrigin::new(Arc::clone(origin), budget_bytes)) as _;
-        Self { near: whole(&self.near), far: whole(&self.far), is_tiered: false }
+        Self { near: whole(&self.near), far: whole(&self.far), is_tiered: false, are_paths: self.are_paths }
     }
 
     /// The same, read through the tiers of `config`; `ranking` is the user's own policy.
@@ -57,7 +63,28 @@ impl Origins {
             return Ok((self, None));
         };
         let side = |is_far| Arc::new(Side { tiered: Arc::clone(&tiered), is_far }) as Arc<dyn Origin>;
-        Ok((Self { near: side(false), far: side(true), is_tiered: true }, Some(tiered)))
+        let are_paths = self.are_paths;
+        Ok((Self { near: side(false), far: side(true), is_tiered: true, are_paths }, Some(tiered)))
+    }
+
+    /// The file or folder that a user calls `name`.
+    ///
+    /// A path is made absolute, `~` and variables in it are written out and links among its folders are followed: one
+    /// file has one name, by which its copies and its saved index are found. A URL stands for itself.
+    pub fn locate(&self, name: &str) -> Result<Locator> {
+        let at = Locator::new(name);
+        if at.is_url() || !self.are_paths {
+            return Ok(at);
+        }
+        let (path, mut names) = (absolute(name)?, RealNames::default());
+        let is_folder = Path::new(&path).is_dir();
+        Ok(Locator::new(if is_folder { names.of_folder(&path) } else { names.of_file(&path) }))
+    }
+
+    /// The path or pattern `name` with `~` and variables written out, made absolute; a URL stands for itself.
+    pub fn absolute(&self, name: &str) -> Result<String> {
+        let stands = Locator::new(name).is_url() || !self.are_paths;
+        if stands { Ok(name.to_owned()) } else { absolute(name) }
     }
 
     /// What opens the file at `at` and all that it names.

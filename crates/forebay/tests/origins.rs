@@ -71,3 +71,45 @@ fn a_folder_that_is_of_a_format_counts_as_one_file_and_notes_beside_data_do_not_
     let files = forebay::expand_to_files(&[path("samples")]).unwrap();
     assert_eq!(files, [path("samples/a.npy"), path("samples/b.npy")]);
 }
+
+/// `path`, which is absolute, as seen from the working directory.
+fn relative(path: &str) -> String {
+    let depth = std::env::current_dir().unwrap().components().count() - 1;
+    format!("{}{}", "../".repeat(depth), path.trim_start_matches('/'))
+}
+
+#[test]
+fn a_file_has_one_name_however_it_is_spelled() {
+    let folder = TempDir::new().unwrap();
+    let real = fs::canonicalize(folder.path()).unwrap();
+    let path = |name: &str| real.join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("set")).unwrap();
+    for name in ["set/a.h5", "set/b.h5"] {
+        fs::write(path(name), "x").unwrap();
+    }
+    std::os::unix::fs::symlink(path("set"), path("link")).unwrap();
+    let both = [path("set/a.h5"), path("set/b.h5")];
+    for spelled in [path("set/a.h5"), path("link/a.h5"), path("link/../set/./a.h5")] {
+        for spelled in [relative(&spelled), spelled] {
+            assert_eq!(forebay::expand(&[spelled.clone()]).unwrap(), both[..1], "{spelled}");
+            assert_eq!(Origins::new().locate(&spelled).unwrap().as_str(), both[0], "{spelled}");
+        }
+    }
+    for pattern in
+        [path("set/*.h5"), path("link/*.h5"), relative(&path("set/?.h5")), relative(&path("link/*"))]
+    {
+        assert_eq!(forebay::expand(&[pattern.clone()]).unwrap(), both, "{pattern}");
+    }
+    let url = "s3://bucket/../a.h5";
+    assert_eq!(Origins::new().locate(url).unwrap().as_str(), url);
+}
+
+#[test]
+fn variables_and_the_home_in_a_path_are_written_out() {
+    let home = std::env::var("HOME").unwrap();
+    let named = ["~/no-such.h5", "$HOME/no-such.h5", "${HOME}/no-such.h5"].map(str::to_owned);
+    let written = format!("{}/no-such.h5", fs::canonicalize(home).unwrap().display());
+    assert_eq!(forebay::expand(&named).unwrap(), [written.clone(), written.clone(), written]);
+    let error = forebay::expand(&["$FOREBAY_NO_SUCH/a.h5".to_owned()]).unwrap_err();
+    assert!(error.to_string().contains("the variable FOREBAY_NO_SUCH"), "{error}");
+}

@@ -35,8 +35,8 @@ pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Facts
 #[pyfunction]
 pub(crate) fn format_at(py: Python<'_>, path: String) -> PyResult<Option<String>> {
     patiently(py, move || {
-        let at = forebay::Locator::new(path.as_str());
         let origins = forebay::Origins::new();
+        let at = origins.locate(&path)?;
         let found = forebay::format::Found::look(&**origins.of(&at), &at)?;
         Ok(forebay::format::format_of(&found)?.map(|format| format.name().to_owned()))
     })

@@ -58,10 +58,17 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read::read_variable, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect_file, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::format_at, module)?)?;
+    module.add_function(wrap_pyfunction!(absolute_path, module)?)?;
     module.add_function(wrap_pyfunction!(memory_budget, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(tiers::tier_config, module)?)?;
     error::add_to(module)
+}
+
+/// The path or pattern `name`, absolute and with `~` and variables written out; a URL stands for itself.
+#[pyfunction]
+fn absolute_path(name: &str) -> PyResult<String> {
+    forebay::Origins::new().absolute(name).map_err(error::raised)
 }
 
 /// Bytes of memory the job allows this process.

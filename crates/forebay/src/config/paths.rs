@@ -5,7 +5,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use super::Surroundings;
 
 /// `text` with `$NAME`, `${NAME}` and a leading `~` replaced; `$$` is a dollar.
-pub(super) fn expand(text: &str, surroundings: &Surroundings<'_>) -> Result<String> {
+pub(crate) fn expand(text: &str, surroundings: &Surroundings<'_>) -> Result<String> {
     let mut path = String::with_capacity(text.len());
     let mut rest = text;
     if let Some(after) = text.strip_prefix('~') {

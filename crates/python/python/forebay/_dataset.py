@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 import os
-import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ._batch import Batch, sample_of
 from ._dates import DAYS
-from ._forebay import SampleReader
+from ._forebay import SampleReader, absolute_path
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
@@ -139,10 +139,8 @@ def _paths(files: Paths) -> list[str]:
 
 
 def _path(path: str) -> str:
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path):
-        return path
     # Made absolute: a worker that opens them again may stand in another folder.
-    return os.path.abspath(os.path.expanduser(path))
+    return absolute_path(path)
 
 
 class Dataset:
@@ -161,6 +159,8 @@ class Dataset:
         self.label = label
         self._through = through
         self._opened = SampleReader(spec, options, through.config, through.rank, through.newcomers_compete)
+        for what in self._opened.tier_warnings():
+            warnings.warn(what, RuntimeWarning, stacklevel=3)
         self._process = os.getpid()
         self._enter()
 

@@ -25,6 +25,7 @@ __all__ = [
     "UnsupportedError",
     "WarmingRun",
     "__version__",
+    "absolute_path",
     "format_at",
     "inspect_file",
     "memory_budget",
@@ -223,6 +224,8 @@ class SampleReader:
         """Bytes of all samples as they are delivered."""
     def stats(self) -> str:
         """What was read so far, as JSON."""
+    def tier_warnings(self) -> list[str]:
+        """What the user should know of tiers that are of no use, a sentence each."""
     def warm(self, threads: int | None = None) -> WarmingRun:
         """Begins to copy all files to the tiers, by ``threads`` threads."""
     def close(self) -> None:
@@ -320,6 +323,9 @@ def register_format(
     describe: Callable[[FormatFile], list[dict[str, Any]]],
 ) -> None:
     """Adds a format; one that was registered under the same name is replaced."""
+
+def absolute_path(name: str) -> str:
+    """The path or pattern, absolute and with ``~`` and variables written out; a URL stands for itself."""
 
 def memory_budget() -> int:
     """Bytes of memory the job allows this process."""

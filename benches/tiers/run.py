@@ -152,6 +152,26 @@ def drawn_samples(bench, report, args):
                read["clairvoyant"] < read["first-fit"])
 
 
+def two_tiers(bench, report, args):
+    """A little memory over a disk that has room for all: every policy reads the set once."""
+    folder = make_set.make(argparse.Namespace(files=10, samples=1024, sample_kib=4, folder=None))
+    size = sum(path.stat().st_size for path in make_set.paths(folder, 10))
+    for policy in ("auto", "first-fit", "clairvoyant", "lru", "lfu", "fifo", "lifo"):
+        options = ["--field", "x", "--batch", 64, "--epochs", 3, "--memory", "64MiB", "--policy", policy,
+                   "--tier", f"memory:{size // 5}", "--tier", f"disk:TIER:{5 * size // 2}"]
+        answer, _ = bench.load(folder, ("2ms", "200MiB/s"), options)
+        first, *later = [read / size for read in origin_bytes(answer)]
+        report.add(f"memory of S/5 over a disk of 2.5 S, {policy}: origin bytes per byte of the set, epochs 1 to 3",
+                   ", ".join(f"{part:.3f}" for part in (first, *later)), "<= 1.0, then 0",
+                   first <= 1.001 and max(later) == 0)
+    for policy in ("auto", "first-fit", "clairvoyant", "lru", "lfu", "fifo", "lifo"):
+        options = ["--field", "x", "--batch", 64, "--epochs", 3, "--memory", "64MiB", "--policy", policy,
+                   "--block", "256KiB", "--tier", f"memory:{size // 5}", "--tier", f"disk:TIER:{2 * size // 5}"]
+        answer, _ = bench.load(folder, ("2ms", "200MiB/s"), options)
+        report.add(f"memory of S/5 over a disk of 2 S/5, {policy}: the same",
+                   ", ".join(f"{read / size:.2f}" for read in origin_bytes(answer)))
+
+
 def monarch(bench, report, _):
     """What MONARCH was measured on: 56 files of 4 MiB, requests of 256 KiB, 5 ms each, 100 MB/s."""
     folder = make_set.make(argparse.Namespace(files=56, samples=16, sample_kib=256, folder=None))
@@ -180,10 +200,10 @@ def main():
     parser.add_argument("--files", type=int, default=64, help="files of the large sets [64]")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of which the best counts, where memory speed is compared")
     parser.add_argument("--compute-ms", type=float, default=12, help="what a step of the model takes in the comparison of waits")
-    parser.add_argument("--only", help="parts to run, with commas: shared, larger, drawn, monarch")
+    parser.add_argument("--only", help="parts to run, with commas: shared, larger, drawn, two, monarch")
     parser.add_argument("--markdown", type=pathlib.Path, help="write the table to this file, between its marks")
     args = parser.parse_args()
-    parts = {"shared": shared_set, "larger": larger_than_the_quota, "drawn": drawn_samples, "monarch": monarch}
+    parts = {"shared": shared_set, "larger": larger_than_the_quota, "drawn": drawn_samples, "two": two_tiers, "monarch": monarch}
     bench, report = Bench(args), Report()
     try:
         for name in args.only.split(",") if args.only else parts:

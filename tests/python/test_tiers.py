@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import pickle
 import re
 import shutil
+import subprocess
 import tempfile
 import time
 import warnings
@@ -119,6 +121,60 @@ def test_what_left_a_disk_and_came_back_is_never_read_where_it_is_not(
                 assert (batch["x"] == image_of(batch.indices)).all()
         evicted += settle(ds)["tiers"][0]["evicted"]
     assert evicted > 0
+
+
+@pytest.mark.parametrize("policy", ["auto", "first-fit", "lru", "lfu", "fifo", "lifo"])
+def test_a_disk_below_a_full_memory_tier_is_used(origin: Path, disk: dict[str, Any], policy: str) -> None:
+    ds = plain(origin, tiers=["memory:1MiB", disk], policy=policy, block="256KiB")
+    size = sum(path.stat().st_size for path in origin.glob("plain*.h5"))
+    loader = ds.loader(batch_size=8, shuffle="full", seed=5)
+    for _ in range(2):
+        for batch in loader:
+            assert (batch["x"] == image_of(batch.indices)).all()
+        settle(loader)
+    stats = loader.stats()["tiers"]
+    assert stats["tiers"][1]["used"] > 0 and stats["tiers"][1]["quota"] > size
+    assert stats["origin"]["bytes"] <= size, "each byte once"
+    assert stats["epochs"][1]["origin"]["bytes"] == 0
+
+
+def test_copies_that_the_command_made_are_found_here_and_the_other_way_round(origin: Path, tmp_path: Path) -> None:
+    program = os.environ.get("FOREBAY_BIN") or shutil.which("forebay")
+    assert program, "set FOREBAY_BIN to the forebay command"
+    cache = tmp_path / "cache"
+    (tmp_path / "link").symlink_to(origin)
+    table = tmp_path / "forebay.toml"
+    table.write_text(f'[[tier]]\npath = "{cache}"\nquota = "64MiB"\nfree = 0\nkeep = true\n')
+    warm = [program, "tier", "warm", "plain0.h5", "plain1.h5", "--config", str(table)]
+    subprocess.run(warm, cwd=origin, check=True, capture_output=True)
+    for folder in (origin, tmp_path / "link"):
+        with forebay.open(folder / "plain[01].h5", ["x"], config=table) as ds:
+            assert (ds[:]["x"] == image_of(np.arange(2 * COUNT))).all()
+            assert settle(ds)["origin"]["bytes"] == 0
+            assert ds.files == [str(origin / "plain0.h5"), str(origin / "plain1.h5")]
+    assert len(list(cache.rglob("*.bytes"))) == 2
+
+
+def test_a_path_may_begin_with_the_home_or_a_variable(origin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREBAY_TEST_DATA", str(origin))
+    monkeypatch.setenv("HOME", str(origin))
+    for spelled in ("$FOREBAY_TEST_DATA/plain0.h5", "${FOREBAY_TEST_DATA}/plain[0].h5", "~/plain0.h5"):
+        assert forebay.open(spelled, ["x"]).files == [str(origin / "plain0.h5")]
+    assert forebay.read("$FOREBAY_TEST_DATA/plain0.h5", "x").shape == (COUNT, *image_of(np.arange(1)).shape[1:])
+    with pytest.raises(forebay.NotFoundError, match="the variable FOREBAY_NO_SUCH"):
+        forebay.open("$FOREBAY_NO_SUCH/a.h5", ["x"])
+
+
+def test_a_tier_that_is_of_no_use_is_told_and_ends_nothing(origin: Path, tmp_path: Path) -> None:
+    with pytest.warns(RuntimeWarning, match="a tier is left out: disk tier '/proc/forebay-no-such'"):
+        ds = plain(origin, tiers=["/proc/forebay-no-such:1GiB", "memory:64MiB"])
+    left_out, memory = ds.stats()["tiers"]["tiers"]
+    assert "/proc/forebay-no-such" in left_out["left_out"] and memory["left_out"] is None
+    assert (ds[3]["x"] == image_of(np.arange(3, 4))[0]).all() and settle(ds)["placed"] > 0
+    with pytest.warns(RuntimeWarning, match="the files lie on its own device"):
+        plain(origin, tiers={"path": origin / "cache", "quota": "1MiB", **FREE})
+    with pytest.raises(forebay.InvalidError, match="is not a folder"):
+        plain(origin, tiers={"path": origin / "plain0.h5"})
 
 
 USE = """

@@ -101,6 +101,10 @@ fn warm_all(context: &Context, paths: &[String], config: Config) -> Result<u8> {
         forebay::expand_to_files(&config.origin.place(paths))?.into_iter().map(Locator::new).collect();
     let (_, tiered) = Origins::new().through_tiers(&config, None)?;
     let Some(tiered) = tiered else { return Err(Error::new(ErrorKind::Bug, "tiers that are not made")) };
+    // To go on without the tier is no help to a user who wants it filled.
+    if let Some(why) = tiered.tiers().iter().find_map(|tier| tier.left_out().map(str::to_owned)) {
+        return Err(Error::new(ErrorKind::Unavailable, why));
+    }
     interrupt.watch();
     let bar = progress::files(sources.len() as u64);
     let threads = NonZeroUsize::new(config.placement.threads).unwrap_or(NonZeroUsize::MIN);

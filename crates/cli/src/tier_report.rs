@@ -50,6 +50,9 @@ pub(crate) fn table(report: &TierReport) -> Vec<String> {
 }
 
 fn held(tier: &TierStats) -> String {
+    if let Some(why) = &tier.left_out {
+        return format!("left out: {}", show::message(why));
+    }
     if tier.quota == 0 {
         return "nothing: there is no room for it, `forebay doctor` says why".to_owned();
     }

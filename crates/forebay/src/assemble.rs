@@ -3,9 +3,10 @@
 use std::{fs, os::unix::fs::DirBuilderExt, sync::Arc};
 
 use forebay_format::memory_budget;
-use forebay_source::{Error, Origin, Result};
+use forebay_source::{Error, ErrorKind, Origin, Result};
 use forebay_tier::{
-    DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy as Ranking, Tier, Tiered,
+    DiskOptions, DiskTier, Judge, LeftOutTier, MemoryTier, Outlook, Placement, Policy as Ranking, Tier,
+    Tiered,
 };
 
 use crate::config::{Config, DiskTier as DiskConfig, TierConfig};
@@ -34,8 +35,23 @@ pub fn tiered(
     };
     let judge = Judge { policy: ranking, outlook };
     let (tiers, block_len) = (config.tiers.clone(), config.placement.block);
-    let make = move || tiers.iter().map(|tier| open_tier(tier, block_len, &judge)).collect();
+    let make = move || tiers.iter().map(|tier| open_or_leave_out(tier, block_len, &judge)).collect();
     Tiered::new(origin, make, placement).map(|tiered| Some(Arc::new(tiered)))
+}
+
+/// The tier that `tier` describes, or one that keeps nothing where it cannot be opened here and now: copies save time, and
+/// a run needs none. What can be opened nowhere is an error.
+fn open_or_leave_out(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {
+    match open_tier(tier, block_len, judge) {
+        Err(error) if error.kind() != ErrorKind::Invalid => {
+            let name = match tier {
+                TierConfig::Memory { .. } => "memory".to_owned(),
+                TierConfig::Disk(disk) => format!("disk {}", disk.path.display()),
+            };
+            Ok(Arc::new(LeftOutTier::new(name, &error)))
+        }
+        opened => opened,
+    }
 }
 
 fn open_tier(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {
@@ -49,7 +65,11 @@ fn open_tier(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn
 
 /// The disk tier that `disk` describes.
 pub fn open_disk_tier(disk: &DiskConfig, block_len: u64, judge: Judge) -> Result<DiskTier> {
-    let place = |error| Error::from_io(error).at(format!("disk tier '{}'", disk.path.display()));
+    let named = |error: Error| error.at(format!("disk tier '{}'", disk.path.display()));
+    let place = |error| named(Error::from_io(error));
+    if let Some(file) = disk.path.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()) {
+        return Err(named(Error::new(ErrorKind::Invalid, format!("{} is not a folder", file.display()))));
+    }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&disk.path).map_err(place)?;
     let facts = rustix::fs::statvfs(&disk.path).map_err(|errno| place(errno.into()))?;
     let bytes = |blocks: u64| blocks.saturating_mul(facts.f_frsize);
@@ -88,5 +108,31 @@ mod tests {
         let quotas: Vec<u64> = made.stats().tiers.iter().map(|tier| tier.quota).collect();
         assert_eq!(quotas, [1 << 16, 1 << 20]);
         assert_eq!(made.block_len(), 1 << 20);
+    }
+
+    #[test]
+    fn a_tier_that_cannot_be_opened_is_left_out_and_one_that_is_plainly_wrong_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = || Arc::new(FileOrigin::new()) as Arc<dyn Origin>;
+        let memory = TierConfig::Memory { quota: Amount::Bytes(1 << 16) };
+        let with = |path: std::path::PathBuf| Config {
+            tiers: vec![TierConfig::Disk(DiskConfig::at(path)), memory.clone()],
+            ..Config::default()
+        };
+        // No folder can be made there, by root neither.
+        let made = tiered(origin(), &with("/proc/forebay-no-such".into()), None).unwrap().unwrap();
+        let stats = made.stats();
+        assert!(stats.tiers[0].left_out.as_deref().is_some_and(|why| why.contains("/proc/forebay-no-such")));
+        assert_eq!((stats.tiers[1].quota, &stats.tiers[1].left_out), (1 << 16, &None));
+        let warnings = made.warnings();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].starts_with("a tier is left out: disk tier '/proc/"), "{warnings:?}");
+        let file = folder.path().join("file");
+        fs::write(&file, "x").unwrap();
+        for path in [file.clone(), file.join("below")] {
+            let error = tiered(origin(), &with(path), None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains("is not a folder"), "{error}");
+        }
     }
 }

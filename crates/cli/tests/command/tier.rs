@@ -5,7 +5,7 @@
 use std::{fs, thread, time::Duration};
 
 use crate::{
-    ran::{out, run},
+    ran::{command, out, run},
     written::{SETS, Written},
 };
 
@@ -123,6 +123,53 @@ fn a_tier_without_room_is_said_to_hold_nothing() {
     // More has to stay free than there is on any disk.
     let table = format!("[[tier]]\npath = \"{}\"\nfree = {}\n", folder.path().display(), i64::MAX);
     fs::write(&config, table).unwrap();
-    let told = out(&["load", &path, "--field", "image", "--config", &config]);
-    assert!(told.contains("nothing: there is no room for it, `forebay doctor` says why"), "{told}");
+    let ran = run(&["load", &path, "--field", "image", "--config", &config]);
+    assert!(ran.out.contains("nothing: there is no room for it, `forebay doctor` says why"), "{ran:?}");
+    assert!(ran.err.contains("has no room"), "{ran:?}");
+}
+
+#[test]
+fn a_tier_that_cannot_be_opened_is_left_out_with_a_line_on_standard_error() {
+    let (set, _folder) = set();
+    let path = set.path("train_0.h5");
+    let tier = "disk:/proc/forebay-no-such:1GiB:keep";
+    let ran = run(&["load", &path, "--field", "image", "--tier", tier]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let warning = "forebay: warning: a tier is left out: disk tier '/proc/forebay-no-such'";
+    assert!(ran.err.starts_with(warning), "{ran:?}");
+    assert!(ran.out.contains("left out: disk tier"), "{ran:?}");
+    let ran = run(&["tier", "warm", &path, "--tier", tier]);
+    assert_ne!(ran.code, 0, "who wants copies there wants to know");
+    let ran = run(&["load", &path, "--field", "image", "--tier", &format!("disk:{path}:1GiB")]);
+    assert_ne!(ran.code, 0, "a file is no folder on any day");
+    assert!(ran.err.contains("is not a folder"), "{ran:?}");
+}
+
+#[test]
+fn a_tier_on_the_device_of_the_files_is_said_to_be_of_no_use() {
+    let (set, _folder) = set();
+    let path = set.path("train_0.h5");
+    let tier = format!("disk:{}/cache:1GiB", set.path(""));
+    let ran = run(&["load", &path, "--field", "image", "--tier", &tier]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains("is of no use: the files lie on its own device"), "{ran:?}");
+}
+
+#[test]
+fn copies_that_were_made_under_one_name_of_a_file_are_found_under_every_other() {
+    let (set, folder) = set();
+    let tier = format!("disk:{}:1GiB:keep", folder.path().display());
+    let here = set.path("");
+    std::os::unix::fs::symlink(&here, folder.path().join("link")).unwrap();
+    let linked = folder.path().join("link/train_0.h5").display().to_string();
+    let warmed = command(&["tier", "warm", "train_0.h5", "--tier", &tier, "--json"])
+        .current_dir(&here)
+        .output()
+        .unwrap();
+    assert!(warmed.status.success(), "{warmed:?}");
+    for path in [set.path("train_0.h5"), linked] {
+        let read = json(&["load", &path, "--field", "image", "--tier", &tier]);
+        assert_eq!(read["tiers"]["origin"]["bytes"], 0, "{path}");
+    }
+    assert_eq!(json(&["tier", "ls", "--tier", &tier])["tiers"][0]["mirrors"].as_array().unwrap().len(), 1);
 }

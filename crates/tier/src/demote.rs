@@ -12,35 +12,36 @@ use bytes::Bytes;
 use forebay_source::SourceId;
 
 use crate::{
-    Admission, Claim, Copies, Evicted, Landed, Lead, Part, SourceKey, Turn, fetch::claim, tiered::Running,
+    Admission, Claim, Copies, Evicted, Landed, Lead, Part, Room, SourceKey, Turn, fetch::claim,
+    tiered::Running,
 };
 
 /// A block that left a tier and has no place yet: readers find it as a flight meanwhile.
 #[derive(Debug)]
 pub(crate) struct Demotion {
-    /// The tier it left.
-    from: usize,
-    source: SourceId,
     block: u64,
     bytes: Bytes,
-    key: SourceKey,
+    /// The copies of its source on the tiers that may keep it.
+    below: Vec<(usize, Arc<dyn Copies>)>,
     lead: Lead,
 }
 
 impl Demotion {
-    /// Lets readers find the blocks that left tier `from`; those that no tier below could keep are dropped.
+    /// Lets readers find the blocks that left tier `from`; those that no tier below has room for are dropped.
     pub(crate) fn begin(running: &Running, from: usize, evicted: Vec<Evicted>) -> Vec<Self> {
-        if from + 1 >= running.tiers.len() {
-            return Vec::new();
-        }
         let begun = evicted.into_iter().filter_map(|Evicted { source, block, stored }| {
             let key = SourceKey::of(&source);
+            let mut below = copies_below(running, from, &source, key);
+            below.retain(|(_, copies)| copies.room(block, stored.len()) != Room::Full);
+            if below.is_empty() {
+                return None;
+            }
             // A thread that fetches it anew also places it.
             let Turn::Lead(lead) = running.flights.turn(key, Part::Block(block)) else { return None };
             // A copy: what it lay in is for the block that it left for.
             let bytes = stored.bytes();
             lead.land(Landed::Bytes(bytes.clone()));
-            Some(Self { from, source, block, bytes, key, lead })
+            Some(Self { block, bytes, below, lead })
         });
         begun.collect()
     }
@@ -48,28 +49,31 @@ impl Demotion {
     /// Places the blocks of `demotions` on tiers below those they left; what leaves for them goes further down.
     pub(crate) fn finish(running: &Running, demotions: Vec<Self>) {
         let mut waiting = VecDeque::from(demotions);
-        while let Some(demotion) = waiting.pop_front() {
-            let (below, len) = (demotion.copies_below(running), demotion.bytes.len() as u64);
+        while let Some(Self { block, bytes, below, lead }) = waiting.pop_front() {
             // A block that another process is at has a place: nobody waits for that here.
-            let (tier, claim) = claim(&below, demotion.block, len, true, Instant::now());
+            let (tier, claim) = claim(&below, block, bytes.len() as u64, true, Instant::now());
             if let Claim::Held(mut claimed) = claim {
-                let further = claimed.take_evicted();
-                if claimed.put(&demotion.bytes) == Admission::Kept {
+                waiting.extend(Self::begin(running, tier, claimed.take_evicted()));
+                if claimed.put(&bytes) == Admission::Kept {
                     running.counters.demoted.fetch_add(1, Relaxed);
                 }
-                waiting.extend(Self::begin(running, tier, further));
             }
             // Only now does anybody fetch it anew.
-            drop(demotion.lead);
+            drop(lead);
         }
     }
+}
 
-    /// The copies of its source on the tiers below the one it left.
-    fn copies_below(&self, running: &Running) -> Vec<(usize, Arc<dyn Copies>)> {
-        if let Some(state) = running.known(self.key) {
-            return state.copies.iter().filter(|(tier, _)| *tier > self.from).cloned().collect();
-        }
-        let below = running.tiers.iter().enumerate().skip(self.from + 1);
-        below.filter_map(|(tier, copies)| Some((tier, copies.copies(&self.source)?))).collect()
+/// The copies of `source` on the tiers below `from`.
+fn copies_below(
+    running: &Running,
+    from: usize,
+    source: &SourceId,
+    key: SourceKey,
+) -> Vec<(usize, Arc<dyn Copies>)> {
+    if let Some(state) = running.known(key) {
+        return state.copies.iter().filter(|(tier, _)| *tier > from).cloned().collect();
     }
+    let below = running.tiers.iter().enumerate().skip(from + 1);
+    below.filter_map(|(tier, copies)| Some((tier, copies.copies(source)?))).collect()
 }

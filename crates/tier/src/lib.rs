@@ -21,6 +21,7 @@
 //! | `pool` | the threads that fetch and place, readers' requests first |
 //! | `ahead` | what will be used soon, fetched before it is asked for |
 //! | `tiered`, `copied` | the origin over an origin, and its sources |
+//! | `promise` | which sources will be near for good |
 //! | `state` | what a process knows of a source, and how it finds each byte |
 //! | `missing` | what no tier has, read from the origin |
 //! | `aside` | work on a source that nobody waits for |
@@ -46,6 +47,7 @@ mod missing;
 mod pages;
 mod policy;
 mod pool;
+mod promise;
 mod state;
 mod stats;
 mod sync;

@@ -13,10 +13,11 @@ use std::{
 use forebay_source::{Locator, Origin, PerProcess, Result, Source, SourceId};
 
 use crate::{
-    Copies, Flights, Outlook, SourceKey, Stats, Tier, TierStats,
+    Flights, Outlook, SourceKey, Stats, Tier, TierStats,
     ahead::{Ahead, Upcoming},
     copied::Copied,
     pool::Pool,
+    promise::Promises,
     state::State,
     stats::{Counters, Reads},
 };
@@ -106,17 +107,7 @@ pub(crate) struct Running {
     young: AtomicU64,
     taken: Vec<AtomicU64>,
     states: Mutex<HashMap<SourceKey, Weak<State>>>,
-    promised: Mutex<Promised>,
-}
-
-/// What was said to fit.
-#[derive(Debug, Default)]
-struct Promised {
-    /// What was free on each tier before anything was promised.
-    free: Option<Vec<u64>>,
-    /// Bytes of what was promised that were not there yet.
-    bytes: u64,
-    sources: HashMap<SourceKey, bool>,
+    promises: Promises,
 }
 
 impl fmt::Debug for Core {
@@ -256,7 +247,7 @@ impl Running {
             ahead: Arc::new(Ahead::new(placement.ahead)),
             flights,
             states: Mutex::default(),
-            promised: Mutex::default(),
+            promises: Promises::default(),
         }
     }
 
@@ -313,7 +304,8 @@ impl Running {
         if copies.is_empty() {
             return None;
         }
-        let is_near = self.promise(source.id(), key, &copies);
+        let lasts = self.placement.is_lasting && self.placement.whole_file;
+        let is_near = lasts && self.promises.promise(&self.tiers, &copies, source.id().len, key);
         let state = Arc::new(State::new(
             Arc::downgrade(self),
             Arc::clone(source),
@@ -337,33 +329,6 @@ impl Running {
 
     fn lock_states(&self) -> MutexGuard<'_, HashMap<SourceKey, Weak<State>>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether all of `source` will be near: the same whenever it is asked, so that readers can count on it. What is
-    /// promised is room that was free, or that the source and its older versions take already; who is opened first gets
-    /// it, so that of a set that does not fit the order of opening decides.
-    fn promise(&self, source: &SourceId, key: SourceKey, copies: &[(usize, Arc<dyn Copies>)]) -> bool {
-        if !self.placement.is_lasting || !self.placement.whole_file {
-            return false;
-        }
-        let mut promised = self.promised.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(fits) = promised.sources.get(&key) {
-            return *fits;
-        }
-        let of_tier = |tier: &Arc<dyn Tier>| {
-            let usage = tier.usage();
-            usage.quota.saturating_sub(usage.used)
-        };
-        let free = promised.free.get_or_insert_with(|| self.tiers.iter().map(of_tier).collect());
-        let room = copies.iter().fold(0u64, |room, (tier, _)| room.saturating_add(free[*tier]));
-        let held = copies.iter().fold(0u64, |held, (_, copies)| held.saturating_add(copies.held()));
-        let bytes = promised.bytes.saturating_add(source.len.saturating_sub(held));
-        let fits = bytes <= room;
-        if fits {
-            promised.bytes = bytes;
-        }
-        promised.sources.insert(key, fits);
-        fits
     }
 
     fn stats(&self) -> Stats {

@@ -46,7 +46,7 @@ def open(
     """Opens a set of samples.
 
     ``files`` is a path, a URL such as ``"s3://bucket/a.h5"``, a pattern such as ``"train/*.h5"``, a folder, or a list
-    of these. ``fields`` names the
+    of these; ``~`` and variables such as ``$SCRATCH`` are replaced. ``fields`` names the
     variables a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label``
     is one more field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by
     default one row of axis 0. Nothing but descriptions and offsets is read here.
@@ -299,7 +299,7 @@ class Dataset:
 
     @property
     def files(self) -> list[str]:
-        """The files, each once."""
+        """The files, each once: absolute paths without links among their folders, or URLs."""
         return self._opened.files()
 
     @property

@@ -118,7 +118,6 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     };
     let (origins, tiers) = origins.through_tiers(&config, None)?;
     let chosen = set.open_among(context, &origins)?;
-    tiers.iter().flat_map(|tiers| tiers.warnings()).for_each(|what| output::warn(&what));
     let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;
     let state = args.state.clone().map(StateFile::new);
     let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;

@@ -21,7 +21,8 @@ use crate::{
 pub struct Origins {
     near: Arc<dyn Origin>,
     far: Arc<dyn Origin>,
-    is_tiered: bool,
+    /// The tiers that both are read through.
+    tiered: Option<Arc<Tiered>>,
     /// False where one origin has names of its own.
     are_paths: bool,
 }
@@ -34,23 +35,23 @@ impl Origins {
 
     /// This machine's file systems, and `far` for all URLs.
     pub fn with_far(far: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::new(FileOrigin::new()), far, is_tiered: false, are_paths: true }
+        Self { near: Arc::new(FileOrigin::new()), far, tiered: None, are_paths: true }
     }
 
     /// One origin for all names.
     pub(crate) fn only(origin: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::clone(&origin), far: origin, is_tiered: false, are_paths: false }
+        Self { near: Arc::clone(&origin), far: origin, tiered: None, are_paths: false }
     }
 
     /// The same, with small files behind a network read whole; of each side at most `budget_bytes` are held.
     /// Tiers do that by themselves, and must see each use.
     pub(crate) fn reading_whole(&self, budget_bytes: u64) -> Self {
-        if self.is_tiered {
+        if self.tiered.is_some() {
             return self.clone();
         }
         let whole =
             |origin: &Arc<dyn Origin>| Arc::new(WholeOrigin::new(Arc::clone(origin), budget_bytes)) as _;
-        Self { near: whole(&self.near), far: whole(&self.far), is_tiered: false, are_paths: self.are_paths }
+        Self { near: whole(&self.near), far: whole(&self.far), tiered: None, are_paths: self.are_paths }
     }
 
     /// The same, read through the tiers of `config`; `ranking` is the user's own policy.
@@ -63,8 +64,10 @@ impl Origins {
             return Ok((self, None));
         };
         let side = |is_far| Arc::new(Side { tiered: Arc::clone(&tiered), is_far }) as Arc<dyn Origin>;
-        let are_paths = self.are_paths;
-        Ok((Self { near: side(false), far: side(true), is_tiered: true, are_paths }, Some(tiered)))
+        let through = Some(Arc::clone(&tiered));
+        let origins =
+            Self { near: side(false), far: side(true), tiered: through.clone(), are_paths: self.are_paths };
+        Ok((origins, through))
     }
 
     /// The file or folder that a user calls `name`.
@@ -85,6 +88,11 @@ impl Origins {
     pub fn absolute(&self, name: &str) -> Result<String> {
         let stands = Locator::new(name).is_url() || !self.are_paths;
         if stands { Ok(name.to_owned()) } else { absolute(name) }
+    }
+
+    /// Warns of tiers that were left out, or are of no use to what was opened so far.
+    pub(crate) fn warn_of_tiers(&self) {
+        self.tiered.iter().flat_map(|tiered| tiered.warnings()).for_each(forebay_source::warn);
     }
 
     /// What opens the file at `at` and all that it names.

@@ -36,5 +36,6 @@ pub fn open_set_among(origins: &Origins, spec: SetSpec, cache: Option<&IndexCach
     let one =
         |at: &_| Ok(Arc::new(open(Arc::clone(origins.of(at)), at, cache).map(Opened::on_caller_thread)?));
     let files = lists.iter().map(|list| each(list, one)).collect::<Result<Vec<_>>>()?;
+    origins.warn_of_tiers();
     SampleSet::new(spec.fields, &files)
 }

@@ -224,12 +224,6 @@ impl SampleReader {
         Ok(value.to_string())
     }
 
-    /// What the user should know of tiers that are of no use, a sentence each.
-    fn tier_warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let opened = self.opened.get()?;
-        Ok(py.detach(|| opened.tiers.as_ref().map_or_else(Vec::new, |tiers| tiers.tiered.warnings())))
-    }
-
     /// Begins to copy all files to the tiers, by `threads` threads.
     #[pyo3(signature = (threads=None))]
     fn warm(&self, threads: Option<NonZeroUsize>) -> PyResult<WarmingRun> {

@@ -7,7 +7,6 @@ import functools
 import json
 import operator
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
@@ -159,8 +158,6 @@ class Dataset:
         self.label = label
         self._through = through
         self._opened = SampleReader(spec, options, through.config, through.rank, through.newcomers_compete)
-        for what in self._opened.tier_warnings():
-            warnings.warn(what, RuntimeWarning, stacklevel=3)
         self._process = os.getpid()
         self._enter()
 

@@ -224,8 +224,6 @@ class SampleReader:
         """Bytes of all samples as they are delivered."""
     def stats(self) -> str:
         """What was read so far, as JSON."""
-    def tier_warnings(self) -> list[str]:
-        """What the user should know of tiers that are of no use, a sentence each."""
     def warm(self, threads: int | None = None) -> WarmingRun:
         """Begins to copy all files to the tiers, by ``threads`` threads."""
     def close(self) -> None:

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, path::PathBuf};
 
 use forebay::{
     Options,
-    loader::{DEFAULT_LANES, DEFAULT_WINDOW, OnError, Shard, Shuffle, SpillOptions, Tail},
+    loader::{AUTO_LANES, DEFAULT_WINDOW, OnError, Shard, Shuffle, SpillOptions, Tail},
     size,
 };
 
@@ -28,11 +28,12 @@ pub(crate) struct LoaderArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// Runs of groups a block shuffle deals from: a multiple of the number of ranks.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_LANES)]
-    lanes: u32,
+    /// Runs of groups a block shuffle deals from: a multiple of the number of ranks [default: 48, or 24 or 12 where the
+    /// files have fewer groups].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    lanes: Option<u32>,
 
-    /// Groups of a lane that a block shuffle mixes.
+    /// Neighbouring groups that a block shuffle mixes.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_WINDOW)]
     window: u32,
 
@@ -139,7 +140,7 @@ impl LoaderArgs {
         Options { shuffle, ..self.options(context) }
     }
 
-    pub(crate) fn lanes(&self) -> u32 {
+    pub(crate) fn lanes(&self) -> Option<u32> {
         self.lanes
     }
 
@@ -151,7 +152,9 @@ impl LoaderArgs {
     pub(crate) fn options_with(&self, shuffle: ShuffleArg, context: &Context) -> Options {
         let shuffle = match shuffle {
             ShuffleArg::Full => Shuffle::Full,
-            ShuffleArg::Block => Shuffle::Block { lanes: self.lanes, window: self.window },
+            ShuffleArg::Block => {
+                Shuffle::Block { lanes: self.lanes.unwrap_or(AUTO_LANES), window: self.window }
+            }
             ShuffleArg::None => Shuffle::None,
         };
         let tail = self.tail.map(|tail| match tail {

@@ -1,6 +1,9 @@
 //! What would make an epoch cheaper: each remedy is tried on paper before it is named.
 
-use forebay::{SampleSet, loader::Estimate};
+use forebay::{
+    SampleSet,
+    loader::{DEFAULT_LANES, Estimate},
+};
 
 use crate::{
     Context,
@@ -28,21 +31,25 @@ impl Remedies<'_> {
 
     /// A block shuffle that fits into memory, with fewer lanes if need be.
     fn block(&self) -> Option<String> {
-        let (told, world) = (self.loader.lanes(), self.loader.world().max(1));
+        let world = self.loader.world().max(1);
+        let told = self.loader.lanes();
         let is_told = self.loader.shuffle() == ShuffleArg::Block;
         for halvings in 0..=TRIES {
             // Ranks own whole lanes.
-            let lanes = (told >> halvings) / world * world;
+            let lanes = (told.unwrap_or(DEFAULT_LANES) >> halvings) / world * world;
             if lanes == 0 {
                 return None;
             }
             if halvings == 0 && is_told {
                 continue;
             }
-            let options = self.loader.options_with_lanes(lanes, self.context);
+            let options = match halvings {
+                0 => self.loader.options_with(ShuffleArg::Block, self.context),
+                _ => self.loader.options_with_lanes(lanes, self.context),
+            };
             let tried = Estimate::within(self.set, &options, MOST_SAMPLES);
             let is_once = tried.is_ok_and(|tried| tried.first.decoded_again == 0);
-            let more = if lanes == told { String::new() } else { format!(" --lanes {lanes}") };
+            let more = if halvings == 0 { String::new() } else { format!(" --lanes {lanes}") };
             if is_once {
                 return Some(format!("--shuffle block{more}"));
             }

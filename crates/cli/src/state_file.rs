@@ -9,7 +9,7 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Loader, Result,
-    loader::{Check, State},
+    loader::{Check, Resumed, State},
 };
 
 use crate::part::Part;
@@ -19,6 +19,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A state is a few hundred bytes; what is longer is none, and a device may have no end.
 const MOST_BYTES: u64 = 64 << 10;
+
+/// What is done about a file that is no state.
+const ANEW: &str = "name another file, or remove it to begin anew";
 
 /// A file that always holds where a run was a short while ago; it is the JSON of [`State`].
 #[derive(Debug)]
@@ -44,15 +47,24 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(self.no_state(error)),
             read => read.map_err(place)?,
         };
-        let state: State = serde_json::from_str(&text).map_err(|error| self.no_state(error))?;
+        let state = State::from_json(&text).map_err(|error| match error.kind() {
+            ErrorKind::Invalid => error.hint(ANEW).at(self.path.display()),
+            _ => error.at(self.path.display()),
+        })?;
         let loaded = loader.load_state(&state, Check::Strict);
-        loaded.map_err(|error| error.at(self.path.display()))?;
+        if loaded.map_err(|error| error.at(self.path.display()))? == Resumed::OtherFiles {
+            let path = self.path.display();
+            let _ = writeln!(
+                io::stderr(),
+                "warning: {path}: taken of files of other times or inodes, such as copies"
+            );
+        }
         Ok(true)
     }
 
     fn no_state(&self, why: impl std::error::Error + Send + Sync + 'static) -> Error {
         let error = Error::new(ErrorKind::Invalid, "is not the state of a run").because(why);
-        error.hint("name another file, or remove it to begin anew").at(self.path.display())
+        error.hint(ANEW).at(self.path.display())
     }
 
     /// True when it was not saved for a while.

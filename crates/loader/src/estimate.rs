@@ -112,14 +112,13 @@ impl Estimate {
     /// What they cost, judged by at most the first `most_samples` samples.
     pub fn within(set: &SampleSet, options: &Options, most_samples: u64) -> Result<Self> {
         let setup = Setup::of(set, options)?;
-        let group_len = loader::group_len(set, options, &setup.layout);
-        let whole = loader::plan(options, Groups::new(&set.part_lens(), group_len)?)?;
+        let whole = loader::plan(options, loader::groups(set)?)?;
         let share = Share { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
         let walk = match share.is_all() {
             true => whole.clone(),
-            false => plan_of(set, options, group_len, share)?,
+            false => plan_of(set, options, &whole, share)?,
         };
-        let mut replay = Replay::new(set, &setup, options.shuffle, share);
+        let mut replay = Replay::new(set, &setup, whole.spec().shuffle, share);
         let epochs = [replay.epoch(&walk, 0)?, replay.epoch(&walk, 1)?];
         let longest_batch = replay.longest_batch / walk.spec().batch.max(1) * options.batch_size;
         let longest_batch = if share.is_all() { replay.longest_batch } else { longest_batch };
@@ -141,9 +140,10 @@ impl Estimate {
     }
 }
 
-/// The plan of epochs over a share of `set`.
-pub(crate) fn plan_of(set: &SampleSet, options: &Options, group_len: u64, share: Share) -> Result<Plan> {
-    loader::plan(&scaled(options, share), Groups::new(&first(set, share), group_len)?)
+/// The plan of epochs over a share of `set`, where `whole` is that over all of it.
+pub(crate) fn plan_of(set: &SampleSet, options: &Options, whole: &Plan, share: Share) -> Result<Plan> {
+    let options = Options { shuffle: whole.spec().shuffle, ..scaled(options, share) };
+    loader::plan(&options, Groups::new(&first(set, share), whole.group_len())?)
 }
 
 /// The first samples of a set, which stand for all.

@@ -11,6 +11,7 @@ use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
     column::{Column, ColumnPart},
+    group::longest_request,
     index::SampleIndex,
     order::Shuffle,
     set::{SampleSet, place},
@@ -210,6 +211,10 @@ impl Layout {
             // Rows that come along with a large request must find room until their turn; without it, each
             // sample is asked for by itself.
             let by_units = request_bytes > sample_len && keeps;
+            let request_bytes = match wishes.shuffle {
+                Shuffle::Block { .. } => request_bytes.min(longest_request(part)),
+                Shuffle::None | Shuffle::Full => request_bytes,
+            };
             parts.push(self.storage(part, request_bytes, by_units));
         }
         let indices = match &column.dense {
@@ -245,23 +250,6 @@ impl Layout {
             }
         }
         format!("{:016x}", hash.finish())
-    }
-
-    /// Samples that are best read together: those of one unit of the field with the longest units, or of one request.
-    pub(crate) fn group_len(&self, set: &SampleSet, request_bytes: u64) -> u64 {
-        let by_units = self.columns.iter().zip(&set.columns).filter_map(|(layout, column)| {
-            let (Some(Storage::Units(units)), Some(part)) = (layout.parts.first(), column.parts.first())
-            else {
-                return None;
-            };
-            let (corner, size) = (vec![0; units.grid.shape.len()], &units.grid.chunk);
-            let samples = part.index.touching(&corner, size)?;
-            Some((units.unit_len, samples.end - samples.start))
-        });
-        let longest = by_units.max_by_key(|(len, _)| *len);
-        let sample_len = set.delivered_len() / set.len().max(1);
-        let by_request = || request_bytes.checked_div(sample_len).unwrap_or(1);
-        longest.map_or_else(by_request, |(_, samples)| samples).max(1)
     }
 }
 

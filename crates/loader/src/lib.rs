@@ -11,8 +11,8 @@
 //! |---|---|
 //! | `spec` | what a sample is, as the user says it |
 //! | `boundary`, `index` | which part of a variable a sample is |
-//! | `column`, `set` | one field over all files; all samples under one index |
-//! | `permutation`, `order`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
+//! | `column`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
+//! | `permutation`, `order`, `group`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
 //! | `cache`, `ledger`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
@@ -32,6 +32,8 @@ mod cache;
 mod column;
 mod convert;
 mod estimate;
+mod fingerprint;
+mod group;
 mod index;
 mod layout;
 mod ledger;
@@ -58,9 +60,9 @@ mod unpack;
 pub use arena::{ALIGNMENT, Arena, Buffer};
 pub use batch::{Batch, FieldArray, Trouble};
 pub use estimate::{EpochCost, Estimate};
-pub use loader::{Batches, Check, Loader};
+pub use loader::{Batches, Check, Loader, Resumed};
 pub use options::{OnError, Options, Shares, SpillOptions};
-pub use order::{DEFAULT_LANES, DEFAULT_WINDOW, Groups, Order, Shuffle};
+pub use order::{AUTO_LANES, DEFAULT_LANES, DEFAULT_WINDOW, Groups, Order, Shuffle};
 pub use permutation::{ORDER_VERSION, Permutation};
 pub use plan::{Epoch, Plan, PlanSpec};
 pub use run::{Next, Run};

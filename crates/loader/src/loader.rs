@@ -1,7 +1,7 @@
 //! A set of samples, an order, and where the consumer is in it.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use crate::{
     Estimate, Groups, ORDER_VERSION,
     assemble::Assembler,
     batch::Batch,
-    layout::Layout,
+    group::group_len,
     options::Options,
     plan::{Plan, PlanSpec},
     run::{Next, Run},
@@ -44,13 +44,19 @@ struct Cursor {
     runs: u64,
 }
 
+impl Cursor {
+    /// Goes to the start of the next epoch.
+    fn begin_next(&mut self) {
+        (self.epoch, self.position, self.is_set) = (self.epoch + 1, 0, true);
+    }
+}
+
 impl Loader {
     /// A loader of `set`.
     pub fn new(set: Arc<SampleSet>, options: Options) -> Result<Self> {
         let (assembler, shares) = assembler(set, &options)?;
         let threads = options.threads()?;
-        let group_len = group_len(&assembler.set, &options, &assembler.layout);
-        let plan = plan(&options, Groups::new(&assembler.set.part_lens(), group_len)?)?;
+        let plan = plan(&options, groups(&assembler.set)?)?;
         let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true, runs: 0 });
         Ok(Self { assembler: Arc::new(assembler), options, threads, ahead: shares.ahead, cursor })
     }
@@ -92,12 +98,10 @@ impl Loader {
         // A run that was overtaken by a later one no longer says where the consumer is.
         if run.number() == cursor.runs && !cursor.is_set {
             match &next {
+                // After the last batch nothing is left of the epoch: whoever goes on from here begins the next.
+                Next::Batch(batch) if batch.step + 1 >= run.step_count() => cursor.begin_next(),
                 Next::Batch(batch) => cursor.position = batch.consumed,
-                Next::End if run.is_finished() => {
-                    cursor.epoch += 1;
-                    cursor.position = 0;
-                    cursor.is_set = true;
-                }
+                Next::End if run.is_finished() => cursor.begin_next(),
                 Next::End | Next::Waiting => {}
             }
         }
@@ -106,15 +110,20 @@ impl Loader {
 
     /// Where the consumer is.
     pub fn state(&self) -> State {
-        let cursor = self.cursor();
+        self.state_of(&self.cursor())
+    }
+
+    fn state_of(&self, cursor: &Cursor) -> State {
         let PlanSpec { shuffle, seed, .. } = *cursor.plan.spec();
         State {
             version: STATE_VERSION,
             order_version: ORDER_VERSION,
-            fingerprint: self.set().fingerprint().to_owned(),
+            fingerprint: self.set().content_fingerprint().to_owned(),
+            files: self.set().fingerprint().to_owned(),
             samples: self.set().len(),
             shuffle,
             group_len: cursor.plan.group_len(),
+            parts: self.set().parts_fingerprint(),
             seed,
             epoch: cursor.epoch,
             position: cursor.position,
@@ -122,12 +131,8 @@ impl Loader {
     }
 
     /// Goes on from `state`: the next epoch that is begun continues there, in the state's own order.
-    pub fn load_state(&self, state: &State, check: Check) -> Result<()> {
-        let fingerprint = match check {
-            Check::Strict => self.set().fingerprint(),
-            Check::CountOnly => &state.fingerprint,
-        };
-        state.check(fingerprint, self.set().len())?;
+    pub fn load_state(&self, state: &State, check: Check) -> Result<Resumed> {
+        state.check(self.set(), check)?;
         let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
         let groups = Groups::new(&self.set().part_lens(), state.group_len)?;
         let plan = plan(&options, groups)?;
@@ -135,7 +140,8 @@ impl Loader {
         let mut cursor = self.cursor();
         let runs = cursor.runs;
         *cursor = Cursor { plan, epoch: state.epoch, position: state.position, is_set: true, runs };
-        Ok(())
+        let is_same = state.files == self.set().fingerprint();
+        Ok(if is_same { Resumed::SameFiles } else { Resumed::OtherFiles })
     }
 
     /// Makes `epoch` the next one that is begun, from its start.
@@ -148,11 +154,25 @@ impl Loader {
         (cursor.epoch, cursor.position, cursor.is_set) = (epoch, 0, true);
     }
 
-    /// Batches of the epoch that is begun next, from where it begins.
+    /// Batches of a whole epoch, wherever the consumer is in it.
     pub fn step_count(&self) -> Result<u64> {
+        self.cursor().plan.step_count(0)
+    }
+
+    /// Batches that the consumer has yet to receive of the epoch it is in, or else of the next.
+    pub fn remaining(&self) -> Result<u64> {
         let cursor = self.cursor();
-        let position = if cursor.is_set { cursor.position } else { 0 };
-        Ok(cursor.plan.epoch(cursor.epoch, position)?.step_count())
+        cursor.plan.step_count(cursor.position)
+    }
+
+    /// Where the consumer is, or nothing where that cannot be told without waiting: in a forked child, a thread that is
+    /// not there may hold it for ever.
+    pub fn state_at_once(&self) -> Option<State> {
+        match self.cursor.try_lock() {
+            Ok(cursor) => Some(self.state_of(&cursor)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.state_of(&poisoned.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// The samples.
@@ -195,18 +215,25 @@ impl Loader {
 /// How far a loaded state must agree with the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// The same files, unchanged.
+    /// The same files, or copies of them: names, lengths, counts and types agree.
     Strict,
-    /// As many samples.
+    /// As many samples; under a block shuffle, as many in each file.
     CountOnly,
 }
 
-/// Samples that lie together where nothing else tells: this many bytes of them.
-const GROUP_BYTES: u64 = 1 << 20;
+/// What a state that was loaded had been taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Resumed {
+    /// The very files that are read now.
+    SameFiles,
+    /// Files of other times or places: copies of these, if nobody wrote to them.
+    OtherFiles,
+}
 
-/// Samples that are best read together.
-pub(crate) fn group_len(set: &SampleSet, options: &Options, layout: &Layout) -> u64 {
-    layout.group_len(set, options.transfer_size.unwrap_or(GROUP_BYTES))
+/// The groups of all samples of `set`.
+pub(crate) fn groups(set: &SampleSet) -> Result<Groups> {
+    Groups::new(&set.part_lens(), group_len(set))
 }
 
 /// The plan of epochs over `groups`, which are those of a set or the first of them.

@@ -16,11 +16,17 @@ use crate::{
     seed::{Key, Purpose},
 };
 
-/// Lanes of a block shuffle unless the spec says otherwise: any power of two up to 64 ranks divides them,
-/// and a batch of 64 comes from as many groups.
-pub const DEFAULT_LANES: u32 = 64;
+/// Lanes of a block shuffle of a large set unless the spec says otherwise: 1, 2, 3, 4, 6, 8, 12, 16, 24 and 48 ranks
+/// divide them, and a batch of 48 comes from as many groups.
+pub const DEFAULT_LANES: u32 = 48;
 
-/// Groups of a lane that are shuffled together unless the spec says otherwise.
+/// Lanes that stand for as many as suit the set: see [`Groups::default_lanes`].
+pub const AUTO_LANES: u32 = 0;
+
+/// Fewer lanes for sets that have fewer groups than [`DEFAULT_LANES`], so that ranks still share them out.
+const FEWER_LANES: [u32; 2] = [24, 12];
+
+/// Groups that are shuffled together unless the spec says otherwise.
 pub const DEFAULT_WINDOW: u32 = 1;
 
 /// How the samples of an epoch are shuffled.
@@ -33,17 +39,14 @@ pub enum Shuffle {
     Full,
     /// Group by group, from many groups at once, so that each group is read and decoded once.
     Block {
-        /// How many runs of groups are dealt from, one sample each in turn; ranks own whole ones.
-        #[serde(default = "default_lanes")]
+        /// How many runs of groups are dealt from, one sample each in turn; ranks own whole ones. [`AUTO_LANES`] for as
+        /// many as suit the set.
+        #[serde(default)]
         lanes: u32,
-        /// How many groups of a lane are shuffled together.
+        /// How many groups are shuffled together.
         #[serde(default = "default_window")]
         window: u32,
     },
-}
-
-fn default_lanes() -> u32 {
-    DEFAULT_LANES
 }
 
 fn default_window() -> u32 {
@@ -51,8 +54,19 @@ fn default_window() -> u32 {
 }
 
 impl Shuffle {
-    /// The block shuffle of the default lanes and window.
-    pub const BLOCK: Self = Self::Block { lanes: DEFAULT_LANES, window: DEFAULT_WINDOW };
+    /// The block shuffle of as many lanes as suit the set, and the default window.
+    pub const BLOCK: Self = Self::Block { lanes: AUTO_LANES, window: DEFAULT_WINDOW };
+
+    /// The shuffle with its lanes decided for a set of `groups`.
+    #[must_use]
+    pub fn decided(self, groups: &Groups) -> Self {
+        match self {
+            Self::Block { lanes: AUTO_LANES, window } => {
+                Self::Block { lanes: groups.default_lanes(), window }
+            }
+            Self::None | Self::Full | Self::Block { .. } => self,
+        }
+    }
 
     /// Refuses a block shuffle of no lanes or no window.
     pub fn check(self) -> Result<()> {
@@ -130,6 +144,15 @@ impl Groups {
         self.group_len
     }
 
+    /// Lanes of a block shuffle unless the spec says otherwise: 48, or as many of 24 and 12 as there are groups.
+    ///
+    /// A set of fewer than 12 groups has 48 too: it is shuffled fully, by any number of ranks that divides them.
+    pub fn default_lanes(&self) -> u32 {
+        let fits = |lanes: &u32| u64::from(*lanes) <= self.group_count();
+        let fewer = FEWER_LANES.into_iter().find(fits).filter(|_| !fits(&DEFAULT_LANES));
+        fewer.unwrap_or(DEFAULT_LANES)
+    }
+
     /// The group `sample` is in.
     pub fn group(&self, sample: u64) -> Option<u64> {
         let part = part_of(&self.samples, sample)?;
@@ -185,6 +208,7 @@ impl Order {
     ///
     /// With fewer groups than lanes, a block shuffle may have all groups open at once: it is a full one then.
     pub fn new(shuffle: Shuffle, seed: u64, epoch: u64, groups: Arc<Groups>) -> Result<Self> {
+        let shuffle = shuffle.decided(&groups);
         shuffle.check()?;
         let len = groups.len();
         let rule = match shuffle {

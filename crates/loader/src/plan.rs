@@ -36,12 +36,13 @@ pub struct Plan {
 impl Plan {
     /// The plan of `spec` for samples that lie in `groups`.
     pub fn new(spec: PlanSpec, groups: Arc<Groups>) -> Result<Self> {
+        let spec = PlanSpec { shuffle: spec.shuffle.decided(&groups), ..spec };
         let plan = Self { spec, groups };
         plan.steps(0)?;
         Ok(plan)
     }
 
-    /// What it was made from.
+    /// What it was made from, with the lanes of a block shuffle decided.
     pub fn spec(&self) -> &PlanSpec {
         &self.spec
     }
@@ -49,6 +50,11 @@ impl Plan {
     /// How many samples are in a group that is best read together.
     pub fn group_len(&self) -> u64 {
         self.groups.group_len()
+    }
+
+    /// Batches that remain of an epoch once `start` positions of its order are consumed, the same on every rank.
+    pub fn step_count(&self, start: u64) -> Result<u64> {
+        Ok(self.steps(start)?.step_count())
     }
 
     /// What remains of epoch `epoch` once `start` positions of its order are consumed.

@@ -9,7 +9,7 @@ use forebay_format::{Opened, Selection, SourceIndex};
 use forebay_source::{ByteRange, Result, SourceId};
 
 use crate::{
-    Epoch, Groups, Options, Plan,
+    Epoch, Options, Plan,
     assemble::group_len,
     column::{Column, Located},
     estimate::{Share, plan_of},
@@ -65,8 +65,7 @@ impl Schedule {
     pub fn new(set: &Arc<SampleSet>, options: &Options) -> Result<Self> {
         let setup = Setup::of(set, options)?;
         let keeps_units = setup.keeps_units();
-        let group_len = loader::group_len(set, options, &setup.layout);
-        let plan = loader::plan(options, Groups::new(&set.part_lens(), group_len)?)?;
+        let plan = loader::plan(options, loader::groups(set)?)?;
         Self::of(Arc::clone(set), Arc::new(setup.layout), keeps_units, plan)
     }
 
@@ -79,7 +78,7 @@ impl Schedule {
             return Ok(whole);
         }
         let share = Share { part: walked, all: set.len() };
-        let plan = plan_of(set, options, whole.plan.group_len(), share)?;
+        let plan = plan_of(set, options, &whole.plan, share)?;
         Ok(Self { plan, walked, ..whole })
     }
 

@@ -15,10 +15,12 @@ pub(crate) enum Purpose {
     Samples = 1,
     /// The order of the groups.
     Groups = 2,
-    /// The order within a window of a lane.
+    /// The order within a window of groups.
     Window = 3,
     /// The randomness of one sample.
     Sample = 4,
+    /// By how much the line of groups is turned.
+    Turn = 5,
 }
 
 /// A key under construction: words go in one by one, and their order counts.
@@ -33,6 +35,12 @@ impl Key {
     /// The key with one more word; different words give different keys.
     pub(crate) fn with(self, word: u64) -> Self {
         Self(mix((self.0 ^ word).wrapping_add(STEP)))
+    }
+
+    /// A number below `len`, each as likely but for one part in `2^64 / len`; 0 where there is none.
+    pub(crate) fn below(self, len: u64) -> u64 {
+        let wide = u128::from(mix(self.0.wrapping_add(STEP))) * u128::from(len);
+        u64::try_from(wide >> u64::BITS).expect("the upper half of 128 bits")
     }
 
     /// The key as a permutation takes it.

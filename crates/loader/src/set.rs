@@ -4,11 +4,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use forebay_format::{Dtype, Opened, Selection, Values, Variable, cf::ValueKind, native};
 use forebay_source::{Error, ErrorKind, Result};
-use sha2::{Digest, Sha256};
 
 use crate::{
     boundary,
     column::{Column, ColumnPart, DenseColumn, Form, Starts},
+    fingerprint::{Fingerprints, of_counts},
     index::Bounds,
     spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
     unpack::{Unpacked, Unpacker, widest},
@@ -20,7 +20,7 @@ pub struct SampleSet {
     spec: SampleSpec,
     pub(crate) columns: Vec<Column>,
     len: u64,
-    fingerprint: String,
+    fingerprints: Fingerprints,
 }
 
 /// Offset tables that were read already: several fields may share one.
@@ -58,8 +58,8 @@ impl SampleSet {
             );
             return Err(Error::new(ErrorKind::Invalid, what).hint("all fields need as many"));
         }
-        let fingerprint = fingerprint(&spec, &columns);
-        Ok(Self { spec, columns, len, fingerprint })
+        let fingerprints = Fingerprints::of(&spec, &columns);
+        Ok(Self { spec, columns, len, fingerprints })
     }
 
     /// What a sample is.
@@ -77,9 +77,20 @@ impl SampleSet {
         self.len == 0
     }
 
-    /// Differs when the files, or what a sample is, are not the same.
+    /// Differs when the files, or what a sample is, are not the same; a copied or touched file is another.
     pub fn fingerprint(&self) -> &str {
-        &self.fingerprint
+        &self.fingerprints.version
+    }
+
+    /// Differs when what a sample is, or names, lengths, types or counts of the files are not the same: that of a copy in
+    /// another folder is the same.
+    pub fn content_fingerprint(&self) -> &str {
+        &self.fingerprints.content
+    }
+
+    /// Differs when samples lie otherwise in files.
+    pub(crate) fn parts_fingerprint(&self) -> String {
+        of_counts(&self.part_lens())
     }
 
     /// The files of all fields, each once.
@@ -91,8 +102,12 @@ impl SampleSet {
 
     /// Samples of each file of the field with the most bytes.
     pub(crate) fn part_lens(&self) -> Vec<u64> {
-        let longest = self.columns.iter().max_by_key(|column| column.mean_sample_len());
-        longest.map_or_else(Vec::new, |column| column.starts.counts())
+        self.largest_column().map_or_else(Vec::new, |column| column.starts.counts())
+    }
+
+    /// The field with the most bytes in a sample.
+    pub(crate) fn largest_column(&self) -> Option<&Column> {
+        self.columns.iter().max_by_key(|column| column.mean_sample_len())
     }
 
     /// Bytes all samples take in batches.
@@ -327,22 +342,6 @@ pub(crate) fn integers(opened: &Opened, name: &str) -> Result<(Vec<u64>, Vec<u64
     let values = crate::convert::to_unsigned(number, bytes)
         .ok_or_else(|| place(Error::new(ErrorKind::Invalid, "not whole numbers from 0 up")))?;
     Ok((array.shape, values))
-}
-
-fn fingerprint(spec: &SampleSpec, columns: &[Column]) -> String {
-    let mut hash = Sha256::new();
-    // A spec is plain data, which always has a text.
-    hash.update(serde_json::to_vec(spec).unwrap_or_default());
-    for part in columns.iter().flat_map(|column| &column.parts) {
-        for id in &part.opened.container().sources {
-            let name = id.locator.as_str().rsplit('/').next().unwrap_or_default();
-            hash.update(name.as_bytes());
-            hash.update(id.len.to_le_bytes());
-            hash.update(id.version.tag.as_bytes());
-        }
-        hash.update(part.index.count().to_le_bytes());
-    }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Refuses a list that names a file there is not.

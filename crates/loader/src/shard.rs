@@ -196,7 +196,8 @@ fn check(spec: &StepsSpec) -> Result<()> {
     match spec.shuffle {
         Shuffle::Block { lanes, .. } if !lanes.is_multiple_of(world) => {
             let what = format!("{lanes} lanes do not divide among {world} ranks");
-            let hint = format!("give 'lanes' a multiple of {world}, or shuffle 'full'");
+            let fitting = lanes.div_ceil(world).saturating_mul(world);
+            let hint = format!("set 'lanes' to a multiple of {world}, such as {fitting}, or shuffle 'full'");
             Err(invalid(what, &hint))
         }
         _ => Ok(()),

@@ -3,24 +3,28 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{ORDER_VERSION, Shuffle};
+use crate::{Check, ORDER_VERSION, SampleSet, Shuffle};
 
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Which make of state this is.
+    /// The version of this format.
     pub version: u32,
-    /// Which make of order.
+    /// The version of the orders it is a position of.
     pub order_version: u32,
-    /// Which files and samples.
+    /// Which samples: spec, and names, lengths, types and counts of the files.
     pub fingerprint: String,
+    /// Which versions of the files: those of a copy are others.
+    pub files: String,
     /// How many samples.
     pub samples: u64,
     /// In which order they come.
     pub shuffle: Shuffle,
     /// Samples of a group that is read together: part of the order.
     pub group_len: u64,
+    /// How the samples lie in files: part of the order of a block shuffle.
+    pub parts: String,
     /// Where the order starts from.
     pub seed: u64,
     /// The epoch.
@@ -29,27 +33,62 @@ pub struct State {
     pub position: u64,
 }
 
-/// The make of [`State`] this build writes.
-pub const STATE_VERSION: u32 = 1;
+/// The version of [`State`] this build writes.
+pub const STATE_VERSION: u32 = 2;
+
+/// What every version of a state has.
+#[derive(Deserialize)]
+struct Versions {
+    version: u32,
+    order_version: u32,
+    epoch: u64,
+}
+
+impl Versions {
+    fn check(&self) -> Result<()> {
+        if (self.version, self.order_version) == (STATE_VERSION, ORDER_VERSION) {
+            return Ok(());
+        }
+        let what = format!(
+            "a state of version {} and order version {}; this build goes on from states of version {STATE_VERSION} and \
+             order version {ORDER_VERSION}",
+            self.version, self.order_version
+        );
+        let hint = format!("begin its epoch anew: set_epoch({})", self.epoch);
+        Err(Error::new(ErrorKind::Unsupported, what).hint(hint))
+    }
+}
 
 impl State {
-    /// Refuses a state of another make, or of another set of samples.
-    pub fn check(&self, fingerprint: &str, samples: u64) -> Result<()> {
-        if self.version != STATE_VERSION || self.order_version != ORDER_VERSION {
-            let what = format!(
-                "a state of version {}, order {}; this build has {STATE_VERSION} and {ORDER_VERSION}",
-                self.version, self.order_version
-            );
-            return Err(Error::new(ErrorKind::Unsupported, what));
+    /// The state that `json` is; one of another version is [`Unsupported`](ErrorKind::Unsupported).
+    pub fn from_json(json: &str) -> Result<Self> {
+        let misread = |error: serde_json::Error| {
+            Error::new(ErrorKind::Invalid, "is not the state of a run").because(error)
+        };
+        serde_json::from_str::<Versions>(json).map_err(misread)?.check()?;
+        serde_json::from_str(json).map_err(misread)
+    }
+
+    /// Refuses a state of another version, or of another set of samples.
+    pub fn check(&self, set: &SampleSet, check: Check) -> Result<()> {
+        Versions { version: self.version, order_version: self.order_version, epoch: self.epoch }.check()?;
+        let refused = |what: String, hint: &str| Err(Error::new(ErrorKind::Invalid, what).hint(hint));
+        if self.samples != set.len() {
+            let what =
+                format!("the state is of a set of {} samples, this one has {}", self.samples, set.len());
+            return refused(what, "open the set the run began with");
         }
-        if self.samples != samples {
-            let what = format!("the state is of a set of {} samples, this one has {samples}", self.samples);
-            return Err(Error::new(ErrorKind::Invalid, what).hint("open the set the run began with"));
+        if check == Check::Strict && self.fingerprint != set.content_fingerprint() {
+            let what =
+                "the fields, or names, lengths or types of the files, are not those the run began with";
+            let hint = "open the set the run began with; to go on with as many samples of any other, load the state with \
+                        strict=False";
+            return refused(what.into(), hint);
         }
-        if self.fingerprint != fingerprint {
-            let what = "the files or fields are not those the run began with";
-            return Err(Error::new(ErrorKind::Invalid, what)
-                .hint("if they are the same, copied or touched, load the state with strict=False"));
+        if matches!(self.shuffle, Shuffle::Block { .. }) && self.parts != set.parts_fingerprint() {
+            let what = "samples lie otherwise in files than when the run began, which is part of the order of a block \
+                        shuffle";
+            return refused(what.into(), "open files that are split as they were, or begin the epoch anew");
         }
         Ok(())
     }

@@ -198,7 +198,7 @@ fn no_groups_and_more_than_can_be_counted_are_refused_or_empty_but_never_a_panic
             }
         }
     }
-    for (lanes, window) in [(0, 1), (1, 0)] {
+    for (lanes, window) in [(1, 0), (0, 0)] {
         let shuffle = Shuffle::Block { lanes, window };
         let error = Order::new(shuffle, 0, 0, groups(&[9], 1)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -279,16 +279,77 @@ fn a_block_shuffle_uses_a_group_within_one_window() {
 }
 
 #[test]
-fn at_most_one_group_per_border_of_lanes_is_shared_by_ranks() {
+fn at_most_one_window_per_border_of_lanes_is_shared_by_ranks() {
     let groups = groups(&[105; 67], 10);
-    let order = order(Shuffle::Block { lanes: 16, window: 2 }, 1, 1, &groups);
+    let order = order(Shuffle::Block { lanes: 16, window: 1 }, 1, 1, &groups);
     let shared = (0..groups.group_count()).filter(|group| {
         let mut lanes: Vec<u64> = groups.range(*group).map(|sample| order.position(sample) % 16).collect();
         lanes.sort_unstable();
         lanes.dedup();
         lanes.len() > 1
     });
-    assert!(shared.count() <= 15);
+    // Joined to a ring, the line of groups has as many borders as lanes.
+    assert!(shared.count() <= 16);
+}
+
+/// How far the positions of each sample are from even over ten parts of the epoch: the largest chi-squared, of 9 degrees
+/// of freedom, and the least count.
+fn unevenness(part_lens: &[u64], group_len: u64, lanes: u32, window: u32) -> (f64, u64) {
+    const SEEDS: u64 = 20_000;
+    let groups = groups(part_lens, group_len);
+    let len = groups.len();
+    let decile = |position: u64| (position * 10 / len) as usize;
+    let mut widths = [0u64; 10];
+    (0..len).for_each(|position| widths[decile(position)] += 1);
+    let mut counts = vec![[0u64; 10]; len as usize];
+    for seed in 0..SEEDS {
+        let order = order(Shuffle::Block { lanes, window }, seed, 0, &groups);
+        for (sample, counts) in (0..len).zip(&mut counts) {
+            counts[decile(order.position(sample))] += 1;
+        }
+    }
+    let chi_squared = |counts: &[u64; 10]| -> f64 {
+        let cells = counts.iter().zip(widths).map(|(count, width)| {
+            let expected = (SEEDS * width) as f64 / len as f64;
+            (*count as f64 - expected).powi(2) / expected
+        });
+        cells.sum()
+    };
+    let worst = counts.iter().map(chi_squared).fold(0.0, f64::max);
+    (worst, counts.iter().flatten().copied().min().unwrap_or(0))
+}
+
+#[test]
+fn in_a_block_shuffle_of_few_groups_every_sample_comes_as_often_in_every_part_of_an_epoch() {
+    // Of 9 degrees of freedom, one in ten thousand is above.
+    const LIMIT: f64 = 33.72;
+    let layouts: [(&[u64], u64, u32, u32); 5] =
+        [(&[50], 8, 4, 1), (&[50], 8, 4, 2), (&[37, 5, 20], 6, 2, 1), (&[41], 5, 6, 1), (&[64], 8, 4, 1)];
+    for (part_lens, group_len, lanes, window) in layouts {
+        let (worst, least) = unevenness(part_lens, group_len, lanes, window);
+        let case = format!("{part_lens:?} in groups of {group_len}, {lanes} lanes, windows of {window}");
+        assert!(least > 0, "{case}: a sample never comes in some tenth");
+        assert!(worst < LIMIT, "{case}: chi-squared {worst}");
+    }
+}
+
+#[test]
+fn the_default_number_of_lanes_is_one_that_ranks_divide_and_comes_from_the_groups_alone() {
+    for (group_count, lanes) in
+        [(0, 48), (1, 48), (11, 48), (12, 12), (23, 12), (24, 24), (47, 24), (48, 48), (1_000_000, 48)]
+    {
+        let groups = groups(&[group_count], 1);
+        assert_eq!(groups.default_lanes(), lanes, "{group_count} groups");
+        assert_eq!(Shuffle::BLOCK.decided(&groups), Shuffle::Block { lanes, window: DEFAULT_WINDOW });
+        let said = Shuffle::Block { lanes, window: DEFAULT_WINDOW };
+        assert_eq!(
+            samples(&order(Shuffle::BLOCK, 3, 1, &groups))[..group_count.min(99) as usize],
+            samples(&order(said, 3, 1, &groups))[..group_count.min(99) as usize]
+        );
+    }
+    for world in [1, 2, 3, 4, 6, 8, 12, 16] {
+        assert!(DEFAULT_LANES.is_multiple_of(world), "{world}");
+    }
 }
 
 #[test]
@@ -351,12 +412,13 @@ const PERMUTATION_2_TO_63: [u64; 10] = [
 ];
 const ORDER_NONE: [u64; 20] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 const ORDER_FULL: [u64; 20] = [5, 11, 7, 19, 3, 2, 0, 8, 17, 18, 6, 10, 12, 14, 13, 1, 15, 16, 4, 9];
-const ORDER_BLOCK: [u64; 20] = [19, 11, 8, 18, 10, 9, 16, 12, 3, 17, 7, 5, 13, 0, 6, 15, 1, 4, 14, 2];
+const ORDER_BLOCK_EVEN: [u64; 20] = [19, 10, 11, 18, 16, 12, 8, 17, 15, 2, 7, 6, 13, 0, 9, 3, 14, 1, 4, 5];
+const ORDER_BLOCK_ODD: [u64; 20] = [17, 10, 11, 16, 9, 12, 19, 8, 6, 18, 7, 3, 14, 13, 5, 15, 0, 4, 2, 1];
 const SAMPLE_SEEDS: [u64; 3] = [0x0ef6_a53c_f6f8_8117, 0xb487_b6f8_8a40_a890, 0xb226_65a8_340f_69d0];
 
 #[test]
-fn the_orders_of_version_1_stay_as_they_are() {
-    assert_eq!((ORDER_VERSION, DEFAULT_LANES, DEFAULT_WINDOW), (1, 64, 1));
+fn the_orders_of_version_2_stay_as_they_are() {
+    assert_eq!((ORDER_VERSION, DEFAULT_LANES, DEFAULT_WINDOW), (2, 48, 1));
     let permutation = |len, key| {
         let permutation = Permutation::new(len, key);
         (0..10).map(|position| permutation.at(position)).collect::<Vec<u64>>()
@@ -367,7 +429,8 @@ fn the_orders_of_version_1_stay_as_they_are() {
     let groups = groups(&[7, 0, 10, 3], 3);
     assert_eq!(samples(&order(Shuffle::None, 42, 1, &groups)), ORDER_NONE);
     assert_eq!(samples(&order(Shuffle::Full, 42, 1, &groups)), ORDER_FULL);
-    assert_eq!(samples(&order(Shuffle::Block { lanes: 3, window: 2 }, 42, 1, &groups)), ORDER_BLOCK);
+    assert_eq!(samples(&order(Shuffle::Block { lanes: 4, window: 1 }, 42, 1, &groups)), ORDER_BLOCK_EVEN);
+    assert_eq!(samples(&order(Shuffle::Block { lanes: 3, window: 2 }, 42, 1, &groups)), ORDER_BLOCK_ODD);
     let seeds = [sample_seed(0, 0, 0), sample_seed(42, 1, 7), sample_seed(u64::MAX, u64::MAX, u64::MAX)];
     assert_eq!(seeds, SAMPLE_SEEDS);
 }

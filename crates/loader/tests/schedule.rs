@@ -203,6 +203,65 @@ fn a_loader_asks_for_just_what_was_foreseen_and_in_nearly_that_order() {
     }
 }
 
+/// Every case, and some with fields of different sizes and chunks that make several groups.
+fn cases_of_groups() -> Vec<Case> {
+    let rows = Rows { count: 600, row_len: 4096, chunk: 20 };
+    let again = FieldSpec { name: "again".into(), ..field(Boundary::default()) };
+    let larger = |name, files| Case { name, files, fields: vec![field(Boundary::default())] };
+    let mut cases = cases();
+    cases.extend([
+        larger("larger rows", vec![make(Rows { chunk: 0, ..rows })]),
+        larger("larger gzip chunks", vec![make(rows), make(Rows { count: 130, ..rows })]),
+        larger("larger plain chunks", vec![make_plain(rows)]),
+        larger("gzip chunks of a sample", vec![make(Rows { chunk: 1, ..rows })]),
+        Case { name: "two fields", files: vec![make(rows)], fields: vec![field(Boundary::default()), again] },
+    ]);
+    cases
+}
+
+#[test]
+fn the_order_does_not_depend_on_where_the_files_lie() {
+    for case in cases_of_groups() {
+        for shuffle in [Shuffle::None, Shuffle::Full, Shuffle::BLOCK, Shuffle::Block { lanes: 6, window: 2 }]
+        {
+            for transfer_size in [None, Some(1 << 14)] {
+                let orders = [0, 1 << 20, 4 << 20].map(|request_bytes| {
+                    let (set, _) = set_on(&case, request_bytes);
+                    let options = Options { transfer_size, ..options(shuffle, Shard::default()) };
+                    let schedule = Schedule::new(&set, &options).unwrap();
+                    let epoch = schedule.epoch(1, 0).unwrap();
+                    let (mut slots, mut order) = (Vec::new(), Vec::new());
+                    for step in 0..epoch.step_count() {
+                        epoch.batch(step, &mut slots);
+                        order.extend(slots.iter().flatten().copied());
+                    }
+                    order
+                });
+                assert_eq!(orders[0], orders[1], "{}, {shuffle:?}, 1 MiB", case.name);
+                assert_eq!(orders[0], orders[2], "{}, {shuffle:?}, 4 MiB", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_shuffle_far_away_decodes_each_chunk_once_in_little_memory() {
+    // 40 MiB once decoded, in chunks of 80 KiB.
+    let case = || Case {
+        name: "far chunks",
+        files: vec![make(Rows { count: 2560, row_len: 4096, chunk: 5 })],
+        fields: vec![field(Boundary::default())],
+    };
+    for request_bytes in [0, 1 << 20, 4 << 20] {
+        let (set, _) = set_on(&case(), request_bytes);
+        let shuffle = Shuffle::Block { lanes: 12, window: 1 };
+        let options = Options { memory: Some(16 << 20), ..options(shuffle, Shard::default()) };
+        let loader = Loader::new(set, options).unwrap();
+        loader.batches().unwrap().for_each(|batch| drop(batch.unwrap()));
+        assert_eq!(loader.stats().decoded_again, 0, "requests of {request_bytes}");
+    }
+}
+
 #[test]
 fn the_samples_of_a_batch_one_by_one_need_what_it_needs() {
     for case in cases() {

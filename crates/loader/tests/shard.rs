@@ -236,7 +236,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (StepsSpec { batch: u64::MAX, ..good }, "at most"),
         (StepsSpec { start: 11, ..good }, "resume with the data set"),
         (StepsSpec { tail: Tail::Short, shard: shard(1, 2), ..good }, "'drop', 'pad' or 'wrap'"),
-        (StepsSpec { shuffle: block(64), shard: shard(1, 3), ..good }, "a multiple of 3"),
+        (StepsSpec { shuffle: block(48), shard: shard(1, 5), ..good }, "a multiple of 5, such as 50"),
         (StepsSpec { shuffle: block(0), ..good }, "give 'lanes'"),
     ];
     for (spec, remedy) in cases {

@@ -208,9 +208,9 @@ fn errors_have_their_exit_codes_and_say_what_helps() {
     fails(&["--memory", "1KiB"], 7, "the memory budget is 1024");
     fails(&["--world", "3"], 2, "choose the tail 'drop', 'pad' or 'wrap'");
     fails(
-        &["--world", "3", "--tail", "pad", "--shuffle", "block"],
+        &["--world", "5", "--tail", "pad", "--shuffle", "block"],
         2,
-        "64 lanes do not divide among 3 ranks",
+        "48 lanes do not divide among 5 ranks",
     );
     fails(&["--rank", "1"], 2, "rank 1 in a world of 1");
     fails(&["--compute-ms", "soon"], 2, "--compute-ms");

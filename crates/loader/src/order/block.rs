@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! slots    the groups, shuffled and laid end to end: one line of all samples
-//! lanes    the line cut into equal pieces; position p takes from lane p % L
-//! windows  the w slots of a lane that are shuffled together
+//! windows  each w slots that are shuffled together
+//! turn     the line joined to a ring and turned by a random number of samples
+//! lanes    the ring cut into equal pieces; position p takes from lane p % L
 //!
 //!          lane 0    lane 1    lane 2    lane 3
 //!          ───────►  ◄───────  ───────►  ◄───────
@@ -15,6 +16,11 @@
 //! time, first of all or last of all, and one process still decodes it once.
 //!
 //! A group is only used while a lane is in its window, so at most L * w groups are open at once.
+//!
+//! Every sample is as likely at every position. Where all groups are full, the shuffled slots alone see to that. A short
+//! group could only begin where full ones end, and so would never come at some positions: there the line is turned. With
+//! an even number of lanes the first and the last begin together where its ends meet. With an odd number the window
+//! that lies there would be used both first and last, so the line is not turned and a small set is less even.
 
 use std::{ops::Range, sync::Arc};
 
@@ -27,6 +33,8 @@ use crate::{
 pub(super) struct Block {
     groups: Arc<Groups>,
     slots: Slots,
+    /// By how many samples the line is turned before it is cut.
+    turn: u64,
     lanes: Lanes,
     window: u64,
     window_key: Key,
@@ -34,8 +42,11 @@ pub(super) struct Block {
 
 impl Block {
     pub(super) fn new(lanes: u32, window: u32, key: impl Fn(Purpose) -> Key, groups: Arc<Groups>) -> Self {
+        let slots = Slots::new(&groups, key(Purpose::Groups));
+        let is_turned = !slots.short.is_empty() && lanes.is_multiple_of(2);
         Self {
-            slots: Slots::new(&groups, key(Purpose::Groups)),
+            turn: if is_turned { key(Purpose::Turn).below(groups.len()) } else { 0 },
+            slots,
             lanes: Lanes::new(groups.len(), lanes),
             window: u64::from(window),
             window_key: key(Purpose::Window),
@@ -45,30 +56,29 @@ impl Block {
 
     /// The sample at a position below the number of samples.
     pub(super) fn sample(&self, position: u64) -> u64 {
-        let (lane, place) = self.lanes.deal(position);
-        let (window, order) = self.window(lane, place);
-        let place = window.start + order.at(place - window.start);
-        let (group, within) = self.slots.group(place);
+        let turned = self.lanes.deal(position);
+        let place =
+            if turned < self.turn { turned + (self.groups.len() - self.turn) } else { turned - self.turn };
+        let (window, order) = self.window(place);
+        let (group, within) = self.slots.group(window.start + order.at(place - window.start));
         self.groups.range(group).start + within
     }
 
     pub(super) fn position(&self, sample: u64) -> Option<u64> {
         let group = self.groups.group(sample)?;
         let place = self.slots.place(group, sample - self.groups.range(group).start);
-        let lane = self.lanes.lane(place);
-        let (window, order) = self.window(lane, place);
-        Some(self.lanes.position(lane, window.start + order.position(place - window.start)))
+        let (window, order) = self.window(place);
+        let place = window.start + order.position(place - window.start);
+        let left = self.groups.len() - self.turn;
+        Some(self.lanes.position(if place < left { place + self.turn } else { place - left }))
     }
 
     /// The places that are shuffled together with `place`, and how.
-    fn window(&self, lane: u64, place: u64) -> (Range<u64>, Permutation) {
+    fn window(&self, place: u64) -> (Range<u64>, Permutation) {
         let number = self.slots.slot(place) / self.window;
-        let whole = self.slots.start(number * self.window)
+        let window = self.slots.start(number * self.window)
             ..self.slots.start((number + 1).saturating_mul(self.window));
-        let lane_places = self.lanes.places(lane);
-        let window = whole.start.max(lane_places.start)..whole.end.min(lane_places.end);
-        let key = self.window_key.with(lane).with(number);
-        let order = Permutation::new(window.end - window.start, key.pair());
+        let order = Permutation::new(window.end - window.start, self.window_key.with(number).pair());
         (window, order)
     }
 }
@@ -166,14 +176,16 @@ impl Lanes {
         }
     }
 
-    /// The lane and the place of `position`.
-    fn deal(&self, position: u64) -> (u64, u64) {
+    /// The place of `position`.
+    fn deal(&self, position: u64) -> u64 {
         let (turn, lane) = (position / self.count, position % self.count);
         let places = self.places(lane);
-        (lane, if lane.is_multiple_of(2) { places.start + turn } else { places.end - 1 - turn })
+        if lane.is_multiple_of(2) { places.start + turn } else { places.end - 1 - turn }
     }
 
-    fn position(&self, lane: u64, place: u64) -> u64 {
+    /// The position of `place`.
+    fn position(&self, place: u64) -> u64 {
+        let lane = self.lane(place);
         let places = self.places(lane);
         let turn = if lane.is_multiple_of(2) { place - places.start } else { places.end - 1 - place };
         turn * self.count + lane

@@ -31,11 +31,36 @@ pub fn open_set_on(origin: Arc<dyn Origin>, spec: SetSpec, cache: Option<&IndexC
 
 /// The samples of `spec`, whose files lie where `origins` look.
 pub fn open_set_among(origins: &Origins, spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {
+    Ok(open_named_set(origins, spec, Names::Patterns, cache)?.0)
+}
+
+/// What the lists of a [`SetSpec`] name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Patterns and folders too, which are looked up.
+    Patterns,
+    /// Files alone, as a set that was open before had them.
+    Files,
+}
+
+/// As [`open_set_among`], with the spec that names each file: by it the same set is opened again.
+pub fn open_named_set(
+    origins: &Origins,
+    spec: SetSpec,
+    names: Names,
+    cache: Option<&IndexCache>,
+) -> Result<(SampleSet, SetSpec)> {
     let origins = origins.reading_whole(WHOLE_BYTES);
-    let lists = spec.files.iter().map(|list| expand_among(&origins, list)).collect::<Result<Vec<_>>>()?;
+    let files = match names {
+        Names::Patterns => {
+            spec.files.iter().map(|list| expand_among(&origins, list)).collect::<Result<_>>()?
+        }
+        Names::Files => spec.files,
+    };
+    let spec = SetSpec { files, fields: spec.fields };
     let one =
         |at: &_| Ok(Arc::new(open(Arc::clone(origins.of(at)), at, cache).map(Opened::on_caller_thread)?));
-    let files = lists.iter().map(|list| each(list, one)).collect::<Result<Vec<_>>>()?;
+    let files = spec.files.iter().map(|list| each(list, one)).collect::<Result<Vec<_>>>()?;
     origins.warn_of_tiers();
-    SampleSet::new(spec.fields, &files)
+    Ok((SampleSet::new(spec.fields.clone(), &files)?, spec))
 }

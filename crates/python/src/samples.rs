@@ -9,7 +9,8 @@ use std::{
 };
 
 use forebay::{
-    Config, Error, ErrorKind, IndexCache, Locator, Options, Origins, SampleSet, Samples, SetSpec, TierReport,
+    Config, Error, ErrorKind, IndexCache, Locator, Names, Options, Origins, SampleSet, Samples, SetSpec,
+    TierReport,
     format::cf::ValueKind,
     loader::{FieldArray, FieldFacts},
     tier::{Policy, Tiered},
@@ -34,6 +35,8 @@ type FieldRow<'py> = (String, Bound<'py, PyAny>, Vec<Option<u64>>, String);
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct SampleReader {
     opened: Closable<Opened>,
+    /// What it was opened from, with the files that patterns and folders stood for.
+    spec: Arc<SetSpec>,
     /// Bytes of a sample, on average.
     mean_len: u64,
     /// Whether a request may wait for a server.
@@ -75,12 +78,12 @@ const QUICK_COUNT: usize = 16;
 const QUICK_BYTES: u64 = 1 << 20;
 
 impl SampleReader {
-    fn of(opened: Opened) -> Self {
+    fn of(opened: Opened, spec: Arc<SetSpec>) -> Self {
         let set = opened.samples.set();
         let mean_len = set.delivered_len() / set.len().max(1);
         let mut sources = set.files().iter().flat_map(|file| &file.container().sources);
         let is_remote = sources.any(|source| source.locator.is_url());
-        Self { opened: Closable::new("data set", opened), mean_len, is_remote }
+        Self { opened: Closable::new("data set", opened), spec, mean_len, is_remote }
     }
 
     /// What a loader reads, and through which tiers.
@@ -104,9 +107,9 @@ impl SampleReader {
 #[pymethods]
 impl SampleReader {
     /// Opens the files of `spec` (JSON), read as `options` (JSON) say and through the tiers of `config` (JSON). `rank`
-    /// is a policy in place of the one that is configured.
+    /// is a policy in place of the one that is configured. With `is_expanded` the files are taken as they are named.
     #[new]
-    #[pyo3(signature = (spec, options, config=None, rank=None, newcomers_compete=false))]
+    #[pyo3(signature = (spec, options, config=None, rank=None, newcomers_compete=false, is_expanded=false))]
     fn new(
         py: Python<'_>,
         spec: &str,
@@ -114,15 +117,24 @@ impl SampleReader {
         config: Option<&str>,
         rank: Option<Py<PyAny>>,
         newcomers_compete: bool,
+        is_expanded: bool,
     ) -> PyResult<Self> {
         let spec: SetSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let config: Config =
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
         let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
-        let opened = patiently(py, move || open(spec.clone(), &options, &config, ranking.clone()))?;
+        let names = if is_expanded { Names::Files } else { Names::Patterns };
+        let opening = Opening { spec, names, config, ranking };
+        let (opened, spec) = patiently(py, move || opening.open(&options))?;
         show_warnings(py)?;
-        Ok(Self::of(opened))
+        Ok(Self::of(opened, Arc::new(spec)))
+    }
+
+    /// What it was opened from (JSON), with the files that patterns and folders stood for.
+    #[getter]
+    fn spec(&self) -> PyResult<String> {
+        serde_json::to_string(&*self.spec).map_err(|error| misread(&error))
     }
 
     /// The same files with nothing shared: for a process that was forked.
@@ -132,7 +144,7 @@ impl SampleReader {
         let set = Arc::clone(opened.samples.set());
         let tiers = opened.tiers.as_ref().map(|tiers| Tiers::new(Arc::clone(&tiers.tiered), tiers.threads));
         let samples = py.detach(|| Samples::new(set, &options)).map_err(raised)?;
-        Ok(Self::of(Opened { samples, tiers }))
+        Ok(Self::of(Opened { samples, tiers }, Arc::clone(&self.spec)))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -259,17 +271,24 @@ impl Tiers {
     }
 }
 
-fn open(
+/// A set that is to be opened.
+struct Opening {
     spec: SetSpec,
-    options: &Options,
-    config: &Config,
+    names: Names,
+    config: Config,
     ranking: Option<Arc<dyn Policy>>,
-) -> Result<Opened, Error> {
-    let (origins, tiered) = Origins::new().through_tiers(config, ranking)?;
-    let set = forebay::open_set_among(&origins, spec, IndexCache::of_user().as_ref())?;
-    let threads = NonZeroUsize::new(config.placement.threads).unwrap_or(NonZeroUsize::MIN);
-    let tiers = tiered.map(|tiered| Tiers::new(tiered, threads));
-    Ok(Opened { samples: Samples::new(Arc::new(set), options)?, tiers })
+}
+
+impl Opening {
+    /// The set, and its spec with the files by name.
+    fn open(&self, options: &Options) -> Result<(Opened, SetSpec), Error> {
+        let (origins, tiered) = Origins::new().through_tiers(&self.config, self.ranking.clone())?;
+        let cache = IndexCache::of_user();
+        let (set, spec) = forebay::open_named_set(&origins, self.spec.clone(), self.names, cache.as_ref())?;
+        let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
+        let tiers = tiered.map(|tiered| Tiers::new(tiered, threads));
+        Ok((Opened { samples: Samples::new(Arc::new(set), options)?, tiers }, spec))
+    }
 }
 
 /// What was read from where, with the part that came from tiers; nothing without tiers.

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._batch import Batch, sample_of
 from ._dates import DAYS
-from ._forebay import SampleReader, absolute_path
+from ._forebay import InvalidError, SampleReader, absolute_path
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
@@ -146,18 +146,29 @@ class Dataset:
     """A set of samples, made by :func:`open`.
 
     ``ds[5]`` is one sample, a dict of arrays; ``ds[2:9]``, ``ds[[9, 2, 2]]`` and ``ds[mask]`` are a :class:`Batch`. It
-    can be pickled, and used after a fork: the other process opens the files for itself.
+    can be pickled, and used after a fork: the other process opens the same files for itself, and refuses files that were
+    changed.
     """
 
     label: str | None
     """The name of the field that is the label, if one was named."""
 
-    def __init__(self, spec: str, options: str, label: str | None, through: TierOptions) -> None:
+    def __init__(
+        self, spec: str, options: str, label: str | None, through: TierOptions, had: tuple[str, str] | None = None
+    ) -> None:
         self._spec = spec
         self._options = options
         self.label = label
         self._through = through
-        self._opened = SampleReader(spec, options, through.config, through.rank, through.newcomers_compete)
+        # A set that is opened again has the files it had, whatever a pattern matches by now.
+        spec, fingerprint = had or (spec, None)
+        is_again = had is not None
+        self._opened = SampleReader(spec, options, through.config, through.rank, through.newcomers_compete, is_again)
+        if is_again and self._opened.fingerprint != fingerprint:
+            raise InvalidError(
+                "files of this data set were changed since it was opened, so that its samples may be others\n  hint: open the "
+                "set again"
+            )
         self._process = os.getpid()
         self._enter()
 
@@ -239,7 +250,12 @@ class Dataset:
         if all(value is None for value in options.values()):
             return self
         through = TierOptions(**options, base=self._through)
-        return type(self)(self._spec, self._options, self.label, through)
+        return type(self)(self._spec, self._options, self.label, through, self._had)
+
+    @property
+    def _had(self) -> tuple[str, str]:
+        """What opens the same files again, and refuses them if they were changed."""
+        return self._opened.spec, self.fingerprint
 
     def _opened_anew(self) -> Dataset:
         """These samples, of the files as they are now."""
@@ -339,4 +355,4 @@ class Dataset:
         return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"
 
     def __reduce__(self) -> Any:
-        return type(self), (self._spec, self._options, self.label, self._through)
+        return type(self), (self._spec, self._options, self.label, self._through, self._had)

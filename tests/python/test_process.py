@@ -100,7 +100,7 @@ def test_a_fork_while_threads_load_harms_neither(path: Path) -> None:
 
         def work() -> None:
             check(ds)
-            # The loader itself begins an epoch of its own; what it was at is the parent's.
+            # The loader itself gives the whole of the epoch; where in it the parent is, is the parent's.
             mine = [n for batch in loader for n in batch.indices.tolist()]
             assert sorted(mine) == list(range(COUNT))
             assert (kept["x"] == kept.indices[:, None]).all()

@@ -10,7 +10,7 @@ use crate::{column::Column, spec::SampleSpec};
 pub(crate) struct Fingerprints {
     /// The spec, and names, lengths, types and counts of the files: the same for a copy, wherever it lies.
     pub(crate) content: String,
-    /// The same with the version of each file, which a copy does not share.
+    /// The same with the version of each file that names its bytes on every node: a file written anew has another.
     pub(crate) version: String,
 }
 

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
     Feed, Options,
-    loader::{Check, Next, Run, State},
+    loader::{Check, Next, Resumed, Run, State},
 };
 use pyo3::prelude::*;
+use serde_json::json;
 
 use crate::{
     closable::{Closable, end},
@@ -40,10 +41,15 @@ impl BatchLoader {
         Ok(EpochRun { under_way: Mutex::new(Some((feed, run))) })
     }
 
-    /// Batches of the epoch that is begun next.
+    /// Batches of a whole epoch.
     fn __len__(&self) -> PyResult<usize> {
         let count = self.feed.get()?.step_count().map_err(raised)?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// Batches that the consumer has yet to receive of its epoch, or else of the next.
+    fn remaining(&self) -> PyResult<u64> {
+        self.feed.get()?.remaining().map_err(raised)
     }
 
     /// Where the consumer is, as JSON.
@@ -51,11 +57,37 @@ impl BatchLoader {
         serde_json::to_string(&self.feed.get()?.state()).map_err(|error| misread(&error))
     }
 
-    /// Goes on from `state` (JSON).
-    fn load_state(&self, state: &str, strict: bool) -> PyResult<()> {
-        let state: State = serde_json::from_str(state).map_err(|error| misread(&error))?;
+    /// The same without waiting, for a process that was forked; nothing where it cannot be told.
+    fn state_at_once(&self) -> PyResult<Option<String>> {
+        let state = self.feed.get()?.state_at_once();
+        state.map(|state| serde_json::to_string(&state)).transpose().map_err(|error| misread(&error))
+    }
+
+    /// Goes on from `state` (JSON); false when it was taken of files of other times or inodes.
+    fn load_state(&self, state: &str, strict: bool) -> PyResult<bool> {
+        let state = State::from_json(state).map_err(raised)?;
         let check = if strict { Check::Strict } else { Check::CountOnly };
-        self.feed.get()?.load_state(&state, check).map_err(raised)
+        let resumed = self.feed.get()?.load_state(&state, check).map_err(raised)?;
+        Ok(resumed == Resumed::SameFiles)
+    }
+
+    /// What the order of samples is made of, as JSON: the same on every rank.
+    fn order(&self) -> PyResult<String> {
+        let feed = self.feed.get()?;
+        let (state, options) = (feed.state(), feed.options());
+        let order = json!({
+            "fingerprint": state.fingerprint,
+            "samples": state.samples,
+            "parts": state.parts,
+            "order_version": state.order_version,
+            "shuffle": state.shuffle,
+            "group_len": state.group_len,
+            "seed": state.seed,
+            "batch_size": options.batch_size,
+            "world": options.shard.world,
+            "tail": options.tail,
+        });
+        Ok(order.to_string())
     }
 
     /// Makes `epoch` the next one that is begun.

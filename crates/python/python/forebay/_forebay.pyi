@@ -198,11 +198,16 @@ class SampleReader:
         config: str | None = None,
         rank: Callable[[BlockFacts], float] | None = None,
         newcomers_compete: bool = False,
+        is_expanded: bool = False,
     ) -> SampleReader:
         """Opens the files of ``spec`` (JSON), read as ``options`` (JSON) say and through the tiers of ``config`` (JSON).
 
-        ``rank`` is a policy in place of the one that is configured.
+        ``rank`` is a policy in place of the one that is configured. With ``is_expanded`` the files are taken as they are
+        named, and no pattern or folder is looked up.
         """
+    @property
+    def spec(self) -> str:
+        """What it was opened from (JSON), with the files that patterns and folders stood for."""
     def reopened(self, options: str) -> SampleReader:
         """The same files with nothing shared: for a process that was forked."""
     def __len__(self) -> int: ...
@@ -210,7 +215,7 @@ class SampleReader:
         """The samples ``numbers``, side by side."""
     @property
     def fingerprint(self) -> str:
-        """Differs when the files, or what a sample is, are not the same."""
+        """Differs when the files, or what a sample is, are not the same; a copied or touched file is another."""
     def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
         """Name, type and shape of one sample of each field; ``None`` along the axis whose length differs."""
     def calendars(self) -> list[tuple[str, str]]:
@@ -278,11 +283,17 @@ class BatchLoader:
     def start(self) -> EpochRun:
         """Begins an epoch."""
     def __len__(self) -> int:
-        """Batches of the epoch that is begun next."""
+        """Batches of a whole epoch."""
+    def remaining(self) -> int:
+        """Batches that the consumer has yet to receive of its epoch, or else of the next."""
     def state(self) -> str:
         """Where the consumer is, as JSON."""
-    def load_state(self, state: str, strict: bool) -> None:
-        """Goes on from ``state`` (JSON)."""
+    def state_at_once(self) -> str | None:
+        """The same without waiting, for a process that was forked; nothing where it cannot be told."""
+    def load_state(self, state: str, strict: bool) -> bool:
+        """Goes on from ``state`` (JSON); false when it was taken of files of other times or inodes."""
+    def order(self) -> str:
+        """What the order of samples is made of, as JSON: the same on every rank."""
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
     def upcoming(self) -> tuple[int, int]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from . import _ranks
 from ._batch import Batch
 from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
 from ._sizes import size_of, whole
@@ -38,7 +40,11 @@ class Loader:
             of which none can be read is an error in any case.
         spill: a folder on a local disk for decoded values that memory cannot hold; ``spill_quota`` the most it takes
             (0 for none); ``share`` whether the processes of a node share it (by default when ``world`` > 1).
-        lanes, window: of the block shuffle; part of the order.
+        lanes, window: of the block shuffle; part of the order. Ranks own whole lanes, so ``world`` must divide them. By
+            default there are 48, or 24 or 12 where the files have fewer groups; what a group is depends on the files alone.
+        check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed and
+            batches with those of rank 0 before its first batch. A difference is an error; rank 0 never waits, and the others
+            wait at most 60 s for it.
         refresh: open the files anew at the start of each epoch, so that what was added to them (by a SWMR writer, or as
             new files of a pattern) is in it. An epoch that goes on from a state keeps the files as they are. One rank only:
             others could find another number of samples.
@@ -65,8 +71,9 @@ class Loader:
         spill: str | os.PathLike[str] | None = None,
         spill_quota: int | str | None = None,
         share: bool | None = None,
-        lanes: int = 64,
+        lanes: int | None = None,
         window: int = 1,
+        check_ranks: bool = True,
         refresh: bool = False,
         tiers: Tiers | None = None,
         policy: Policy | None = None,
@@ -88,9 +95,8 @@ class Loader:
             ahead=ahead,
         )
         self.batch_size = batch_size
-        if refresh and world > 1:
-            raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
         self._refreshes = refresh
+        self._check_refresh(world)
         options = {
             "batch_size": whole("batch_size", batch_size),
             "shuffle": _shuffle(shuffle, lanes, window),
@@ -104,13 +110,17 @@ class Loader:
             "on_error": _on_error(on_error),
             "spill": spill_options(spill, spill_quota, share),
         }
+        self._check_ranks = check_ranks
+        self._rank_key = _ranks.key_of_new_loader()
         self._set_up(json.dumps(options))
 
     def _set_up(self, options: str, state: str | None = None) -> None:
-        self._options = options
-        self._opened = BatchLoader(self.dataset._reader, options)
+        opened = BatchLoader(self.dataset._reader, options)
         if state is not None:
-            self._opened.load_state(state, True)
+            opened.load_state(state, True)
+        self._options, self._opened = options, opened
+        # Compared with other ranks before the first batch.
+        self._is_compared = False
         self._process = os.getpid()
         self._run: EpochRun | None = None
         if self.dataset.tiers:
@@ -125,11 +135,30 @@ class Loader:
     @property
     def _loader(self) -> BatchLoader:
         if self._process != os.getpid():
-            # The parent's threads are not here. Its place in the epoch is not taken over: that is the parent's.
+            # The parent's threads are not here, nor the batches they made: of an epoch that is under way there, all comes.
+            state = self._opened.state_at_once()
             if self._run is not None:
                 self._run.forget()
-            self._set_up(self._options)
+                state = state and json.dumps({**json.loads(state), "position": 0})
+            self._set_up(self._options, state)
         return self._opened
+
+    def _move_to(self, rank: int, world: int) -> None:
+        """Goes on as another rank, from where it is."""
+        self._check_refresh(world)
+        options = {**json.loads(self._options), "shard": {"rank": rank, "world": world}}
+        self._set_up(json.dumps(options), self._opened.state())
+
+    def _check_refresh(self, world: int) -> None:
+        if self._refreshes and world > 1:
+            raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
+
+    def _compare_ranks(self) -> None:
+        """Refuses an order that is not that of the other ranks, once."""
+        shard = json.loads(self._options)["shard"]
+        if self._check_ranks and not self._is_compared and shard["world"] > 1:
+            _ranks.check(self._rank_key, self._opened.order(), shard["rank"], shard["world"])
+        self._is_compared = True
 
     def __iter__(self) -> Iterator[Any]:
         """Begins an epoch; one that was under way ends."""
@@ -137,6 +166,7 @@ class Loader:
         self.close()
         if self._refreshes:
             loader = self._refresh(loader)
+        self._compare_ranks()
         run = self._run = loader.start()
         try:
             # Nothing here holds on to a batch: its memory goes back as soon as the consumer lets go of it.
@@ -146,6 +176,8 @@ class Loader:
                 raise InvalidError("this epoch was ended by another that was begun of the same loader")
         finally:
             run.close()
+            if self._run is run:
+                self._run = None
 
     def _refresh(self, loader: BatchLoader) -> BatchLoader:
         """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
@@ -167,28 +199,41 @@ class Loader:
         return Batch._of(raw)
 
     def __len__(self) -> int:
-        """Batches of the epoch that is begun next: what is left of it after a state was loaded."""
+        """Batches of a whole epoch, wherever in it the consumer is."""
         return len(self._loader)
+
+    @property
+    def remaining(self) -> int:
+        """Batches that the consumer has yet to receive of its epoch; of the next one after the last batch."""
+        return self._loader.remaining()
 
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
         self._loader.set_epoch(whole("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the consumer is: what it has received, not what was made ahead."""
+        """Where the consumer is: what it has received, not what was made ahead. After the last batch of an epoch it is at
+        the start of the next."""
         state: dict[str, Any] = json.loads(self._loader.state())
         return state
 
     def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
         """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
 
-        ``strict=False`` accepts a set that has as many samples, such as a copy of the files.
+        The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
+        be the same, and a warning tells of other times or inodes. ``strict=False`` accepts any set that has as many samples,
+        and as many in each file where the shuffle is by blocks.
         """
         if not isinstance(state, dict) or "fingerprint" not in state:
             raise ValueError("this is no state of a loader: give what state_dict() returned")
         loader = self._loader
         self.close()
-        loader.load_state(json.dumps(state), strict)
+        if not loader.load_state(json.dumps(state), strict):
+            warnings.warn(
+                "the state was taken of files of other times or inodes: right for copies of them, wrong if their contents "
+                "were changed",
+                stacklevel=2,
+            )
 
     def stats(self) -> dict[str, Any]:
         """What was read, decoded and waited for so far, and which stage limits (``verdict``).
@@ -221,16 +266,22 @@ class Loader:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         state = kept.pop("_state")
         self.__dict__.update(kept)
+        self._rank_key = _ranks.key_of_new_loader()
         self._set_up(self._options, state)
 
 
-def _shuffle(shuffle: str | bool, lanes: int, window: int) -> Any:
+def _shuffle(shuffle: str | bool, lanes: int | None, window: int) -> Any:
     if shuffle is True:
         return "full"
     if shuffle is False:
         return "none"
     if shuffle == "block":
-        return {"block": {"lanes": whole("lanes", lanes), "window": whole("window", window)}}
+        block = {"window": whole("window", window)}
+        if lanes is not None:
+            if whole("lanes", lanes) < 1:
+                raise ValueError(f"lanes={lanes}; give a multiple of the number of ranks, or None for the default")
+            block["lanes"] = lanes
+        return {"block": block}
     if shuffle in ("full", "none"):
         return shuffle
     raise ValueError(f"shuffle={shuffle!r}; there are 'full', 'block' and 'none'")

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _dataset, _loader
-from ._forebay import RawBatch, memory_budget
+from ._forebay import BatchLoader, RawBatch, memory_budget
 
 # Before PyTorch itself: where that is not installed, it says what to do.
 from ._torch_dataset import Batch, Dataset, _opened, collate
@@ -41,22 +41,29 @@ __all__ = [
 ]
 
 
-def _rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
-    """Rank and world as they are given, or else those of the process group, if there is one."""
-    if (rank is None) != (world is None):
-        raise ValueError("rank and world are given together or not at all")
-    if rank is not None and world is not None:
-        return rank, world
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
+class _Shard:
+    """Rank and world as they are given, or else those of the process group from when there is one: trainers make it after
+    the loaders."""
+
+    def __init__(self, rank: int | None, world: int | None) -> None:
+        if (rank is None) != (world is None):
+            raise ValueError("rank and world are given together or not at all")
+        self._follows = rank is None
+        self._known = (rank or 0, 1 if world is None else world)
+
+    def now(self) -> tuple[int, int]:
+        """Rank and world; those of a process group that is gone stay."""
+        if self._follows and torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._known = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        return self._known
 
 
 class Loader(_loader.Loader):
     """Batches of tensors: made ahead by threads, in an order that can be resumed.
 
     Takes what :class:`forebay.Loader` takes, and ``device``, where the batches shall go. ``rank`` and ``world`` are by
-    default those of ``torch.distributed``, where it is initialised.
+    default those of ``torch.distributed``. They are asked for whenever an epoch is begun and whenever ``len`` is, so the
+    process group may be initialised after the loader was made.
     """
 
     __module__ = "forebay.torch"
@@ -70,9 +77,20 @@ class Loader(_loader.Loader):
         device: torch.device | str | int | None = None,
         **options: Any,
     ) -> None:
-        rank, world = _rank_and_world(rank, world)
+        self._shard = _Shard(rank, world)
         self.device = device
-        super().__init__(_opened(dataset), rank=rank, world=world, **options)
+        self._place = self._shard.now()
+        super().__init__(_opened(dataset), rank=self._place[0], world=self._place[1], **options)
+
+    @property
+    def _loader(self) -> BatchLoader:
+        loader = super()._loader
+        place = self._shard.now()
+        if place == self._place or self._run is not None:
+            return loader
+        self._move_to(*place)
+        self._place = place
+        return self._opened
 
     def _batch(self, raw: RawBatch) -> Batch:
         batch = Batch._tensors(raw)
@@ -82,6 +100,11 @@ class Loader(_loader.Loader):
     def sampler(self) -> Loader:
         """The loader itself: frameworks look here for ``set_epoch``."""
         return self
+
+    @property
+    def batch_sampler(self) -> None:
+        """None, as in a ``DataLoader`` that does not put batches together: Lightning looks here."""
+        return None
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
@@ -106,8 +129,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         **options: Any,
     ) -> None:
         self.dataset = _opened(dataset)
-        # Asked now: workers are not part of the process group.
-        self._shard = _rank_and_world(rank, world)
+        self._shard = _Shard(rank, world)
+        self._shard.now()
         self._options = options
         # In shared memory, where workers that live on see it change.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
@@ -125,11 +148,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return iter(loader)
 
     def _loader(self, worker: int, workers: int) -> Loader:
-        rank, world = self._shard
+        rank, world = self._shard.now()
         shard = (rank * workers + worker, world * workers)
         if self._kept is not None and self._kept[0] == shard:
             return self._kept[1]
         options = dict(self._options)
+        if torch.utils.data.get_worker_info() is not None:
+            # Workers are not part of the process group.
+            options["check_ranks"] = False
         if workers > 1:
             self._check_tail(workers)
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -142,17 +168,19 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return loader
 
     def _check_tail(self, workers: int) -> None:
-        parts = self._shard[1] * workers
+        parts = self._shard.now()[1] * workers
         batch_size = self._options.get("batch_size", 1)
         is_said = self._options.get("drop_last") or self._options.get("tail") not in (None, "short")
         if is_said or len(self.dataset) % (parts * batch_size) == 0:
             return
         raise ValueError(
-            f"{len(self.dataset)} samples do not fill batches of {batch_size} for {self._shard[1]} ranks of {workers} "
+            f"{len(self.dataset)} samples do not fill batches of {batch_size} for {self._shard.now()[1]} ranks of {workers} "
             "workers: choose tail='drop', 'pad' or 'wrap', or num_workers=0"
         )
 
     def __getstate__(self) -> dict[str, Any]:
+        # Asked for here too: a spawned worker has no process group.
+        self._shard.now()
         return {**self.__dict__, "_kept": None}
 
     def __repr__(self) -> str:

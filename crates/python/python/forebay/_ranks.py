@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import warnings
+from types import FrameType
 from typing import Any
 
 from ._forebay import InvalidError
@@ -61,11 +62,11 @@ def key_of_new_loader() -> str:
     Counted by where in the program it is made, so that a loader which rank 0 alone has does not stand for another.
     """
     where = hashlib.sha256()
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not str(frame.f_globals.get("__name__", "")).startswith("forebay."):
             where.update(f"{frame.f_code.co_name}:{frame.f_lineno}\n".encode())
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     place = where.hexdigest()[:32]
     _made[place] += 1
     return f"forebay/order/{place}/{_made[place]}"

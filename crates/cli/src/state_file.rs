@@ -56,7 +56,7 @@ impl StateFile {
             let path = self.path.display();
             let _ = writeln!(
                 io::stderr(),
-                "warning: {path}: taken of files of other times or inodes, such as copies"
+                "warning: {path}: taken of files with other times of modification, such as copies"
             );
         }
         Ok(true)

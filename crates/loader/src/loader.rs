@@ -227,7 +227,7 @@ pub enum Check {
 pub enum Resumed {
     /// The very files that are read now.
     SameFiles,
-    /// Files of other times or places: copies of these, if nobody wrote to them.
+    /// Files with other times of modification or ETags: copies of these, if nobody wrote to them.
     OtherFiles,
 }
 

@@ -77,7 +77,8 @@ impl SampleSet {
         self.len == 0
     }
 
-    /// Differs when the files, or what a sample is, are not the same; a copied or touched file is another.
+    /// Differs when the files, or what a sample is, are not the same; a file that was written or touched
+    /// since is another.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprints.version
     }

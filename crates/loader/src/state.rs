@@ -15,7 +15,7 @@ pub struct State {
     pub order_version: u32,
     /// Which samples: spec, and names, lengths, types and counts of the files.
     pub fingerprint: String,
-    /// Which versions of the files: those of a copy are others.
+    /// Which versions of the files, by time of modification or ETag.
     pub files: String,
     /// How many samples.
     pub samples: u64,

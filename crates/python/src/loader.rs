@@ -63,7 +63,7 @@ impl BatchLoader {
         state.map(|state| serde_json::to_string(&state)).transpose().map_err(|error| misread(&error))
     }
 
-    /// Goes on from `state` (JSON); false when it was taken of files of other times or inodes.
+    /// Goes on from `state` (JSON); false when it was taken of files with other times of modification.
     fn load_state(&self, state: &str, strict: bool) -> PyResult<bool> {
         let state = State::from_json(state).map_err(raised)?;
         let check = if strict { Check::Strict } else { Check::CountOnly };

@@ -215,7 +215,7 @@ class SampleReader:
         """The samples ``numbers``, side by side."""
     @property
     def fingerprint(self) -> str:
-        """Differs when the files, or what a sample is, are not the same; a copied or touched file is another."""
+        """Differs when the files, or what a sample is, are not the same; a file that was written or touched since is another."""
     def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
         """Name, type and shape of one sample of each field; ``None`` along the axis whose length differs."""
     def calendars(self) -> list[tuple[str, str]]:
@@ -291,7 +291,7 @@ class BatchLoader:
     def state_at_once(self) -> str | None:
         """The same without waiting, for a process that was forked; nothing where it cannot be told."""
     def load_state(self, state: str, strict: bool) -> bool:
-        """Goes on from ``state`` (JSON); false when it was taken of files of other times or inodes."""
+        """Goes on from ``state`` (JSON); false when it was taken of files with other times of modification."""
     def order(self) -> str:
         """What the order of samples is made of, as JSON: the same on every rank."""
     def set_epoch(self, epoch: int) -> None:

@@ -221,7 +221,7 @@ class Loader:
         """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
 
         The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
-        be the same, and a warning tells of other times or inodes. ``strict=False`` accepts any set that has as many samples,
+        be the same, and a warning tells of other times of modification. ``strict=False`` accepts any set that has as many samples,
         and as many in each file where the shuffle is by blocks.
         """
         if not isinstance(state, dict) or "fingerprint" not in state:
@@ -230,8 +230,8 @@ class Loader:
         self.close()
         if not loader.load_state(json.dumps(state), strict):
             warnings.warn(
-                "the state was taken of files of other times or inodes: right for copies of them, wrong if their contents "
-                "were changed",
+                "the state was taken of files with other times of modification: right for copies of them, wrong if their "
+                "contents were changed",
                 stacklevel=2,
             )
 

@@ -1,6 +1,8 @@
-//! How much memory this process may take: the least of what the job, the cgroup and the machine allow.
+//! How much memory this process may take: the least of what the job, the cgroup, `ulimit -v` and the machine allow.
 
 use std::{fs, path::Path};
+
+use rustix::process::{Resource, getrlimit};
 
 /// Part of the allowed memory that one read may fill: the rest is for the program around it.
 const SHARE: (u64, u64) = (3, 4);
@@ -26,6 +28,8 @@ pub fn memory_limit() -> MemoryLimit {
     let limits = [
         (cgroup_limit(&read), "the cgroup"),
         (slurm_limit(&variable), "Slurm"),
+        // What is mapped counts too, so that this is more than the process can have, but never less.
+        (getrlimit(Resource::As).current, "the limit on the address space (ulimit -v)"),
         (machine_limit(&read), "the machine"),
     ];
     let limits = limits.into_iter().filter_map(|(bytes, by)| Some(MemoryLimit { bytes: bytes?, by }));

@@ -241,7 +241,24 @@ fn copy_whole(input: &[u8], out: &mut [u8]) -> Result<usize> {
 }
 
 fn too_long() -> Error {
-    corrupt("decodes to more bytes than the chunk holds")
+    corrupt("decodes to more bytes than the chunk holds").because(TooLong)
+}
+
+/// The cause of an error that more room might mend: where nobody says how long the outcome is, it is tried again.
+#[derive(Debug)]
+struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("no room is left")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// True when `error` says that `out` was too short for what a filter gives.
+pub(crate) fn is_too_long(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<TooLong>())
 }
 
 fn ended_early() -> Error {

@@ -150,7 +150,7 @@ impl Opened {
         let mut bytes = zeroed(len).map_err(place)?;
         self.fill(variable, selection, &mut bytes).map_err(place)?;
         if let Dtype::Odd { number, .. } = variable.dtype {
-            let mut wide = vec![0; len / variable.dtype.stored_len() * number.size()];
+            let mut wide = zeroed(len / variable.dtype.stored_len() * number.size()).map_err(place)?;
             odd::widen(&variable.dtype, &bytes, &mut wide);
             return Ok(Array { dtype: Dtype::native(number), shape, values: Values::Fixed(wide) });
         }
@@ -160,7 +160,7 @@ impl Opened {
         let heap =
             variable.dtype.heap().ok_or_else(|| Error::new(ErrorKind::Bug, "no heap")).map_err(place)?;
         let source = self.source(heap.source).map_err(place)?;
-        let values = HeapReader::new(source).resolve(&variable.dtype, &bytes, self.budget).map_err(place)?;
+        let values = HeapReader::new(source, self.budget).resolve(&variable.dtype, &bytes).map_err(place)?;
         Ok(Array { dtype: variable.dtype.clone(), shape, values })
     }
 
@@ -243,7 +243,7 @@ impl Opened {
         out: &mut [u8],
     ) -> Result<()> {
         let Dtype::Odd { .. } = variable.dtype else { return self.fill(variable, selection, out) };
-        let mut stored = vec![0; stored_len];
+        let mut stored = zeroed(stored_len)?;
         self.fill(variable, selection, &mut stored)?;
         odd::widen(&variable.dtype, &stored, out);
         Ok(())
@@ -295,7 +295,7 @@ impl Opened {
 }
 
 /// `len` zeros, as the system gives them out: pages that were never touched.
-fn zeroed(len: usize) -> Result<Vec<u8>> {
+pub(crate) fn zeroed(len: usize) -> Result<Vec<u8>> {
     // Asked for first in a way that may fail: a plain vector ends the program where there is no memory.
     let mut room = Vec::<u8>::new();
     let asked = room.try_reserve_exact(len);

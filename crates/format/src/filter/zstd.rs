@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use forebay_source::Result;
 use zstd::bulk::Decompressor;
 
-use super::corrupt;
+use super::{corrupt, too_long};
 
 thread_local! {
     // A context is 150 KiB to set up, so each thread keeps its own.
@@ -21,5 +21,9 @@ pub(super) fn decode(_params: &[u32], input: &[u8], out: &mut [u8]) -> Result<us
             };
             decompressor.decompress_to_buffer(input, out)
         })
-        .map_err(|error| corrupt("frame is damaged or longer than the chunk").because(error))
+        .map_err(|error| match error.to_string().as_str() {
+            // The library's own words for the one code that more room would mend.
+            "Destination buffer is too small" => too_long(),
+            _ => corrupt("frame is damaged").because(error),
+        })
 }

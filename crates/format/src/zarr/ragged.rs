@@ -12,7 +12,7 @@ use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use super::json::corrupt;
 use crate::{
     Array, ChunkTable, Dtype, Extent, Extents, Filter, Reader, Selection, Values, Variable, Wanted, filter,
-    native, runs::Part,
+    native, read::zeroed, runs::Part,
 };
 
 /// The attribute of a part in which the fill value stands.
@@ -146,13 +146,13 @@ fn undo(filters: &[Filter], stored: Bytes, budget: u64) -> Result<Bytes> {
     for filter in filters.iter().rev() {
         let mut room = bytes.len().saturating_mul(FIRST_FACTOR).saturating_add(FIRST_EXTRA_BYTES).min(budget);
         bytes = loop {
-            let mut out = vec![0; room];
+            let mut out = zeroed(room)?;
             match filter::undo(filter, &bytes, &mut out) {
                 Ok(len) => {
                     out.truncate(len);
                     break out.into();
                 }
-                Err(error) if room >= budget => return Err(error),
+                Err(error) if room >= budget || !filter::is_too_long(&error) => return Err(error),
                 Err(_) => room = room.saturating_mul(FIRST_FACTOR).min(budget),
             }
         };

@@ -1,5 +1,9 @@
 //! What all targets do with a container that bytes were taken for.
 
+pub mod plan;
+pub mod skeleton;
+pub mod unpack;
+
 use std::sync::Arc;
 
 use forebay_format::{Format, Found, Opened, Selection, Span};

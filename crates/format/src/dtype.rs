@@ -324,6 +324,28 @@ impl Dtype {
         }
     }
 
+    /// Bytes that the description itself takes in memory, about.
+    pub(crate) fn memory_len(&self) -> u64 {
+        let texts = |len: usize| (len + size_of::<usize>() * 2) as u64;
+        let inner = match self {
+            Self::Enum { base, members } => members.iter().fold(base.memory_len(), |sum, member| {
+                sum + size_of::<Member>() as u64 + texts(member.name.len())
+            }),
+            Self::Compound { fields, .. } => fields.iter().fold(0, |sum, field| {
+                sum + (size_of::<Field>() - size_of::<Self>()) as u64
+                    + texts(field.name.len())
+                    + field.dtype.memory_len()
+            }),
+            Self::Array { shape, item } => item.memory_len() + 8 * shape.len() as u64,
+            Self::Sequence { item, .. } => item.memory_len(),
+            Self::Opaque { tag: text, .. }
+            | Self::Reference { to: text, .. }
+            | Self::Other { what: text, .. } => texts(text.len()),
+            _ => 0,
+        };
+        inner + size_of::<Self>() as u64
+    }
+
     /// Bytes of one element as it is read.
     pub fn native_len(&self) -> usize {
         match self {

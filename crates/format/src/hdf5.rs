@@ -23,6 +23,7 @@ mod index;
 mod local_heap;
 mod mapped;
 mod message;
+mod overlap;
 mod shared;
 mod tree_v1;
 mod tree_v2;

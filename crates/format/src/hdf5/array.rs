@@ -36,8 +36,9 @@ pub(super) fn describe(
     };
     let cursor = |message: &'_ Message| message.body.clone();
     let space = Dataspace::parse(Cursor::new(&cursor(need(message::DATASPACE, "dataspace")?), file.sizes))?;
-    let type_body = cursor(need(message::DATATYPE, "datatype")?);
-    let dtype = Datatypes { heap: file.heap() }.parse(&mut Cursor::new(&type_body, file.sizes))?;
+    let type_message = need(message::DATATYPE, "datatype")?;
+    let parse = || Datatypes { heap: file.heap() }.parse(&mut Cursor::new(&type_message.body, file.sizes));
+    let dtype = if type_message.is_shared { file.shared_type(parse)? } else { parse()? };
     let layout_message = need(message::LAYOUT, "layout")?;
     let layout = layout::parse(Cursor::new(&layout_message.body, file.sizes))?;
     let filters = match header.find(message::PIPELINE) {

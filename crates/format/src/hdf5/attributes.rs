@@ -81,10 +81,15 @@ fn dense(file: &File, body: &[u8], each: &mut Each<'_>) -> Result<()> {
     }
     tree.walk(file, &mut |record| {
         let (id, flags) = (&record[..8], record[8]);
-        each(if flags & SHARED != 0 {
+        let body = if flags & SHARED != 0 {
             file.shared.in_heap(file, id, message::ATTRIBUTE)
         } else {
             heap.object(file, id)
-        })
+        };
+        if let Ok(body) = &body {
+            // Many records may lead to one object.
+            file.spend(body.len() as u64)?;
+        }
+        each(body)
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn segments(file: &File, body: &[u8]) -> Result<Vec<Segment>> {
     let heap = LocalHeap::read(file, cursor.some_address("the names of external files")?)?;
     (0..used)
         .map(|_| {
-            let name = heap.text(cursor.length()?)?;
+            let name = heap.text(file, cursor.length()?)?;
             let offset = cursor.length()?;
             let len = cursor.optional_length()?;
             if name.is_empty() {

@@ -14,7 +14,10 @@ use super::{
     header::Header,
     shared::SharedMessages,
 };
-use crate::{Heap, SourceIndex};
+use crate::{
+    Dtype, Heap, SourceIndex, Values,
+    heap::{Collections, HeapReader},
+};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
@@ -50,7 +53,11 @@ pub(super) struct File {
     /// Messages that several objects share, by the header they stand in and their kind.
     pub(super) committed: RefCell<HashMap<(u64, u16), Bytes>>,
     /// Bytes of variable-length attribute values that may still be read.
-    pub(super) attribute_allowance: Cell<u64>,
+    attribute_allowance: Cell<u64>,
+    /// Heaps of variable-length values: many attributes lie in the same one.
+    collections: RefCell<Collections>,
+    /// Bytes that types which several objects share may still take in memory.
+    type_allowance: Cell<u64>,
 }
 
 /// Structures may point to each other and be read more than once, but a file whose metadata comes to many times its
@@ -58,6 +65,11 @@ pub(super) struct File {
 const MOST_REREADS: u64 = 32;
 /// Small files are allowed this much on top.
 const LEAST_ALLOWANCE: u64 = 16 << 20;
+
+/// What types that objects share may come to in memory, where each has its own copy. Two variables of such a type have
+/// values of it in a true file, and 64 bytes in memory for each byte of an element is what a type takes at most.
+const TYPE_BYTES_PER_BYTE: u64 = 64;
+const LEAST_TYPE_BYTES: u64 = 128 << 20;
 
 /// Status flags of a superblock: a writer has the file open, and lets readers follow it (SWMR).
 const OPEN_FOR_WRITING: u8 = 0x01;
@@ -110,6 +122,10 @@ impl File {
         let mut file = Self {
             attribute_allowance: Cell::new(source.id().len.saturating_mul(2).saturating_add(LEAST_ALLOWANCE)),
             allowance: Cell::new(allowance),
+            collections: RefCell::default(),
+            type_allowance: Cell::new(
+                source.id().len.saturating_mul(TYPE_BYTES_PER_BYTE).saturating_add(LEAST_TYPE_BYTES),
+            ),
             committed: RefCell::default(),
             page_len: page_len(source.request_bytes()),
             source,
@@ -242,10 +258,7 @@ impl File {
     pub(super) fn read(&self, address: u64, len: u64) -> Result<Bytes> {
         let range = self.range(address, len)?;
         // Even a structure without bytes costs a look.
-        let Some(left) = self.allowance.get().checked_sub(len.max(16)) else {
-            return Err(corrupt("metadata that comes to many times the file's length"));
-        };
-        self.allowance.set(left);
+        self.spend(len.max(16))?;
         let page_len = self.page_len;
         let first = range.start / page_len;
         let fits_one_page = range.end <= (first + 1) * page_len;
@@ -266,9 +279,53 @@ impl File {
         Ok(range.cut(&page, first * page_len))
     }
 
-    /// Gives back the memory of pages read so far.
+    /// Counts `len` bytes of metadata that are read, or kept once more though they stand in the file once.
+    pub(super) fn spend(&self, len: u64) -> Result<()> {
+        let Some(left) = self.allowance.get().checked_sub(len) else {
+            return Err(corrupt("metadata that comes to many times the file's length"));
+        };
+        self.allowance.set(left);
+        Ok(())
+    }
+
+    /// Counts the memory of a type that other objects have, too; `parse` gives the type.
+    pub(super) fn shared_type(&self, parse: impl FnOnce() -> Result<Dtype>) -> Result<Dtype> {
+        let refusal = || corrupt("a type that is shared far more often than the file has values for");
+        let left = self.type_allowance.get();
+        if left == 0 {
+            return Err(refusal());
+        }
+        let dtype = parse()?;
+        let left = left.checked_sub(dtype.memory_len());
+        self.type_allowance.set(left.unwrap_or(0));
+        left.map(|_| dtype).ok_or_else(refusal)
+    }
+
+    /// The values of an attribute of `dtype`, which has a variable-length part.
+    pub(super) fn resolve(&self, dtype: &Dtype, stored: &[u8]) -> Result<Values> {
+        let reader = HeapReader::new(&*self.source, self.attribute_allowance.get());
+        let mut reader = reader.with_collections(self.collections.take());
+        let values = reader.resolve(dtype, stored);
+        let (collections, left) = reader.finish();
+        self.collections.replace(collections);
+        self.attribute_allowance.set(left);
+        values
+    }
+
+    /// Object `index` of the heap at `address`; it counts each time it is asked for.
+    pub(super) fn heap_object(&self, address: u64, index: u32) -> Result<Bytes> {
+        let mut reader = HeapReader::new(&*self.source, 0).with_collections(self.collections.take());
+        let object = reader.whole_object(self.heap(), address, index);
+        self.collections.replace(reader.finish().0);
+        let object = object?;
+        self.spend(object.len() as u64)?;
+        Ok(object)
+    }
+
+    /// Gives back the memory of pages and heaps read so far.
     pub(super) fn forget_pages(&self) {
         *self.pages.borrow_mut() = HashMap::new();
+        *self.collections.borrow_mut() = Collections::default();
     }
 
     /// Up to `most` bytes at `address`, fewer at the end of the file.

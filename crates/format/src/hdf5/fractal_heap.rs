@@ -92,10 +92,14 @@ impl FractalHeap {
             && first_len.is_power_of_two()
             && most_direct.is_power_of_two()
             && first_len <= most_direct
-            && most_direct <= file.left_at(0).next_power_of_two().max(1 << 26)
+            && most_direct / 2 < file.left_at(0).max(1 << 26)
+            && width.checked_mul(most_direct).is_some()
             && (1..=64).contains(&offset_bits);
         if !sane {
             return Err(corrupt(format!("blocks of {first_len} to {most_direct} bytes in rows of {width}")));
+        }
+        if id_len == 0 {
+            return Err(corrupt("ids of no bytes"));
         }
         Ok(Self {
             address,

@@ -102,13 +102,13 @@ fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link
     let body = file.read(address + 8, count * entry_len)?;
     let mut cursor = Cursor::new(&body, file.sizes);
     for _ in 0..count {
-        let name = heap.text(cursor.length()?)?;
+        let name = heap.text(file, cursor.length()?)?;
         let object = cursor.address()?;
         let cache = cursor.u32()?;
         cursor.skip(4)?;
         let mut scratch = Cursor::new(cursor.take(16)?, file.sizes);
         let to = match (cache, object) {
-            (2, _) => match scratch.u32().and_then(|at| heap.text(at.into())) {
+            (2, _) => match scratch.u32().and_then(|at| heap.text(file, at.into())) {
                 Ok(path) => Target::Path(path),
                 Err(error) => Target::Broken(error.to_string()),
             },
@@ -124,6 +124,8 @@ fn dense(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
     let Some((heap, tree)) = dense_parts(file, body)? else { return Ok(()) };
     tree.walk(file, &mut |record| {
         let object = heap.object(file, &record[4..])?;
+        // Many records may lead to one object.
+        file.spend(object.len() as u64)?;
         links.push(link::parse(Cursor::new(&object, file.sizes))?);
         Ok(())
     })

@@ -22,6 +22,8 @@ pub(super) struct Message {
     pub(super) body: Bytes,
     /// Address of the body, where it lies in the file as it is.
     pub(super) address: u64,
+    /// The body stands elsewhere, and other objects may have it too.
+    pub(super) is_shared: bool,
 }
 
 /// An object header.
@@ -65,10 +67,9 @@ impl Header {
 
     fn resolve(mut self, file: &File, address: u64) -> Result<Self> {
         for message in &mut self.messages {
-            if message.kind & SHARED_MARK == 0 {
+            if !message.is_shared {
                 continue;
             }
-            message.kind &= !SHARED_MARK;
             message.body = file.shared.resolve(file, message, address)?;
         }
         Ok(self)
@@ -80,7 +81,7 @@ impl Header {
             return Ok(body.clone());
         }
         let header = Self::read_shallow(file, address).map_err(|error| error.at(format!("{address:#x}")))?;
-        match header.find(kind) {
+        match header.messages.iter().find(|message| message.kind == kind && !message.is_shared) {
             Some(message) => {
                 file.committed.borrow_mut().insert((address, kind), message.body.clone());
                 Ok(message.body.clone())
@@ -91,9 +92,6 @@ impl Header {
         }
     }
 }
-
-/// Marks a message whose body says where the real one is; no message type uses this bit.
-const SHARED_MARK: u16 = 0x8000;
 
 fn read_old(file: &File, address: u64, start: &[u8]) -> Result<Header> {
     let mut cursor = Cursor::new(start, file.sizes);
@@ -220,7 +218,6 @@ fn push(file: &File, messages: &mut Vec<Message>, blocks: &mut Vec<Block>, raw: 
     if kind > message::LAST_KNOWN && flags & FAIL_IF_UNKNOWN != 0 {
         return Err(unsupported(format!("message {kind:#x}, which the writer says must be understood")));
     }
-    let mark = if flags & SHARED != 0 { SHARED_MARK } else { 0 };
-    messages.push(Message { kind: kind & !SHARED_MARK | mark, body, address });
+    messages.push(Message { kind, body, address, is_shared: flags & SHARED != 0 });
     Ok(())
 }

@@ -54,11 +54,16 @@ impl Indexed<'_> {
             let place = order.position(&at).and_then(|position| position.checked_mul(self.chunk_len));
             let address = place.and_then(|offset| address.checked_add(offset));
             let address = address.ok_or_else(|| corrupt("a chunk beyond 64 bits"))?;
+            // No index has to be read, and any number of arrays may lie over the same bytes.
+            self.file.spend(IMPLICIT_BYTES)?;
             pairs.push(&at, Stored { address, len: self.chunk_len, mask: 0 })?;
         }
         Ok(())
     }
 }
+
+/// What a chunk that stands in no index counts as: half of what a file of chunks of one byte may spend.
+const IMPLICIT_BYTES: u64 = 16;
 
 /// A chunk as an index gives it.
 #[derive(Clone, Copy, Debug)]

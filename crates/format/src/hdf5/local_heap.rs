@@ -29,13 +29,15 @@ impl LocalHeap {
         Ok(Self(file.read(at, len)?))
     }
 
-    /// The text at `offset`.
-    pub(super) fn text(&self, offset: u64) -> Result<String> {
+    /// The text at `offset`; it counts each time, as many names may lie at one place.
+    pub(super) fn text(&self, file: &File, offset: u64) -> Result<String> {
         let from = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..));
         let Some(bytes) = from else {
             return Err(corrupt(format!("a name at {offset} of a local heap {} long", self.0.len())));
         };
         // The library takes a name that runs to the heap's end without a NUL as ending there.
-        Ok(text(bytes.split(|byte| *byte == 0).next().unwrap_or_default()))
+        let found = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        file.spend(found.len() as u64)?;
+        Ok(text(found))
     }
 }

@@ -6,6 +6,7 @@ use super::{
     array::{self, Placement},
     cursor::{corrupt, unsupported},
     header::Header,
+    overlap,
     virtual_layout::{self, Entry, Hyperslab},
 };
 use crate::{
@@ -43,8 +44,14 @@ pub(super) fn place(
         least: vec![0; shape.len()],
     };
     let built = entries.and_then(|entries| building.add_all(&entries));
+    let reads = overlap::reads_per_element(&building.mappings, &building.placement.walk.part_reads);
     let (mappings, shape) = (std::mem::take(&mut building.mappings), building.shape());
     variable.extents = match built {
+        Ok(()) if reads > overlap::MOST_READS => {
+            let most = overlap::MOST_READS;
+            let what = format!("an element is read more than {most} times: mappings overlap, here or below");
+            return Err(corrupt(what));
+        }
         Ok(()) => {
             variable.grid = Grid::whole(shape);
             Extents::Mapped(mappings)

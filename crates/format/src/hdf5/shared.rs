@@ -8,7 +8,7 @@ use super::{
     file::File,
     fractal_heap::FractalHeap,
     header::{Header, Message},
-    message::SHARED_TABLE,
+    message::{DATATYPE, SHARED_TABLE},
 };
 
 /// The heaps of shared messages of a file, by the message kinds they hold.
@@ -51,7 +51,16 @@ impl SharedMessages {
         if is_shared { self.locate(file, body, kind, None) } else { Ok(Bytes::copy_from_slice(body)) }
     }
 
+    /// Where a message is found. All but types are copied by whatever has them: a few bytes stand for many.
     fn locate(&self, file: &File, body: &[u8], kind: u16, owner: Option<u64>) -> Result<Bytes> {
+        let found = self.find(file, body, kind, owner)?;
+        if kind != DATATYPE {
+            file.spend(found.len() as u64)?;
+        }
+        Ok(found)
+    }
+
+    fn find(&self, file: &File, body: &[u8], kind: u16, owner: Option<u64>) -> Result<Bytes> {
         let mut cursor = Cursor::new(body, file.sizes);
         let version = cursor.u8()?;
         let place = cursor.u8()?;

@@ -1,18 +1,20 @@
 //! Virtual data sets: a list of parts of other variables, kept in a heap object.
 
+use std::rc::Rc;
+
 use forebay_source::Result;
 
 use super::{
     cursor::{Cursor, corrupt, text, unsupported},
     file::File,
 };
-use crate::{Blocks, heap::heap_object};
+use crate::Blocks;
 
 /// One entry of a virtual data set.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    pub(super) file: String,
-    pub(super) variable: String,
+    pub(super) file: Rc<str>,
+    pub(super) variable: Rc<str>,
     /// Blocks per axis; `None` selects everything.
     pub(super) from: Option<Vec<Hyperslab>>,
     pub(super) to: Option<Vec<Hyperslab>>,
@@ -25,9 +27,13 @@ pub(super) struct Hyperslab {
     pub(super) is_unlimited: bool,
 }
 
+/// What the names of all entries may come to, as those of axes.
+const NAME_BYTES_PER_BYTE: u64 = 64;
+const LEAST_NAME_BYTES: u64 = 16 << 20;
+
 /// The entries of the virtual data set listed in object `index` of the heap at `address`.
 pub(super) fn entries(file: &File, address: u64, index: u32) -> Result<Vec<Entry>> {
-    let bytes = heap_object(&**file.source(), file.heap(), address, index)?;
+    let bytes = file.heap_object(address, index)?;
     let mut cursor = Cursor::new(&bytes, file.sizes);
     let version = cursor.u8()?;
     if version > 1 {
@@ -35,12 +41,19 @@ pub(super) fn entries(file: &File, address: u64, index: u32) -> Result<Vec<Entry
     }
     let count = cursor.length()?;
     let mut entries: Vec<Entry> = Vec::new();
+    let mut name_bytes_left =
+        file.left_at(0).saturating_mul(NAME_BYTES_PER_BYTE).saturating_add(LEAST_NAME_BYTES);
     for _ in 0..count {
         let flags = if version == 1 { cursor.u8()? } else { 0 };
         let source = name(&mut cursor, flags, FILE_FLAGS, &entries, |entry| &entry.file)?;
         let variable = name(&mut cursor, flags, VARIABLE_FLAGS, &entries, |entry| &entry.variable)?;
         let from = selection(&mut cursor)?;
         let to = selection(&mut cursor)?;
+        // An entry that shares the name of another is short, and its source is looked up by the whole name.
+        let Some(left) = name_bytes_left.checked_sub((source.len() + variable.len()) as u64) else {
+            return Err(corrupt("names of sources far longer than the file that says them"));
+        };
+        name_bytes_left = left;
         entries.push(Entry { file: source, variable, from, to });
     }
     cursor.checksum("a virtual layout")?;
@@ -61,17 +74,17 @@ fn name(
     flags: u8,
     bits: NameFlags,
     earlier: &[Entry],
-    of: impl Fn(&Entry) -> &String,
-) -> Result<String> {
+    of: impl Fn(&Entry) -> &Rc<str>,
+) -> Result<Rc<str>> {
     if flags & bits.this_file != 0 {
         return Ok(".".into());
     }
     if flags & bits.shared == 0 {
-        return Ok(text(cursor.until_nul()?));
+        return Ok(text(cursor.until_nul()?).into());
     }
     let index = usize::try_from(cursor.length()?).ok();
     match index.and_then(|index| earlier.get(index)) {
-        Some(entry) => Ok(of(entry).clone()),
+        Some(entry) => Ok(Rc::clone(of(entry))),
         None => Err(corrupt("a name shared with an entry that is not there")),
     }
 }

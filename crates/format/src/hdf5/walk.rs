@@ -17,6 +17,7 @@ use super::{
     group,
     header::Header,
     message::{self, link::Target},
+    overlap,
 };
 use crate::{Alias, Attribute, Container, Group, Refused, SourceIndex, Variable, swmr};
 
@@ -83,6 +84,7 @@ fn new_walk(origin: &dyn Origin, types: Types) -> Walk<'_> {
         container: Container { format: "hdf5".into(), ..Container::default() },
         source_numbers: HashMap::new(),
         part_numbers: HashMap::new(),
+        part_reads: Vec::new(),
         names: HashMap::new(),
         links: HashMap::new(),
         scales: HashMap::new(),
@@ -128,6 +130,8 @@ pub(super) struct Walk<'a> {
     /// Positions in the container's sources and parts.
     source_numbers: HashMap<SourceId, u32>,
     part_numbers: HashMap<String, usize>,
+    /// How often an element of each part reads plain values.
+    pub(super) part_reads: Vec<u64>,
     /// The first name of every object met.
     names: HashMap<Object, String>,
     /// The links of groups that names were looked up in.
@@ -211,6 +215,7 @@ impl Walk<'_> {
             return Ok(*number);
         }
         let part = describe(self)?;
+        self.part_reads.push(overlap::reads_of(&part, &self.part_reads));
         self.container.parts.push(part);
         let number = self.container.parts.len() - 1;
         self.part_numbers.insert(name.to_owned(), number);
@@ -254,12 +259,13 @@ impl Walk<'_> {
         let mut stack = vec![(first, name, 0)];
         let mut is_first = true;
         while let Some((object, name, depth)) = stack.pop() {
+            self.count_name(&name, depth)?;
             if let Some(known) = self.names.get(&object) {
                 let alias = Alias { name, target: known.clone() };
+                self.count_name(&alias.target, depth)?;
                 self.container.aliases.push(alias);
                 continue;
             }
-            self.count_name(&name, depth)?;
             self.names.insert(object, name.clone());
             let mut children = Vec::new();
             if let Err(error) = self.one(object, &name, &mut children) {

@@ -41,6 +41,13 @@ struct SuperBlock {
     block_count: u64,
 }
 
+impl SuperBlock {
+    /// The first element of data block `index`; one that cannot be counted lies behind all that are in use.
+    fn first_of(&self, index: u64) -> u64 {
+        index.saturating_mul(self.block_count).saturating_add(self.first)
+    }
+}
+
 impl<'a> ExtensibleArray<'a> {
     fn open(of: &'a Indexed<'a>, address: u64) -> Result<Self> {
         let file = of.file;
@@ -118,7 +125,7 @@ impl<'a> ExtensibleArray<'a> {
             if number < self.direct_supers {
                 for index in 0..block.blocks {
                     let at = cursor.address()?;
-                    self.data_block(at, block.first + index * block.block_count, &block, None, pairs)?;
+                    self.data_block(at, block.first_of(index), &block, None, pairs)?;
                 }
             } else if let Some(at) = cursor.address()?
                 && first < self.count
@@ -149,8 +156,7 @@ impl<'a> ExtensibleArray<'a> {
         let bitmaps = (0..block.blocks).map(|_| cursor.take(bitmap_len)).collect::<Result<Vec<_>>>()?;
         for (index, bitmap) in bitmaps.into_iter().enumerate() {
             let at = cursor.address()?;
-            let first = block.first + index as u64 * block.block_count;
-            self.data_block(at, first, block, is_paged.then_some(bitmap), pairs)?;
+            self.data_block(at, block.first_of(index as u64), block, is_paged.then_some(bitmap), pairs)?;
         }
         cursor.checksum("a super block")
     }
@@ -180,15 +186,19 @@ impl<'a> ExtensibleArray<'a> {
             self.take(&mut cursor, first, block.block_count, pairs)?;
             return cursor.checksum("a data block").map_err(place);
         };
-        let page_len = self.page_count * element_len + 4;
+        let page_len = self.page_count.saturating_mul(element_len).saturating_add(4);
         for page in 0..block.block_count / self.page_count {
             let byte =
                 usize::try_from(page / 8).ok().and_then(|index| bitmap.get(index)).copied().unwrap_or(0);
-            let page_first = first + page * self.page_count;
+            let page_first = first.saturating_add(page.saturating_mul(self.page_count));
             if byte & (0x80 >> (page % 8)) == 0 || page_first >= self.count {
                 continue;
             }
-            let bytes = file.read(address + prefix + 4 + page * page_len, page_len).map_err(place)?;
+            let at = page
+                .checked_mul(page_len)
+                .and_then(|offset| offset.checked_add(address)?.checked_add(prefix + 4))
+                .ok_or_else(|| place(corrupt("a page beyond 64 bits")))?;
+            let bytes = file.read(at, page_len).map_err(place)?;
             let mut cursor = Cursor::new(&bytes, file.sizes);
             self.take(&mut cursor, page_first, self.page_count, pairs)?;
             cursor.checksum("a page of a data block").map_err(place)?;

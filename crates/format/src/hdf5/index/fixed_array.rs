@@ -48,8 +48,8 @@ impl FixedArray<'_> {
         let file = self.of.file;
         let prefix = 4 + 2 + u64::from(file.sizes.offset);
         if self.count <= self.page_count {
-            let len = prefix + self.count.saturating_mul(self.elements.len as u64);
-            let bytes = file.read(self.block, len.saturating_add(4))?;
+            let len = self.count.saturating_mul(self.elements.len as u64).saturating_add(prefix + 4);
+            let bytes = file.read(self.block, len)?;
             let mut cursor = Cursor::new(&bytes, file.sizes);
             self.check_prefix(&mut cursor)?;
             self.take(&mut cursor, 0, self.count, pairs)?;
@@ -70,7 +70,10 @@ impl FixedArray<'_> {
             }
             let first = page * self.page_count;
             let count = self.page_count.min(self.count - first);
-            let at = self.block + prefix + bitmap_len + 4 + page * page_len;
+            let at = page
+                .checked_mul(page_len)
+                .and_then(|offset| offset.checked_add(self.block)?.checked_add(prefix + bitmap_len + 4))
+                .ok_or_else(|| corrupt("a page beyond 64 bits"))?;
             let bytes = file.read(at, count * self.elements.len as u64 + 4)?;
             let mut cursor = Cursor::new(&bytes, file.sizes);
             self.take(&mut cursor, first, count, pairs)?;

@@ -11,7 +11,7 @@ use super::{
     dataspace::Dataspace,
     datatype::Datatypes,
 };
-use crate::{Array, Attribute, Dtype, Values, heap::HeapReader, native, odd};
+use crate::{Array, Attribute, Dtype, Values, native, odd};
 
 /// Reads one attribute; a value that cannot be read is kept as the reason why.
 pub(in super::super) fn parse(file: &File, body: &[u8]) -> Result<Attribute> {
@@ -32,10 +32,7 @@ pub(in super::super) fn references(file: &File, body: &[u8], name: &str) -> Resu
     let stored_len = count.saturating_mul(dtype.stored_len() as u64);
     let stored =
         Cursor::new(parts.stored, file.sizes).take(usize::try_from(stored_len).unwrap_or(usize::MAX))?;
-    let left = file.attribute_allowance.get();
-    let lists = HeapReader::new(&**file.source()).resolve(&dtype, stored, left)?;
-    let Values::Variable { offsets, bytes } = lists else { return Ok(None) };
-    file.attribute_allowance.set(left.saturating_sub(bytes.len() as u64));
+    let Values::Variable { offsets, bytes } = file.resolve(&dtype, stored)? else { return Ok(None) };
     let first = |bounds: &[u64]| {
         let from = usize::try_from(bounds[0]).ok().filter(|_| bounds[0] < bounds[1])?;
         let address = bytes.get(from..from.checked_add(len.min(8))?)?;
@@ -85,7 +82,8 @@ impl<'a> Parts<'a> {
     fn typed(&self, file: &File) -> Result<(Dtype, Dataspace)> {
         let type_body = file.shared.maybe(file, self.type_body, self.type_is_shared, DATATYPE)?;
         let space_body = file.shared.maybe(file, self.space_body, self.space_is_shared, DATASPACE)?;
-        let dtype = Datatypes { heap: file.heap() }.parse(&mut Cursor::new(&type_body, file.sizes))?;
+        let parse = || Datatypes { heap: file.heap() }.parse(&mut Cursor::new(&type_body, file.sizes));
+        let dtype = if self.type_is_shared { file.shared_type(parse)? } else { parse()? };
         Ok((dtype, Dataspace::parse(Cursor::new(&space_body, file.sizes))?))
     }
 }
@@ -99,11 +97,7 @@ fn value(file: &File, dtype: Dtype, space: &Dataspace, stored: &[u8]) -> Result<
     let len = usize::try_from(count.saturating_mul(dtype.stored_len() as u64)).unwrap_or(usize::MAX);
     let mut stored = Cursor::new(stored, file.sizes).take(len)?.to_vec();
     if dtype.is_variable() {
-        let left = file.attribute_allowance.get();
-        let values = HeapReader::new(&**file.source()).resolve(&dtype, &stored, left)?;
-        if let Values::Variable { bytes, .. } = &values {
-            file.attribute_allowance.set(left.saturating_sub(bytes.len() as u64));
-        }
+        let values = file.resolve(&dtype, &stored)?;
         return Ok(Array { dtype, shape, values });
     }
     if let Dtype::Odd { number, .. } = dtype {

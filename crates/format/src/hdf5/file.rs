@@ -66,8 +66,8 @@ const MOST_REREADS: u64 = 32;
 /// Small files are allowed this much on top.
 const LEAST_ALLOWANCE: u64 = 16 << 20;
 
-/// What types that objects share may come to in memory, where each has its own copy. Two variables of such a type have
-/// values of it in a true file, and 64 bytes in memory for each byte of an element is what a type takes at most.
+/// What types that objects share may come to in memory, where each object has its own copy. A member takes some 100 bytes
+/// there; in a true file every variable of the type has values of it, at least a byte per member.
 const TYPE_BYTES_PER_BYTE: u64 = 64;
 const LEAST_TYPE_BYTES: u64 = 128 << 20;
 

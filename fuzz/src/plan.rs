@@ -232,7 +232,7 @@ impl Places<'_> {
                 bytes.extend(leads(&[UNDEFINED, UNDEFINED]));
                 for (key, lead) in entries {
                     let key = u64::from(*key);
-                    bytes.extend(leads(if *of_chunks { &[8, key, 0][..] } else { &[key][..] }));
+                    bytes.extend(if *of_chunks { leads(&[8, key, 0]) } else { leads(&[key]) });
                     bytes.extend(leads(&[self.at(*lead)]));
                 }
                 bytes.extend(leads(&[0, 0, 0]));

@@ -109,5 +109,5 @@ fn read_at(format: &dyn Format, origin: MemoryOrigin, at: &str) -> usize {
     let read = |variable: &forebay_format::Variable| {
         opened.read(variable, &Selection::all(&variable.grid.shape)).is_ok()
     };
-    opened.container().variables.iter().filter(|variable| read(*variable)).count()
+    opened.container().variables.iter().filter(|variable| read(variable)).count()
 }

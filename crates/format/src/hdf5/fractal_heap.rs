@@ -50,6 +50,8 @@ struct Block {
 }
 
 const MOST_DEPTH: usize = 64;
+/// Blocks of a small file that are kept all the same: decoded, they may be longer than the file.
+const MOST_KEPT_BYTES: u64 = 64 << 20;
 
 impl FractalHeap {
     pub(super) fn open(file: &File, address: u64) -> Result<Self> {
@@ -180,7 +182,7 @@ impl FractalHeap {
         }
         let mask = record.u32()?;
         let decoded_len = record.length()?;
-        self.unfilter(&stored, mask, decoded_len)
+        self.unfilter(file, &stored, mask, decoded_len)
     }
 
     /// The managed object of `len` bytes at `offset` of the heap's own space.
@@ -270,7 +272,7 @@ impl FractalHeap {
             let bytes = match block.filtered {
                 None => file.read(block.address, block_len)?,
                 Some((stored_len, mask)) => {
-                    self.unfilter(&file.read(block.address, stored_len)?, mask, block_len)?
+                    self.unfilter(file, &file.read(block.address, stored_len)?, mask, block_len)?
                 }
             };
             Cursor::new(&bytes, file.sizes).signature(b"FHDB")?;
@@ -288,8 +290,8 @@ impl FractalHeap {
         }
         let bytes = read()?;
         let mut kept = self.kept.borrow_mut();
-        // A true heap is no longer than its file, and only blocks that overlap come to more.
-        if kept.bytes as u64 > file.left_at(0) {
+        // A true heap is no longer than its file, unless it is filtered, and only blocks that overlap come to more.
+        if kept.bytes as u64 > file.left_at(0).max(MOST_KEPT_BYTES) {
             *kept = Kept::default();
         }
         kept.bytes += bytes.len();
@@ -312,12 +314,14 @@ impl FractalHeap {
         Err(corrupt("bad checksum of a heap block"))
     }
 
-    fn unfilter(&self, stored: &[u8], mask: u32, len: u64) -> Result<Bytes> {
+    fn unfilter(&self, file: &File, stored: &[u8], mask: u32, len: u64) -> Result<Bytes> {
         // Deflate shrinks at most 1032 times: a longer claim is a lie.
         let most = (stored.len() as u64).saturating_mul(2048).saturating_add(4096);
         if len > most {
             return Err(corrupt(format!("{} stored bytes said to decode to {len}", stored.len())));
         }
+        // A few stored bytes may be decoded again and again.
+        file.spend(len)?;
         let mut out = vec![0; usize::try_from(len).unwrap_or(0)];
         undo_all(&self.filters, mask, stored, &mut out, &mut Scratch::default())?;
         Ok(out.into())

@@ -185,6 +185,10 @@ impl Walk<'_> {
 
     /// The source at `at`; one that is not there is remembered.
     fn open_source(&mut self, at: &Locator) -> Result<Arc<dyn Source>> {
+        // Each entry of a virtual data set may name it, and far away each question takes a while.
+        if self.absent.contains(at) {
+            return Err(Error::new(ErrorKind::NotFound, "no such file").at(at));
+        }
         let opened = self.origin.open(at);
         if let Err(error) = &opened
             && error.kind() == ErrorKind::NotFound

@@ -1,9 +1,12 @@
 //! HDF5 files whose sound structures lead to each other again and again.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use forebay_format::{Container, Opened, Selection, describe};
-use forebay_source::{Error, ErrorKind, Locator, MemoryOrigin};
+use forebay_source::{Error, ErrorKind, Locator, MemoryOrigin, Origin, Source, SourceId};
 
 use crate::{
     play,
@@ -299,4 +302,84 @@ fn a_heap_whose_ids_have_no_bytes_is_corrupt() {
     let error = described(file.finish(root)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains("ids of no bytes"), "{error}");
+}
+
+/// Counts how often what is not there was asked for.
+#[derive(Debug)]
+struct Asked {
+    origin: MemoryOrigin,
+    misses: AtomicUsize,
+}
+
+impl Origin for Asked {
+    fn open(&self, at: &Locator) -> Result<Arc<dyn Source>, Error> {
+        let opened = self.origin.open(at);
+        self.misses.fetch_add(usize::from(opened.is_err()), Ordering::Relaxed);
+        opened
+    }
+
+    fn list(&self, under: &Locator) -> Result<Vec<Locator>, Error> {
+        self.origin.list(under)
+    }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>, Error> {
+        self.origin.survey(under)
+    }
+}
+
+/// Each entry asked for it anew: far away that takes longer than any one waits.
+#[test]
+fn a_source_that_is_not_there_is_asked_for_once() {
+    let entry = |to| Entry { file: Some(Name::Own("gone.h5")), variable: Name::Own("x"), from: None, to };
+    let rows: Vec<[[u64; 4]; 1]> = (0..1_000).map(|row| [[row, 1, 1, 1]]).collect();
+    let entries: Vec<_> = rows.iter().map(|row| entry(Some(&row[..]))).collect();
+    let mut file = Skeleton::default();
+    let heap = file.push(&skeleton::heap(&[skeleton::virtual_layout(&entries)]));
+    let one = variable(&skeleton::integer(4), &[1_000], skeleton::mapped(heap, 1));
+    let one = file.push(&skeleton::header(&one));
+    let root = file.push(&group(&[skeleton::link("v", one)]));
+    let origin = MemoryOrigin::default().with("f.h5", file.finish(root));
+    let asked = Asked { origin, misses: AtomicUsize::new(0) };
+    let container = describe(&asked, &Locator::new("f.h5")).unwrap();
+    assert_eq!(container.absent, [Locator::new("gone.h5")]);
+    assert_eq!((container.variables.len(), asked.misses.into_inner()), (1, 1));
+}
+
+/// A heap block of 64 MB out of 64 KB, which every record of a tree of links leads to, beside one just as long.
+#[test]
+fn a_heap_block_is_not_decoded_any_number_of_times() {
+    play("filtered heap");
+}
+
+pub(crate) fn filtered_heap() {
+    const LEN: u64 = 1 << 26;
+    let mut file = Skeleton::default();
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let mut zeros = vec![0; usize::try_from(LEN).unwrap()];
+    zeros[..4].copy_from_slice(b"FHDB");
+    let link = skeleton::link("a", 48).body;
+    zeros[64..64 + link.len()].copy_from_slice(&link);
+    let mut deflater = libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
+    let mut stored = vec![0; deflater.zlib_compress_bound(zeros.len())];
+    let stored_len = deflater.zlib_compress(&zeros, &mut stored).unwrap();
+    let blocks = [0, 1].map(|_| file.push(&stored[..stored_len]));
+    // Records in turn in the first and in the second block.
+    let id = |number: u64| [&[0][..], &(number % 2 * LEN + 64).to_le_bytes()[..4], &[13, 0, 0]].concat();
+    let records: Vec<u8> = (0..40).flat_map(|number| [&[0; 4], &id(number)[..]].concat()).collect();
+    let leaf = file.push(&skeleton::summed([&b"BTLF\0\x05"[..], &records].concat()));
+    let tree =
+        [&b"BTHD\0\x05"[..], &512u32.to_le_bytes(), &[12, 0, 0, 0, 100, 40], &words(&[leaf]), &[40, 0]];
+    let tree = file.push(&skeleton::summed([&tree.concat()[..], &words(&[40])].concat()));
+    let entry = |block: u64| [&words(&[block, stored_len as u64])[..], &[0; 4]].concat();
+    let indirect = [&b"FHIB\0"[..], &[0; 12], &entry(blocks[0]), &entry(blocks[1])].concat();
+    let indirect = file.push(&skeleton::summed(indirect));
+    let head =
+        [&b"FRHP\0"[..], &[8, 0, 10, 0, 0], &4096u32.to_le_bytes(), &words(&[0, skeleton::UNDEFINED, 0])];
+    let rows = [&words(&[skeleton::UNDEFINED])[..], &[0; 64], &[2, 0], &words(&[LEN, LEN]), &[32, 0, 0, 0]];
+    let root = [&words(&[indirect])[..], &[1, 0], &words(&[0]), &[0; 4], &[2, 1, 1, 0, 0, 0, 0, 0, 0, 0]];
+    let heap = file.push(&skeleton::summed([head.concat(), rows.concat(), root.concat()].concat()));
+    let info = [&[0, 0], &words(&[heap, tree])[..]].concat();
+    let root = file.push(&group(&[Message::new(kind::LINK_INFO, info)]));
+    let error = described(file.finish(root)).unwrap_err();
+    assert!(error.to_string().contains("many times the file's length"), "{error}");
 }

@@ -66,6 +66,7 @@ fn stage() {
         "nested virtual" => hdf5::nested_virtual(),
         "many collections" => hdf5::many_collections(),
         "implicit chunks" => hdf5::implicit_chunks(),
+        "filtered heap" => hdf5::filtered_heap(),
         "zarr strings" => formats::zarr_strings(),
         "zarr" => formats::corpus("zarr"),
         "adios" => formats::corpus("adios"),

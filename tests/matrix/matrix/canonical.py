@@ -136,7 +136,8 @@ def _float(kind):
         return memory
     for exponent_max, mantissa_max, bias_max, ieee in FLOATS:
         if exponent <= exponent_max and mantissa <= mantissa_max and kind.get_ebias() - 1 <= bias_max:
-            return ieee
+            if kind.get_size() <= ieee.get_size():
+                return ieee
     raise Refused("float")
 
 

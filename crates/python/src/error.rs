@@ -1,16 +1,13 @@
 //! Error kinds as Python exceptions: the table of this border.
 
-use std::{
-    error::Error as _,
-    ffi::{CStr, CString},
-};
+use std::{error::Error as _, ffi::CString};
 
 use forebay::{Error, ErrorKind};
 use pyo3::{
     create_exception, exceptions,
     prelude::*,
     sync::PyOnceLock,
-    types::{PyTuple, PyType},
+    types::{IntoPyDict, PyTuple, PyType},
 };
 
 create_exception!(_forebay, ForebayError, exceptions::PyException, "Whatever goes wrong in forebay.");
@@ -20,9 +17,8 @@ struct Row {
     kind: ErrorKind,
     /// The `kind` of its exceptions.
     word: &'static str,
-    /// Its name within the module of the compiled part.
-    name: &'static CStr,
-    doc: &'static CStr,
+    name: &'static str,
+    doc: &'static str,
     /// Python's own exception that it is as well, so that code written for files goes on working.
     also: Option<fn(Python<'_>) -> Bound<'_, PyType>>,
 }
@@ -31,78 +27,74 @@ const ROWS: [Row; 9] = [
     Row {
         kind: ErrorKind::NotFound,
         word: "not_found",
-        name: c"_forebay.NotFoundError",
-        doc: c"Nothing is there.",
+        name: "NotFoundError",
+        doc: "Nothing is there.",
         also: Some(|py| py.get_type::<exceptions::PyFileNotFoundError>()),
     },
     Row {
         kind: ErrorKind::Invalid,
         word: "invalid",
-        name: c"_forebay.InvalidError",
-        doc: c"The request makes no sense.",
+        name: "InvalidError",
+        doc: "The request makes no sense.",
         also: None,
     },
     Row {
         kind: ErrorKind::Corrupt,
         word: "corrupt",
-        name: c"_forebay.CorruptError",
-        doc: c"The bytes break their own format.",
+        name: "CorruptError",
+        doc: "The bytes break their own format.",
         also: None,
     },
     Row {
         kind: ErrorKind::Unsupported,
         word: "unsupported",
-        name: c"_forebay.UnsupportedError",
-        doc: c"A valid request this build cannot serve.",
+        name: "UnsupportedError",
+        doc: "A valid request this build cannot serve.",
         also: None,
     },
     Row {
         kind: ErrorKind::Unavailable,
         word: "unavailable",
-        name: c"_forebay.UnavailableError",
-        doc: c"It may work if tried again later.",
+        name: "UnavailableError",
+        doc: "It may work if tried again later.",
         also: None,
     },
-    Row {
-        kind: ErrorKind::Full,
-        word: "full",
-        name: c"_forebay.FullError",
-        doc: c"No room is left.",
-        also: None,
-    },
+    Row { kind: ErrorKind::Full, word: "full", name: "FullError", doc: "No room is left.", also: None },
     Row {
         kind: ErrorKind::Denied,
         word: "denied",
-        name: c"_forebay.DeniedError",
-        doc: c"The system does not let this user do it.",
+        name: "DeniedError",
+        doc: "The system does not let this user do it.",
         also: Some(|py| py.get_type::<exceptions::PyPermissionError>()),
     },
     Row {
         kind: ErrorKind::Io,
         word: "system",
-        name: c"_forebay.SystemError",
-        doc: c"The system refused.",
+        name: "SystemError",
+        doc: "The system refused.",
         also: Some(|py| py.get_type::<exceptions::PyOSError>()),
     },
     Row {
         kind: ErrorKind::Bug,
         word: "bug",
-        name: c"_forebay.BugError",
-        doc: c"A promise inside forebay was broken.",
+        name: "BugError",
+        doc: "A promise inside forebay was broken.",
         also: None,
     },
 ];
 
 impl Row {
+    /// The class, made as Python's `class` statement does: it may have two bases.
     fn class(&self, py: Python<'_>) -> PyResult<Py<PyType>> {
         let own = py.get_type::<ForebayError>();
-        let base = match self.also {
-            None => own.into_any(),
-            Some(also) => PyTuple::new(py, [own, also(py)])?.into_any(),
+        let bases = match self.also {
+            None => PyTuple::new(py, [own])?,
+            Some(also) => PyTuple::new(py, [own, also(py)])?,
         };
-        let class = PyErr::new_type(py, self.name, Some(self.doc), Some(&base), None)?;
-        class.setattr(py, "kind", self.word)?;
-        Ok(class)
+        // Users meet it in the package, not in its compiled part.
+        let attributes = [("__doc__", self.doc), ("__module__", "forebay"), ("kind", self.word)];
+        let made = py.get_type::<PyType>().call1((self.name, bases, attributes.into_py_dict(py)?))?;
+        Ok(made.cast_into::<PyType>()?.unbind())
     }
 }
 
@@ -197,10 +189,9 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let base = py.get_type::<ForebayError>();
     base.setattr("kind", "")?;
     base.setattr("errno", py.None())?;
+    base.setattr("__module__", "forebay")?;
     let classes = classes(py)?.iter().map(|class| class.bind(py).clone());
     for class in std::iter::once(base).chain(classes) {
-        // Users meet them in the package, not in its compiled part.
-        class.setattr("__module__", "forebay")?;
         module.add(class.name()?.to_string().as_str(), class)?;
     }
     Ok(())

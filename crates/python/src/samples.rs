@@ -81,7 +81,7 @@ impl SampleReader {
     fn of(opened: Opened, spec: Arc<SetSpec>) -> Self {
         let set = opened.samples.set();
         let mean_len = set.delivered_len() / set.len().max(1);
-        let mut sources = set.files().iter().flat_map(|file| &file.container().sources);
+        let mut sources = set.files().into_iter().flat_map(|file| &file.container().sources);
         let is_remote = sources.any(|source| source.locator.is_url());
         Self { opened: Closable::new("data set", opened), spec, mean_len, is_remote }
     }

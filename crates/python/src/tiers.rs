@@ -147,5 +147,6 @@ fn raised_in_words(error: Error) -> PyErr {
     let Some((flag, rest)) = text.strip_prefix("--").and_then(|text| text.split_once(':')) else {
         return raised(error);
     };
-    raised(Error::new(error.kind(), format!("{}:{rest}", flag.replace('-', "_"))))
+    let text = format!("{}:{rest}", flag.replace('-', "_"));
+    raised(Error::new(error.kind(), text).because(error))
 }

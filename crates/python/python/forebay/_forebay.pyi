@@ -43,7 +43,7 @@ class ForebayError(Exception):
 
     kind: str
     """What the caller can do about it, in a word: ``"not_found"``, ``"corrupt"``, ..."""
-    errno: Any
+    errno: int | None
     """The number of the operating system's error that caused it, or ``None``."""
 
 class NotFoundError(ForebayError, FileNotFoundError):

@@ -178,7 +178,7 @@ mod tests {
         let (library, why, name) = ("libhdf5".into(), "szip".into(), "v".into());
         opaque.extents = Extents::Opaque(Opaque { library, why, name, source: SourceIndex(0) });
         assert_eq!(row_cost(&opaque), None);
-        opaque.extents = Extents::Mapped(vec![]);
+        opaque.extents = Extents::Mapped(vec![].into());
         assert_eq!(row_cost(&opaque), None);
     }
 

@@ -3,7 +3,7 @@
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Joined, Mapping};
+use crate::{Joined, Mappings};
 
 /// Position of a source in [`Container::sources`](crate::Container::sources).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -195,7 +195,7 @@ pub enum Extents {
     /// The array is one chunk, laid end to end in a great many stretches.
     Joined(Joined),
     /// In parts of other variables; later mappings lie over earlier ones.
-    Mapped(Vec<Mapping>),
+    Mapped(Mappings),
     /// In the description itself, as stored elements in C order: what a format works out, such as labels and offsets.
     Inline(Vec<u8>),
     /// Nowhere we know: a library reads it.

@@ -10,9 +10,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `format` | how kinds of files are told apart, and which of them this process knows |
-//! | `container`, `variable`, `extent`, `dtype`, `mapping` | the description: what is there and where it lies |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, times |
-//! | `container`, `variable`, `extent`, `joined`, `dtype`, `mapping` | the description: what is there and where it lies |
+//! | `container`, `variable`, `extent`, `joined`, `dtype`, `mapping`, `mappings` | the description: what is there and where it lies |
 //! | `saved` | the description as bytes |
 //! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `cost` | what one row read at random costs |
@@ -60,6 +59,7 @@ mod images;
 mod indexed;
 mod joined;
 mod mapping;
+mod mappings;
 mod names;
 pub mod native;
 mod netcdf;
@@ -95,6 +95,7 @@ pub use images::Images;
 pub use indexed::Indexed;
 pub use joined::Joined;
 pub use mapping::{Blocks, Mapping};
+pub use mappings::Mappings;
 pub use netcdf::Netcdf3;
 pub use npy::{Npy, folder::NpyFolder};
 pub use npz::Npz;

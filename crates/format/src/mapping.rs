@@ -48,6 +48,11 @@ impl Blocks {
         self.start + rank / self.block * self.stride + rank % self.block
     }
 
+    /// True when all its indexes are neighbours.
+    fn is_one_run(self) -> bool {
+        self.count <= 1 || self.stride == self.block
+    }
+
     /// True when blocks neither overlap nor overflow.
     pub fn is_sound(self) -> bool {
         self.block > 0 && self.stride >= self.block && self.end().is_some() && self.len().is_some()
@@ -119,12 +124,15 @@ impl Mapping {
             let (from, len) = pair.map_or((one, 1), |axis| (self.from[axis], part_shape[axis]));
             let mut runs = axis_runs(*to, from, *span);
             clip(&mut runs, len);
+            if runs.is_empty() {
+                return Vec::new();
+            }
             axes.push(runs);
         }
         // A single index of the part that lies outside it: nothing is there.
         let is_outside = self.from.iter().zip(part_shape).any(|(axis, len)| axis.start >= *len);
         let mut patches = Vec::new();
-        if is_outside || axes.iter().any(Vec::is_empty) {
+        if is_outside {
             return patches;
         }
         let mut at = vec![0; axes.len()];
@@ -162,6 +170,15 @@ fn axis_runs(to: Blocks, from: Blocks, span: Span) -> Vec<AxisRun> {
     let end = to.end().unwrap_or(0);
     let first = to.start.saturating_sub(span.start).div_ceil(span.step);
     let after = end.saturating_sub(span.start).div_ceil(span.step).min(span.count);
+    if to.is_one_run() && from.is_one_run() {
+        let count = after.saturating_sub(first);
+        let start = from.start + (span.start + first * span.step).saturating_sub(to.start);
+        let step = if count == 1 { 1 } else { span.step };
+        return (count > 0)
+            .then_some(AxisRun { to: first, from: Span { start, count, step } })
+            .into_iter()
+            .collect();
+    }
     for place in first..after {
         let Some(rank) = to.rank(span.start + place * span.step) else { continue };
         let index = from.index(rank);

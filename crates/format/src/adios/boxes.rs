@@ -78,7 +78,7 @@ pub(super) fn lay_out(
         mappings.push(mapping(parts.len(), &boxed));
         parts.push(part);
     }
-    variable.extents = Extents::Mapped(mappings);
+    variable.extents = Extents::Mapped(mappings.into());
     Ok(())
 }
 

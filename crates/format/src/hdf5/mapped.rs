@@ -10,7 +10,7 @@ use super::{
     virtual_layout::{self, Entry, Hyperslab},
 };
 use crate::{
-    Blocks, Dtype, Extents, Grid, Mapping, Opaque, Variable,
+    Blocks, Dtype, Extents, Grid, Mapping, Mappings, Opaque, Variable,
     convert::{can_convert, missing_name},
     mapping,
     native::same_native,
@@ -30,7 +30,7 @@ pub(super) fn place(
 ) -> Result<()> {
     variable.layout = "virtual".into();
     let Some(heap) = heap else {
-        variable.extents = Extents::Mapped(Vec::new());
+        variable.extents = Extents::Mapped(Mappings::default());
         return Ok(());
     };
     let source = placement.file.index;
@@ -54,7 +54,7 @@ pub(super) fn place(
         }
         Ok(()) => {
             variable.grid = Grid::whole(shape);
-            Extents::Mapped(mappings)
+            Extents::Mapped(mappings.into())
         }
         // Of an enumeration the library would give the numbers of the sources, whatever they are called there.
         Err(error) if error.kind() == ErrorKind::Unsupported && !has_enum(&variable.dtype) => {

@@ -26,7 +26,7 @@ impl Opened {
                 Ok(())
             }
             Extents::Mapped(mappings) => {
-                for mapping in mappings {
+                for mapping in mappings.touching(selection) {
                     let Some(part) = self.container().parts.get(mapping.part) else {
                         return Err(Error::new(ErrorKind::Bug, "a mapping from a part that is not there"));
                     };

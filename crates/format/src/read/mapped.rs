@@ -3,23 +3,29 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{Opened, fill_all};
-use crate::{Dtype, Mapping, Selection, Values, Variable, convert::convert, native::same_native, runs::Part};
+use crate::{
+    Dtype, Mapping, Mappings, Selection, Values, Variable, convert::convert, native::same_native, runs::Part,
+};
 
 /// Reads `selection` of a variable that is mapped from others.
 pub(super) fn read(
     opened: &Opened,
     variable: &Variable,
-    mappings: &[Mapping],
+    mappings: &Mappings,
     selection: &Selection,
     out: &mut [u8],
 ) -> Result<()> {
+    let touching = mappings.touching(selection);
+    if let [mapping] = touching[..]
+        && is_filled_by(opened, variable, mapping, selection, out)?
+    {
+        return Ok(());
+    }
     fill_all(variable, out);
     let element_len = variable.dtype.stored_len();
     let out_shape = selection.shape();
-    for mapping in mappings {
-        let Some(part) = opened.container().parts.get(mapping.part) else {
-            return Err(Error::new(ErrorKind::Bug, "a mapping from a part that is not there"));
-        };
+    for mapping in touching {
+        let part = part_of(opened, mapping)?;
         for patch in mapping.patches(selection, &part.grid.shape) {
             let bytes = elements(opened, part, &patch.from)?;
             let bytes = if same_native(&part.dtype, &variable.dtype) {
@@ -38,6 +44,28 @@ pub(super) fn read(
         }
     }
     Ok(())
+}
+
+/// Reads straight into `out` where one patch of `mapping` is all of it, as it is for a row of a stack of files.
+fn is_filled_by(
+    opened: &Opened,
+    variable: &Variable,
+    mapping: &Mapping,
+    selection: &Selection,
+    out: &mut [u8],
+) -> Result<bool> {
+    let part = part_of(opened, mapping)?;
+    let is_same = same_native(&part.dtype, &variable.dtype) && !matches!(part.dtype, Dtype::Odd { .. });
+    let [patch] = &mapping.patches(selection, &part.grid.shape)[..] else { return Ok(false) };
+    if !is_same || part.dtype.is_variable() || patch.shape != selection.shape() {
+        return Ok(false);
+    }
+    opened.read_into(part, &patch.from, out).map(|()| true)
+}
+
+fn part_of<'a>(opened: &'a Opened, mapping: &Mapping) -> Result<&'a Variable> {
+    let bug = || Error::new(ErrorKind::Bug, "a mapping from a part that is not there");
+    opened.container().parts.get(mapping.part).ok_or_else(bug)
 }
 
 /// The elements of `part` that `selection` takes: native ones, but odd numbers as they are stored, since the whole

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, ops::Range};
 use forebay_source::{Error, ErrorKind, Fill, Result, SourceExt};
 
 use super::{Opened, chunks, native_fill};
-use crate::{ChunkTable, Extents, PlainRows, RowPlace, Selection, SourceIndex, Span, Variable, native, runs};
+use crate::{
+    ChunkTable, Extents, PlainRows, RowPlace, Selection, SourceIndex, Span, Variable, native,
+    runs::{self, Part},
+};
 
 /// Fills `out` with `rows` of `variable`, one after the other.
 pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut [u8]) -> Result<()> {
@@ -68,6 +71,9 @@ fn direct(
     Ok(())
 }
 
+/// Memory that rows of one row of chunks are decoded into at a time.
+const LENT_BYTES: u64 = 64 << 20;
+
 /// Rows of a variable in chunks.
 struct Wanted<'a> {
     opened: &'a Opened,
@@ -77,7 +83,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// One chunk after the other: what it has of the rows is read as one, then put in its places.
+    /// One row of chunks after the other: what it has of the rows is read as one, then put in its places.
     fn by_chunk(&self, table: &ChunkTable, rows: &[u64], out: &mut [u8]) -> Result<()> {
         let mut groups: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
         for (slot, row) in rows.iter().enumerate() {
@@ -87,23 +93,61 @@ impl Wanted<'_> {
         for wanted in groups.values() {
             let (first, last) =
                 wanted.iter().fold((u64::MAX, 0), |(low, high), (row, _)| (low.min(*row), high.max(*row)));
-            let len = (last + 1 - first).saturating_mul(self.row_len as u64);
-            if len > self.opened.budget {
-                let what = format!(
-                    "rows of one chunk take {len} bytes, the memory budget is {}",
-                    self.opened.budget
-                );
-                return Err(Error::new(ErrorKind::Full, what));
-            }
-            lent.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
-            let selection = selection(first..last + 1, self.inner);
-            chunks::read(self.opened, self.variable, table, &selection, &mut lent)?;
-            for (row, slot) in wanted {
-                let from = usize::try_from(row - first).unwrap_or(usize::MAX) * self.row_len;
-                let into = &mut out[slot * self.row_len..(slot + 1) * self.row_len];
-                into.copy_from_slice(&lent[from..from + self.row_len]);
+            for columns in self.columns(last + 1 - first) {
+                let spans =
+                    [Span::range(first..last + 1)].into_iter().chain(columns.iter().copied()).collect();
+                let selection = Selection::new(spans);
+                let len = selection.element_count().saturating_mul(self.variable.dtype.stored_len() as u64);
+                lent.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+                chunks::read(self.opened, self.variable, table, &selection, &mut lent)?;
+                for (row, slot) in wanted {
+                    let into = &mut out[slot * self.row_len..(slot + 1) * self.row_len];
+                    self.copy_row(&lent, row - first, &selection, into);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Boxes of the inner axes that make up a row, such that `row_count` rows of one take little memory: rows far apart in
+    /// long chunks would take gigabytes otherwise. They end on chunk borders, so that each chunk is decoded once.
+    fn columns(&self, row_count: u64) -> Vec<Vec<Span>> {
+        let most = LENT_BYTES.min(self.opened.budget);
+        let chunk = &self.variable.grid.chunk[1..];
+        let mut steps = self.inner.to_vec();
+        for axis in 0..steps.len() {
+            let element_len = self.variable.dtype.stored_len() as u64;
+            let len = crate::grid::product(&steps).saturating_mul(row_count).saturating_mul(element_len);
+            if len <= most {
+                break;
+            }
+            let fitting = most / (len / steps[axis]).max(1);
+            steps[axis] = (fitting / chunk[axis] * chunk[axis]).max(chunk[axis]).min(steps[axis]);
+        }
+        let mut boxes = vec![Vec::new()];
+        for (len, step) in self.inner.iter().zip(steps) {
+            let spans = (0..*len).step_by(usize::try_from(step).unwrap_or(usize::MAX));
+            let spans = spans.map(|start| Span::range(start..(start + step).min(*len)));
+            let with = |outer: &Vec<Span>| {
+                spans.clone().map(|span| [&outer[..], &[span]].concat()).collect::<Vec<_>>()
+            };
+            boxes = boxes.iter().flat_map(with).collect();
+        }
+        boxes
+    }
+
+    /// Copies row `number` of `lent`, which holds `selection`, to its place in the whole row `into`.
+    fn copy_row(&self, lent: &[u8], number: u64, selection: &Selection, into: &mut [u8]) {
+        let shape = selection.shape();
+        let mut spans: Vec<Span> = shape.iter().map(|len| Span::range(0..*len)).collect();
+        spans[0] = Span::range(number..number + 1);
+        let part = Part {
+            from_shape: &shape,
+            selection: &Selection::new(spans),
+            to_shape: &[&[1], self.inner].concat(),
+            to_start: &[&[0], &selection.spans()[1..].iter().map(|span| span.start).collect::<Vec<_>>()[..]]
+                .concat(),
+        };
+        part.copy(lent, into, self.variable.dtype.stored_len());
     }
 }

@@ -83,7 +83,7 @@ impl Parts {
                     Mapping::new(self.part((*block).clone()), axes, to)
                         .ok_or_else(|| Error::new(ErrorKind::Bug, "a block that does not map to itself"))
                 };
-                Extents::Mapped((0..).zip(blocks).map(map).collect::<Result<_>>()?)
+                Extents::Mapped((0..).zip(blocks).map(map).collect::<Result<Vec<_>>>()?.into())
             }
         };
         Ok(joined)
@@ -136,7 +136,7 @@ impl Parts {
             Mapping::new(self.part(part), vec![stretch(0, len)], vec![stretch(start, len)])
                 .ok_or_else(|| Error::new(ErrorKind::Bug, "a block that does not map to itself"))
         };
-        full.into_iter().map(map).collect::<Result<_>>().map(Extents::Mapped)
+        full.into_iter().map(map).collect::<Result<Vec<_>>>().map(|mappings| Extents::Mapped(mappings.into()))
     }
 }
 

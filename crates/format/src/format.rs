@@ -1,7 +1,9 @@
 //! How kinds of files are told apart, and which of them this process knows.
 
 use std::{
+    cell::{Cell, OnceCell},
     fmt,
+    rc::Rc,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -10,6 +12,10 @@ use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Sourc
 
 use crate::{
     Bp3, Bp4, Bp5, Container, Csv, Hdf5, Images, Indexed, Netcdf3, Npy, NpyFolder, Npz, Silo, TfRecord, Zarr,
+};
+use crate::{
+    SourceIndex,
+    hdf5::{self, File},
 };
 
 /// How one kind of file is recognised and described.
@@ -40,6 +46,16 @@ pub struct Found<'a> {
     pub file: Option<Arc<dyn Source>>,
     /// The first bytes of the file, at most [`HEAD_BYTES`](Self::HEAD_BYTES).
     pub head: Bytes,
+    hdf5: Hdf5Look,
+}
+
+/// What was found of HDF5 so far, kept for all who ask: Silo, HDF5 itself, and the walk over the file.
+#[derive(Debug, Default)]
+struct Hdf5Look {
+    /// True while other formats are asked first, as a user block may be as long as the file and each place costs a request.
+    only_head: Cell<bool>,
+    superblock: OnceCell<Option<u64>>,
+    file: OnceCell<Rc<File>>,
 }
 
 impl<'a> Found<'a> {
@@ -51,10 +67,10 @@ impl<'a> Found<'a> {
         match origin.open(at) {
             Ok(file) => {
                 let head = file.fetch_one(ByteRange::at(0, file.id().len.min(Self::HEAD_BYTES)))?;
-                Ok(Self { origin, at, file: Some(file), head })
+                Ok(Self { origin, at, file: Some(file), head, hdf5: Hdf5Look::default() })
             }
             Err(error) if is_folder(origin, at, &error) => {
-                Ok(Self { origin, at, file: None, head: Bytes::new() })
+                Ok(Self { origin, at, file: None, head: Bytes::new(), hdf5: Hdf5Look::default() })
             }
             Err(error) => Err(error),
         }
@@ -63,6 +79,33 @@ impl<'a> Found<'a> {
     /// The file, where a format needs one.
     pub fn need_file(&self) -> Result<&Arc<dyn Source>> {
         self.file.as_ref().ok_or_else(|| Error::new(ErrorKind::Invalid, "is a folder").at(self.at))
+    }
+
+    /// True when the file is an HDF5 file, as far as it was looked for.
+    pub(crate) fn probe_superblock(&self) -> Result<bool> {
+        if self.file.is_none() || self.hdf5.only_head.get() {
+            return Ok(self.file.is_some() && hdf5::superblock_in(&self.head).is_some());
+        }
+        Ok(self.superblock()?.is_some())
+    }
+
+    /// Where the superblock of HDF5 begins, looked for once.
+    fn superblock(&self) -> Result<Option<u64>> {
+        if let Some(known) = self.hdf5.superblock.get() {
+            return Ok(*known);
+        }
+        let found = hdf5::find_superblock(&**self.need_file()?, &self.head)?;
+        Ok(*self.hdf5.superblock.get_or_init(|| found))
+    }
+
+    /// The file as one of HDF5, opened once.
+    pub(crate) fn hdf5(&self) -> Result<Rc<File>> {
+        if let Some(file) = self.hdf5.file.get() {
+            return Ok(Rc::clone(file));
+        }
+        let at = self.superblock()?.ok_or_else(|| Error::new(ErrorKind::Corrupt, "no HDF5 signature"))?;
+        let file = Rc::new(File::open_at(Arc::clone(self.need_file()?), SourceIndex(0), at)?);
+        Ok(Rc::clone(self.hdf5.file.get_or_init(|| file)))
     }
 
     /// Opens `name` in the folder that was found; `None` where it has nothing of that name.
@@ -128,22 +171,34 @@ fn built_in() -> Vec<Arc<dyn Format>> {
         Arc::new(Zarr),
         Arc::new(Bp5),
         Arc::new(Bp4),
-        Arc::new(Bp3),
         Arc::new(Npy),
         Arc::new(Npz),
         Arc::<TfRecord>::default(),
         Arc::new(Images),
         Arc::new(NpyFolder),
         Arc::new(Csv),
+        // Those that look at more than the first bytes of a file come last: each look is a request.
+        Arc::new(Bp3),
         Arc::new(Indexed),
     ]
 }
 
 /// The format of what was found, if this process reads it.
 pub fn format_of(found: &Found<'_>) -> Result<Option<Arc<dyn Format>>> {
-    for format in formats() {
+    found.hdf5.only_head.set(true);
+    let known = first_of(&formats(), found);
+    found.hdf5.only_head.set(false);
+    match known? {
+        Some(format) => Ok(Some(format)),
+        None => first_of(&[Arc::new(Silo), Arc::new(Hdf5)], found),
+    }
+}
+
+/// The first of `formats` that takes what was found.
+fn first_of(formats: &[Arc<dyn Format>], found: &Found<'_>) -> Result<Option<Arc<dyn Format>>> {
+    for format in formats {
         if format.probe(found)? {
-            return Ok(Some(format));
+            return Ok(Some(Arc::clone(format)));
         }
     }
     Ok(None)

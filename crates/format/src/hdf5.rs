@@ -36,6 +36,7 @@ use forebay_source::{Locator, Origin, Result, Source};
 
 use crate::{Container, Format, Found};
 
+pub(crate) use file::{File, find_superblock, superblock_in};
 pub(crate) use walk::NamedType;
 
 /// Describes the file at `at`, and its named types: formats on top of HDF5 hang attributes on them.
@@ -43,17 +44,17 @@ pub(crate) fn describe_with_types(origin: &dyn Origin, at: &Locator) -> Result<(
     walk::describe_with_types(origin, at)
 }
 
-/// True when `source` is an HDF5 file whose root group has a link called `name`; false for any other file.
-pub(crate) fn root_has(source: &Arc<dyn Source>, name: &str) -> Result<bool> {
-    if file::find_superblock(&**source)?.is_none() {
-        return Ok(false);
-    }
+/// True when the root group of the HDF5 file `file` has a link called `name`.
+pub(crate) fn root_has(file: &File, name: &str) -> bool {
     // What is wrong with the file is said by whoever describes it.
-    let found = file::File::open(Arc::clone(source), crate::SourceIndex(0)).and_then(|file| {
-        let header = header::Header::read(&file, file.root)?;
-        group::has_link(&file, &header, name)
-    });
-    Ok(found.unwrap_or(false))
+    header::Header::read(file, file.root)
+        .and_then(|header| group::has_link(file, &header, name))
+        .unwrap_or(false)
+}
+
+/// True when `source` is an HDF5 file whose root group has a link called `name`; false for any other file.
+pub(crate) fn source_has(source: &Arc<dyn Source>, name: &str) -> bool {
+    File::open(Arc::clone(source), crate::SourceIndex(0)).is_ok_and(|file| root_has(&file, name))
 }
 
 /// The HDF5 format, and with it NetCDF-4 and every other format built on HDF5.
@@ -66,11 +67,10 @@ impl Format for Hdf5 {
     }
 
     fn probe(&self, found: &Found<'_>) -> Result<bool> {
-        let Some(file) = &found.file else { return Ok(false) };
-        Ok(file::find_superblock(&**file)?.is_some())
+        found.probe_superblock()
     }
 
     fn describe(&self, found: &Found<'_>) -> Result<Container> {
-        walk::describe(found.origin, found.at)
+        walk::describe(found.origin, found.at, found.hdf5()?)
     }
 }

@@ -39,11 +39,12 @@ impl Format for Silo {
     }
 
     fn probe(&self, found: &Found<'_>) -> Result<bool> {
-        let Some(file) = &found.file else { return Ok(false) };
-        if pdb::is_pdb(&found.head) {
-            return Ok(true);
+        if found.file.is_none() || pdb::is_pdb(&found.head) {
+            return Ok(found.file.is_some());
         }
-        crate::hdf5::root_has(file, hdf5::ARRAYS)
+        // A damaged HDF5 file is left to those who describe HDF5.
+        let has_arrays = || found.hdf5().is_ok_and(|file| crate::hdf5::root_has(&file, hdf5::ARRAYS));
+        Ok(found.probe_superblock()? && has_arrays())
     }
 
     fn describe(&self, found: &Found<'_>) -> Result<Container> {

@@ -35,7 +35,7 @@ fn page_len(request_bytes: u64) -> u64 {
 
 /// An HDF5 file as metadata.
 #[derive(Debug)]
-pub(super) struct File {
+pub(crate) struct File {
     source: Arc<dyn Source>,
     /// Where extents into this file say they point.
     pub(super) index: SourceIndex,
@@ -95,29 +95,49 @@ fn is_swmr(flags: u8) -> Result<bool> {
     }
 }
 
-/// Finds the superblock: at the start, or at 512 and its doublings behind a user block.
-pub(super) fn find_superblock(source: &dyn Source) -> Result<Option<u64>> {
-    let is_inside = |at: &u64| at.checked_add(8).is_some_and(|end| end <= source.id().len);
-    let places: Vec<u64> = std::iter::once(0)
+/// The places where a superblock may begin in a file of `file_len` bytes: its start, or 512 and its doublings behind a user
+/// block.
+fn superblock_places(file_len: u64) -> impl Iterator<Item = u64> {
+    let is_inside = move |at: &u64| at.checked_add(8).is_some_and(|end| end <= file_len);
+    std::iter::once(0)
         .chain(std::iter::successors(Some(512_u64), |at| at.checked_mul(2)))
         .take_while(is_inside)
-        .collect();
-    // Hardly any file has a user block; where one is looked for, all places are asked for at once.
-    let (first, others) = places.split_at(places.len().min(1));
-    for places in [first, others] {
-        let ranges: Vec<_> = places.iter().map(|at| ByteRange::at(*at, 8)).collect();
-        let read = source.fetch(&ranges)?;
-        if let Some(found) = read.iter().position(|bytes| bytes[..] == SIGNATURE[..]) {
-            return Ok(Some(places[found]));
-        }
+}
+
+/// Where the superblock begins, if it begins in `head`, the first bytes of a file.
+pub(crate) fn superblock_in(head: &[u8]) -> Option<u64> {
+    let is_there = |at: &u64| {
+        usize::try_from(*at)
+            .ok()
+            .and_then(|at| head.get(at..))
+            .is_some_and(|rest| rest.starts_with(SIGNATURE))
+    };
+    superblock_places(head.len() as u64).find(is_there)
+}
+
+/// Finds the superblock of a file whose first bytes, `head`, are known.
+pub(crate) fn find_superblock(source: &dyn Source, head: &[u8]) -> Result<Option<u64>> {
+    if let Some(at) = superblock_in(head) {
+        return Ok(Some(at));
     }
-    Ok(None)
+    // Hardly any file has a user block; where one is looked for, all places are asked for at once.
+    let is_unknown = |at: &u64| at + 8 > head.len() as u64;
+    let places: Vec<u64> = superblock_places(source.id().len).filter(is_unknown).collect();
+    let ranges: Vec<_> = places.iter().map(|at| ByteRange::at(*at, 8)).collect();
+    let read = source.fetch(&ranges)?;
+    Ok(read.iter().position(|bytes| bytes[..] == SIGNATURE[..]).map(|found| places[found]))
 }
 
 impl File {
     /// Opens the file in `source`, which extents will call `index`.
     pub(super) fn open(source: Arc<dyn Source>, index: SourceIndex) -> Result<Self> {
-        let at = find_superblock(&*source)?.ok_or_else(|| corrupt("no HDF5 signature"))?;
+        let head = source.fetch_one(ByteRange::at(0, source.id().len.min(8)))?;
+        let at = find_superblock(&*source, &head)?.ok_or_else(|| corrupt("no HDF5 signature"))?;
+        Self::open_at(source, index, at)
+    }
+
+    /// As [`open`](Self::open), where the superblock is known to begin `at`.
+    pub(crate) fn open_at(source: Arc<dyn Source>, index: SourceIndex, at: u64) -> Result<Self> {
         let allowance = source.id().len.saturating_mul(MOST_REREADS).saturating_add(LEAST_ALLOWANCE);
         let mut file = Self {
             attribute_allowance: Cell::new(source.id().len.saturating_mul(2).saturating_add(LEAST_ALLOWANCE)),

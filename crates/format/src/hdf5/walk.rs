@@ -32,14 +32,14 @@ const MOST_PIECES: usize = 1 << 17;
 /// An object: which file, and the address of its header.
 pub(super) type Object = (usize, u64);
 
-/// Describes the file at `at`.
-pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
-    run(origin, at, Types::Passed).map(|(container, _)| container)
+/// Describes the file at `at`, which is open as `file` already.
+pub(super) fn describe(origin: &dyn Origin, at: &Locator, file: Rc<File>) -> Result<Container> {
+    run(origin, at, Some(file), Types::Passed).map(|(container, _)| container)
 }
 
 /// Describes the file at `at`, and its named types with them.
 pub(super) fn describe_with_types(origin: &dyn Origin, at: &Locator) -> Result<(Container, Vec<NamedType>)> {
-    run(origin, at, Types::Kept)
+    run(origin, at, None, Types::Kept)
 }
 
 /// A type that stands under a name of its own: formats on top of HDF5 hang attributes on them.
@@ -61,10 +61,19 @@ enum Types {
 /// A file that a SWMR writer changes while it is described is described anew, this often at most.
 const MOST_TRIES: usize = 32;
 
-fn run(origin: &dyn Origin, at: &Locator, types: Types) -> Result<(Container, Vec<NamedType>)> {
+fn run(
+    origin: &dyn Origin,
+    at: &Locator,
+    mut file: Option<Rc<File>>,
+    types: Types,
+) -> Result<(Container, Vec<NamedType>)> {
     let mut tries = 1;
     loop {
         let mut walk = new_walk(origin, types);
+        // One that has changed since is opened anew by the next try.
+        if let Some(file) = file.take() {
+            walk.adopt(at, file);
+        }
         let walked = walk.whole(at);
         match walk.vouch_for_growing() {
             Ok(()) => return walked.and_then(|()| finished(walk)),
@@ -176,11 +185,20 @@ impl Walk<'_> {
         }
         let source = self.open_source(at)?;
         let index = self.add_source(source.id().clone());
-        let file = File::open(source, index)?;
+        Ok(self.keep(at, Rc::new(File::open(source, index)?)))
+    }
+
+    /// Takes over `file`, the first of the walk, which lies at `at`.
+    fn adopt(&mut self, at: &Locator, file: Rc<File>) {
+        self.add_source(file.source().id().clone());
+        self.keep(at, file);
+    }
+
+    fn keep(&mut self, at: &Locator, file: Rc<File>) -> usize {
         self.container.swmr |= file.swmr;
-        self.files.push(Rc::new(file));
+        self.files.push(file);
         self.opened.insert(at.clone(), self.files.len() - 1);
-        Ok(self.files.len() - 1)
+        self.files.len() - 1
     }
 
     /// The source at `at`; one that is not there is remembered.

@@ -45,7 +45,7 @@ impl Tree {
         let head = source.fetch_one(ByteRange::at(0, source.id().len.min(64)))?;
         let (container, objects) = if pdb::is_pdb(&head) {
             pdb::describe(&*source)?
-        } else if crate::hdf5::root_has(&source, hdf5::ARRAYS)? {
+        } else if crate::hdf5::source_has(&source, hdf5::ARRAYS) {
             hdf5::describe(origin, at)?
         } else {
             let what = "not a Silo file: neither HDF5 with a group '/.silo' nor PDB";

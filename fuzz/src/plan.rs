@@ -189,7 +189,7 @@ impl Places<'_> {
 
     fn words(&self, words: &[Times<Word>]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for word in words.iter().flat_map(Times::each) {
+        for word in words.iter().flat_map(Times::each).take(MOST_BYTES / 8) {
             match word {
                 Word::Lead(lead) => bytes.extend(self.at(*lead).to_le_bytes()),
                 Word::Number(number) => bytes.extend(number.get().to_le_bytes()),
@@ -201,7 +201,7 @@ impl Places<'_> {
 
     fn values(&self, values: &[Times<Value>]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for value in values.iter().flat_map(Times::each) {
+        for value in values.iter().flat_map(Times::each).take(MOST_BYTES / 16) {
             match value {
                 Value::Reference { count, heap, object } => {
                     bytes.extend(to::reference((*count).into(), self.at(*heap), (*object).into()));
@@ -239,7 +239,7 @@ impl Places<'_> {
                 bytes
             }
             Structure::Symbols(symbols) => {
-                let symbols: Vec<_> = symbols.iter().flat_map(Times::each).collect();
+                let symbols: Vec<_> = symbols.iter().flat_map(Times::each).take(usize::from(u16::MAX)).collect();
                 let count = u16::try_from(symbols.len()).unwrap_or(u16::MAX);
                 let mut bytes = [&b"SNOD\x01\0"[..], &count.to_le_bytes()].concat();
                 for (name, lead, is_soft) in symbols {
@@ -401,6 +401,14 @@ impl Places<'_> {
 }
 
 impl NamePlan {
+    /// About how long the name is.
+    fn len(self) -> usize {
+        match self {
+            Self::Long { len, .. } => 4 * usize::from(len % 8192),
+            _ => 8,
+        }
+    }
+
     fn text(self) -> String {
         match self {
             Self::Short(letter) | Self::AsIn(letter) => letters(letter),
@@ -415,7 +423,12 @@ fn letters(name: u8) -> String {
 }
 
 fn layout(entries: &[Times<Mapped>]) -> Vec<u8> {
-    let entries: Vec<&Mapped> = entries.iter().flat_map(Times::each).collect();
+    let mut left = MOST_BYTES;
+    let fits = |entry: &&Mapped| {
+        left = left.saturating_sub(40 + entry.name.len());
+        left > 0
+    };
+    let entries: Vec<&Mapped> = entries.iter().flat_map(Times::each).take_while(fits).collect();
     let axes = |axes: &Option<Vec<[Size; 4]>>| -> Option<Vec<[u64; 4]>> {
         Some(axes.as_ref()?.iter().take(32).map(|axis| axis.map(Size::get)).collect())
     };

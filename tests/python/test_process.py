@@ -314,8 +314,16 @@ torch.multiprocessing.set_sharing_strategy(sys.argv[2])
 write("set", 700)
 ds = forebay.open(f"{root}/set/*.h5", fields=["x"])
 for batch in ds.loader(batch_size=64): pass
+class Opening(torch.utils.data.Dataset):
+    # Samples as a user reads them who opens files of his own beside.
+    inner = forebay.torch.Dataset(ds)
+    def __len__(self): return len(self.inner)
+    def __getitem__(self, index):
+        sample = self.inner[index]
+        for file in [open("/dev/null") for _ in range(120)]: file.close()
+        return sample
 for workers in (0, 2):
-    loader = DataLoader(forebay.torch.Dataset(ds), batch_size=16, shuffle=True, num_workers=workers)
+    loader = DataLoader(Opening(), batch_size=16, shuffle=True, num_workers=workers)
     assert sum(len(batch["x"]) for epoch in range(2) for batch in loader) == 5600
 assert descriptors() < 300, descriptors()
 """,
@@ -357,7 +365,8 @@ class Stalling(BaseHTTPRequestHandler):
 @pytest.fixture
 def stalling(make: Make) -> Iterator[Any]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stalling)
-    values = np.random.default_rng(0).random((400, 1024))
+    # Longer than what is read whole by one request and kept.
+    values = np.random.default_rng(0).random((5000, 1024))
     server.body = make(x=(values, {"chunks": (1, 1024)})).read_bytes()  # type: ignore[attr-defined]
     server.stalled, server.released = threading.Event(), threading.Event()  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -380,7 +389,7 @@ try:
     if ds is None:
         forebay.open(sys.argv[1], ["x"])
     else:
-        ds[300]
+        ds[4321]
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """

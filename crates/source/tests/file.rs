@@ -1,5 +1,5 @@
 //! Files: descriptors stay within their budget, and a file that changes is an error.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what the tests share is part of the tests")]
+#![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
 
 use std::{
     fs::{self, File, FileTimes, OpenOptions},

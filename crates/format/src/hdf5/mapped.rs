@@ -1,5 +1,7 @@
 //! From the entries of a virtual data set to mappings: sources found, shapes of what grows worked out.
 
+use std::{collections::HashMap, rc::Rc};
+
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
@@ -42,6 +44,8 @@ pub(super) fn place(
         mappings: Vec::new(),
         grown: vec![None; shape.len()],
         least: vec![0; shape.len()],
+        numbered: HashMap::new(),
+        parts: HashMap::new(),
     };
     let built = entries.and_then(|entries| building.add_all(&entries));
     let reads = overlap::reads_per_element(&building.mappings, &building.placement.walk.part_reads);
@@ -78,6 +82,10 @@ struct Building<'a, 'w> {
     grown: Vec<Option<u64>>,
     /// How far the others reach.
     least: Vec<u64>,
+    /// By where names lie in memory, which entries share: whether they have a place for a number.
+    numbered: HashMap<*const u8, bool>,
+    /// By where their two names lie: the sources that were found, and those that are not there.
+    parts: HashMap<(*const u8, *const u8), Option<usize>>,
 }
 
 impl Building<'_, '_> {
@@ -86,7 +94,7 @@ impl Building<'_, '_> {
             return Err(unsupported("virtual data sets nested too deep"));
         }
         entries.iter().try_for_each(|entry| {
-            let numbered = named(&entry.file, 0).1 || named(&entry.variable, 0).1;
+            let numbered = self.is_numbered(&entry.file) || self.is_numbered(&entry.variable);
             match (growing(&entry.to)?, numbered) {
                 (Some(axis), true) => self.add_numbered(entry, axis),
                 (Some(axis), false) => self.add_growing(entry, axis),
@@ -211,6 +219,24 @@ impl Building<'_, '_> {
 
     /// The position among the container's parts of the variable an entry reads, if it is there.
     fn part(&mut self, entry: &Entry, number: u64) -> Result<Option<usize>> {
+        let names = (place_of(&entry.file), place_of(&entry.variable));
+        if number == 0
+            && let Some(known) = self.parts.get(&names)
+        {
+            return Ok(*known);
+        }
+        let part = self.find_part(entry, number)?;
+        if number == 0 {
+            self.parts.insert(names, part);
+        }
+        Ok(part)
+    }
+
+    fn is_numbered(&mut self, name: &Rc<str>) -> bool {
+        *self.numbered.entry(place_of(name)).or_insert_with(|| named(name, 0).1)
+    }
+
+    fn find_part(&mut self, entry: &Entry, number: u64) -> Result<Option<usize>> {
         let ((file, _), (variable, _)) = (named(&entry.file, number), named(&entry.variable, number));
         let absent = |error: Error| if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
         let walk = &mut *self.placement.walk;
@@ -235,6 +261,11 @@ impl Building<'_, '_> {
         }
         Ok(Some(part))
     }
+}
+
+/// Where a name lies in memory: looking at each letter of it, once per entry, takes long.
+fn place_of(name: &Rc<str>) -> *const u8 {
+    Rc::as_ptr(name).cast()
 }
 
 /// Refuses a source whose values cannot be made values of the virtual data set.

@@ -35,7 +35,11 @@ impl Drawing {
         let mut lines = vec![header(facts).draw(("", "  "), self.width, self.paint)];
         let mut entries: BTreeMap<Vec<&str>, Entry> = BTreeMap::new();
         for group in &facts.groups {
-            let details = self.attributes(&group.attributes);
+            let details = match facts.format.as_str() {
+                // What is read from a table depends on what was guessed of it.
+                "csv" => shown(&group.attributes),
+                _ => self.attributes(&group.attributes),
+            };
             if group.name.is_empty() {
                 lines.extend(details.iter().map(|line| line.draw(("  ", "    "), self.width, self.paint)));
                 continue;
@@ -94,10 +98,7 @@ impl Drawing {
     }
 
     fn attributes(&self, attributes: &[AttributeFacts]) -> Vec<Line> {
-        if !self.with_attributes {
-            return Vec::new();
-        }
-        attributes.iter().filter(|one| !one.is_internal).map(attribute).collect()
+        if self.with_attributes { shown(attributes) } else { Vec::new() }
     }
 }
 
@@ -120,6 +121,10 @@ fn add_missing_groups(entries: &mut BTreeMap<Vec<&str>, Entry>) {
             details: Vec::new(),
         });
     }
+}
+
+fn shown(attributes: &[AttributeFacts]) -> Vec<Line> {
+    attributes.iter().filter(|one| !one.is_internal).map(attribute).collect()
 }
 
 fn header(facts: &FileFacts) -> Line {

@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-tier", &["forebay-source"]),
     ("forebay", &["forebay-format", "forebay-loader", "forebay-source", "forebay-tier"]),
     ("forebay-cli", &["forebay", "forebay-mount"]),
-    ("forebay-python", &["forebay"]),
+    ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 
 fn root() -> PathBuf {

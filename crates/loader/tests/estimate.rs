@@ -245,7 +245,7 @@ fn what_each_rank_does_is_predicted_padding_and_all() {
 fn the_first_part_of_a_set_tells_about_what_all_of_it_costs() {
     let files = Files::new();
     let set = files.set(&["one.h5"], vec![FieldSpec::new("broad"), FieldSpec::new("label")]);
-    for (shuffle, memory) in SHUFFLES.into_iter().flat_map(|shuffle| [(shuffle, AMPLE), (shuffle, 2 * TIGHT)])
+    for (shuffle, memory) in SHUFFLES.into_iter().flat_map(|shuffle| [(shuffle, AMPLE), (shuffle, 3 * TIGHT)])
     {
         let options = options(shuffle, memory, 0, &files);
         let whole = Estimate::of(&set, &options).unwrap();

@@ -72,7 +72,8 @@ fn what_is_decoded_again_is_warned_of_and_each_remedy_helps() {
     let warning = answer["warnings"][0].as_str().unwrap();
     assert!(warning.contains(" times in an epoch"), "{warning}");
     let remedies = remedies(warning);
-    assert_eq!(remedies.len(), 3, "{warning}");
+    // No block shuffle is among them: a group of it is 256 KiB of decoded chunks, more than this memory.
+    assert_eq!(remedies.len(), 2, "{warning}");
     for remedy in remedies {
         // Given twice, a flag would be refused.
         let kept =

@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
     ("crates/tier/src/disk/lock.rs", "takes locks of open file descriptions"),
+    ("crates/tier/src/disk/writeback.rs", "asks an open file whether its write-back failed"),
 ];
 
 const WORD: &str = concat!("un", "safe");

@@ -27,9 +27,23 @@ pub fn own_folder(folder: &Path, name: &str) -> Result<PathBuf> {
 
 /// The file at `path`, made if need be, to be read and written; one that others could have made is refused.
 pub fn own_file(path: &Path) -> Result<File> {
+    open(path, OpenOptions::new().create(true))
+}
+
+/// The file at `path`, which is not made where there is none, to be read and written; one that others could have made is
+/// refused.
+pub fn existing_file(path: &Path) -> Result<File> {
+    open(path, &mut OpenOptions::new())
+}
+
+/// A new file at `path`, to be read and written; an error where there is one.
+pub fn new_file(path: &Path) -> Result<File> {
+    open(path, OpenOptions::new().create_new(true))
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).mode(0o600).custom_flags(flags);
+    options.read(true).write(true).mode(0o600).custom_flags(flags);
     let file = retry_when_exhausted(|| options.open(path));
     let file = file.map_err(|error| Error::from_io(error).at(path.display()))?;
     let facts = file.metadata().map_err(Error::from_io)?;

@@ -5,30 +5,46 @@
 //!     kept/ or job-NAME-BOOT/     the latter goes with the last process that uses it
 //!         lock                    held by every process that uses the folder
 //!         usage                   bytes taken, one counter for all
-//!         3f/3f….bytes            a sparse mirror of one version of one source
-//!         3f/3f….map              which blocks of it are there, with their checksums
+//!         3f/3f…-100000.map             which blocks of 1 MiB of a source's version are there, with their checksums
+//!         3f/3f…-100000.NONCE.bytes     a sparse mirror of it
 //! ```
 //!
 //! | file | idea |
 //! |---|---|
 //! | `folder` | who may use the folder, and who removes it |
 //! | `usage` | one counter of bytes for all processes |
+//! | `device` | which device a source lies on |
+//! | `name` | what files are called |
 //! | `map` | which blocks are there: a file that may lie |
-//! | `mirror` | the copies of one source |
+//! | `files` | the two files of a mirror, and what is known of its blocks |
+//! | `writeback` | whether what was written reached the disk |
+//! | `mirror`, `find` | the copies of one source, and how they are found |
+//! | `whole` | a mirror of which all is there, read as one file |
 //! | `lock` | who fetches a block, among processes |
 //! | `shelf` | all mirrors of the folder: listed, ranked, removed |
 //! | `unwanted` | mirrors that leave a full tier before all others |
+//! | `in_use` | the copies that are in use |
+//! | `sync` | copies on their way from memory to the disk |
+//! | `worker` | one thread for what nobody waits for |
 
+mod device;
+mod files;
+mod find;
 mod folder;
+mod in_use;
 mod lock;
 mod map;
 mod mirror;
+mod name;
 mod shelf;
+mod sync;
 mod unwanted;
 mod usage;
+mod whole;
+mod worker;
+mod writeback;
 
 use std::{
-    collections::HashMap,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -36,12 +52,22 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use forebay_source::{Error, FileOrigin, Result, SourceId};
 
-use self::{folder::Folder, mirror::Copy, unwanted::Unwanted, usage::Counter};
+use self::{
+    device::Devices,
+    folder::{Folder, Standing},
+    in_use::InUse,
+    mirror::Copy,
+    name::MirrorName,
+    unwanted::Unwanted,
+    usage::{Before, Counter},
+    worker::Worker,
+    writeback::Disk,
+};
 use crate::{Blocks, Copies, Judge, SourceKey, Tier, Usage, Worth, policy::Leavers};
 
 pub use self::shelf::Mirror;
@@ -78,46 +104,70 @@ pub(super) struct Place {
     files: FileOrigin,
     /// The file system's device: what already lies there is not copied.
     device: u64,
+    devices: Devices,
     judge: Judge,
-    open: Mutex<HashMap<SourceKey, Weak<Copy>>>,
-    leavers: Mutex<Leavers<SourceKey>>,
+    open: Mutex<InUse>,
+    disk: Disk,
+    began: Instant,
+    /// When all of the file system was last on the disk, in milliseconds since the tier was opened.
+    all_synced_ms: AtomicU64,
+    leavers: Mutex<Leavers<MirrorName>>,
     unwanted: Unwanted,
     /// Nobody was worth less than a newcomer a moment ago.
     all_stay_until: Mutex<Option<Instant>>,
     evicted: AtomicU64,
     faults: AtomicU64,
+    worker: Worker,
 }
+
+/// How long a tier that is opened waits for what was left behind to be counted; a large one is counted meanwhile.
+const COUNT_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How long a tier that is dropped waits for its thread: a sync that takes longer ends after it.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 
 impl DiskTier {
     /// The tier at `options.path`; `judge` says which mirrors leave when it is full.
     pub fn open(options: DiskOptions, judge: Judge) -> Result<Self> {
+        Self::open_with(options, judge, Disk::default())
+    }
+
+    fn open_with(options: DiskOptions, judge: Judge, disk: Disk) -> Result<Self> {
         let at = |error: Error| error.at(format!("disk tier '{}'", options.path.display()));
         let device = fs::metadata(&options.path).map_err(|error| at(Error::from_io(error)))?.dev();
         let (folder, standing) = Folder::open(&options.path, options.keep).map_err(at)?;
         let counter = Counter::open(folder.path()).map_err(at)?;
-        if standing == folder::Standing::Alone && !counter.was_left() {
-            shelf::sweep(folder.path());
-            counter.set(shelf::used(folder.path()));
-            counter.forget_users();
-        }
+        let count = if standing == Standing::Alone && counter.is_inexact() {
+            Some(counter.begin_count())
+        } else {
+            counter.is_unknown().then(|| counter.before())
+        };
+        let since = SystemTime::now();
         counter.enter();
+        // Before anything is counted: no other process waits for that.
         folder.share().map_err(at)?;
-        let place = Place {
+        let place = Arc::new(Place {
             name: format!("disk {}", options.path.display()),
             options,
             folder,
             counter,
             files: FileOrigin::new(),
             device,
+            devices: Devices::default(),
             judge,
             open: Mutex::default(),
+            disk,
+            began: Instant::now(),
+            all_synced_ms: AtomicU64::new(0),
             leavers: Mutex::default(),
             unwanted: Unwanted::default(),
             all_stay_until: Mutex::default(),
             evicted: AtomicU64::new(0),
             faults: AtomicU64::new(0),
-        };
-        Ok(Self { place: Arc::new(place) })
+            worker: Worker::default(),
+        });
+        place.clear_up(count, since);
+        Ok(Self { place })
     }
 
     /// Bytes that the tier at `path` holds, told without using it.
@@ -133,7 +183,7 @@ impl DiskTier {
     /// Removes the mirrors of those sources that `leaves` names, and says how many bytes they took.
     pub fn clear(&self, leaves: impl Fn(&Mirror) -> bool) -> u64 {
         let leaving = self.mirrors().into_iter().filter(leaves);
-        leaving.map(|mirror| self.place.remove(mirror.key)).sum()
+        leaving.map(|mirror| self.place.remove(mirror.name())).sum()
     }
 
     /// The folder of its own.
@@ -148,20 +198,19 @@ impl Tier for DiskTier {
     }
 
     fn copies(&self, source: &SourceId) -> Option<Arc<dyn Copies>> {
-        if device_of(source) == Some(self.place.device) {
+        if self.place.devices.of(&source.locator) == Some(self.place.device) {
             return None;
         }
-        let key = SourceKey::of(source);
+        let blocks = Blocks::new(source.len, self.place.options.block_len);
+        let name = MirrorName { key: SourceKey::of(source), block_len: blocks.block_len() };
         let mut open = self.place.lock_open();
-        if let Some(copy) = open.get(&key).and_then(Weak::upgrade) {
+        if let Some(copy) = open.get(name) {
             return Some(copy);
         }
-        let blocks = Blocks::new(source.len, self.place.options.block_len);
         let copy = Copy::new(Arc::clone(&self.place), source.clone(), blocks);
-        open.retain(|_, copy| copy.strong_count() > 0);
-        open.insert(key, Arc::downgrade(&copy));
+        open.insert(&copy);
         drop(open);
-        self.place.note_opened(source, key);
+        self.place.note_opened(source, name);
         Some(copy)
     }
 
@@ -177,29 +226,59 @@ impl Tier for DiskTier {
     fn left_out(&self) -> Option<&str> {
         None
     }
+
+    fn wait(&self, until: Instant) -> bool {
+        self.place.worker.wait(until)
+    }
 }
 
-/// The device a source lies on, where it is a file of this machine's file systems.
-fn device_of(source: &SourceId) -> Option<u64> {
-    let locator = source.locator.as_str();
-    if locator.contains("://") {
-        return None;
+impl Drop for DiskTier {
+    fn drop(&mut self) {
+        // Its thread ends first, so that what it uses ends here and not some time later.
+        self.place.worker.close(CLOSE_PATIENCE);
     }
-    fs::metadata(locator).ok().map(|facts| facts.dev())
 }
+
+/// So many inodes stay free, as many bytes do: others want to make files too.
+const LEAST_INODES: u64 = 1024;
 
 /// To rank all mirrors takes a walk through the folder: it is not done for every block that finds no room.
 const ALL_STAY: Duration = Duration::from_millis(100);
 
 impl Place {
-    fn lock_open(&self) -> MutexGuard<'_, HashMap<SourceKey, Weak<Copy>>> {
+    fn lock_open(&self) -> MutexGuard<'_, InUse> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Milliseconds since the tier was opened, and one.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    /// Removes what killed processes left before `since`, in the background, and counts what is there if that is to be.
+    fn clear_up(self: &Arc<Self>, count: Option<Before>, since: SystemTime) {
+        let later = |work: Box<dyn FnOnce(&Self) + Send>| {
+            let place = Arc::downgrade(self);
+            self.worker.push(Box::new(move || {
+                if let Some(place) = place.upgrade() {
+                    work(&place);
+                }
+            }));
+        };
+        if let Some(before) = count {
+            later(Box::new(move |place| {
+                shelf::sweep(place.folder.path(), since);
+                place.counter.finish_count(before, shelf::used(place.folder.path()));
+            }));
+        }
+        later(Box::new(|place| folder::remove_deserted(place.folder.path())));
+        self.worker.wait(Instant::now() + COUNT_PATIENCE);
+    }
+
     /// The sources that are open.
-    fn open_sources(&self) -> Vec<(SourceId, SourceKey)> {
-        let open = self.lock_open();
-        open.iter().filter_map(|(key, copy)| Some((copy.upgrade()?.id().clone(), *key))).collect()
+    fn open_sources(&self) -> Vec<(SourceId, MirrorName)> {
+        let open: Vec<Arc<Copy>> = self.lock_open().copies.values().filter_map(Weak::upgrade).collect();
+        open.iter().map(|copy| (copy.id.clone(), copy.name)).collect()
     }
 
     fn fault(&self) {
@@ -208,9 +287,11 @@ impl Place {
 
     /// True when the file system has room for `len` bytes more than must stay free.
     fn is_roomy(&self, len: u64) -> bool {
-        let free = rustix::fs::statvfs(self.folder.path())
-            .map_or(0, |facts| facts.f_bavail.saturating_mul(facts.f_frsize));
-        free >= self.options.free.saturating_add(len)
+        let Ok(facts) = rustix::fs::statvfs(self.folder.path()) else { return false };
+        let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+        // A file system that makes inodes as they are needed says that it has none.
+        let has_inodes = facts.f_files == 0 || facts.f_favail >= LEAST_INODES;
+        has_inodes && free >= self.options.free.saturating_add(len)
     }
 
     /// True when `len` bytes are free.
@@ -223,34 +304,34 @@ impl Place {
         self.is_roomy(len) && self.counter.reserve(len, self.options.quota)
     }
 
-    /// Takes `len` bytes for `key`, worth `newcomer`, while others leave for it.
-    fn reserve_by_evicting(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
+    /// Takes `len` bytes for `name`, worth `newcomer`, while others leave for it.
+    fn reserve_by_evicting(&self, name: MirrorName, len: u64, newcomer: impl Fn() -> Worth) -> bool {
         if len > self.options.quota || self.judge.never_evicts() {
             return false;
         }
         while !self.take(len) {
-            if !self.evict_for(key, &newcomer) {
+            if !self.evict_for(name, &newcomer) {
                 return false;
             }
         }
         true
     }
 
-    /// True when somebody would leave for `key`, worth `newcomer`.
-    fn would_evict_for(&self, key: SourceKey, len: u64, newcomer: impl Fn() -> Worth) -> bool {
+    /// True when somebody would leave for `name`, worth `newcomer`.
+    fn would_evict_for(&self, name: MirrorName, len: u64, newcomer: impl Fn() -> Worth) -> bool {
         if len > self.options.quota || self.judge.never_evicts() {
             return false;
         }
         let mut leavers = self.leavers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((worth, leaver)) = self.next_leaver(&mut leavers, key, &newcomer) else { return false };
+        let Some((worth, leaver)) = self.next_leaver(&mut leavers, name, &newcomer) else { return false };
         leavers.put_back(worth, leaver);
         true
     }
 
-    /// Removes the mirror worth least, if there is one worth less than `newcomer`, which is not `key`'s own.
-    fn evict_for(&self, key: SourceKey, newcomer: &impl Fn() -> Worth) -> bool {
+    /// Removes the mirror worth least, if there is one worth less than `newcomer`, which is not `name` itself.
+    fn evict_for(&self, name: MirrorName, newcomer: &impl Fn() -> Worth) -> bool {
         let mut leavers = self.leavers.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((_, leaver)) = self.next_leaver(&mut leavers, key, newcomer) else { return false };
+        let Some((_, leaver)) = self.next_leaver(&mut leavers, name, newcomer) else { return false };
         drop(leavers);
         self.remove(leaver);
         self.evicted.fetch_add(1, Relaxed);
@@ -259,10 +340,10 @@ impl Place {
 
     fn next_leaver(
         &self,
-        leavers: &mut Leavers<SourceKey>,
-        but: SourceKey,
+        leavers: &mut Leavers<MirrorName>,
+        but: MirrorName,
         newcomer: &impl Fn() -> Worth,
-    ) -> Option<(Worth, SourceKey)> {
+    ) -> Option<(Worth, MirrorName)> {
         let now = Instant::now();
         let mut all_stay_until = self.all_stay_until.lock().unwrap_or_else(PoisonError::into_inner);
         if all_stay_until.is_some_and(|until| now < until) {
@@ -275,33 +356,34 @@ impl Place {
 
     fn least(
         &self,
-        leavers: &mut Leavers<SourceKey>,
-        but: SourceKey,
+        leavers: &mut Leavers<MirrorName>,
+        but: MirrorName,
         newcomer: &impl Fn() -> Worth,
-    ) -> Option<(Worth, SourceKey)> {
+    ) -> Option<(Worth, MirrorName)> {
         let newcomer = self.judge.policy.newcomers_compete().then(newcomer);
         let all = || {
             let ranked = shelf::ranked(self.folder.path()).into_iter();
-            let ranked = ranked.filter(|(key, _)| *key != but);
-            ranked.map(|(key, known)| (self.judge.worth(key, known.facts()), key)).collect()
+            let ranked = ranked.filter(|(name, _)| *name != but);
+            ranked.map(|(name, known)| (self.judge.worth(name.key, known.facts()), name)).collect()
         };
-        let now = |key: &SourceKey| {
+        let now = |name: &MirrorName| {
             // Ranked for another newcomer.
-            if *key == but {
+            if *name == but {
                 return None;
             }
-            let known = shelf::known(self.folder.path(), *key)?;
-            Some(self.judge.worth(*key, known.facts()))
+            let known = shelf::known(self.folder.path(), *name)?;
+            Some(self.judge.worth(name.key, known.facts()))
         };
         let leaver = leavers.next(newcomer, all, now)?;
         Some((now(&leaver)?, leaver))
     }
 
-    /// Removes the mirror of `key`; who has it open reads on. Gives the bytes it took.
-    fn remove(&self, key: SourceKey) -> u64 {
-        let freed = shelf::remove(self.folder.path(), key);
+    /// Removes the mirror called `name`, and gives the bytes it took. Who has blocks of it open reads on.
+    fn remove(&self, name: MirrorName) -> u64 {
+        let freed = shelf::remove(self.folder.path(), name);
         self.counter.release(freed);
-        if let Some(copy) = self.lock_open().get(&key).and_then(Weak::upgrade) {
+        let copy = self.lock_open().get(name);
+        if let Some(copy) = copy {
             copy.forget();
         }
         freed
@@ -313,3 +395,6 @@ impl Drop for Place {
         self.folder.leave(|| self.counter.leave());
     }
 }
+
+#[cfg(test)]
+mod tests;

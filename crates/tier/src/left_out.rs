@@ -36,4 +36,8 @@ impl Tier for LeftOutTier {
     fn left_out(&self) -> Option<&str> {
         Some(&self.why)
     }
+
+    fn wait(&self, _: std::time::Instant) -> bool {
+        true
+    }
 }

@@ -202,6 +202,8 @@ impl State {
 
     /// Fills `fills` from what was fetched ahead, from tiers, and last from the origin.
     fn fill(self: &Arc<Self>, running: &Arc<Running>, fills: &mut [Fill<'_>]) -> Result<()> {
+        // Whoever placed the last block made it whole meanwhile, be it another process.
+        self.find_whole();
         let mut missing = Vec::new();
         for fill in fills {
             let (start, end) = (fill.range.start, fill.range.end);

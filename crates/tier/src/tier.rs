@@ -1,6 +1,6 @@
 //! The contract of a place for copies.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use forebay_source::{Source, SourceId};
@@ -25,6 +25,9 @@ pub trait Tier: Send + Sync + fmt::Debug {
 
     /// Why it is not used at all, where it could not be opened.
     fn left_out(&self) -> Option<&str>;
+
+    /// Waits until what it does in the background is done, not past `until`; false when that was not enough.
+    fn wait(&self, until: Instant) -> bool;
 }
 
 /// The copies that a tier has of one source.
@@ -48,10 +51,12 @@ pub trait Copies: Send + Sync + fmt::Debug {
     /// to this one. Others leave for it only if `may_replace`.
     fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim;
 
-    /// The whole source, where all of it is here and can be read without looking for blocks.
+    /// The whole source, where all of it is here and can be read without looking for blocks. Asked often: it may take a
+    /// moment to be noticed.
     fn whole(&self) -> Option<Arc<dyn Source>>;
 
-    /// Does what makes [`whole`](Self::whole) possible, if all blocks are there: they are compared where they were not.
+    /// Begins what makes [`whole`](Self::whole) possible, if all blocks are there: they are compared where they were not,
+    /// and brought to the disk.
     fn settle(&self);
 
     /// Forgets what [`whole`](Self::whole) gave: it could not be read.

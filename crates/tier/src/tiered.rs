@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use forebay_source::{Locator, Origin, PerProcess, Result, Source, SourceId};
@@ -209,7 +209,8 @@ impl Tiered {
 
     /// Waits until all that is to be placed is, at most `patience`; false when that was not enough.
     pub fn wait(&self, patience: Duration) -> bool {
-        self.core.running().pool.wait(patience)
+        let (running, until) = (self.core.running(), Instant::now() + patience);
+        running.pool.wait(patience) && running.tiers.iter().all(|tier| tier.wait(until))
     }
 }
 

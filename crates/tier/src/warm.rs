@@ -93,6 +93,12 @@ pub fn warm(
             thread::park_timeout(TELL);
         }
     });
+    // What is whole is sealed, so that the next process need not compare it.
+    while !stop.load(Relaxed) && !tiered.wait(TELL) {
+        if !go_on(counters.warmed()) {
+            break;
+        }
+    }
     match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => Ok(counters.warmed()),

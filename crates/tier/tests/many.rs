@@ -7,8 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{ByteRange, FileOrigin, Locator, Origin, SourceExt};
-use forebay_tier::{Judge, MemoryTier, Placement, Standard, Tier, Tiered};
+use bytes::Bytes;
+use forebay_source::{ByteRange, FileOrigin, Locator, Origin, SourceExt, SourceId, Version};
+use forebay_tier::{
+    Admission, Claim, DiskOptions, DiskTier, Judge, MemoryTier, Placement, Standard, Tier, Tiered,
+};
 
 /// Files of the test: 1,000,000 in `make deep`, where it takes a minute to make them.
 fn file_count() -> u64 {
@@ -45,4 +48,41 @@ fn a_million_files_take_seconds_to_start_and_less_than_200_bytes_each() {
     assert_eq!(listed.len() as u64, count);
     assert!(per_file < 200, "{per_file} bytes for each file");
     assert!(took.as_secs_f64() < 5.0 * (count as f64 / 1e6).max(0.2), "{took:?}");
+}
+
+#[test]
+fn a_kept_tier_of_very_many_mirrors_is_counted_after_a_kill_while_others_start() {
+    let count = file_count() / 10;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let open = || {
+        let path = folder.path().to_owned();
+        let options = DiskOptions { path, quota: u64::MAX / 2, free: 0, keep: true, block_len: 1000 };
+        let began = Instant::now();
+        let tier = DiskTier::open(options, Judge::new(Standard::FirstFit)).unwrap();
+        (tier, began.elapsed())
+    };
+    let (tier, _) = open();
+    for number in 0..count {
+        let id = SourceId {
+            locator: Locator::new(format!("far{number}")),
+            len: 3000,
+            version: Version::named("v"),
+        };
+        let Claim::Held(claimed) = tier.copies(&id).unwrap().claim(1, 1000, false) else {
+            panic!("no room for {number}")
+        };
+        assert_eq!(claimed.put(&Bytes::from_static(&[7; 1000])), Admission::Kept);
+    }
+    let usage = tier.folder().join("usage");
+    drop(tier);
+    // A process was killed with bytes in its hands.
+    let mut killed = fs::read(&usage).unwrap();
+    killed[..8].copy_from_slice(&(count * 1000 + 5000).to_le_bytes());
+    killed[8] += 1;
+    fs::write(&usage, killed).unwrap();
+    let ((counting, first), (other, second)) = (open(), open());
+    println!("{count} mirrors: {first:?} and {second:?} to start");
+    assert!(first.max(second) < Duration::from_secs(10), "{first:?} and {second:?} to start");
+    assert!(counting.wait(Instant::now() + Duration::from_secs(600)));
+    assert_eq!((counting.usage().used, other.usage().used), (count * 1000, count * 1000));
 }

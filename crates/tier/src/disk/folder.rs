@@ -31,7 +31,7 @@ pub(super) enum Standing {
     Among,
 }
 
-/// Whoever holds the lock alone counts a few files or removes them.
+/// A process holds the lock alone while it reads and writes a few numbers, or renames the folder.
 const PATIENCE: Duration = Duration::from_secs(30);
 const KEPT: &str = "kept";
 const LOCK: &str = "lock";
@@ -39,11 +39,8 @@ const LOCK: &str = "lock";
 impl Folder {
     /// The folder under `place` for copies that are kept, or for those of this job.
     pub(super) fn open(place: &Path, keep: bool) -> Result<(Self, Standing)> {
-        let own =
-            private::own_folder(place, &format!("forebay-tier-{}", rustix::process::geteuid().as_raw()))?;
-        let of_job = || format!("job-{}-{}", private::job_name(), private::boot_id());
-        let name = if keep { KEPT.to_owned() } else { of_job() };
-        remove_deserted(&own, &name);
+        let own = private::own_folder(place, &own_name())?;
+        let name = name(keep);
         let until = Instant::now() + PATIENCE;
         loop {
             let path = private::own_folder(&own, &name)?;
@@ -81,6 +78,11 @@ impl Folder {
         &self.path
     }
 
+    /// A file of the folder that is open for as long as the folder is used.
+    pub(super) fn lock_file(&self) -> &File {
+        &self.lock
+    }
+
     /// Leaves the folder, by `close`. The last one out removes what is not to be kept.
     pub(super) fn leave(&self, close: impl FnOnce()) {
         // A forked child shares the lock of its parent, who is still there.
@@ -90,7 +92,16 @@ impl Folder {
         close();
         let is_last = flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         if is_last && !self.keep {
-            remove(&self.path);
+            // Under another name first: who comes next need not wait until all is removed.
+            let leaving = self.path.with_extension(format!("{:016x}", shelf::nonce()));
+            match fs::rename(&self.path, &leaving) {
+                Ok(()) => {
+                    remove(&leaving);
+                    // What somebody else put there stays where it was.
+                    let _ = fs::rename(&leaving, &self.path);
+                }
+                Err(_) => remove(&self.path),
+            }
         }
         // A forked child has the same open file, and would hold the lock for as long as it lives.
         let _ = flock(&self.lock, FlockOperation::Unlock);
@@ -113,12 +124,12 @@ pub(super) fn path_at(place: &Path, keep: bool) -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// Removes the folders of jobs that are over: their processes were killed.
-fn remove_deserted(own: &Path, but: &str) {
-    let Ok(entries) = fs::read_dir(own) else { return };
+/// Removes the folders of jobs that are over, beside that at `path`: their processes were killed.
+pub(super) fn remove_deserted(path: &Path) {
+    let Some(Ok(entries)) = path.parent().map(fs::read_dir) else { return };
     for entry in entries.flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if name == but || !name.starts_with("job-") {
+        if entry.path() == path || !name.starts_with("job-") {
             continue;
         }
         let lock = File::options().read(true).write(true).open(entry.path().join(LOCK));

@@ -1,16 +1,20 @@
 //! Which blocks of a mirror are there: a small file beside it that may lie.
 //!
 //! ```text
-//! "fbaymap" version | block_len | len | id_len | crc     32 bytes
+//! "fbaymap" version | block_len | len | nonce | id_len | crc     40 bytes
 //! id of the source                                       padded to 64
 //! seal: hash of boot and of the mirror's stamp | uses    64 bytes
 //! one entry per block: crc32c of its bytes | check       8 bytes each
 //! ```
 //!
 //! An entry counts only if its check fits its number, its checksum and the source: what was never written, torn or
-//! put elsewhere does not.
+//! put elsewhere does not. The nonce is in the name of the bytes too: a map never meets the bytes of another mirror.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{
+    fs::File,
+    io::{Error, ErrorKind, Result},
+    os::unix::fs::FileExt,
+};
 
 use forebay_source::SourceId;
 use sha2::{Digest, Sha256};
@@ -18,7 +22,7 @@ use sha2::{Digest, Sha256};
 use crate::Blocks;
 
 const MAGIC: [u8; 8] = *b"fbaymap\x02";
-const HEADER_LEN: usize = 32;
+const HEADER_LEN: usize = 40;
 const SEAL_LEN: u64 = 64;
 const ENTRY_LEN: u64 = 8;
 /// Locators are no longer than paths or URLs are.
@@ -29,42 +33,60 @@ const ENTRIES_PER_READ: u64 = 512;
 /// Where things lie in the map of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
+    /// Tells a mirror from all that had its name before: what is known of one is never taken for another's.
+    pub(super) nonce: u64,
     seal_at: u64,
     entries_at: u64,
     /// Mixed into every check, so that an entry fits one source only.
     salt: u32,
 }
 
+/// What a map says it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) id: SourceId,
+    pub(super) blocks: Blocks,
+    pub(super) layout: Layout,
+}
+
 /// The bytes a map of `id` begins with, and where the rest lies; nothing for ids that cannot be written down.
-pub(super) fn header(id: &SourceId, blocks: Blocks) -> Option<(Vec<u8>, Layout)> {
+pub(super) fn header(id: &SourceId, blocks: Blocks, nonce: u64) -> Option<(Vec<u8>, Layout)> {
     let id = postcard::to_stdvec(id).ok()?;
     let id_len = u32::try_from(id.len()).ok().filter(|len| *len <= MOST_ID_BYTES)?;
     let mut bytes = MAGIC.to_vec();
-    bytes.extend(blocks.block_len().to_le_bytes());
-    bytes.extend(blocks.len().to_le_bytes());
+    for number in [blocks.block_len(), blocks.len(), nonce] {
+        bytes.extend(number.to_le_bytes());
+    }
     bytes.extend(id_len.to_le_bytes());
     let salt = crc32c::crc32c_append(crc32c::crc32c(&bytes), &id);
     bytes.extend(salt.to_le_bytes());
     bytes.extend(id);
     bytes.resize(bytes.len().next_multiple_of(64), 0);
     let seal_at = bytes.len() as u64;
-    Some((bytes, Layout { seal_at, entries_at: seal_at + SEAL_LEN, salt }))
+    Some((bytes, Layout { nonce, seal_at, entries_at: seal_at + SEAL_LEN, salt }))
 }
 
-/// What the map in `file` says it is of; nothing when it is no map.
-pub(super) fn read_header(file: &File) -> Option<(SourceId, Blocks, Layout)> {
+/// True for the error of a file that was read and is no map; others say nothing of what the file holds.
+pub(super) fn is_no_map(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+}
+
+/// What the map in `file` says it is of.
+pub(super) fn read_header(file: &File) -> Result<Header> {
+    let wrong = || Error::from(ErrorKind::InvalidData);
     let mut fixed = [0; HEADER_LEN];
-    file.read_exact_at(&mut fixed, 0).ok()?;
+    file.read_exact_at(&mut fixed, 0)?;
     let number = |at: usize| fixed.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
-    let id_len = u32::from_le_bytes(fixed.get(24..28)?.try_into().ok()?);
-    if fixed[..8] != MAGIC || id_len > MOST_ID_BYTES {
-        return None;
-    }
+    let id_len = fixed.get(32..36).and_then(|len| len.try_into().ok()).map(u32::from_le_bytes);
+    let id_len = id_len.filter(|len| fixed[..8] == MAGIC && *len <= MOST_ID_BYTES).ok_or_else(wrong)?;
     let mut id = vec![0; id_len as usize];
-    file.read_exact_at(&mut id, HEADER_LEN as u64).ok()?;
-    let (id, blocks) = (postcard::from_bytes(&id).ok()?, Blocks::new(number(16)?, number(8)?));
-    let (expected, layout) = header(&id, blocks)?;
-    (expected.get(..HEADER_LEN)? == fixed).then_some((id, blocks, layout))
+    file.read_exact_at(&mut id, HEADER_LEN as u64)?;
+    let parse = || {
+        let (id, blocks) = (postcard::from_bytes(&id).ok()?, Blocks::new(number(16)?, number(8)?));
+        let (expected, layout) = header(&id, blocks, number(24)?)?;
+        (expected.get(..HEADER_LEN)? == fixed).then_some(Header { id, blocks, layout })
+    };
+    parse().ok_or_else(wrong)
 }
 
 /// What tells that a mirror is whole and unchanged: the boot, and the stamp of its file.
@@ -103,7 +125,7 @@ impl Layout {
     }
 
     /// Says that `block` is there, with the checksum `crc`.
-    pub(super) fn set(&self, file: &File, block: u64, crc: u32) -> std::io::Result<()> {
+    pub(super) fn set(&self, file: &File, block: u64, crc: u32) -> Result<()> {
         let mut entry = [0; 8];
         entry[..4].copy_from_slice(&crc.to_le_bytes());
         entry[4..].copy_from_slice(&self.check(block, crc).to_le_bytes());
@@ -194,7 +216,7 @@ mod tests {
     fn made(locator: &str) -> (File, SourceId, Blocks, Layout) {
         let id = SourceId { locator: Locator::new(locator), len: 1050, version: Version::named("v") };
         let blocks = Blocks::new(id.len, 100);
-        let (bytes, layout) = header(&id, blocks).unwrap();
+        let (bytes, layout) = header(&id, blocks, 5).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&bytes, 0).unwrap();
         (file, id, blocks, layout)
@@ -203,7 +225,7 @@ mod tests {
     #[test]
     fn entries_are_there_once_written_and_count_the_short_last_block() {
         let (file, id, blocks, layout) = made("a");
-        assert_eq!(read_header(&file), Some((id, blocks, layout)));
+        assert_eq!(read_header(&file).unwrap(), Header { id, blocks, layout });
         assert_eq!(layout.first_absent(&file, 0, 11), 0);
         for block in [0, 1, 10] {
             layout.set(&file, block, 77).unwrap();
@@ -235,14 +257,16 @@ mod tests {
     #[test]
     fn a_file_that_is_no_map_or_was_changed_is_none() {
         let (file, ..) = made("a");
-        for at in [0, 9, 17, 25, 29, 33] {
+        for at in [0, 9, 17, 25, 33, 37, 41] {
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ 4], at).unwrap();
-            assert_eq!(read_header(&file), None, "byte {at}");
+            assert!(is_no_map(&read_header(&file).unwrap_err()), "byte {at}");
             file.write_all_at(&byte, at).unwrap();
         }
-        assert!(read_header(&file).is_some());
-        assert_eq!(read_header(&tempfile::tempfile().unwrap()), None);
+        assert!(read_header(&file).is_ok());
+        assert!(is_no_map(&read_header(&tempfile::tempfile().unwrap()).unwrap_err()));
+        let folder = File::open(std::env::temp_dir()).unwrap();
+        assert!(!is_no_map(&read_header(&folder).unwrap_err()), "one that cannot be read says nothing");
     }
 }

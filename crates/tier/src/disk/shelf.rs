@@ -1,15 +1,20 @@
 //! All mirrors of a folder: listed, ranked, removed.
 
 use std::{
+    collections::hash_map::RandomState,
     fs::{self, File},
+    hash::BuildHasher,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use forebay_source::{SourceId, descriptors::retry_when_exhausted};
 
-use super::{map, mirror::is_temporary};
+use super::{
+    map,
+    name::{BYTES, MAP, MirrorName, UNFINISHED, ends_in, is_outdated},
+};
 use crate::{Facts, SourceKey};
 
 /// What a disk tier has of one source.
@@ -19,19 +24,23 @@ pub struct Mirror {
     pub key: SourceKey,
     /// The source.
     pub source: SourceId,
+    /// Bytes of a block of the mirror.
+    pub block_len: u64,
     /// Bytes of it that are there.
     pub present: u64,
     /// When it was last used.
     pub used: SystemTime,
 }
 
-/// The name of the folder in which copies of `key` lie: a folder with a million files is slow.
-pub(super) fn folder_name(key: SourceKey) -> String {
-    format!("{:02x}", key.first())
+impl Mirror {
+    pub(super) fn name(&self) -> MirrorName {
+        MirrorName { key: self.key, block_len: self.block_len }
+    }
 }
 
-pub(super) fn path(folder: &Path, key: SourceKey, extension: &str) -> PathBuf {
-    folder.join(folder_name(key)).join(format!("{key}.{extension}"))
+/// A number that no mirror had before.
+pub(super) fn nonce() -> u64 {
+    RandomState::new().hash_one((std::process::id(), SystemTime::now()))
 }
 
 /// Nanoseconds since 1970.
@@ -51,53 +60,77 @@ fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
     inside(folder.to_owned()).filter(is_ours).flat_map(inside)
 }
 
-/// The source that a file called so is about, if it is one of ours.
-fn key_of(path: &Path) -> Option<SourceKey> {
-    let name = path.file_name()?.to_str()?;
-    SourceKey::parse(name.split('.').next()?)
+fn open(path: &Path) -> std::io::Result<File> {
+    retry_when_exhausted(|| File::open(path))
 }
 
-fn maps(folder: &Path) -> impl Iterator<Item = (SourceKey, PathBuf)> {
-    let maps = files(folder).filter(|path| path.extension().is_some_and(|extension| extension == "map"));
-    maps.filter_map(|path| Some((key_of(&path)?, path)))
+fn maps(folder: &Path) -> impl Iterator<Item = (MirrorName, PathBuf)> {
+    let maps = files(folder).filter(|path| ends_in(path, MAP));
+    maps.filter_map(|path| Some((MirrorName::of(&path)?, path)))
 }
 
-fn mirror(key: SourceKey, map_path: &Path) -> Option<Mirror> {
-    let map = retry_when_exhausted(|| File::open(map_path)).ok()?;
-    let (source, blocks, layout) = map::read_header(&map)?;
+fn mirror(name: MirrorName, map_path: &Path) -> Option<Mirror> {
+    let map = open(map_path).ok()?;
+    let map::Header { id: source, blocks, layout } = map::read_header(&map).ok()?;
     let used = map.metadata().and_then(|facts| facts.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    (SourceKey::of(&source) == key).then(|| Mirror {
-        key,
-        present: layout.present_bytes(&map, blocks),
-        source,
-        used,
-    })
+    let MirrorName { key, block_len } = name;
+    let is_named_so = SourceKey::of(&source) == key && blocks.block_len() == block_len;
+    is_named_so.then(|| Mirror { key, block_len, present: layout.present_bytes(&map, blocks), source, used })
 }
 
 pub(super) fn mirrors(folder: &Path) -> Vec<Mirror> {
-    let mut found: Vec<Mirror> = maps(folder).filter_map(|(key, path)| mirror(key, &path)).collect();
+    let mut found: Vec<Mirror> = maps(folder).filter_map(|(name, path)| mirror(name, &path)).collect();
     found.sort_by(|one, other| {
         other.present.cmp(&one.present).then_with(|| one.source.locator.cmp(&other.source.locator))
     });
     found
 }
 
-/// Removes what killed processes left half made or half removed: mirrors without a map, and maps that never got a name.
-pub(super) fn sweep(folder: &Path) {
-    for path in files(folder).filter(|path| key_of(path).is_some()) {
-        let is_mirror = path.extension().is_some_and(|extension| extension == "bytes");
-        if is_temporary(&path) || is_mirror && !path.with_extension("map").exists() {
+/// Times of files come from a clock that is some milliseconds late, or two seconds on old file systems.
+const CLOCK_GRAIN: Duration = Duration::from_secs(2);
+
+/// Removes what processes left half made or half removed that were killed before `since`: bytes without a map, maps that
+/// never got a name, and what is of no use any more. Others may be making mirrors meanwhile.
+pub(super) fn sweep(folder: &Path, since: SystemTime) {
+    let is_old = |path: &Path| {
+        let modified = fs::symlink_metadata(path).and_then(|facts| facts.modified());
+        modified.is_ok_and(|modified| modified + CLOCK_GRAIN < since)
+    };
+    for path in files(folder) {
+        let Some(name) = MirrorName::of(&path) else {
+            if is_outdated(&path) && is_ours(&path) {
+                let _ = fs::remove_file(&path);
+            }
+            continue;
+        };
+        let is_leftover = ends_in(&path, UNFINISHED)
+            || ends_in(&path, BYTES) && !is_mapped(folder, name, &path)
+            || ends_in(&path, MAP) && is_damaged(&path);
+        if is_leftover && is_old(&path) {
             let _ = fs::remove_file(&path);
         }
     }
 }
 
-/// Bytes that all mirrors take.
-pub(super) fn used(folder: &Path) -> u64 {
-    maps(folder).filter_map(|(key, path)| mirror(key, &path)).map(|mirror| mirror.present).sum()
+/// False when the map of `name` is that of other bytes than those at `path`, or there is none.
+fn is_mapped(folder: &Path, name: MirrorName, path: &Path) -> bool {
+    match open(&name.map(folder)).and_then(|map| map::read_header(&map)) {
+        Ok(header) => name.bytes(folder, header.layout.nonce) == path,
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound && !map::is_no_map(&error),
+    }
 }
 
-/// What is known of the mirror of `key`, as its files tell.
+/// True for a map that can be read and is none.
+fn is_damaged(map_path: &Path) -> bool {
+    open(map_path).and_then(|map| map::read_header(&map)).is_err_and(|error| map::is_no_map(&error))
+}
+
+/// Bytes that all mirrors take.
+pub(super) fn used(folder: &Path) -> u64 {
+    maps(folder).filter_map(|(name, path)| mirror(name, &path)).map(|mirror| mirror.present).sum()
+}
+
+/// What is known of a mirror, as its files tell.
 #[derive(Debug)]
 pub(super) struct Known {
     source: SourceId,
@@ -120,48 +153,58 @@ impl Known {
     }
 }
 
-pub(super) fn known(folder: &Path, key: SourceKey) -> Option<Known> {
-    let map = retry_when_exhausted(|| File::open(path(folder, key, "map"))).ok()?;
-    let (source, _, layout) = map::read_header(&map)?;
+pub(super) fn known(folder: &Path, name: MirrorName) -> Option<Known> {
+    let map = open(&name.map(folder)).ok()?;
+    let map::Header { id: source, layout, .. } = map::read_header(&map).ok()?;
     let modified = |facts: fs::Metadata| facts.modified().map(clock).ok();
-    let placed = fs::metadata(path(folder, key, "bytes")).ok().and_then(modified)?;
+    let placed = fs::metadata(name.bytes(folder, layout.nonce)).ok().and_then(modified)?;
     let used = map.metadata().ok().and_then(modified)?;
     Some(Known { source, placed, used, uses: layout.uses(&map) })
 }
 
-pub(super) fn ranked(folder: &Path) -> Vec<(SourceKey, Known)> {
-    maps(folder).filter_map(|(key, _)| Some((key, known(folder, key)?))).collect()
+pub(super) fn ranked(folder: &Path) -> Vec<(MirrorName, Known)> {
+    maps(folder).filter_map(|(name, _)| Some((name, known(folder, name)?))).collect()
 }
 
 /// Counts a use of the mirror whose map lies at `map_path`.
 pub(super) fn touch(map_path: &Path) {
     let Ok(map) = File::options().read(true).write(true).open(map_path) else { return };
-    if let Some((.., layout)) = map::read_header(&map) {
+    if let Ok(map::Header { layout, .. }) = map::read_header(&map) {
         // Two who count at once may count one: it is a rank, not an account.
         let _ = map.write_all_at(&(layout.uses(&map) + 1).to_le_bytes(), layout.uses_at());
     }
 }
 
-/// Removes the mirror of `key`, and says how many bytes it took. The map first: a mirror without one is nothing.
-pub(super) fn remove(folder: &Path, key: SourceKey) -> u64 {
-    let map_path = path(folder, key, "map");
-    let map = retry_when_exhausted(|| File::open(&map_path));
-    let is_removed = fs::remove_file(&map_path).is_ok();
-    let _ = fs::remove_file(path(folder, key, "bytes"));
-    // Counted after the name is gone: what is put from now on gives back its own.
-    let present = |map: File| {
-        let (_, blocks, layout) = map::read_header(&map)?;
-        Some(layout.present_bytes(&map, blocks))
-    };
-    map.ok().filter(|_| is_removed).and_then(present).unwrap_or(0)
+/// Removes the mirror called `name`, and says how many bytes it took. The map first: bytes without one are nothing.
+pub(super) fn remove(folder: &Path, name: MirrorName) -> u64 {
+    // Of several who remove it one gets it, and never a mirror that was made under the same name meanwhile.
+    let leaving = name.unfinished(folder, nonce());
+    if fs::rename(name.map(folder), &leaving).is_err() {
+        return 0;
+    }
+    let present = remove_bytes(folder, name, &leaving);
+    let _ = fs::remove_file(&leaving);
+    present
+}
+
+/// Removes the bytes that belong to the map at `leaving`, and says how many were there.
+fn remove_bytes(folder: &Path, name: MirrorName, leaving: &Path) -> u64 {
+    let found = open(leaving).and_then(|map| Ok((map::read_header(&map)?, map)));
+    // A map that cannot be read does not say which bytes are its own: the next sweep finds them.
+    let Ok((map::Header { blocks, layout, .. }, map)) = found else { return 0 };
+    let _ = fs::remove_file(name.bytes(folder, layout.nonce));
+    // Counted after the names are gone: what is put from now on gives back its own.
+    layout.present_bytes(&map, blocks)
+}
+
+fn is_ours(path: &Path) -> bool {
+    [MAP, BYTES, UNFINISHED].iter().any(|extension| ends_in(path, extension))
 }
 
 /// Removes all that is ours; what somebody else put there stays.
 pub(super) fn remove_all(folder: &Path) {
     for path in files(folder) {
-        let is_ours = path.extension().is_some_and(|extension| extension == "map" || extension == "bytes")
-            || is_temporary(&path);
-        if is_ours && key_of(&path).is_some() {
+        if is_ours(&path) && (MirrorName::of(&path).is_some() || is_outdated(&path)) {
             let _ = fs::remove_file(&path);
         }
     }

@@ -13,8 +13,7 @@ use std::{
 
 use forebay_source::{Locator, SourceId};
 
-use super::{Mirror, Place, shelf};
-use crate::SourceKey;
+use super::{Mirror, Place, name::MirrorName, shelf};
 
 /// A mirror that was used within this time may be another job's, which knows what it reads and we do not.
 const IDLE: Duration = Duration::from_secs(60);
@@ -69,43 +68,46 @@ impl Unwanted {
 #[derive(Debug)]
 struct Listed {
     again_at: Instant,
-    by_locator: HashMap<Locator, Vec<(SourceKey, u64)>>,
-    superseded: Vec<SourceKey>,
+    by_locator: HashMap<Locator, Vec<(MirrorName, u64)>>,
+    superseded: Vec<MirrorName>,
     /// All mirrors, the one that was used longest ago last.
-    oldest_last: Vec<SourceKey>,
+    oldest_last: Vec<MirrorName>,
 }
 
 impl Listed {
     fn new(mirrors: Vec<Mirror>, again_at: Instant) -> Self {
-        let mut by_locator: HashMap<Locator, Vec<(SourceKey, u64)>> = HashMap::new();
-        let mut by_age: Vec<_> = mirrors.iter().map(|mirror| (mirror.used, mirror.key)).collect();
+        let mut by_locator: HashMap<Locator, Vec<(MirrorName, u64)>> = HashMap::new();
+        let mut by_age: Vec<_> = mirrors.iter().map(|mirror| (mirror.used, mirror.name())).collect();
         by_age.sort_unstable_by(|one, other| other.cmp(one));
-        let oldest_last = by_age.into_iter().map(|(_, key)| key).collect();
+        let oldest_last = by_age.into_iter().map(|(_, name)| name).collect();
         for mirror in mirrors {
-            by_locator.entry(mirror.source.locator).or_default().push((mirror.key, mirror.present));
+            let entry = (mirror.name(), mirror.present);
+            by_locator.entry(mirror.source.locator).or_default().push(entry);
         }
         Self { again_at, by_locator, superseded: Vec::new(), oldest_last }
     }
 
-    fn others(&self, source: &SourceId, key: SourceKey) -> impl Iterator<Item = &(SourceKey, u64)> {
-        self.by_locator.get(&source.locator).into_iter().flatten().filter(move |(other, _)| *other != key)
+    /// Mirrors of other versions of `source` than `name` is of, whatever the length of their blocks.
+    fn others(&self, source: &SourceId, name: MirrorName) -> impl Iterator<Item = &(MirrorName, u64)> {
+        let of_source = self.by_locator.get(&source.locator).into_iter().flatten();
+        of_source.filter(move |(other, _)| other.key != name.key)
     }
 
     /// Notes that `source` is open, which other versions of it are not any more.
-    fn open(&mut self, source: &SourceId, key: SourceKey) {
-        let others: Vec<_> = self.others(source, key).map(|(other, _)| *other).collect();
+    fn open(&mut self, source: &SourceId, name: MirrorName) {
+        let others: Vec<_> = self.others(source, name).map(|(other, _)| *other).collect();
         self.superseded.extend(others);
     }
 }
 
 impl Place {
     /// Notes that `source` was opened.
-    pub(super) fn note_opened(&self, source: &SourceId, key: SourceKey) {
+    pub(super) fn note_opened(&self, source: &SourceId, name: MirrorName) {
         // A thread that lists the folder just now looks at what is open itself.
         if let Ok(mut listed) = self.unwanted.listed.try_lock()
             && let Some(listed) = &mut *listed
         {
-            listed.open(source, key);
+            listed.open(source, name);
             if !listed.superseded.is_empty() {
                 self.unwanted.quiet_until_ms.store(0, Relaxed);
             }
@@ -113,16 +115,16 @@ impl Place {
     }
 
     /// Bytes that other versions of `source` take: only looked for where it would not fit without them.
-    pub(super) fn superseded_bytes(&self, source: &SourceId, key: SourceKey) -> u64 {
+    pub(super) fn superseded_bytes(&self, source: &SourceId, name: MirrorName) -> u64 {
         if self.counter.used().saturating_add(source.len) <= self.options.quota {
             return 0;
         }
-        let sum = |listed: &mut Listed| listed.others(source, key).map(|(_, present)| present).sum();
+        let sum = |listed: &mut Listed| listed.others(source, name).map(|(_, present)| present).sum();
         self.with_listed(sum).unwrap_or(0)
     }
 
     /// Takes `len` bytes for a mirror of `newcomer`, for which mirrors that nobody wants leave.
-    pub(super) fn take_from_unwanted(&self, newcomer: SourceKey, len: u64) -> bool {
+    pub(super) fn take_from_unwanted(&self, newcomer: MirrorName, len: u64) -> bool {
         if len > self.options.quota || self.unwanted.is_quiet() {
             return false;
         }
@@ -141,7 +143,7 @@ impl Place {
     }
 
     /// True when `len` bytes are free, or would be once mirrors that nobody wants leave for one of `newcomer`.
-    pub(super) fn has_unwanted(&self, newcomer: SourceKey, len: u64) -> bool {
+    pub(super) fn has_unwanted(&self, newcomer: MirrorName, len: u64) -> bool {
         let look = |listed: &mut Listed| {
             if self.is_free(len) {
                 return true;
@@ -154,13 +156,13 @@ impl Place {
     }
 
     /// The mirror that leaves next for one of `newcomer`.
-    fn next_unwanted(&self, listed: &mut Listed, newcomer: SourceKey) -> Option<SourceKey> {
+    fn next_unwanted(&self, listed: &mut Listed, newcomer: MirrorName) -> Option<MirrorName> {
         if let Some(older) = listed.superseded.pop() {
             return Some(older);
         }
-        let prefers_known = self.judge.prefers_known(newcomer);
+        let prefers_known = self.judge.prefers_known(newcomer.key);
         while let Some(oldest) = listed.oldest_last.pop_if(|_| prefers_known) {
-            if oldest != newcomer && !self.judge.knows(oldest) && self.is_idle(oldest) {
+            if oldest != newcomer && !self.judge.knows(oldest.key) && self.is_idle(oldest) {
                 return Some(oldest);
             }
         }
@@ -169,11 +171,11 @@ impl Place {
         None
     }
 
-    /// True when nobody used the mirror of `key` for a while.
-    fn is_idle(&self, key: SourceKey) -> bool {
+    /// True when nobody used the mirror called `name` for a while.
+    fn is_idle(&self, name: MirrorName) -> bool {
         let now = shelf::clock(SystemTime::now());
         let idle_ns = u64::try_from(IDLE.as_nanos()).unwrap_or(u64::MAX);
-        shelf::known(self.folder.path(), key)
+        shelf::known(self.folder.path(), name)
             .is_some_and(|known| known.facts().used.saturating_add(idle_ns) <= now)
     }
 
@@ -187,8 +189,8 @@ impl Place {
             let mirrors = shelf::mirrors(self.folder.path());
             let again_at = Instant::now() + LIST_AGAIN.max(began.elapsed() * LISTING_SHARE);
             let mut listed = Listed::new(mirrors, again_at);
-            for (source, key) in self.open_sources() {
-                listed.open(&source, key);
+            for (source, name) in self.open_sources() {
+                listed.open(&source, name);
             }
             *held = Some(listed);
         }

@@ -14,6 +14,7 @@ use std::{
 
 use forebay_source::{Result, private};
 use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
 
 /// The counter's file.
 pub(super) const NAME: &str = "usage";
@@ -26,8 +27,56 @@ pub(super) struct Counter {
 
 /// Nobody holds the lock longer than two small reads and writes take, unless it was stopped.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Where the number of processes stands that use the folder; the bytes taken stand before it.
-const USERS_AT: u64 = 8;
+
+/// What the file says, eight bytes each; a file that is shorter says nothing of the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    /// Bytes taken.
+    used: u64,
+    /// Processes that use the folder.
+    users: u64,
+    /// Since which start of the machine all was counted; 0 when it never was, or the file was lost.
+    boot: u64,
+    /// Bytes taken for what is not there yet; they are in `used`.
+    pending: u64,
+    /// Bytes that ever came, to tell a count that took a while what came meanwhile.
+    placed: u64,
+}
+
+const TALLY_LEN: usize = 40;
+
+impl Tally {
+    fn read(file: &File) -> Self {
+        let mut bytes = [0; TALLY_LEN];
+        let mut len = 0;
+        while let Ok(count) = file.read_at(&mut bytes[len..], len as u64)
+            && count > 0
+        {
+            len += count;
+        }
+        let mut numbers = bytes.as_chunks::<8>().0.iter().map(|number| u64::from_le_bytes(*number));
+        let mut next = || numbers.next().unwrap_or(0);
+        Self { used: next(), users: next(), boot: next(), pending: next(), placed: next() }
+    }
+
+    fn write(&self, file: &File) -> bool {
+        let Self { used, users, boot, pending, placed } = self;
+        let bytes = [used, users, boot, pending, placed].map(|number| number.to_le_bytes());
+        file.write_all_at(bytes.as_flattened(), 0).is_ok()
+    }
+}
+
+/// This start of the machine as a number, which is not 0.
+fn this_boot() -> u64 {
+    let hash = Sha256::digest(private::boot_id());
+    hash.first_chunk().map_or(1, |first| u64::from_le_bytes(*first)).max(1)
+}
+
+/// What a count begins from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    placed: u64,
+}
 
 impl Counter {
     pub(super) fn open(folder: &Path) -> Result<Self> {
@@ -36,47 +85,92 @@ impl Counter {
 
     /// Bytes taken.
     pub(super) fn used(&self) -> u64 {
-        read(&self.file.lock().unwrap_or_else(PoisonError::into_inner), 0)
+        self.tally().used
     }
 
-    /// Takes `len` bytes, if no more than `quota` are taken then.
+    /// Takes `len` bytes, if no more than `quota` are taken then. Where nobody knows how many are, none are to be had.
     pub(super) fn reserve(&self, len: u64, quota: u64) -> bool {
-        self.change(|used| used.checked_add(len).filter(|used| *used <= quota))
+        self.change(|tally| {
+            let used = tally.used.checked_add(len).filter(|used| *used <= quota && tally.boot != 0)?;
+            Some(Tally { used, pending: tally.pending.saturating_add(len), ..tally })
+        })
     }
 
-    /// Gives `len` bytes back.
+    /// Of the bytes taken, `len` are there now.
+    pub(super) fn placed(&self, len: u64) {
+        self.change(|tally| {
+            let (pending, placed) = (tally.pending.saturating_sub(len), tally.placed.wrapping_add(len));
+            Some(Tally { pending, placed, ..tally })
+        });
+    }
+
+    /// Gives `len` bytes back that were taken for what did not come.
+    pub(super) fn cancel(&self, len: u64) {
+        self.change(|tally| {
+            let (used, pending) = (tally.used.saturating_sub(len), tally.pending.saturating_sub(len));
+            Some(Tally { used, pending, ..tally })
+        });
+    }
+
+    /// Gives `len` bytes back that were there.
     pub(super) fn release(&self, len: u64) {
-        self.change(|used| Some(used.saturating_sub(len)));
+        self.change(|tally| Some(Tally { used: tally.used.saturating_sub(len), ..tally }));
     }
 
-    pub(super) fn set(&self, used: u64) {
-        self.change(|_| Some(used));
+    /// True when what it says cannot be relied on: a process was killed with bytes in its hands, the machine was started
+    /// anew, or the file was lost.
+    pub(super) fn is_inexact(&self) -> bool {
+        let tally = self.tally();
+        tally.users > 0 || tally.boot != this_boot()
     }
 
-    /// True when every process that used the folder left it in order: none was killed with bytes in its hands.
-    pub(super) fn was_left(&self) -> bool {
-        read(&self.file.lock().unwrap_or_else(PoisonError::into_inner), USERS_AT) == 0
+    /// True when nobody knows how much is there.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.tally().boot == 0
     }
 
-    /// Says that nobody uses the folder.
-    pub(super) fn forget_users(&self) {
-        self.change_at(USERS_AT, |_| Some(0));
+    /// Begins a count while nobody uses the folder: nobody is left who has taken bytes for what is to come.
+    pub(super) fn begin_count(&self) -> Before {
+        self.change(|tally| Some(Tally { users: 0, pending: 0, ..tally }));
+        self.before()
+    }
+
+    /// Begins a count that another process did not finish.
+    pub(super) fn before(&self) -> Before {
+        Before { placed: self.tally().placed }
+    }
+
+    /// `present` bytes were found since `before`. What came meanwhile may be among them or not and is added: the counter
+    /// may say too much, never too little, and not more than it did.
+    pub(super) fn finish_count(&self, before: Before, present: u64) {
+        self.change(|tally| {
+            let meanwhile = tally.placed.wrapping_sub(before.placed);
+            let most = present.saturating_add(meanwhile).saturating_add(tally.pending);
+            // An old number is at most too high, but one from before the machine went down may be anything.
+            let used = if tally.boot == this_boot() { most.min(tally.used) } else { most };
+            Some(Tally { used, boot: this_boot(), ..tally })
+        });
     }
 
     pub(super) fn enter(&self) {
-        self.change_at(USERS_AT, |users| Some(users.saturating_add(1)));
+        self.change(|tally| Some(Tally { users: tally.users.saturating_add(1), ..tally }));
     }
 
     pub(super) fn leave(&self) {
-        self.change_at(USERS_AT, |users| Some(users.saturating_sub(1)));
+        self.change(|tally| Some(Tally { users: tally.users.saturating_sub(1), ..tally }));
+    }
+
+    /// Says that it may be wrong: the next who uses the folder alone counts.
+    pub(super) fn mark_inexact(&self) {
+        self.enter();
+    }
+
+    fn tally(&self) -> Tally {
+        Tally::read(&self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes the counter what `change` says, if it says anything and it can be written.
-    fn change(&self, change: impl FnOnce(u64) -> Option<u64>) -> bool {
-        self.change_at(0, change)
-    }
-
-    fn change_at(&self, at: u64, change: impl FnOnce(u64) -> Option<u64>) -> bool {
+    fn change(&self, change: impl FnOnce(Tally) -> Option<Tally>) -> bool {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let until = Instant::now() + PATIENCE;
         while flock(&*file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -85,8 +179,7 @@ impl Counter {
             }
             thread::sleep(Duration::from_micros(50));
         }
-        let changed = change(read(&file, at))
-            .is_some_and(|number| file.write_all_at(&number.to_le_bytes(), at).is_ok());
+        let changed = change(Tally::read(&file)).is_some_and(|tally| tally.write(&file));
         let _ = flock(&*file, FlockOperation::Unlock);
         changed
     }
@@ -94,25 +187,23 @@ impl Counter {
 
 /// The counter of `folder`, as it stands.
 pub(super) fn peek(folder: &Path) -> u64 {
-    File::open(folder.join(NAME)).map_or(0, |file| read(&file, 0))
-}
-
-fn read(file: &File, at: u64) -> u64 {
-    let mut bytes = [0; 8];
-    match file.read_exact_at(&mut bytes, at) {
-        Ok(()) => u64::from_le_bytes(bytes),
-        Err(_) => 0,
-    }
+    File::open(folder.join(NAME)).map_or(0, |file| Tally::read(&file).used)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn counted(folder: &Path) -> Counter {
+        let counter = Counter::open(folder).unwrap();
+        counter.finish_count(counter.before(), 0);
+        counter
+    }
+
     #[test]
     fn two_who_count_together_never_take_more_than_the_quota() {
         let folder = tempfile::tempdir().unwrap();
-        let counters = [(); 2].map(|()| Counter::open(folder.path()).unwrap());
+        let counters = [(); 2].map(|()| counted(folder.path()));
         let taken: u64 = thread::scope(|scope| {
             let each = counters.iter().flat_map(|counter| {
                 [(); 2].map(|()| scope.spawn(|| (0..500).filter(|_| counter.reserve(1, 700)).count() as u64))
@@ -122,5 +213,30 @@ mod tests {
         assert_eq!((taken, counters[0].used()), (700, 700));
         counters[1].release(100);
         assert!(counters[0].reserve(100, 700) && !counters[0].reserve(1, 700));
+    }
+
+    #[test]
+    fn a_counter_that_was_lost_gives_nothing_away_until_all_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let counter = counted(folder.path());
+        assert!(counter.reserve(10, 700) && !counter.is_inexact());
+        std::fs::write(folder.path().join(NAME), [0; TALLY_LEN]).unwrap();
+        assert!(counter.is_unknown() && !counter.reserve(1, 700));
+        counter.finish_count(counter.before(), 500);
+        assert_eq!((counter.used(), counter.reserve(201, 700)), (500, false));
+    }
+
+    #[test]
+    fn what_comes_while_it_is_counted_is_never_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let counter = counted(folder.path());
+        // Killed with 30 in its hands, 50 being there.
+        assert!(counter.reserve(80, 700));
+        counter.placed(50);
+        let before = counter.begin_count();
+        assert!(counter.reserve(20, 700) && counter.reserve(7, 700));
+        counter.placed(20);
+        counter.finish_count(before, 50);
+        assert_eq!(counter.used(), 50 + 20 + 7);
     }
 }

@@ -1,0 +1,334 @@
+//! The two files of a mirror, and what this process knows of the blocks in them.
+//!
+//! What is known outlives the descriptors, which are few: a mirror that was closed is opened again by the name of its
+//! bytes, which no other mirror ever has.
+
+use std::{
+    any::Any,
+    collections::HashSet,
+    fs::File,
+    io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use arc_swap::ArcSwapOption;
+use forebay_source::{
+    Error, ErrorKind,
+    descriptors::{self, Holder},
+    private,
+};
+
+use super::{
+    Place,
+    map::{self, Layout},
+    name::MirrorName,
+    writeback::{Disk, Writeback},
+};
+
+/// The files of a mirror, open or not.
+#[derive(Debug)]
+pub(super) struct Files {
+    own: Weak<Self>,
+    place: Weak<Place>,
+    pub(super) name: MirrorName,
+    pub(super) layout: Layout,
+    /// Device and inode of the bytes.
+    inode: (u64, u64),
+    /// Blocks that are right, and on the disk: what memory forgets of them is read again as it was.
+    durable: RwLock<HashSet<u64>>,
+    open: ArcSwapOption<Descriptors>,
+    /// Used since the budget of descriptors last asked.
+    was_used: AtomicBool,
+    /// No block before this one is absent.
+    pub(super) present_below: AtomicU64,
+    /// Reads of blocks that were not durable, since the last sync.
+    pub(super) unsynced_reads: AtomicU32,
+    /// A sync of what is open is on its way.
+    is_syncing: AtomicBool,
+}
+
+/// The files of a mirror, open.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    pub(super) bytes: File,
+    pub(super) map: Arc<File>,
+    /// Blocks that were written, or found right, through these very descriptors: the kernel tells each of them what of
+    /// that did not reach the disk, and tells a later one nothing.
+    right: RwLock<HashSet<u64>>,
+    disk: Disk,
+    can_ask: AtomicBool,
+    has_failed: AtomicBool,
+    /// When a block was last found right, in milliseconds of the tier's clock.
+    changed_ms: AtomicU64,
+}
+
+/// A mirror that can be read and written now.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) files: Arc<Files>,
+    pub(super) descriptors: Arc<Descriptors>,
+}
+
+/// Why a mirror cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// It was removed.
+    Left,
+    /// Something else is wrong, and may not be later.
+    Trouble,
+}
+
+impl Descriptors {
+    pub(super) fn new(bytes: File, map: File, disk: Disk) -> Self {
+        let can_ask = AtomicBool::new((disk.can_ask)(&bytes));
+        let (map, right, has_failed) = (Arc::new(map), RwLock::default(), AtomicBool::default());
+        Self { bytes, map, right, disk, can_ask, has_failed, changed_ms: AtomicU64::new(0) }
+    }
+
+    fn read_right(&self) -> RwLockReadGuard<'_, HashSet<u64>> {
+        self.right.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_right(&self) -> RwLockWriteGuard<'_, HashSet<u64>> {
+        self.right.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// False once the mirror was removed.
+    pub(super) fn is_named(&self) -> bool {
+        [&self.bytes, &*self.map].iter().all(|file| file.metadata().is_ok_and(|facts| facts.nlink() > 0))
+    }
+
+    /// Whether what was read just now, of a block that was right, was not yet lost on its way to the disk.
+    pub(super) fn ask(&self) -> Writeback {
+        if !self.can_ask.load(Relaxed) {
+            return Writeback::Unknown;
+        }
+        // Who asks takes the answer from all others that use this descriptor: `sync` waits until it is noted.
+        let _noting = self.read_right();
+        match (self.disk.ask)(&self.bytes) {
+            Writeback::Sound if self.has_failed.load(Relaxed) => Writeback::Failed,
+            Writeback::Failed => {
+                self.has_failed.store(true, Relaxed);
+                Writeback::Failed
+            }
+            Writeback::Unknown => {
+                self.can_ask.store(false, Relaxed);
+                Writeback::Unknown
+            }
+            Writeback::Sound => Writeback::Sound,
+        }
+    }
+}
+
+impl Opened {
+    /// The mirror called `name` of the tier at `place`, which is not known yet.
+    pub(super) fn new(
+        place: &Arc<Place>,
+        name: MirrorName,
+        layout: Layout,
+        descriptors: Descriptors,
+    ) -> io::Result<Self> {
+        let inode = inode_of(&descriptors.bytes)?;
+        let descriptors = Arc::new(descriptors);
+        let files = Arc::new_cyclic(|own| Files {
+            own: Weak::clone(own),
+            place: Arc::downgrade(place),
+            name,
+            layout,
+            inode,
+            durable: RwLock::default(),
+            open: ArcSwapOption::from(Some(Arc::clone(&descriptors))),
+            was_used: AtomicBool::new(true),
+            present_below: AtomicU64::new(0),
+            unsynced_reads: AtomicU32::new(0),
+            is_syncing: AtomicBool::new(false),
+        });
+        files.admit();
+        Ok(Self { files, descriptors })
+    }
+
+    /// True for a block that these descriptors have found right, and that may not have reached the disk.
+    pub(super) fn is_right(&self, block: u64) -> bool {
+        self.descriptors.read_right().contains(&block)
+    }
+
+    pub(super) fn knows(&self, block: u64) -> bool {
+        self.files.is_durable(block) || self.is_right(block)
+    }
+
+    /// Notes that `block` is right at `now_ms`, and says how many are.
+    pub(super) fn know(&self, block: u64, now_ms: u64) -> u64 {
+        let durable = self.files.read_durable();
+        let mut right = self.descriptors.write_right();
+        self.descriptors.changed_ms.store(now_ms, Relaxed);
+        if !durable.contains(&block) {
+            right.insert(block);
+        }
+        (durable.len() + right.len()) as u64
+    }
+
+    /// True when some of what is right may not be on the disk.
+    pub(super) fn has_unsynced(&self) -> bool {
+        !self.descriptors.read_right().is_empty()
+    }
+
+    pub(super) fn forget(&self, block: u64) {
+        self.files.write_durable().remove(&block);
+        self.descriptors.write_right().remove(&block);
+    }
+
+    /// True when all that is right was, before `moment_ms`, and the kernel says what of it did not reach the disk.
+    pub(super) fn is_settled_at(&self, moment_ms: u64) -> bool {
+        self.descriptors.changed_ms.load(Relaxed) < moment_ms && self.descriptors.can_ask.load(Relaxed)
+    }
+
+    /// Waits until what is right is on the disk too, where not all was brought there before; an error where some of it
+    /// did not reach it.
+    pub(super) fn sync(&self, is_synced: bool) -> io::Result<()> {
+        self.files.unsynced_reads.store(0, Relaxed);
+        let right: Vec<u64> = self.descriptors.read_right().iter().copied().collect();
+        if !is_synced || self.descriptors.ask() == Writeback::Unknown {
+            (self.descriptors.disk.sync)(&self.descriptors.bytes)?;
+        }
+        let mut durable = self.files.write_durable();
+        let mut still_right = self.descriptors.write_right();
+        if self.descriptors.has_failed.load(Relaxed) {
+            return Err(io::Error::other("a write-back failed"));
+        }
+        // One that was dropped meanwhile is not right any more.
+        durable.extend(right.into_iter().filter(|block| still_right.remove(block)));
+        Ok(())
+    }
+}
+
+impl Files {
+    fn read_durable(&self) -> RwLockReadGuard<'_, HashSet<u64>> {
+        self.durable.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_durable(&self) -> RwLockWriteGuard<'_, HashSet<u64>> {
+        self.durable.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True for a block that is right, and on the disk.
+    pub(super) fn is_durable(&self, block: u64) -> bool {
+        self.read_durable().contains(&block)
+    }
+
+    /// Forgets which blocks are right.
+    pub(super) fn forget_all(&self) {
+        self.write_durable().clear();
+        self.open.store(None);
+    }
+
+    /// True when the file at `path` is that of the bytes.
+    pub(super) fn is_at(&self, facts: &std::fs::Metadata) -> bool {
+        self.inode == (facts.dev(), facts.ino())
+    }
+
+    /// Gives the descriptors back.
+    pub(super) fn close(&self) {
+        self.open.store(None);
+    }
+
+    /// Brings to the disk what is right, in the background.
+    pub(super) fn sync_later(&self) {
+        let Some(place) = self.place.upgrade() else { return };
+        if self.is_syncing.swap(true, Relaxed) {
+            return;
+        }
+        let files = Weak::clone(&self.own);
+        place.worker.push(Box::new(move || {
+            let Some(files) = files.upgrade() else { return };
+            files.is_syncing.store(false, Relaxed);
+            let (Some(place), Some(descriptors)) = (files.place.upgrade(), files.open.load_full()) else {
+                return;
+            };
+            let opened = Opened { files, descriptors };
+            if place.sync(&opened).is_err() {
+                place.lose(&opened);
+            }
+        }));
+    }
+
+    fn admit(&self) {
+        let holder: Weak<dyn Holder> = Weak::clone(&self.own) as _;
+        descriptors::admit(holder, DESCRIPTORS);
+    }
+
+    /// The mirror in `folder` with its descriptors, opened again if they were given back.
+    pub(super) fn open(self: &Arc<Self>, folder: &Path, disk: Disk) -> Result<Opened, Closed> {
+        self.was_used.store(true, Relaxed);
+        if let Some(descriptors) = self.open.load_full() {
+            return Ok(Opened { files: Arc::clone(self), descriptors });
+        }
+        let descriptors = Arc::new(self.reopen(folder, disk)?);
+        let before = self.open.compare_and_swap(&None::<Arc<Descriptors>>, Some(Arc::clone(&descriptors)));
+        // Another thread may have been quicker.
+        if let Some(descriptors) = before.as_ref() {
+            return Ok(Opened { files: Arc::clone(self), descriptors: Arc::clone(descriptors) });
+        }
+        self.admit();
+        Ok(Opened { files: Arc::clone(self), descriptors })
+    }
+
+    fn reopen(&self, folder: &Path, disk: Disk) -> Result<Descriptors, Closed> {
+        let open = |path: &Path| private::existing_file(path).map_err(|error| closed(&error));
+        let bytes = open(&self.name.bytes(folder, self.layout.nonce))?;
+        let map = open(&self.name.map(folder))?;
+        let is_same = inode_of(&bytes).map_err(|_| Closed::Trouble)? == self.inode
+            && match map::read_header(&map) {
+                Ok(header) => header.layout == self.layout,
+                Err(error) if map::is_no_map(&error) => false,
+                Err(_) => return Err(Closed::Trouble),
+            };
+        if is_same { Ok(Descriptors::new(bytes, map, disk)) } else { Err(Closed::Left) }
+    }
+}
+
+/// A mirror that is not whole has its bytes and its map open; whole ones are read through a pool.
+const DESCRIPTORS: usize = 2;
+
+impl Holder for Files {
+    fn was_used(&self) -> bool {
+        // What is not on the disk yet is kept open for another round, and is on it then.
+        let is_unsynced = self.open.load().as_ref().is_some_and(|open| !open.read_right().is_empty());
+        if is_unsynced {
+            self.sync_later();
+        }
+        self.was_used.swap(false, Relaxed) || is_unsynced
+    }
+
+    fn give_up(&self) -> Option<Box<dyn Any>> {
+        let opened = || Some(Opened { files: self.own.upgrade()?, descriptors: self.open.swap(None)? });
+        Some(Box::new(opened().map(Closing)))
+    }
+}
+
+/// Descriptors that are given back.
+#[derive(Debug)]
+struct Closing(Opened);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        // A later descriptor would not be told what of its blocks did not reach the disk.
+        if self.0.has_unsynced()
+            && let Some(place) = self.0.files.place.upgrade()
+        {
+            place.sync_later(self.0.clone());
+        }
+    }
+}
+
+fn closed(error: &Error) -> Closed {
+    if error.kind() == ErrorKind::NotFound { Closed::Left } else { Closed::Trouble }
+}
+
+fn inode_of(file: &File) -> io::Result<(u64, u64)> {
+    file.metadata().map(|facts| (facts.dev(), facts.ino()))
+}

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep bench bench-loader bench-tiers bench-formats wheel clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz bench bench-loader bench-tiers bench-formats wheel clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,8 +14,20 @@ test: ## all tests, of the Python package too, and the values of the HDF5 test f
 lint: ## format, lints, documentation, licences
 	@scripts/lint.sh
 
-deep: ## the long checks: tests in release, 200 kills, large filter vectors, ten minutes of fuzzing
+deep: ## the long checks, all parts: tests in release, tiers, filters, ten minutes of fuzzing
 	@scripts/deep.sh
+
+deep-tests: ## all tests, in release
+	@scripts/deep.sh tests
+
+deep-tiers: ## disk tiers: 200 kills, a million files, a disk that loses what it took (needs root), races of threads
+	@scripts/deep.sh tiers
+
+deep-filters: ## large filter vectors
+	@scripts/deep.sh filters
+
+deep-fuzz: ## ten minutes of fuzzing
+	@scripts/deep.sh fuzz
 
 bench: ## speed of reading, next to h5py
 	@scripts/bench.sh

@@ -1,26 +1,61 @@
 #!/usr/bin/env bash
-# The long checks: all tests in release, 200 kills, a million files, large filter vectors, ten minutes of fuzzing.
+# The long checks: deep.sh [PART…], all parts unless some are named.
+#   tests    all tests, in release
+#   tiers    disk tiers: 200 kills, a million files, a disk that loses what it took, races of threads
+#   filters  large filter vectors
+#   fuzz     ten minutes of fuzzing, or FUZZ_SECONDS
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
-FOREBAY_KILLS=200 FOREBAY_MANY=1000000 "$ROOT/scripts/test.sh" --release
+deep_tests() {
+    "$ROOT/scripts/test.sh" --release
+}
 
-use_setup
-cd "$ROOT"
-vectors=$CACHE/vectors-$(hash_of crates/format/tests/make_filter_vectors.py tests/requirements.txt)
-if [[ ! -d $vectors ]]; then
-    say "making large filter vectors in $vectors"
-    temporary=$vectors.$$.part
-    trap 'rm -rf "$temporary"' EXIT
-    mkdir -p "$temporary"
-    "$FOREBAY_PYTHON" crates/format/tests/make_filter_vectors.py "$temporary" --large
-    mv -T "$temporary" "$vectors" 2>/dev/null || rm -rf "$temporary"
-    trap - EXIT
-fi
-say "races of threads"
-cargo test --release -p forebay-tier --features shuttle --test race
-say "large filter vectors"
-FILTER_VECTORS=$vectors cargo test --release -p forebay-format --test filter
+deep_tiers() {
+    use_setup
+    cd "$ROOT"
+    say "kills, a million files, a disk that loses what it took"
+    local loop=()
+    if [[ $(id -u) == 0 && -e /dev/loop-control ]] && command -v losetup mkfs.ext4 >/dev/null; then
+        loop=(FOREBAY_LOOP=1)
+    else
+        say "left out: a disk that loses what it took needs root, loop devices, losetup and mkfs.ext4"
+    fi
+    env FOREBAY_KILLS=200 FOREBAY_MANY=1000000 "${loop[@]}" \
+        cargo test --release -p forebay-tier --test crash --test many --test writeback
+    say "races of threads"
+    cargo test --release -p forebay-tier --features shuttle --test race
+}
 
-"$ROOT/scripts/fuzz.sh" "${FUZZ_SECONDS:-600}"
+deep_filters() {
+    use_setup
+    cd "$ROOT"
+    local vectors temporary
+    vectors=$CACHE/vectors-$(hash_of crates/format/tests/make_filter_vectors.py tests/requirements.txt)
+    if [[ ! -d $vectors ]]; then
+        say "making large filter vectors in $vectors"
+        temporary=$vectors.$$.part
+        # shellcheck disable=SC2064
+        trap "rm -rf '$temporary'" EXIT
+        mkdir -p "$temporary"
+        "$FOREBAY_PYTHON" crates/format/tests/make_filter_vectors.py "$temporary" --large
+        mv -T "$temporary" "$vectors" 2>/dev/null || rm -rf "$temporary"
+        trap - EXIT
+    fi
+    say "large filter vectors"
+    FILTER_VECTORS=$vectors cargo test --release -p forebay-format --test filter
+}
+
+deep_fuzz() {
+    "$ROOT/scripts/fuzz.sh" "${FUZZ_SECONDS:-600}"
+}
+
+parts=("$@")
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz)
+for part in "${parts[@]}"; do
+    case $part in
+    tests | tiers | filters | fuzz) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|tiers|filters|fuzz]…" ;;
+    esac
+done

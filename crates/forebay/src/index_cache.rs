@@ -8,6 +8,10 @@ use std::{
     io::{Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -31,12 +35,35 @@ const MOST_ENTRY_BYTES: u64 = 4 << 30;
 #[derive(Clone, Debug)]
 pub struct IndexCache {
     folder: PathBuf,
+    since_listed: Arc<SinceListed>,
+}
+
+/// What was put since the folder was last listed, which takes as long as it has entries.
+#[derive(Debug, Default)]
+struct SinceListed {
+    /// Entries ever put.
+    puts: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl SinceListed {
+    /// True when the folder is to be listed after one more entry of `len` bytes: when the number of entries put has
+    /// doubled, or a sixteenth of what the folder may hold was put.
+    fn is_due(&self, len: u64) -> bool {
+        let puts = self.puts.fetch_add(1, Relaxed) + 1;
+        let bytes = self.bytes.fetch_add(len, Relaxed).saturating_add(len);
+        let is_due = puts.is_power_of_two() || bytes > MOST_BYTES / 16;
+        if is_due {
+            self.bytes.store(0, Relaxed);
+        }
+        is_due
+    }
 }
 
 impl IndexCache {
     /// The cache in `folder`, which is made when first needed, for this user alone.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), since_listed: Arc::default() }
     }
 
     /// The cache of this user: `$FOREBAY_CACHE`, `$XDG_CACHE_HOME/forebay` or `~/.cache/forebay`.
@@ -76,7 +103,8 @@ impl IndexCache {
         }
         let Some(path) = self.path(id) else { return };
         let Ok(bytes) = save(container) else { return };
-        if self.make_folder().is_some() && write_whole(&path, &bytes).is_some() {
+        let is_written = self.make_folder().is_some() && write_whole(&path, &bytes).is_some();
+        if is_written && self.since_listed.is_due(bytes.len() as u64) {
             self.shrink();
         }
     }
@@ -96,10 +124,10 @@ impl IndexCache {
         self.check_folder()
     }
 
-    /// A folder that belongs to somebody else, or that others may write to, is not used.
+    /// A folder that belongs to somebody else, or that others may look into, is not used.
     fn check_folder(&self) -> Option<()> {
         let folder = fs::symlink_metadata(&self.folder).ok()?;
-        (folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw() && folder.mode() & 0o022 == 0)
+        (folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw() && folder.mode() & 0o077 == 0)
             .then_some(())
     }
 
@@ -163,7 +191,7 @@ fn read_own(path: &Path) -> Option<Vec<u8>> {
     let mut file = retry_when_exhausted(|| options.open(path)).ok()?;
     let meta = file.metadata().ok()?;
     let ours =
-        meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
+        meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0;
     if !ours || meta.len() > MOST_ENTRY_BYTES {
         return None;
     }
@@ -190,5 +218,19 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Option<()> {
             let _ = fs::remove_file(&temporary);
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saving_many_descriptions_lists_their_folder_a_few_times() {
+        let since_listed = SinceListed::default();
+        let small = (0..10_000).filter(|_| since_listed.is_due(20_000)).count();
+        assert!(small < 20, "{small} times for ten thousand small ones");
+        let large = (0..100).filter(|_| since_listed.is_due(MOST_BYTES / 10)).count();
+        assert_eq!(large, 100, "what may not fit is looked after");
     }
 }

@@ -111,13 +111,17 @@ fn an_entry_others_could_have_written_or_that_is_a_link_is_not_read() {
     let set = Set::new();
     set.save();
     let entry = set.entry();
-    fs::set_permissions(&entry, fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(set.get().is_none());
+    for open_to_others in [0o644, 0o666] {
+        fs::set_permissions(&entry, fs::Permissions::from_mode(open_to_others)).unwrap();
+        assert!(set.get().is_none());
+    }
     fs::set_permissions(&entry, fs::Permissions::from_mode(0o600)).unwrap();
     assert!(set.get().is_some());
     let folder = entry.parent().unwrap();
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(set.get().is_none());
+    for open_to_others in [0o755, 0o777] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(open_to_others)).unwrap();
+        assert!(set.get().is_none());
+    }
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
     assert!(set.get().is_some());
     let elsewhere = set.folder.path().join("elsewhere");

@@ -21,7 +21,7 @@ FOREBAY_CONFIG names, or forebay.toml in the working directory, or $XDG_CONFIG_H
 ~/.config). The variables: FOREBAY_ORIGIN, FOREBAY_TIERS (with commas between), FOREBAY_POLICY, \
 FOREBAY_PLACEMENT_THREADS, FOREBAY_BLOCK, FOREBAY_WHOLE_FILE, FOREBAY_AHEAD.
 
-JSON: file, config{origin{path}, tier[kind, path, quota, keep, free], placement{policy, threads, block, whole_file, \
+JSON: file, config{origin{path}, tier[kind, path, quota, keep, free, network], placement{policy, threads, block, whole_file, \
 ahead}}, whence{by the name of a value; what is not there is a default}.";
 
 /// Arguments of `forebay config`.

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::DirBuilderExt, sync::Arc};
 
 use forebay_format::memory_budget;
-use forebay_source::{Error, ErrorKind, Origin, Result};
+use forebay_source::{Error, ErrorKind, Origin, Result, lies_near};
 use forebay_tier::{
     DiskOptions, DiskTier, Judge, LeftOutTier, MemoryTier, Outlook, Placement, Policy as Ranking, Tier,
     Tiered,
@@ -71,6 +71,11 @@ pub fn open_disk_tier(disk: &DiskConfig, block_len: u64, judge: Judge) -> Result
         return Err(named(Error::new(ErrorKind::Invalid, format!("{} is not a folder", file.display()))));
     }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&disk.path).map_err(place)?;
+    if !disk.network && !lies_near(fs::File::open(&disk.path).map_err(place)?) {
+        let far = "lies behind a network, or on a file system that is not known: copies there are no nearer";
+        let error = named(Error::new(ErrorKind::Invalid, far));
+        return Err(error.hint("name a folder on a disk of this node, or set `network = true` for the tier"));
+    }
     let facts = rustix::fs::statvfs(&disk.path).map_err(|errno| place(errno.into()))?;
     let bytes = |blocks: u64| blocks.saturating_mul(facts.f_frsize);
     let (size, free) = (bytes(facts.f_blocks), bytes(facts.f_bavail));
@@ -89,6 +94,7 @@ pub fn open_disk_tier(disk: &DiskConfig, block_len: u64, judge: Judge) -> Result
 #[cfg(test)]
 mod tests {
     use forebay_source::FileOrigin;
+    use forebay_tier::Standard;
 
     use super::*;
     use crate::config::Amount;
@@ -134,5 +140,19 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Invalid);
             assert!(error.to_string().contains("is not a folder"), "{error}");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_disk_tier_that_is_no_nearer_than_the_data_is_refused_unless_it_is_wanted_there() {
+        // Not a file system that is known to lie on this machine.
+        let far = DiskConfig::at("/proc/self");
+        let open = |disk: &DiskConfig| open_disk_tier(disk, 1 << 20, Judge::new(Standard::FirstFit));
+        let refused = open(&far).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.to_string().contains("behind a network"), "{refused}");
+        assert!(refused.to_string().contains("network = true"), "{refused}");
+        let wanted = open(&DiskConfig { network: true, ..far }).unwrap_err();
+        assert!(!wanted.to_string().contains("network"), "nothing can be made there: {wanted}");
     }
 }

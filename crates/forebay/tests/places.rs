@@ -177,6 +177,14 @@ fn a_configured_tier_is_used_or_refused_with_the_reason() {
     let refused = place(&places, "/lustre/copies");
     assert_eq!((refused.verdict, refused.quota_bytes), (Verdict::Refused, 0));
     assert!(refused.why.contains("behind a network"), "{}", refused.why);
+    let wanted = TierConfig::Disk(DiskTier { network: true, ..DiskTier::at("/lustre/copies") });
+    let in_memory = TierConfig::Disk(DiskTier::at("/dev/shm/copies"));
+    for tier in [wanted, in_memory] {
+        let TierConfig::Disk(DiskTier { path, .. }) = &tier else { panic!("no disk") };
+        let places = node.survey(std::slice::from_ref(&tier));
+        let used = place(&places, path.to_str().expect("text"));
+        assert_eq!(used.verdict, Verdict::Used, "{}: {}", path.display(), used.why);
+    }
     assert_eq!(place(&places, "/nvme/ada").verdict, Verdict::Unfit, "the disk is used already");
 }
 

@@ -106,8 +106,10 @@ fn tabled(table: &Map<String, Value>) -> Result<TierConfig, Error> {
     let Some(kind) = kind else {
         return Err(invalid("a tier needs a kind".into()).hint("it is memory or disk"));
     };
-    let known: &[&str] =
-        if kind == "memory" { &["kind", "quota"] } else { &["kind", "path", "quota", "keep", "free"] };
+    let known: &[&str] = match kind {
+        "memory" => &["kind", "quota"],
+        _ => &["kind", "path", "quota", "keep", "free", "network"],
+    };
     if let Some(stray) = table.keys().find(|key| !known.contains(&key.as_str())) {
         let remedy = match nearest(stray, known) {
             Some(near) => format!("did you mean '{near}'?"),
@@ -132,11 +134,12 @@ fn tabled(table: &Map<String, Value>) -> Result<TierConfig, Error> {
     };
     if let TierConfig::Disk(disk) = &mut tier {
         disk.free = free;
-        disk.keep = match table.get("keep") {
-            None | Some(Value::Null) => false,
-            Some(Value::Bool(keep)) => *keep,
-            Some(_) => return Err(invalid("is neither true nor false".into()).at("keep")),
+        let is_set = |key: &str| match table.get(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(is_set)) => Ok(*is_set),
+            Some(_) => Err(invalid("is neither true nor false".into()).at(key)),
         };
+        (disk.keep, disk.network) = (is_set("keep")?, is_set("network")?);
     }
     Ok(tier)
 }

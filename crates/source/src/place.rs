@@ -51,10 +51,9 @@ impl Place {
             0xef53 | 0x9123_683e | 0xf2f5_2010 | 0x0102_1994 | 0x8584_58f6 => Self::Near,
             // SquashFS, EROFS, ISO 9660, cramfs, romfs.
             0x7371_7368 | 0xe0f5_e1e2 | 0x9660 | 0x28cd_3d45 | 0x7275 => Self::Image,
-            // XFS, overlayfs (which may lie on XFS), bcachefs, ZFS, FAT, exFAT.
-            0x5846_5342 | 0x794c_7630 | 0xca45_1a4e | 0x2fc1_2fc1 | 0x4d44 | 0x2011_bab0 => {
-                Self::NearClearingFirst
-            }
+            // XFS, overlayfs (which may lie on XFS), bcachefs, ZFS, FAT, exFAT, JFS, ReiserFS.
+            0x5846_5342 | 0x794c_7630 | 0xca45_1a4e | 0x2fc1_2fc1 | 0x4d44 | 0x2011_bab0 | 0x3153_464a
+            | 0x5265_4973 => Self::NearClearingFirst,
             _ => Self::Far,
         }
     }

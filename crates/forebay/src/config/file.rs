@@ -145,7 +145,7 @@ impl<'a> Section<'a> {
             let quota = self.noted("quota", &mut whences, Item::amount)?.unwrap_or(MEMORY_QUOTA);
             return Ok(ToldTier { tier: TierConfig::Memory { quota }, whences });
         }
-        self.check_keys(&["kind", "path", "quota", "keep", "free"])?;
+        self.check_keys(&["kind", "path", "quota", "keep", "free", "network"])?;
         let path = self.noted("path", &mut whences, |item| folder(item.text()?, self.reader.surroundings))?;
         let path = path.ok_or_else(|| without_path().at(self.name).at(at_line(line)))?;
         let tier = TierConfig::Disk(DiskTier {
@@ -153,12 +153,13 @@ impl<'a> Section<'a> {
             quota: self.noted("quota", &mut whences, Item::amount)?.unwrap_or(DISK_QUOTA),
             keep: self.noted("keep", &mut whences, Item::boolean)?.unwrap_or(false),
             free: self.noted("free", &mut whences, Item::amount)?,
+            network: self.noted("network", &mut whences, Item::boolean)?.unwrap_or(false),
         });
         Ok(ToldTier { tier, whences })
     }
 
     fn check_memory_keys(&self) -> Result<()> {
-        for key in ["path", "keep", "free"] {
+        for key in ["path", "keep", "free", "network"] {
             if let Some(item) = self.get(key) {
                 let error = Error::new(ErrorKind::Invalid, "a memory tier has no such key");
                 return Err(item.place(error.hint("leave it out, or make the tier a disk")));

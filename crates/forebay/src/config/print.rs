@@ -64,6 +64,9 @@ fn tier(settings: &Settings, index: usize, lines: &mut Vec<Line>) {
             Some(free) => lines.push(line("free", &quoted(&free.to_string()))),
             None => lines.push(plain("# free is not set: 5% of the disk, at least 1GiB, stay free")),
         }
+        if disk.network {
+            lines.push(line("network", "true"));
+        }
     }
 }
 

@@ -53,6 +53,10 @@ pub struct DiskTier {
     /// What is left free on the disk; a share is one of its size. By default 5 %, at least 1 GiB.
     #[serde(default)]
     pub free: Option<Amount>,
+    /// Whether the folder may lie behind a network, where copies are no nearer and processes of other nodes may take it
+    /// for their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub network: bool,
 }
 
 fn memory_quota() -> Amount {
@@ -66,7 +70,7 @@ fn disk_quota() -> Amount {
 impl DiskTier {
     /// A tier in the folder `path`, everything else by default.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), quota: DISK_QUOTA, keep: false, free: None }
+        Self { path: path.into(), quota: DISK_QUOTA, keep: false, free: None, network: false }
     }
 
     /// The bytes to leave free on a disk of `disk_bytes`.

@@ -61,12 +61,16 @@ pub(super) fn judge(
         tier_path,
     };
     let is_missing = tier.is_none() && !machine.is_folder(&place.path);
-    let fault =
-        if is_missing { Some("there is no such folder".to_owned()) } else { fault(&place, room, &rules) };
+    let fault = if is_missing {
+        Some(Fault::Refusal("there is no such folder".to_owned()))
+    } else {
+        fault(&place, room, &rules)
+    };
     let twin = before.iter().find(|other| is_same_disk(other, &place, machine, mounts));
     (place.verdict, place.why) = match (fault, tier.is_some(), twin) {
-        (Some(why), true, _) => (Verdict::Refused, why),
-        (Some(why), false, _) => (Verdict::Unfit, why),
+        (Some(Fault::Refusal(why)), true, _) => (Verdict::Refused, why),
+        (Some(Fault::Advice(why)), true, _) => (Verdict::Used, why),
+        (Some(Fault::Refusal(why) | Fault::Advice(why)), false, _) => (Verdict::Unfit, why),
         (None, true, _) => (Verdict::Used, "configured".to_owned()),
         (None, false, Some(twin)) => (Verdict::Unfit, format!("the same disk as {}", twin.path.display())),
         (None, false, None) => (Verdict::Suitable, praise(&place, mount.map(|mount| mount.point.as_path()))),
@@ -77,31 +81,39 @@ pub(super) fn judge(
     place
 }
 
-/// Why copies cannot go there.
-fn fault(place: &LocalPlace, room: Room, rules: &DiskTier) -> Option<String> {
+/// Why copies do not go there.
+enum Fault {
+    /// They cannot, whoever asks for it.
+    Refusal(String),
+    /// They can, and there is a better place.
+    Advice(String),
+}
+
+/// Why copies do not go there.
+fn fault(place: &LocalPlace, room: Room, rules: &DiskTier) -> Option<Fault> {
     let file_system = place.file_system.as_deref().unwrap_or("an unknown file system");
     match place.device {
-        Device::Network => {
-            return Some(format!(
-                "{file_system} is behind a network, or not known: copies there are no nearer"
-            ));
+        Device::Network if !rules.network => {
+            let why = format!("{file_system} is behind a network, or not known: copies there are no nearer");
+            return Some(Fault::Refusal(why));
         }
-        Device::Memory => return Some(format!("{file_system} lies in memory: a memory tier does the same")),
+        Device::Memory => {
+            return Some(Fault::Advice(format!("{file_system} lies in memory: a memory tier does the same")));
+        }
         _ => {}
     }
     if file_system == "overlay" {
-        return Some("the container's own layer: mount a disk into the container".to_owned());
+        let why = "the container's own layer: mount a disk into the container";
+        return Some(Fault::Advice(why.to_owned()));
     }
     if !place.writable {
-        return Some("not writable by this user".to_owned());
+        return Some(Fault::Refusal("not writable by this user".to_owned()));
     }
     let least = rules.quota.of(u64::MAX).min(LEAST_QUOTA);
     (place.quota_bytes < least).then(|| {
         let floor = size::exact(rules.free_bytes(room.disk_bytes) >> 20 << 20);
-        format!(
-            "too full: {} are free, and {floor} have to stay so",
-            size::exact(room.free_bytes >> 20 << 20)
-        )
+        let free = size::exact(room.free_bytes >> 20 << 20);
+        Fault::Refusal(format!("too full: {free} are free, and {floor} have to stay so"))
     })
 }
 

@@ -114,7 +114,7 @@ pub(crate) const BLOSC: u32 = 32001;
 pub(crate) const ZSTD: u32 = 32015;
 /// Filters that HDF5 does not have are numbered above all its ids: of those, 32768 to 65535 are any site's own.
 const PRIVATE: u32 = 1 << 16;
-pub(crate) const TRANSPOSE: u32 = PRIVATE + 0;
+pub(crate) const TRANSPOSE: u32 = PRIVATE;
 pub(crate) const GZIP: u32 = PRIVATE + 10;
 pub(crate) const LZ4_SIZED: u32 = PRIVATE + 11;
 pub(crate) const CRC32C: u32 = PRIVATE + 12;

@@ -1,6 +1,6 @@
 //! Faults of HDF5 values that were found, one test each: what libhdf5 reads otherwise, or refuses to read.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz bench bench-loader bench-tiers bench-formats wheel clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-memory bench bench-loader bench-tiers bench-formats wheel clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ deep-filters: ## large filter vectors
 
 deep-fuzz: ## ten minutes of fuzzing
 	@scripts/deep.sh fuzz
+
+deep-memory: ## four workers and two loaders within 1 GiB, ten epochs; in a memory cgroup too, where one can be made
+	@scripts/deep-memory.sh $(ARGS)
 
 bench: ## speed of reading, next to h5py
 	@scripts/bench.sh

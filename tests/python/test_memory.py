@@ -15,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import memory_tree
 from conftest import Make
 
 import forebay
@@ -236,3 +237,110 @@ def test_the_processes_of_a_node_share_what_they_decode(program: Any, large: Pat
     # Alone, each would decode nearly every chunk; a few are decoded by both at the same moment.
     assert sum(one["decoded_units"] for one in told) < 1.2 * 1024
     assert not [path for path in spill.rglob("*") if path.is_file()]
+
+
+@pytest.fixture(scope="module")
+def tree_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """128 MiB in shuffled gzip chunks of 4 MiB."""
+    path = tmp_path_factory.mktemp("tree") / "tree.h5"
+    memory_tree.make_set(path, 128 << 20, 4 << 20)
+    return path
+
+
+@pytest.mark.parametrize("first", ["workers", "loaders"])
+def test_a_tree_of_workers_and_loaders_stays_within_one_budget(tree_set: Path, first: str) -> None:
+    told = memory_tree.watch(tree_set, 2, first, {"FOREBAY_MEMORY": "512MiB"})
+    assert told["above"] <= 512 << 20, told
+    assert told["samples"] == 2 * 3 * 512
+    process = told["process"]
+    assert process["budget_bytes"] == process["share_bytes"] == 512 << 20
+    assert process["budget_by"] == "FOREBAY_MEMORY"
+    assert [one["what"] for one in process["taken"]] == ["loader", "loader"]
+    taken = sum(one["bytes"] for one in process["taken"]) + process["forked_bytes"] + process["free_bytes"]
+    assert taken <= 512 << 20
+
+
+LARGE_CHUNKS = (
+    RSS
+    + """
+import json, sys, forebay
+ds = forebay.open(sys.argv[1], ["x"])
+start = rss()
+open("/proc/self/clear_refs", "w").write("5")
+loader = ds.loader(memory="256MiB", read_threads=8, batch_size=16, shuffle="block", lanes=4)
+count = sum(len(batch["x"]) for _ in range(2) for batch in loader)
+print(json.dumps({"count": count, "above": rss("VmHWM") - start, **loader.describe()}))
+"""
+)
+
+
+def test_stored_bytes_and_the_workspace_of_filters_are_counted(program: Any, tmp_path: Path) -> None:
+    path = tmp_path / "large.h5"
+    memory_tree.make_set(path, 256 << 20, 16 << 20)
+    told = json.loads(program(LARGE_CHUNKS, path, timeout=150).stdout)
+    assert told["count"] == 2 * 1024
+    assert told["above"] <= 256 << 20, told["above"] >> 20
+    assert 1 <= told["threads"] < 8 and told["batches_ahead"] > 0, "fewer threads, and batches still ahead"
+
+
+def test_loaders_and_sets_of_a_process_have_equal_parts_and_give_them_back(program: Any, tree_set: Path) -> None:
+    source = """
+import gc, json, os, sys
+os.environ["FOREBAY_MEMORY"] = "1GiB"
+os.environ["LOCAL_WORLD_SIZE"] = "2"
+import forebay
+MIB = 1 << 20
+ds = forebay.open(sys.argv[1], ["x"])
+assert ds.describe()["in_force"] is None and ds.describe()["process"]["taken"] == []
+assert ds.describe()["process"]["share_bytes"] == 512 * MIB, "of two ranks"
+taken = lambda: [(one["what"], one["bytes"] // MIB) for one in ds.describe()["process"]["taken"]]
+# What they can use is limited by the set, which takes 128 MiB decoded.
+first = ds.loader(batch_size=16, read_threads=1)
+assert taken()[0][0] == "loader" and 128 <= taken()[0][1] <= 256
+second = ds.loader(batch_size=16, memory="300MiB")
+assert dict(taken()[1:]) == {"loader": 300}
+assert taken()[0][1] <= 106, "half of what is left"
+assert first.describe()["memory_bytes"] // MIB == taken()[0][1] > first.describe()["cache_bytes"] // MIB
+assert sum(len(batch["x"]) for batch in first) == 512
+assert first.stats()["in_force"]["threads"] == 1
+ds[0]
+assert len(taken()) == 3 and ds.describe()["in_force"]["memory_bytes"] > 0
+assert sum(bytes for _, bytes in taken()) <= 512
+del second
+gc.collect()
+assert len(taken()) == 2 and taken()[0][1] >= 128, "given back"
+ds.close()
+print("done")
+"""
+    assert program(source, tree_set).stdout == "done\n"
+
+
+def test_a_memory_tier_and_what_is_fetched_ahead_are_divided_by_the_ranks(program: Any, path: Path) -> None:
+    source = """
+import os, sys
+os.environ["FOREBAY_MEMORY"] = "1GiB"
+os.environ["LOCAL_WORLD_SIZE"] = "8"
+import forebay
+ds = forebay.open(sys.argv[1], ["x"], tiers="memory")
+assert (ds.stats()["tiers"]["tiers"][0]["quota"] + 99) >> 20 == 32
+taken = {one["what"]: (one["bytes"] + 99) >> 20 for one in ds.describe()["process"]["taken"]}
+assert taken == {"memory tier": 32, "look-ahead": 16}, taken
+assert ds.loader(batch_size=16).describe()["memory_bytes"] <= 40 << 20
+print("done")
+"""
+    assert program(source, path).stdout == "done\n"
+
+
+def test_a_spill_that_cannot_be_used_is_an_error(path: Path) -> None:
+    with pytest.raises(forebay.ForebayError, match="/proc/self"):
+        forebay.open(path, ["x"]).loader(spill="/proc/self")
+    ds = forebay.open(path, ["x"], spill="/proc/self")
+    with pytest.raises(forebay.ForebayError, match="/proc/self"):
+        ds[0]
+    assert next(iter(forebay.open(path, ["x"]).loader(spill="/proc/self", spill_quota=0))).size == 1
+
+
+def test_a_budget_that_is_no_size_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREBAY_MEMORY", "much")
+    with pytest.raises(forebay.InvalidError, match="FOREBAY_MEMORY: 'much' is no size"):
+        forebay.open(path, ["x"]).loader()

@@ -15,8 +15,9 @@ mod text;
 use forebay::{
     Error, Result, Settings, TierConfig,
     config::nearest,
-    format::{find_libhdf5, memory_budget},
+    format::find_libhdf5,
     places::{self, LocalPlace, ThisMachine, Verdict},
+    source::ledger,
 };
 use serde::Serialize;
 
@@ -164,7 +165,7 @@ impl Report {
 impl TierFacts {
     fn of(tier: &TierConfig, places: &[LocalPlace]) -> Self {
         let TierConfig::Disk(disk) = tier else {
-            let quota_bytes = tier.quota().of(memory_budget());
+            let quota_bytes = tier.quota().of(ledger().share());
             let why = "out of the memory budget".to_owned();
             return Self { tier: tier.to_string(), quota_bytes, verdict: Verdict::Used, why };
         };

@@ -1,11 +1,12 @@
 //! How a loader works, as the command line says it.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::path::PathBuf;
 
 use forebay::{
     Options,
     loader::{AUTO_LANES, DEFAULT_WINDOW, OnError, Shard, Shuffle, SpillOptions, Tail},
     size,
+    source::ledger,
 };
 
 use crate::Context;
@@ -37,15 +38,15 @@ pub(crate) struct LoaderArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_WINDOW)]
     window: u32,
 
-    /// Threads that make batches [default: --threads, or one per core].
+    /// Threads that make batches [default: --threads, or one per core of this rank, at most 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     read_threads: Option<u16>,
 
-    /// Memory for everything, such as 2GiB [default: half of what the job allows].
+    /// Memory for everything, such as 2GiB [default: half of what this process may take].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
 
-    /// Batches made ahead of the consumer.
+    /// Batches made ahead of the consumer, besides one of each thread; 0 to make each when it is asked for.
     #[arg(long, value_name = "N", default_value_t = 4)]
     prefetch: u16,
 
@@ -69,7 +70,8 @@ pub(crate) struct LoaderArgs {
     #[arg(long, value_name = "WHAT", default_value = "raise")]
     on_error: OnErrorArg,
 
-    /// A folder on a local disk for decoded values that memory cannot hold [default: the folder for temporary files].
+    /// A folder on a local disk for decoded values that memory cannot hold [default: the folder for temporary
+    /// files, where it is on one].
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
 
@@ -185,7 +187,7 @@ impl LoaderArgs {
 
     fn threads(&self, context: &Context) -> usize {
         let told = self.read_threads.or(context.threads);
-        told.map_or_else(|| std::thread::available_parallelism().map_or(1, NonZeroUsize::get), usize::from)
+        told.map_or_else(|| ledger().threads(), usize::from)
     }
 
     /// What the loader is told, in a line.

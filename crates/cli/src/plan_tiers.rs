@@ -3,8 +3,8 @@
 use forebay::{
     Error, ErrorKind, Result, Settings, TierForecast, TierPlan,
     config::{Amount, TierConfig},
-    format::memory_budget,
     places::{Machine, ThisMachine},
+    source::ledger,
     tier::{ForecastTier, Policy, Standard},
 };
 use serde::Serialize;
@@ -115,7 +115,7 @@ fn tier(config: &TierConfig) -> Result<ForecastTier> {
     let quota = match (config, config.quota()) {
         // A plan may be made where the disk is not.
         (_, Amount::Bytes(bytes)) => bytes,
-        (TierConfig::Memory { quota }, _) => quota.of(memory_budget()),
+        (TierConfig::Memory { quota }, _) => quota.of(ledger().share()),
         (TierConfig::Disk(disk), _) => {
             let there =
                 disk.path.ancestors().find_map(|folder| ThisMachine.room(folder)).ok_or_else(|| {

@@ -2,8 +2,7 @@
 
 use std::{fs, os::unix::fs::DirBuilderExt, sync::Arc};
 
-use forebay_format::memory_budget;
-use forebay_source::{Error, ErrorKind, Origin, Result, lies_near};
+use forebay_source::{Error, ErrorKind, Origin, Result, ledger, lies_near};
 use forebay_tier::{
     DiskOptions, DiskTier, Judge, LeftOutTier, MemoryTier, Outlook, Placement, Policy as Ranking, Tier,
     Tiered,
@@ -57,7 +56,9 @@ fn open_or_leave_out(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result
 fn open_tier(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {
     match tier {
         TierConfig::Memory { quota } => {
-            Ok(Arc::new(MemoryTier::new(quota.of(memory_budget()), judge.clone())))
+            // A share is one of what this process may take, of which other ranks and workers have theirs.
+            let grant = ledger().take("memory tier", quota.of(ledger().share()));
+            Ok(Arc::new(MemoryTier::within(grant, judge.clone())))
         }
         TierConfig::Disk(disk) => Ok(Arc::new(open_disk_tier(disk, block_len, judge.clone())?)),
     }
@@ -154,5 +155,23 @@ mod tests {
         assert!(refused.to_string().contains("network = true"), "{refused}");
         let wanted = open(&DiskConfig { network: true, ..far }).unwrap_err();
         assert!(!wanted.to_string().contains("network"), "nothing can be made there: {wanted}");
+    }
+
+    #[test]
+    fn a_tier_in_memory_and_what_is_fetched_ahead_are_counted_and_go_back() {
+        let shares = |what: &str| -> Vec<u64> {
+            let taken = ledger().report().taken;
+            taken.into_iter().filter(|holding| holding.what == what).map(|holding| holding.bytes).collect()
+        };
+        let tier = TierConfig::Memory { quota: Amount::Percent(25) };
+        let config = Config { tiers: vec![tier], ..Config::default() };
+        let made = tiered(Arc::new(FileOrigin::new()), &config, None).unwrap().unwrap();
+        let quarter = Amount::Percent(25).of(ledger().share());
+        assert_eq!(made.stats().tiers[0].quota, quarter);
+        assert!(shares("memory tier").contains(&quarter));
+        let ahead = shares("look-ahead");
+        assert!(!ahead.is_empty() && ahead.iter().all(|bytes| *bytes <= ledger().share() / 8));
+        drop(made);
+        assert!(!shares("memory tier").contains(&quarter));
     }
 }

@@ -18,7 +18,6 @@
 //! | `config` | what the user wants of tiers and placement |
 //! | `places` | which places of this machine could hold copies, and why or why not |
 //! | `slow` | files as if behind a slow file system, for trials |
-//! | `size` | sizes as people write them |
 
 mod assemble;
 pub mod config;
@@ -32,7 +31,6 @@ mod open;
 mod origins;
 pub mod places;
 mod set;
-pub mod size;
 mod slow;
 
 pub use assemble::{open_disk_tier, tiered};
@@ -46,6 +44,7 @@ pub use forebay_format::{describe, formats};
 pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
 pub use forebay_source as source;
+pub use forebay_source::size;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
 pub use forebay_tier as tier;
 pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};

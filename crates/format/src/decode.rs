@@ -6,9 +6,18 @@ use forebay_source::{Error, Result};
 
 use crate::{
     Extent, Variable,
-    filter::{Scratch, undo_all},
+    filter::{Scratch, scratch_len, undo_all},
     native,
 };
+
+/// A thread that keeps more than this between chunks gives it back: to have it anew takes a few per cent of the time that so
+/// large a chunk takes to decode, and threads of a pool live as long as the process.
+const MOST_KEPT_BYTES: usize = 64 << 20;
+
+/// Bytes that a thread needs to decode a chunk of `variable` besides its stored bytes and the memory it is decoded to.
+pub fn workspace_len(variable: &Variable) -> u64 {
+    scratch_len(&variable.filters, variable.chunk_len())
+}
 
 /// Memory a thread uses again for every chunk it decodes.
 #[derive(Debug, Default)]
@@ -24,13 +33,23 @@ thread_local! {
 /// Lets `work` use this thread's memory.
 pub(crate) fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
     WORKSPACE.with(|workspace| match workspace.try_borrow_mut() {
-        Ok(mut workspace) => work(&mut workspace),
+        Ok(mut workspace) => {
+            let done = work(&mut workspace);
+            workspace.shrink();
+            done
+        }
         // A decode inside a decode, as when a pool runs another job while this one waits.
         Err(_) => work(&mut Workspace::default()),
     })
 }
 
 impl Workspace {
+    fn shrink(&mut self) {
+        if self.scratch.len() + self.chunk.capacity() > MOST_KEPT_BYTES {
+            *self = Self::default();
+        }
+    }
+
     /// Decodes a chunk into this thread's memory and lends it.
     pub(crate) fn decode(&mut self, variable: &Variable, extent: Extent, stored: &[u8]) -> Result<&[u8]> {
         let len = usize::try_from(variable.chunk_len()).map_err(|_| too_large(variable))?;
@@ -71,4 +90,20 @@ fn decode(
 fn too_large(variable: &Variable) -> Error {
     let what = format!("no memory for a chunk of {} bytes", variable.chunk_len());
     Error::new(forebay_source::ErrorKind::Full, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept_after(len: usize) -> usize {
+        with_workspace(|workspace| workspace.chunk = vec![0; len]);
+        with_workspace(|workspace| workspace.chunk.capacity())
+    }
+
+    #[test]
+    fn a_thread_keeps_a_small_workspace_and_gives_a_large_one_back() {
+        assert_eq!(kept_after(MOST_KEPT_BYTES), MOST_KEPT_BYTES);
+        assert_eq!(kept_after(MOST_KEPT_BYTES + 1), 0);
+    }
 }

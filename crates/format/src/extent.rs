@@ -142,6 +142,16 @@ impl ChunkTable {
         }
     }
 
+    /// Bytes that the longest chunk takes in its source.
+    pub fn longest_stored(&self) -> u64 {
+        match &self.0 {
+            Places::Listed { extents, .. } => {
+                extents.iter().map(|extent| extent.range.len()).max().unwrap_or(0)
+            }
+            Places::Regular { first, .. } => first.range.len(),
+        }
+    }
+
     /// True when the table is in order and points only into `source_count` sources.
     pub(crate) fn is_sound(&self, source_count: usize) -> bool {
         match &self.0 {

@@ -132,7 +132,25 @@ pub(crate) const MESSAGE_LIST: u32 = PRIVATE + 34;
 pub(crate) const ADIOS_OPERATOR: u32 = PRIVATE + 40;
 
 /// Room beyond the chunk's length for a step in between: what incompressible bytes grow by, plus headers.
-const INTERMEDIATE_EXTRA_BYTES: usize = 4096;
+const INTERMEDIATE_EXTRA_BYTES: u64 = 4096;
+
+/// The most bytes that steps between a stored chunk and its `chunk_len` bytes of elements take.
+pub(crate) fn scratch_len(filters: &[Filter], chunk_len: u64) -> u64 {
+    let buffers = filters.len().saturating_sub(1).min(2) as u64;
+    intermediate_len(chunk_len).saturating_mul(buffers)
+}
+
+/// The most bytes that one step may give where a chunk has `chunk_len`.
+fn intermediate_len(chunk_len: u64) -> u64 {
+    chunk_len.saturating_add(chunk_len / 8).saturating_add(INTERMEDIATE_EXTRA_BYTES)
+}
+
+impl Scratch {
+    /// Bytes it has taken.
+    pub(crate) fn len(&self) -> usize {
+        self.front.capacity() + self.back.capacity()
+    }
+}
 
 impl Filter {
     /// The filter `id` with `params`, which no chunk leaves out.
@@ -184,7 +202,7 @@ pub fn undo_all(
         |index: &usize| u32::try_from(*index).map_or(true, |bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 0);
     let mut steps = (0..filters.len()).rev().filter(applied).map(|index| &filters[index]).peekable();
     let Scratch { front, back } = scratch;
-    let limit = out.len() + out.len() / 8 + INTERMEDIATE_EXTRA_BYTES;
+    let limit = usize::try_from(intermediate_len(out.len() as u64)).unwrap_or(usize::MAX);
     let mut front_len = None;
 
     while let Some(filter) = steps.next() {

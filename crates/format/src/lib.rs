@@ -21,7 +21,6 @@
 //! | `swmr` | files that grow while they are read |
 //! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `opaque` | what only a library can read, or a user's own reader |
-//! | `budget` | how much memory a read may take |
 //! | `zarr/` | the Zarr format |
 //! | `hdf5/` | the HDF5 format, and NetCDF-4 with it |
 //! | `netcdf/` | the classic NetCDF formats |
@@ -41,7 +40,6 @@ compile_error!("forebay reads files of either byte order, on little-endian machi
 
 mod adios;
 mod array;
-mod budget;
 pub mod cf;
 mod container;
 mod convert;
@@ -81,10 +79,10 @@ mod zarr;
 pub use crate::csv::{CSV_HEADER, Csv};
 pub use adios::{Bp3, Bp4, Bp5};
 pub use array::{Array, Values};
-pub use budget::{MemoryLimit, memory_budget, memory_limit};
 pub use container::{Alias, Container, Group, Refused};
 pub use convert::Scalar;
 pub use cost::{RowCost, row_cost};
+pub use decode::workspace_len;
 pub use dtype::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding};
 pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
 pub use filter::Filter;

@@ -19,11 +19,10 @@ pub use stored::Stored;
 
 use std::sync::{Arc, OnceLock};
 
-use forebay_source::{Error, ErrorKind, Origin, Result, Source};
+use forebay_source::{Error, ErrorKind, Origin, Result, Source, ledger};
 
 use crate::{
     Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable,
-    budget::memory_budget,
     heap::HeapReader,
     native, odd, opaque, runs,
     swmr::{self, SwmrSource},
@@ -52,7 +51,7 @@ impl Opened {
     /// The container `container`, whose sources `origin` has. Sources are opened when they are first needed.
     pub fn new(origin: Arc<dyn Origin>, container: Arc<Container>) -> Self {
         let sources = container.sources.iter().map(|_| OnceLock::new()).collect();
-        Self { container, origin, sources, budget: memory_budget(), threads: Threads::Pool }
+        Self { container, origin, sources, budget: ledger().share(), threads: Threads::Pool }
     }
 
     /// Reads on the caller's thread alone: for callers that have threads of their own.

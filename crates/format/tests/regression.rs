@@ -2,10 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::{path::PathBuf, process::Command, sync::Arc};
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
 
+use bytes::Bytes;
 use forebay_format::{Container, Opened, Selection, describe};
-use forebay_source::{FileOrigin, Locator};
+use forebay_source::{
+    ByteRange, FileOrigin, Fill, Locator, Origin, Result, Source, SourceId, Trust, fill_by_fetching,
+};
 
 /// What `script` writes with h5py: `a.h5` in its `folder`, and files beside it.
 struct Written {
@@ -227,4 +239,82 @@ fn rows_of_a_chunk_that_is_wider_than_its_array_skip_its_padding() {
     opened.read_rows(variable, &[4, 1], &mut out).unwrap();
     let wanted: Vec<u8> = [12, 13, 14, 3, 4, 5i32].iter().flat_map(|value| value.to_le_bytes()).collect();
     assert_eq!(out, wanted);
+}
+
+/// Counts how many threads are at a source at once.
+#[derive(Debug, Default)]
+struct Crowd {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct CrowdOrigin(FileOrigin, Arc<Crowd>);
+
+#[derive(Debug)]
+struct CrowdSource(Arc<dyn Source>, Arc<Crowd>);
+
+impl Origin for CrowdOrigin {
+    fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(CrowdSource(self.0.open(at)?, Arc::clone(&self.1))))
+    }
+
+    fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
+        self.0.list(under)
+    }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        self.0.survey(under)
+    }
+}
+
+impl Source for CrowdSource {
+    fn id(&self) -> &SourceId {
+        self.0.id()
+    }
+
+    fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
+        self.1.most.fetch_max(self.1.now.fetch_add(1, SeqCst) + 1, SeqCst);
+        // Long enough for another thread to come, were it let.
+        thread::sleep(Duration::from_millis(20));
+        let read = self.0.fetch(ranges);
+        self.1.now.fetch_sub(1, SeqCst);
+        read
+    }
+
+    fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
+        fill_by_fetching(self, fills)
+    }
+
+    fn vouch(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn request_bytes(&self) -> u64 {
+        0
+    }
+
+    fn expect(&self, _: ByteRange) {}
+}
+
+/// Every thread of the pool took a chunk and two intermediate results, whatever the budget was.
+#[test]
+fn no_more_threads_decode_at_once_than_the_budget_has_room_for() {
+    let written = Written::by(
+        "with h5py.File(f'{folder}/a.h5', 'w') as file:\n\
+         \x20   file.create_dataset('v', (16, 65536), '<u4', chunks=(1, 65536), compression='gzip', shuffle=True)\n\
+         \x20   file['v'][:] = np.arange(16 * 65536).reshape(16, 65536)",
+    );
+    let crowd = Arc::new(Crowd::default());
+    let origin = CrowdOrigin(FileOrigin::under(written.folder.path()), Arc::clone(&crowd));
+    let opened = Opened::new(Arc::new(origin), Arc::new(written.describe()));
+    let variable = opened.container().variable("v").unwrap().clone();
+    let all = Selection::all(&[16, 65536]);
+    opened.read(&variable, &all).unwrap();
+    let free = crowd.most.swap(0, SeqCst);
+    assert!(free > 1 || thread::available_parallelism().is_ok_and(|cores| cores.get() == 1));
+    // A thread takes 0.8 MiB for a chunk of 0.25 MiB.
+    let one = opened.with_budget(1 << 20);
+    one.read(&variable, &Selection::from_ranges(&[0..4, 0..65536])).unwrap();
+    assert_eq!(crowd.most.load(SeqCst), 1);
 }

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use block::Block;
+use block::{AfterFork, Block};
 use forebay_source::{Error, ErrorKind, Result};
 
 /// What vector units and devices like best.
@@ -26,6 +26,7 @@ pub const ALIGNMENT: usize = 64;
 pub struct Arena {
     free: Mutex<Free>,
     lent: AtomicU64,
+    after_fork: AfterFork,
     /// The process that lends.
     process: u32,
 }
@@ -42,9 +43,19 @@ struct Free {
 impl Arena {
     /// An arena that keeps what nobody uses as long as it comes, with what is lent, to no more than `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
+        Self::of(limit, AfterFork::Kept)
+    }
+
+    /// As [`new`](Self::new), for what is of no use to a forked child.
+    pub fn of_process(limit: u64) -> Arc<Self> {
+        Self::of(limit, AfterFork::Wiped)
+    }
+
+    fn of(limit: u64, after_fork: AfterFork) -> Arc<Self> {
         Arc::new(Self {
             free: Mutex::new(Free { limit, ..Free::default() }),
             lent: AtomicU64::new(0),
+            after_fork,
             process: process::id(),
         })
     }
@@ -79,10 +90,20 @@ impl Arena {
     fn fresh(&self, wanted: usize) -> Result<Block> {
         let coming = Block::len_of(wanted)? as u64;
         drop(self.lock().shrink(self.lent().saturating_add(coming)));
-        let (first, more) = Block::new(wanted)?;
+        let (first, more) = Block::new(wanted, self.after_fork)?;
         let mut free = self.lock();
         more.into_iter().for_each(|block| free.put(block));
         Ok(first)
+    }
+
+    /// Keeps no more than `limit` bytes from now on, with what is lent.
+    pub fn set_limit(&self, limit: u64) {
+        let gone = {
+            let mut free = self.lock();
+            free.limit = limit;
+            free.shrink(self.lent())
+        };
+        drop(gone);
     }
 
     /// Bytes that are lent now.

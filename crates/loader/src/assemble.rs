@@ -9,7 +9,7 @@ mod spare;
 
 use std::sync::Arc;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Grant, ProcessIdentity, Result, current_process};
 
 use crate::{
     arena::Arena,
@@ -18,6 +18,7 @@ use crate::{
     column::{Column, Form},
     layout::Layout,
     set::SampleSet,
+    spill_place::SpillPlace,
     stats::Counters,
 };
 pub(crate) use doubt::Doubts;
@@ -30,13 +31,20 @@ use making::{Field, Made, Making};
 pub(crate) struct Assembler {
     pub(crate) set: Arc<SampleSet>,
     pub(crate) layout: Arc<Layout>,
+    /// Memory of batches, which consumers hold on to.
     pub(crate) arena: Arc<Arena>,
-    pub(crate) cache: UnitCache,
+    pub(crate) cache: Arc<UnitCache>,
     /// True when memory and the spill have room for all units.
     pub(crate) keeps_units: bool,
     pub(crate) counters: Arc<Counters>,
     /// The most bytes that are taken at once.
     pub(crate) memory: u64,
+    /// Where the spill lies.
+    pub(crate) place: Option<SpillPlace>,
+    /// The process it belongs to.
+    pub(crate) process: ProcessIdentity,
+    /// The memory that was granted; last, so that it is free again only when all of it is.
+    pub(crate) grant: Grant,
 }
 
 /// Samples that are changed on their way are read in groups of this many bytes: what was read is still in the nearest
@@ -53,6 +61,11 @@ impl Assembler {
 
     /// All fields of the samples `slots`, to be believed once the sources they came from have vouched for them.
     pub(crate) fn copy(&self, slots: &[Option<u64>], now: Now<'_>) -> Result<(Vec<FieldArray>, Doubts)> {
+        if self.process != current_process() {
+            // Its locks may be held for ever, and its units are not here.
+            let error = Error::new(ErrorKind::Invalid, "a data set that is in use does not survive a fork");
+            return Err(error.hint("make it anew in the child"));
+        }
         if let Some(sample) = slots.iter().flatten().find(|sample| **sample >= self.set.len()) {
             let what = format!("sample {sample} of {}", self.set.len());
             return Err(Error::new(ErrorKind::Invalid, what));

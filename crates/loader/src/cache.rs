@@ -8,11 +8,12 @@ use std::{
     },
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Resize, Result};
 
 use crate::{
     arena::{Arena, Buffer},
     ledger::{Decoding, Ledger, SamplesOf, Uses},
+    shares::{Needs, Shares},
     spill::{Admission, Place, Spill},
     stats::Counters,
 };
@@ -52,8 +53,11 @@ pub(crate) struct UnitCache {
     state: Mutex<State>,
     loaded: Condvar,
     budget: AtomicU64,
-    /// True when there is room for all units there are: then it does not matter which is used when.
-    has_room_for_all: bool,
+    needs: Needs,
+    /// Bytes of the reader's memory that are not the cache's.
+    fixed: u64,
+    threads: usize,
+    /// Memory of units; consumers never have any of it.
     arena: Arc<Arena>,
     spill: Option<Arc<dyn Spill>>,
     counters: Arc<Counters>,
@@ -82,16 +86,32 @@ struct Resident {
 }
 
 impl UnitCache {
-    /// A cache of at most `budget` bytes for units that take `most` together.
+    /// A cache of the bytes that `shares` give it, for the units of `needs`.
     pub(crate) fn new(
-        arena: Arc<Arena>,
-        budget: u64,
-        most: u64,
+        shares: &Shares,
+        needs: Needs,
         spill: Option<Arc<dyn Spill>>,
         counters: Arc<Counters>,
     ) -> Self {
-        let (state, loaded, has_room_for_all) = (Mutex::default(), Condvar::new(), most <= budget);
-        Self { state, loaded, budget: AtomicU64::new(budget), has_room_for_all, arena, spill, counters }
+        let (state, loaded) = (Mutex::default(), Condvar::new());
+        let (budget, fixed, threads) = (AtomicU64::new(shares.cache), shares.fixed(), shares.threads);
+        let arena = Arena::of_process(shares.cache.saturating_add(needs.in_works(threads)));
+        Self { state, loaded, budget, needs, fixed, threads, arena, spill, counters }
+    }
+
+    /// Memory for a unit of `len` bytes.
+    pub(crate) fn unit(&self, len: usize) -> Result<Buffer> {
+        self.arena.take(len)
+    }
+
+    /// Bytes that units may take.
+    pub(crate) fn budget(&self) -> u64 {
+        self.budget.load(Relaxed)
+    }
+
+    /// True when there is room for all units there are: then it does not matter which is used when.
+    fn has_room_for_all(&self) -> bool {
+        self.needs.all_units <= self.budget()
     }
 
     /// Those of `units` that are in memory, found by one look; none where memory is short: what is held on to stays in it.
@@ -99,7 +119,7 @@ impl UnitCache {
     /// To let go of a unit and to look for the next waits until all copied bytes are written: epochs over 256 MiB of decoded
     /// rows of 16 KiB take 5 % longer so.
     pub(crate) fn at_hand(&self, units: impl Iterator<Item = u64>) -> Vec<Option<Arc<Buffer>>> {
-        if !self.has_room_for_all {
+        if !self.has_room_for_all() {
             return Vec::new();
         }
         let state = self.lock();
@@ -126,7 +146,7 @@ impl UnitCache {
                 Some(Entry::Leaving(buffer)) => return Ok(Found::Memory(Arc::clone(buffer))),
                 Some(Entry::Resident(resident)) => {
                     let buffer = Arc::clone(&resident.buffer);
-                    if !self.has_room_for_all {
+                    if !self.has_room_for_all() {
                         state.ledger.touch(unit, now);
                     }
                     return Ok(Found::Memory(buffer));
@@ -162,16 +182,23 @@ impl UnitCache {
             self.put(&**spill, wanted.place, &buffer);
         }
         let (unit, room) = (wanted.place.unit, buffer.capacity() as u64);
-        let now = if self.has_room_for_all { Now { horizon: None, ..now } } else { now };
+        let now = if self.has_room_for_all() { Now { horizon: None, ..now } } else { now };
         let uses = Uses::new(wanted.samples, now);
-        let budget = self.budget.load(Relaxed);
+        let mut state = self.lock();
+        if state.ledger.admit(unit, room, uses) == Decoding::Again {
+            Counters::add(&self.counters.decoded_again, 1);
+        }
+        state.entries.insert(unit, Entry::Resident(Resident { buffer, place: wanted.place }));
+        drop(state);
+        self.evict(now);
+    }
+
+    /// Lets go what is used last while there is too much.
+    fn evict(&self, now: Now<'_>) {
+        let budget = self.budget();
         let mut leaving = Vec::new();
         {
             let mut state = self.lock();
-            if state.ledger.admit(unit, room, uses) == Decoding::Again {
-                Counters::add(&self.counters.decoded_again, 1);
-            }
-            state.entries.insert(unit, Entry::Resident(Resident { buffer, place: wanted.place }));
             while let Some(leaver) = state.ledger.evict(budget, now) {
                 let Some(Entry::Resident(resident)) = state.entries.remove(&leaver.unit) else { continue };
                 let is_spilled = self.spill.as_ref().is_none_or(|spill| spill.has(resident.place));
@@ -206,6 +233,16 @@ impl UnitCache {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Entries are put in and taken out whole: a panic elsewhere cannot leave half of one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Resize for UnitCache {
+    fn resize(&self, bytes: u64) {
+        let least = self.needs.unit.saturating_mul(2);
+        self.budget.store(bytes.saturating_sub(self.fixed).max(least), Relaxed);
+        let start = Moment::new(0, 0);
+        self.evict(Now { moment: start, oldest: start, horizon: None });
+        self.arena.set_limit(self.budget().saturating_add(self.needs.in_works(self.threads)));
     }
 }
 

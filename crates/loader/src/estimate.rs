@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use self::replay::{Replay, UnitLens};
 use crate::{
-    Groups, Tail, arena::room, layout::Layout, ledger::MOST_USES, loader, options::Options, order::Shuffle,
-    plan::Plan, samples::Setup, set::SampleSet,
+    Groups, Tail, layout::Layout, ledger::MOST_USES, loader, options::Options, order::Shuffle, plan::Plan,
+    set::SampleSet, setup::Setup, shares::room_of,
 };
 
 /// What epochs of a loader will cost.
@@ -59,7 +59,7 @@ pub struct EpochCost {
     pub unspilled_bytes: u64,
     /// The most the spill holds.
     pub peak_spill_bytes: u64,
-    /// The most memory that is in use: batches ahead, decoded units, a unit in the works of each thread.
+    /// The most memory that is in use: batches ahead, decoded units, a unit in the works of each thread, stored and decoded.
     pub peak_memory_bytes: u64,
 }
 
@@ -111,7 +111,7 @@ impl Estimate {
 
     /// What they cost, judged by at most the first `most_samples` samples.
     pub fn within(set: &SampleSet, options: &Options, most_samples: u64) -> Result<Self> {
-        let setup = Setup::of(set, options)?;
+        let setup = Setup::planned(set, options)?;
         let whole = loader::plan(options, loader::groups(set)?)?;
         let share = Share { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
         let walk = match share.is_all() {
@@ -126,7 +126,7 @@ impl Estimate {
         let cost = |number: usize| {
             let cost = epochs[number];
             let cost = if share.is_all() { cost } else { counted(&whole, cost.of_all(share))? };
-            let rest = besides_units(longest_batch, &setup, options, cost.batches)?;
+            let rest = besides_units(longest_batch, &setup, cost.batches);
             Ok(EpochCost { peak_memory_bytes: units.saturating_add(rest), ..cost })
         };
         Ok(Self {
@@ -234,19 +234,10 @@ fn counted(plan: &Plan, cost: EpochCost) -> Result<EpochCost> {
 }
 
 /// The most memory that is in use besides units that are kept: for batches, and for a unit of each thread.
-fn besides_units(longest_batch: u64, setup: &Setup, options: &Options, batches: u64) -> Result<u64> {
-    let threads = options.threads()? as u64;
+fn besides_units(longest_batch: u64, setup: &Setup, batches: u64) -> u64 {
     // One is the consumer's.
     let in_flight = (setup.shares.ahead + 2).min(batches);
-    let in_works = room_of(setup.layout.largest_unit).saturating_mul(threads);
-    Ok(longest_batch.saturating_mul(in_flight).saturating_add(in_works))
-}
-
-/// Bytes of memory that `len` bytes take.
-fn room_of(len: u64) -> u64 {
-    match usize::try_from(len) {
-        Ok(0) => 0,
-        Ok(len) => room(len) as u64,
-        Err(_) => u64::MAX,
-    }
+    let each = room_of(setup.layout.largest_unit).saturating_add(setup.layout.besides_unit);
+    let in_works = each.saturating_mul(setup.shares.threads as u64);
+    longest_batch.saturating_mul(in_flight).saturating_add(in_works)
 }

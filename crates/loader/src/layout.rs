@@ -43,6 +43,8 @@ pub(crate) struct Layout {
     pub(crate) unit_bytes: u64,
     /// Bytes of the largest.
     pub(crate) largest_unit: u64,
+    /// Bytes a thread needs besides a unit to read and decode it: the most over all.
+    pub(crate) besides_unit: u64,
     /// Bytes a request ought to bring; 0 where it does not matter.
     pub(crate) request_bytes: u64,
 }
@@ -185,6 +187,7 @@ impl Layout {
             unit_count: 0,
             unit_bytes: 0,
             largest_unit: 0,
+            besides_unit: 0,
             request_bytes: 0,
         };
         for column in &set.columns {
@@ -236,6 +239,7 @@ impl Layout {
         self.unit_count = self.unit_count.saturating_add(units.count());
         self.unit_bytes = self.unit_bytes.saturating_add(units.total_len());
         self.largest_unit = self.largest_unit.max(units.unit_len);
+        self.besides_unit = self.besides_unit.max(units.besides_len(part));
         Storage::Units(Box::new(units))
     }
 

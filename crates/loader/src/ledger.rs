@@ -1,9 +1,11 @@
 //! Which units are in memory, and which is used last: arithmetic, without the bytes.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     ops::Range,
 };
+
+use crate::bitmap::Bitmap;
 
 /// A step of a run, in an order that goes on over runs: what is called an epoch here is the number of a run, whichever
 /// epoch of the data it goes through.
@@ -59,7 +61,7 @@ pub(crate) struct Ledger {
     by_next_use: BTreeSet<(Moment, u64)>,
     len: u64,
     /// Units that were decoded once.
-    seen: HashSet<u64>,
+    seen: Bitmap,
 }
 
 #[derive(Debug)]

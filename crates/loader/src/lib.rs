@@ -15,7 +15,8 @@
 //! | `permutation`, `order`, `group`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
-//! | `cache`, `ledger`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
+//! | `setup`, `shares` | what is decided before anything is read; how memory is divided |
+//! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
 //! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
@@ -27,6 +28,7 @@
 mod arena;
 mod assemble;
 mod batch;
+mod bitmap;
 mod boundary;
 mod cache;
 mod column;
@@ -47,7 +49,9 @@ mod samples;
 mod schedule;
 mod seed;
 mod set;
+mod setup;
 mod shard;
+mod shares;
 mod spec;
 mod spill;
 mod spill_place;
@@ -61,7 +65,7 @@ pub use arena::{ALIGNMENT, Arena, Buffer};
 pub use batch::{Batch, FieldArray, Trouble};
 pub use estimate::{EpochCost, Estimate};
 pub use loader::{Batches, Check, Loader, Resumed};
-pub use options::{OnError, Options, Shares, SpillOptions};
+pub use options::{OnError, Options, SpillOptions};
 pub use order::{AUTO_LANES, DEFAULT_LANES, DEFAULT_WINDOW, Groups, Order, Shuffle};
 pub use permutation::{ORDER_VERSION, Permutation};
 pub use plan::{Epoch, Plan, PlanSpec};
@@ -70,7 +74,9 @@ pub use samples::Samples;
 pub use schedule::{Asked, Schedule};
 pub use seed::sample_seed;
 pub use set::{FieldFacts, SampleSet};
+pub use setup::InForce;
 pub use shard::{Shard, Steps, StepsSpec, Tail};
+pub use shares::Shares;
 pub use spec::{
     AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec, Unpack, UnpackKind,
 };

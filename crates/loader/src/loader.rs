@@ -15,9 +15,10 @@ use crate::{
     options::Options,
     plan::{Plan, PlanSpec},
     run::{Next, Run},
-    samples::assembler,
     schedule::Schedule,
     set::SampleSet,
+    setup::{InForce, Reader, assembler},
+    shares::Shares,
     state::{STATE_VERSION, State},
     stats::Stats,
     trouble::Crew,
@@ -28,8 +29,7 @@ use crate::{
 pub struct Loader {
     assembler: Arc<Assembler>,
     options: Options,
-    threads: usize,
-    ahead: u64,
+    shares: Shares,
     cursor: Mutex<Cursor>,
 }
 
@@ -54,11 +54,10 @@ impl Cursor {
 impl Loader {
     /// A loader of `set`.
     pub fn new(set: Arc<SampleSet>, options: Options) -> Result<Self> {
-        let (assembler, shares) = assembler(set, &options)?;
-        let threads = options.threads()?;
+        let (assembler, shares) = assembler(set, &options, Reader::Loader)?;
         let plan = plan(&options, groups(&assembler.set)?)?;
         let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true, runs: 0 });
-        Ok(Self { assembler: Arc::new(assembler), options, threads, ahead: shares.ahead, cursor })
+        Ok(Self { assembler: Arc::new(assembler), options, shares, cursor })
     }
 
     /// The epoch that is begun next, and the position of its order where it begins.
@@ -83,7 +82,7 @@ impl Loader {
         let seed = cursor.plan.spec().seed;
         drop(cursor);
         let crew = Crew { assembler: Arc::clone(&self.assembler), on_error: self.options.on_error, seed };
-        Run::start(crew, epoch, self.threads, self.ahead)
+        Run::start(crew, epoch, self.shares.threads, self.shares.ahead)
     }
 
     /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.
@@ -190,9 +189,15 @@ impl Loader {
         self.assembler.counters.stats()
     }
 
+    /// What threads, memory and spill are in force.
+    pub fn in_force(&self) -> InForce {
+        self.assembler.in_force(&self.shares)
+    }
+
     /// What its epochs cost from the start, reckoned and not run.
     pub fn estimate(&self) -> Result<Estimate> {
-        Estimate::of(self.set(), &self.options)
+        let memory = Some(self.shares.memory);
+        Estimate::of(self.set(), &Options { memory, ..self.options.clone() })
     }
 
     /// Which bytes its samples need, and when.

@@ -15,8 +15,8 @@ use crate::{
     estimate::{Share, plan_of},
     layout::{ColumnLayout, Layout, Storage, preferred_request},
     loader,
-    samples::Setup,
     set::SampleSet,
+    setup::Setup,
 };
 
 /// Which bytes of which sources samples need, as the loader asks for them, and when samples are used.
@@ -63,7 +63,7 @@ struct Field<'a> {
 impl Schedule {
     /// The schedule of a loader of `set` with `options`; a loader that is there gives its own.
     pub fn new(set: &Arc<SampleSet>, options: &Options) -> Result<Self> {
-        let setup = Setup::of(set, options)?;
+        let setup = Setup::planned(set, options)?;
         let keeps_units = setup.keeps_units();
         let plan = loader::plan(options, loader::groups(set)?)?;
         Self::of(Arc::clone(set), Arc::new(setup.layout), keeps_units, plan)

@@ -1,7 +1,6 @@
 //! Where decoded units go that memory cannot hold: a file on a local disk, of one process or shared by those of a node.
 
 use std::{
-    collections::HashSet,
     fmt,
     fs::{self, File, OpenOptions},
     os::unix::fs::{FileExt, MetadataExt},
@@ -15,6 +14,8 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result, private};
 use rustix::fs::FlockOperation;
+
+use crate::bitmap::Bitmap;
 
 /// A place for decoded units that memory cannot hold. It may lose them, it may never change them.
 pub trait Spill: Send + Sync + fmt::Debug {
@@ -58,7 +59,7 @@ pub struct FileSpill {
     file: File,
     path: Option<PathBuf>,
     /// What this process knows to be there: a file may claim more units than there is memory to mark them all.
-    known: Mutex<HashSet<u64>>,
+    known: Mutex<Bitmap>,
     unit_count: u64,
     first_byte: u64,
     quota: u64,
@@ -124,7 +125,7 @@ impl FileSpill {
         self.file.metadata().map_or(u64::MAX, |facts| facts.blocks() * 512)
     }
 
-    fn known(&self) -> MutexGuard<'_, HashSet<u64>> {
+    fn known(&self) -> MutexGuard<'_, Bitmap> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,7 +155,7 @@ impl Spill for FileSpill {
     }
 
     fn has(&self, place: Place) -> bool {
-        if self.known().contains(&place.unit) {
+        if self.known().contains(place.unit) {
             return true;
         }
         let mut there = [0];
@@ -171,7 +172,7 @@ impl Spill for FileSpill {
     fn read(&self, place: Place, from: u64, into: &mut [u8]) -> bool {
         let read = self.file.read_exact_at(into, self.first_byte + place.byte + from).is_ok();
         if !read {
-            self.known().remove(&place.unit);
+            self.known().remove(place.unit);
             self.broken.store(true, Relaxed);
         }
         read

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use forebay_format::{Grid, Part, Selection, SourceIndex, Span, Variable};
+use forebay_format::{Grid, Part, Selection, SourceIndex, Span, Variable, workspace_len};
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
@@ -89,6 +89,25 @@ impl Units {
     /// Bytes of all of them in memory.
     pub(crate) fn total_len(&self) -> u64 {
         self.count().saturating_mul(self.unit_len)
+    }
+
+    /// Bytes that loading a unit of `part` takes besides the unit: its stored bytes, what lies between filters, and a copy
+    /// where the format has memory of its own.
+    pub(crate) fn besides_len(&self, part: &ColumnPart) -> u64 {
+        let variable = part.variable();
+        if let (Kind::Chunks(together), Some(table)) = (self.kind, part.opened.encoded_chunks(variable)) {
+            let stored = table.longest_stored().saturating_mul(together).min(table.stored_len());
+            return stored.saturating_add(workspace_len(variable));
+        }
+        let is_plain = variable.filters.is_empty() && variable.stored_len().is_some();
+        match (is_plain, self.has_whole_rows()) {
+            (true, true) => 0,
+            (true, false) => self.unit_len,
+            (false, _) => {
+                let chunk = if variable.filters.is_empty() { 0 } else { variable.chunk_len() };
+                self.unit_len.saturating_add(chunk).saturating_add(workspace_len(variable))
+            }
+        }
     }
 
     /// True when a unit has whole rows of axis 0.

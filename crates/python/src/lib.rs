@@ -59,7 +59,8 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspect::inspect_file, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::format_at, module)?)?;
     module.add_function(wrap_pyfunction!(absolute_path, module)?)?;
-    module.add_function(wrap_pyfunction!(memory_budget, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_report, module)?)?;
+    module.add_function(wrap_pyfunction!(set_workers, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(tiers::tier_config, module)?)?;
     error::add_to(module)
@@ -71,10 +72,17 @@ fn absolute_path(name: &str) -> PyResult<String> {
     forebay::Origins::new().absolute(name).map_err(error::raised)
 }
 
-/// Bytes of memory the job allows this process.
+/// What this process may take of the node's memory budget, and who in it has taken how much, as JSON.
 #[pyfunction]
-fn memory_budget() -> u64 {
-    forebay::format::memory_budget()
+fn memory_report() -> PyResult<String> {
+    serde_json::to_string(&forebay::source::ledger().report()).map_err(|error| error::misread(&error))
+}
+
+/// Says that this process is one of `count` workers that divide what it may take, which are called `pool` among those of the
+/// same parent.
+#[pyfunction]
+fn set_workers(count: u64, pool: u64) {
+    forebay::source::ledger().set_workers(count, pool);
 }
 
 /// The bytes of a size as people write it.

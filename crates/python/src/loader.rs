@@ -110,7 +110,13 @@ impl BatchLoader {
         let mut value = serde_json::to_value(stats).map_err(|error| misread(&error))?;
         value["verdict"] = serde_json::to_value(stats.verdict()).map_err(|error| misread(&error))?;
         value["tiers"] = tier_value(tiers)?;
+        value["in_force"] = serde_json::to_value(feed.in_force()).map_err(|error| misread(&error))?;
         Ok(value.to_string())
+    }
+
+    /// What threads, memory and spill are in force, as JSON.
+    fn in_force(&self) -> PyResult<String> {
+        serde_json::to_string(&self.feed.get()?.in_force()).map_err(|error| misread(&error))
     }
 
     /// Leaves files and tiers. May be called more than once.

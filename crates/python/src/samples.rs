@@ -93,6 +93,11 @@ impl SampleReader {
         Ok((Arc::clone(opened.samples.set()), tiered))
     }
 
+    fn in_force_value(&self) -> PyResult<Value> {
+        let in_force = self.opened.get()?.samples.in_force();
+        serde_json::to_value(in_force).map_err(|error| misread(&error))
+    }
+
     fn is_quick(&self, count: usize) -> bool {
         !self.is_remote && count < QUICK_COUNT && self.mean_len.saturating_mul(count as u64) < QUICK_BYTES
     }
@@ -138,13 +143,12 @@ impl SampleReader {
     }
 
     /// The same files with nothing shared: for a process that was forked.
-    fn reopened(&self, py: Python<'_>, options: &str) -> PyResult<Self> {
+    fn reopened(&self, options: &str) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let opened = self.opened.get()?;
         let set = Arc::clone(opened.samples.set());
         let tiers = opened.tiers.as_ref().map(|tiers| Tiers::new(Arc::clone(&tiers.tiered), tiers.threads));
-        let samples = py.detach(|| Samples::new(set, &options)).map_err(raised)?;
-        Ok(Self::of(Opened { samples, tiers }, Arc::clone(&self.spec)))
+        Ok(Self::of(Opened { samples: Samples::new(set, &options), tiers }, Arc::clone(&self.spec)))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -233,7 +237,13 @@ impl SampleReader {
         let total = py.detach(|| opened.tiers.as_ref().map(|tiers| tiers.tiered.stats()));
         let report = total.map(|total| TierReport { saved: total.saved(), total, epochs: Vec::new() });
         value["tiers"] = tier_value(report)?;
+        value["in_force"] = self.in_force_value()?;
         Ok(value.to_string())
+    }
+
+    /// What memory and which spill are in force, as JSON; `null` before the first sample was asked for.
+    fn in_force(&self) -> PyResult<String> {
+        Ok(self.in_force_value()?.to_string())
     }
 
     /// Begins to copy all files to the tiers, by `threads` threads.
@@ -287,7 +297,7 @@ impl Opening {
         let (set, spec) = forebay::open_named_set(&origins, self.spec.clone(), self.names, cache.as_ref())?;
         let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
         let tiers = tiered.map(|tiered| Tiers::new(tiered, threads));
-        Ok((Opened { samples: Samples::new(Arc::new(set), options)?, tiers }, spec))
+        Ok((Opened { samples: Samples::new(Arc::new(set), options), tiers }, spec))
     }
 }
 

@@ -22,6 +22,10 @@
 //! | `place` | whether a file is near or behind a network |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
+//! | `budget`, `ranks` | how much memory and how many cores this process may use, and beside whom |
+//! | `ledger` | who in this process has taken how much of it |
+//! | `process_tree` | what a process and those it forks have taken, seen by all of them |
+//! | `size` | sizes as people write them |
 //! | `private` | folders and files of this user alone, and what tells jobs and boots apart |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `object` | an origin over object stores and web servers (feature `object`) |
@@ -31,6 +35,7 @@
 //! | `fault` | an origin that fails and dawdles on a schedule |
 //! | `check` | the contracts as functions, for whoever implements them (feature `check`) |
 
+mod budget;
 #[cfg(feature = "check")]
 pub mod check;
 mod clock;
@@ -38,6 +43,7 @@ pub mod descriptors;
 mod error;
 mod fault;
 mod file;
+mod ledger;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
 mod memory;
@@ -50,17 +56,22 @@ mod pool;
 mod prefetch;
 pub mod private;
 mod process;
+mod process_tree;
 mod range;
+mod ranks;
+pub mod size;
 mod source;
 mod stamp;
 mod walk;
 mod warning;
 mod whole;
 
+pub use budget::{MemoryLimit, memory_budget, memory_limit, memory_setting};
 pub use clock::Clock;
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
+pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
 pub use map::{Mapping, mapping};
 pub use memory::MemoryOrigin;
 #[cfg(feature = "object")]
@@ -70,6 +81,7 @@ pub use place::lies_near;
 pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};
+pub use ranks::{cores_of_rank, listed_count, ranks_on_node};
 pub use source::{
     FileState, Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
 };

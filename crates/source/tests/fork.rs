@@ -12,7 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{ByteRange, FileOrigin, Locator, Origin, PerProcess, Source, SourceExt, take_warnings};
+use forebay_source::{
+    ByteRange, FileOrigin, Locator, Origin, PerProcess, Source, SourceExt, ledger, take_warnings,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
@@ -229,4 +231,22 @@ fn a_list_leaves_out_folders_that_may_not_be_looked_into_and_warns_of_them() {
     let listed = forked(lists);
     set_mode(&closed, 0o755);
     assert!(listed);
+}
+
+#[test]
+fn a_forked_child_has_what_its_parent_left_and_gives_nothing_of_the_parents_back() {
+    let held = ledger().take("loader", 1 << 20);
+    let (share, free) = (ledger().share(), ledger().free());
+    assert!(free <= share - held.bytes());
+    let mut held = Some(held);
+    let counts_right = || {
+        let inherited = ledger().share() == free;
+        drop(held.take());
+        let own = ledger().take("data set", 1 << 10);
+        ledger().set_workers(2, 7);
+        inherited && ledger().free() == free / 2 - own.bytes()
+    };
+    assert!(forked(counts_right));
+    assert_eq!(ledger().free(), free, "the child has ended, and the parent still has its own");
+    assert_eq!(ledger().report().forked_bytes, 0);
 }

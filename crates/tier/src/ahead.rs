@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::ByteRange;
+use forebay_source::{ByteRange, Grant};
 
 use crate::{
     Flight, Flights, Landed, Lead, Part, SourceKey, Turn,
@@ -39,6 +39,8 @@ pub trait Upcoming: Send + fmt::Debug {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     budget: u64,
+    /// Held as long as anything may be fetched.
+    _grant: Grant,
     is_looking: AtomicBool,
     /// Which look it is: one that was overtaken by another ends.
     turn: AtomicU64,
@@ -58,9 +60,10 @@ struct Inside {
 }
 
 impl Ahead {
-    pub(crate) fn new(budget: u64) -> Self {
+    pub(crate) fn new(grant: Grant) -> Self {
         Self {
-            budget,
+            budget: grant.bytes(),
+            _grant: grant,
             is_looking: AtomicBool::new(false),
             turn: AtomicU64::new(0),
             bytes: AtomicU64::new(0),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{Source, SourceId};
+use forebay_source::{Grant, Source, SourceId};
 
 use crate::{
     Admission, Claim, Claimed, Copies, Evicted, Facts, Judge, Room, SourceKey, Tier, Usage, Worth,
@@ -26,6 +26,8 @@ pub struct MemoryTier {
 struct Hall {
     quota: u64,
     pages: Arc<Pages>,
+    /// Held as long as the tier is there.
+    _grant: Option<Grant>,
     used: AtomicU64,
     judge: Judge,
     ticks: Ticks,
@@ -57,9 +59,19 @@ struct Copy {
 impl MemoryTier {
     /// A tier of at most `quota` bytes, of which `judge` says who leaves.
     pub fn new(quota: u64, judge: Judge) -> Self {
+        Self::of(quota, judge, None)
+    }
+
+    /// A tier of the memory that was granted.
+    pub fn within(grant: Grant, judge: Judge) -> Self {
+        Self::of(grant.bytes(), judge, Some(grant))
+    }
+
+    fn of(quota: u64, judge: Judge, grant: Option<Grant>) -> Self {
         let room = Hall {
             quota,
             pages: Arc::new(Pages::new(quota)),
+            _grant: grant,
             used: AtomicU64::new(0),
             judge,
             ticks: Ticks::default(),

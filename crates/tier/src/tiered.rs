@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use forebay_source::{Locator, Origin, PerProcess, Result, Source, SourceId};
+use forebay_source::{Locator, Origin, PerProcess, Result, Source, SourceId, ledger};
 
 use crate::{
     Flights, Outlook, SourceKey, Stats, Tier, TierStats,
@@ -57,6 +57,18 @@ pub const RECHECK: Duration = Duration::from_secs(10);
 
 /// A second of 200 MiB/s, and some: what a pause of the origin may take without anybody waiting.
 pub const AHEAD_BYTES: u64 = 256 << 20;
+
+/// Part of a process's share that is fetched ahead at most, unless the user sets another amount.
+const AHEAD_PART: u64 = 8;
+
+/// Bytes that a process whose share is `share` fetches ahead; none where nothing is looked at ahead.
+fn ahead_within(placement: &Placement, share: u64) -> u64 {
+    match placement {
+        Placement { looks_ahead: false, .. } => 0,
+        Placement { ahead: AHEAD_BYTES, .. } => AHEAD_BYTES.min(share / AHEAD_PART),
+        Placement { ahead, .. } => *ahead,
+    }
+}
 
 impl Default for Placement {
     fn default() -> Self {
@@ -245,7 +257,9 @@ impl Running {
             placement: placement.clone(),
             pool: Pool::new(placement.threads),
             counters,
-            ahead: Arc::new(Ahead::new(placement.ahead)),
+            ahead: Arc::new(Ahead::new(
+                ledger().take("look-ahead", ahead_within(placement, ledger().share())),
+            )),
             flights,
             states: Mutex::default(),
             promises: Promises::default(),

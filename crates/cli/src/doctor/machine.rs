@@ -2,7 +2,7 @@
 
 use std::{fs, num::NonZeroUsize, thread};
 
-use forebay::format::{memory_budget, memory_limit};
+use forebay::source::{listed_count, memory_budget, memory_limit};
 use serde::Serialize;
 
 /// What this process may use of the machine.
@@ -21,10 +21,11 @@ impl MachineFacts {
     pub(super) fn gather() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let cores_of_machine = listed(&read("/sys/devices/system/cpu/online")).unwrap_or(cores).max(cores);
+        let cores_of_machine =
+            listed_count(&read("/sys/devices/system/cpu/online")).unwrap_or(cores).max(cores);
         let status = read("/proc/self/status");
         let allowed =
-            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).and_then(listed);
+            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).and_then(listed_count);
         let limit = memory_limit();
         Self {
             system: system(read("/proc/sys/kernel/osrelease").trim()),
@@ -49,28 +50,4 @@ fn system(release: &str) -> String {
         other => other,
     };
     format!("{name} {release} {}", std::env::consts::ARCH).replace("  ", " ")
-}
-
-/// How many numbers a list of the kernel's has: `0-3,8`.
-fn listed(list: &str) -> Option<usize> {
-    let mut count: usize = 0;
-    for part in list.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-        count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
-    }
-    Some(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_cores_is_counted() {
-        assert_eq!(listed("0-3,8\n"), Some(5));
-        assert_eq!(listed("\t7"), Some(1));
-        assert_eq!(listed(""), None);
-        assert_eq!(listed("3-1"), None);
-    }
 }

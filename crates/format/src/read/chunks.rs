@@ -1,5 +1,7 @@
 //! Chunks that are decoded: whole slabs of the output in parallel, then the chunks within one.
 
+use std::sync::{Mutex, PoisonError};
+
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
@@ -39,7 +41,7 @@ pub(super) fn read(
     if out.len() < PARALLEL_BYTES {
         return reading.slab(selection, out);
     }
-    let threads = opened.thread_count();
+    let threads = reading.thread_count();
     if threads == 1 {
         return reading.slab(selection, out);
     }
@@ -57,7 +59,15 @@ pub(super) fn read(
         rest = after;
         jobs.push((slab, piece));
     }
-    jobs.into_par_iter().try_for_each(|(slab, piece)| reading.slab(&slab, piece))
+    // As many at a time as memory allows, whatever the pool has.
+    let jobs = Mutex::new(jobs.into_iter());
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+    (0..threads).into_par_iter().with_max_len(1).try_for_each(|_| {
+        while let Some((slab, piece)) = next() {
+            reading.slab(&slab, piece)?;
+        }
+        Ok(())
+    })
 }
 
 struct Reading<'a> {
@@ -67,7 +77,21 @@ struct Reading<'a> {
     fill: Vec<u8>,
 }
 
+/// What a thread takes for a chunk that it decodes: the chunk, and two intermediate results an eighth longer than it.
+const WORKSPACE_QUARTERS: u64 = 13;
+
 impl Reading<'_> {
+    /// Threads that decode at once: those there are, or as many as have room for a chunk each.
+    fn thread_count(&self) -> usize {
+        let threads = self.opened.thread_count();
+        if self.variable.filters.is_empty() {
+            return threads;
+        }
+        let each = (self.variable.chunk_len() / 4).saturating_mul(WORKSPACE_QUARTERS).max(1);
+        let fitting = usize::try_from(self.opened.budget / each).unwrap_or(usize::MAX);
+        threads.min(fitting).max(1)
+    }
+
     /// One piece of the output, on this thread.
     fn slab(&self, selection: &Selection, out: &mut [u8]) -> Result<()> {
         let mut gather = Gather::new(self.opened, &self.variable.dtype, out);
@@ -121,8 +145,11 @@ impl Reading<'_> {
         if !filtered || group < 2 {
             return self.slab(selection, out);
         }
+        // Where memory has room for fewer threads than there are, no more chunks than that are decoded at once.
+        let together = if threads < self.opened.thread_count() { threads } else { 8 * threads };
+        let most = group.min(together);
         while overlaps.peek().is_some() {
-            let wave: Vec<Overlap> = overlaps.by_ref().take(group.min(8 * threads)).collect();
+            let wave: Vec<Overlap> = overlaps.by_ref().take(most).collect();
             let decoded: Vec<Option<Vec<u8>>> =
                 wave.par_iter().map(|overlap| self.decode_alone(overlap)).collect::<Result<_>>()?;
             for (overlap, chunk) in wave.iter().zip(&decoded) {

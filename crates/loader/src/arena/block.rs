@@ -14,6 +14,26 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::ALIGNMENT;
 
+/// What a forked child finds in long blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterFork {
+    /// What was in them.
+    Kept,
+    /// Zeros: what the parent fills anew meanwhile would otherwise stay in memory for the child, which has no use for it.
+    Wiped,
+}
+
+impl AfterFork {
+    #[cfg(target_os = "linux")]
+    fn advice(self) -> &'static [rustix::mm::Advice] {
+        use rustix::mm::Advice::{LinuxHugepage, LinuxWipeOnFork};
+        match self {
+            Self::Kept => &[LinuxHugepage],
+            Self::Wiped => &[LinuxHugepage, LinuxWipeOnFork],
+        }
+    }
+}
+
 /// A piece of memory with one owner, zero when it is new.
 #[derive(Debug)]
 pub(super) struct Block {
@@ -44,11 +64,11 @@ unsafe impl Sync for Block {}
 
 impl Block {
     /// A block of at least `class` bytes, and others like it that came with it.
-    pub(super) fn new(class: usize) -> Result<(Self, Vec<Self>)> {
+    pub(super) fn new(class: usize, after_fork: AfterFork) -> Result<(Self, Vec<Self>)> {
         if class < LONG {
             return Ok((Self::on_heap(class)?, Vec::new()));
         }
-        let slab = Arc::new(Slab::new(slab_len(class)?, class)?);
+        let slab = Arc::new(Slab::new(slab_len(class)?, class, after_fork)?);
         let (count, len) = (slab.count, Self::len_of(class)?);
         let mut blocks = (0..count).map(|index| {
             // SAFETY: the slab has `count` stretches of `len` bytes one after the other.
@@ -150,7 +170,7 @@ unsafe impl Sync for Slab {}
 
 impl Slab {
     /// A slab of `len` bytes for blocks of `class`.
-    fn new(len: usize, class: usize) -> Result<Self> {
+    fn new(len: usize, class: usize, after_fork: AfterFork) -> Result<Self> {
         let padded = len.checked_add(LARGE_PAGE).ok_or_else(|| full(len))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: an anonymous mapping at an address of the system's choice touches no other memory.
@@ -170,8 +190,13 @@ impl Slab {
             start
         };
         #[cfg(target_os = "linux")]
-        // SAFETY: the range is the mapping just made; the advice changes no bytes. Where it is refused, small pages do.
-        let _ = unsafe { rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxHugepage) };
+        for advice in after_fork.advice() {
+            // SAFETY: the range is the mapping just made; the advice changes no bytes of this process. Where it is refused,
+            // small pages do, and a child has copies.
+            let _ = unsafe { rustix::mm::madvise(start.cast(), len, *advice) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = after_fork;
         let start = NonNull::new(start).ok_or_else(|| full(len))?;
         Ok(Self { start, len, count: len / class, idle: AtomicUsize::new(0) })
     }

@@ -116,7 +116,7 @@ impl Fetch<'_> {
             }
             self.copy(found, at, len, same_unit, targets).or_else(|_| {
                 // The spill is in trouble: the unit is read again where it came from.
-                let mut unit = self.assembler.arena.take(len)?;
+                let mut unit = self.assembler.cache.unit(len)?;
                 units.load(self.file(), number, &mut unit, counters)?;
                 Counters::add(&counters.decoded_again, 1);
                 copy_pieces(&unit, same_unit, targets);
@@ -140,7 +140,7 @@ impl Fetch<'_> {
             Found::Busy => {}
             Found::Memory(unit) => copy_pieces(&unit, pieces, targets),
             Found::Spill if pieces.len() > MOST_SPILL_READS => {
-                let mut unit = self.assembler.arena.take(len)?;
+                let mut unit = self.assembler.cache.unit(len)?;
                 cache.read_spilled(at, 0, &mut unit)?;
                 copy_pieces(&unit, pieces, targets);
             }

@@ -12,8 +12,8 @@ use crate::{
     ledger::{Decoding, Ledger, Moment, Now, Uses},
     order::Shuffle,
     plan::{Epoch, Plan},
-    samples::Setup,
     set::SampleSet,
+    setup::Setup,
     units::Units,
 };
 

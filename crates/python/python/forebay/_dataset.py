@@ -14,12 +14,13 @@ import numpy as np
 
 from ._batch import Batch, sample_of
 from ._dates import DAYS
-from ._forebay import InvalidError, SampleReader, absolute_path
+from ._forebay import InvalidError, SampleReader, absolute_path, memory_report
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
 from ._tiers import Policy, TierOptions, Tiers, leave_at_exit
 from ._warming import Warming
+from ._workers import note_workers
 
 
 def open(
@@ -61,9 +62,9 @@ def open(
     callable that is given a :class:`BlockFacts` and returns a number, the least of which leaves first, or an object with
     such a method ``rank``. ``placement_threads``, ``block``, ``whole_file`` and ``ahead`` say how copies are made.
 
-    The rest is about indexing the set: ``memory`` bounds what it may take, ``transfer_size`` are the bytes a request
-    ought to bring, ``spill`` is a folder on a local disk for decoded values that memory cannot hold, ``spill_quota``
-    the most it takes.
+    The rest is about indexing the set: ``memory`` bounds what it may take, from the first sample on that is asked for;
+    ``transfer_size`` are the bytes a request ought to bring, ``spill`` is a folder on a local disk for decoded values that
+    memory cannot hold, ``spill_quota`` the most it takes.
     """
     samples = _checked_boundary(samples)
     named = _named(fields)
@@ -182,6 +183,7 @@ class Dataset:
 
     @property
     def _reader(self) -> SampleReader:
+        note_workers()
         if self._process != os.getpid():
             self._opened = self._opened.reopened(self._options)
             self._process = os.getpid()
@@ -329,7 +331,8 @@ class Dataset:
         """What there is: the number of samples, the files, and type and shape of each field.
 
         A shape has ``None`` along the axis whose length differs from sample to sample. A field of days has ``units``
-        and ``calendar``, as the CF conventions write them.
+        and ``calendar``, as the CF conventions write them. ``in_force`` is what indexing takes: ``memory_bytes`` in all,
+        ``cache_bytes`` of them for decoded chunks, and the ``spill``; ``None`` before the first sample was asked for. ``process`` is what this process may take, and who in it has taken how much.
         """
         fields: dict[str, dict[str, Any]] = {
             name: {"dtype": stored, "numpy": np.dtype(code), "shape": tuple(shape)}
@@ -344,6 +347,8 @@ class Dataset:
             "label": self.label,
             "bytes": self.nbytes,
             "fingerprint": self.fingerprint,
+            "in_force": json.loads(self._reader.in_force()),
+            "process": json.loads(memory_report()),
         }
 
     def stats(self) -> dict[str, Any]:

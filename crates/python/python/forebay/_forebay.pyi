@@ -28,11 +28,12 @@ __all__ = [
     "absolute_path",
     "format_at",
     "inspect_file",
-    "memory_budget",
+    "memory_report",
     "parse_size",
     "read_variable",
     "register_format",
     "run_command",
+    "set_workers",
     "tier_config",
 ]
 
@@ -229,6 +230,8 @@ class SampleReader:
         """Bytes of all samples as they are delivered."""
     def stats(self) -> str:
         """What was read so far, as JSON."""
+    def in_force(self) -> str:
+        """What memory and which spill are in force, as JSON; ``null`` before the first sample was asked for."""
     def warm(self, threads: int | None = None) -> WarmingRun:
         """Begins to copy all files to the tiers, by ``threads`` threads."""
     def close(self) -> None:
@@ -300,6 +303,8 @@ class BatchLoader:
         """The epoch that is begun next, and the position of its order where it begins."""
     def stats(self) -> str:
         """What it did so far, as JSON."""
+    def in_force(self) -> str:
+        """What threads, memory and spill are in force, as JSON."""
     def close(self) -> None:
         """Leaves files and tiers. May be called more than once."""
 
@@ -336,8 +341,12 @@ def register_format(
 def absolute_path(name: str) -> str:
     """The path or pattern, absolute and with ``~`` and variables written out; a URL stands for itself."""
 
-def memory_budget() -> int:
-    """Bytes of memory the job allows this process."""
+def memory_report() -> str:
+    """What this process may take of the node's memory budget, and who in it has taken how much, as JSON."""
+
+def set_workers(count: int, pool: int) -> None:
+    """Says that this process is one of ``count`` workers that divide what it may take, which are called ``pool`` among
+    those of the same parent."""
 
 def parse_size(text: str) -> int:
     """The bytes of a size as people write it."""

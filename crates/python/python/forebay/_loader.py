@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _ranks
 from ._batch import Batch
-from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
+from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch, memory_report
 from ._sizes import size_of, whole
 from ._tiers import Policy, Tiers, leave_at_exit
 
@@ -33,13 +33,16 @@ class Loader:
             epoch's start). Every rank has the same number of batches. ``drop_last=True`` is ``tail="drop"``.
         transfer_size: bytes a request ought to bring where requests are slow, such as ``"1MiB"``; by default what the
             file system prefers.
-        read_threads: threads that read and decode; by default one per core this process may use.
-        memory: bytes for everything, such as ``"2GiB"``; by default half of what the job allows.
-        prefetch: batches made ahead.
+        read_threads: threads that read and decode, as far as memory has room for them; by default one per core of this
+            rank and worker, at most 16.
+        memory: bytes for everything, such as ``"2GiB"``. By default the loaders and sets of a process have equal parts of
+            what it may take, and one more part stays free: one alone has half. :meth:`describe` says how much it is.
+        prefetch: batches made ahead, besides one of each thread; 0 for none: each is made when it is asked for.
         on_error: what is done about a sample that cannot be read: ``"raise"``, ``"skip"`` or ``"substitute"``. A batch
             of which none can be read is an error in any case.
-        spill: a folder on a local disk for decoded values that memory cannot hold; ``spill_quota`` the most it takes
-            (0 for none); ``share`` whether the processes of a node share it (by default when ``world`` > 1).
+        spill: a folder on a local disk for decoded values that memory cannot hold; one that cannot be used is an error.
+            ``spill_quota`` is the most it takes (0 for none); ``share`` whether the processes of a node share it
+            (by default when ``world`` > 1).
         lanes, window: of the block shuffle; part of the order. Ranks own whole lanes, so ``world`` must divide them. By
             default there are 48, or 24 or 12 where the files have fewer groups; what a group is depends on the files alone.
         check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed and
@@ -238,10 +241,20 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """What was read, decoded and waited for so far, and which stage limits (``verdict``).
 
-        ``tiers`` is what was read from where, in all and in each epoch; ``None`` without tiers.
+        ``tiers`` is what was read from where, in all and in each epoch; ``None`` without tiers. ``in_force`` is what
+        :meth:`describe` says of threads and memory.
         """
         stats: dict[str, Any] = json.loads(self._loader.stats())
         return stats
+
+    def describe(self) -> dict[str, Any]:
+        """What is in force: ``threads``, ``batches_ahead``, ``memory_bytes`` in all and ``cache_bytes`` of them for decoded
+        chunks, the folder of the ``spill`` and ``spill_quota_bytes``.
+
+        ``process`` is what this process may take, and who in it has taken how much.
+        """
+        in_force: dict[str, Any] = json.loads(self._loader.in_force())
+        return {"batch_size": self.batch_size, **in_force, "process": json.loads(memory_report())}
 
     def close(self) -> None:
         """Ends the epoch that is under way. May be called more than once."""

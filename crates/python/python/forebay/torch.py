@@ -10,12 +10,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 from . import _dataset, _loader
-from ._forebay import BatchLoader, RawBatch, memory_budget
+from ._forebay import BatchLoader, RawBatch
 
 # Before PyTorch itself: where that is not installed, it says what to do.
 from ._torch_dataset import Batch, Dataset, _opened, collate
@@ -158,11 +157,6 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             options["check_ranks"] = False
         if workers > 1:
             self._check_tail(workers)
-            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            options.setdefault("read_threads", max(1, cores // workers))
-            # Half of what the job allows, as a loader alone takes.
-            siblings = workers * int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-            options.setdefault("memory", memory_budget() // 2 // siblings)
         loader = Loader(self.dataset, rank=shard[0], world=shard[1], **options)
         self._kept = shard, loader
         return loader

@@ -1,15 +1,42 @@
-//! How much memory this process may take: the least of what the job, the cgroup, `ulimit -v` and the machine allow.
+//! How much memory forebay may take on this node: what the user sets, or a part of what job, cgroup, limits and machine
+//! allow.
 
 use std::{fs, path::Path};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Part of the allowed memory that one read may fill: the rest is for the program around it.
+use crate::{Error, ErrorKind, Result, size};
+
+/// Part of the allowed memory that forebay may fill: the rest is for the program around it.
 const SHARE: (u64, u64) = (3, 4);
 
-/// Bytes that forebay allows itself unless told otherwise.
+/// The variable that sets the budget in place of what the machine allows.
+const VARIABLE: &str = "FOREBAY_MEMORY";
+
+/// Bytes that forebay may take on this node, in all processes of the job together.
+///
+/// A process asks the [`ledger`](crate::ledger) for its part of it.
 pub fn memory_budget() -> u64 {
-    memory_limit().bytes / SHARE.1 * SHARE.0
+    budget_and_origin().bytes
+}
+
+/// The budget, and who sets it.
+pub(crate) fn budget_and_origin() -> MemoryLimit {
+    if let Ok(Some(bytes)) = memory_setting() {
+        return MemoryLimit { bytes, by: VARIABLE };
+    }
+    let limit = memory_limit();
+    MemoryLimit { bytes: limit.bytes / SHARE.1 * SHARE.0, ..limit }
+}
+
+/// What `FOREBAY_MEMORY` says; an error where that is no size.
+pub fn memory_setting() -> Result<Option<u64>> {
+    setting(std::env::var(VARIABLE).ok().as_deref())
+}
+
+fn setting(text: Option<&str>) -> Result<Option<u64>> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+    size::parse(text).map(Some).map_err(|what| Error::new(ErrorKind::Invalid, what).at(VARIABLE))
 }
 
 /// The most memory this process can have, and who says so.
@@ -113,6 +140,17 @@ mod tests {
         let per_cpu = set(&[("SLURM_MEM_PER_CPU", "2"), ("SLURM_CPUS_ON_NODE", "4")]);
         assert_eq!(slurm_limit(&per_cpu), Some(8 << 20));
         assert_eq!(slurm_limit(&set(&[("SLURM_MEM_PER_NODE", "0")])), None, "0 stands for all there is");
+    }
+
+    #[test]
+    fn a_budget_that_is_set_is_a_size_or_an_error_that_names_the_variable() {
+        assert_eq!(setting(None).unwrap(), None);
+        assert_eq!(setting(Some(" ")).unwrap(), None);
+        assert_eq!(setting(Some("1GiB")).unwrap(), Some(1 << 30));
+        let error = setting(Some("much")).unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Invalid && error.to_string().starts_with("FOREBAY_MEMORY: 'much'")
+        );
     }
 
     #[test]

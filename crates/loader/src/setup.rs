@@ -1,0 +1,178 @@
+//! What is decided before a set is read: how its fields are got, what memory and which spill it has.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
+
+use forebay_source::{Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, private};
+use serde::Serialize;
+
+use crate::{
+    arena::Arena,
+    assemble::Assembler,
+    cache::UnitCache,
+    layout::{Layout, Wishes},
+    options::Options,
+    set::SampleSet,
+    shares::{Needs, Shares},
+    spill::{FileSpill, Spill},
+    spill_place::{self, SpillPlace},
+    stats::Counters,
+};
+
+/// How a set is read, decided before any of it is.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) layout: Layout,
+    pub(crate) shares: Shares,
+    needs: Needs,
+    /// Where a spill goes, if one is of use.
+    pub(crate) spill: Option<SpillPlace>,
+    /// Whether the processes of a node share it.
+    pub(crate) is_shared: bool,
+}
+
+/// What memory, threads and spill are in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct InForce {
+    /// Threads that make batches.
+    pub threads: usize,
+    /// Batches that are made ahead of the consumer; 0 where each is made when it is asked for.
+    pub batches_ahead: u64,
+    /// Bytes for everything.
+    pub memory_bytes: u64,
+    /// Bytes of them for decoded units.
+    pub cache_bytes: u64,
+    /// The folder of the spill; nothing where there is none.
+    pub spill: Option<PathBuf>,
+    /// The most bytes it may take.
+    pub spill_quota_bytes: u64,
+}
+
+/// Who reads samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Threads of a loader.
+    Loader,
+    /// The caller of a data set that is indexed.
+    Caller,
+}
+
+impl Setup {
+    /// How a loader of `set` would read it with `options`, as memory and disks are now.
+    pub(crate) fn planned(set: &SampleSet, options: &Options) -> Result<Self> {
+        let spill = spill_place::choose(&options.spill, is_shared(options))?;
+        Self::of(set, options, Reader::Loader, spill)
+    }
+
+    fn of(set: &SampleSet, options: &Options, reader: Reader, spill: Option<SpillPlace>) -> Result<Self> {
+        memory_setting()?;
+        if options.batch_size == 0 {
+            return Err(Error::new(ErrorKind::Invalid, "batches of 0 samples"));
+        }
+        let quota = spill.as_ref().map_or(0, |place| place.quota);
+        let about = options.memory.unwrap_or_else(|| ledger().offer(0));
+        let room = (about / 2).saturating_add(quota);
+        let wishes = Wishes { transfer_len: options.transfer_size, shuffle: options.shuffle, room };
+        let layout = Layout::new(set, &wishes)?;
+        let threads = match reader {
+            Reader::Loader => options.threads()?,
+            Reader::Caller => 1,
+        };
+        let needs = Needs::of(options, set, &layout, threads);
+        let memory = options.memory.unwrap_or_else(|| ledger().offer(needs.enough()));
+        let shares = Shares::of(memory, &needs).map_err(|error| match options.memory {
+            Some(_) => error,
+            None => {
+                error.hint(format!("{}; close what is not used, or allow more memory", ledger().report()))
+            }
+        })?;
+        let is_shared = is_shared(options);
+        let is_needed = layout.unit_bytes > shares.cache || is_shared && layout.unit_count > 0;
+        let spill = spill.filter(|place| is_needed && place.quota > 0);
+        Ok(Self { layout, shares, needs, spill, is_shared })
+    }
+
+    /// True when memory and the spill have room for all units: each is read once then.
+    pub(crate) fn keeps_units(&self) -> bool {
+        let quota = self.spill.as_ref().map_or(0, |place| place.quota);
+        self.layout.unit_bytes <= self.shares.cache.saturating_add(quota)
+    }
+
+    /// The spill, opened, where one is of use.
+    fn open_spill(&self, set: &SampleSet) -> Result<Option<Arc<dyn Spill>>> {
+        // A file cannot be longer than its offsets can say.
+        let is_too_long = self.layout.unit_bytes.saturating_add(self.layout.unit_count) > 1 << 62;
+        let Some(place) = self.spill.as_ref().filter(|_| !is_too_long) else { return Ok(None) };
+        let opened = if self.is_shared {
+            let name = format!("{}-{}-{}", set.fingerprint(), self.layout.signature(), private::job_name());
+            FileSpill::shared(&place.folder, &name, self.layout.unit_count, place.quota)?
+        } else {
+            FileSpill::private(&place.folder, self.layout.unit_count, place.quota)?
+        };
+        Ok(Some(Arc::new(opened)))
+    }
+}
+
+fn is_shared(options: &Options) -> bool {
+    options.spill.shared.unwrap_or(options.shard.world > 1)
+}
+
+/// What puts samples of `set` side by side for `reader`, and how its memory is divided.
+pub(crate) fn assembler(
+    set: Arc<SampleSet>,
+    options: &Options,
+    reader: Reader,
+) -> Result<(Assembler, Shares)> {
+    let place = spill_place::choose(&options.spill, is_shared(options))?;
+    let is_named = place.as_ref().is_some_and(|place| place.is_named);
+    let mut setup = Setup::of(&set, options, reader, place)?;
+    let spill = match setup.open_spill(&set) {
+        Ok(spill) => spill,
+        Err(error) if is_named => return Err(spill_place::unusable(error)),
+        // A folder that nobody named is done without, and how samples are read is decided anew.
+        Err(error) => {
+            warn(format!("decoded values that memory cannot hold are not kept on disk: {error}"));
+            setup = Setup::of(&set, options, reader, None)?;
+            None
+        }
+    };
+    let keeps_units = setup.keeps_units();
+    let Setup { layout, shares, needs, spill: place, .. } = setup;
+    let what = match reader {
+        Reader::Loader => "loader",
+        Reader::Caller => "data set",
+    };
+    let (least, most) = shares.bounds(&needs);
+    let grant = match options.memory {
+        Some(bytes) => ledger().take(what, bytes),
+        None => ledger().share_out(what, least, most),
+    };
+    let counters = Arc::new(Counters::default());
+    // Units that threads have in the works are beside the cache.
+    let unit_bytes = shares.cache.saturating_add(needs.in_works(shares.threads));
+    let arena = Arena::new(shares.memory.saturating_sub(unit_bytes));
+    let cache = Arc::new(UnitCache::new(&shares, needs, spill, Arc::clone(&counters)));
+    let resized: Weak<UnitCache> = Arc::downgrade(&cache);
+    grant.tell(&(resized as Weak<dyn Resize>));
+    let (layout, memory, process) = (Arc::new(layout), shares.memory, current_process());
+    let assembler =
+        Assembler { set, layout, arena, cache, keeps_units, counters, memory, place, process, grant };
+    Ok((assembler, shares))
+}
+
+impl Assembler {
+    /// What is in force for it, where memory is divided as `shares` say.
+    pub(crate) fn in_force(&self, shares: &Shares) -> InForce {
+        InForce {
+            threads: shares.threads,
+            batches_ahead: shares.ahead,
+            memory_bytes: self.grant.bytes(),
+            cache_bytes: self.cache.budget(),
+            spill: self.place.as_ref().map(|place| place.folder.clone()),
+            spill_quota_bytes: self.place.as_ref().map_or(0, |place| place.quota),
+        }
+    }
+}

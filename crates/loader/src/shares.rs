@@ -1,0 +1,226 @@
+//! How the memory of a loader is divided among batches, threads and decoded units: arithmetic.
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{assemble::scratch_len, layout::Layout, options::Options, set::SampleSet};
+
+/// How the memory of a loader is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Threads that make batches: as many as were asked for and memory has room for.
+    pub threads: usize,
+    /// Batches that are made and not yet taken; none where each is made when it is asked for.
+    pub ahead: u64,
+    /// Bytes for decoded units.
+    pub cache: u64,
+    /// Bytes for everything.
+    pub memory: u64,
+}
+
+/// What a loader needs memory for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Bytes of a batch.
+    pub(crate) batch: u64,
+    /// Bytes of the largest unit.
+    pub(crate) unit: u64,
+    /// Bytes a thread needs besides the unit it decodes: stored bytes, what lies between filters, samples on their way.
+    pub(crate) besides: u64,
+    /// Bytes that all units take.
+    pub(crate) all_units: u64,
+    /// Threads that were asked for.
+    pub(crate) threads: u64,
+    /// Batches that are to be made ahead; 0 where each is to be made when it is asked for.
+    pub(crate) prefetch: u64,
+}
+
+impl Needs {
+    /// What `options` ask for of `set`, with `threads` threads.
+    pub(crate) fn of(options: &Options, set: &SampleSet, layout: &Layout, threads: usize) -> Self {
+        let sample_len = set.delivered_len() / set.len().max(1);
+        let batch = options.batch_size.min(set.len());
+        let changed = set.columns.iter().map(|column| scratch_len(column, batch)).max().unwrap_or(0);
+        Self {
+            batch: sample_len.saturating_mul(batch).max(1),
+            unit: layout.largest_unit,
+            besides: changed.saturating_add(layout.besides_unit),
+            all_units: layout.unit_count.saturating_mul(room_of(layout.largest_unit)),
+            threads: threads as u64,
+            prefetch: options.prefetch as u64,
+        }
+    }
+}
+
+impl Shares {
+    /// How `memory` bytes are divided among `needs`.
+    pub(crate) fn of(memory: u64, needs: &Needs) -> Result<Self> {
+        let &Needs { batch, unit, besides, .. } = needs;
+        // The least that works: a batch of the consumer's and one in the making, by one thread, from two units.
+        let least = batch.saturating_mul(2).saturating_add(unit.saturating_mul(2)).saturating_add(besides);
+        if least > memory {
+            let what = format!(
+                "a batch of {batch} bytes, units of {unit} bytes and {besides} to read, decode and change them in, the \
+                 memory budget is {memory}"
+            );
+            return Err(Error::new(ErrorKind::Full, what).hint("allow more memory, or take smaller batches"));
+        }
+        let (room, units) = (room_of(batch), unit.saturating_mul(2));
+        let each = room_of(unit).saturating_add(besides);
+        let threads = needs.threads_within(memory, each);
+        let scratch = each.saturating_mul(threads);
+        let ahead = needs.ahead_within(memory, scratch, threads);
+        let in_flight = room.saturating_mul(ahead + 2);
+        let slack = (memory / 16).min(8 << 20);
+        let cache = memory.saturating_sub(in_flight.saturating_add(slack).saturating_add(scratch)).max(units);
+        Ok(Self { threads: usize::try_from(threads).unwrap_or(1), ahead, cache, memory })
+    }
+
+    /// Bytes that are not the cache's.
+    pub(crate) fn fixed(self) -> u64 {
+        self.memory.saturating_sub(self.cache)
+    }
+
+    /// The least bytes it works with as it is, and the most it can use.
+    pub(crate) fn bounds(self, needs: &Needs) -> (u64, u64) {
+        let least_cache = needs.unit.saturating_mul(2);
+        let with = |cache: u64| self.fixed().saturating_add(cache);
+        (with(least_cache.min(self.cache)), with(needs.all_units.max(least_cache)))
+    }
+}
+
+impl Needs {
+    /// Threads of which each takes `each` bytes: at most a quarter of all, and no more than leaves room for a batch ahead.
+    fn threads_within(&self, memory: u64, each: u64) -> u64 {
+        let fitting = |bytes: u64| bytes.checked_div(each).unwrap_or(u64::MAX);
+        let rest = memory.saturating_sub(self.least_ahead());
+        self.threads.min(fitting(memory / 4)).min(fitting(rest)).max(1)
+    }
+
+    /// Batches ahead, where threads take `scratch` bytes. Batches take at most half; one is made ahead wherever it fits.
+    fn ahead_within(&self, memory: u64, scratch: u64, threads: u64) -> u64 {
+        if self.prefetch == 0 {
+            return 0;
+        }
+        // Two are the consumer's: one it is given while it still holds the one before.
+        let rest = memory.saturating_sub(self.unit.saturating_mul(2)).min(memory / 2).saturating_sub(scratch);
+        let fitting = (rest / room_of(self.batch)).saturating_sub(2);
+        let has_room = self.least_ahead().saturating_add(scratch) <= memory;
+        fitting.min(self.prefetch + threads).max(u64::from(has_room))
+    }
+
+    /// Bytes of the units that `threads` threads have in the works.
+    pub(crate) fn in_works(&self, threads: usize) -> u64 {
+        room_of(self.unit).saturating_mul(threads as u64)
+    }
+
+    /// Bytes with which one thread makes a batch ahead.
+    pub(crate) fn enough(&self) -> u64 {
+        let each = room_of(self.unit).saturating_add(self.besides);
+        // A sixteenth is slack.
+        let all = self.least_ahead().saturating_add(each);
+        all.saturating_add(all / 15)
+    }
+
+    /// Bytes of two batches of the consumer's, one ahead, and two units.
+    fn least_ahead(&self) -> u64 {
+        room_of(self.batch).saturating_mul(3).saturating_add(self.unit.saturating_mul(2))
+    }
+}
+
+/// Bytes of memory that `len` bytes take as one buffer; those of a batch's fields apart take hardly more.
+pub(crate) fn room_of(len: u64) -> u64 {
+    match usize::try_from(len) {
+        Ok(0) => 0,
+        Ok(len) => crate::arena::room(len) as u64,
+        Err(_) => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Threads, units and memory from little to more than anybody has.
+    fn table() -> impl Iterator<Item = (u64, Needs)> {
+        let memories =
+            [1u64, 5, 16, 64, 100, 256, 1 << 10, 12 << 10, 1 << 20].map(|mebibytes| mebibytes * MIB);
+        let units = [0, 4 << 10, 256 << 10, MIB, 4 * MIB, 16 * MIB, 128 * MIB, 1 << 30];
+        memories.into_iter().flat_map(move |memory| {
+            units.into_iter().flat_map(move |unit| {
+                [1, 2, 3, 8, 16, 64, 256, 1024].into_iter().flat_map(move |threads| {
+                    [4 << 10, MIB, 8 * MIB, 100 * MIB].map(move |batch| {
+                        let besides = unit * 3;
+                        (memory, Needs { batch, unit, besides, threads, prefetch: 4, ..Needs::default() })
+                    })
+                })
+            })
+        })
+    }
+
+    #[test]
+    fn a_batch_is_made_ahead_wherever_one_fits_however_many_threads_are_asked_for() {
+        let mut seen = 0;
+        for (memory, needs) in table() {
+            let Ok(shares) = Shares::of(memory, &needs) else { continue };
+            let each = room_of(needs.unit) + needs.besides;
+            let fits = needs.least_ahead() + each <= memory;
+            assert_eq!(shares.ahead > 0, fits, "{memory} bytes, {needs:?}: {shares:?}");
+            assert!((1..=needs.threads).contains(&(shares.threads as u64)), "{needs:?}: {shares:?}");
+            seen += u64::from(fits);
+        }
+        assert!(seen > 500, "{seen}");
+    }
+
+    #[test]
+    fn more_threads_never_mean_fewer_of_them_or_fewer_batches_than_memory_has_room_for() {
+        for (memory, needs) in table() {
+            let Ok(one) = Shares::of(memory, &Needs { threads: 1, ..needs }) else { continue };
+            let Ok(many) = Shares::of(memory, &needs) else { panic!("{memory} bytes, {needs:?}") };
+            assert!(
+                many.threads >= one.threads && (many.ahead > 0) == (one.ahead > 0),
+                "{needs:?}: {many:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn all_that_is_taken_fits_into_memory_where_more_than_the_least_does() {
+        for (memory, needs) in table() {
+            let Ok(shares) = Shares::of(memory, &needs) else { continue };
+            if shares.ahead == 0 {
+                continue;
+            }
+            let each = room_of(needs.unit) + needs.besides;
+            let batches = room_of(needs.batch) * (shares.ahead + 2);
+            let all = batches + each * shares.threads as u64 + shares.cache;
+            assert!(all <= memory, "{memory} bytes, {needs:?}: {shares:?} come to {all}");
+        }
+    }
+
+    #[test]
+    fn sixty_four_threads_of_large_chunks_leave_batches_ahead() {
+        let needs = Needs { batch: MIB, unit: 4 * MIB, threads: 64, prefetch: 4, ..Needs::default() };
+        let shares = Shares::of(256 * MIB, &needs).unwrap();
+        assert!(shares.ahead > 4 && shares.threads >= 8, "{shares:?}");
+    }
+
+    #[test]
+    fn no_batch_is_made_ahead_where_none_is_wanted() {
+        let needs = Needs { batch: MIB, threads: 8, prefetch: 0, ..Needs::default() };
+        assert_eq!(Shares::of(1 << 30, &needs).unwrap().ahead, 0);
+    }
+
+    #[test]
+    fn a_small_set_has_use_for_little_of_what_it_is_offered() {
+        let needs =
+            Needs { batch: MIB, unit: MIB, all_units: 10 * MIB, threads: 2, prefetch: 4, ..Needs::default() };
+        let shares = Shares::of(8 << 30, &needs).unwrap();
+        let (least, most) = shares.bounds(&needs);
+        assert_eq!((least, most), (shares.fixed() + 2 * MIB, shares.fixed() + 10 * MIB));
+        assert!(most < 64 * MIB, "{most}");
+        let large = Needs { all_units: 1 << 40, ..needs };
+        assert!(shares.bounds(&large).1 > 8 << 30);
+    }
+}

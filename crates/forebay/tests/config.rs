@@ -62,6 +62,7 @@ fn a_file_says_everything() {
         quota: Amount::Percent(50),
         keep: false,
         free: Some(Amount::Bytes(1 << 30)),
+        network: false,
     };
     assert_eq!(config.tiers, [TierConfig::Memory { quota: Amount::Bytes(4 << 30) }, TierConfig::Disk(disk)]);
     let placement = &config.placement;

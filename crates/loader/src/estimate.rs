@@ -118,7 +118,7 @@ impl Estimate {
             true => whole.clone(),
             false => plan_of(set, options, &whole, share)?,
         };
-        let mut replay = Replay::new(set, &setup, whole.spec().shuffle, share);
+        let mut replay = Replay::new(set, &setup, &whole, share);
         let epochs = [replay.epoch(&walk, 0)?, replay.epoch(&walk, 1)?];
         let longest_batch = replay.longest_batch / walk.spec().batch.max(1) * options.batch_size;
         let longest_batch = if share.is_all() { replay.longest_batch } else { longest_batch };
@@ -193,22 +193,25 @@ fn scaled(options: &Options, share: Share) -> Options {
 /// How many samples are walked: all, or as many of the first as take little time.
 fn walked(set: &SampleSet, setup: &Setup, plan: &Plan) -> u64 {
     let quota = setup.spill.as_ref().map_or(0, |place| place.quota);
-    let in_use = in_use(plan.spec().shuffle, &setup.layout);
+    let in_use = in_use(plan, set, &setup.layout);
     let is_lost = in_use > setup.shares.cache.saturating_add(quota);
     let per_sample = if is_lost && plan.group_len() <= MOST_USES { plan.group_len() } else { 1 };
     set.len().min((MOST_RECKONINGS / per_sample).clamp(LEAST_SAMPLES, MOST_SAMPLES))
 }
 
 /// Bytes of units that an order uses at a time.
-fn in_use(shuffle: Shuffle, layout: &Layout) -> u64 {
-    let lanes = match shuffle {
+fn in_use(plan: &Plan, set: &SampleSet, layout: &Layout) -> u64 {
+    let unit = UnitLens::new(layout).first_of_columns;
+    let (lanes, group) = match plan.spec().shuffle {
         Shuffle::Full => return layout.unit_bytes,
-        Shuffle::None => 1,
-        Shuffle::Block { lanes, window } => u64::from(lanes) * u64::from(window),
+        Shuffle::None => (1, unit),
+        Shuffle::Block { lanes, window } => {
+            let group = times(layout.unit_bytes, plan.group_len(), set.len());
+            (u64::from(lanes) * u64::from(window), group.max(unit))
+        }
     };
-    // A lane is at one unit of each field, or goes from one to the next.
-    let lane = UnitLens::new(layout).first_of_columns.saturating_mul(2);
-    lanes.saturating_mul(lane).min(layout.unit_bytes)
+    // A lane is at one group, or goes from one to the next.
+    lanes.saturating_mul(group).saturating_mul(2).min(layout.unit_bytes)
 }
 
 /// The samples of each part that are walked.

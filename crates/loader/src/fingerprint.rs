@@ -64,11 +64,11 @@ fn common_root(columns: &[Column]) -> usize {
     let parts = columns.iter().flat_map(|column| &column.parts);
     let mut names = parts.flat_map(|part| &part.opened.container().sources).map(name);
     let Some(first) = names.next() else { return 0 };
-    let shared = names.fold(first, |shared, name| {
-        let same = shared.bytes().zip(name.bytes()).take_while(|(one, other)| one == other).count();
-        &shared[..shared.floor_char_boundary(same)]
+    let shared = names.fold(first.as_bytes(), |shared, name| {
+        let same = shared.iter().zip(name.as_bytes()).take_while(|(one, other)| one == other).count();
+        &shared[..same]
     });
-    shared.rfind('/').map_or(0, |slash| slash + 1)
+    shared.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)
 }
 
 fn name(id: &SourceId) -> &str {

@@ -96,12 +96,13 @@ struct Asked<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A replay of what `setup` decides, with as much room as the share of the set that is walked.
-    pub(super) fn new(set: &'a SampleSet, setup: &'a Setup, shuffle: Shuffle, share: Share) -> Self {
+    /// A replay of what `setup` decides, with as much room as the share of the set that is walked; `whole` is the plan of
+    /// all of it.
+    pub(super) fn new(set: &'a SampleSet, setup: &'a Setup, whole: &Plan, share: Share) -> Self {
         // What a full shuffle uses at a time grows with the set. What others use does not: it keeps its room.
-        let least = match shuffle {
+        let least = match whole.spec().shuffle {
             Shuffle::Full => 0,
-            Shuffle::None | Shuffle::Block { .. } => in_use(shuffle, &setup.layout),
+            Shuffle::None | Shuffle::Block { .. } => in_use(whole, set, &setup.layout),
         };
         let lens = UnitLens::new(&setup.layout);
         let cache = setup.shares.cache;

@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_source::{Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, private};
+use forebay_source::{
+    Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, private, warn,
+};
 use serde::Serialize;
 
 use crate::{

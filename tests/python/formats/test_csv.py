@@ -95,7 +95,7 @@ def test_the_header_is_shown_and_can_be_set(
 
     (tmp_path / "a.csv").write_text("0,1\n7,8\n")
     assert "first row" in header() and "guessed" in header()
-    assert "the first row names the columns (guessed" in forebay_command("inspect", tmp_path / "a.csv").stdout
+    assert "the first row names the columns (guessed" in forebay_command("inspect", tmp_path / "a.csv").stdout.decode()
     forebay_command.same(tmp_path / "a.csv", "data", np.array([[7.0, 8]]))
     monkeypatch.setenv("FOREBAY_CSV_HEADER", "no")
     assert "no header" in header() and "set by" in header()

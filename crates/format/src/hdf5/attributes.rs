@@ -39,6 +39,9 @@ pub(super) fn references(file: &File, header: &Header, name: &str) -> Result<Vec
     Ok(found)
 }
 
+/// What the reason why an attribute cannot be read takes, about.
+const REASON_BYTES: u64 = 256;
+
 type Each<'a> = dyn FnMut(Result<Bytes>) -> Result<()> + 'a;
 
 /// Calls `each` with the message of every attribute, or with why it, or the rest of them, cannot be found.
@@ -86,10 +89,8 @@ fn dense(file: &File, body: &[u8], each: &mut Each<'_>) -> Result<()> {
         } else {
             heap.object(file, id)
         };
-        if let Ok(body) = &body {
-            // Many records may lead to one object.
-            file.spend(body.len() as u64)?;
-        }
+        // Many records may lead to one object, and one that is not there leaves its reason behind.
+        file.spend(body.as_ref().map_or(REASON_BYTES, |body| body.len() as u64))?;
         each(body)
     })
 }

@@ -383,3 +383,38 @@ pub(crate) fn filtered_heap() {
     let error = described(file.finish(root)).unwrap_err();
     assert!(error.to_string().contains("many times the file's length"), "{error}");
 }
+
+/// 60,000 dense attributes that are not there, of each of 400 variables: every one leaves a reason behind.
+#[test]
+fn attributes_that_are_not_there_count_all_the_same() {
+    play("unreadable attributes");
+}
+
+pub(crate) fn unreadable_attributes() {
+    const COUNT: u16 = 60_000;
+    let mut file = Skeleton::default();
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let records = vec![0; 17 * usize::from(COUNT)];
+    let leaf = file.push(&skeleton::summed([&b"BTLF\0\x08"[..], &records].concat()));
+    let node_len = u32::try_from(records.len()).unwrap() + 10;
+    let tree =
+        [&b"BTHD\0\x08"[..], &node_len.to_le_bytes(), &[17, 0, 0, 0, 100, 40], &words(&[leaf])].concat();
+    let tree = [&tree[..], &COUNT.to_le_bytes(), &words(&[COUNT.into()])].concat();
+    let tree = file.push(&skeleton::summed(tree));
+    let head =
+        [&b"FRHP\0"[..], &[8, 0, 0, 0, 0], &4096u32.to_le_bytes(), &words(&[0, skeleton::UNDEFINED, 0])];
+    let rows = [&words(&[skeleton::UNDEFINED])[..], &[0; 64], &[4, 0], &words(&[512, 4096]), &[32, 0, 0, 0]];
+    let root = [&words(&[skeleton::UNDEFINED])[..], &[0, 0]];
+    let heap = file.push(&skeleton::summed([head.concat(), rows.concat(), root.concat()].concat()));
+    let info = [&[0, 0], &words(&[heap, tree])[..]].concat();
+    let links: Vec<_> = (0..400)
+        .map(|number| {
+            let mut one = variable(&skeleton::integer(4), &[1], skeleton::compact(&[0; 4]));
+            one.push(Message::new(kind::ATTRIBUTE_INFO, info.clone()));
+            skeleton::link(&number.to_string(), file.push(&skeleton::header(&one)))
+        })
+        .collect();
+    let root = file.push(&group(&links));
+    let container = described(file.finish(root)).unwrap();
+    assert!(container.refused.len() > 300, "{} refused", container.refused.len());
+}

@@ -67,6 +67,7 @@ fn stage() {
         "many collections" => hdf5::many_collections(),
         "implicit chunks" => hdf5::implicit_chunks(),
         "filtered heap" => hdf5::filtered_heap(),
+        "unreadable attributes" => hdf5::unreadable_attributes(),
         "zarr strings" => formats::zarr_strings(),
         "zarr" => formats::corpus("zarr"),
         "adios" => formats::corpus("adios"),

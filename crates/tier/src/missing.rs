@@ -46,7 +46,10 @@ impl State {
             if !self.has_room(block, may_replace)
                 && running.flights.find(self.key, Part::Block(block)).is_none()
             {
-                exact.extend(own.iter_mut());
+                // It may have been placed, and have taken the last room, since it was looked for.
+                exact.extend(
+                    own.iter_mut().filter_map(|piece| (!self.read_tiers(running, piece)).then_some(piece)),
+                );
                 continue;
             }
             match running.flights.turn(self.key, Part::Block(block)) {

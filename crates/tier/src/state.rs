@@ -259,7 +259,7 @@ impl State {
         }
     }
 
-    fn read_tiers(&self, running: &Running, piece: &mut Piece<'_>) -> bool {
+    pub(crate) fn read_tiers(&self, running: &Running, piece: &mut Piece<'_>) -> bool {
         let began = Instant::now();
         let found = self.copies.iter().find(|(_, copies)| copies.read(piece.block, piece.from, piece.into));
         if let Some((tier, copies)) = found {

@@ -74,7 +74,7 @@ fn a_folder_that_is_of_a_format_counts_as_one_file_and_notes_beside_data_do_not_
 
 /// `path`, which is absolute, as seen from the working directory.
 fn relative(path: &str) -> String {
-    let depth = std::env::current_dir().unwrap().components().count() - 1;
+    let depth = std::env::current_dir().expect("a working folder").components().count() - 1;
     format!("{}{}", "../".repeat(depth), path.trim_start_matches('/'))
 }
 
@@ -91,14 +91,14 @@ fn a_file_has_one_name_however_it_is_spelled() {
     let both = [path("set/a.h5"), path("set/b.h5")];
     for spelled in [path("set/a.h5"), path("link/a.h5"), path("link/../set/./a.h5")] {
         for spelled in [relative(&spelled), spelled] {
-            assert_eq!(forebay::expand(&[spelled.clone()]).unwrap(), both[..1], "{spelled}");
+            assert_eq!(forebay::expand(std::slice::from_ref(&spelled)).unwrap(), both[..1], "{spelled}");
             assert_eq!(Origins::new().locate(&spelled).unwrap().as_str(), both[0], "{spelled}");
         }
     }
     for pattern in
         [path("set/*.h5"), path("link/*.h5"), relative(&path("set/?.h5")), relative(&path("link/*"))]
     {
-        assert_eq!(forebay::expand(&[pattern.clone()]).unwrap(), both, "{pattern}");
+        assert_eq!(forebay::expand(std::slice::from_ref(&pattern)).unwrap(), both, "{pattern}");
     }
     let url = "s3://bucket/../a.h5";
     assert_eq!(Origins::new().locate(url).unwrap().as_str(), url);

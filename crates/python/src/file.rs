@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::{
     closable::Closable,
     error::raised,
-    inspect::{attribute_rows, numpy_type, variable_facts},
+    inspect::{AttributeRows, attribute_rows, numpy_type, variable_facts},
     patience::patiently,
     read::{RawArray, select, unpack_of, values},
 };
@@ -84,13 +84,13 @@ impl FileReader {
     }
 
     /// Names and values of the attributes of the variable `name`; a value that cannot be read is a text that says why.
-    fn attributes(&self, py: Python<'_>, name: &str) -> PyResult<Vec<(String, Py<PyAny>)>> {
+    fn attributes(&self, py: Python<'_>, name: &str) -> PyResult<AttributeRows> {
         let file = self.file.get()?;
         attribute_rows(py, &file.variable(name).map_err(raised)?.attributes)
     }
 
     /// The same for the group `name`, of which the root's is empty; nothing where there is no such group.
-    fn group_attributes(&self, py: Python<'_>, name: &str) -> PyResult<Option<Vec<(String, Py<PyAny>)>>> {
+    fn group_attributes(&self, py: Python<'_>, name: &str) -> PyResult<Option<AttributeRows>> {
         let file = self.file.get()?;
         let group = file.container().groups.iter().find(|group| group.name == name);
         group.map(|group| attribute_rows(py, &group.attributes)).transpose()

@@ -52,8 +52,11 @@ pub(crate) fn numpy_type<'py>(py: Python<'py>, variable: &Variable) -> PyResult<
     Ok(Some(if inner.is_empty() { code } else { (code, inner).into_pyobject(py)?.into_any() }))
 }
 
+/// Names and values of attributes.
+pub(crate) type AttributeRows = Vec<(String, Py<PyAny>)>;
+
 /// Names and values of `attributes`; a value that cannot be read is a text that says why.
-pub(crate) fn attribute_rows(py: Python<'_>, attributes: &[Attribute]) -> PyResult<Vec<(String, Py<PyAny>)>> {
+pub(crate) fn attribute_rows(py: Python<'_>, attributes: &[Attribute]) -> PyResult<AttributeRows> {
     let row = |attribute: &Attribute| {
         let value = match &attribute.value {
             Ok(array) => Py::new(py, RawArray::new(array.clone()))?.into_any(),

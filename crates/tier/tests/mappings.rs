@@ -1,8 +1,6 @@
 //! The memory tier takes few of the mappings that a process may have.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
 use std::{fs, sync::Arc};
 
 use forebay_source::{ByteRange, FileOrigin, Locator, Origin, SourceExt};

@@ -153,7 +153,13 @@ fn every_flip_of_every_byte_gives_values_or_errors() {
 fn the_fuzzers_seeds_and_their_truncations_never_harm() {
     let mut count = 0;
     for entry in std::fs::read_dir("../../fuzz/corpus/netcdf3").unwrap() {
-        let good = std::fs::read(entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        let good = std::fs::read(&path).unwrap();
+        // What the fuzzer found itself is mostly damaged.
+        if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed_")) {
+            read_all(good);
+            continue;
+        }
         assert!(read_all(good.clone()) > 0);
         (0..good.len()).step_by(3).for_each(|len| {
             read_all(good[..len].to_vec());

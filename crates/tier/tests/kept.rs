@@ -117,7 +117,10 @@ fn an_older_version_of_a_file_leaves_first_under_every_policy() {
             }
             let stats = tiered.stats();
             assert_eq!((stats.placed_bytes, stats.tiers[0].used), (5000, 5000), "{policy:?}, {seed}");
-            assert_eq!(counted.counters().bytes, 5000, "{policy:?}: each byte once");
+            // While the older one leaves, a reader may find no room yet and read past the tier.
+            let before = counted.counters().bytes;
+            read_all(&tiered, &sources, &[pattern(seed, 5000)]);
+            assert_eq!(counted.counters().bytes, before, "{policy:?}: all of it is near by now");
         }
     }
 }

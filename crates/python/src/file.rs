@@ -27,8 +27,8 @@ pub(crate) struct FileReader {
 
 impl FileReader {
     fn is_quick(&self, variable: &Variable, selection: &Selection) -> bool {
-        let chunk_len =
-            variable.grid.chunk.iter().product::<u64>().saturating_mul(variable.dtype.stored_len() as u64);
+        let chunk = variable.grid.chunk.iter().fold(1u64, |len, axis| len.saturating_mul(*axis));
+        let chunk_len = chunk.saturating_mul(variable.dtype.stored_len() as u64);
         let len = selection.element_count().saturating_mul(variable.dtype.native_len() as u64);
         self.is_local && len <= QUICK_BYTES && (variable.filters.is_empty() || chunk_len <= QUICK_BYTES)
     }

@@ -15,7 +15,7 @@ pub(super) struct Disk {
     pub(super) sync_all: fn(&File) -> io::Result<()>,
     /// True where `ask` is answered for files like this one.
     pub(super) can_ask: fn(&File) -> bool,
-    /// Whether a write-back of a file has failed: 0.3 µs, where a sync may take seconds.
+    /// Whether a write-back of a file has failed: one system call that waits for nothing, where a sync may take seconds.
     pub(super) ask: fn(&File) -> Writeback,
 }
 

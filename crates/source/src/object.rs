@@ -132,9 +132,31 @@ impl Shared {
         let key = address.key().clone();
         let options = GetOptions { head: true, ..GetOptions::default() };
         let asked = engine.wait_for(async move { client.get_opts(&key, options).await })?;
-        let state = State::of(asked.map_err(|error| told(error, address.store()))?.meta);
+        let asked = asked.map_err(|error| told(error, address.store()));
+        let answer = asked.map_err(|error| self.name_missing_bucket(error, &engine, address))?;
+        let state = State::of(answer.meta, address);
         engine.heads().remember(address, &state);
         Ok(state)
+    }
+
+    /// `error`, unless it is that the bucket is missing: the answer to a HEAD request has no body to say so. A bucket that
+    /// is there is asked once, so that a reader that tries many names costs no more.
+    fn name_missing_bucket(&self, error: Error, engine: &Engine, address: &Address) -> Error {
+        let is_known = address.is_on_web_server() || engine.known().contains(address.store());
+        if error.kind() != ErrorKind::NotFound || is_known {
+            return error;
+        }
+        let Ok(client) = self.client(engine, address) else { return error };
+        // Below an object there is hardly ever another, so this is one short page.
+        let below = address.key().clone();
+        let asked = engine.wait_for(async move { client.list(Some(&below)).try_next().await });
+        match asked.map(|asked| asked.map_err(|error| told(error, address.store()))) {
+            Ok(Err(missing)) if missing.kind() == ErrorKind::NotFound => missing,
+            _ => {
+                engine.known().insert(address.store().to_owned());
+                error
+            }
+        }
     }
 
     /// Forgets what was said of `address`: it is no longer so.
@@ -159,7 +181,7 @@ impl Shared {
         let mut ids = Vec::with_capacity(found.len());
         for meta in found {
             let at = folder.beside(&meta.location);
-            let state = State::of(meta);
+            let state = State::of(meta, &folder);
             // Whoever opens it next need not ask again. Without a tag, times in lists are finer than in answers.
             if let (true, Ok(address)) = (state.is_tagged(), Address::of(&at)) {
                 engine.heads().remember(&address, &state);

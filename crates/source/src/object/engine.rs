@@ -4,7 +4,7 @@
 //! themselves be threads of somebody's runtime.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::Future,
     mem,
     sync::{Arc, Mutex, MutexGuard, mpsc},
@@ -44,6 +44,7 @@ pub(super) struct Engine {
     runtime: Mutex<Option<Runtime>>,
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     heads: Mutex<Heads>,
+    known: Mutex<HashSet<String>>,
 }
 
 impl Engine {
@@ -53,7 +54,13 @@ impl Engine {
             runtime: Mutex::default(),
             clients: Mutex::default(),
             heads: Mutex::default(),
+            known: Mutex::default(),
         }
+    }
+
+    /// Buckets that are there, or do not say.
+    pub(super) fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+        lock(&self.known)
     }
 
     /// What stores said of objects.

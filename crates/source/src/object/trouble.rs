@@ -67,7 +67,8 @@ fn status(text: &str) -> Option<u16> {
 }
 
 fn missing(text: &str) -> Error {
-    if text.contains("NoSuchBucket") {
+    // The codes of S3 and Google, and of Azure.
+    if ["NoSuchBucket", "ContainerNotFound"].iter().any(|code| text.contains(code)) {
         return Error::new(ErrorKind::NotFound, "no such bucket").hint("check its name, and the endpoint");
     }
     Error::new(ErrorKind::NotFound, "no such object")

@@ -7,6 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `address` | which bucket a URL names, and which object in it |
+//! | `aws` | how a client of S3 is made, and which credentials its requests are signed with |
 //! | `client` | how a bucket's client is made from the environment, and how long it waits and tries |
 //! | `engine` | the asynchronous runtime and the clients, a set for each process |
 //! | `state` | which version of an object was opened, and whether an answer is of it |
@@ -15,6 +16,7 @@
 //! | `trouble` | errors of stores in our words |
 
 mod address;
+mod aws;
 mod client;
 mod engine;
 mod parts;
@@ -119,7 +121,7 @@ impl Shared {
         if let Some(given) = self.given.get(address.store()) {
             return Ok(Arc::clone(given));
         }
-        engine.client(address.store(), || client::make(address.store(), self.patience))
+        engine.client(address.store(), || client::make(address.store(), self.patience, engine))
     }
 
     /// What the store says of the object at `address`, now or a moment ago.

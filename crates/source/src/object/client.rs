@@ -4,13 +4,12 @@ use std::{env, sync::Arc, time::Duration};
 
 use object_store::{
     BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig,
-    aws::{AmazonS3Builder, AmazonS3ConfigKey},
     azure::{AzureConfigKey, MicrosoftAzureBuilder},
     gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
     http::HttpBuilder,
 };
 
-use super::trouble::told;
+use super::{aws, engine::Engine, trouble::told};
 use crate::Result;
 
 /// A server that was restarted or a balancer that was changed is back within this.
@@ -20,12 +19,15 @@ const PATIENCE_VARIABLE: &str = "FOREBAY_REMOTE_WAIT";
 /// Tries grow apart up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Connections are made within a second or not at all.
-const CONNECT: (ClientConfigKey, &str) = (ClientConfigKey::ConnectTimeout, "5 seconds");
-/// No byte for so long: the server is gone, and another try may reach one that is not.
-const SILENCE: (ClientConfigKey, &str) = (ClientConfigKey::ReadTimeout, "20 seconds");
-/// The longest part (`parts::PART_BYTES`) comes at 70 kB/s.
-const REQUEST: (ClientConfigKey, &str) = (ClientConfigKey::Timeout, "120 seconds");
+/// How long is waited.
+pub(super) const TIMES: [(ClientConfigKey, &str); 3] = [
+    // Connections are made within a second or not at all.
+    (ClientConfigKey::ConnectTimeout, "5 seconds"),
+    // No byte for so long: the server is gone, and another try may reach one that is not.
+    (ClientConfigKey::ReadTimeout, "20 seconds"),
+    // The longest part (`parts::PART_BYTES`) comes at 70 kB/s.
+    (ClientConfigKey::Timeout, "120 seconds"),
+];
 
 /// How long requests are tried again: `FOREBAY_REMOTE_WAIT` seconds, else a minute.
 pub(super) fn patience() -> Duration {
@@ -34,11 +36,11 @@ pub(super) fn patience() -> Duration {
 }
 
 /// The client of `store`, such as `s3://bucket`.
-pub(super) fn make(store: &str, patience: Duration) -> Result<Arc<dyn ObjectStore>> {
+pub(super) fn make(store: &str, patience: Duration, engine: &Engine) -> Result<Arc<dyn ObjectStore>> {
     let retry = retry(patience);
     let (scheme, bucket) = store.split_once("://").unwrap_or_default();
     let made = match scheme {
-        "s3" | "s3a" => s3(bucket).with_retry(retry).build().map(|client| Arc::new(client) as _),
+        "s3" | "s3a" => return aws::client(bucket, &retry, engine).map(|client| Arc::new(client) as _),
         "gs" => gcs(bucket).with_retry(retry).build().map(|client| Arc::new(client) as _),
         "az" | "abfs" | "abfss" => azure(store).with_retry(retry).build().map(|client| Arc::new(client) as _),
         _ => web(store).with_retry(retry).build().map(|client| Arc::new(client) as _),
@@ -53,7 +55,7 @@ fn retry(patience: Duration) -> RetryConfig {
 }
 
 /// Variables of the environment that start with `prefix`, in lower case as the keys of the builders are.
-fn environment(prefix: &str) -> impl Iterator<Item = (String, String)> {
+pub(super) fn environment(prefix: &str) -> impl Iterator<Item = (String, String)> {
     let text =
         env::vars_os().filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
     let prefix = prefix.to_owned();
@@ -61,38 +63,8 @@ fn environment(prefix: &str) -> impl Iterator<Item = (String, String)> {
         .map(|(key, value)| (key.to_ascii_lowercase(), value))
 }
 
-/// Without credentials nothing is signed: public buckets can be read, and nobody waits for a machine's own
-/// credentials where there are none. `AWS_SKIP_SIGNATURE=false` asks for those.
-fn s3(bucket: &str) -> AmazonS3Builder {
-    const CREDENTIALS: [AmazonS3ConfigKey; 4] = [
-        AmazonS3ConfigKey::AccessKeyId,
-        AmazonS3ConfigKey::WebIdentityTokenFile,
-        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
-        AmazonS3ConfigKey::ContainerCredentialsFullUri,
-    ];
-    let ours =
-        [CONNECT, SILENCE, REQUEST].map(|(key, value)| (AmazonS3ConfigKey::Client(key), value.to_owned()));
-    let theirs = environment("AWS_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
-    let mut builder = AmazonS3Builder::new();
-    for (key, value) in ours.into_iter().chain(theirs) {
-        builder = builder.with_config(key, value);
-    }
-    let told = |key: &AmazonS3ConfigKey| builder.get_config_value(key).filter(|value| !value.is_empty());
-    let is_anonymous = CREDENTIALS.iter().all(|key| told(key).is_none());
-    let is_decided = env::var_os("AWS_SKIP_SIGNATURE").is_some();
-    let endpoint = told(&AmazonS3ConfigKey::S3Endpoint).or_else(|| told(&AmazonS3ConfigKey::Endpoint));
-    if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
-        builder = builder.with_allow_http(true);
-    }
-    if is_anonymous && !is_decided {
-        builder = builder.with_skip_signature(true);
-    }
-    builder.with_bucket_name(bucket)
-}
-
 fn gcs(bucket: &str) -> GoogleCloudStorageBuilder {
-    let ours =
-        [CONNECT, SILENCE, REQUEST].map(|(key, value)| (GoogleConfigKey::Client(key), value.to_owned()));
+    let ours = TIMES.map(|(key, value)| (GoogleConfigKey::Client(key), value.to_owned()));
     let theirs = environment("GOOGLE_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
     let mut builder = GoogleCloudStorageBuilder::new();
     for (key, value) in ours.into_iter().chain(theirs) {
@@ -102,8 +74,7 @@ fn gcs(bucket: &str) -> GoogleCloudStorageBuilder {
 }
 
 fn azure(store: &str) -> MicrosoftAzureBuilder {
-    let ours =
-        [CONNECT, SILENCE, REQUEST].map(|(key, value)| (AzureConfigKey::Client(key), value.to_owned()));
+    let ours = TIMES.map(|(key, value)| (AzureConfigKey::Client(key), value.to_owned()));
     let theirs = environment("AZURE_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
     let mut builder = MicrosoftAzureBuilder::new();
     for (key, value) in ours.into_iter().chain(theirs) {
@@ -113,9 +84,8 @@ fn azure(store: &str) -> MicrosoftAzureBuilder {
 }
 
 fn web(store: &str) -> HttpBuilder {
-    let options = [CONNECT, SILENCE, REQUEST]
-        .into_iter()
-        .fold(ClientOptions::new(), |options, (key, value)| options.with_config(key, value));
+    let options =
+        TIMES.into_iter().fold(ClientOptions::new(), |options, (key, value)| options.with_config(key, value));
     // Whoever writes `http://` means it.
     HttpBuilder::new()
         .with_url(store)

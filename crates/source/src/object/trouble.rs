@@ -7,6 +7,9 @@ use crate::{Error, ErrorKind, stamp::changed};
 /// What `error`, of a request to `store`, means to the caller.
 pub(super) fn told(error: object_store::Error, store: &str) -> Error {
     use object_store::Error as Theirs;
+    if let Some(ours) = ours(&error) {
+        return ours.clone();
+    }
     let text = chain(&error);
     let told = match &error {
         Theirs::NotFound { .. } => missing(&text),
@@ -23,6 +26,11 @@ pub(super) fn told(error: object_store::Error, store: &str) -> Error {
         },
     };
     told.because(error)
+}
+
+/// An error of this crate that `error` carries, as one of a provider of credentials.
+pub(super) fn ours(error: &object_store::Error) -> Option<&Error> {
+    causes(error).find_map(|cause| cause.downcast_ref::<Error>())
 }
 
 const AGAIN: &str = "it was tried again and again; try later, or set FOREBAY_REMOTE_WAIT to more seconds";
@@ -87,7 +95,8 @@ fn denied(store: &str) -> Error {
 fn credentials(store: &str) -> String {
     let variables = match scheme(store) {
         "s3" | "s3a" => {
-            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN, if there is one)"
+            "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN, if there is one), or \
+             AWS_SKIP_SIGNATURE=true for a public bucket"
         }
         "gs" => "GOOGLE_SERVICE_ACCOUNT, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
         "az" | "abfs" | "abfss" => {

@@ -118,8 +118,11 @@ mod tests {
             let number = self.count.fetch_add(1, Relaxed);
             let end = usize::try_from(number).ok().and_then(|number| self.ends.get(number));
             let end = end.ok_or_else(|| Error::new(ErrorKind::Denied, "no more"))?;
-            let credential =
-                AwsCredential { key_id: number.to_string(), secret_key: String::new(), token: None };
+            let credential = AwsCredential {
+                key_id: number.to_string(),
+                secret_key: "hidden".into(),
+                token: Some("hidden".into()),
+            };
             Ok(Issued { credential, expires: end.map(|end| UNIX_EPOCH + Duration::from_secs(end)) })
         }
     }

@@ -127,7 +127,7 @@ def test_a_zarr_store_on_azure_is_read_though_lists_leave_out_the_quotes_of_tags
     same(seen, values)
 
 
-def test_a_folder_of_arrays_on_azure_is_read_and_a_change_is_noticed(put: Put, tmp_path: Path) -> None:
+def test_a_folder_of_arrays_on_azure_is_read_as_one_on_this_machine(put: Put, tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((4, 50, 8))
     folder = tmp_path / "set"
     folder.mkdir()
@@ -138,11 +138,20 @@ def test_a_folder_of_arrays_on_azure_is_read_and_a_change_is_noticed(put: Put, t
     same(rows[list(range(200))]["data"], values.reshape(200, 8))
     for at in ("az://container/set", folder):
         same(forebay.open(at, ["data"])[[3, 0]]["data"], values[[3, 0]])
+
+
+def test_a_blob_that_was_listed_and_overwritten_since_is_an_error(put: Put, tmp_path: Path) -> None:
+    # Longer than what is read by one request and held.
+    values = np.random.default_rng(0).random((1024, 1024))
+    for added in (0, 1):
+        np.save(tmp_path / f"{added}.npy", values + added)
+    put("set/a.npy", (tmp_path / "0.npy").read_bytes())
     ds = forebay.open("az://container/set/*.npy", ["data"])
-    np.save(folder / "3.npy", values[3] + 1)
-    put("set/3.npy", (folder / "3.npy").read_bytes())
-    with pytest.raises(forebay.UnavailableError, match="changed since"):
-        ds[199]
+    same(ds[0]["data"], values[0])
+    put("set/a.npy", (tmp_path / "1.npy").read_bytes())
+    with pytest.raises(forebay.UnavailableError, match="changed since it was opened"):
+        ds[1023]
+    same(forebay.open("az://container/set/*.npy", ["data"])[1023]["data"], values[1023] + 1)
 
 
 def test_a_missing_container_is_no_missing_blob(put: Put) -> None:

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, Result, WorkMemory};
 
 use crate::{
     Extent, Variable,
@@ -23,7 +23,7 @@ pub fn workspace_len(variable: &Variable) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     scratch: Scratch,
-    chunk: Vec<u8>,
+    chunk: WorkMemory,
 }
 
 thread_local! {
@@ -45,7 +45,7 @@ pub(crate) fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
 
 impl Workspace {
     fn shrink(&mut self) {
-        if self.scratch.len() + self.chunk.capacity() > MOST_KEPT_BYTES {
+        if self.scratch.len() + self.chunk.len() > MOST_KEPT_BYTES {
             *self = Self::default();
         }
     }
@@ -53,11 +53,7 @@ impl Workspace {
     /// Decodes a chunk into this thread's memory and lends it.
     pub(crate) fn decode(&mut self, variable: &Variable, extent: Extent, stored: &[u8]) -> Result<&[u8]> {
         let len = usize::try_from(variable.chunk_len()).map_err(|_| too_large(variable))?;
-        if self.chunk.len() < len {
-            self.chunk = Vec::new();
-            self.chunk.try_reserve_exact(len).map_err(|_| too_large(variable))?;
-            self.chunk.resize(len, 0);
-        }
+        self.chunk.make_room(len).map_err(|_| too_large(variable))?;
         let Self { scratch, chunk } = self;
         decode(variable, extent, stored, &mut chunk[..len], scratch)?;
         Ok(&chunk[..len])
@@ -97,8 +93,8 @@ mod tests {
     use super::*;
 
     fn kept_after(len: usize) -> usize {
-        with_workspace(|workspace| workspace.chunk = vec![0; len]);
-        with_workspace(|workspace| workspace.chunk.capacity())
+        with_workspace(|workspace| workspace.chunk.make_room(len).unwrap());
+        with_workspace(|workspace| workspace.chunk.len())
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Each filter is one file with a `decode` and one row of `TABLE`. A decoder trusts nothing the stream says:
 //! it never panics, never writes past `out`, and keeps its own memory within the order of `out`.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, WorkMemory};
 use serde::{Deserialize, Serialize};
 
 mod adios;
@@ -65,8 +65,8 @@ pub struct Filter {
 /// Memory for the steps between the stored chunk and its elements, kept from chunk to chunk.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    front: Vec<u8>,
-    back: Vec<u8>,
+    front: WorkMemory,
+    back: WorkMemory,
 }
 
 type Decode = fn(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize>;
@@ -148,7 +148,7 @@ fn intermediate_len(chunk_len: u64) -> u64 {
 impl Scratch {
     /// Bytes it has taken.
     pub(crate) fn len(&self) -> usize {
-        self.front.capacity() + self.back.capacity()
+        self.front.len() + self.back.len()
     }
 }
 
@@ -211,9 +211,7 @@ pub fn undo_all(
             let written = undo(filter, from, out)?;
             return expect_full(written, out.len());
         }
-        if back.len() < limit {
-            back.resize(limit, 0);
-        }
+        back.make_room(limit)?;
         front_len = Some(undo(filter, from, &mut back[..limit])?);
         std::mem::swap(front, back);
     }

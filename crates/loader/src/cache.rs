@@ -94,7 +94,7 @@ impl UnitCache {
         counters: Arc<Counters>,
     ) -> Self {
         let (state, loaded) = (Mutex::default(), Condvar::new());
-        let (budget, fixed, threads) = (AtomicU64::new(shares.cache), shares.fixed(), shares.threads);
+        let (budget, fixed, threads) = (AtomicU64::new(shares.cache), shares.fixed(), shares.most_threads);
         let arena = Arena::of_process(shares.cache.saturating_add(needs.in_works(threads)));
         Self { state, loaded, budget, needs, fixed, threads, arena, spill, counters }
     }

@@ -241,6 +241,6 @@ fn besides_units(longest_batch: u64, setup: &Setup, batches: u64) -> u64 {
     // One is the consumer's.
     let in_flight = (setup.shares.ahead + 2).min(batches);
     let each = room_of(setup.layout.largest_unit).saturating_add(setup.layout.besides_unit);
-    let in_works = each.saturating_mul(setup.shares.threads as u64);
+    let in_works = each.saturating_mul(setup.shares.most_threads as u64);
     longest_batch.saturating_mul(in_flight).saturating_add(in_works)
 }

@@ -20,6 +20,7 @@
 //! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
 //! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
+//! | `depth`, `effort` | how many such threads, by how long they wait for data |
 //! | `loader`, `samples` | epochs of batches; samples by number |
 //! | `schedule` | which bytes samples need, and when: for whoever fetches ahead |
 //! | `estimate/` | what an epoch will cost, reckoned and not run |
@@ -33,6 +34,8 @@ mod boundary;
 mod cache;
 mod column;
 mod convert;
+mod depth;
+mod effort;
 mod estimate;
 mod fingerprint;
 mod group;

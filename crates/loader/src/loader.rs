@@ -11,10 +11,11 @@ use crate::{
     Estimate, Groups, ORDER_VERSION,
     assemble::Assembler,
     batch::Batch,
+    depth::Depth,
     group::group_len,
     options::Options,
     plan::{Plan, PlanSpec},
-    run::{Next, Run},
+    run::{Next, Pace, Run},
     schedule::Schedule,
     set::SampleSet,
     setup::{InForce, Reader, assembler},
@@ -30,6 +31,7 @@ pub struct Loader {
     assembler: Arc<Assembler>,
     options: Options,
     shares: Shares,
+    depth: Arc<Depth>,
     cursor: Mutex<Cursor>,
 }
 
@@ -57,7 +59,9 @@ impl Loader {
         let (assembler, shares) = assembler(set, &options, Reader::Loader)?;
         let plan = plan(&options, groups(&assembler.set)?)?;
         let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true, runs: 0 });
-        Ok(Self { assembler: Arc::new(assembler), options, shares, cursor })
+        let is_far = assembler.layout.request_bytes > 0;
+        let depth = Arc::new(Depth::new(shares.threads, shares.most_threads, is_far));
+        Ok(Self { assembler: Arc::new(assembler), options, shares, depth, cursor })
     }
 
     /// The epoch that is begun next, and the position of its order where it begins.
@@ -82,7 +86,12 @@ impl Loader {
         let seed = cursor.plan.spec().seed;
         drop(cursor);
         let crew = Crew { assembler: Arc::clone(&self.assembler), on_error: self.options.on_error, seed };
-        Run::start(crew, epoch, self.shares.threads, self.shares.ahead)
+        let pace = Pace {
+            depth: Arc::clone(&self.depth),
+            ahead: self.shares.ahead,
+            prefetch: self.options.prefetch as u64,
+        };
+        Run::start(crew, epoch, pace)
     }
 
     /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     process,
     sync::{
@@ -19,6 +20,8 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::Batch,
+    depth::Depth,
+    effort::ThreadClock,
     plan::Epoch,
     stats::Counters,
     trouble::{Crew, Task},
@@ -39,7 +42,6 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Run {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
     /// The process whose threads these are.
     process: u32,
 }
@@ -51,6 +53,8 @@ struct Shared {
     ready: Condvar,
     /// There is room for another batch.
     room: Condvar,
+    /// There are to be more threads, or none.
+    needed: Condvar,
     stop: AtomicBool,
     /// One more than the batch that the consumer waits for at this moment; 0 where it waits for none.
     awaited: AtomicU64,
@@ -60,7 +64,25 @@ struct Shared {
     is_alert: bool,
     epoch: Epoch,
     crew: Crew,
-    ahead: u64,
+    pace: Pace,
+}
+
+/// How far a run is ahead of its consumer, and how many threads see to that.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    /// How many threads.
+    pub(crate) depth: Arc<Depth>,
+    /// Batches that memory has room for ahead of the consumer; 0 where each is made when it is asked for.
+    pub(crate) ahead: u64,
+    /// Batches that are to be made ahead besides one of each thread.
+    pub(crate) prefetch: u64,
+}
+
+impl Pace {
+    /// Batches that may be made ahead now.
+    fn ahead(&self) -> u64 {
+        self.ahead.min(self.prefetch.saturating_add(self.depth.now() as u64))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +95,7 @@ struct Queue {
     /// Batches that threads work on.
     in_work: Vec<u64>,
     over: bool,
+    threads: Vec<JoinHandle<()>>,
     /// The consumer was given an error.
     failed: bool,
     working: usize,
@@ -97,34 +120,31 @@ const ALERTNESS: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Run {
-    /// Starts `threads` threads that make the batches of `epoch`, at most `ahead` of the consumer.
-    pub(crate) fn start(crew: Crew, epoch: Epoch, threads: usize, ahead: u64) -> Result<Self> {
-        let queue = Mutex::new(Queue { working: threads, ..Queue::default() });
+    /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
+    pub(crate) fn start(crew: Crew, epoch: Epoch, pace: Pace) -> Result<Self> {
+        let threads = pace.depth.now();
+        pace.depth.begin();
         let shared = Arc::new(Shared {
-            queue,
+            queue: Mutex::default(),
             ready: Condvar::new(),
             room: Condvar::new(),
+            needed: Condvar::new(),
             stop: AtomicBool::new(false),
             awaited: AtomicU64::new(0),
             front: AtomicU64::new(0),
             is_alert: threads < thread::available_parallelism().map_or(1, usize::from),
             epoch,
             crew,
-            ahead,
+            pace,
         });
-        let mut run = Self {
-            shared: Arc::clone(&shared),
-            threads: Vec::with_capacity(threads),
-            process: process::id(),
-        };
-        for number in 0..threads {
-            let shared = Arc::clone(&shared);
-            let name = format!("forebay-{number}");
-            let thread = thread::Builder::new().name(name).spawn(move || shared.work());
-            let full = |error| Error::new(ErrorKind::Full, "no thread could be started").because(error);
-            run.threads.push(thread.map_err(full)?);
+        let run = Self { shared: Arc::clone(&shared), process: process::id() };
+        match shared.start_threads() {
+            // One is enough to go on with.
+            Err(error) if shared.lock().threads.is_empty() => {
+                Err(Error::new(ErrorKind::Full, "no thread could be started").because(error))
+            }
+            _ => Ok(run),
         }
-        Ok(run)
     }
 
     /// The next batch, waiting at most `patience` for it. Whoever waits here helps those he waits for, where he takes no
@@ -153,7 +173,7 @@ impl Run {
                 return Ok(Next::Waiting);
             }
             self.shared.awaited.store(wanted + 1, Relaxed);
-            let is_alert = self.shared.is_alert && self.shared.ahead > 0 && queue.idle == 0;
+            let is_alert = self.shared.is_alert && self.shared.pace.ahead > 0 && queue.idle == 0;
             if is_alert && std::mem::take(&mut is_fresh) {
                 drop(queue);
                 self.shared.look_out_for(wanted, left);
@@ -210,10 +230,7 @@ impl Run {
     pub fn close(&mut self) {
         if self.process != process::id() {
             // A forked child has the handles and not the threads, and a lock may be held for ever.
-            std::mem::forget(std::mem::take(&mut self.threads));
-            return;
-        }
-        if self.threads.is_empty() {
+            std::mem::forget(Arc::clone(&self.shared));
             return;
         }
         self.shared.stop();
@@ -229,8 +246,9 @@ impl Run {
             queue = self.shared.ready.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         let all_done = queue.working == 0;
+        let threads = std::mem::take(&mut queue.threads);
         drop(queue);
-        for thread in self.threads.drain(..) {
+        for thread in threads {
             // A thread that is stuck holds all it needs by itself and ends when it can.
             if all_done {
                 let _ = thread.join();
@@ -262,18 +280,37 @@ impl Drop for Run {
 }
 
 impl Shared {
-    fn work(&self) {
-        while let Some(task) = self.claim() {
+    /// Starts what there ought to be of threads now and is not.
+    fn start_threads(self: &Arc<Self>) -> io::Result<()> {
+        let mut queue = self.lock();
+        while !queue.over && queue.threads.len() < self.pace.depth.now() {
+            let (shared, number) = (Arc::clone(self), queue.threads.len());
+            let name = format!("forebay-{number}");
+            let thread = thread::Builder::new().name(name).spawn(move || shared.work(number))?;
+            queue.threads.push(thread);
+            queue.working += 1;
+        }
+        Ok(())
+    }
+
+    fn work(self: &Arc<Self>, number: usize) {
+        let mut clock = (!self.pace.depth.is_fixed()).then(ThreadClock::start);
+        while let Some(task) = self.claim(number) {
+            if let Some(clock) = &mut clock {
+                clock.lap();
+            }
             let step = task.step;
             // A consumer that waits has the time to make sure of its batch, while the next is begun here.
             let is_awaited = || self.awaited.load(Relaxed) == step + 1;
             let batch = catch_unwind(AssertUnwindSafe(|| self.crew.batch(&self.epoch, task, is_awaited)));
             let panicked = || Error::new(ErrorKind::Bug, "a thread of the loader panicked");
             let batch = batch.unwrap_or_else(|_| Err(panicked()));
+            let effort = clock.as_mut().map(ThreadClock::since_lap);
             let mut queue = self.lock();
             queue.in_work.retain(|other| *other != step);
             let is_front = step == queue.deliver;
             let wakes = queue.has_sleeper && is_front;
+            let is_awaited = queue.has_sleeper || self.awaited.load(Relaxed) > 0;
             let failed = batch.is_err();
             if !queue.over {
                 queue.done.insert(step, batch);
@@ -288,6 +325,11 @@ impl Shared {
             if failed {
                 break;
             }
+            if effort.is_some_and(|effort| self.pace.depth.hear(effort, is_awaited)) {
+                // Those there are go on alone if no more can be had.
+                let _ = self.start_threads();
+                self.needed.notify_all();
+            }
         }
         let mut queue = self.lock();
         queue.working -= 1;
@@ -295,8 +337,9 @@ impl Shared {
         self.ready.notify_all();
     }
 
-    /// The next batch to work on, once there is room for it; `None` when there is no more to do.
-    fn claim(&self) -> Option<Task> {
+    /// The next batch for thread `number` to work on, once there is room for it and need of the thread; `None` when there is
+    /// no more to do.
+    fn claim(&self, number: usize) -> Option<Task> {
         let mut queue = self.lock();
         let mut began = None;
         loop {
@@ -304,8 +347,14 @@ impl Shared {
                 self.count_full(began);
                 return None;
             }
-            let is_wanted = self.ahead == 0 && queue.has_sleeper && queue.next == queue.deliver;
-            if is_wanted || queue.next < queue.deliver + self.ahead {
+            let is_wanted = self.pace.ahead == 0 && queue.has_sleeper && queue.next == queue.deliver;
+            if number >= self.pace.depth.now() {
+                // Whatever it was woken for is for another thread to do.
+                self.room.notify_one();
+                queue = self.needed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            if is_wanted || queue.next < queue.deliver + self.pace.ahead() {
                 let step = queue.next;
                 queue.next += 1;
                 queue.in_work.push(step);
@@ -356,6 +405,7 @@ impl Shared {
         // Under the lock, so that no thread is between looking at the flag and going to sleep.
         let queue = self.lock();
         self.room.notify_all();
+        self.needed.notify_all();
         drop(queue);
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct Setup {
 pub struct InForce {
     /// Threads that make batches.
     pub threads: usize,
+    /// The most there are of them, with those that wait for data meanwhile.
+    pub most_threads: usize,
     /// Batches that are made ahead of the consumer; 0 where each is made when it is asked for.
     pub batches_ahead: u64,
     /// Bytes for everything.
@@ -154,7 +156,7 @@ pub(crate) fn assembler(
     };
     let counters = Arc::new(Counters::default());
     // Units that threads have in the works are beside the cache.
-    let unit_bytes = shares.cache.saturating_add(needs.in_works(shares.threads));
+    let unit_bytes = shares.cache.saturating_add(needs.in_works(shares.most_threads));
     let arena = Arena::new(shares.memory.saturating_sub(unit_bytes));
     let cache = Arc::new(UnitCache::new(&shares, needs, spill, Arc::clone(&counters)));
     let resized: Weak<UnitCache> = Arc::downgrade(&cache);
@@ -170,6 +172,7 @@ impl Assembler {
     pub(crate) fn in_force(&self, shares: &Shares) -> InForce {
         InForce {
             threads: shares.threads,
+            most_threads: shares.most_threads,
             batches_ahead: shares.ahead,
             memory_bytes: self.grant.bytes(),
             cache_bytes: self.cache.budget(),

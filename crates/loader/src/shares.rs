@@ -9,6 +9,8 @@ use crate::{assemble::scratch_len, layout::Layout, options::Options, set::Sample
 pub struct Shares {
     /// Threads that make batches: as many as were asked for and memory has room for.
     pub threads: usize,
+    /// The most there are of them, with those that wait for data meanwhile.
+    pub most_threads: usize,
     /// Batches that are made and not yet taken; none where each is made when it is asked for.
     pub ahead: u64,
     /// Bytes for decoded units.
@@ -30,6 +32,8 @@ pub(crate) struct Needs {
     pub(crate) all_units: u64,
     /// Threads that were asked for.
     pub(crate) threads: u64,
+    /// Threads that may be needed besides, because they wait for data.
+    pub(crate) waiting: u64,
     /// Batches that are to be made ahead; 0 where each is to be made when it is asked for.
     pub(crate) prefetch: u64,
 }
@@ -46,6 +50,7 @@ impl Needs {
             besides: changed.saturating_add(layout.besides_unit),
             all_units: layout.unit_count.saturating_mul(room_of(layout.largest_unit)),
             threads: threads as u64,
+            waiting: waiting(layout),
             prefetch: options.prefetch as u64,
         }
     }
@@ -67,12 +72,15 @@ impl Shares {
         let (room, units) = (room_of(batch), unit.saturating_mul(2));
         let each = room_of(unit).saturating_add(besides);
         let threads = needs.threads_within(memory, each);
-        let scratch = each.saturating_mul(threads);
-        let ahead = needs.ahead_within(memory, scratch, threads);
+        let ahead = needs.ahead_within(memory, each.saturating_mul(threads), threads);
+        let waiting = if ahead == 0 { 0 } else { needs.waiting_within(memory, each) };
+        let scratch = each.saturating_mul(threads + waiting);
+        let (ahead, most) = (ahead + waiting, threads + waiting);
         let in_flight = room.saturating_mul(ahead + 2);
         let slack = (memory / 16).min(8 << 20);
         let cache = memory.saturating_sub(in_flight.saturating_add(slack).saturating_add(scratch)).max(units);
-        Ok(Self { threads: usize::try_from(threads).unwrap_or(1), ahead, cache, memory })
+        let count = |threads: u64| usize::try_from(threads).unwrap_or(1);
+        Ok(Self { threads: count(threads), most_threads: count(most), ahead, cache, memory })
     }
 
     /// Bytes that are not the cache's.
@@ -108,6 +116,14 @@ impl Needs {
         fitting.min(self.prefetch + threads).max(u64::from(has_room))
     }
 
+    /// Threads that wait for data, each with a batch of its own, where one takes `each` bytes besides.
+    fn waiting_within(&self, memory: u64, each: u64) -> u64 {
+        // Where there are no units, memory has no better use.
+        let part = if self.unit == 0 { memory / 4 } else { memory / 8 };
+        let one = room_of(self.batch).saturating_add(each);
+        self.waiting.min(part.min(MOST_WAITING_BYTES) / one.max(1))
+    }
+
     /// Bytes of the units that `threads` threads have in the works.
     pub(crate) fn in_works(&self, threads: usize) -> u64 {
         room_of(self.unit).saturating_mul(threads as u64)
@@ -125,6 +141,23 @@ impl Needs {
     fn least_ahead(&self) -> u64 {
         room_of(self.batch).saturating_mul(3).saturating_add(self.unit.saturating_mul(2))
     }
+}
+
+/// Threads that wait for data, at the most. Requests that wait at a store of objects: 64 bring what it has.
+const MOST_WAITING_FAR: u64 = 64;
+/// Disks of this machine are as fast as they get with 16 requests.
+const MOST_WAITING_NEAR: u64 = 16;
+
+/// Bytes that are on their way to threads that wait, at the most: what a line of 100 Gbit/s brings within 20 ms.
+const MOST_WAITING_BYTES: u64 = 256 << 20;
+
+/// Threads that may be needed to wait for data besides those that work.
+fn waiting(layout: &Layout) -> u64 {
+    if layout.request_bytes > 0 {
+        return MOST_WAITING_FAR;
+    }
+    // To decode takes longer than to read from a disk of this machine.
+    if layout.unit_count > 0 { 0 } else { MOST_WAITING_NEAR }
 }
 
 /// Bytes of memory that `len` bytes take as one buffer; those of a batch's fields apart take hardly more.
@@ -152,7 +185,8 @@ mod tests {
                 [1, 2, 3, 8, 16, 64, 256, 1024].into_iter().flat_map(move |threads| {
                     [4 << 10, MIB, 8 * MIB, 100 * MIB].map(move |batch| {
                         let besides = unit * 3;
-                        (memory, Needs { batch, unit, besides, threads, prefetch: 4, ..Needs::default() })
+                        let needs = Needs { batch, unit, besides, threads, prefetch: 4, ..Needs::default() };
+                        (memory, Needs { waiting: if threads == 3 { 0 } else { 64 }, ..needs })
                     })
                 })
             })
@@ -194,7 +228,7 @@ mod tests {
             }
             let each = room_of(needs.unit) + needs.besides;
             let batches = room_of(needs.batch) * (shares.ahead + 2);
-            let all = batches + each * shares.threads as u64 + shares.cache;
+            let all = batches + each * shares.most_threads as u64 + shares.cache;
             assert!(all <= memory, "{memory} bytes, {needs:?}: {shares:?} come to {all}");
         }
     }

@@ -2,22 +2,18 @@
 
 use std::{
     fs::File,
-    io::IoSliceMut,
-    os::unix::fs::FileExt,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
 use bytes::Bytes;
-use memmap2::MmapMut;
-use rustix::{buffer::spare_capacity, io::Errno};
 
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust,
     pool::{Pooled, Pools},
     range::coalesce_within,
+    read::Reader,
     source::{check_fills, check_ranges},
-    stamp::changed,
     walk::files_under,
 };
 
@@ -28,9 +24,6 @@ const GAP_BYTES: u64 = 4096;
 /// Ranges are joined up to this length: a larger request is no faster, and whoever keeps one small part of
 /// what was read together keeps all of it in memory.
 const RUN_BYTES: u64 = 64 << 20;
-
-/// The most pieces that one `preadv` takes (`IOV_MAX` on Linux and macOS).
-const MOST_PIECES: usize = 1024;
 
 /// An origin over the local file system, whose locators are paths.
 ///
@@ -140,6 +133,10 @@ impl FileSource {
     fn read<T>(&self, reads: impl FnOnce(&File) -> Result<T>) -> Result<T> {
         self.pools.read(&self.pooled, reads).map_err(|error| error.at(&self.id.locator))
     }
+
+    fn reader<'a>(&'a self, file: &'a File) -> Reader<'a> {
+        Reader { file, request_bytes: self.pooled.request_bytes(), tells: self.pooled.tells_what_waits() }
+    }
 }
 
 impl Source for FileSource {
@@ -150,8 +147,7 @@ impl Source for FileSource {
     fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
         check_ranges(&self.id, ranges.iter().copied())?;
         let runs = coalesce_within(ranges, GAP_BYTES, RUN_BYTES);
-        let read =
-            self.read(|file| runs.iter().map(|run| read_run(file, *run)).collect::<Result<Vec<_>>>())?;
+        let read = self.read(|file| self.reader(file).runs(&runs))?;
         let lend = |range: &ByteRange| {
             if range.is_empty() {
                 return Bytes::new();
@@ -165,10 +161,7 @@ impl Source for FileSource {
     fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         check_ranges(&self.id, fills.iter().map(|fill| fill.range))?;
         check_fills(&self.id, fills)?;
-        let filled = self.pools.fill(&self.pooled, fills, |file, fills| match fills {
-            [fill] => read_fill(file, fill),
-            _ => read_fills(file, fills),
-        });
+        let filled = self.pools.fill(&self.pooled, fills, |file, fills| self.reader(file).fills(fills));
         filled.map_err(|error| error.at(&self.id.locator))
     }
 
@@ -182,74 +175,6 @@ impl Source for FileSource {
 
     fn expect(&self, range: ByteRange) {
         self.pooled.expect(range);
-    }
-}
-
-/// Longer reads go to memory that begins with a page: a request of 1 MiB to FUSE, and to disks past the page cache, is
-/// otherwise cut in two.
-const PAGED_BYTES: usize = 256 << 10;
-
-/// Reads `run` into memory of its own.
-fn read_run(file: &File, run: ByteRange) -> Result<Bytes> {
-    let full = || Error::new(ErrorKind::Full, format!("no memory for {} bytes", run.len()));
-    let len = usize::try_from(run.len()).map_err(|_| full())?;
-    if len >= PAGED_BYTES {
-        let mut pages = MmapMut::map_anon(len).map_err(|error| full().because(error))?;
-        read_fill(file, &mut Fill { range: run, into: &mut pages })?;
-        return Ok(Bytes::from_owner(pages));
-    }
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).map_err(|error| full().because(error))?;
-    while bytes.len() < len {
-        let offset = run.start + bytes.len() as u64;
-        check(rustix::io::pread(file, spare_capacity(&mut bytes), offset), offset)?;
-    }
-    bytes.truncate(len);
-    Ok(bytes.into())
-}
-
-/// Reads into the caller's memory in file order, fills that touch in the file by one call.
-fn read_fills(file: &File, fills: &mut [Fill<'_>]) -> Result<()> {
-    let mut ordered: Vec<_> = fills.iter_mut().filter(|fill| !fill.range.is_empty()).collect();
-    ordered.sort_unstable_by_key(|fill| fill.range.start);
-    for touching in ordered.chunk_by_mut(|one, next| one.range.end == next.range.start) {
-        match touching {
-            [fill] => read_fill(file, fill)?,
-            _ => touching.chunks_mut(MOST_PIECES).try_for_each(|fills| read_touching(file, fills))?,
-        }
-    }
-    Ok(())
-}
-
-fn read_fill(file: &File, fill: &mut Fill<'_>) -> Result<()> {
-    let (mut rest, mut offset) = (&mut *fill.into, fill.range.start);
-    while !rest.is_empty() {
-        let count = check(file.read_at(rest, offset), offset)?;
-        rest = &mut rest[count..];
-        offset += count as u64;
-    }
-    Ok(())
-}
-
-fn read_touching(file: &File, fills: &mut [&mut Fill<'_>]) -> Result<()> {
-    let Some(mut offset) = fills.first().map(|fill| fill.range.start) else { return Ok(()) };
-    let mut pieces: Vec<_> = fills.iter_mut().map(|fill| IoSliceMut::new(fill.into)).collect();
-    let mut rest = &mut pieces[..];
-    while !rest.is_empty() {
-        let count = check(rustix::io::preadv(file, rest, offset), offset)?;
-        IoSliceMut::advance_slices(&mut rest, count);
-        offset += count as u64;
-    }
-    Ok(())
-}
-
-/// How far a read got: not at all when a signal came first; nothing where bytes ought to be is an error.
-fn check<E: Into<std::io::Error>>(read: Result<usize, E>, offset: u64) -> Result<usize> {
-    match read.map_err(Into::into) {
-        Ok(0) => Err(changed("ends here, and was longer when it was opened").at(format!("byte {offset}"))),
-        Ok(count) => Ok(count),
-        Err(error) if error.raw_os_error() == Some(Errno::INTR.raw_os_error()) => Ok(0),
-        Err(error) => Err(Error::from_io(error).at(format!("byte {offset}"))),
     }
 }
 

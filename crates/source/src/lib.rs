@@ -19,6 +19,8 @@
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
 //! | `peek` | whether a descriptor's number still means a file, asked without holding it |
 //! | `prefetch` | memory that is wanted soon, asked for ahead |
+//! | `read` | reading a file: at once what is in memory, side by side what is waited for |
+//! | `side_by_side` | requests that wait at the same time |
 //! | `place` | whether a file is near or behind a network |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
@@ -30,6 +32,7 @@
 //! | `stamp` | what tells one state of a file from the next |
 //! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `warning` | what the program in front of us should tell its user |
+//! | `work_memory` | memory for long bytes that goes back to the system at once |
 //! | `whole` | an origin that reads small, far sources by one request |
 //! | `clock` | a line that lets so many bytes pass in a second |
 //! | `fault` | an origin that fails and dawdles on a schedule |
@@ -59,12 +62,15 @@ mod process;
 mod process_tree;
 mod range;
 mod ranks;
+mod read;
+mod side_by_side;
 pub mod size;
 mod source;
 mod stamp;
 mod walk;
 mod warning;
 mod whole;
+mod work_memory;
 
 pub use budget::{MemoryLimit, memory_budget, memory_limit, memory_setting};
 pub use clock::Clock;
@@ -82,8 +88,10 @@ pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};
 pub use ranks::{cores_of_rank, listed_count, ranks_on_node};
+pub use side_by_side::side_by_side;
 pub use source::{
     FileState, Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
 };
 pub use warning::{take_warnings, warn};
 pub use whole::WholeOrigin;
+pub use work_memory::WorkMemory;

@@ -49,6 +49,8 @@ pub(crate) struct Pooled {
     mapped: Mapped,
     /// Read since the clock hand last passed.
     used: AtomicBool,
+    /// False once its file system would not say which reads have to wait.
+    tells_what_waits: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,11 @@ impl Pooled {
     /// How many bytes one request ought to bring.
     pub(crate) fn request_bytes(&self) -> u64 {
         self.request_bytes
+    }
+
+    /// Whether a read of it can be had that does not wait; who is refused one says so here.
+    pub(crate) fn tells_what_waits(&self) -> &AtomicBool {
+        &self.tells_what_waits
     }
 
     /// Opens the file anew and makes sure that it is still the same one.
@@ -200,6 +207,7 @@ impl Pools {
             number: AtomicI32::new(CLOSED),
             mapped: Mapped::new(stamp.len()),
             used: AtomicBool::new(true),
+            tells_what_waits: AtomicBool::new(place != Place::Far),
         });
         let pooled = pool.lock().remember(fresh);
         admit(&pool, &pooled, file);

@@ -3,7 +3,7 @@
 use std::{cell::Cell, ops::Range};
 
 use forebay_format::{PlainRows, RowPlace, SourceIndex, fill_all, native};
-use forebay_source::{ByteRange, Fill, Result, Source, Trust};
+use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, side_by_side};
 
 use super::{
     doubt::{Doubts, Origin},
@@ -132,6 +132,22 @@ impl<'a, 'm> Rows<'a, 'm> {
                 asked.source.expect(ByteRange::at(asked.first.start, 0));
             }
         }
+        let is_far = self.asked.len() > 1 && self.asked[0].source.request_bytes() > 0;
+        if is_far {
+            self.copy_side_by_side(doubts)?;
+        } else {
+            self.copy_in_turn(doubts)?;
+        }
+        let bytes = self.fills.iter().map(|fill| fill.range.len()).sum();
+        Counters::add(&counters.read_bytes, bytes);
+        Counters::add(&counters.requests, self.fills.len() as u64);
+        spare::put_back(&ASKED, self.asked);
+        spare::put_back(&FILLS, self.fills);
+        Ok(())
+    }
+
+    /// Asks one source after the other.
+    fn copy_in_turn(&mut self, doubts: &mut Doubts) -> Result<()> {
         let expect = |number: usize| {
             if let Some(asked) = self.asked.get(number) {
                 asked.source.expect(asked.first);
@@ -139,29 +155,50 @@ impl<'a, 'm> Rows<'a, 'm> {
         };
         expect(0);
         let mut rest = &mut self.fills[..];
-        let mut bytes = 0;
         for (number, this) in self.asked.iter().enumerate() {
             expect(number + 1);
             let (own, after) = rest.split_at_mut(this.fills.len());
             rest = after;
-            let copied = this.source.copy_into(own);
-            // The source names itself; which variable it was, it cannot know.
-            let trust =
-                copied.map_err(|error| error.at(format!("variable '{}'", this.part.variable().name)))?;
+            if let Trust::OnceVouched = this.copy(own)? {
+                doubts.add(this.source, this.origin);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks all sources at once: behind a network it is the waiting that takes time.
+    fn copy_side_by_side(&mut self, doubts: &mut Doubts) -> Result<()> {
+        let mut trusts: Vec<_> = self.asked.iter().map(|_| Trust::Full).collect();
+        let mut rest = &mut self.fills[..];
+        let mut requests = Vec::with_capacity(self.asked.len());
+        for (this, trust) in self.asked.iter().zip(&mut trusts) {
+            let (own, after) = std::mem::take(&mut rest).split_at_mut(this.fills.len());
+            rest = after;
+            requests.push((this, own, trust));
+        }
+        side_by_side(requests, |(this, own, trust)| {
+            *trust = this.copy(own)?;
+            Ok(())
+        })?;
+        for (this, trust) in self.asked.iter().zip(trusts) {
             if let Trust::OnceVouched = trust {
                 doubts.add(this.source, this.origin);
             }
-            for fill in own.iter_mut() {
-                bytes += fill.range.len();
-                if !this.is_native {
-                    native::make_native(&this.part.variable().dtype, fill.into);
-                }
-            }
         }
-        Counters::add(&counters.read_bytes, bytes);
-        Counters::add(&counters.requests, self.fills.len() as u64);
-        spare::put_back(&ASKED, self.asked);
-        spare::put_back(&FILLS, self.fills);
         Ok(())
+    }
+}
+
+impl Asked<'_> {
+    /// Copies its bytes to `fills`, in the order of this machine's bytes.
+    fn copy(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
+        let variable = self.part.variable();
+        // The source names itself; which variable it was, it cannot know.
+        let named = |error: Error| error.at(format!("variable '{}'", variable.name));
+        let trust = self.source.copy_into(fills).map_err(named)?;
+        if !self.is_native {
+            fills.iter_mut().for_each(|fill| native::make_native(&variable.dtype, fill.into));
+        }
+        Ok(trust)
     }
 }

@@ -58,7 +58,7 @@ impl Depth {
     pub(crate) fn new(busy: usize, most: usize, is_far: bool) -> Self {
         let most = most.max(busy);
         let start = if is_far { START_FAR.clamp(busy, most) } else { busy };
-        Self { busy, most, now: AtomicUsize::new(start), trial: Mutex::new(Trial::new(0)) }
+        Self { busy, most, now: AtomicUsize::new(start), trial: Mutex::new(Trial::new(Instant::now(), 0)) }
     }
 
     /// Threads that are to make batches now.
@@ -72,32 +72,32 @@ impl Depth {
     }
 
     /// Begins an epoch: time in which nobody asked for batches says nothing.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin(&self, at: Instant) {
         let mut trial = self.trial();
-        *trial = Trial { rests_until: trial.rests_until, ..Trial::new(self.now()) };
+        *trial = Trial { rests_until: trial.rests_until, ..Trial::new(at, self.now()) };
     }
 
-    /// Hears of a batch that was made, and whether the consumer waited for one by then; true when there are to be more threads
-    /// from now on.
-    pub(crate) fn hear(&self, effort: Effort, is_awaited: bool) -> bool {
+    /// Hears of a batch that was made `at` this moment, and whether the consumer waited for one by then; true when there are to
+    /// be more threads from now on.
+    pub(crate) fn hear(&self, effort: Effort, is_awaited: bool, at: Instant) -> bool {
         let mut trial = self.trial();
-        if !trial.add(effort, is_awaited) || !trial.is_long_enough(self.now()) {
+        if !trial.add(effort, is_awaited, at) || !trial.is_long_enough(self.now(), at) {
             return false;
         }
-        let (now, rate) = (self.now(), trial.rate());
+        let (now, rate) = (self.now(), trial.rate(at));
         let Effort { wall, ran, blocked } = trial.effort;
         let wanted = self.wanted(1.0 - blocked.div_duration_f64(wall));
         let is_behind = trial.awaited * 2 > trial.batches;
-        let mut next = Trial { rests_until: trial.rests_until, ..Trial::new(now) };
+        let mut next = Trial { rests_until: trial.rests_until, ..Trial::new(at, now) };
         let mut count = now;
         match trial.before {
             _ if !is_behind => next.before = None,
             // The last raise brought nothing.
             Some((fewer, slower)) if rate < slower * GAIN => {
                 count = fewer;
-                next.rests_until = Some(Instant::now() + REST);
+                next.rests_until = Some(at + REST);
             }
-            _ if wanted > now && !trial.is_resting() => {
+            _ if wanted > now && !trial.is_resting(at) => {
                 count = wanted.min(now * 2);
                 next.before = Some((now, rate));
             }
@@ -129,9 +129,9 @@ impl Depth {
 }
 
 impl Trial {
-    fn new(unsettled: usize) -> Self {
+    fn new(began: Instant, unsettled: usize) -> Self {
         Self {
-            began: Instant::now(),
+            began,
             batches: 0,
             awaited: 0,
             effort: Effort::default(),
@@ -142,10 +142,10 @@ impl Trial {
     }
 
     /// Counts a batch, unless it was begun before the trial was.
-    fn add(&mut self, effort: Effort, is_awaited: bool) -> bool {
+    fn add(&mut self, effort: Effort, is_awaited: bool, at: Instant) -> bool {
         if self.unsettled > 0 {
             self.unsettled -= 1;
-            self.began = Instant::now();
+            self.began = at;
             return false;
         }
         self.batches += 1;
@@ -154,17 +154,17 @@ impl Trial {
         true
     }
 
-    fn is_long_enough(&self, threads: usize) -> bool {
-        self.batches >= threads.max(LEAST_BATCHES) && self.began.elapsed() >= LEAST_TIME
+    fn is_long_enough(&self, threads: usize, at: Instant) -> bool {
+        self.batches >= threads.max(LEAST_BATCHES) && at - self.began >= LEAST_TIME
     }
 
     /// Batches a second.
-    fn rate(&self) -> f64 {
-        self.batches as f64 / self.began.elapsed().as_secs_f64().max(1e-9)
+    fn rate(&self, at: Instant) -> f64 {
+        self.batches as f64 / (at - self.began).as_secs_f64().max(1e-9)
     }
 
-    fn is_resting(&self) -> bool {
-        self.rests_until.is_some_and(|until| Instant::now() < until)
+    fn is_resting(&self, at: Instant) -> bool {
+        self.rests_until.is_some_and(|until| at < until)
     }
 }
 
@@ -174,12 +174,13 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Hears of batches that took `effort` each, one every `pace` of one thread, until as many decisions could be made.
+    /// Hears of 400 batches that took `effort` each, as far apart as `pace` says for so many threads; gives their numbers.
     fn hear_of(depth: &Depth, effort: Effort, pace: impl Fn(usize) -> Duration) -> Vec<usize> {
-        let mut seen = vec![depth.now()];
+        let (mut seen, mut at) = (vec![depth.now()], Instant::now());
+        depth.begin(at);
         for _ in 0..400 {
-            std::thread::sleep(pace(depth.now()));
-            depth.hear(effort, true);
+            at += pace(depth.now());
+            depth.hear(effort, true, at);
             if seen.last() != Some(&depth.now()) {
                 seen.push(depth.now());
             }
@@ -220,10 +221,10 @@ mod tests {
     #[test]
     fn a_consumer_that_does_not_wait_needs_no_more_threads() {
         let waits = Effort { wall: 10 * MILLISECOND, ran: Duration::ZERO, blocked: 10 * MILLISECOND };
-        let depth = Depth::new(2, 64, false);
+        let (depth, mut at) = (Depth::new(2, 64, false), Instant::now());
         for _ in 0..100 {
-            std::thread::sleep(MILLISECOND / 2);
-            assert!(!depth.hear(waits, false));
+            at += MILLISECOND;
+            assert!(!depth.hear(waits, false, at));
         }
         assert!(Depth::new(4, 4, true).is_fixed());
     }

@@ -123,7 +123,7 @@ impl Run {
     /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
     pub(crate) fn start(crew: Crew, epoch: Epoch, pace: Pace) -> Result<Self> {
         let threads = pace.depth.now();
-        pace.depth.begin();
+        pace.depth.begin(Instant::now());
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             ready: Condvar::new(),
@@ -325,7 +325,7 @@ impl Shared {
             if failed {
                 break;
             }
-            if effort.is_some_and(|effort| self.pace.depth.hear(effort, is_awaited)) {
+            if effort.is_some_and(|effort| self.pace.depth.hear(effort, is_awaited, Instant::now())) {
                 // Those there are go on alone if no more can be had.
                 let _ = self.start_threads();
                 self.needed.notify_all();

@@ -11,7 +11,10 @@ use std::{
 };
 
 use object_store::ObjectStore;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::Semaphore,
+};
 
 use super::{Heads, lock};
 use crate::{
@@ -45,7 +48,13 @@ pub(super) struct Engine {
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     heads: Mutex<Heads>,
     known: Mutex<HashSet<String>>,
+    /// Requests for bytes that may be under way at once.
+    requests: Arc<Semaphore>,
 }
+
+/// Requests for bytes of one process that are under way at once, each by a connection. A server that takes 30 ms for each
+/// gives 1.1 GiB/s with 16 and 1.4 with 64; stores take hundreds, and descriptors are few.
+const MOST_REQUESTS: usize = 128;
 
 impl Engine {
     fn new() -> Self {
@@ -55,7 +64,13 @@ impl Engine {
             clients: Mutex::default(),
             heads: Mutex::default(),
             known: Mutex::default(),
+            requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
         }
+    }
+
+    /// Of which one is taken for each request for bytes.
+    pub(super) fn requests(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.requests)
     }
 
     /// Buckets that are there, or do not say.

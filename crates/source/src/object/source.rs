@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::ObjectStore;
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::{
     Shared,
@@ -32,9 +32,8 @@ use crate::{
 /// connection: with 4 MiB the wait for the first byte is half of the time or less.
 const REQUEST_BYTES: u64 = 4 << 20;
 
-/// Requests of one call that are under way at once. Stores take hundreds; this many fill a link of 10 Gbit/s, and a
-/// few threads that read at once do not exhaust the process's descriptors.
-const MOST_REQUESTS: usize = 16;
+/// Requests of one call that are under way at once: half of those of the process.
+const MOST_REQUESTS: usize = 64;
 
 /// An object that is open.
 pub(super) struct ObjectSource {
@@ -85,6 +84,7 @@ impl ObjectSource {
             address: self.address.clone(),
             state: self.state.clone(),
             parts,
+            requests: engine.requests(),
             next: AtomicUsize::new(0),
         });
         let (sender, receiver) = mpsc::channel();
@@ -191,6 +191,7 @@ struct Work {
     address: Address,
     state: State,
     parts: Vec<ByteRange>,
+    requests: Arc<Semaphore>,
     next: AtomicUsize,
 }
 
@@ -207,6 +208,8 @@ impl Work {
 
     async fn read(&self, part: ByteRange, sender: &Sender<Result<Piece>>) -> Result<()> {
         let told = |error| told(error, self.address.store());
+        // It is never closed.
+        let _under_way = self.requests.acquire().await.map_err(|_| stopped())?;
         let answer =
             self.client.get_opts(self.address.key(), self.state.request(part)).await.map_err(told)?;
         self.state.verify(&answer.meta)?;

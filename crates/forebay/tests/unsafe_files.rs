@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/source/src/prefetch.rs", "asks for memory ahead"),
     ("crates/source/src/process.rs", "keeps the process's number in a page that fork clears"),
     ("crates/source/src/process_tree.rs", "maps a page that forked processes share"),
+    ("crates/source/src/work_memory.rs", "has a forked child find zeros in what a thread decodes into"),
     ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),
     ("crates/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),

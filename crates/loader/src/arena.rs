@@ -106,6 +106,18 @@ impl Arena {
         drop(gone);
     }
 
+    /// Gives what nobody uses back to the system.
+    pub(crate) fn release(&self) {
+        let gone = {
+            let mut free = self.lock();
+            let limit = std::mem::take(&mut free.limit);
+            let gone = free.shrink(self.lent());
+            free.limit = limit;
+            gone
+        };
+        drop(gone);
+    }
+
     /// Bytes that are lent now.
     pub fn lent(&self) -> u64 {
         self.lent.load(Relaxed)

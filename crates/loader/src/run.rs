@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, ledger};
 
 use crate::{
     batch::Batch,
@@ -253,6 +253,10 @@ impl Run {
             if all_done {
                 let _ = thread.join();
             }
+        }
+        // Workers that are forked between epochs would have a copy of it, and hold it as long as they live.
+        if ledger().has_forked() {
+            self.shared.crew.assembler().arena.release();
         }
     }
 

@@ -55,6 +55,13 @@ pub(crate) fn taken_by_children(process: Pid) -> u64 {
     taken(process.as_raw_nonzero().get(), |_| true)
 }
 
+/// True when `process` has forked one that took memory, whether it still lives or not.
+pub(crate) fn has_forked(process: Pid) -> bool {
+    let Some(Some(table)) = TABLE.get() else { return false };
+    let number = process.as_raw_nonzero().get();
+    table.iter().any(|row| row.parent.load(Relaxed) == number)
+}
+
 fn taken(parent: i32, counts: impl Fn(&Row) -> bool) -> u64 {
     let Some(Some(table)) = TABLE.get() else { return 0 };
     let own = table.iter().filter(|row| row.parent.load(Relaxed) == parent && counts(row) && row.is_in_use());

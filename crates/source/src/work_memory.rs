@@ -4,6 +4,11 @@
 //! leaves up to twice as much at the end of each. Four workers and two loaders over chunks of 16 MiB took 100 to 290 MiB more
 //! than their budget so.
 
+#![cfg_attr(
+    target_os = "linux",
+    expect(unsafe_code, reason = "what a forked child finds in pages is told by madvise alone")
+)]
+
 use std::{
     fmt,
     ops::{Deref, DerefMut},
@@ -41,14 +46,29 @@ impl WorkMemory {
         Ok(Self(Kind::Heap(bytes)))
     }
 
-    /// Makes it at least `len` bytes long; what was in it is lost where it has to grow.
+    /// Makes it at least `len` bytes long, as memory to work in: what was in it is lost where it has to grow, and in a forked
+    /// child.
     pub fn make_room(&mut self, len: usize) -> Result<()> {
         if self.len() < len {
             // Before there is more, so that both are never there at once.
             *self = Self::default();
             *self = Self::new(len as u64)?;
+            self.wipe_on_fork();
         }
         Ok(())
+    }
+
+    /// Has a forked child find zeros in it: what a thread decodes into meanwhile is of no use there, and would take memory for
+    /// as long as the child lives.
+    fn wipe_on_fork(&mut self) {
+        #[cfg(target_os = "linux")]
+        if let Kind::Pages(pages) = &mut self.0 {
+            let (start, len) = (pages.as_mut_ptr().cast(), pages.len());
+            // SAFETY: the pages are this mapping's own, from its start to its end; nothing changes here, and a child finds
+            // zeros, which are as valid as any bytes.
+            // A kernel that does not know it gives a child the bytes.
+            let _ = unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxWipeOnFork) };
+        }
     }
 
     /// Lends it for as long as anybody has part of it.

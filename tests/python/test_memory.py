@@ -247,6 +247,19 @@ def tree_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("first", ["workers", "loaders"])
+def test_a_tree_of_workers_and_loaders_stays_within_one_budget(tree_set: Path, first: str) -> None:
+    told = memory_tree.watch(tree_set, 2, first, {"FOREBAY_MEMORY": "512MiB"})
+    assert told["above"] <= 512 << 20, told
+    assert told["samples"] == 2 * 3 * 512
+    process = told["process"]
+    assert process["budget_bytes"] == process["share_bytes"] == 512 << 20
+    assert process["budget_by"] == "FOREBAY_MEMORY"
+    assert [one["what"] for one in process["taken"]] == ["loader", "loader"]
+    taken = sum(one["bytes"] for one in process["taken"]) + process["forked_bytes"] + process["free_bytes"]
+    assert taken <= 512 << 20
+
+
 LARGE_CHUNKS = (
     RSS
     + """

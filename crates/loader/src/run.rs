@@ -236,6 +236,9 @@ impl Run {
         self.shared.stop();
         let until = Instant::now() + PATIENCE;
         let mut queue = self.shared.lock();
+        if queue.threads.is_empty() {
+            return;
+        }
         queue.over = true;
         queue.done.clear();
         while queue.working > 0 {

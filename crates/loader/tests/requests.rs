@@ -121,3 +121,29 @@ fn a_small_file_far_away_is_read_whole_by_one_request() {
     assert_eq!(seen, (0..30 * 16).collect::<Vec<_>>());
     assert_eq!(origin.counters().operations, 30, "one for each file, though it has two fields");
 }
+
+#[test]
+fn many_requests_wait_at_once_though_one_thread_decodes() {
+    for (batch_size, files) in [(1, 1), (64, 40)] {
+        let rows = Rows { count: 4096 / files, ..ROWS };
+        let made: Vec<_> = (0..files).map(|_| make(rows)).collect();
+        let (set, origin) = set_on(&made, far());
+        let options =
+            Options { batch_size, read_threads: Some(1), memory: Some(12 << 20), ..without_spill(options()) };
+        let loader = Loader::new(set, options).unwrap();
+        assert_eq!(loader.in_force().threads, 1);
+        assert_eq!(
+            loader.batches().unwrap().map(|batch| batch.unwrap().samples.len() as u64).sum::<u64>(),
+            4096 / files * files
+        );
+        let most = origin.counters().most_waiting;
+        assert!(most >= 8, "{most} with batches of {batch_size}");
+    }
+}
+
+#[test]
+fn near_at_hand_no_thread_is_added_to_those_that_decode() {
+    let (set, _) = set_on(&[make(Rows { chunk: 16, ..ROWS })], Schedule::default());
+    let loader = Loader::new(set, without_spill(Options { memory: Some(256 << 20), ..options() })).unwrap();
+    assert_eq!((loader.in_force().threads, loader.in_force().most_threads), (2, 2));
+}

@@ -46,6 +46,8 @@ pub struct Counters {
     pub bytes: u64,
     /// Opens begun.
     pub opens: u64,
+    /// The most calls that waited at the same time.
+    pub most_waiting: u64,
 }
 
 /// An origin over another that follows a [`Schedule`]: a bad disk for tests, a slow file system for benches.
@@ -67,6 +69,7 @@ impl FaultOrigin {
             operations: self.course.operations.load(Relaxed),
             bytes: self.course.bytes.load(Relaxed),
             opens: self.course.opens.load(Relaxed),
+            most_waiting: self.course.most_waiting.load(Relaxed),
         }
     }
 }
@@ -178,6 +181,8 @@ struct Course {
     operations: AtomicU64,
     bytes: AtomicU64,
     opens: AtomicU64,
+    waiting: AtomicU64,
+    most_waiting: AtomicU64,
 }
 
 impl Course {
@@ -185,7 +190,7 @@ impl Course {
         let zero = || AtomicU64::new(0);
         let (operations, bytes, opens) = (zero(), zero(), zero());
         let clock = Clock::new(schedule.bytes_per_second);
-        Self { schedule, clock, operations, bytes, opens }
+        Self { schedule, clock, operations, bytes, opens, waiting: zero(), most_waiting: zero() }
     }
 
     /// Counts one call's operations, waits as long as they take, and tells which one goes wrong.
@@ -221,7 +226,10 @@ impl Course {
         let delay = self.schedule.delay.saturating_mul(operations);
         let wait = delay.max(self.clock.pass(now, bytes).saturating_duration_since(now));
         if !wait.is_zero() {
+            let waiting = self.waiting.fetch_add(1, Relaxed) + 1;
+            self.most_waiting.fetch_max(waiting, Relaxed);
             thread::sleep(wait);
+            self.waiting.fetch_sub(1, Relaxed);
         }
     }
 }

@@ -15,7 +15,7 @@
 //! | `permutation`, `order`, `group`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
-//! | `setup`, `shares` | what is decided before anything is read; how memory is divided |
+//! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
 //! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
@@ -40,6 +40,7 @@ mod index;
 mod layout;
 mod ledger;
 mod loader;
+mod longest;
 mod options;
 mod order;
 mod permutation;

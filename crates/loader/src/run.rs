@@ -18,7 +18,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    batch::Batch,
+    batch::{Batch, Trouble},
     plan::Epoch,
     stats::Counters,
     trouble::{Crew, Task},
@@ -40,9 +40,24 @@ pub enum Next {
 pub struct Run {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// What was left out whole and is to be reported.
+    left_out: LeftOut,
     /// The process whose threads these are.
     process: u32,
 }
+
+/// Batches of which no sample could be read.
+#[derive(Debug, Default)]
+struct LeftOut {
+    /// Their samples, since the last batch that was delivered.
+    troubles: Vec<Trouble>,
+    /// Why the first of them could not be read, as long as no sample could.
+    first: Option<Error>,
+    has_delivered: bool,
+}
+
+/// Samples of batches that were left out are reported with the next one, but for more than these: all are counted.
+const MOST_REPORTED: usize = 1024;
 
 #[derive(Debug)]
 struct Shared {
@@ -99,9 +114,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 impl Run {
     /// Starts `threads` threads that make the batches of `epoch`, at most `ahead` of the consumer.
     pub(crate) fn start(crew: Crew, epoch: Epoch, threads: usize, ahead: u64) -> Result<Self> {
-        let queue = Mutex::new(Queue { working: threads, ..Queue::default() });
         let shared = Arc::new(Shared {
-            queue,
+            queue: Mutex::default(),
             ready: Condvar::new(),
             room: Condvar::new(),
             stop: AtomicBool::new(false),
@@ -115,21 +129,68 @@ impl Run {
         let mut run = Self {
             shared: Arc::clone(&shared),
             threads: Vec::with_capacity(threads),
+            left_out: LeftOut::default(),
             process: process::id(),
         };
         for number in 0..threads {
             let shared = Arc::clone(&shared);
             let name = format!("forebay-{number}");
+            // Before it starts: a thread that is done at once counts itself out.
+            run.shared.lock().working += 1;
             let thread = thread::Builder::new().name(name).spawn(move || shared.work());
-            let full = |error| Error::new(ErrorKind::Full, "no thread could be started").because(error);
+            let full = |error| {
+                run.shared.lock().working -= 1;
+                let what = format!("thread {} of {threads} could not be started", number + 1);
+                let error = Error::new(ErrorKind::Full, what).because(error);
+                error.hint(
+                    "give fewer read_threads, or allow more threads or address space (ulimit -u, ulimit -v)",
+                )
+            };
             run.threads.push(thread.map_err(full)?);
         }
         Ok(run)
     }
 
-    /// The next batch, waiting at most `patience` for it. Whoever waits here helps those he waits for, where he takes no
-    /// processor from them.
+    /// The next batch, waiting at most `patience` for it. One of which no sample can be read is left out, where that is wanted;
+    /// an epoch of which none can be read is an error all the same.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
+        let began = Instant::now();
+        loop {
+            let mut batch = match self.take(patience.saturating_sub(began.elapsed()))? {
+                Next::Batch(batch) => batch,
+                Next::End => return self.end(),
+                Next::Waiting => return Ok(Next::Waiting),
+            };
+            match batch.lost.take() {
+                None => self.left_out.deliver(),
+                Some(error) => self.left_out.keep(error, &mut batch),
+            }
+            if batch.samples.is_empty() {
+                continue;
+            }
+            batch.troubles.splice(0..0, self.left_out.troubles.drain(..));
+            let counters = self.counters();
+            Counters::add(&counters.batches, 1);
+            Counters::add(&counters.samples, batch.sample_count());
+            Counters::add(&counters.delivered_bytes, batch.byte_len());
+            return Ok(Next::Batch(batch));
+        }
+    }
+
+    /// The end of an epoch, or why nothing of it could be read.
+    fn end(&mut self) -> Result<Next> {
+        match self.left_out.first.take() {
+            Some(error) if self.shared.epoch.is_whole() => {
+                self.fail();
+                Err(error.at("no sample of the epoch can be read"))
+            }
+            _ => Ok(Next::End),
+        }
+    }
+
+    /// The next batch, whatever is in it. A consumer that waits here helps the threads it waits for, where it takes no
+    /// processor from them.
+    fn take(&mut self, patience: Duration) -> Result<Next> {
         if self.process != process::id() {
             let error = Error::new(ErrorKind::Invalid, "an epoch does not survive a fork");
             return Err(error.hint("begin a new one in the child"));
@@ -178,12 +239,7 @@ impl Run {
         }
         let batch = batch.and_then(|batch| self.shared.make_sure(batch)).inspect_err(|_| self.fail());
         self.count_wait(began);
-        let batch = batch?;
-        let counters = self.counters();
-        Counters::add(&counters.batches, 1);
-        Counters::add(&counters.samples, batch.samples.iter().flatten().count() as u64);
-        Counters::add(&counters.delivered_bytes, batch.len());
-        Ok(Next::Batch(Box::new(batch)))
+        Ok(Next::Batch(Box::new(batch?)))
     }
 
     /// True when all batches were delivered.
@@ -252,6 +308,23 @@ impl Run {
 
     fn count_wait(&self, began: Instant) {
         Counters::lap(&self.counters().wait_ns, began);
+    }
+}
+
+impl LeftOut {
+    /// A batch with samples was delivered.
+    fn deliver(&mut self) {
+        self.has_delivered = true;
+        self.first = None;
+    }
+
+    /// Keeps what there is to say of `batch`, none of whose samples could be read for the reason `error`.
+    fn keep(&mut self, error: Error, batch: &mut Batch) {
+        if !self.has_delivered && self.first.is_none() {
+            self.first = Some(error);
+        }
+        let room = MOST_REPORTED.saturating_sub(self.troubles.len());
+        self.troubles.extend(batch.troubles.drain(..).take(room));
     }
 }
 

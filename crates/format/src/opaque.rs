@@ -6,11 +6,14 @@
 //! find ─► load (a copy of its own) ─► ffi ─► library (one lock) ─► memory (types) ─► values ─► Array
 //! ```
 //!
-//! libhdf5 is not thread safe: a read holds the one lock of the process until it is done, however long it takes.
+//! libhdf5 is not thread safe: a read holds the one lock of the process until it is done, however long it takes. What it
+//! opened stays open for the next read (`kept`); a forked child loads a copy for itself, as the lock and the library may be
+//! in use by a thread that the child does not have.
 
 mod arena;
 mod ffi;
 mod find;
+mod kept;
 mod library;
 mod load;
 mod memory;
@@ -25,7 +28,9 @@ use std::path::PathBuf;
 
 use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result};
 
-use crate::{Array, Dtype, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable};
+use crate::{
+    Array, Container, Dtype, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable, silo,
+};
 
 /// Version and path of the libhdf5 that reads what forebay itself cannot; `None` where there is none.
 pub fn libhdf5_version() -> Option<String> {
@@ -77,12 +82,22 @@ pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selec
     let (source, name) = target(opened, variable);
     let path = local_path(opened, source)?;
     let budget = opened.budget();
-    let request = library::Request { path: &path, name: &name, variable, selection, budget };
     let parts: &[Variable] = if variable.layout == "virtual" { &opened.container().parts } else { &[] };
+    let data = kept::Wanted {
+        path: &path,
+        name: &name,
+        sources: &opened.container().sources,
+        part_count: parts.len(),
+    };
+    let request = library::Request { data, variable, selection, budget };
     let array = library::with(|library| {
+        let is_known = library.knows(&request);
         for part in parts {
             let (source, name) = target(opened, part);
-            let opens = local_path(opened, source).and_then(|path| library.check_opens(&path, &name));
+            let opens = local_path(opened, source).and_then(|path| match is_known {
+                true => Ok(()),
+                false => library.check_opens(&path, &name),
+            });
             opens.map_err(|error| error.at(format!("its source '{}'", part.name)))?;
         }
         library.read(&request)
@@ -102,7 +117,8 @@ pub(crate) fn instead(
     let is_tried = matches!(variable.extents, Extents::Opaque(_));
     // Neither can the library make values of these.
     let is_hopeless = matches!(variable.dtype, Dtype::Reference { .. } | Dtype::Other { .. });
-    if is_hopeless || native.kind() != ErrorKind::Unsupported || !opened.container().is_hdf5() || is_tried {
+    let is_stored_so = opened.container().is_hdf5() || silo_array(opened.container(), variable).is_some();
+    if is_hopeless || native.kind() != ErrorKind::Unsupported || !is_stored_so || is_tried {
         return Err(native);
     }
     by_library(opened, variable, selection)
@@ -150,9 +166,19 @@ fn target(opened: &Opened, variable: &Variable) -> (SourceIndex, String) {
         let name = variable.name.strip_prefix(id.locator.as_str())?.strip_prefix(':')?;
         Some((SourceIndex(index), name.to_owned()))
     };
+    if let Some(stored) = silo_array(container, variable) {
+        return (SourceIndex(0), stored.to_owned());
+    }
     let mut sources = (0..).zip(&container.sources);
     let part = if is_named { None } else { sources.find_map(in_source) };
     part.unwrap_or_else(|| (SourceIndex(0), variable.name.clone()))
+}
+
+/// What HDF5 calls the array that is `variable` of a Silo file: an object's array is listed under the object's name.
+fn silo_array<'a>(container: &'a Container, variable: &'a Variable) -> Option<&'a str> {
+    let mut names = container.aliases.iter().filter(|alias| alias.target == variable.name);
+    let stored = names.find_map(|alias| Some(alias.name.as_str()).filter(|name| silo::is_array_name(name)));
+    stored.or(Some(variable.name.as_str()).filter(|name| silo::is_array_name(name)))
 }
 
 /// The path of a source that is a local file, unchanged since it was described: libraries open nothing else.

@@ -19,7 +19,7 @@
 //! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
-//! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
+//! | `trouble`, `left_out`, `run` | a batch whatever befalls; those of which nothing can be read; the threads that make them ahead |
 //! | `loader`, `samples` | epochs of batches; samples by number |
 //! | `schedule` | which bytes samples need, and when: for whoever fetches ahead |
 //! | `estimate/` | what an epoch will cost, reckoned and not run |
@@ -39,6 +39,7 @@ mod group;
 mod index;
 mod layout;
 mod ledger;
+mod left_out;
 mod loader;
 mod longest;
 mod options;

@@ -18,7 +18,8 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    batch::{Batch, Trouble},
+    batch::Batch,
+    left_out::LeftOut,
     plan::Epoch,
     stats::Counters,
     trouble::{Crew, Task},
@@ -45,19 +46,6 @@ pub struct Run {
     /// The process whose threads these are.
     process: u32,
 }
-
-/// Batches of which no sample could be read.
-#[derive(Debug, Default)]
-struct LeftOut {
-    /// Their samples, since the last batch that was delivered.
-    troubles: Vec<Trouble>,
-    /// Why the first of them could not be read, as long as no sample could.
-    first: Option<Error>,
-    has_delivered: bool,
-}
-
-/// Samples of batches that were left out are reported with the next one, but for more than these: all are counted.
-const MOST_REPORTED: usize = 1024;
 
 #[derive(Debug)]
 struct Shared {
@@ -161,14 +149,9 @@ impl Run {
                 Next::End => return self.end(),
                 Next::Waiting => return Ok(Next::Waiting),
             };
-            match batch.lost.take() {
-                None => self.left_out.deliver(),
-                Some(error) => self.left_out.keep(error, &mut batch),
-            }
-            if batch.samples.is_empty() {
+            if !self.left_out.note(&mut batch) {
                 continue;
             }
-            batch.troubles.splice(0..0, self.left_out.troubles.drain(..));
             let counters = self.counters();
             Counters::add(&counters.batches, 1);
             Counters::add(&counters.samples, batch.sample_count());
@@ -179,8 +162,9 @@ impl Run {
 
     /// The end of an epoch, or why nothing of it could be read.
     fn end(&mut self) -> Result<Next> {
-        match self.left_out.first.take() {
-            Some(error) if self.shared.epoch.is_whole() => {
+        match self.left_out.take_reason() {
+            // One that was closed early has said nothing of what would have come.
+            Some(error) if self.shared.epoch.is_whole() && self.is_finished() => {
                 self.fail();
                 Err(error.at("no sample of the epoch can be read"))
             }
@@ -308,23 +292,6 @@ impl Run {
 
     fn count_wait(&self, began: Instant) {
         Counters::lap(&self.counters().wait_ns, began);
-    }
-}
-
-impl LeftOut {
-    /// A batch with samples was delivered.
-    fn deliver(&mut self) {
-        self.has_delivered = true;
-        self.first = None;
-    }
-
-    /// Keeps what there is to say of `batch`, none of whose samples could be read for the reason `error`.
-    fn keep(&mut self, error: Error, batch: &mut Batch) {
-        if !self.has_delivered && self.first.is_none() {
-            self.first = Some(error);
-        }
-        let room = MOST_REPORTED.saturating_sub(self.troubles.len());
-        self.troubles.extend(batch.troubles.drain(..).take(room));
     }
 }
 

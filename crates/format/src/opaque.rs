@@ -83,12 +83,8 @@ pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selec
     let path = local_path(opened, source)?;
     let budget = opened.budget();
     let parts: &[Variable] = if variable.layout == "virtual" { &opened.container().parts } else { &[] };
-    let data = kept::Wanted {
-        path: &path,
-        name: &name,
-        sources: &opened.container().sources,
-        part_count: parts.len(),
-    };
+    let (sources, may_be_kept) = (&opened.container().sources[..], may_be_kept(opened, variable));
+    let data = kept::Wanted { path: &path, name: &name, sources, may_be_kept };
     let request = library::Request { data, variable, selection, budget };
     let array = library::with(|library| {
         let is_known = library.knows(&request);
@@ -107,6 +103,17 @@ pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selec
     Ok(array)
 }
 
+/// True when the library may keep open what it reads of `variable`: all files it could lead to are known, few, and
+/// unchanged. The library has one view of a file, and would not see what was written since. Those of a virtual data set are not
+/// all known, and while it is open the library does not open its sources for themselves.
+fn may_be_kept(opened: &Opened, variable: &Variable) -> bool {
+    let count = opened.container().sources.len();
+    let mut sources = (0..).map(SourceIndex).take(count);
+    variable.layout != "virtual"
+        && count <= kept::MOST_FILES
+        && sources.all(|source| local_path(opened, source).is_ok())
+}
+
 /// The library's answer where forebay itself gave `native`; if it has none, that error and what was tried.
 pub(crate) fn instead(
     opened: &Opened,
@@ -117,7 +124,7 @@ pub(crate) fn instead(
     let is_tried = matches!(variable.extents, Extents::Opaque(_));
     // Neither can the library make values of these.
     let is_hopeless = matches!(variable.dtype, Dtype::Reference { .. } | Dtype::Other { .. });
-    let is_stored_so = opened.container().is_hdf5() || silo_array(opened.container(), variable).is_some();
+    let is_stored_so = opened.container().is_hdf5() || is_silo_in_hdf5(opened.container());
     if is_hopeless || native.kind() != ErrorKind::Unsupported || !is_stored_so || is_tried {
         return Err(native);
     }
@@ -166,19 +173,21 @@ fn target(opened: &Opened, variable: &Variable) -> (SourceIndex, String) {
         let name = variable.name.strip_prefix(id.locator.as_str())?.strip_prefix(':')?;
         Some((SourceIndex(index), name.to_owned()))
     };
-    if let Some(stored) = silo_array(container, variable) {
-        return (SourceIndex(0), stored.to_owned());
+    // An object's array of a Silo file is listed under the object's name.
+    let mut names = container.aliases.iter().filter(|alias| alias.target == variable.name);
+    if let Some(stored) = names.find(|alias| silo::is_array_name(&alias.name)) {
+        return (SourceIndex(0), stored.name.clone());
     }
     let mut sources = (0..).zip(&container.sources);
     let part = if is_named { None } else { sources.find_map(in_source) };
     part.unwrap_or_else(|| (SourceIndex(0), variable.name.clone()))
 }
 
-/// What HDF5 calls the array that is `variable` of a Silo file: an object's array is listed under the object's name.
-fn silo_array<'a>(container: &'a Container, variable: &'a Variable) -> Option<&'a str> {
-    let mut names = container.aliases.iter().filter(|alias| alias.target == variable.name);
-    let stored = names.find_map(|alias| Some(alias.name.as_str()).filter(|name| silo::is_array_name(name)));
-    stored.or(Some(variable.name.as_str()).filter(|name| silo::is_array_name(name)))
+/// True for a Silo file of the HDF5 driver.
+fn is_silo_in_hdf5(container: &Container) -> bool {
+    let aliases = container.aliases.iter().map(|alias| &alias.name);
+    let mut names = aliases.chain(container.variables.iter().map(|variable| &variable.name));
+    container.format == "silo" && names.any(|name| silo::is_array_name(name))
 }
 
 /// The path of a source that is a local file, unchanged since it was described: libraries open nothing else.

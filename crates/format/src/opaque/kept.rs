@@ -12,9 +12,8 @@ use super::ffi::{Calls, Hid};
 /// Data sets that are kept open: a sample has a few fields.
 const MOST_OPEN: usize = 8;
 
-/// Parts of a virtual data set that may be kept open with it: the library has a descriptor for each, and they are none of
-/// those that the process's budget of descriptors counts.
-const MOST_PARTS: usize = 32;
+/// Files that one data set may lead to and be kept open: each is asked before every read whether it was changed.
+pub(super) const MOST_FILES: usize = 32;
 
 /// Which data set, of which versions of its files.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +22,8 @@ pub(super) struct Wanted<'a> {
     pub(super) name: &'a str,
     /// Its file, and those that its links and mappings lead to.
     pub(super) sources: &'a [SourceId],
-    /// How many parts it is mapped from.
-    pub(super) part_count: usize,
+    /// Whether it may stay open.
+    pub(super) may_be_kept: bool,
 }
 
 /// Data sets that were read, the latest last.
@@ -61,6 +60,9 @@ impl Kept {
 
     /// The data set and the file of `wanted`, where they are open.
     pub(super) fn find(&mut self, wanted: &Wanted<'_>) -> Option<(Hid, Hid)> {
+        if !wanted.may_be_kept {
+            return None;
+        }
         let at = self.0.iter().position(|known| known.is(wanted))?;
         let known = self.0.remove(at);
         let open = known.open;
@@ -68,9 +70,12 @@ impl Kept {
         open
     }
 
-    /// Closes what is open of other versions of the files of `wanted`: the library has one view of a file, and would give
-    /// what it knows of the old one.
+    /// Closes what is open of other versions of the files of `wanted`, or all where these are not known: the library has one
+    /// view of a file, and would give what it knows of the old one.
     pub(super) fn close_other_versions(&mut self, calls: &Calls, wanted: &Wanted<'_>) {
+        if !wanted.may_be_kept {
+            return self.0.iter_mut().for_each(|known| known.close(calls));
+        }
         let now: HashMap<&Locator, &SourceId> =
             wanted.sources.iter().map(|source| (&source.locator, source)).collect();
         let is_other = |source: &SourceId| now.get(&source.locator).is_some_and(|now| *now != source);
@@ -90,7 +95,7 @@ impl Kept {
         while self.0.len() >= MOST_OPEN {
             self.0.remove(0).close(calls);
         }
-        let is_kept = wanted.part_count <= MOST_PARTS && calls.leaves_files_unlocked();
+        let is_kept = wanted.may_be_kept && calls.leaves_files_unlocked();
         self.0.push(Known {
             path: wanted.path.to_owned(),
             name: wanted.name.to_owned(),

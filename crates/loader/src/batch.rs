@@ -37,7 +37,7 @@ pub struct Batch {
     pub seeds: Vec<u64>,
     /// Positions of the epoch's order, over all ranks, that are consumed once this batch is.
     pub(crate) consumed: u64,
-    /// Samples that could not be read and are left out or replaced.
+    /// Samples that could not be read and are left out or replaced, and those of batches right before it that were left out whole.
     pub troubles: Vec<Trouble>,
     /// Why no sample of it could be read; nothing where one could.
     pub(crate) lost: Option<Error>,

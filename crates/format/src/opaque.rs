@@ -18,6 +18,7 @@ mod library;
 mod load;
 mod memory;
 mod reader;
+mod reshaped;
 mod values;
 
 pub(crate) use find::linker_folders;
@@ -96,7 +97,10 @@ pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selec
             });
             opens.map_err(|error| error.at(format!("its source '{}'", part.name)))?;
         }
-        library.read(&request)
+        match is_silo_in_hdf5(opened.container()) {
+            true => reshaped::read(library, &request),
+            false => library.read(&request),
+        }
     })?;
     // What was written meanwhile may be in the values.
     local_path(opened, source)?;

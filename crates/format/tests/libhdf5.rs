@@ -325,6 +325,18 @@ fn a_filter_of_a_silo_file_that_only_the_library_knows_is_undone_by_it() {
         let ours = opened.read(variable, &all(variable)).unwrap();
         assert_eq!(opened.read(&unknown, &all(variable)).unwrap(), ours, "{}", variable.name);
         count += 1;
+        let shape = &variable.grid.shape;
+        if shape.is_empty() {
+            continue;
+        }
+        let odd: Vec<_> = shape.iter().map(|len| if *len > 1 { "1::2" } else { ":" }).collect();
+        let odd = Selection::parse(&odd.join(", "), shape).unwrap();
+        assert_eq!(
+            opened.read(&unknown, &odd).unwrap(),
+            opened.read(variable, &odd).unwrap(),
+            "{}",
+            variable.name
+        );
     }
     assert!(count > 3, "only {count} were compared");
 }

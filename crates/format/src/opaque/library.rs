@@ -96,6 +96,7 @@ fn find() -> Result<Library> {
 }
 
 /// What to read.
+#[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) data: Wanted<'a>,
     pub(super) variable: &'a Variable,
@@ -211,6 +212,14 @@ impl Library {
     /// Inside a virtual data set the library would take it for missing, and give the fill value without a word.
     pub(super) fn check_opens(&self, path: &Path, name: &str) -> Result<()> {
         self.open(path, name).map(drop)
+    }
+
+    /// The shape of the data set that `request` names.
+    pub(super) fn shape(&self, request: &Request<'_>) -> Result<Vec<u64>> {
+        self.with_open(request, |data| {
+            let space = self.own(self.calls.data_space(data), Calls::space_close, "no data space")?;
+            Ok(self.calls.space_shape(space.id))
+        })
     }
 
     /// The values that `request` asks for.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,11 +98,113 @@ def test_skipping_does_not_move_what_follows(damaged: tuple[Path, int]) -> None:
         assert [batch.indices.tolist() for batch in resumed] == whole[stop:]
 
 
-@pytest.mark.parametrize("on_error", ["skip", "substitute"])
-def test_a_batch_of_which_nothing_can_be_read_is_an_error(damaged: tuple[Path, int], on_error: str) -> None:
-    loader = forebay.open(damaged[0], ["x"]).loader(batch_size=4, on_error=on_error)
+def test_nothing_can_stand_in_for_a_batch_of_which_nothing_can_be_read(damaged: tuple[Path, int]) -> None:
+    loader = forebay.open(damaged[0], ["x"]).loader(batch_size=4, on_error="substitute")
     with pytest.raises(forebay.CorruptError, match="no sample of a batch can be read"):
         list(loader)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 4])
+@pytest.mark.parametrize("prefetch", [0, 4])
+def test_a_batch_of_which_nothing_can_be_read_is_left_out(damaged: tuple[Path, int], batch_size: int, prefetch: int) -> None:
+    ds = forebay.open(damaged[0], ["x", "y"])
+    loader = ds.loader(batch_size=batch_size, on_error="skip", prefetch=prefetch)
+    steps = COUNT // batch_size
+    for epoch in range(2):
+        seen, skipped = [], {}
+        for batch in loader:
+            assert batch.size == batch_size and (batch["x"] == batch.indices[:, None]).all()
+            assert batch.epoch == epoch and batch.indices[0] == batch.step * batch_size
+            seen += batch.indices.tolist()
+            skipped.update(batch.skipped)
+        assert seen == sorted(set(range(COUNT)) - BAD)
+        assert set(skipped) == BAD
+        assert len(loader) == steps
+    stats = loader.stats()
+    assert (stats["skipped"], stats["skipped_batches"]) == (2 * len(BAD), 2 * len(BAD) // batch_size)
+    assert stats["batches"] == 2 * (steps - len(BAD) // batch_size)
+
+
+def test_a_state_counts_batches_that_were_left_out(damaged: tuple[Path, int]) -> None:
+    ds = forebay.open(damaged[0], ["y", "x"])
+    whole = [batch.indices.tolist() for batch in ds.loader(on_error="skip")]
+    assert whole == [[number] for number in range(COUNT) if number not in BAD]
+    loader = ds.loader(on_error="skip")
+    run = iter(loader)
+    for stop in range(1, len(whole)):
+        last = next(run).indices[0]
+        state = loader.state_dict()
+        assert state["position"] == last + 1
+        resumed = ds.loader(on_error="skip")
+        resumed.load_state_dict(state)
+        assert resumed.remaining == COUNT - last - 1
+        assert [batch.indices.tolist() for batch in resumed] == whole[stop:]
+
+
+def test_ranks_have_as_many_batches_where_one_can_read_nothing_of_its_own(damaged: tuple[Path, int]) -> None:
+    ds = forebay.open(damaged[0], ["x", "y"])
+    for tail in (None, "pad"):
+        ranks = [ds.loader(batch_size=4, rank=rank, world=2, on_error="skip", tail=tail) for rank in range(2)]
+        batches = [list(loader) for loader in ranks]
+        assert [len(of_rank) for of_rank in batches] == [5, 5] == [len(loader) for loader in ranks]
+        (padded,) = (batch for of_rank in batches for batch in of_rank if batch.indices[0] < 0)
+        assert padded.indices.tolist() == [-1] * 4 and padded["x"].shape == (4, 50) and not padded["x"].any()
+        assert {number for number, _ in padded.skipped} == BAD
+        assert [loader.stats()["skipped_batches"] for loader in ranks] == [1, 0]
+        seen = [number for of_rank in batches for batch in of_rank for number in batch.indices.tolist() if number >= 0]
+        assert sorted(seen) == sorted(set(range(COUNT)) - BAD)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_an_epoch_of_which_nothing_can_be_read_is_an_error(make: Make, world: int) -> None:
+    path = make("gone.h5", x=(np.arange(1 << 12), {"chunks": (1 << 12,), "compression": "gzip"}))
+    with h5py.File(path) as file:
+        chunk = file["x"].id.get_chunk_info(0)
+    with open(path, "r+b") as raw:
+        raw.seek(chunk.byte_offset + 2)
+        raw.write(b"\xff" * 40)
+    ds = forebay.open(path, ["x"])
+    loader = ds.loader(batch_size=64, world=world, on_error="skip")
+    for _ in range(2):
+        with pytest.raises(forebay.ForebayError, match=r"no sample of the epoch can be read.*gone\.h5"):
+            list(loader)
+
+
+def lengths(make: Make) -> tuple[Path, list[int]]:
+    counts = [10, 3, 60_000, 0, 7, 55_000] + [5] * 100
+    return make("ragged.h5", x=np.arange(sum(counts), dtype=np.float64), n=counts), counts
+
+
+def test_a_sample_longer_than_memory_is_named_before_anything_is_read(make: Make) -> None:
+    path, _ = lengths(make)
+    ds = forebay.open(path, ["x"], samples=forebay.Ragged(lengths="n"))
+    what = r"field 'x': sample 2 takes 480000 bytes at once, the memory budget is 400000"
+    with pytest.raises(forebay.FullError, match=what):
+        ds.loader(memory=400_000, read_threads=1)
+    # Another budget than in other tests: the same warning is given once in a process.
+    with pytest.warns(UserWarning, match=what.replace("400000", "400001") + ".*counts as one that cannot be read"):
+        ds.loader(memory=400_001, read_threads=1, on_error="skip")
+    assert [batch.indices.tolist() for batch in ds.loader(memory=2_000_000, read_threads=1)] == [[n] for n in range(106)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_samples_longer_than_memory_can_be_skipped(make: Make, batch_size: int) -> None:
+    path, counts = lengths(make)
+    ds = forebay.open(path, ["x"], samples=forebay.Ragged(lengths="n"))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    with warnings.catch_warnings():
+        # It is given once in a process, to whichever test comes first.
+        warnings.simplefilter("ignore")
+        loader = ds.loader(memory=400_000, read_threads=1, batch_size=batch_size, on_error="skip")
+    seen, skipped = [], []
+    for batch in loader:
+        wanted = [np.arange(starts[n], starts[n] + counts[n]) for n in batch.indices]
+        assert batch["x"].tolist() == np.concatenate(wanted).tolist()
+        seen += batch.indices.tolist()
+        skipped += batch.skipped
+    assert seen == [0, 1, 3, 4, *range(6, 106)]
+    assert [number for number, _ in skipped] == [2, 5] and "480000 bytes at once" in skipped[0][1]
+    assert loader.stats()["skipped"] == 2
 
 
 def test_what_on_error_cannot_mean_is_refused(make: Make) -> None:

@@ -56,6 +56,20 @@ def test_what_is_out_of_range_is_an_index_error(ds: forebay.Dataset, index: Any)
         ds[index]
 
 
+@pytest.mark.parametrize("numbers", [[-1], [3, -20], (5, 5), range(-2, 2), np.array([-1, 0], np.int8)], ids=str)
+def test_a_batch_counts_numbers_below_0_from_the_end(ds: forebay.Dataset, numbers: Any) -> None:
+    expected = np.arange(20)[np.asarray(list(numbers))]
+    same(ds.batch(numbers).indices, expected)
+    same(ds.batch(numbers)["label"], expected)
+    same(ds.batch(iter(numbers))["label"], expected)
+
+
+@pytest.mark.parametrize("numbers", [[20], [-21], [0, 99], [0.5]], ids=str)
+def test_a_batch_of_what_is_out_of_range_is_an_index_error(ds: forebay.Dataset, numbers: Any) -> None:
+    with pytest.raises(IndexError, match="of 20|numbers"):
+        ds.batch(numbers)
+
+
 @pytest.mark.parametrize("index", [1.5, "image", [0.5], [[1, 2]], None], ids=str)
 def test_what_is_no_index_is_refused(ds: forebay.Dataset, index: Any) -> None:
     with pytest.raises((TypeError, IndexError)):

@@ -206,6 +206,28 @@ def test_the_interpreter_ends_while_threads_load(program: Any, path: Path, endin
     )
 
 
+def test_threads_that_cannot_be_started_are_an_error_at_once(program: Any, path: Path) -> None:
+    program(
+        """
+        import resource, sys, time, forebay
+        ds = forebay.open(sys.argv[1], ["x"])
+        loader = ds.loader(batch_size=1, read_threads=64, memory="256MiB")
+        assert len(list(ds.loader(batch_size=1, read_threads=1))) > 0
+        taken = next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmSize"))
+        resource.setrlimit(resource.RLIMIT_AS, (taken + (40 << 20), -1))
+        began = time.monotonic()
+        try:
+            next(iter(loader))
+        except forebay.FullError as error:
+            assert "of 64 could not be started" in str(error) and "read_threads" in str(error), error
+            assert time.monotonic() - began < 0.4, time.monotonic() - began
+        else:
+            raise SystemExit("64 stacks fit")
+        """,
+        path,
+    )
+
+
 def slow_file(path: Path, count: int = 200) -> Path:
     """Chunks of 64 MiB that inflate from a few bytes: one number of each costs the whole."""
     length = 8 << 20

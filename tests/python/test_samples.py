@@ -137,6 +137,20 @@ def test_ragged_samples_of_several_files_follow_each_other(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
+    "samples",
+    [Ragged(offsets=OFFSETS), Ragged(offsets=PAIRS), Ragged(lengths=np.diff(OFFSETS)), Centres([[5], [7]], [3])],
+    ids=["offsets", "pairs", "lengths", "centres"],
+)
+def test_an_array_that_does_not_say_which_file_is_meant_is_refused_for_several(make: Make, samples: Any) -> None:
+    paths = [make(f"{number}.h5", x=VALUES) for number in range(2)]
+    with pytest.raises(forebay.InvalidError, match="for 2 files does not say which file each sample is in"):
+        forebay.open(paths, ["x"], samples=samples)
+    assert len(forebay.open(paths[:1], ["x"], samples=samples)) > 0
+    triples = np.concatenate([np.zeros_like(PAIRS[:, :1]), PAIRS], axis=1)
+    assert len(forebay.open(paths, ["x"], samples=Ragged(offsets=triples))) == len(PAIRS)
+
+
+@pytest.mark.parametrize(
     ("samples", "message"),
     [
         (Ragged(offsets=[0, 9, 5]), "begins at 9 and ends at 5"),
@@ -337,3 +351,13 @@ def test_a_label_of_ragged_samples_has_one_row(make: Make) -> None:
     for samples in (forebay.Ragged(offsets="ptr"), forebay.Ragged(lengths=[2, 0, 4])):
         batch = forebay.open(path, ["x"], label="y", samples=samples)[[2, 0]]
         assert batch["y"].tolist() == [9, 7] and batch["x"].tolist() == [2, 3, 4, 5, 0, 1]
+
+
+def test_a_label_that_is_among_the_fields_otherwise_is_refused(make: Make) -> None:
+    path = make(x=np.arange(6), y=np.arange(6))
+    with pytest.raises(ValueError, match="label=.*float16.*fields have another 'y'"):
+        forebay.open(path, ["x", "y"], label=Field("y", dtype="float16"))
+    for label in ("y", Field("y")):
+        assert forebay.open(path, ["x", "y"], label=label).label == "y"
+    both = forebay.open(path, ["x", "y"], label=Field("y", dtype="float16", name="target"))
+    assert both[3]["target"].dtype == np.float16 and both[3]["y"].dtype == np.int64

@@ -409,6 +409,21 @@ def read(ds: forebay.Dataset, seed: int = 0) -> None:
         assert (batch["x"] == image_of(batch.indices)).all()
 
 
+def test_a_forked_child_that_drops_a_loader_makes_no_tiers_of_its_own(origin: Path, disk: dict[str, Any]) -> None:
+    ds = plain(origin, tiers=["memory:1MiB", disk])
+    loader = ds.loader(batch_size=8, shuffle="full")
+    run = iter(loader)
+    next(run)
+
+    def work() -> None:
+        nonlocal ds, loader, run
+        del ds, loader, run
+        gc.collect()
+        assert len(os.listdir("/proc/self/task")) == 1
+
+    in_fork(work)
+
+
 def test_a_forked_child_reads_through_the_tiers_and_leaves_them_to_its_parent(
     origin: Path, tiers: Any, disk: Any
 ) -> None:

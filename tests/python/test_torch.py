@@ -247,6 +247,27 @@ def test_workers_share_whole_batches(ds: forebay.Dataset, count: int, context: s
     assert orders[0] != orders[1] == orders[2]
 
 
+def test_ranks_refuse_a_shorter_last_batch_before_any_worker_begins(ds: forebay.Dataset) -> None:
+    with pytest.raises(ValueError, match="tail='short' for 2 ranks of 1 workers"):
+        forebay.torch.IterableDataset(ds, batch_size=4, rank=0, world=2, tail="short")
+    with pytest.raises(ValueError, match="24 samples do not fill batches of 5 for 2 ranks"):
+        forebay.torch.IterableDataset(ds, batch_size=5, rank=0, world=2)
+    with pytest.raises(ValueError, match="'tall'"):
+        forebay.torch.IterableDataset(ds, batch_size=5, tail="tall")
+    data = forebay.torch.IterableDataset(ds, batch_size=4, tail="short")
+    assert sum(batch.size for batch in data) == COUNT
+    with pytest.raises(ValueError, match="tail='short' for 1 ranks of 2 workers"):
+        list(DataLoader(data, batch_size=None, **workers(2, "fork")))
+
+
+def test_samples_are_chosen_by_tensors_as_by_arrays(ds: forebay.Dataset) -> None:
+    chosen = ds[torch.tensor([3, -1, 0])]
+    assert chosen.indices.tolist() == [3, COUNT - 1, 0] == chosen["label"].tolist()
+    assert ds[torch.arange(COUNT) % 2 == 0].size == COUNT // 2
+    assert ds[torch.tensor(5)]["label"] == 5
+    assert ds.batch(torch.tensor([2, 2])).indices.tolist() == [2, 2]
+
+
 def test_workers_refuse_a_tail_they_cannot_share(ds: forebay.Dataset) -> None:
     def loader(**options: Any) -> Any:
         data = forebay.torch.IterableDataset(ds, batch_size=5, **options)

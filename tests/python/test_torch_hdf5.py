@@ -80,9 +80,10 @@ def test_files_whose_samples_differ_are_refused(make: Make, path: Path) -> None:
         forebay.torch.HDF5([(path, "image", "label", ("FIXED", ROW)), (other, "image", "half", ("FIXED", ROW))])
 
 
-def test_samples_of_different_lengths(make: Make) -> None:
+@pytest.mark.parametrize("threads", [None, 2, 4])
+def test_samples_of_different_lengths(make: Make, threads: int | None) -> None:
     path = make(x=np.arange(10.0), ptr=[0, 3, 3, 10], y=[7, 8, 9])
-    dataset = forebay.torch.HDF5((path, "x", "y", ("VARIABLE", "ptr")))
+    dataset = forebay.torch.HDF5((path, "x", "y", ("VARIABLE", "ptr")), read_threads=threads)
     items = [(data.tolist(), int(label)) for data, label in (dataset[number] for number in range(3))]
     assert items == [([0, 1, 2], 7), ([], 8), ([3, 4, 5, 6, 7, 8, 9], 9)]
     (batch,) = DataLoader(dataset, batch_size=3, collate_fn=forebay.torch.collate)

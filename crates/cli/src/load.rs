@@ -46,7 +46,7 @@ so far and exit code 130. With --state, the file holds where the run is: --epoch
 
 JSON: samples, file_count, fields[name, dtype, sample_shape], resumed, interrupted, epochs[epoch, complete, seconds, \
 first_batch_seconds, samples_per_second, bytes_per_second, read_factor, decode_factor, verdict, batches, samples, delivered_bytes, \
-read_bytes, requests, decoded_bytes, decoded_units, decoded_again, spilled_bytes, unspilled_bytes, skipped, substituted, \
+read_bytes, requests, decoded_bytes, decoded_units, decoded_again, spilled_bytes, unspilled_bytes, skipped, skipped_batches, substituted, \
 read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], verdict, advice; tiers{tiers[name, reads, \
 bytes, ns, used, quota, evicted, faults], origin{reads, bytes, ns}, placed, placed_bytes, refused, ahead, ahead_bytes, wait_ns, \
 waiting, backlog, saved, epochs[the same, epoch, hit_ratio]} with tiers; error and kind if it failed.";

@@ -121,7 +121,7 @@ enum TailArg {
 enum OnErrorArg {
     /// The run ends.
     Raise,
-    /// The batch is shorter by it.
+    /// The batch is shorter by it; one of which none can be read is left out.
     Skip,
     /// Another of the batch stands in for it.
     Substitute,

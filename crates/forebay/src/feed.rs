@@ -1,13 +1,12 @@
 //! A loader, the tiers it reads through, and what it tells them of the future.
 
 use std::{
-    ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use forebay_loader::{Loader, Next, Options, Run, SampleSet};
-use forebay_source::Result;
+use forebay_loader::{Check, InForce, Loader, Next, Options, Resumed, Run, SampleSet, State};
+use forebay_source::{ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
 use serde::Serialize;
 
@@ -21,6 +20,8 @@ pub struct Feed {
     epochs: Mutex<Epochs>,
     /// Kept here: the tiers hold it loosely.
     foresight: Mutex<Option<Arc<LoaderForesight>>>,
+    /// The process whose tiers these are.
+    process: ProcessIdentity,
 }
 
 /// What was read from where, run by run.
@@ -70,7 +71,8 @@ impl Feed {
     /// A loader of `set`, which was opened through `tiers`.
     pub fn new(set: Arc<SampleSet>, options: Options, tiers: Option<Arc<Tiered>>) -> Result<Self> {
         let loader = Loader::new(set, options)?;
-        Ok(Self { loader, tiers, epochs: Mutex::default(), foresight: Mutex::default() })
+        let process = current_process();
+        Ok(Self { loader, tiers, epochs: Mutex::default(), foresight: Mutex::default(), process })
     }
 
     /// Begins an epoch, and tells the tiers what is in it.
@@ -98,6 +100,62 @@ impl Feed {
             _ => {}
         }
         Ok(next)
+    }
+
+    /// Goes on from `state`, as [`Loader::load_state`] does. What the tiers know of another order is forgotten.
+    pub fn load_state(&self, state: &State, check: Check) -> Result<Resumed> {
+        let before = self.loader.plan();
+        let resumed = self.loader.load_state(state, check)?;
+        let plan = self.loader.plan();
+        if (plan.spec(), plan.group_len()) != (before.spec(), before.group_len()) {
+            drop(self.lock_foresight().take());
+        }
+        Ok(resumed)
+    }
+
+    /// Where the consumer is.
+    pub fn state(&self) -> State {
+        self.loader.state()
+    }
+
+    /// Where the consumer is, or nothing where that cannot be told without waiting, as [`Loader::state_at_once`].
+    pub fn state_at_once(&self) -> Option<State> {
+        self.loader.state_at_once()
+    }
+
+    /// Makes `epoch` the next one that is begun, from its start.
+    pub fn set_epoch(&self, epoch: u64) {
+        self.loader.set_epoch(epoch);
+    }
+
+    /// The epoch that is begun next, and the position of its order where it begins.
+    pub fn upcoming(&self) -> (u64, u64) {
+        self.loader.upcoming()
+    }
+
+    /// Batches of a whole epoch, wherever the consumer is in it.
+    pub fn step_count(&self) -> Result<u64> {
+        self.loader.step_count()
+    }
+
+    /// Batches that the consumer has yet to receive of the epoch it is in, or else of the next.
+    pub fn remaining(&self) -> Result<u64> {
+        self.loader.remaining()
+    }
+
+    /// How the loader works.
+    pub fn options(&self) -> &Options {
+        self.loader.options()
+    }
+
+    /// What the loader did so far.
+    pub fn stats(&self) -> forebay_loader::Stats {
+        self.loader.stats()
+    }
+
+    /// What threads, memory and spill are in force.
+    pub fn in_force(&self) -> InForce {
+        self.loader.in_force()
     }
 
     /// What was read from where; nothing without tiers.
@@ -152,17 +210,14 @@ impl Drop for Feed {
     fn drop(&mut self) {
         // A thread of the tiers that is just asking what comes next would otherwise be the last to hold the set, and leave
         // the tiers some time after they were closed.
-        drop(self.lock_foresight().take());
+        let foresight = self.foresight.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.process != current_process() {
+            // A forked child has neither those threads nor these tiers, and a lock in them may be held for ever.
+            return std::mem::forget(foresight);
+        }
+        drop(foresight);
         if let Some(tiers) = &self.tiers {
             tiers.finish_looking();
         }
-    }
-}
-
-impl Deref for Feed {
-    type Target = Loader;
-
-    fn deref(&self) -> &Loader {
-        &self.loader
     }
 }

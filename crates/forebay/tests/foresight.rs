@@ -12,8 +12,8 @@ use std::{
 };
 
 use forebay::{
-    Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierPlan, foresee,
-    loader::{FieldSpec, Schedule, Shard, Shuffle, Tail},
+    Feed, Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierPlan, foresee,
+    loader::{Check, FieldSpec, Next, Resumed, Schedule, Shard, Shuffle, Tail},
     source::{FaultOrigin, Origin, WholeOrigin},
     tier::{
         Blocks, ForecastTier, Foresight, Judge, MemoryTier, Outlook, Placement, SourceKey, Standard, Tier,
@@ -209,4 +209,36 @@ fn a_forecast_says_what_fits_and_what_each_policy_reads() {
         let (about, exact) = (own.sum().bytes, all.sum().bytes);
         assert!(about.abs_diff(exact) * 2 <= exact, "{own:?}, in truth {all:?}");
     }
+}
+
+/// How often reads of one epoch of `feed` found what was fetched ahead.
+fn found_by(feed: &Feed) -> u64 {
+    let ahead = || feed.tier_report().unwrap().total.ahead;
+    let before = ahead();
+    let mut run = feed.start().unwrap();
+    loop {
+        match feed.next(&mut run, Duration::from_secs(1)).unwrap() {
+            Next::Batch(batch) => made::check(&batch, ROWS),
+            Next::Waiting => {}
+            Next::End => return ahead() - before,
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_loaded_state_of_another_order_is_the_order_that_is_fetched_ahead() {
+    let files = files(0);
+    let tiered = tiered(&files, 6 * BLOCK, Duration::ZERO);
+    let set = set_on(&files, &(Arc::clone(&tiered) as _));
+    let with_seed = |seed| Options { seed, ..options(Shuffle::Full, Shard::default()) };
+    let state = Loader::new(Arc::clone(&set), with_seed(2)).unwrap().state();
+    let feed = Feed::new(set, with_seed(1), Some(tiered)).unwrap();
+    let own = found_by(&feed);
+    assert_eq!(feed.load_state(&state, Check::Strict).unwrap(), Resumed::SameFiles);
+    let loaded = found_by(&feed);
+    assert!(
+        own > 40 && loaded > own / 2,
+        "{own} ahead in its own order, {loaded} in the one that was loaded"
+    );
 }

@@ -22,8 +22,9 @@ use crate::{
 ///
 /// # Contract
 /// - `probe` looks at content, never at names alone, and reads at most a few kilobytes.
-/// - `describe` reads metadata only, never array values. Whatever the bytes say, it ends with a container or an error,
-///   and takes no more memory than their length justifies.
+/// - `describe` reads metadata only, never array values, where the format has metadata. One that says nowhere where its records
+///   are, such as CSV and TFRecord, is read through once. Whatever the bytes say, it ends with a container or an error, and
+///   takes no more memory than their length justifies.
 pub trait Format: Send + Sync + fmt::Debug {
     /// The name used in messages and on the command line: `hdf5`, `zarr`.
     fn name(&self) -> &str;

@@ -84,7 +84,7 @@ impl Joined {
             .map(move |index| {
                 let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
                 let (low, high) = (start.max(bytes.start), self.ends[index].min(bytes.end));
-                let at = self.starts[index] + (low - start).min(low);
+                let at = self.starts[index] + (low - start);
                 let source = self.sources.get(index).or(self.sources.first()).copied();
                 Stretch {
                     bytes: low..high.max(low),

@@ -6,15 +6,19 @@
 //! find ─► load (a copy of its own) ─► ffi ─► library (one lock) ─► memory (types) ─► values ─► Array
 //! ```
 //!
-//! libhdf5 is not thread safe: a read holds the one lock of the process until it is done, however long it takes.
+//! libhdf5 is not thread safe: a read holds the one lock of the process until it is done, however long it takes. What it
+//! opened stays open for the next read (`kept`); a forked child loads a copy for itself, as the lock and the library may be
+//! in use by a thread that the child does not have.
 
 mod arena;
 mod ffi;
 mod find;
+mod kept;
 mod library;
 mod load;
 mod memory;
 mod reader;
+mod reshaped;
 mod values;
 
 pub(crate) use find::linker_folders;
@@ -25,7 +29,9 @@ use std::path::PathBuf;
 
 use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result};
 
-use crate::{Array, Dtype, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable};
+use crate::{
+    Array, Container, Dtype, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable, silo,
+};
 
 /// Version and path of the libhdf5 that reads what forebay itself cannot; `None` where there is none.
 pub fn libhdf5_version() -> Option<String> {
@@ -77,19 +83,39 @@ pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selec
     let (source, name) = target(opened, variable);
     let path = local_path(opened, source)?;
     let budget = opened.budget();
-    let request = library::Request { path: &path, name: &name, variable, selection, budget };
     let parts: &[Variable] = if variable.layout == "virtual" { &opened.container().parts } else { &[] };
+    let (sources, may_be_kept) = (&opened.container().sources[..], may_be_kept(opened, variable));
+    let data = kept::Wanted { path: &path, name: &name, sources, may_be_kept };
+    let request = library::Request { data, variable, selection, budget };
     let array = library::with(|library| {
+        let is_known = library.knows(&request);
         for part in parts {
             let (source, name) = target(opened, part);
-            let opens = local_path(opened, source).and_then(|path| library.check_opens(&path, &name));
+            let opens = local_path(opened, source).and_then(|path| match is_known {
+                true => Ok(()),
+                false => library.check_opens(&path, &name),
+            });
             opens.map_err(|error| error.at(format!("its source '{}'", part.name)))?;
         }
-        library.read(&request)
+        match is_silo_in_hdf5(opened.container()) {
+            true => reshaped::read(library, &request),
+            false => library.read(&request),
+        }
     })?;
     // What was written meanwhile may be in the values.
     local_path(opened, source)?;
     Ok(array)
+}
+
+/// True when the library may keep open what it reads of `variable`: all files it could lead to are known, few, and
+/// unchanged. The library has one view of a file, and would not see what was written since. Those of a virtual data set are not
+/// all known, and while it is open the library does not open its sources for themselves.
+fn may_be_kept(opened: &Opened, variable: &Variable) -> bool {
+    let count = opened.container().sources.len();
+    let mut sources = (0..).map(SourceIndex).take(count);
+    variable.layout != "virtual"
+        && count <= kept::MOST_FILES
+        && sources.all(|source| local_path(opened, source).is_ok())
 }
 
 /// The library's answer where forebay itself gave `native`; if it has none, that error and what was tried.
@@ -102,7 +128,8 @@ pub(crate) fn instead(
     let is_tried = matches!(variable.extents, Extents::Opaque(_));
     // Neither can the library make values of these.
     let is_hopeless = matches!(variable.dtype, Dtype::Reference { .. } | Dtype::Other { .. });
-    if is_hopeless || native.kind() != ErrorKind::Unsupported || !opened.container().is_hdf5() || is_tried {
+    let is_stored_so = opened.container().is_hdf5() || is_silo_in_hdf5(opened.container());
+    if is_hopeless || native.kind() != ErrorKind::Unsupported || !is_stored_so || is_tried {
         return Err(native);
     }
     by_library(opened, variable, selection)
@@ -150,9 +177,21 @@ fn target(opened: &Opened, variable: &Variable) -> (SourceIndex, String) {
         let name = variable.name.strip_prefix(id.locator.as_str())?.strip_prefix(':')?;
         Some((SourceIndex(index), name.to_owned()))
     };
+    // An object's array of a Silo file is listed under the object's name.
+    let mut names = container.aliases.iter().filter(|alias| alias.target == variable.name);
+    if let Some(stored) = names.find(|alias| silo::is_array_name(&alias.name)) {
+        return (SourceIndex(0), stored.name.clone());
+    }
     let mut sources = (0..).zip(&container.sources);
     let part = if is_named { None } else { sources.find_map(in_source) };
     part.unwrap_or_else(|| (SourceIndex(0), variable.name.clone()))
+}
+
+/// True for a Silo file of the HDF5 driver.
+fn is_silo_in_hdf5(container: &Container) -> bool {
+    let aliases = container.aliases.iter().map(|alias| &alias.name);
+    let mut names = aliases.chain(container.variables.iter().map(|variable| &variable.name));
+    container.format == "silo" && names.any(|name| silo::is_array_name(name))
 }
 
 /// The path of a source that is a local file, unchanged since it was described: libraries open nothing else.

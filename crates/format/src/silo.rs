@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use forebay_source::{Error, ErrorKind, Result};
 
+pub(crate) use self::hdf5::is_array_name;
 pub use self::library::libsilo_version;
 use self::{blocks::Joiner, object::Kind, tree::Tree};
 use crate::{Alias, Container, Format, Found, Refused, Variable};

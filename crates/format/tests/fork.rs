@@ -3,16 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use forebay_format::{
     ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Grid, Number, Opened, Selection, SourceIndex,
-    Variable,
+    Variable, describe,
 };
-use forebay_source::{ByteRange, Locator, MemoryOrigin, Origin};
+use forebay_source::{ByteRange, FileOrigin, Locator, MemoryOrigin, Origin};
 
 /// Ends in a child process what `work` says, and gives that back; a child that hangs is killed.
 #[expect(unsafe_code, reason = "std has no fork, and what happens after one is what is tested")]
@@ -75,4 +78,34 @@ fn a_forked_child_reads_what_takes_its_parent_many_threads() {
     let here = opened.read(variable, &all).unwrap();
     let there = in_a_child(|| opened.read(variable, &all).is_ok_and(|array| array == here));
     assert!(there, "the child gave other values, or none");
+}
+
+/// Reads the first variable of a file of the matrix by libhdf5, whatever forebay itself could do.
+fn read_by_library() -> bool {
+    let folder = std::env::var("FOREBAY_MATRIX").expect("FOREBAY_MATRIX must name what make_matrix.py made");
+    let origin = Arc::new(FileOrigin::new());
+    let container = describe(&*origin, &Locator::new(format!("{folder}/numbers_latest_deflate.h5"))).unwrap();
+    let opened = Opened::new(origin, Arc::new(container));
+    let variable = &opened.container().variables[0];
+    let all = Selection::all(&variable.grid.shape);
+    let ours = opened.read(variable, &all).unwrap();
+    opened.read_by_library(variable, &all).is_ok_and(|theirs| theirs == ours)
+}
+
+#[test]
+fn a_child_that_is_forked_while_libhdf5_reads_reads_with_a_copy_of_its_own() {
+    assert!(read_by_library(), "a libhdf5 is needed: `pip install h5py` in the active environment");
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_done.load(Relaxed) {
+                    assert!(read_by_library());
+                }
+            });
+        }
+        let children: Vec<bool> = (0..10).map(|_| in_a_child(read_by_library)).collect();
+        is_done.store(true, Relaxed);
+        assert!(children.iter().all(|is_right| *is_right), "{children:?}");
+    });
 }

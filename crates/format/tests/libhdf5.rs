@@ -13,7 +13,7 @@ use std::{
 };
 
 use forebay_format::{
-    Array, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable, describe, native,
+    Array, Extents, Filter, Opaque, Opened, Selection, SourceIndex, Values, Variable, describe, native,
 };
 use forebay_source::{FileOrigin, Locator, Version};
 use sha2::{Digest, Sha256};
@@ -234,4 +234,109 @@ fn a_file_that_is_not_local_is_refused() {
     let variable = &opened.container().variables[0];
     let error = elsewhere.read_by_library(variable, &all(variable)).unwrap_err();
     assert!(error.to_string().contains("local files only"), "{error}");
+}
+
+/// Files below `folder` that this process has open.
+fn open_files(folder: &Path) -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap().flatten().map(|entry| fs::read_link(entry.path()));
+    links.flatten().filter(|path| path.starts_with(folder)).count()
+}
+
+#[test]
+fn what_the_library_reads_stays_open_and_only_the_last_few() {
+    need_library();
+    let folder = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(folder.path()).unwrap();
+    for number in 0..20 {
+        let path = root.join(format!("{number}.h5"));
+        fs::copy(matrix().join(FILTERED), &path).unwrap();
+        let opened = open(&path);
+        for variable in opened.container().variables.iter().take(2) {
+            let ours = opened.read(variable, &all(variable)).unwrap();
+            for _ in 0..3 {
+                assert_eq!(
+                    opened.read_by_library(variable, &all(variable)).unwrap(),
+                    ours,
+                    "{}",
+                    variable.name
+                );
+            }
+        }
+        drop(opened);
+        let open = open_files(&root);
+        // Other tests of this process read beside this one, and have theirs open.
+        assert!(open <= 8, "{open} are open");
+    }
+}
+
+#[test]
+fn a_file_that_is_read_again_and_again_is_not_opened_again() {
+    need_library();
+    let folder = tempfile::tempdir().unwrap();
+    let path = fs::canonicalize(folder.path()).unwrap().join("kept.h5");
+    fs::copy(matrix().join(FILTERED), &path).unwrap();
+    // Reads of other tests may close it in between.
+    let is_kept = (0..100).any(|_| {
+        let opened = open(&path);
+        let variable = &opened.container().variables[0];
+        let ours = opened.read(variable, &all(variable)).unwrap();
+        assert_eq!(opened.read_by_library(variable, &all(variable)).unwrap(), ours);
+        drop(opened);
+        open_files(path.parent().unwrap()) > 0
+    });
+    assert!(is_kept);
+}
+
+#[test]
+fn a_file_that_was_written_anew_is_read_anew() {
+    need_library();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("changing.h5");
+    for from in [PLAIN, FILTERED, PLAIN] {
+        // Into the same file, which the library may have open.
+        fs::write(&path, fs::read(matrix().join(from)).unwrap()).unwrap();
+        let opened = open(&path);
+        for variable in &opened.container().variables {
+            let ours = opened.read(variable, &all(variable)).unwrap();
+            assert_eq!(
+                opened.read_by_library(variable, &all(variable)).unwrap(),
+                ours,
+                "{from} {}",
+                variable.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_filter_of_a_silo_file_that_only_the_library_knows_is_undone_by_it() {
+    need_library();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.silo");
+    fs::write(&path, include_bytes!("../../../fuzz/corpus/silo/seed_hdf5")).unwrap();
+    let opened = open(&path);
+    assert_eq!(opened.container().format, "silo");
+    let mut count = 0;
+    for variable in &opened.container().variables {
+        let Extents::Chunks(_) = &variable.extents else { continue };
+        let mut unknown = variable.clone();
+        unknown.filters =
+            vec![Filter { id: 40_000, name: "own".into(), optional: false, params: Vec::new() }];
+        let ours = opened.read(variable, &all(variable)).unwrap();
+        assert_eq!(opened.read(&unknown, &all(variable)).unwrap(), ours, "{}", variable.name);
+        count += 1;
+        let shape = &variable.grid.shape;
+        if shape.is_empty() {
+            continue;
+        }
+        let odd: Vec<_> = shape.iter().map(|len| if *len > 1 { "1::2" } else { ":" }).collect();
+        let odd = Selection::parse(&odd.join(", "), shape).unwrap();
+        assert_eq!(
+            opened.read(&unknown, &odd).unwrap(),
+            opened.read(variable, &odd).unwrap(),
+            "{}",
+            variable.name
+        );
+    }
+    assert!(count > 3, "only {count} were compared");
 }

@@ -89,7 +89,9 @@ impl Arena {
     /// A block that nobody had before; others that came with it are kept for later.
     fn fresh(&self, wanted: usize) -> Result<Block> {
         let coming = Block::len_of(wanted)? as u64;
-        drop(self.lock().shrink(self.lent().saturating_add(coming)));
+        let gone = self.lock().shrink(self.lent().saturating_add(coming));
+        // Memory goes back to the system without the lock.
+        drop(gone);
         let (first, more) = Block::new(wanted, self.after_fork)?;
         let mut free = self.lock();
         more.into_iter().for_each(|block| free.put(block));

@@ -1,6 +1,7 @@
 //! Samples side by side, ready for a tensor.
 
 use forebay_format::{Dtype, cf::ValueKind};
+use forebay_source::Error;
 
 use crate::{arena::Buffer, assemble::Doubts};
 
@@ -36,8 +37,10 @@ pub struct Batch {
     pub seeds: Vec<u64>,
     /// Positions of the epoch's order, over all ranks, that are consumed once this batch is.
     pub(crate) consumed: u64,
-    /// Samples that could not be read and are left out or replaced.
+    /// Samples that could not be read and are left out or replaced, and those of batches right before it that were left out whole.
     pub troubles: Vec<Trouble>,
+    /// Why no sample of it could be read; nothing where one could.
+    pub(crate) lost: Option<Error>,
     /// What has to be made sure of before anyone sees it.
     pub(crate) doubts: Doubts,
 }
@@ -48,14 +51,14 @@ impl Batch {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Bytes of all fields.
-    pub fn len(&self) -> u64 {
-        self.fields.iter().map(|field| field.bytes.len() as u64).sum()
+    /// How many samples it has, padding not counted.
+    pub fn sample_count(&self) -> u64 {
+        self.samples.iter().flatten().count() as u64
     }
 
-    /// True when it has no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Bytes of all fields.
+    pub fn byte_len(&self) -> u64 {
+        self.fields.iter().map(|field| field.bytes.len() as u64).sum()
     }
 }
 

@@ -59,7 +59,9 @@ impl Request<'_> {
             Offsets::Variable(name) => format!("v{name}"),
             Offsets::BeginEnd(begin, end) => format!("b{begin}\0{end}"),
             Offsets::Lengths(name) => format!("l{name}"),
-            Offsets::Listed(list) => return self.listed(list, limit).map(Arc::new),
+            Offsets::Listed(_) | Offsets::ListedInOneFile(_) => {
+                return self.read_bounds(offsets, limit).map(Arc::new);
+            }
         };
         let key = (self.field.files, self.file, key, limit);
         if let Some(known) = cache.get(&key) {
@@ -68,7 +70,7 @@ impl Request<'_> {
         let named = |error: Error| match offsets {
             Offsets::Variable(name) | Offsets::Lengths(name) => error.at(format!("offsets '{name}'")),
             Offsets::BeginEnd(begin, end) => error.at(format!("offsets '{begin}', '{end}'")),
-            Offsets::Listed(_) => error,
+            Offsets::Listed(_) | Offsets::ListedInOneFile(_) => error,
         };
         let bounds = Arc::new(self.read_bounds(offsets, limit).map_err(named)?);
         cache.insert(key, Arc::clone(&bounds));
@@ -107,13 +109,12 @@ impl Request<'_> {
                 }
                 Bounds::offsets(table, limit)
             }
-            Offsets::Listed(list) => self.listed(list, limit),
+            Offsets::Listed(list) => {
+                let own = list.iter().filter(|[file, ..]| *file == self.file as u64);
+                Bounds::pairs(own.map(|[_, begin, end]| [*begin, *end]).collect(), limit)
+            }
+            Offsets::ListedInOneFile(list) => Bounds::pairs(list.clone(), limit),
         }
-    }
-
-    fn listed(&self, list: &[[u64; 3]], limit: u64) -> Result<Bounds> {
-        let own = list.iter().filter(|[file, ..]| *file == self.file as u64);
-        Bounds::pairs(own.map(|[_, begin, end]| [*begin, *end]).collect(), limit)
     }
 
     /// The position of the axis `name`: by number, or by what the format calls it.
@@ -202,6 +203,7 @@ impl Request<'_> {
                 let own = list.iter().filter(|row| row.first() == Some(&(self.file as u64)));
                 own.map(|row| row[1..].to_vec()).collect()
             }
+            Centres::ListedInOneFile(list) => list.clone(),
         };
         let mut corners = Vec::with_capacity(centres.len());
         for (number, centre) in centres.iter().enumerate() {

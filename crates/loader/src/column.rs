@@ -75,8 +75,13 @@ impl ColumnPart {
         &self.opened.container().variables[self.variable]
     }
 
+    /// How many samples it has.
+    pub(crate) fn sample_count(&self) -> u64 {
+        self.index.count()
+    }
+
     /// Elements of all samples along the axis they are joined by.
-    fn total_along(&self, axis: usize) -> u64 {
+    pub(crate) fn total_along(&self, axis: usize) -> u64 {
         match &self.index {
             SampleIndex::Ragged { bounds, .. } => bounds.total(),
             _ => self.variable().grid.shape[axis],

@@ -15,11 +15,11 @@
 //! | `permutation`, `order`, `group`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
-//! | `setup`, `shares` | what is decided before anything is read; how memory is divided |
+//! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
 //! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
-//! | `trouble`, `run` | a batch whatever befalls; the threads that make them ahead |
+//! | `trouble`, `left_out`, `run` | a batch whatever befalls; those of which nothing can be read; the threads that make them ahead |
 //! | `depth`, `effort` | how many such threads, by how long they wait for data |
 //! | `loader`, `samples` | epochs of batches; samples by number |
 //! | `schedule` | which bytes samples need, and when: for whoever fetches ahead |
@@ -42,7 +42,9 @@ mod group;
 mod index;
 mod layout;
 mod ledger;
+mod left_out;
 mod loader;
+mod longest;
 mod options;
 mod order;
 mod permutation;

@@ -57,6 +57,7 @@ impl Loader {
     /// A loader of `set`.
     pub fn new(set: Arc<SampleSet>, options: Options) -> Result<Self> {
         let (assembler, shares) = assembler(set, &options, Reader::Loader)?;
+        assembler.set.check_longest(assembler.memory, options.on_error)?;
         let plan = plan(&options, groups(&assembler.set)?)?;
         let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true, runs: 0 });
         let is_far = assembler.layout.request_bytes > 0;

@@ -57,9 +57,10 @@ pub enum OnError {
     /// The run ends with the error.
     #[default]
     Raise,
-    /// The batch is shorter by it.
+    /// The batch is shorter by it. One of which nothing can be read is left out; on a rank among others it keeps its place, with
+    /// nothing but padding in it.
     Skip,
-    /// The next sample of the batch that can be read stands in for it.
+    /// The next sample of the batch that can be read stands in for it; a batch of which none can be read ends the run.
     Substitute,
 }
 

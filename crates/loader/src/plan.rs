@@ -119,6 +119,16 @@ impl Epoch {
         self.steps.step_count()
     }
 
+    /// How many ranks share it.
+    pub(crate) fn world(&self) -> u32 {
+        self.steps.spec().shard.world
+    }
+
+    /// True when it begins with its first sample, and not in the middle.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.steps.spec().start == 0
+    }
+
     /// Puts the samples of batch `step` into `samples`, `None` where padding stands.
     pub fn batch(&self, step: u64, samples: &mut Vec<Option<u64>>) {
         self.steps.positions(step, samples);

@@ -22,6 +22,7 @@ use crate::{
     batch::Batch,
     depth::Depth,
     effort::ThreadClock,
+    left_out::LeftOut,
     plan::Epoch,
     stats::Counters,
     trouble::{Crew, Task},
@@ -42,6 +43,8 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Run {
     shared: Arc<Shared>,
+    /// What was left out whole and is to be reported.
+    left_out: LeftOut,
     /// The process whose threads these are.
     process: u32,
 }
@@ -137,19 +140,53 @@ impl Run {
             crew,
             pace,
         });
-        let run = Self { shared: Arc::clone(&shared), process: process::id() };
+        let run = Self { shared: Arc::clone(&shared), left_out: LeftOut::default(), process: process::id() };
         match shared.start_threads() {
             // One is enough to go on with.
             Err(error) if shared.lock().threads.is_empty() => {
-                Err(Error::new(ErrorKind::Full, "no thread could be started").because(error))
+                let error = Error::new(ErrorKind::Full, "no thread could be started").because(error);
+                Err(error.hint("allow more threads or address space (ulimit -u, ulimit -v)"))
             }
             _ => Ok(run),
         }
     }
 
-    /// The next batch, waiting at most `patience` for it. Whoever waits here helps those he waits for, where he takes no
-    /// processor from them.
+    /// The next batch, waiting at most `patience` for it. One of which no sample can be read is left out, where that is wanted;
+    /// an epoch of which none can be read is an error all the same.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
+        let began = Instant::now();
+        loop {
+            let mut batch = match self.take(patience.saturating_sub(began.elapsed()))? {
+                Next::Batch(batch) => batch,
+                Next::End => return self.end(),
+                Next::Waiting => return Ok(Next::Waiting),
+            };
+            if !self.left_out.note(&mut batch) {
+                continue;
+            }
+            let counters = self.counters();
+            Counters::add(&counters.batches, 1);
+            Counters::add(&counters.samples, batch.sample_count());
+            Counters::add(&counters.delivered_bytes, batch.byte_len());
+            return Ok(Next::Batch(batch));
+        }
+    }
+
+    /// The end of an epoch, or why nothing of it could be read.
+    fn end(&mut self) -> Result<Next> {
+        match self.left_out.take_reason() {
+            // One that was closed early has said nothing of what would have come.
+            Some(error) if self.shared.epoch.is_whole() && self.is_finished() => {
+                self.fail();
+                Err(error.at("no sample of the epoch can be read"))
+            }
+            _ => Ok(Next::End),
+        }
+    }
+
+    /// The next batch, whatever is in it. A consumer that waits here helps the threads it waits for, where it takes no
+    /// processor from them.
+    fn take(&mut self, patience: Duration) -> Result<Next> {
         if self.process != process::id() {
             let error = Error::new(ErrorKind::Invalid, "an epoch does not survive a fork");
             return Err(error.hint("begin a new one in the child"));
@@ -198,12 +235,7 @@ impl Run {
         }
         let batch = batch.and_then(|batch| self.shared.make_sure(batch)).inspect_err(|_| self.fail());
         self.count_wait(began);
-        let batch = batch?;
-        let counters = self.counters();
-        Counters::add(&counters.batches, 1);
-        Counters::add(&counters.samples, batch.samples.iter().flatten().count() as u64);
-        Counters::add(&counters.delivered_bytes, batch.len());
-        Ok(Next::Batch(Box::new(batch)))
+        Ok(Next::Batch(Box::new(batch?)))
     }
 
     /// True when all batches were delivered.

@@ -345,12 +345,22 @@ pub(crate) fn integers(opened: &Opened, name: &str) -> Result<(Vec<u64>, Vec<u64
     Ok((array.shape, values))
 }
 
-/// Refuses a list that names a file there is not.
+/// Refuses a list that names a file there is not, and one that names no files where there are several.
 fn check_listed(samples: &Boundary, file_count: usize) -> Result<()> {
     let named: Box<dyn Iterator<Item = u64>> = match samples {
         Boundary::Ragged { offsets: Offsets::Listed(list), .. } => Box::new(list.iter().map(|row| row[0])),
         Boundary::Centres { at: Centres::Listed(list), .. } => {
             Box::new(list.iter().filter_map(|row| row.first().copied()))
+        }
+        Boundary::Ragged { offsets: Offsets::ListedInOneFile(_), .. } if file_count > 1 => {
+            return Err(names_no_file("offsets", "rows of file number, begin and end", file_count));
+        }
+        Boundary::Centres { at: Centres::ListedInOneFile(_), .. } if file_count > 1 => {
+            return Err(names_no_file(
+                "centres",
+                "the file number before the indexes of each row",
+                file_count,
+            ));
         }
         _ => return Ok(()),
     };
@@ -364,4 +374,10 @@ fn check_listed(samples: &Boundary, file_count: usize) -> Result<()> {
         last = file;
     }
     Ok(())
+}
+
+fn names_no_file(what: &str, rows: &str, file_count: usize) -> Error {
+    let what = format!("an array of {what} for {file_count} files does not say which file each sample is in");
+    Error::new(ErrorKind::Invalid, what)
+        .hint(format!("give {rows}, files from 0, or the name of a variable of each file"))
 }

@@ -101,6 +101,11 @@ impl Steps {
         Ok(Self { spec, dealing, width, full_count: remaining / width, rest: remaining % width })
     }
 
+    /// What they were made from.
+    pub(crate) fn spec(&self) -> &StepsSpec {
+        &self.spec
+    }
+
     /// How many steps there are, the same for every rank.
     pub fn step_count(&self) -> u64 {
         self.full_count + u64::from(self.rest > 0 && self.spec.tail != Tail::Drop)

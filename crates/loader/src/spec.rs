@@ -132,6 +132,8 @@ pub enum Offsets {
     Lengths(String),
     /// Listed: file, begin, end.
     Listed(Vec<[u64; 3]>),
+    /// Listed for the only file: begin, end.
+    ListedInOneFile(Vec<[u64; 2]>),
 }
 
 /// The middles of boxes.
@@ -142,6 +144,8 @@ pub enum Centres {
     Variable(String),
     /// Listed: the file, then one index an axis.
     Listed(Vec<Vec<u64>>),
+    /// Listed for the only file: one index an axis.
+    ListedInOneFile(Vec<Vec<u64>>),
 }
 
 /// What is done to the values of a field on their way into a batch.

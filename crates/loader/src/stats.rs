@@ -57,6 +57,8 @@ counters! {
     unspilled_bytes,
     /// Samples left out because they could not be read.
     skipped,
+    /// Batches of which no sample could be read.
+    skipped_batches,
     /// Samples another stood in for because they could not be read.
     substituted,
     /// Time in which threads read, in nanoseconds, over all threads.

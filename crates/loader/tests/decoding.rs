@@ -138,6 +138,77 @@ fn samples_of_a_corrupt_chunk_are_left_out_and_reported() {
 }
 
 #[test]
+fn a_batch_of_which_nothing_can_be_read_is_left_out_and_counted() {
+    for (batch_size, threads, prefetch) in [(1, 1, 4), (1, 3, 4), (16, 3, 0), (8, 1, 0)] {
+        let options = Options {
+            on_error: OnError::Skip,
+            batch_size,
+            read_threads: Some(threads),
+            prefetch,
+            ..options(Shuffle::None)
+        };
+        let loader = Loader::new(set(&[with_bad_chunk()]), without_spill(options)).unwrap();
+        let steps = loader.step_count().unwrap();
+        let mut seen = Vec::new();
+        let mut reported = Vec::new();
+        for batch in loader.batches().unwrap() {
+            let batch = batch.unwrap();
+            check(&batch, ROWS);
+            seen.extend(batch.samples.iter().flatten().copied());
+            reported.extend(batch.troubles.iter().map(|trouble| trouble.sample));
+        }
+        let bad: Vec<u64> = (77 * 16..78 * 16).collect();
+        assert_eq!(reported, bad, "with the batch after them");
+        assert_eq!(seen, (0..ROWS.count).filter(|sample| !bad.contains(sample)).collect::<Vec<_>>());
+        let stats = loader.stats();
+        assert_eq!((stats.skipped, stats.skipped_batches), (16, 16 / batch_size));
+        assert_eq!((stats.batches, loader.step_count().unwrap()), (steps - 16 / batch_size, steps));
+        assert_eq!((loader.state().epoch, loader.state().position), (1, 0), "the epoch is over");
+    }
+}
+
+#[test]
+fn a_rank_that_can_read_nothing_of_a_batch_keeps_its_place_among_the_others() {
+    let counts = [0, 1].map(|rank| {
+        let shard = Shard { rank, world: 2 };
+        let options = Options { shard, on_error: OnError::Skip, batch_size: 16, ..options(Shuffle::None) };
+        let loader = Loader::new(set(&[with_bad_chunk()]), without_spill(options)).unwrap();
+        let batches: Vec<_> = loader.batches().unwrap().map(Result::unwrap).collect();
+        for batch in batches.iter().filter(|batch| batch.samples.contains(&None)) {
+            assert_eq!((batch.samples.len(), batch.troubles.len()), (16, 16));
+            assert!(
+                batch
+                    .fields
+                    .iter()
+                    .all(|field| field.shape[0] == 16 && field.bytes.iter().all(|byte| *byte == 0))
+            );
+        }
+        (batches.len(), loader.stats().skipped_batches)
+    });
+    assert_eq!(counts, [(128, 0), (128, 1)]);
+}
+
+#[test]
+fn an_epoch_of_which_nothing_can_be_read_is_an_error() {
+    let rows = Rows { count: 64, ..ROWS };
+    let mut file = make(rows);
+    for chunk in 0..4 {
+        let start = usize::try_from(file.chunk(chunk).start).unwrap();
+        file.bytes[start + 8..start + 24].fill(0xff);
+    }
+    let options = Options { on_error: OnError::Skip, batch_size: 1, ..options(Shuffle::None) };
+    let loader = Loader::new(set(&[file]), without_spill(options)).unwrap();
+    for _ in 0..2 {
+        let mut batches = loader.batches().unwrap();
+        let error = batches.next().unwrap().unwrap_err();
+        assert!(error.to_string().starts_with("no sample of the epoch can be read"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(batches.next().is_none());
+        assert_eq!((loader.state().epoch, loader.state().position), (0, 0), "it can be tried again");
+    }
+}
+
+#[test]
 fn another_sample_stands_in_for_one_that_cannot_be_read() {
     let options = Options { on_error: OnError::Substitute, ..options(Shuffle::Full) };
     let loader = Loader::new(set(&[with_bad_chunk()]), without_spill(options)).unwrap();
@@ -152,8 +223,8 @@ fn another_sample_stands_in_for_one_that_cannot_be_read() {
 }
 
 #[test]
-fn a_batch_of_which_nothing_can_be_read_is_an_error_even_so() {
-    let options = Options { on_error: OnError::Skip, batch_size: 16, ..options(Shuffle::None) };
+fn no_sample_stands_in_for_a_batch_of_which_nothing_can_be_read() {
+    let options = Options { on_error: OnError::Substitute, batch_size: 16, ..options(Shuffle::None) };
     let loader = Loader::new(set(&[with_bad_chunk()]), without_spill(options)).unwrap();
     let error = loader.batches().unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("no sample of a batch"), "{error}");

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     closable::{Closable, end},
-    error::{misread, raised},
+    error::{misread, raised, show_warnings},
     patience::PATIENCE,
     raw_batch::RawBatch,
     samples::{SampleReader, tier_value},
@@ -31,6 +31,7 @@ impl BatchLoader {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let (set, tiers) = reader.set_and_tiers()?;
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?;
+        show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed) })
     }
 

@@ -10,9 +10,19 @@ use rustix::fs::OFlags;
 
 use crate::{Error, ErrorKind, Result, descriptors::retry_when_exhausted};
 
-/// The folder `name` under `folder`, made if need be, which nobody else can look into.
+/// The bit of a mode by which everybody may write.
+const ANYONE_WRITES: u32 = 0o002;
+/// The bit of a folder's mode by which only owners rename and remove what is in it.
+const STICKY: u32 = 0o1000;
+
+/// The folder `name` under `folder`, made if need be, which nobody else can look into, nor put another in its place.
 pub fn own_folder(folder: &Path, name: &str) -> Result<PathBuf> {
     let own = folder.join(name);
+    let above = fs::metadata(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+    if above.mode() & (ANYONE_WRITES | STICKY) == ANYONE_WRITES {
+        let error = Error::new(ErrorKind::Denied, "anyone may rename what is in it");
+        return Err(error.hint("make it sticky (chmod +t), or name another folder").at(folder.display()));
+    }
     let place = |error: std::io::Error| Error::from_io(error).at(own.display());
     match fs::DirBuilder::new().mode(0o700).create(&own) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(place(error)),
@@ -81,6 +91,20 @@ mod tests {
         let own = own_folder(folder.path(), "own").unwrap();
         fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(own_folder(folder.path(), "own").unwrap_err().kind(), ErrorKind::Denied);
+    }
+
+    #[test]
+    fn a_folder_where_anyone_may_rename_is_refused_unless_it_is_sticky() {
+        let folder = tempfile::tempdir().unwrap();
+        for (mode, is_taken) in [(0o777, false), (0o703, false), (0o1777, true), (0o775, true), (0o700, true)]
+        {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let own = own_folder(folder.path(), "own");
+            assert_eq!(own.is_ok(), is_taken, "{mode:o}");
+            let Err(error) = own else { continue };
+            assert_eq!(error.kind(), ErrorKind::Denied);
+            assert!(error.to_string().contains("chmod +t"), "{error}");
+        }
     }
 
     #[test]

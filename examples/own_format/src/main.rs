@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     let loader = Loader::new(Arc::new(set), options)?;
     for batch in loader.batches()? {
         let batch = batch?;
-        println!("batch {} of {} frames", batch.step, batch.len());
+        println!("batch {} of {} frames", batch.step, batch.sample_count());
     }
     std::fs::remove_file(&path).map_err(forebay::Error::from_io)
 }

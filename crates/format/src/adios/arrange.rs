@@ -237,7 +237,7 @@ fn inline(variable: &Variable, pieces: &[Piece]) -> Result<Vec<u8>> {
 }
 
 fn offsets_variable(name: &str, offsets: &[u64]) -> Variable {
-    let mut variable = Variable::new(name, Dtype::native(Number::U64), vec![offsets.len() as u64]);
+    let mut variable = Variable::new(name, Dtype::native(Number::I64), vec![offsets.len() as u64]);
     variable.extents = Extents::Inline(offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect());
     variable.layout = "metadata".into();
     variable

@@ -191,6 +191,13 @@ impl Calls {
         unsafe { symbol::<*const Hid>(&self.loaded, name).map(|at| *at) }
     }
 
+    /// True when the library knows how not to lock files: one that it keeps open would keep writers away.
+    pub(super) fn leaves_files_unlocked(&self) -> bool {
+        type Locking = unsafe extern "C" fn(Hid, bool, bool) -> c_int;
+        // SAFETY: the signature is that of 1.10.7 and 1.12 on, where the symbol first appears; it is not called.
+        unsafe { symbol::<Locking>(&self.loaded, "H5Pset_file_locking") }.is_ok()
+    }
+
     /// Asks that files not be locked, where the library knows how; and that no plug-in stand in for it.
     pub(super) fn prepare_access(&self, list: Hid) -> Result<()> {
         type Locking = unsafe extern "C" fn(Hid, bool, bool) -> c_int;

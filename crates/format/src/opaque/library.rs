@@ -2,6 +2,7 @@
 //! end.
 
 use std::{
+    cell::RefCell,
     ffi::{CString, c_int},
     fmt,
     os::unix::ffi::OsStrExt,
@@ -9,19 +10,21 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, PerProcess, Result};
 
 use super::{
     arena::Arena,
     ffi::{self, Calls, Hid, Read},
     find::{self, Candidates},
+    kept::{Kept, Wanted},
     load,
     memory::Memory,
     values::no_values,
 };
 use crate::{Array, Selection, Variable};
 
-static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
+/// A forked child loads a copy for itself: another thread of its parent may have been in the library, lock in hand.
+static LIBRARY: PerProcess<Mutex<Option<Library>>> = PerProcess::empty();
 /// Outside the lock, so that asking for it never waits for a read.
 static VERSION: OnceLock<String> = OnceLock::new();
 
@@ -34,6 +37,8 @@ const OLDEST: [u32; 3] = [1, 10, 0];
 pub(super) struct Library {
     pub(super) calls: Calls,
     version: String,
+    /// What is kept open from read to read.
+    kept: RefCell<Kept>,
 }
 
 impl fmt::Debug for Library {
@@ -45,7 +50,8 @@ impl fmt::Debug for Library {
 /// Runs `work` with the library, which is looked for at the first call; one caller at a time.
 pub(super) fn with<T>(work: impl FnOnce(&Library) -> Result<T>) -> Result<T> {
     // Whoever panicked has closed what it had opened on its way out.
-    let mut library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = LIBRARY.get(Mutex::default);
+    let mut library = own.lock().unwrap_or_else(PoisonError::into_inner);
     // Only a success is kept: what is installed or imported later is found then.
     if library.is_none() {
         *library = Some(find()?);
@@ -90,9 +96,9 @@ fn find() -> Result<Library> {
 }
 
 /// What to read.
+#[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
-    pub(super) path: &'a Path,
-    pub(super) name: &'a str,
+    pub(super) data: Wanted<'a>,
     pub(super) variable: &'a Variable,
     pub(super) selection: &'a Selection,
     pub(super) budget: u64,
@@ -103,6 +109,13 @@ pub(super) struct Id<'a> {
     pub(super) id: Hid,
     calls: &'a Calls,
     close: fn(&Calls, Hid) -> c_int,
+}
+
+impl Id<'_> {
+    /// Leaves it open: somebody else closes it.
+    fn leave(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Id<'_> {
@@ -124,7 +137,7 @@ impl Library {
         let calls = Calls::new(loaded).map_err(place)?;
         let version = format!("libhdf5 {major}.{minor}.{release} at {}", calls.path().display());
         let _ = VERSION.set(version.clone());
-        Ok(Self { calls, version })
+        Ok(Self { calls, version, kept: RefCell::default() })
     }
 
     /// The error for what the library refused, in its own words.
@@ -173,6 +186,27 @@ impl Library {
         Ok((data, file))
     }
 
+    /// True when the parts of what `request` asks for were opened before.
+    pub(super) fn knows(&self, request: &Request<'_>) -> bool {
+        self.kept.borrow().knows(&request.data)
+    }
+
+    /// What `read` makes of the data set that `request` names, open.
+    fn with_open<T>(&self, request: &Request<'_>, read: impl FnOnce(Hid) -> Result<T>) -> Result<T> {
+        let data = &request.data;
+        if let Some((open, _)) = self.kept.borrow_mut().find(data) {
+            return read(open);
+        }
+        self.kept.borrow_mut().close_other_versions(&self.calls, data);
+        let (open, file) = self.open(data.path, data.name)?;
+        let values = read(open.id)?;
+        if self.kept.borrow_mut().keep(&self.calls, data, (open.id, file.id)) {
+            open.leave();
+            file.leave();
+        }
+        Ok(values)
+    }
+
     /// Refuses a data set that is there but that this version of the library cannot open.
     ///
     /// Inside a virtual data set the library would take it for missing, and give the fill value without a word.
@@ -180,13 +214,24 @@ impl Library {
         self.open(path, name).map(drop)
     }
 
+    /// The shape of the data set that `request` names.
+    pub(super) fn shape(&self, request: &Request<'_>) -> Result<Vec<u64>> {
+        self.with_open(request, |data| {
+            let space = self.own(self.calls.data_space(data), Calls::space_close, "no data space")?;
+            Ok(self.calls.space_shape(space.id))
+        })
+    }
+
     /// The values that `request` asks for.
     pub(super) fn read(&self, request: &Request<'_>) -> Result<Array> {
+        self.with_open(request, |data| self.read_from(data, request))
+    }
+
+    fn read_from(&self, data: Hid, request: &Request<'_>) -> Result<Array> {
         let calls = &self.calls;
-        let (data, _file) = self.open(request.path, request.name)?;
-        let stored = self.own_type(calls.data_type(data.id))?;
+        let stored = self.own_type(calls.data_type(data))?;
         let memory = Memory::of(self, stored.id)?;
-        let from = self.own(calls.data_space(data.id), Calls::space_close, "no data space")?;
+        let from = self.own(calls.data_space(data), Calls::space_close, "no data space")?;
         let shape = request.selection.shape();
         if calls.space_kind(from.id) == NULL_SPACE || request.selection.element_count() == 0 {
             let dtype = memory.described(&request.variable.dtype);
@@ -205,7 +250,7 @@ impl Library {
             transfer: transfer.id,
         };
         let mut arena = Arena::new(usize::try_from(request.budget).unwrap_or(usize::MAX));
-        let answer = calls.data_read(data.id, &read, &mut bytes, &mut arena);
+        let answer = calls.data_read(data, &read, &mut bytes, &mut arena);
         if answer < 0 && arena.is_spent() {
             return Err(full(format!(
                 "values of variable length beyond the memory budget of {}",

@@ -82,11 +82,12 @@ pub(super) fn read_pieces(
     let start = vec![0; shape.len()];
     let part = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
     let element_len = variable.dtype.stored_len();
+    let pieces = EndToEnd::new(pieces);
     for run in part.runs() {
         let at = index(run.to) * element_len;
         let len = index(run.count) * element_len;
         let from = run.from * element_len as u64;
-        read_stretch(opened, pieces, from, &mut out[at..at + len])?;
+        read_stretch(opened, &pieces, from, &mut out[at..at + len])?;
         native::make_native(&variable.dtype, &mut out[at..at + len]);
     }
     Ok(())
@@ -112,30 +113,36 @@ pub(super) fn asked_of_pieces(
     let start = vec![0; shape.len()];
     let part = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
     let element_len = variable.dtype.stored_len() as u64;
+    let pieces = EndToEnd::new(pieces);
     for run in part.runs() {
         let from = run.from * element_len;
-        stretches(pieces, from..from + run.count * element_len, |stretch| {
-            if let Some((source, range)) = stretch.stored {
-                each(source, range);
-            }
-            Ok(())
-        })?;
+        let stored =
+            pieces.stretches(from..from + run.count * element_len).filter_map(|stretch| stretch.stored);
+        stored.for_each(|(source, range)| each(source, range));
     }
     Ok(())
 }
 
 /// Reads the bytes from `from` on of the pieces laid end to end.
-fn read_stretch(opened: &Opened, pieces: &[Piece], from: u64, out: &mut [u8]) -> Result<()> {
-    stretches(pieces, from..from + out.len() as u64, |Stretch { bytes, stored }| {
+fn read_stretch(opened: &Opened, pieces: &EndToEnd<'_>, from: u64, out: &mut [u8]) -> Result<()> {
+    for Stretch { bytes, stored } in pieces.stretches(from..from + out.len() as u64) {
         let into = &mut out[index(bytes.start - from)..index(bytes.end - from)];
         into.fill(0);
-        let Some((source, range)) = stored else { return Ok(()) };
+        let Some((source, range)) = stored else { continue };
         let fill = Fill { range, into: &mut into[..index(range.len())] };
-        opened.source(source)?.fetch_into(&mut [fill])
-    })
+        opened.source(source)?.fetch_into(&mut [fill])?;
+    }
+    Ok(())
+}
+
+/// Pieces laid end to end, and where each ends: a run of bytes is found by bisection.
+struct EndToEnd<'a> {
+    pieces: &'a [Piece],
+    ends: Vec<u64>,
 }
 
 /// What one piece has of some bytes.
+#[derive(Debug, PartialEq)]
 struct Stretch {
     /// Which of all bytes.
     bytes: Range<u64>,
@@ -143,25 +150,73 @@ struct Stretch {
     stored: Option<(SourceIndex, ByteRange)>,
 }
 
-/// Calls `each` with what every piece has of `bytes` of the pieces laid end to end.
-fn stretches(pieces: &[Piece], bytes: Range<u64>, mut each: impl FnMut(Stretch) -> Result<()>) -> Result<()> {
-    let mut piece_start = 0;
-    for piece in pieces {
-        let piece_end = piece_start + piece.len;
-        let (low, high) = (bytes.start.max(piece_start), bytes.end.min(piece_end));
-        if low < high {
-            let within = low - piece_start;
+impl<'a> EndToEnd<'a> {
+    fn new(pieces: &'a [Piece]) -> Self {
+        let add = |end: &mut u64, piece: &Piece| {
+            *end = end.saturating_add(piece.len);
+            Some(*end)
+        };
+        Self { pieces, ends: pieces.iter().scan(0, add).collect() }
+    }
+
+    /// What every piece has of `bytes`, in order.
+    fn stretches(&self, bytes: Range<u64>) -> impl Iterator<Item = Stretch> + '_ {
+        let first = self.ends.partition_point(|end| *end <= bytes.start);
+        let reaching = self.pieces[first..].iter().zip(&self.ends[first..]);
+        let started = reaching.map(|(piece, end)| (piece, end - piece.len..*end));
+        let wanted = started.take_while({
+            let end = bytes.end;
+            move |(_, own)| own.start < end
+        });
+        wanted.filter(|(piece, _)| piece.len > 0).map(move |(piece, own)| {
+            let (low, high) = (bytes.start.max(own.start), bytes.end.min(own.end));
+            let within = low - own.start;
             let stored = piece.extent.filter(|extent| within < extent.range.len()).map(|extent| {
                 let at = extent.range.start + within;
                 (extent.source, ByteRange::at(at, (extent.range.end - at).min(high - low)))
             });
-            each(Stretch { bytes: low..high, stored })?;
-        }
-        piece_start = piece_end;
+            Stretch { bytes: low..high, stored }
+        })
     }
-    Ok(())
 }
 
 fn index(n: u64) -> usize {
     usize::try_from(n).expect("an index into memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Extent;
+
+    #[test]
+    fn every_run_of_bytes_is_found_in_the_pieces_that_have_it() {
+        let stored = |start, len| {
+            Some(Extent { source: SourceIndex(0), range: ByteRange::at(start, len), skipped: 0 })
+        };
+        // The second has nothing stored, the fourth less than it is long; two are empty.
+        let pieces = [
+            (3, stored(10, 3)),
+            (2, None),
+            (0, None),
+            (4, stored(50, 1)),
+            (0, stored(7, 0)),
+            (1, stored(90, 1)),
+        ]
+        .map(|(len, extent)| Piece { len, extent });
+        let at = [Some(10), Some(11), Some(12), None, None, Some(50), None, None, None, Some(90)];
+        let joined = EndToEnd::new(&pieces);
+        for start in 0..=10u64 {
+            for end in start..=10 {
+                let mut found = Vec::new();
+                for Stretch { bytes, stored } in joined.stretches(start..end) {
+                    assert_eq!(bytes.start, start + found.len() as u64, "{start}..{end}");
+                    let range = stored.map_or(ByteRange::at(0, 0), |(_, range)| range);
+                    let places = (range.start..range.end).map(Some).chain(std::iter::repeat(None));
+                    found.extend(places.take(index(bytes.end - bytes.start)));
+                }
+                assert_eq!(found, at[index(start)..index(end)], "{start}..{end}");
+            }
+        }
+    }
 }

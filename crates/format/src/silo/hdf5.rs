@@ -13,6 +13,11 @@ pub(super) const ARRAYS: &str = ".silo";
 /// How a member says that it is the name of an array.
 const ARRAY_PREFIX: &str = "/.silo/#";
 
+/// True for the name of an array in a Silo file that is HDF5.
+pub(crate) fn is_array_name(name: &str) -> bool {
+    ARRAY_PREFIX.strip_prefix('/').is_some_and(|prefix| name.starts_with(prefix))
+}
+
 /// The arrays and objects of the file at `at`.
 pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<(Container, Vec<Object>)> {
     let (mut container, types) = describe_with_types(origin, at)?;

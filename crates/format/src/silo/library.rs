@@ -12,7 +12,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, PerProcess, Result};
 
 use self::ffi::Library;
 use crate::{Array, Dtype, Number, Reader, Values, Wanted, opaque, runs::Part};
@@ -20,7 +20,8 @@ use crate::{Array, Dtype, Number, Reader, Values, Wanted, opaque, runs::Part};
 /// What the reader is called.
 pub(super) const NAME: &str = "libsilo";
 
-static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
+/// A forked child has a lock of its own: another thread of its parent may have been in the library, lock in hand.
+static LIBRARY: PerProcess<Mutex<Option<Library>>> = PerProcess::empty();
 
 /// libsilo, where one is found.
 #[derive(Debug)]
@@ -77,7 +78,8 @@ fn whole(wanted: &Wanted<'_>, number: Number) -> Result<Vec<u8>> {
 
 /// Runs `work` with the library, which is looked for at the first call; one caller at a time.
 fn with<T>(work: impl FnOnce(&Library) -> Result<T>) -> Result<T> {
-    let mut library = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = LIBRARY.get(Mutex::default);
+    let mut library = own.lock().unwrap_or_else(PoisonError::into_inner);
     let named = find::setting()?;
     // Only a success is kept: what is installed later is found then.
     if library.is_none() {

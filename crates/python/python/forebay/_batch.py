@@ -55,7 +55,7 @@ class Batch(dict[str, Any]):
     step: int
     """Its number within the epoch, from where the run began."""
     skipped: list[tuple[int, str]]
-    """Samples that could not be read, and why."""
+    """Samples that could not be read, and why: of this batch, and of those right before it that were left out whole."""
     _raw: RawBatch
 
     __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "_raw")

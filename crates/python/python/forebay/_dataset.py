@@ -75,6 +75,11 @@ def open(
         if isinstance(samples, Ragged) and one.samples is None and not samples._names(label_name):
             # A molecule has many atoms and one energy.
             one = dataclasses.replace(one, samples=Fixed(1))
+        if label_name in named and isinstance(label, Field) and not _are_alike(label, named[label_name]):
+            raise ValueError(
+                f"label={label!r}, and fields have another {label_name!r}: give the label's Field a name=, or name it by "
+                f"label={label_name!r}"
+            )
         named.setdefault(label_name, one)
     if not named:
         raise ValueError("name the fields of a sample, as in fields=['image']; `forebay inspect FILE` lists variables")
@@ -116,6 +121,15 @@ def _named(fields: Any) -> dict[str, Field]:
             raise ValueError(f"two fields are called {name!r}")
         found[name] = one
     return found
+
+
+def _are_alike(one: Field, other: Field) -> bool:
+    def spec(field: Field) -> Any:
+        boundary = _checked_boundary(field.samples) or Fixed(1)
+        files = None if field.files is None else _paths(field.files)
+        return files, field.samples is None, field._spec("", boundary, 0, False, False)
+
+    return one is other or bool(spec(one) == spec(other))
 
 
 def _field(one: Any) -> Field:
@@ -196,8 +210,8 @@ class Dataset:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.batch(range(*index.indices(len(self))))
-        if isinstance(index, (list, tuple, range, np.ndarray)) and np.ndim(index) > 0:
-            return self.batch(self._numbers(index))
+        if not isinstance(index, (int, np.integer, str)) and np.ndim(index) > 0:
+            return self.batch(index)
         number = operator.index(index)
         return sample_of(self._reader.get([self._checked(number)]))
 
@@ -206,11 +220,12 @@ class Dataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """The samples ``indices`` as a list, each chunk read once."""
-        return self._split(self.batch([self._checked(operator.index(number)) for number in indices]))
+        return self._split(self.batch(indices))
 
-    def batch(self, numbers: Sequence[int]) -> Batch:
-        """The samples ``numbers``, side by side."""
-        return Batch._of(self._reader.get(list(numbers)))
+    def batch(self, numbers: Any) -> Batch:
+        """The samples ``numbers``, side by side: a sequence, array or tensor of whole numbers, of which negative ones count
+        from the end, or a mask."""
+        return Batch._of(self._reader.get(self._numbers(numbers)))
 
     def _split(self, batch: Batch) -> list[dict[str, Any]]:
         """The samples of ``batch``, each a dict of views."""
@@ -229,7 +244,7 @@ class Dataset:
         return {name: shape.index(None) for name, shape in shapes if None in shape}
 
     def _numbers(self, index: Any) -> list[int]:
-        table = np.asarray(index)
+        table = np.asarray(index if hasattr(index, "__array__") or isinstance(index, range) else list(index))
         if table.dtype == bool:
             if table.shape != (len(self),):
                 raise IndexError(f"a mask of shape {table.shape} for {len(self)} samples")

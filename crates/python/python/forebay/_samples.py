@@ -113,7 +113,7 @@ def _offsets(offsets: Any) -> Any:
     if table.ndim == 1:
         table = np.stack([table[:-1], table[1:]], axis=1)
     if table.ndim == 2 and table.shape[1] == 2:
-        table = np.concatenate([np.zeros_like(table[:, :1]), table], axis=1)
+        return {"listed_in_one_file": table.tolist()}
     if table.ndim != 2 or table.shape[1] != 3:
         raise ValueError(f"offsets of shape {np.shape(offsets)}: n + 1 offsets, n pairs, or n triples are needed")
     return {"listed": table.tolist()}
@@ -167,7 +167,7 @@ class Centres:
         if table.dtype.kind not in "iu" or (table.size and table.min() < 0):
             raise ValueError("centres must be whole numbers from 0 up")
         if table.shape[1] == len(size):
-            table = np.concatenate([np.zeros_like(table[:, :1]), table], axis=1)
+            return {"centres": {"at": {"listed_in_one_file": table.tolist()}, "size": size}}
         return {"centres": {"at": {"listed": table.tolist()}, "size": size}}
 
 

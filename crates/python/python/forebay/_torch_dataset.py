@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,9 @@ def _opened(dataset: Any) -> _dataset.Dataset:
 
 
 class _Samples(list[Any]):
-    """Samples that know the batch they are views of."""
+    """Samples that know the batch they are views of: ``batch`` gives it."""
 
-    def __init__(self, samples: list[Any], batch: Any) -> None:
+    def __init__(self, samples: list[Any], batch: Callable[[], Any]) -> None:
         super().__init__(samples)
         self.batch = batch
 
@@ -103,7 +103,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples ``indices`` as a list, each chunk read once."""
         batch = self._batch(indices)
-        return _Samples([self._item(sample) for sample in self._split(batch)], self._item(batch))
+        return _Samples([self._item(sample) for sample in self._split(batch)], lambda: self._item(batch))
 
     def _item(self, sample: Any) -> Any:
         return sample
@@ -141,5 +141,5 @@ def collate(samples: Sequence[Any]) -> Any:
     PyTorch does.
     """
     if isinstance(samples, _Samples):
-        return samples.batch
+        return samples.batch()
     return torch.utils.data.default_collate(list(samples))

@@ -13,7 +13,10 @@ from . import _dataset
 from ._forebay import format_at
 from ._read import inspect as inspect_file
 from ._samples import Boundary, Field, Fixed, Paths, Ragged
-from ._torch_dataset import Dataset
+from ._torch_dataset import Batch, Dataset, _Samples
+
+import numpy as np  # isort: skip
+import torch  # isort: skip
 
 
 class _Pairs(Dataset):
@@ -88,7 +91,18 @@ class _Pairs(Dataset):
             return super().__getitems__(indices)
         share = math.ceil(len(indices) / self._threads)
         shares = [indices[at : at + share] for at in range(0, len(indices), share)]
-        return [self._item(sample) for part in self._executor().map(self._read, shares) for sample in part]
+        batches = list(self._executor().map(self._batch, shares))
+        samples = [self._item(sample) for batch in batches for sample in self._split(batch)]
+        return _Samples(samples, lambda: self._item(self._joined(batches)))
+
+    def _joined(self, batches: list[Batch]) -> dict[str, Any]:
+        """The fields of ``batches`` as one batch of all would have them."""
+        joined: dict[str, Any] = {}
+        for name, first in batches[0].items():
+            parts = [batch[name] for batch in batches]
+            axis = self.dataset._axes.get(name, 0)
+            joined[name] = torch.cat(parts, axis) if isinstance(first, torch.Tensor) else np.concatenate(parts, axis)
+        return joined
 
     def _executor(self) -> ThreadPoolExecutor:
         # The threads of another process are not here.

@@ -129,8 +129,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     ) -> None:
         self.dataset = _opened(dataset)
         self._shard = _Shard(rank, world)
-        self._shard.now()
         self._options = options
+        self._check_tail(1)
         # In shared memory, where workers that live on see it change.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
         self._kept: tuple[tuple[int, int], Loader] | None = None
@@ -155,22 +155,24 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if torch.utils.data.get_worker_info() is not None:
             # Workers are not part of the process group.
             options["check_ranks"] = False
-        if workers > 1:
-            self._check_tail(workers)
+        self._check_tail(workers)
         loader = Loader(self.dataset, rank=shard[0], world=shard[1], **options)
         self._kept = shard, loader
         return loader
 
     def _check_tail(self, workers: int) -> None:
-        parts = self._shard.now()[1] * workers
+        """Refuses a last batch that not all workers of all ranks would have."""
+        world = self._shard.now()[1]
         batch_size = self._options.get("batch_size", 1)
-        is_said = self._options.get("drop_last") or self._options.get("tail") not in (None, "short")
-        if is_said or len(self.dataset) % (parts * batch_size) == 0:
+        tail = _loader._tail(self._options.get("tail"), self._options.get("drop_last", False))
+        if world * workers == 1 or tail not in (None, "short"):
             return
-        raise ValueError(
-            f"{len(self.dataset)} samples do not fill batches of {batch_size} for {self._shard.now()[1]} ranks of {workers} "
-            "workers: choose tail='drop', 'pad' or 'wrap', or num_workers=0"
-        )
+        who = f"{world} ranks of {workers} workers"
+        remedy = "choose tail='drop', 'pad' or 'wrap'" + (", or num_workers=0" if workers > 1 else "")
+        if tail == "short":
+            raise ValueError(f"tail='short' for {who}, which would not all have a shorter last batch: {remedy}")
+        if len(self.dataset) % (world * workers * batch_size) > 0:
+            raise ValueError(f"{len(self.dataset)} samples do not fill batches of {batch_size} for {who}: {remedy}")
 
     def __getstate__(self) -> dict[str, Any]:
         # Asked for here too: a spawned worker has no process group.

@@ -1,0 +1,107 @@
+//! Data sets that libhdf5 keeps open from one read to the next: to open a file takes it longer than to read a sample.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use forebay_source::{Locator, SourceId};
+
+use super::ffi::{Calls, Hid};
+
+/// Data sets that are kept open: a sample has a few fields.
+const MOST_OPEN: usize = 8;
+
+/// Files that one data set may lead to and be kept open: each is asked before every read whether it was changed.
+pub(super) const MOST_FILES: usize = 32;
+
+/// Which data set, of which versions of its files.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) path: &'a Path,
+    pub(super) name: &'a str,
+    /// Its file, and those that its links and mappings lead to.
+    pub(super) sources: &'a [SourceId],
+    /// Whether it may stay open.
+    pub(super) may_be_kept: bool,
+}
+
+/// Data sets that were read, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Vec<Known>);
+
+#[derive(Debug)]
+struct Known {
+    path: PathBuf,
+    name: String,
+    sources: Vec<SourceId>,
+    /// The data set and its file, where they are kept open.
+    open: Option<(Hid, Hid)>,
+}
+
+impl Known {
+    fn is(&self, wanted: &Wanted<'_>) -> bool {
+        self.path == wanted.path && self.name == wanted.name && self.sources == wanted.sources
+    }
+
+    fn close(&mut self, calls: &Calls) {
+        if let Some((data, file)) = self.open.take() {
+            calls.data_close(data);
+            calls.file_close(file);
+        }
+    }
+}
+
+impl Kept {
+    /// True when the parts of `wanted` were opened before.
+    pub(super) fn knows(&self, wanted: &Wanted<'_>) -> bool {
+        self.0.iter().any(|known| known.is(wanted))
+    }
+
+    /// The data set and the file of `wanted`, where they are open.
+    pub(super) fn find(&mut self, wanted: &Wanted<'_>) -> Option<(Hid, Hid)> {
+        if !wanted.may_be_kept {
+            return None;
+        }
+        let at = self.0.iter().position(|known| known.is(wanted))?;
+        let known = self.0.remove(at);
+        let open = known.open;
+        self.0.push(known);
+        open
+    }
+
+    /// Closes what is open of other versions of the files of `wanted`, or all where these are not known: the library has one
+    /// view of a file, and would give what it knows of the old one.
+    pub(super) fn close_other_versions(&mut self, calls: &Calls, wanted: &Wanted<'_>) {
+        if !wanted.may_be_kept {
+            return self.0.iter_mut().for_each(|known| known.close(calls));
+        }
+        let now: HashMap<&Locator, &SourceId> =
+            wanted.sources.iter().map(|source| (&source.locator, source)).collect();
+        let is_other = |source: &SourceId| now.get(&source.locator).is_some_and(|now| *now != source);
+        self.0.retain_mut(|known| {
+            let is_old = known.sources.iter().any(is_other);
+            if is_old {
+                known.close(calls);
+            }
+            !is_old
+        });
+    }
+
+    /// Keeps `wanted`, and what `open` has opened of it unless that is too much; what was read longest ago is closed. True when
+    /// `open` is kept.
+    pub(super) fn keep(&mut self, calls: &Calls, wanted: &Wanted<'_>, open: (Hid, Hid)) -> bool {
+        self.0.retain(|known| !known.is(wanted));
+        while self.0.len() >= MOST_OPEN {
+            self.0.remove(0).close(calls);
+        }
+        let is_kept = wanted.may_be_kept && calls.leaves_files_unlocked();
+        self.0.push(Known {
+            path: wanted.path.to_owned(),
+            name: wanted.name.to_owned(),
+            sources: wanted.sources.to_vec(),
+            open: is_kept.then_some(open),
+        });
+        is_kept
+    }
+}

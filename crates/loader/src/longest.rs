@@ -1,0 +1,86 @@
+//! Samples that are longer than all memory there is for them: known beforehand where offsets say how long each is.
+
+use forebay_source::{Error, ErrorKind, Result, warn};
+
+use crate::{
+    column::{Column, ColumnPart, Form, others},
+    options::OnError,
+    set::SampleSet,
+};
+
+/// The longest sample of a field.
+#[derive(Debug, PartialEq, Eq)]
+struct Longest<'a> {
+    column: &'a str,
+    sample: u64,
+    bytes: u64,
+}
+
+impl SampleSet {
+    /// The most bytes that one field of `sample` takes at once.
+    pub(crate) fn most_bytes(&self, sample: u64) -> u64 {
+        let bytes = |column: &Column| {
+            let located = column.locate(sample);
+            column.bytes_of(column.part(located), located.number)
+        };
+        self.columns.iter().flat_map(Column::with_indices).map(bytes).max().unwrap_or(0)
+    }
+
+    /// Says of a sample that is longer than `memory` bytes, before any is read: a run would meet it in the middle of an epoch.
+    pub(crate) fn check_longest(&self, memory: u64, on_error: OnError) -> Result<()> {
+        let columns = self.columns.iter().flat_map(Column::with_indices);
+        let Some(Longest { column, sample, bytes }) =
+            columns.filter_map(|column| column.longest_beyond(memory)).max_by_key(|longest| longest.bytes)
+        else {
+            return Ok(());
+        };
+        let what = format!(
+            "field '{column}': sample {sample} takes {bytes} bytes at once, the memory budget is {memory}"
+        );
+        if on_error == OnError::Raise {
+            let error = Error::new(ErrorKind::Full, what);
+            return Err(error.hint("allow more memory, or leave such samples out with on_error='skip'"));
+        }
+        warn(format!("{what}: it counts as one that cannot be read"));
+        Ok(())
+    }
+}
+
+impl Column {
+    /// The field itself, and the column numbers of its sparse rows.
+    fn with_indices(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.dense.as_ref().map(|dense| &*dense.indices))
+    }
+
+    /// Bytes of sample `number` of `part`, as it is read or as it is delivered, whichever are more.
+    fn bytes_of(&self, part: &ColumnPart, number: u64) -> u64 {
+        let count = match &self.form {
+            Form::Stacked { .. } => self.stacked_count().unwrap_or(0),
+            Form::Joined { axis, shape } => {
+                self.len_along(part, number, *axis).saturating_mul(others(shape, *axis))
+            }
+        };
+        count.saturating_mul(self.element_len().max(self.final_len()) as u64)
+    }
+
+    /// The longest of the samples that take more than `memory` bytes, where they differ in length.
+    fn longest_beyond(&self, memory: u64) -> Option<Longest<'_>> {
+        let Form::Joined { axis, shape } = &self.form else { return None };
+        let each = others(shape, *axis).saturating_mul(self.element_len().max(self.final_len()) as u64);
+        let mut longest: Option<Longest<'_>> = None;
+        for (number, part) in (0u32..).zip(&self.parts) {
+            // Most files hold less than memory in all: only the others are looked at sample by sample.
+            if part.total_along(*axis).saturating_mul(each) <= memory {
+                continue;
+            }
+            let samples = self.samples(number, 0..part.sample_count());
+            for (sample, at) in samples.zip(0..) {
+                let bytes = self.bytes_of(part, at);
+                if bytes > longest.as_ref().map_or(memory, |longest| longest.bytes) {
+                    longest = Some(Longest { column: &self.name, sample, bytes });
+                }
+            }
+        }
+        longest
+    }
+}

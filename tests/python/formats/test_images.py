@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import forebay
+
 
 def picture(height: int, width: int, channels: int, seed: int = 0) -> np.ndarray:
     """Smooth with some noise, as photographs are."""
@@ -88,3 +90,55 @@ def test_files_that_were_cut_are_refused(forebay_command: Any, tmp_path: Path) -
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
         assert path.name in forebay_command.refuses(path, "image")
+
+
+def shards(folder: Path) -> dict[str, int]:
+    """Folders of pictures of one colour each, of which not all have all classes; the colour of each class."""
+    colours = {"ant": 5, "cat": 10, "dog": 20, "emu": 30}
+    for shard, classes in {"s0": ("cat", "dog", "emu"), "s1": ("dog", "emu"), "s2": ("ant", "emu")}.items():
+        for name in classes:
+            (folder / shard / name).mkdir(parents=True)
+            for number in range(3):
+                Image.fromarray(np.full((8, 8, 3), colours[name], "u1")).save(folder / shard / name / f"{number}.png")
+    return colours
+
+
+@pytest.mark.parametrize("files", [["s0", "s1", "s2"], ["s2", "s0"], ["s1", "s0"], "s*", ""])
+def test_folders_of_one_set_share_one_table_of_classes(tmp_path: Path, files: Any) -> None:
+    colours = shards(tmp_path)
+    paths = tmp_path / files if isinstance(files, str) else [tmp_path / name for name in files]
+    ds = forebay.open(paths, ["image"], label="label")
+    classes = ds.describe()["fields"]["label"]["categories"]
+    there = {path.parent.name for path in tmp_path.rglob("*.png") if not files or isinstance(files, str) or path.parts[-3] in files}
+    assert classes == {name: number for number, name in enumerate(sorted(there))}
+    batch = ds[:]
+    assert batch["image"][:, 0, 0, 0].tolist() == [colours[sorted(there)[label]] for label in batch["label"]]
+    assert batch["label"].dtype == np.int64
+    for batch in ds.loader(batch_size=4, shuffle="full"):
+        assert batch["image"][:, 0, 0, 0].tolist() == [colours[sorted(there)[label]] for label in batch["label"]]
+
+
+def test_a_set_of_other_classes_is_another_set(tmp_path: Path) -> None:
+    shards(tmp_path)
+    known = forebay.open([tmp_path / "s0", tmp_path / "s1"], ["image"], label="label").fingerprint
+    (tmp_path / "s0/cat").rename(tmp_path / "s0/zoo")
+    assert forebay.open([tmp_path / "s0", tmp_path / "s1"], ["image"], label="label").fingerprint != known
+
+
+@pytest.mark.parametrize("odd", ["size", "colour", "bits"])
+def test_pictures_that_are_odd_are_skipped_and_counted(tmp_path: Path, odd: str) -> None:
+    for number in range(20):
+        pixels = np.full((20, 20, 3), number, "u1")
+        Image.fromarray(pixels).save(tmp_path / f"{number:02}.png")
+    other = {"size": np.zeros((21, 20, 3), "u1"), "colour": np.zeros((20, 20, 4), "u1"), "bits": np.zeros((20, 20), "u2")}
+    Image.fromarray(other[odd]).save(tmp_path / "07.png")
+    ds = forebay.open(tmp_path, ["image"])
+    with pytest.raises(forebay.UnsupportedError, match=r"07\.png.*an image of .* among images of 20 x 20 pixels"):
+        ds[7]
+    loader = ds.loader(batch_size=10, on_error="skip")
+    assert [value for batch in loader for value in batch["image"][:, 0, 0, 0].tolist()] == [n for n in range(20) if n != 7]
+    assert loader.stats()["skipped"] == 1
+    replaced = ds.loader(batch_size=10, on_error="substitute")
+    assert [value for batch in replaced for value in batch["image"][:, 0, 0, 0].tolist()] == [
+        8 if n == 7 else n for n in range(20)
+    ]

@@ -85,7 +85,7 @@ impl Size {
         };
         let what = format!("an image of {} among images of {}", say(found), say(self));
         let hint = "give all images one size and colour, or read `encoded` and decode it yourself";
-        Err(Error::new(ErrorKind::Invalid, what).hint(hint))
+        Err(Error::new(ErrorKind::Unsupported, what).hint(hint))
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use forebay_format::{Dtype, Opened, Selection, Values, Variable, cf::ValueKind, native};
+use forebay_format::{Dtype, Member, Opened, Selection, Values, Variable, cf::ValueKind, native};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     boundary,
+    categories::Categories,
     column::{Column, ColumnPart, DenseColumn, Form, Starts},
     fingerprint::{Fingerprints, of_counts},
     index::Bounds,
+    sparse,
     spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
     unpack::{Unpacked, Unpacker, widest},
 };
@@ -135,6 +137,8 @@ pub struct FieldFacts {
     pub kind: ValueKind,
     /// The shape of one sample; `None` along the axis whose length differs.
     pub sample_shape: Vec<Option<u64>>,
+    /// The names its integers stand for, by code and the same in all files; empty where they stand for none.
+    pub categories: Vec<Member>,
 }
 
 impl FieldFacts {
@@ -157,12 +161,14 @@ impl FieldFacts {
             dtype: Dtype::boolean(),
             kind: ValueKind::Bool,
             sample_shape: sample_shape.clone(),
+            categories: Vec::new(),
         });
         let values = Self {
             name: column.name.clone(),
             dtype: column.final_dtype(),
             kind: column.kind(),
             sample_shape,
+            categories: column.categories.as_ref().map_or_else(Vec::new, |all| all.members.clone()),
         };
         std::iter::once(values).chain(mask).collect()
     }
@@ -190,7 +196,8 @@ fn column(field: &FieldSpec, files: &[Arc<Opened>], bounds: &mut BoundsCache) ->
         let what = format!("'{}' holds {}, not column numbers", dense.indices, indices.dtype);
         return Err(Error::new(ErrorKind::Invalid, what));
     }
-    column.dense = Some(DenseColumn { indices: Box::new(indices), columns: dense.columns });
+    let columns = sparse::columns(dense.columns, &column.parts)?;
+    column.dense = Some(DenseColumn { indices: Box::new(indices), columns });
     Ok(column)
 }
 
@@ -205,7 +212,7 @@ fn plain_column(
     for (file, opened) in files.iter().enumerate() {
         let found = opened.variable(variable)?;
         let place = |error: Error| place(opened, found, error);
-        readable(found).map_err(place)?;
+        readable(found, &field.samples).map_err(place)?;
         let variables = &opened.container().variables;
         let position = variables.iter().position(|one| std::ptr::eq(one, found));
         let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
@@ -215,23 +222,24 @@ fn plain_column(
             Some(unpack) => Unpacker::of(found, unpack).map_err(place)?.map(Box::new),
             None => None,
         };
-        parts.push(ColumnPart { opened: Arc::clone(opened), variable, index, unpacker });
+        parts.push(ColumnPart { opened: Arc::clone(opened), variable, index, unpacker, recode: None });
     }
-    let first = parts[0].variable();
-    for part in &parts[1..] {
-        if !native::same_native(&part.variable().dtype, &first.dtype) {
-            let what = format!("holds {}, the first file {}", part.variable().dtype, first.dtype);
-            return Err(place(&part.opened, part.variable(), Error::new(ErrorKind::Invalid, what)));
-        }
-    }
+    let (dtype, categories) = join_types(field, &mut parts)?;
     let starts = Starts::new(parts.iter().map(|part| part.index.count()))
         .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
     let form = boundary::form(&field.samples, &parts)?;
-    let dtype = in_memory(&first.dtype);
+    let element_len = parts.iter().map(ColumnPart::element_len).max().unwrap_or(0);
+    let own = &parts[0].variable().dtype;
+    let is_mixed = parts.iter().any(|part| !native::same_native(&part.variable().dtype, own));
+    let is_recoded = parts.iter().any(|part| part.recode.is_some());
     let unpacked = unpacked(&dtype, &mut parts)?;
     let column = Column {
         name: field.name.clone(),
         dtype,
+        element_len,
+        is_mixed,
+        is_recoded,
+        categories,
         convert: field.convert.clone(),
         unpacked,
         form,
@@ -241,6 +249,71 @@ fn plain_column(
     };
     check_convert(&column)?;
     Ok(column)
+}
+
+/// The type of the elements of all files in memory, and their names; files that count names otherwise are to recode them.
+fn join_types(field: &FieldSpec, parts: &mut [ColumnPart]) -> Result<(Dtype, Option<Categories>)> {
+    let first = in_memory(&parts[0].variable().dtype);
+    if let Some(tables) = tables(parts)? {
+        let all = Categories::joined(&tables).unwrap_or_else(|| tables[0].clone());
+        if tables.iter().all(|table| *table == all) && same_types(field, parts).is_ok() {
+            return Ok((first, Some(all)));
+        }
+        let stored = |part: &ColumnPart| part.variable().dtype.number();
+        let Some(to) = all.holder(parts.iter().filter_map(stored)) else {
+            return Err(Error::new(ErrorKind::Unsupported, "more names than integers can count"));
+        };
+        for (part, table) in parts.iter_mut().zip(&tables) {
+            part.recode = stored(part).and_then(|from| table.recode(from, &all, to)).map(Box::new);
+            // Codes are no numbers that could be packed.
+            part.unpacker = None;
+        }
+        return Ok((all.dtype(to), Some(all)));
+    }
+    same_types(field, parts)?;
+    Ok((first, None))
+}
+
+/// The names of the integers of each file; nothing where they have none.
+fn tables(parts: &[ColumnPart]) -> Result<Option<Vec<Categories>>> {
+    let mut tables = Vec::with_capacity(parts.len());
+    for part in parts {
+        match Categories::of(&part.opened, part.variable()) {
+            Ok(table) => tables.push(table),
+            // Of one file the codes are right, whatever they are called.
+            Err(_) if parts.len() == 1 => return Ok(None),
+            Err(error) => return Err(error.at("the names of its codes")),
+        }
+    }
+    let named = tables.iter().position(Option::is_some);
+    match (named, tables.iter().position(Option::is_none)) {
+        (Some(named), Some(bare)) => {
+            let locator = parts[named].opened.container().sources.first().map(|id| id.locator.to_string());
+            let what = format!("holds plain integers, {} names for them", locator.unwrap_or_default());
+            let error = Error::new(ErrorKind::Invalid, what);
+            Err(place(&parts[bare].opened, parts[bare].variable(), error.hint("open them as two sets")))
+        }
+        _ => Ok(tables.into_iter().collect()),
+    }
+}
+
+/// Refuses files whose elements are of different types, unless all are numbers that `field` has cast to one.
+fn same_types(field: &FieldSpec, parts: &[ColumnPart]) -> Result<()> {
+    let first = &parts[0].variable().dtype;
+    let is_plain = |dtype: &Dtype| dtype.number().is_some() && !dtype.is_enum();
+    for part in &parts[1..] {
+        let own = &part.variable().dtype;
+        let is_cast = field.convert.to.is_some() && is_plain(own) && is_plain(first);
+        if is_cast || native::same_native(own, first) {
+            continue;
+        }
+        let mut error = Error::new(ErrorKind::Invalid, format!("holds {own}, the first file {first}"));
+        if is_plain(own) && is_plain(first) {
+            error = error.hint("name one type for all, as in Field(dtype=\"float32\")");
+        }
+        return Err(place(&part.opened, part.variable(), error));
+    }
+    Ok(())
 }
 
 /// What the values of all files are once they are unpacked; files whose values stay as they are need no unpacking.
@@ -290,7 +363,7 @@ fn in_memory(dtype: &Dtype) -> Dtype {
     }
 }
 
-fn readable(variable: &Variable) -> Result<()> {
+fn readable(variable: &Variable, samples: &Boundary) -> Result<()> {
     if let Some(why) = variable.dtype.refusal() {
         return Err(Error::new(ErrorKind::Unsupported, why));
     }
@@ -298,8 +371,9 @@ fn readable(variable: &Variable) -> Result<()> {
         let what = format!("holds {}, whose elements differ in length", variable.dtype);
         return Err(Error::new(ErrorKind::Unsupported, what).hint("a tensor needs elements of one length"));
     }
-    if variable.grid.shape.is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, "a scalar has no samples"));
+    if variable.grid.shape.is_empty() && *samples != Boundary::Whole {
+        let error = Error::new(ErrorKind::Invalid, "a scalar has no rows that could be samples");
+        return Err(error.hint("Whole() takes one scalar from each file"));
     }
     Ok(())
 }

@@ -53,7 +53,9 @@ impl Crew {
         });
         let (fields, doubts) = match copied {
             Ok(copied) => copied,
-            Err(error) if self.on_error == OnError::Raise || !is_about_data(&error) => return Err(error),
+            Err(error) if self.on_error == OnError::Raise || !may_be_about_samples(&error) => {
+                return Err(error);
+            }
             Err(error) => {
                 self.set_aside(&mut samples, &mut troubles, now, error)?;
                 (self.assembler.assemble(&samples, now)?, Doubts::default())
@@ -73,6 +75,15 @@ impl Crew {
         })
     }
 
+    /// True when `sample` is to blame for the error of reading it alone: its bytes, or that it is longer than the memory
+    /// there may be. Memory or a disk that is full for other reasons is no fault of its own.
+    fn is_about(&self, error: &Error, sample: Option<u64>) -> bool {
+        match error.kind() {
+            ErrorKind::Full => sample.is_some_and(|sample| self.assembler.is_too_long(sample)),
+            _ => may_be_about_samples(error),
+        }
+    }
+
     /// Finds the samples that cannot be read, each by itself, and leaves them out or replaces them.
     fn set_aside(
         &self,
@@ -86,7 +97,7 @@ impl Crew {
             let read = self.assembler.assemble(&[*sample], now);
             is_good.push(read.is_ok());
             match (read, sample) {
-                (Err(error), _) if !is_about_data(&error) => return Err(error),
+                (Err(error), sample) if !self.is_about(&error, *sample) => return Err(error),
                 (Err(error), Some(sample)) => {
                     troubles.push(Trouble { sample: *sample, why: error.to_string() })
                 }
@@ -113,7 +124,7 @@ impl Crew {
     }
 }
 
-/// True when the bytes are to blame, and not the request or this program.
-fn is_about_data(error: &Error) -> bool {
-    !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Bug | ErrorKind::Full)
+/// True when samples may be to blame, and not the request or this program.
+fn may_be_about_samples(error: &Error) -> bool {
+    !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Bug)
 }

@@ -38,6 +38,7 @@ mod estimate;
 mod fingerprint;
 mod group;
 mod index;
+mod join;
 mod layout;
 mod ledger;
 mod loader;

@@ -36,6 +36,9 @@ pub(super) struct Joint<'a> {
     pub(super) start: u64,
 }
 
+/// Makes other numbers of numbers.
+type Step<'a> = dyn Fn(&[u8], &mut [u8]) -> Result<()> + 'a;
+
 /// Numbers that are unpacked and then cast go through the nearest cache in blocks of so many.
 const BLOCK: usize = 512;
 
@@ -151,7 +154,7 @@ impl<'a> Finish<'a> {
         &self,
         part: &ColumnPart,
         (number, cast): (Number, Option<Cast>),
-        step: &dyn Fn(&[u8], &mut [u8]) -> Result<()>,
+        step: &Step<'_>,
         from: &[u8],
         to: &mut [u8],
     ) -> Result<()> {

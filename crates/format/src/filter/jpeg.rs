@@ -7,7 +7,6 @@
 //!
 //! Baseline and progressive files of 8 bits. What is cut or damaged is an error, never filled with grey.
 
-#[expect(clippy::cast_possible_truncation, reason = "16 bits at most are looked at")]
 mod bits;
 #[expect(clippy::cast_possible_truncation, reason = "levels are clamped, or no more than they were made of")]
 mod color;

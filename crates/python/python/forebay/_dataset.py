@@ -133,10 +133,9 @@ def _checked_boundary(samples: Any) -> Any:
 
 
 def _paths(files: Paths) -> list[str]:
-    if isinstance(files, (str, os.PathLike)):
-        files = [files]
-    is_list = isinstance(files, Iterable) and not isinstance(files, (Mapping, bytes))
-    paths = list(files) if is_list else [files]
+    given: Any = files
+    is_list = isinstance(given, Iterable) and not isinstance(given, (str, os.PathLike, Mapping, bytes))
+    paths: list[Any] = list(given) if is_list else [given]
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"{path!r} is no path: give paths, URLs, patterns, folders, or a list of these")

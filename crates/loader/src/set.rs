@@ -298,8 +298,8 @@ fn readable(variable: &Variable, samples: &Boundary) -> Result<()> {
         return Err(Error::new(ErrorKind::Unsupported, what).hint("a tensor needs elements of one length"));
     }
     if variable.grid.shape.is_empty() && *samples != Boundary::Whole {
-        let error = Error::new(ErrorKind::Invalid, "a scalar has no rows that could be samples");
-        return Err(error.hint("Whole() takes one scalar from each file"));
+        let error = Error::new(ErrorKind::Invalid, "a scalar has no samples");
+        return Err(error.hint("take all of each file as one: samples=Whole(), --samples whole"));
     }
     Ok(())
 }

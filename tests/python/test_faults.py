@@ -331,3 +331,23 @@ def test_a_file_that_is_cut_and_put_back_gives_right_values_or_errors(program: A
         path,
     )
     assert int(done.stdout) > 0
+
+
+@pytest.mark.parametrize("on_error", ["skip", "substitute"])
+def test_a_sample_beyond_the_memory_budget_is_left_out_and_counted(make: Make, on_error: str) -> None:
+    lengths = [10] * 20
+    lengths[7] = 3_000_000
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    path = make(x=np.arange(offsets[-1], dtype="f4"), ptr=offsets)
+    ds = forebay.open(path, ["x"], samples=forebay.Ragged(offsets="ptr"))
+    with pytest.raises(forebay.FullError, match="memory budget"):
+        list(ds.loader(batch_size=5, memory="8MiB"))
+    loader = ds.loader(batch_size=5, memory="8MiB", on_error=on_error)
+    seen = []
+    for batch in loader:
+        for number, begin, end in zip(batch.indices, batch.offsets["x"], batch.offsets["x"][1:]):
+            assert batch["x"][begin:end].tolist() == list(range(offsets[number], offsets[number + 1]))
+            seen.append(int(number))
+    stands_in = [8] if on_error == "substitute" else []
+    assert seen == [*range(7), *stands_in, *range(8, 20)]
+    assert loader.stats()["skipped" if on_error == "skip" else "substituted"] == 1

@@ -282,3 +282,37 @@ def test_a_spawned_process_registers_by_importing_the_module(tmp_path: Path, pro
     )
     (tmp_path / "a.b8").write_bytes(bytes(range(8)))
     program(SPAWNED, tmp_path / "a.b8")
+
+
+@pytest.mark.parametrize("chunks", [(1, 64), (10, 64), (10, 16)])
+def test_a_callable_is_asked_for_one_chunk_at_a_time_where_it_has_chunks(tmp_path: Path, chunks: tuple[int, int]) -> None:
+    path = tmp_path / "a.records"
+    path.write_bytes(b"RECORDS")
+    values = np.arange(95 * 64, dtype="f4").reshape(95, 64)
+    asked: list[tuple[slice, ...]] = []
+
+    def read(selection: tuple[slice, ...]) -> Any:
+        asked.append(selection)
+        if selection[0].start <= 33 < selection[0].stop:
+            raise ValueError("record 33 is damaged")
+        return values[selection]
+
+    describe = named("records", dtype="<f4", shape=(95, 64), chunks=chunks, read=read)
+    forebay.register_format("records", lambda path, head: head == b"RECORDS", describe)
+    ds = forebay.open(path, ["x"])
+    same(ds[57]["x"], values[57])
+    first = 57 // chunks[0] * chunks[0]
+    columns = range(0, 64, chunks[1])
+    assert sorted((rows.start, rows.stop, at.start, at.stop) for rows, at in asked) == [
+        (first, first + chunks[0], column, column + chunks[1]) for column in columns
+    ]
+    bad = {number for number in range(95) if number // chunks[0] == 33 // chunks[0]}
+    with pytest.raises(forebay.CorruptError, match="record 33 is damaged"):
+        ds[33]
+    loader = ds.loader(batch_size=32, on_error="skip")
+    seen = []
+    for batch in loader:
+        same(batch["x"], values[batch.indices])
+        seen += batch.indices.tolist()
+    assert seen == [number for number in range(95) if number not in bad]
+    assert loader.stats()["skipped"] == len(bad)

@@ -21,6 +21,36 @@ def test_an_array_of_compounds_stays_within_its_memory(tmp_path: Any) -> None:
     assert batch["x"].shape == (4, 3) and batch["x"].dtype.itemsize == 8
 
 
+def test_what_is_closed_can_still_be_shown(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros(4)
+    ds = forebay.open(tmp_path / "a.h5", ["x"])
+    loader = ds.loader(batch_size=2)
+    assert "4 samples in 1 files: x" in repr(ds)
+    ds.close()
+    assert repr(ds) == "<forebay.Dataset, closed>"
+    assert "of <forebay.Dataset, closed>, batches of 2" in repr(loader)
+
+
+def test_requests_that_make_no_sense_name_what_is_wrong(tmp_path: Any) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["v"] = np.zeros((4, 3), "f4")
+    ds = forebay.open(tmp_path / "a.h5", ["v"])
+    with h5py.File(tmp_path / "a.h5") as file, pytest.raises(TypeError, match="HDF5 file .* is no path"):
+        forebay.open(file, ["v"])  # type: ignore[arg-type]
+    for wrong in (7, b"a.h5", [tmp_path / "a.h5", None], {"a.h5": 1}):
+        with pytest.raises(TypeError, match="is no path"):
+            forebay.open(wrong, ["v"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"seed=1180591620717411303424; a seed is below 2\*\*64"):
+        ds.loader(seed=2**70)
+    with pytest.raises(TypeError, match="memory=1.5 is no number of bytes"):
+        ds.loader(memory=1.5)  # type: ignore[arg-type]
+    assert sum(batch.size for batch in ds.loader(memory=64e6)) == 4
+    (tmp_path / "zero.h5").touch()
+    with pytest.raises(forebay.CorruptError, match=r"zero\.h5: the file is empty"):
+        forebay.open(tmp_path / "zero.h5", ["v"])
+
+
 def test_a_vast_empty_variable_takes_no_memory(tmp_path: Any) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", shape=(2**40,), chunks=(1,), compression="gzip", dtype="u1")

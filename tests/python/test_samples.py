@@ -317,8 +317,92 @@ def test_sparse_rows_become_whole(make: Make, dtype: str | None) -> None:
     same(ds[4]["x"], expected[4])
     for batch in ds.loader(batch_size=4, shuffle="full"):
         same(batch["x"], expected[batch.indices])
-    with pytest.raises(forebay.CorruptError, match="column"):
+    with pytest.raises(forebay.CorruptError, match=r"a\.h5.*sample \d+: column \d+ of 3.*`columns`"):
         forebay.open(path, [Field("data", sparse=Sparse("indices", 3))], samples=Ragged(offsets="indptr"))[:]
+
+
+def matrix(path: Path, dense: Any, kind: str, old: bool = False) -> Path:
+    """A sparse matrix as AnnData writes it, by rows (csr) or by columns (csc)."""
+    turned = dense if kind == "csr" else dense.T
+    major, minor = np.nonzero(turned)
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs["h5sparse_format" if old else "encoding-type"] = kind if old else f"{kind}_matrix"
+        group.attrs["h5sparse_shape" if old else "shape"] = dense.shape
+        group["data"] = turned[major, minor]
+        group["indices"] = minor.astype("i4")
+        group["indptr"] = np.concatenate([[0], np.cumsum(np.bincount(major, minlength=len(turned)))]).astype("i4")
+    return path
+
+
+SPARSE = np.where(np.random.default_rng(7).random((6, 6)) < 0.5, np.arange(1, 37).reshape(6, 6), 0).astype("f4")
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_matrix_of_anndata_says_its_columns_and_by_columns_it_is_refused(tmp_path: Path, old: bool) -> None:
+    field = Field("X/data", name="x", sparse=Sparse("X/indices"))
+    by_rows = matrix(tmp_path / "rows.h5ad", SPARSE, "csr", old)
+    ds = forebay.open(by_rows, [field], samples=Ragged(offsets="X/indptr"))
+    same(ds[:]["x"], SPARSE)
+    assert ds.describe()["fields"]["x"]["shape"] == (6,)
+    by_columns = matrix(tmp_path / "columns.h5ad", SPARSE, "csc", old)
+    for sparse in (Sparse("X/indices"), Sparse("X/indices", 6)):
+        with pytest.raises(forebay.UnsupportedError, match=r"columns\.h5ad.*by columns \(CSC\).*tocsr"):
+            forebay.open(by_columns, [Field("X/data", sparse=sparse)], samples=Ragged(offsets="X/indptr"))
+
+
+def test_columns_that_files_do_not_agree_on_are_refused(make: Make, tmp_path: Path) -> None:
+    def ragged(files: Any, columns: int | None) -> Any:
+        field = Field("X/data", name="x", sparse=Sparse("X/indices", columns))
+        return forebay.open(files, [field], samples=Ragged(offsets="X/indptr"))
+
+    both = [matrix(tmp_path / "a.h5ad", SPARSE, "csr"), matrix(tmp_path / "b.h5ad", SPARSE[:, :4], "csr")]
+    with pytest.raises(forebay.InvalidError, match=r"b\.h5ad.*4 columns, those of .*a\.h5ad 6"):
+        ragged(both, None)
+    same(ragged(both, 6)[:]["x"], np.concatenate([SPARSE, np.pad(SPARSE[:, :4], ((0, 0), (0, 2)))]))
+    with pytest.raises(forebay.InvalidError, match=r"a\.h5ad.*6 columns, columns=5"):
+        ragged(both[0], 5)
+    bare = make("bare.h5", data=np.ones(2, "f4"), indices=np.zeros(2, "i4"), indptr=np.array([0, 1, 2]))
+    with pytest.raises(forebay.InvalidError, match="how many columns.*give columns"):
+        forebay.open(bare, [Field("data", sparse=Sparse("indices"))], samples=Ragged(offsets="indptr"))
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": (5, 3), "compression": "gzip"}])
+def test_numbers_of_different_widths_are_one_set_once_they_are_cast(make: Make, options: dict[str, Any]) -> None:
+    kinds = ["f4", "f8", ">i2", "u1"]
+    parts = [(VALUES * 100).astype(kind) for kind in kinds]
+    files = [make(f"{at}.h5", x=(part, options)) for at, part in enumerate(parts)]
+    expected = np.concatenate([part.astype("f4") for part in parts])
+    for axes in (None, (0,)):
+        ds = forebay.open(files, [Field("x", dtype="float32", axes=axes)])
+        same(ds[:]["x"], expected)
+        for batch in ds.loader(batch_size=7, shuffle="full"):
+            same(batch["x"], expected[batch.indices])
+    turned = forebay.open(files, [Field("x", dtype="float32", samples=Fixed(2), axes=(1, 0))])
+    same(turned[:]["x"], expected.reshape(48, 2, 3).transpose(0, 2, 1))
+    ragged = forebay.open(files, [Field("x", dtype="float32", samples=Ragged(lengths=[24]))])[:1]
+    same(ragged["x"], expected[:24])
+    scaled = forebay.open(files, [Field("x", dtype="float64", scale=0.5, offset=1.0)])
+    same(scaled[:]["x"], np.concatenate([part.astype("f8") * 0.5 + 1.0 for part in parts]))
+    with pytest.raises(forebay.InvalidError, match=r"1\.h5.*<f8.*<f4.*dtype="):
+        forebay.open(files, ["x"])
+
+
+@pytest.mark.parametrize("shuffle", ["none", "full", "block"])
+def test_a_scalar_of_each_file_is_the_label_of_the_whole_of_it(make: Make, shuffle: str) -> None:
+    energies = [1.5, -2.25, 3.0, 4.5]
+    files = [make(f"{at}.h5", x=VALUES + at, energy=np.float64(energy)) for at, energy in enumerate(energies)]
+    ds = forebay.open(files, ["x"], label="energy", samples=Whole())
+    same(ds[:]["energy"], np.array(energies))
+    same(ds[2]["energy"], np.float64(3.0))
+    assert ds.describe()["fields"]["energy"]["shape"] == ()
+    for batch in ds.loader(batch_size=3, shuffle=shuffle):
+        same(batch["energy"], np.array(energies)[batch.indices])
+        same(batch["x"], np.stack([VALUES + int(at) for at in batch.indices]))
+    cast = forebay.open(files, [Field("energy", dtype="float32")], samples=Whole())
+    same(cast[:]["energy"], np.array(energies, "f4"))
+    with pytest.raises(forebay.InvalidError, match=r"0\.h5.*'energy'.*scalar.*Whole\(\)"):
+        forebay.open(files, ["energy"])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

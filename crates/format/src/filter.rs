@@ -26,6 +26,7 @@ mod fixed_scale_offset;
 mod fletcher32;
 mod gzip;
 mod image;
+mod jpeg;
 mod lz4;
 mod lz4_sized;
 mod lzf;

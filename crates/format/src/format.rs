@@ -223,12 +223,16 @@ pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     }
     let reads = format!("it reads: {}", known.join(", "));
     // A folder of nothing we know, or a pipe, or nothing at all: why it could not be opened says it best.
-    let Some(_) = found.file else {
+    let Some(file) = &found.file else {
         return origin.open(at).and_then(|_| Err(changed(at))).map_err(|error| match error.kind() {
             ErrorKind::Invalid => error.hint(format!("of folders, those of a format are read; {reads}")),
             _ => error,
         });
     };
+    if file.id().len == 0 {
+        let error = Error::new(ErrorKind::Corrupt, "the file is empty");
+        return Err(error.hint("was it written to its end?").at(at));
+    }
     Err(Error::new(ErrorKind::Unsupported, "not a file of a format this build reads").hint(reads).at(at))
 }
 

@@ -83,9 +83,9 @@ impl Assembler {
 
 /// Bytes that a thread needs besides a batch of `batch` samples to make `column` of it.
 pub(crate) fn scratch_len(column: &Column, batch: u64) -> u64 {
-    let sample_len = column.mean_count().saturating_mul(column.element_len() as u64);
+    let sample_len = column.mean_count().saturating_mul(column.element_len as u64);
     if let Some(dense) = &column.dense {
-        let numbers = dense.indices.mean_count().saturating_mul(dense.indices.element_len() as u64);
+        let numbers = dense.indices.mean_count().saturating_mul(dense.indices.element_len as u64);
         return sample_len.saturating_mul(2).saturating_add(numbers).saturating_mul(batch);
     }
     let finish = Finish::of(column);
@@ -104,7 +104,7 @@ pub(crate) fn scratch_len(column: &Column, batch: u64) -> u64 {
 pub(crate) fn group_len(column: &Column) -> usize {
     match column.stacked_count() {
         Some(count) if column.dense.is_none() && Finish::of(column).is_needed() => {
-            let read_len = index(count.saturating_mul(column.element_len() as u64));
+            let read_len = index(count.saturating_mul(column.element_len as u64));
             index(GROUP_BYTES).checked_div(read_len).unwrap_or(0).max(1)
         }
         _ => usize::MAX,

@@ -40,6 +40,9 @@ impl Request<'_> {
                 }
             }
             Boundary::Whole => Ok(SampleIndex::Whole),
+            Boundary::Ragged { offsets, axis: 0 } if self.is_of_one_length(offsets) => {
+                Ok(SampleIndex::Rows { rows: 1, count: shape.first().copied().unwrap_or(0) })
+            }
             Boundary::Ragged { offsets, axis } => {
                 let Some(limit) = shape.get(*axis) else {
                     return Err(Error::new(
@@ -52,6 +55,14 @@ impl Request<'_> {
             Boundary::Windows { size, stride, step } => self.windows(size, stride, step),
             Boundary::Centres { at, size } => self.centres(at, size),
         }
+    }
+
+    /// True when formats would have written `offsets` beside the variable if its samples differed in length, and did
+    /// not: another shard may have them.
+    fn is_of_one_length(&self, offsets: &Offsets) -> bool {
+        let Offsets::Variable(name) = offsets else { return false };
+        let own = offsets_name(self.variable);
+        name.trim_matches('/') == own && !self.variable.grid.shape.is_empty() && !has(self.opened, &own)
     }
 
     fn bounds(&self, offsets: &Offsets, limit: u64, cache: &mut BoundsCache) -> Result<Arc<Bounds>> {
@@ -244,6 +255,7 @@ fn sample_count(rows: u64, row_count: u64) -> Result<u64> {
 
 /// How the samples of all files stand in a batch: they must agree.
 pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
+    check_offsets(boundary, parts)?;
     let first = part_form(boundary, &parts[0]);
     for part in &parts[1..] {
         let own = part_form(boundary, part);
@@ -273,9 +285,34 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
     Ok(first)
 }
 
+/// Refuses rows of files of which some have samples of one length and others have them flat, with offsets.
+fn check_offsets(boundary: &Boundary, parts: &[ColumnPart]) -> Result<()> {
+    if matches!(boundary, Boundary::Ragged { .. }) {
+        return Ok(());
+    }
+    let is_flat = |part: &ColumnPart| has(&part.opened, &offsets_name(part.variable()));
+    let first = is_flat(&parts[0]);
+    let Some(other) = parts[1..].iter().find(|part| is_flat(part) != first) else { return Ok(()) };
+    let say = |is_flat| if is_flat { "differ in length" } else { "are of one length" };
+    let what = format!("samples {}, those of the first file {}", say(!first), say(first));
+    let remedy = format!("Ragged(offsets=\"{}\") takes both", offsets_name(other.variable()));
+    Err(place(&other.opened, other.variable(), Error::new(ErrorKind::Invalid, what).hint(remedy)))
+}
+
+/// What formats call the offsets of samples that lie flat in `variable`.
+fn offsets_name(variable: &Variable) -> String {
+    format!("{}@offsets", variable.name)
+}
+
+fn has(opened: &Opened, name: &str) -> bool {
+    opened.container().variables.binary_search_by(|variable| variable.name.as_str().cmp(name)).is_ok()
+}
+
 fn part_form(boundary: &Boundary, part: &ColumnPart) -> Form {
     let shape = &part.variable().grid.shape;
     match (&part.index, boundary) {
+        // Samples of one length among others that lie flat.
+        (SampleIndex::Rows { .. }, Boundary::Ragged { .. }) => Form::Joined { axis: 0, shape: vec![0] },
         (SampleIndex::Rows { rows: 1, .. }, _) => Form::Stacked { shape: shape[1..].to_vec() },
         (SampleIndex::Rows { rows, .. }, _) => {
             Form::Stacked { shape: std::iter::once(*rows).chain(shape[1..].iter().copied()).collect() }

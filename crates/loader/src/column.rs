@@ -5,6 +5,7 @@ use std::{num::NonZeroU64, ops::Range, sync::Arc};
 use forebay_format::{Dtype, Number, Opened, Variable, cf::ValueKind};
 
 use crate::{
+    categories::{Categories, Recode},
     index::SampleIndex,
     spec::Convert,
     unpack::{Unpacked, Unpacker},
@@ -15,8 +16,16 @@ use crate::{
 pub(crate) struct Column {
     /// What it is called in a batch.
     pub(crate) name: String,
-    /// The type of its elements in memory, before they are converted.
+    /// The type of its elements in memory, before they are converted; a file that stores others has them recoded or cast.
     pub(crate) dtype: Dtype,
+    /// Bytes of the longest element that some file stores.
+    pub(crate) element_len: usize,
+    /// True when files store elements of different types.
+    pub(crate) is_mixed: bool,
+    /// True when codes of some file are others in the table of all.
+    pub(crate) is_recoded: bool,
+    /// The names its values stand for, one table for all files.
+    pub(crate) categories: Option<Categories>,
     /// What is done to them.
     pub(crate) convert: Convert,
     /// What they are once they are unpacked, before they are converted; nothing where they are as they are read.
@@ -68,6 +77,8 @@ pub(crate) struct ColumnPart {
     pub(crate) index: SampleIndex,
     /// How its values are unpacked; nothing where they are as they are read.
     pub(crate) unpacker: Option<Box<Unpacker>>,
+    /// What its codes are in the table of all files; nothing where they are the same.
+    pub(crate) recode: Option<Box<Recode>>,
 }
 
 impl ColumnPart {
@@ -80,10 +91,17 @@ impl ColumnPart {
         self.index.count()
     }
 
+    /// Bytes of an element as it is read.
+    pub(crate) fn element_len(&self) -> usize {
+        self.variable().dtype.native_len()
+    }
+
     /// Elements of all samples along the axis they are joined by.
     pub(crate) fn total_along(&self, axis: usize) -> u64 {
         match &self.index {
             SampleIndex::Ragged { bounds, .. } => bounds.total(),
+            // Rows of one length among ragged ones lie flat.
+            SampleIndex::Rows { .. } => product(&self.variable().grid.shape),
             _ => self.variable().grid.shape[axis],
         }
     }
@@ -157,11 +175,6 @@ impl Column {
         self.starts.len()
     }
 
-    /// Bytes of an element as it is read.
-    pub(crate) fn element_len(&self) -> usize {
-        self.dtype.native_len()
-    }
-
     /// The type of an element in a batch.
     pub(crate) fn final_dtype(&self) -> Dtype {
         match self.final_number() {
@@ -195,10 +208,18 @@ impl Column {
     /// Elements of one sample, where all have equally many.
     pub(crate) fn stacked_count(&self) -> Option<u64> {
         match &self.form {
-            Form::Stacked { shape } => {
-                Some(shape.iter().fold(1, |product: u64, len| product.saturating_mul(*len)))
-            }
+            Form::Stacked { shape } => Some(product(shape)),
             Form::Joined { .. } => None,
+        }
+    }
+
+    /// Elements of the sample at `at`, as it is read.
+    pub(crate) fn sample_count(&self, at: Located) -> u64 {
+        match &self.form {
+            Form::Stacked { shape } => product(shape),
+            Form::Joined { axis, shape } => {
+                self.len_along(self.part(at), at.number, *axis).saturating_mul(others(shape, *axis))
+            }
         }
     }
 
@@ -206,6 +227,7 @@ impl Column {
     pub(crate) fn len_along(&self, part: &ColumnPart, number: u64, axis: usize) -> u64 {
         match &part.index {
             SampleIndex::Whole => part.variable().grid.shape[axis],
+            SampleIndex::Rows { rows, .. } => rows.saturating_mul(product(&part.variable().grid.shape[1..])),
             index => index.len_along(number),
         }
     }
@@ -239,8 +261,13 @@ impl Column {
 
     /// Bytes of an element in a batch.
     pub(crate) fn final_len(&self) -> usize {
-        self.final_number().map_or(self.element_len(), Number::size)
+        self.final_number().map_or(self.dtype.native_len(), Number::size)
     }
+}
+
+/// The product of all of `shape`.
+fn product(shape: &[u64]) -> u64 {
+    shape.iter().fold(1, |product: u64, len| product.saturating_mul(*len))
 }
 
 /// The product of `shape` but for `axis`.

@@ -66,6 +66,11 @@ impl Depth {
         self.now.load(Relaxed)
     }
 
+    /// Threads that are to be busy.
+    pub(crate) fn busy(&self) -> usize {
+        self.busy
+    }
+
     /// True when the number of threads never changes.
     pub(crate) fn is_fixed(&self) -> bool {
         self.most == self.busy

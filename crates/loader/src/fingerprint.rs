@@ -21,6 +21,12 @@ impl Fingerprints {
         let mut version = Sha256::new();
         // A spec is plain data, which always has a text.
         content.update(serde_json::to_vec(spec).unwrap_or_default());
+        // Names of codes are part of a set that joined them; of one file they go without saying.
+        let joined = columns.iter().filter(|column| column.parts.len() > 1);
+        for member in joined.filter_map(|column| column.categories.as_ref()).flat_map(|all| &all.members) {
+            add_text(&mut content, &member.name);
+            content.update(member.value.to_le_bytes());
+        }
         for part in columns.iter().flat_map(|column| &column.parts) {
             for id in &part.opened.container().sources {
                 add_text(&mut content, id.locator.as_str().get(root..).unwrap_or_default());

@@ -25,6 +25,9 @@ fn samples_of_stretch(column: &Column) -> Option<u64> {
     let part = column.parts.iter().find(|part| part.index.count() > 0)?;
     let grid = &part.variable().grid;
     let axis = sample_axis(&part.index);
+    if grid.shape.is_empty() {
+        return Some(1);
+    }
     let is_decoded = part.opened.encoded_chunks(part.variable()).is_some();
     let mut size = if is_decoded { grid.chunk.clone() } else { grid.shape.clone() };
     size[axis] = stretch_len(part, axis);
@@ -35,7 +38,7 @@ fn samples_of_stretch(column: &Column) -> Option<u64> {
 /// How long a stretch of `part` is along `axis`: whole chunks, where they are decoded.
 fn stretch_len(part: &ColumnPart, axis: usize) -> u64 {
     let variable = part.variable();
-    let len = variable.grid.shape[axis];
+    let Some(len) = variable.grid.shape.get(axis).copied() else { return 1 };
     let each = (variable.logical_len() / len.max(1)).max(1);
     match part.opened.encoded_chunks(variable) {
         Some(_) => {
@@ -52,7 +55,8 @@ pub(crate) fn longest_request(part: &ColumnPart) -> u64 {
     let variable = part.variable();
     let Some(table) = part.opened.encoded_chunks(variable) else { return PLAIN_BYTES };
     let mean = table.stored_len().checked_div(table.len() as u64).unwrap_or(0).max(1);
-    (stretch_len(part, 0) / variable.grid.chunk[0].max(1)).saturating_mul(mean)
+    let rows = variable.grid.chunk.first().copied().unwrap_or(1).max(1);
+    (stretch_len(part, 0) / rows).saturating_mul(mean)
 }
 
 /// The axis along which samples follow each other.

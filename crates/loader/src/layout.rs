@@ -230,6 +230,10 @@ impl Layout {
     fn storage(&mut self, part: &ColumnPart, request_bytes: u64, by_units: bool) -> Storage {
         let variable = part.variable();
         let is_plain = variable.filters.is_empty() && variable.stored_len().is_some();
+        if variable.grid.shape.is_empty() {
+            // A scalar has no rows, and nothing that could come along with it.
+            return Storage::Boxes;
+        }
         if is_plain && !by_units {
             return Stretch::of(part).map_or(Storage::Boxes, Storage::Rows);
         }

@@ -125,7 +125,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 impl Run {
     /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
     pub(crate) fn start(crew: Crew, epoch: Epoch, pace: Pace) -> Result<Self> {
-        let threads = pace.depth.now();
+        let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -135,17 +135,21 @@ impl Run {
             stop: AtomicBool::new(false),
             awaited: AtomicU64::new(0),
             front: AtomicU64::new(0),
-            is_alert: threads < thread::available_parallelism().map_or(1, usize::from),
+            is_alert: pace.depth.now() < thread::available_parallelism().map_or(1, usize::from),
             epoch,
             crew,
             pace,
         });
         let run = Self { shared: Arc::clone(&shared), left_out: LeftOut::default(), process: process::id() };
-        match shared.start_threads() {
-            // One is enough to go on with.
-            Err(error) if shared.lock().threads.is_empty() => {
-                let error = Error::new(ErrorKind::Full, "no thread could be started").because(error);
-                Err(error.hint("allow more threads or address space (ulimit -u, ulimit -v)"))
+        let (started, threads) = (shared.start_threads(), shared.lock().threads.len());
+        match started {
+            // Those that would only wait for data can be done without.
+            Err(error) if threads < busy => {
+                let what = format!("thread {} of {busy} could not be started", threads + 1);
+                let error = Error::new(ErrorKind::Full, what).because(error);
+                Err(error.hint(
+                    "give fewer read_threads, or allow more threads or address space (ulimit -u, ulimit -v)",
+                ))
             }
             _ => Ok(run),
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use forebay_format::{Dtype, Opened, Selection, Values, Variable, cf::ValueKind, native};
+use forebay_format::{Dtype, Member, Opened, Selection, Values, Variable, cf::ValueKind, native};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     column::{Column, ColumnPart, DenseColumn, Form, Starts},
     fingerprint::{Fingerprints, of_counts},
     index::Bounds,
+    join, sparse,
     spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
     unpack::{Unpacked, Unpacker, widest},
 };
@@ -135,6 +136,8 @@ pub struct FieldFacts {
     pub kind: ValueKind,
     /// The shape of one sample; `None` along the axis whose length differs.
     pub sample_shape: Vec<Option<u64>>,
+    /// The names its integers stand for, by code and the same in all files; empty where they stand for none.
+    pub categories: Vec<Member>,
 }
 
 impl FieldFacts {
@@ -157,12 +160,14 @@ impl FieldFacts {
             dtype: Dtype::boolean(),
             kind: ValueKind::Bool,
             sample_shape: sample_shape.clone(),
+            categories: Vec::new(),
         });
         let values = Self {
             name: column.name.clone(),
             dtype: column.final_dtype(),
             kind: column.kind(),
             sample_shape,
+            categories: column.categories.as_ref().map_or_else(Vec::new, |all| all.members.clone()),
         };
         std::iter::once(values).chain(mask).collect()
     }
@@ -190,7 +195,8 @@ fn column(field: &FieldSpec, files: &[Arc<Opened>], bounds: &mut BoundsCache) ->
         let what = format!("'{}' holds {}, not column numbers", dense.indices, indices.dtype);
         return Err(Error::new(ErrorKind::Invalid, what));
     }
-    column.dense = Some(DenseColumn { indices: Box::new(indices), columns: dense.columns });
+    let columns = sparse::columns(dense.columns, &column.parts)?;
+    column.dense = Some(DenseColumn { indices: Box::new(indices), columns });
     Ok(column)
 }
 
@@ -205,7 +211,7 @@ fn plain_column(
     for (file, opened) in files.iter().enumerate() {
         let found = opened.variable(variable)?;
         let place = |error: Error| place(opened, found, error);
-        readable(found).map_err(place)?;
+        readable(found, &field.samples).map_err(place)?;
         let variables = &opened.container().variables;
         let position = variables.iter().position(|one| std::ptr::eq(one, found));
         let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
@@ -215,23 +221,24 @@ fn plain_column(
             Some(unpack) => Unpacker::of(found, unpack).map_err(place)?.map(Box::new),
             None => None,
         };
-        parts.push(ColumnPart { opened: Arc::clone(opened), variable, index, unpacker });
+        parts.push(ColumnPart { opened: Arc::clone(opened), variable, index, unpacker, recode: None });
     }
-    let first = parts[0].variable();
-    for part in &parts[1..] {
-        if !native::same_native(&part.variable().dtype, &first.dtype) {
-            let what = format!("holds {}, the first file {}", part.variable().dtype, first.dtype);
-            return Err(place(&part.opened, part.variable(), Error::new(ErrorKind::Invalid, what)));
-        }
-    }
+    let (dtype, categories) = join::types(field, &mut parts)?;
     let starts = Starts::new(parts.iter().map(|part| part.index.count()))
         .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
     let form = boundary::form(&field.samples, &parts)?;
-    let dtype = in_memory(&first.dtype);
+    let element_len = parts.iter().map(ColumnPart::element_len).max().unwrap_or(0);
+    let own = &parts[0].variable().dtype;
+    let is_mixed = parts.iter().any(|part| !native::same_native(&part.variable().dtype, own));
+    let is_recoded = parts.iter().any(|part| part.recode.is_some());
     let unpacked = unpacked(&dtype, &mut parts)?;
     let column = Column {
         name: field.name.clone(),
         dtype,
+        element_len,
+        is_mixed,
+        is_recoded,
+        categories,
         convert: field.convert.clone(),
         unpacked,
         form,
@@ -282,15 +289,7 @@ fn check_masks(columns: &[Column]) -> Result<()> {
     Ok(())
 }
 
-/// The type of elements once they are read.
-fn in_memory(dtype: &Dtype) -> Dtype {
-    match (dtype, dtype.number()) {
-        (Dtype::Enum { .. }, _) | (_, None) => dtype.clone(),
-        (_, Some(number)) => Dtype::native(number),
-    }
-}
-
-fn readable(variable: &Variable) -> Result<()> {
+fn readable(variable: &Variable, samples: &Boundary) -> Result<()> {
     if let Some(why) = variable.dtype.refusal() {
         return Err(Error::new(ErrorKind::Unsupported, why));
     }
@@ -298,8 +297,9 @@ fn readable(variable: &Variable) -> Result<()> {
         let what = format!("holds {}, whose elements differ in length", variable.dtype);
         return Err(Error::new(ErrorKind::Unsupported, what).hint("a tensor needs elements of one length"));
     }
-    if variable.grid.shape.is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, "a scalar has no samples"));
+    if variable.grid.shape.is_empty() && *samples != Boundary::Whole {
+        let error = Error::new(ErrorKind::Invalid, "a scalar has no samples");
+        return Err(error.hint("take all of each file as one: samples=Whole(), --samples whole"));
     }
     Ok(())
 }

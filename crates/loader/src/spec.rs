@@ -217,6 +217,7 @@ impl Convert {
 pub struct Dense {
     /// The variable with the column of each value, beside the values.
     pub indices: String,
-    /// How many columns a row has.
-    pub columns: u64,
+    /// How many columns a row has; by default what the file says of its matrix.
+    #[serde(default)]
+    pub columns: Option<u64>,
 }

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use forebay_format::{Grid, Part, Selection, SourceIndex, Span, Variable, workspace_len};
+use forebay_format::{Extents, Grid, Part, Selection, SourceIndex, Span, Variable, workspace_len};
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
@@ -28,8 +28,8 @@ pub(crate) struct Units {
 enum Kind {
     /// So many chunks that follow each other along axis 0, and are decoded.
     Chunks(u64),
-    /// A stretch of rows, which the format reads.
-    Rows,
+    /// A stretch of rows, or a chunk that has no place in a file, which the format reads.
+    Read,
 }
 
 /// What loading a unit takes.
@@ -51,8 +51,16 @@ impl Units {
                 let mean = table.stored_len().checked_div(table.len() as u64).unwrap_or(0).max(1);
                 Self::chunks(variable, (request_bytes / mean).max(1))
             }
-            None => Self::rows(variable, request_bytes.max(STRETCH_BYTES)),
+            None => Self::boxes(variable)
+                .unwrap_or_else(|| Self::rows(variable, request_bytes.max(STRETCH_BYTES))),
         }
+    }
+
+    /// The chunks by which a reader of the user's own unpacks `variable`: with more of them at a time, one that is
+    /// damaged would spoil its neighbours.
+    fn boxes(variable: &Variable) -> Option<Self> {
+        let is_cut = matches!(variable.extents, Extents::Opaque(_)) && variable.grid.chunk_count() > 1;
+        is_cut.then(|| Self::new(variable, variable.grid.chunk.clone(), Kind::Read))
     }
 
     fn chunks(variable: &Variable, together: u64) -> Self {
@@ -72,7 +80,7 @@ impl Units {
             shape[1..].iter().fold(variable.dtype.native_len() as u64, |len, n| len.saturating_mul(*n));
         let rows = wanted_bytes.checked_div(row_len).unwrap_or(u64::MAX).clamp(1, shape[0].max(1));
         let unit = std::iter::once(rows).chain(shape[1..].iter().map(|len| (*len).max(1))).collect();
-        Self::new(variable, unit, Kind::Rows)
+        Self::new(variable, unit, Kind::Read)
     }
 
     fn new(variable: &Variable, unit: Vec<u64>, kind: Kind) -> Self {

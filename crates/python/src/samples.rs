@@ -200,6 +200,15 @@ impl SampleReader {
         Ok(facts.filter_map(named).collect())
     }
 
+    /// By field whose integers stand for names, each name and its integer.
+    fn categories(&self) -> PyResult<Vec<(String, Vec<(String, i64)>)>> {
+        let facts = self.opened.get()?.samples.set().fields().into_iter();
+        let named = facts.filter(|field| !field.categories.is_empty());
+        let members =
+            |field: FieldFacts| field.categories.into_iter().map(|one| (one.name, one.value)).collect();
+        Ok(named.map(|field| (field.name.clone(), members(field))).collect())
+    }
+
     /// The files, each once.
     fn files(&self) -> PyResult<Vec<String>> {
         let opened = self.opened.get()?;

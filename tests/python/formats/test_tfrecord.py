@@ -9,7 +9,10 @@ from typing import Any
 
 import crc32c
 import numpy as np
+import pytest
 from tfrecord import TFRecordWriter, example_pb2
+
+import forebay
 
 
 def frame(payload: bytes) -> bytes:
@@ -136,3 +139,32 @@ def test_what_is_not_read_says_so(forebay_command: Any, tmp_path: Path) -> None:
     several.features.feature["b"].bytes_list.value.extend([b"a", b"b"])
     path = write(tmp_path / "b", [several.SerializeToString()])
     assert "several values" in forebay_command.refuses(path, "b")
+
+
+def test_shards_of_which_some_are_ragged_are_one_set(tmp_path: Path) -> None:
+    lengths = {"a": [3, 3, 3], "b": [1, 0, 4], "c": [5, 5]}
+    values: list[Any] = []
+    for name, counts in lengths.items():
+        own = [np.arange(count, dtype="f4") + 10 * len(values) for count in counts]
+        write(tmp_path / f"{name}.tfrecord", [example(x=one, n=[len(one)]) for one in own])
+        values += own
+    files = [tmp_path / f"{name}.tfrecord" for name in lengths]
+    for order in ([0, 1, 2], [1, 2, 0], [0, 2]):
+        expected = [one for at in order for one in values[sum(map(len, list(lengths.values())[:at])) :][: len(list(lengths.values())[at])]]
+        ds = forebay.open([files[at] for at in order], ["x"], label="n", samples=forebay.Ragged(offsets="x@offsets"))
+        assert len(ds) == len(expected)
+        for number, one in enumerate(expected):
+            assert ds[number]["x"].tolist() == one.tolist() and ds[number]["n"] == len(one)
+        batch = ds[:]
+        assert batch["x"].tolist() == np.concatenate(expected).tolist()
+        assert np.diff(batch.offsets["x"]).tolist() == [len(one) for one in expected]
+        for batch in ds.loader(batch_size=2, shuffle="full"):
+            assert batch["x"].tolist() == np.concatenate([expected[number] for number in batch.indices]).tolist()
+
+
+def test_a_ragged_shard_is_not_read_row_by_row_among_others(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", [example(x=[1.0]), example(x=[2.0])])
+    write(tmp_path / "b.tfrecord", [example(x=[3.0, 4.0]), example(x=[5.0])])
+    for first, second in ("ab", "ba"):
+        with pytest.raises(forebay.InvalidError, match=rf"{second}\.tfrecord.*'x'.*length.*Ragged\(offsets=.x@offsets.\)"):
+            forebay.open([tmp_path / f"{first}.tfrecord", tmp_path / f"{second}.tfrecord"], ["x"])

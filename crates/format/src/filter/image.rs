@@ -7,13 +7,8 @@ use std::io::Cursor;
 
 use forebay_source::{Error, ErrorKind, Result};
 use png::{Limits, Transformations};
-use zune_jpeg::{
-    JpegDecoder,
-    errors::DecodeErrors,
-    zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions},
-};
 
-use super::{corrupt, too_long};
+use super::{corrupt, jpeg, too_long};
 
 /// What PNG files start with.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
@@ -45,9 +40,7 @@ pub(crate) fn size_of(start: &[u8]) -> Result<Size> {
         let reader = png_decoder(start, EXTRA_BYTES).read_info().map_err(bad_png)?;
         return Ok(png_size(&reader));
     }
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(start), options());
-    decoder.decode_headers().map_err(bad_jpeg)?;
-    jpeg_size(&decoder)
+    jpeg::size_of(start).map(|header| jpeg_size(&header))
 }
 
 pub(super) fn decode(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
@@ -85,7 +78,7 @@ impl Size {
         };
         let what = format!("an image of {} among images of {}", say(found), say(self));
         let hint = "give all images one size and colour, or read `encoded` and decode it yourself";
-        Err(Error::new(ErrorKind::Invalid, what).hint(hint))
+        Err(Error::new(ErrorKind::Unsupported, what).hint(hint))
     }
 }
 
@@ -118,26 +111,17 @@ fn decode_png(input: &[u8], wanted: Size, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Options that refuse what is cut or damaged instead of filling it with grey.
-fn options() -> DecoderOptions {
-    DecoderOptions::default().set_strict_mode(true).set_max_width(1 << 16).set_max_height(1 << 16)
-}
-
-fn jpeg_size(decoder: &JpegDecoder<ZCursor<&[u8]>>) -> Result<Size> {
-    let image = decoder.info().ok_or_else(|| corrupt("JPEG without a size"))?;
-    let channels = if image.components == 1 { 1 } else { 3 };
-    Ok(Size { height: image.height.into(), width: image.width.into(), channels, bits: 8 })
+fn jpeg_size(header: &jpeg::Header) -> Size {
+    let [height, width, channels] =
+        [header.height, header.width, header.channels()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
+    Size { height, width, channels, bits: 8 }
 }
 
 fn decode_jpeg(input: &[u8], wanted: Size, out: &mut [u8]) -> Result<()> {
-    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(input), options());
-    decoder.decode_headers().map_err(bad_jpeg)?;
-    let found = jpeg_size(&decoder)?;
+    let found = jpeg_size(&jpeg::size_of(input)?);
     wanted.check(found)?;
-    let colour = if found.channels == 1 { ColorSpace::Luma } else { ColorSpace::RGB };
-    decoder.set_options(options().jpeg_set_out_colorspace(colour));
     let used = found.len().filter(|len| *len <= out.len()).ok_or_else(too_long)?;
-    decoder.decode_into(&mut out[..used]).map_err(bad_jpeg)?;
+    jpeg::decode(input, &mut out[..used])?;
     repeat_grey(found, wanted, out);
     Ok(())
 }
@@ -157,14 +141,6 @@ fn repeat_grey(found: Size, wanted: Size, out: &mut [u8]) {
 
 fn bad_png(error: png::DecodingError) -> Error {
     corrupt("PNG is damaged").because(error)
-}
-
-fn bad_jpeg(error: DecodeErrors) -> Error {
-    match &error {
-        DecodeErrors::Unsupported(_) => Error::new(ErrorKind::Unsupported, format!("JPEG: {error:?}"))
-            .hint("write it as a baseline or progressive JPEG of 8 bits, or as PNG"),
-        _ => corrupt(format!("JPEG is damaged: {error:?}")),
-    }
 }
 
 #[cfg(test)]

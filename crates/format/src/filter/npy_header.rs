@@ -10,8 +10,10 @@ pub(super) fn decode(params: &[u32], input: &[u8], out: &mut [u8]) -> Result<usi
     let &[len, sum] = params else { return Err(corrupt("what the header is, is missing")) };
     let (header, values) = input.split_at_checked(len as usize).ok_or_else(ended_early)?;
     if crc32c::crc32c(header) != sum {
-        let error =
-            forebay_source::Error::new(ErrorKind::Invalid, "its type or shape is not that of the first file");
+        let error = forebay_source::Error::new(
+            ErrorKind::Unsupported,
+            "its type or shape is not that of the first file",
+        );
         return Err(error.hint("give all files one shape and type, or name them one by one"));
     }
     copy_whole(values, out)

@@ -72,7 +72,7 @@ impl Fetch<'_> {
     /// What samples that lie in units have of which unit, unit by unit.
     pub(super) fn pieces(&self, units: &Units, targets: &[Target<'_>]) -> Vec<Piece> {
         let numbers = targets.iter().map(|target| target.located.number);
-        let mut pieces = pieces(self.column, self.file(), units, numbers);
+        let mut pieces = pieces(self.file(), units, numbers);
         pieces.sort_unstable_by_key(|piece| piece.unit);
         pieces
     }
@@ -155,15 +155,14 @@ impl Fetch<'_> {
     }
 }
 
-/// The pieces of samples `numbers` of `part`, which is a file of `column`.
+/// The pieces of samples `numbers` of `part`.
 pub(crate) fn pieces(
-    column: &Column,
     part: &ColumnPart,
     units: &Units,
     numbers: impl ExactSizeIterator<Item = u64>,
 ) -> Vec<Piece> {
     let shape = &part.variable().grid.shape;
-    let element_len = column.element_len();
+    let element_len = part.element_len();
     let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let mut pieces = Vec::with_capacity(numbers.len());
     if units.has_whole_rows() && part.index.is_rows() {

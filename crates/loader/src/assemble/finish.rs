@@ -8,24 +8,20 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     arena::Arena,
     batch::FieldArray,
-    column::{Column, ColumnPart, DenseColumn, Form},
+    column::{Column, ColumnPart, DenseColumn, Form, Located},
     convert::{Cast, to_unsigned, transpose},
     set::place,
-    unpack::Unpacker,
 };
 
 /// What is done to the samples of one column.
 pub(super) struct Finish<'a> {
-    /// What is done to numbers as they are read.
-    cast: Option<Cast>,
-    /// The same for those that are unpacked first, once it is known what they unpack to.
+    /// What numbers are multiplied by, and what is then added, once they are unpacked or recoded.
     scale: Option<(f64, f64)>,
     final_number: Option<Number>,
-    /// True when some file's numbers are unpacked first.
-    unpacks: bool,
+    /// True when numbers of some file change.
+    changes: bool,
     /// The shape of a sample and the order its axes shall have.
     turn: Option<(&'a [u64], &'a [usize])>,
-    element_len: usize,
     final_len: usize,
 }
 
@@ -40,6 +36,9 @@ pub(super) struct Joint<'a> {
     pub(super) start: u64,
 }
 
+/// Makes other numbers of numbers.
+type Step<'a> = dyn Fn(&[u8], &mut [u8]) -> Result<()> + 'a;
+
 /// Numbers that are unpacked and then cast go through the nearest cache in blocks of so many.
 const BLOCK: usize = 512;
 
@@ -49,29 +48,25 @@ impl<'a> Finish<'a> {
         let scale = (convert.scale.is_some() || convert.add.is_some())
             .then(|| (convert.scale.unwrap_or(1.0), convert.add.unwrap_or(0.0)));
         let final_number = column.final_number().or(column.dtype.number());
-        let cast = column.dtype.number().zip(final_number).and_then(|(from, to)| cast(from, to, scale));
+        let is_cast = |from: Number| final_number.is_some_and(|to| cast(from, to, scale).is_some());
+        let changes = column.unpacked.is_some()
+            || column.is_recoded
+            || column.is_mixed
+            || column.dtype.number().is_some_and(is_cast);
         let turn = match (&column.form, &convert.axes) {
             (Form::Stacked { shape }, Some(axes)) if !axes.is_sorted() => Some((&shape[..], &axes[..])),
             _ => None,
         };
-        Self {
-            cast,
-            scale,
-            final_number,
-            unpacks: column.unpacked.is_some(),
-            turn,
-            element_len: column.element_len(),
-            final_len: column.final_len(),
-        }
+        Self { scale, final_number, changes, turn, final_len: column.final_len() }
     }
 
     pub(super) fn is_needed(&self) -> bool {
-        self.cast.is_some() || self.turn.is_some() || self.unpacks
+        self.changes || self.turn.is_some()
     }
 
     /// True when a sample is turned and then changed.
     pub(super) fn copies_twice(&self) -> bool {
-        (self.cast.is_some() || self.unpacks) && self.turn.is_some()
+        self.changes && self.turn.is_some()
     }
 
     /// One sample of `part`, all of whose elements lie together in the batch.
@@ -83,12 +78,12 @@ impl<'a> Finish<'a> {
         mask: Option<&mut [u8]>,
     ) -> Result<()> {
         let Some((shape, axes)) = self.turn else { return self.change(part, from, to, mask) };
-        if self.cast.is_none() && part.unpacker.is_none() {
-            transpose(from, shape, axes, self.element_len, to);
+        if !self.changes {
+            transpose(from, shape, axes, part.element_len(), to);
             return Ok(());
         }
         let mut turned = vec![0; from.len()];
-        transpose(from, shape, axes, self.element_len, &mut turned);
+        transpose(from, shape, axes, part.element_len(), &mut turned);
         self.change(part, &turned, to, mask)
     }
 
@@ -107,7 +102,7 @@ impl<'a> Finish<'a> {
         let inner = index(shape[axis + 1..].iter().product());
         let (row, skip) = (index(shape[axis]) * inner, index(start) * inner);
         let Some(run) = from.len().checked_div(outer).filter(|run| *run > 0) else { return Ok(()) };
-        let count = run / self.element_len;
+        let count = run / part.element_len().max(1);
         for (number, from) in from.chunks_exact(run).enumerate() {
             let at = number * row + skip;
             let to = &mut to[at * self.final_len..(at + count) * self.final_len];
@@ -116,7 +111,7 @@ impl<'a> Finish<'a> {
         Ok(())
     }
 
-    /// Unpacks and casts numbers of `part`.
+    /// Unpacks or recodes numbers of `part`, and casts them.
     fn change(
         &self,
         part: &ColumnPart,
@@ -124,22 +119,27 @@ impl<'a> Finish<'a> {
         to: &mut [u8],
         mut mask: Option<&mut [u8]>,
     ) -> Result<()> {
+        let at_place = |error: Error| place(&part.opened, part.variable(), error);
+        let cast = |from: Number| self.final_number.and_then(|to| cast(from, to, self.scale));
         let Some(unpacker) = &part.unpacker else {
-            match &self.cast {
-                Some(cast) => cast.run(from, to),
-                None => to.copy_from_slice(from),
+            let stored = part.variable().dtype.number();
+            match (&part.recode, stored.and_then(cast)) {
+                (Some(recode), _) => {
+                    let step = |from: &[u8], to: &mut [u8]| recode.run(from, to);
+                    self.change_and_cast(part, (recode.to(), cast(recode.to())), &step, from, to)
+                        .map_err(at_place)?;
+                }
+                (None, Some(cast)) => cast.run(from, to),
+                (None, None) => to.copy_from_slice(from),
             }
             return Ok(());
         };
         if let Some(mask) = mask.as_deref_mut() {
             unpacker.mask(from, mask);
         }
-        let cast = self.final_number.and_then(|to| cast(unpacker.to(), to, self.scale));
-        let changed = match cast {
-            None => unpacker.run(from, to),
-            Some(cast) => self.unpack_and_cast(unpacker, cast, from, to),
-        };
-        changed.map_err(|error| place(&part.opened, part.variable(), error))?;
+        let cast = cast(unpacker.to());
+        let step = |from: &[u8], to: &mut [u8]| unpacker.run(from, to);
+        self.change_and_cast(part, (unpacker.to(), cast), &step, from, to).map_err(at_place)?;
         if let (Some(mask), Some(_)) = (mask, cast) {
             // An offset has moved the zeros that stand for missing values.
             let missing =
@@ -149,14 +149,23 @@ impl<'a> Finish<'a> {
         Ok(())
     }
 
-    fn unpack_and_cast(&self, unpacker: &Unpacker, cast: Cast, from: &[u8], to: &mut [u8]) -> Result<()> {
+    /// Numbers of `part` that `step` makes others of, which are then cast if they have to be.
+    fn change_and_cast(
+        &self,
+        part: &ColumnPart,
+        (number, cast): (Number, Option<Cast>),
+        step: &Step<'_>,
+        from: &[u8],
+        to: &mut [u8],
+    ) -> Result<()> {
+        let Some(cast) = cast else { return step(from, to) };
         let mut block = [0; 8 * BLOCK];
-        let len = unpacker.to().size();
-        let blocks = from.chunks(BLOCK * self.element_len).zip(to.chunks_mut(BLOCK * self.final_len));
+        let element_len = part.element_len().max(1);
+        let blocks = from.chunks(BLOCK * element_len).zip(to.chunks_mut(BLOCK * self.final_len));
         for (from, to) in blocks {
-            let unpacked = &mut block[..from.len() / self.element_len * len];
-            unpacker.run(from, unpacked)?;
-            cast.run(unpacked, to);
+            let changed = &mut block[..from.len() / element_len * number.size()];
+            step(from, changed)?;
+            cast.run(changed, to);
         }
         Ok(())
     }
@@ -172,8 +181,8 @@ pub(super) fn densify(
     arena: &Arc<Arena>,
     column: &Column,
     dense: &DenseColumn,
-    values: &FieldArray,
-    numbers: &FieldArray,
+    [values, numbers]: [&FieldArray; 2],
+    located: &[Option<Located>],
 ) -> Result<FieldArray> {
     let offsets = values.offsets.as_deref().unwrap_or_default();
     let row_count = offsets.len().saturating_sub(1);
@@ -183,7 +192,7 @@ pub(super) fn densify(
     bytes.fill(0);
     let number = dense.indices.dtype.number().unwrap_or(Number::U64);
     let at = to_unsigned(number, &numbers.bytes).ok_or_else(|| {
-        Error::new(ErrorKind::Invalid, "a negative column").at(format!("field '{}'", column.name))
+        Error::new(ErrorKind::Corrupt, "a negative column").at(format!("field '{}'", column.name))
     })?;
     for row in 0..row_count {
         let range = index(offsets[row])..index(offsets[row + 1]);
@@ -191,7 +200,15 @@ pub(super) fn densify(
             let Some(to) = at.get(value).and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < columns)
             else {
                 let what = format!("column {} of {columns}", at.get(value).copied().unwrap_or(0));
-                return Err(Error::new(ErrorKind::Corrupt, what).at(format!("field '{}'", column.name)));
+                let error = Error::new(ErrorKind::Corrupt, what).hint("`columns` says how many a row has");
+                let error = match located[row] {
+                    Some(located) => {
+                        let part = dense.indices.part(located);
+                        place(&part.opened, part.variable(), error.at(format!("sample {}", located.number)))
+                    }
+                    None => error,
+                };
+                return Err(error.at(format!("field '{}'", column.name)));
             };
             let to = (row * columns + to) * element_len;
             bytes[to..to + element_len]

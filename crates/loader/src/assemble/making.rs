@@ -81,7 +81,7 @@ impl<'a> Making<'a> {
             let values = self.joined(field, located)?.values;
             let indices = Field { is_indices: true, column: &dense.indices, layout: indices, ..field };
             let numbers = self.joined(indices, located)?.values;
-            let values = finish::densify(&self.assembler.arena, column, dense, &values, &numbers)?;
+            let values = finish::densify(&self.assembler.arena, column, dense, [&values, &numbers], located)?;
             return Ok(Made { values, mask: None });
         }
         match &column.form {
@@ -106,14 +106,19 @@ impl<'a> Making<'a> {
         let mut bytes = self.take(column, final_len.saturating_mul(located.len()))?;
         let mut mask = self.take_mask(column, index(count).saturating_mul(located.len()))?;
         if finish.is_needed() {
-            let read_len = index(count.saturating_mul(column.element_len() as u64));
+            let len_of = |at: &Option<Located>| {
+                at.map_or(0, |at| index(count.saturating_mul(column.part(at).element_len() as u64)))
+            };
+            let most = index(count.saturating_mul(column.element_len as u64));
             let group = group_len(column);
-            let mut scratch = self.take(column, read_len.saturating_mul(group.min(located.len())))?;
+            let mut scratch = self.take(column, most.saturating_mul(group.min(located.len())))?;
             let mut masks = mask.as_mut().map(|mask| mask.chunks_exact_mut(index(count).max(1)));
             for (group, out) in located.chunks(group).zip(bytes.chunks_mut((group * final_len).max(1))) {
-                self.produce(field, targets(group, |_| read_len, &mut scratch))?;
-                let read = scratch.chunks_exact(read_len.max(1)).zip(group);
-                for ((sample, located), out) in read.zip(out.chunks_exact_mut(final_len.max(1))) {
+                self.produce(field, targets(group, |slot| len_of(&group[slot]), &mut scratch))?;
+                let mut rest = &scratch[..];
+                for (located, out) in group.iter().zip(out.chunks_exact_mut(final_len.max(1))) {
+                    let (sample, after) = rest.split_at(len_of(located));
+                    rest = after;
                     let mask = masks.as_mut().and_then(Iterator::next);
                     match located {
                         Some(located) => finish.sample(column.part(*located), sample, out, mask)?,
@@ -148,15 +153,16 @@ impl<'a> Making<'a> {
         let mut shape = shape.clone();
         shape[*axis] = total;
         let unit = index(others(&shape, *axis));
-        let (element_len, final_len) = (column.element_len(), column.final_len());
-        let mut bytes = self.take(column, index(total).saturating_mul(unit).saturating_mul(final_len))?;
-        let mut mask = self.take_mask(column, index(total).saturating_mul(unit))?;
+        let count = index(total).saturating_mul(unit);
+        let mut bytes = self.take(column, count.saturating_mul(column.final_len()))?;
+        let mut mask = self.take_mask(column, count)?;
         let finish = Finish::of(column);
-        let len_of =
-            |slot: usize| index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len;
+        let len_of = |slot: usize| {
+            let element_len = located[slot].map_or(0, |at| column.part(at).element_len());
+            index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len
+        };
         if finish.is_needed() || *axis > 0 {
-            let mut scratch =
-                self.take(column, index(total).saturating_mul(unit).saturating_mul(element_len))?;
+            let mut scratch = self.take(column, count.saturating_mul(column.element_len))?;
             self.produce(field, targets(located, len_of, &mut scratch))?;
             let mut rest = &scratch[..];
             for (slot, start) in offsets[..located.len()].iter().enumerate() {

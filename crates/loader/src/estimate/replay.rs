@@ -7,7 +7,7 @@ use forebay_source::Result;
 use super::{EpochCost, Share, in_use, room_of};
 use crate::{
     assemble::{MOST_SPILL_READS, group_len, pieces},
-    column::{Column, Form, Located, others},
+    column::{Column, Form, Located},
     layout::{ColumnLayout, Layout, Storage, Stretch},
     ledger::{Decoding, Ledger, Moment, Now, Uses},
     order::Shuffle,
@@ -196,14 +196,14 @@ impl<'a> Replay<'a> {
 
     fn boxes(&mut self, column: &Column, located: &[Located]) {
         for at in located {
-            self.cost.read_bytes += sample_count(column, *at) * column.element_len() as u64;
+            self.cost.read_bytes += column.sample_count(*at) * column.part(*at).element_len() as u64;
             self.cost.requests += 1;
         }
     }
 
     fn units(&mut self, column: &Column, units: &Units, located: &[Located], now: Now<'_>) {
         let part = column.part(located[0]);
-        let mut pieces = pieces(column, part, units, located.iter().map(|at| at.number));
+        let mut pieces = pieces(part, units, located.iter().map(|at| at.number));
         pieces.sort_unstable_by_key(|piece| piece.unit);
         for same_unit in pieces.chunk_by(|one, next| one.unit == next.unit) {
             let asked = Asked { column, part: located[0].part, units, number: same_unit[0].unit };
@@ -254,22 +254,12 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Elements of the sample at `at`.
-fn sample_count(column: &Column, at: Located) -> u64 {
-    match &column.form {
-        Form::Stacked { shape } => shape.iter().product(),
-        Form::Joined { axis, shape } => {
-            column.len_along(column.part(at), at.number, *axis) * others(shape, *axis)
-        }
-    }
-}
-
 /// Bytes that a batch of the samples `located` has in `column`.
 fn delivered(column: &Column, located: &[Option<Located>]) -> u64 {
     let count: u64 = match (&column.dense, &column.form) {
         (Some(dense), _) => dense.columns * located.len() as u64,
         (None, Form::Stacked { shape }) => shape.iter().product::<u64>() * located.len() as u64,
-        (None, Form::Joined { .. }) => located.iter().flatten().map(|at| sample_count(column, *at)).sum(),
+        (None, Form::Joined { .. }) => located.iter().flatten().map(|at| column.sample_count(*at)).sum(),
     };
     count * column.delivered_len() as u64
 }

@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -94,8 +94,8 @@ def open(
         specs.append(one._spec(name, boundary, number, cf, mask_valid))
     spec = {"files": lists, "fields": {"fields": specs}}
     options: dict[str, Any] = {
-        "memory": size_of(memory),
-        "transfer_size": size_of(transfer_size),
+        "memory": size_of(memory, "memory"),
+        "transfer_size": size_of(transfer_size, "transfer_size"),
         "spill": spill_options(spill, spill_quota),
     }
     through = TierOptions(tiers, policy, config, placement_threads, block, whole_file, ahead)
@@ -104,7 +104,7 @@ def open(
 
 def spill_options(folder: str | os.PathLike[str] | None, quota: int | str | None, shared: bool | None = None) -> Any:
     """What the compiled part takes about the spill."""
-    return {"folder": None if folder is None else os.fspath(folder), "quota": size_of(quota), "shared": shared}
+    return {"folder": None if folder is None else os.fspath(folder), "quota": size_of(quota, "spill_quota"), "shared": shared}
 
 
 def _named(fields: Any) -> dict[str, Field]:
@@ -147,9 +147,13 @@ def _checked_boundary(samples: Any) -> Any:
 
 
 def _paths(files: Paths) -> list[str]:
-    if isinstance(files, (str, os.PathLike)):
-        files = [files]
-    return [_path(os.fspath(path)) for path in files]
+    given: Any = files
+    is_list = isinstance(given, Iterable) and not isinstance(given, (str, os.PathLike, Mapping, bytes))
+    paths: list[Any] = list(given) if is_list else [given]
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"{path!r} is no path: give paths, URLs, patterns, folders, or a list of these")
+    return [_path(os.fspath(path)) for path in paths]
 
 
 def _path(path: str) -> str:
@@ -346,7 +350,8 @@ class Dataset:
         """What there is: the number of samples, the files, and type and shape of each field.
 
         A shape has ``None`` along the axis whose length differs from sample to sample. A field of days has ``units``
-        and ``calendar``, as the CF conventions write them. ``in_force`` is what indexing takes: ``memory_bytes`` in all,
+        and ``calendar``, as the CF conventions write them. A field whose integers stand for names, such as the classes
+        of pictures, has ``categories``: the integer of each name, the same in all files. ``in_force`` is what indexing takes: ``memory_bytes`` in all,
         ``cache_bytes`` of them for decoded chunks, and the ``spill``; ``None`` before the first sample was asked for. ``process`` is what this process may take, and who in it has taken how much.
         """
         fields: dict[str, dict[str, Any]] = {
@@ -355,6 +360,8 @@ class Dataset:
         }
         for name, calendar in self._opened.calendars():
             fields[name].update(units=DAYS, calendar=calendar)
+        for name, categories in self._opened.categories():
+            fields[name]["categories"] = dict(categories)
         return {
             "samples": len(self),
             "files": self.files,
@@ -372,7 +379,10 @@ class Dataset:
         return stats
 
     def __repr__(self) -> str:
-        return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"
+        try:
+            return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"
+        except InvalidError:
+            return "<forebay.Dataset, closed>"
 
     def __reduce__(self) -> Any:
         return type(self), (self._spec, self._options, self.label, self._through, self._had)

@@ -221,6 +221,8 @@ class SampleReader:
         """Name, type and shape of one sample of each field; ``None`` along the axis whose length differs."""
     def calendars(self) -> list[tuple[str, str]]:
         """By field whose values are days since 1970-01-01, the calendar they are of."""
+    def categories(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """By field whose integers stand for names, each name and its integer."""
     def files(self) -> list[str]:
         """The files, each once."""
     def formats(self) -> list[tuple[str, str]]:

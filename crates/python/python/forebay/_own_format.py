@@ -38,7 +38,8 @@ class Variable:
       the name of a file beside this one, or ``None``; a chunk that is not there reads as ``fill``. Chunks at the border
       are stored whole; only rows of axis 0 past it may be left out, and only where a chunk has all of the other axes;
     - ``read``: a callable that is given a tuple of slices, one for each axis, and gives the array they choose. One
-      call is made at a time, from any thread;
+      call is made at a time, from any thread. Samples are read by whole chunks where ``chunks`` says what these are,
+      else by about 1 MiB of rows: a chunk that fails takes no other with it;
     - ``values``: the array itself, for what is small and worked out.
 
     ``dimensions`` names the axes; ``attributes`` are numbers, texts and arrays by name.

@@ -176,10 +176,12 @@ class Sparse:
     """Sparse rows made whole: the field's variable holds the values, ``indices`` their columns.
 
     The rows are given by ``samples=Ragged(offsets="indptr")``. A column named twice in a row has its last value.
+    ``columns`` is how many a row has; a matrix of AnnData says so itself. One that is compressed by columns (CSC) is
+    refused.
     """
 
     indices: str
-    columns: int
+    columns: int | None = None
 
 
 Boundary = Union[Fixed, Along, Ragged, Whole, Windows, Centres]
@@ -272,5 +274,6 @@ class Field:
         spec = {"name": name, "variable": self.variable, "files": files, "convert": convert}
         spec["samples"] = (self.samples or samples)._spec(name)
         if self.sparse is not None:
-            spec["dense"] = {"indices": self.sparse.indices, "columns": whole("columns", self.sparse.columns)}
+            columns = None if self.sparse.columns is None else whole("columns", self.sparse.columns)
+            spec["dense"] = {"indices": self.sparse.indices, "columns": columns}
         return spec

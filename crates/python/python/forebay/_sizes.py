@@ -23,14 +23,31 @@ def whole(what: str, number: SupportsIndex) -> int:
     return plain
 
 
-def size_of(size: SupportsIndex | str | None) -> int | None:
-    """The bytes of ``"64MiB"``, ``"2 GB"`` or a plain number.
+def size_of(size: SupportsIndex | float | str | None, what: str = "size") -> int | None:
+    """The bytes of ``"64MiB"``, ``"2 GB"`` or a plain number, such as ``1e9``.
 
-    >>> size_of("1MiB"), size_of("2kB"), size_of(512)
-    (1048576, 2000, 512)
+    >>> size_of("1MiB"), size_of("2kB"), size_of(512), size_of(1e6)
+    (1048576, 2000, 512, 1000000)
     """
     if size is None:
         return None
-    if not isinstance(size, str):
-        return whole("size", size)
-    return parse_size(size)
+    if isinstance(size, str):
+        return parse_size(size)
+    if isinstance(size, float) and size.is_integer():
+        size = int(size)
+    try:
+        return whole(what, size)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{what}={size!r} is no number of bytes: give a whole number, or text such as '4GiB'") from None
+
+
+def seed_of(seed: SupportsIndex) -> int:
+    """A random seed, which takes 64 bits.
+
+    >>> seed_of(7)
+    7
+    """
+    plain = whole("seed", seed)
+    if plain >= 2**64:
+        raise ValueError(f"seed={plain}; a seed is below 2**64")
+    return plain

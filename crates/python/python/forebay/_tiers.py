@@ -55,9 +55,9 @@ class TierOptions:
             "placement_threads": _text(
                 None if placement_threads is None else whole("placement_threads", placement_threads)
             ),
-            "block": _text(size_of(block)),
+            "block": _text(size_of(block, "block")),
             "whole_file": None if whole_file is None else str(bool(whole_file)).lower(),
-            "ahead": _text(size_of(ahead)),
+            "ahead": _text(size_of(ahead, "ahead")),
         }
         self.config: str = tier_config(json.dumps(given), None if base is None else base.config)
         self.policy: Policy | None = base.policy if policy is None and base is not None else policy

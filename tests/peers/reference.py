@@ -12,7 +12,7 @@ import numpy as np
 
 Variables = dict[str, Callable[[], Any]]
 # Larger ones are not compared: some tests make arrays of terabytes that hold nothing.
-LARGEST_BYTES = 64 << 20
+LARGEST_BYTES = 256 << 20
 
 
 class TooLarge(Exception):

@@ -59,6 +59,10 @@ def _check_variable(tally: Tally, place: tuple[str, str, str], file: forebay.Fil
     except forebay.ForebayError as error:
         tally.count("cf refused", grouped(str(error), path))
         return
+    if theirs.shape != variable.shape:
+        # One sequence, which xarray takes for an array.
+        theirs, sequence = np.empty((), object), theirs
+        theirs[()] = sequence
     theirs = design.as_stored(theirs, ours, kind) if theirs.dtype.names or theirs.dtype.kind == "U" else theirs
     found = difference(ours, theirs)
     if found is None or same_but_for_nan(ours, theirs):

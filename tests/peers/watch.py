@@ -143,10 +143,16 @@ def watch_tables(watch: Watch) -> None:
 
 
 def watch_netcdf4(watch: Watch) -> None:
-    """The class is compiled and cannot be changed: a class of the same name takes its place."""
+    """The class is compiled and cannot be changed: a class of the same name takes its place, and groups are of it too."""
     import netCDF4
 
-    class Dataset(netCDF4.Dataset):  # type: ignore[misc]
+    compiled = netCDF4.Dataset
+
+    class AnyDataset(type):
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, compiled)
+
+    class Dataset(compiled, metaclass=AnyDataset):  # type: ignore[misc, valid-type]
         def close(self) -> Any:
             path = self.filepath() if self.isopen() else None
             buffer = super().close()

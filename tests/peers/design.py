@@ -75,7 +75,7 @@ def is_unset_memory(path: str, name: str, ours: Any) -> bool:
 
     with h5py.File(path, "r", locking=False) as file:
         stored = file[name]
-        if stored.dtype.hasobject or stored.ndim != ours.ndim or stored.shape == ours.shape:
+        if stored.maxshape.count(None) < 2 or stored.dtype.hasobject or stored.ndim != ours.ndim or stored.shape == ours.shape:
             return False
         filled = np.full(ours.shape, stored.fillvalue, stored.dtype)
         filled[tuple(slice(length) for length in stored.shape)] = stored[()]
@@ -129,8 +129,13 @@ def _days(ours: Any, theirs: Any, facts: Facts) -> bool:
     import forebay
 
     dates = np.asarray(forebay.cftime_dates(ours, facts.calendar), object)
-    pairs = list(zip(dates.ravel().tolist(), theirs.ravel().tolist()))
-    return all(abs((mine - other).total_seconds()) <= 1e-6 for mine, other in pairs if mine is not None and other is not None)
+    return all(map(_same_date, dates.ravel().tolist(), theirs.ravel().tolist()))
+
+
+def _same_date(ours: Any, theirs: Any) -> bool:
+    if not hasattr(ours, "calendar") or not hasattr(theirs, "calendar"):
+        return not hasattr(ours, "calendar") and not hasattr(theirs, "calendar")
+    return ours.calendar == theirs.calendar and abs((ours - theirs).total_seconds()) <= 1e-6
 
 
 UNPACKED: dict[str, Callable[[Any, Any, Facts], bool]] = {

@@ -78,7 +78,7 @@ class Tally:
 def grouped(message: str, path: str) -> str:
     """The message of a refusal without what differs from file to file: paths, names of variables, numbers."""
     message = message.replace(path, "FILE").split("; libhdf5 was tried")[0]
-    message = re.sub(r"^FILE: variable '.*?': ", "", message)
+    message = re.sub(r"^FILE[^:]*: variable '.*?': ", "", message)
     message = re.sub(r"/[^\s:']*", "PATH", message)
     message = re.sub(r"'(?:[^'\\]|\\.)*'|0x[0-9a-f]+", "…", message)
     return re.sub(r"\d+", "N", message)[:MESSAGE_LENGTH]

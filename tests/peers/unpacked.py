@@ -78,6 +78,5 @@ def _check_variable(tally: Tally, place: tuple[str, str, str], file: forebay.Fil
 def _facts(variable: Any, attributes: dict[str, Any]) -> design.Facts:
     named = [attributes[name] for name in ("_FillValue", "missing_value") if name in attributes]
     named += [variable.encoding[name] for name in ("_FillValue", "missing_value") if name in variable.encoding]
-    # A text that was never written is empty.
-    missing = [text for value in named for text in np.atleast_1d(np.asarray(value, object)).tolist()] + [b""]
+    missing = [text for value in named for text in np.atleast_1d(np.asarray(value, object)).tolist()]
     return design.Facts(missing, attributes.get("_Encoding", "utf-8"), variable.encoding.get("calendar"))

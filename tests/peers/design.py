@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .compare import difference
+from .compare import difference, same_but_for_nan
 
 UNSET_MEMORY = "netCDF leaves memory unset where a variable is shorter than one of several unlimited dimensions"
 NON_COORDINATE = "_nc4_non_coord_"
@@ -21,6 +21,8 @@ class Facts:
     missing: list[Any]
     encoding: str
     calendar: str | None
+    with_plain_unsigned: Callable[[], Any]
+    """Decodes once more with ``_Unsigned`` as xarray knows it; nothing where it is so already, or not there."""
 
 
 def our_name(name: str, file: Any) -> str:
@@ -138,9 +140,16 @@ def _same_date(ours: Any, theirs: Any) -> bool:
     return ours.calendar == theirs.calendar and abs((ours - theirs).total_seconds()) <= 1e-6
 
 
+def _unsigned_by_other_words(ours: Any, theirs: Any, facts: Facts) -> bool:
+    """docs/cf.md: ``_Unsigned`` may be ``True`` or 1 too; xarray's own tests call that bad, and read it as signed."""
+    decoded = facts.with_plain_unsigned()
+    return decoded is not None and (difference(ours, decoded) is None or same_but_for_nan(ours, decoded))
+
+
 UNPACKED: dict[str, Callable[[Any, Any, Facts], bool]] = {
     "times are in nanoseconds": _in_nanoseconds,
     "characters are not joined to texts": _not_joined,
     "texts have no missing values": _never_missing,
     "dates of other calendars are days since 1970-01-01": _days,
+    "_Unsigned in other words than xarray's": _unsigned_by_other_words,
 }

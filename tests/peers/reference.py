@@ -147,7 +147,10 @@ def zarr_variables(path: str) -> Iterator[Variables]:
 
 def _zarr_values(array: Any) -> Any:
     _limit(array.shape, np.dtype(object) if array.dtype.kind == "T" else array.dtype)
-    values = np.asarray(array[...])
+    values = array[...]
+    if isinstance(values, (str, bytes)) and array.dtype.kind in "TO":
+        return np.array(values, object)
+    values = np.asarray(values)
     if values.dtype.kind == "T":
         return values.astype(object)
     return values

@@ -11,8 +11,8 @@ import forebay
 
 from . import design
 from .compare import difference, same_but_for_nan
-from .tally import Tally, grouped
 from .reference import LARGEST_BYTES
+from .tally import Tally, grouped
 
 
 def check_unpacked(tally: Tally, path: str, shown: str, kind: str) -> None:
@@ -68,15 +68,27 @@ def _check_variable(tally: Tally, place: tuple[str, str, str], file: forebay.Fil
     if found is None or same_but_for_nan(ours, theirs):
         tally.count("cf matched")
         return
-    reason = design.unpacked_reason(ours, theirs, _facts(variable, file[name].attrs))
+    reason = design.unpacked_reason(ours, theirs, _facts(path, name, variable, file[name].attrs))
     if reason:
         tally.count("cf by design", reason)
     else:
         tally.add_wrong(path, f"{name} (cf)", found, shown)
 
 
-def _facts(variable: Any, attributes: dict[str, Any]) -> design.Facts:
+def _facts(path: str, name: str, variable: Any, attributes: dict[str, Any]) -> design.Facts:
     named = [attributes[name] for name in ("_FillValue", "missing_value") if name in attributes]
     named += [variable.encoding[name] for name in ("_FillValue", "missing_value") if name in variable.encoding]
     missing = [text for value in named for text in np.atleast_1d(np.asarray(value, object)).tolist()]
-    return design.Facts(missing, attributes.get("_Encoding", "utf-8"), variable.encoding.get("calendar"))
+    encoding, calendar = attributes.get("_Encoding", "utf-8"), variable.encoding.get("calendar")
+    return design.Facts(missing, encoding, calendar, lambda: _with_plain_unsigned(path, name, variable, attributes))
+
+
+def _with_plain_unsigned(path: str, name: str, variable: Any, attributes: dict[str, Any]) -> Any:
+    import xarray
+
+    word = str(np.asarray(attributes.get("_Unsigned", "true")).ravel()[0])
+    if word in ("true", "false") or word.lower() not in ("true", "1"):
+        return None
+    single = {key: value[0] if np.shape(value) == (1,) else value for key, value in attributes.items()}
+    stored = xarray.Variable(variable.dims, forebay.read(path, name), {**single, "_Unsigned": "true"})
+    return xarray.conventions.decode_cf_variable(name, stored).values

@@ -35,25 +35,28 @@ def hdf5_variables(path: str) -> Iterator[Variables]:
     import h5py
 
     with h5py.File(path, "r", locking=False) as file:
-        found = HDF5Variables(file)
+        found = Found(lambda name: _find_hdf5(h5py, file, name))
         _walk_hdf5(h5py, file, b"", found, set())
         yield found
 
 
-class HDF5Variables(dict[str, Callable[[], Any]]):
-    """The data sets that hard links lead to; others, behind links to groups, are found by name."""
+class Found(dict[str, Callable[[], Any]]):
+    """Variables by name; ``find`` looks for one that the walk did not meet, or raises :class:`KeyError`."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, find: Callable[[str], Callable[[], Any]]) -> None:
         super().__init__()
-        self.file = file
+        self.find = find
 
     def __missing__(self, name: str) -> Callable[[], Any]:
-        import h5py
+        return self.find(name)
 
-        member = self.file[name]
-        if not isinstance(member, h5py.Dataset):
-            raise KeyError(name)
-        return lambda: _hdf5_values(h5py, member)
+
+def _find_hdf5(h5py: Any, file: Any, name: str) -> Callable[[], Any]:
+    """A data set behind a link to a group."""
+    member = file[name]
+    if not isinstance(member, h5py.Dataset):
+        raise KeyError(name)
+    return lambda: _hdf5_values(h5py, member)
 
 
 def _walk_hdf5(h5py: Any, group: Any, prefix: bytes, found: Variables, above: set[Any]) -> None:
@@ -137,12 +140,21 @@ def zarr_variables(path: str) -> Iterator[Variables]:
     if isinstance(root, zarr.Array):
         yield {".": lambda: _zarr_values(root)}
         return
-    members = dict(root.members(max_depth=None))
-    yield {
-        name: lambda member=member: _zarr_values(member)
-        for name, member in members.items()
-        if isinstance(member, zarr.Array)
-    }
+    found = Found(lambda name: _find_zarr(zarr, path, name))
+    for name, member in root.members(max_depth=None):
+        if isinstance(member, zarr.Array):
+            found[name] = lambda member=member: _zarr_values(member)
+    yield found
+
+
+def _find_zarr(zarr: Any, path: str, name: str) -> Callable[[], Any]:
+    """An array below a folder that is no group: forebay lists it, zarr-python opens it by its path alone."""
+    above = [os.path.join(path, *name.split("/")[:count]) for count in range(1, name.count("/") + 1)]
+    documents = ("zarr.json", ".zgroup")
+    if all(any(os.path.exists(os.path.join(folder, one)) for one in documents) for folder in above):
+        raise KeyError(name)
+    array = zarr.open_array(os.path.join(path, name), mode="r")
+    return lambda: _zarr_values(array)
 
 
 def _zarr_values(array: Any) -> Any:

@@ -86,6 +86,7 @@ def gathered(out: Path) -> dict[str, Any]:
     """The counts of all tests of a suite."""
     counts: collections.Counter[str] = collections.Counter()
     messages: collections.Counter[tuple[str, str]] = collections.Counter()
+    examples: dict[tuple[str, str], str] = {}
     wrong: list[dict[str, Any]] = []
     for line in out.read_text().splitlines() if out.exists() else ():
         test = json.loads(line)
@@ -93,7 +94,11 @@ def gathered(out: Path) -> dict[str, Any]:
         wrong += test["wrong"]
         for kind, message, count in test["messages"]:
             messages[kind, message] += count
-    listed = [{"kind": kind, "message": message, "count": count} for (kind, message), count in messages.most_common()]
+            examples.setdefault((kind, message), test["test"])
+    listed = [
+        {"kind": kind, "message": message, "count": count, "example": examples[kind, message]}
+        for (kind, message), count in messages.most_common()
+    ]
     return {"counts": dict(counts), "messages": listed, "wrong": wrong}
 
 
@@ -101,7 +106,7 @@ def show(results: dict[str, dict[str, Any]]) -> None:
     for name, result in results.items():
         print(f"\n{name}: {result['their tests']}{', cut short' if result['cut short'] else ''}")
         for row in result["messages"]:
-            print(f"{row['count']:7} {row['kind']}: {row['message']}")
+            print(f"{row['count']:7} {row['kind']}: {row['message']} (first: {row['example']})")
         for row in result["wrong"]:
             print(f"  WRONG {row['test']}: {row['file']}: {row['variable']}: {row['difference']} (kept: {row['kept']})")
         if result["broken"]:

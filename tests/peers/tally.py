@@ -27,6 +27,7 @@ class Tally:
     def _clear(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.messages: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.test = ""
         self.wrong: list[dict[str, Any]] = []
 
     def count(self, kind: str, message: str | None = None) -> None:
@@ -34,13 +35,13 @@ class Tally:
         self.counts[kind] += 1
         if message is not None:
             self.messages[kind, message] += 1
+            self.test = _test()
 
     def add_wrong(self, path: str, variable: str, what: str, shown: str) -> None:
         """One more wrong value: its file is kept, and it is told with the test that wrote it."""
         self.counts["wrong"] += 1
-        test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
         self.wrong.append(
-            {"test": test, "file": shown, "kept": self._keep(path), "variable": variable, "difference": what}
+            {"test": _test(), "file": shown, "kept": self._keep(path), "variable": variable, "difference": what}
         )
 
     def _keep(self, path: str) -> str | None:
@@ -66,6 +67,7 @@ class Tally:
         if not self.counts or os.getpid() != self.process:
             return
         line = {
+            "test": self.test,
             "counts": self.counts,
             "messages": [[kind, message, count] for (kind, message), count in self.messages.items()],
             "wrong": self.wrong,
@@ -73,6 +75,10 @@ class Tally:
         with self.file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line, default=str) + "\n")
         self._clear()
+
+
+def _test() -> str:
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
 
 
 def grouped(message: str, path: str) -> str:

@@ -68,6 +68,9 @@ def _check_variable(tally: Tally, place: tuple[str, str, str], file: forebay.Fil
     if found is None or same_but_for_nan(ours, theirs):
         tally.count("cf matched")
         return
+    if kind == "netcdf4" and design.is_unset_memory(path, name, forebay.read(path, name)):
+        tally.count("cf by design", design.UNSET_MEMORY)
+        return
     reason = design.unpacked_reason(ours, theirs, _facts(path, name, variable, file[name].attrs))
     if reason:
         tally.count("cf by design", reason)

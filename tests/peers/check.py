@@ -109,7 +109,8 @@ class Variables:
             return
         except Exception as error:
             if not isinstance(ours, Exception):
-                self.tally.count("not compared", f"{self.kind} library: {type(error).__name__}: {grouped(str(error), self.path)}")
+                what = f"{type(error).__name__}: {grouped(str(error), self.path)}"
+                self.tally.count("not compared", f"{self.kind} library: {what}")
             else:
                 self.tally.count("not compared", f"refused by both: {grouped(str(ours), self.path)}")
             return

@@ -77,7 +77,9 @@ def is_unset_memory(path: str, name: str, ours: Any) -> bool:
 
     with h5py.File(path, "r", locking=False) as file:
         stored = file[name]
-        if stored.maxshape.count(None) < 2 or stored.dtype.hasobject or stored.ndim != ours.ndim or stored.shape == ours.shape:
+        if stored.maxshape.count(None) < 2 or stored.dtype.hasobject:
+            return False
+        if stored.ndim != ours.ndim or stored.shape == ours.shape:
             return False
         filled = np.full(ours.shape, stored.fillvalue, stored.dtype)
         filled[tuple(slice(length) for length in stored.shape)] = stored[()]
@@ -99,13 +101,16 @@ def _in_nanoseconds(ours: Any, theirs: Any, facts: Facts) -> bool:
 def _not_joined(ours: Any, theirs: Any, facts: Facts) -> bool:
     if ours.dtype != "S1" or ours.ndim != theirs.ndim + 1:
         return False
-    width = ours.shape[-1]
-    joined = np.ascontiguousarray(ours).view(f"S{width}")[..., 0] if width and ours.size else np.zeros(theirs.shape, "S1")
+    if ours.size:
+        joined = np.ascontiguousarray(ours).view(f"S{ours.shape[-1]}")[..., 0]
+    else:
+        joined = np.zeros(ours.shape[:-1], "S1")
     return joined.shape == theirs.shape and _same_texts(joined, theirs, facts)
 
 
 def _never_missing(ours: Any, theirs: Any, facts: Facts) -> bool:
-    return ours.shape == theirs.shape and ours.dtype.kind in "OS" and theirs.dtype.kind in "OSU" and _same_texts(ours, theirs, facts)
+    are_texts = ours.dtype.kind in "OS" and theirs.dtype.kind in "OSU"
+    return are_texts and ours.shape == theirs.shape and _same_texts(ours, theirs, facts)
 
 
 def _same_texts(ours: Any, theirs: Any, facts: Facts) -> bool:

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-memory bench bench-loader bench-tiers bench-formats wheel clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory bench bench-loader bench-tiers bench-formats wheel clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ test: ## all tests, of the Python package too, and the values of the HDF5 test f
 lint: ## format, lints, documentation, licences
 	@scripts/lint.sh
 
-deep: ## the long checks, all parts: tests in release, tiers, filters, ten minutes of fuzzing
+deep: ## the long checks, all parts: tests in release, tiers, filters, ten minutes of fuzzing, other libraries' test suites
 	@scripts/deep.sh
 
 deep-tests: ## all tests, in release
@@ -28,6 +28,9 @@ deep-filters: ## large filter vectors
 
 deep-fuzz: ## ten minutes of fuzzing
 	@scripts/deep.sh fuzz
+
+deep-peers: ## h5py, PyTables, netCDF4, xarray, zarr and anndata run their tests; every value they write is compared (ARGS="--short")
+	@scripts/deep-peers.sh $(ARGS)
 
 deep-memory: ## four workers and two loaders within 1 GiB, ten epochs; in a memory cgroup too, where one can be made
 	@scripts/deep-memory.sh $(ARGS)

@@ -74,21 +74,23 @@ pub enum Missing {
 }
 
 impl Packing {
-    /// How `variable` is packed; `None` when it holds neither numbers nor named integers.
-    pub fn of(variable: &Variable) -> Result<Option<Self>> {
+    /// How `variable` is packed; `None` when it holds neither numbers nor named integers. Its valid range is read, and
+    /// must make sense, only where `valid` says that it counts.
+    pub fn of(variable: &Variable, valid: bool) -> Result<Option<Self>> {
         let Some(stored) = variable.dtype.number().filter(|_| !variable.dtype.is_bool()) else {
             return Ok(None);
         };
         let turned_to = is_unsigned(variable).filter(|_| stored.is_integer());
         let number =
             turned_to.and_then(|unsigned| Number::integer(stored.size(), !unsigned)).unwrap_or(stored);
+        let bounds = if valid { valid_range(variable)? } else { [None; 2] };
         let mut packing = Self {
             number,
             scale_factor: factor(variable, "scale_factor")?,
             add_offset: factor(variable, "add_offset")?,
             fills: Vec::new(),
             declares_fill: false,
-            valid: valid_range(variable)?.map(|bound| bound.map(|bound| turned(bound, stored, number))),
+            valid: bounds.map(|bound| bound.map(|bound| turned(bound, stored, number))),
             is_bool: text(variable, "dtype").as_deref() == Some("bool"),
         };
         packing.is_bool &= !packing.is_scaled();
@@ -249,7 +251,7 @@ mod tests {
     }
 
     fn unpacked(stored: Number, attributes: &[(&str, Number, &[f64])]) -> Number {
-        let packing = Packing::of(&variable(stored, attributes)).unwrap().unwrap();
+        let packing = Packing::of(&variable(stored, attributes), false).unwrap().unwrap();
         packing.unpacks_to(Missing::Nan, false)
     }
 
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn masked_integers_stay_integers() {
-        let packing = Packing::of(&variable(Number::I16, &[("_FillValue", Number::I16, &[-9.0])]));
+        let packing = Packing::of(&variable(Number::I16, &[("_FillValue", Number::I16, &[-9.0])]), false);
         let packing = packing.unwrap().unwrap();
         assert_eq!(packing.unpacks_to(Missing::Zero, false), Number::I16);
         assert!(packing.has_missing(false));
@@ -287,11 +289,18 @@ mod tests {
     #[test]
     fn two_factors_for_one_and_a_text_are_refused() {
         let two = variable(Number::I16, &[("scale_factor", Number::F32, &[1.0, 2.0])]);
-        assert!(Packing::of(&two).unwrap_err().to_string().contains("scale_factor"));
+        assert!(Packing::of(&two, false).unwrap_err().to_string().contains("scale_factor"));
         let mut text = variable(Number::I16, &[]);
         let dtype = Dtype::Text { len: 3, padding: crate::Padding::NulPadded, utf8: false };
         let value = Ok(Array { dtype, shape: vec![], values: Values::Fixed(b"0.1".to_vec()) });
         text.attributes.push(Attribute { name: "add_offset".into(), value });
-        assert!(Packing::of(&text).unwrap_err().to_string().contains("not numbers"));
+        assert!(Packing::of(&text, false).unwrap_err().to_string().contains("not numbers"));
+    }
+
+    #[test]
+    fn a_valid_range_that_makes_no_sense_is_an_error_only_where_it_counts() {
+        let three = variable(Number::I16, &[("valid_range", Number::I16, &[1.0, 2.0, 3.0])]);
+        assert!(Packing::of(&three, false).unwrap().is_some());
+        assert!(Packing::of(&three, true).unwrap_err().to_string().contains("valid_range"));
     }
 }

@@ -60,7 +60,7 @@ enum Count {
 impl Unpacker {
     /// How `variable` is unpacked as `unpack` asks; `None` when it holds no plain numbers.
     pub(crate) fn of(variable: &Variable, unpack: Unpack) -> Result<Option<Self>> {
-        let Some(packing) = Packing::of(variable)? else {
+        let Some(packing) = Packing::of(variable, unpack.valid)? else {
             return match unpack.kind {
                 UnpackKind::Time => {
                     Err(Error::new(ErrorKind::Invalid, format!("{} is no number of time", variable.dtype)))

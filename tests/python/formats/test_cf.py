@@ -168,6 +168,13 @@ TIMES = {
 }
 
 
+def test_a_valid_range_without_sense_is_an_error_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5", {"x": (np.arange(3, dtype="i2"), {"valid_range": np.array([1, 2, 3], "i2")})})
+    same_bits(forebay.read(path, "x", cf=True), np.arange(3, dtype="i2"), "x")
+    with pytest.raises(forebay.InvalidError, match="attribute 'valid_range'"):
+        forebay.read(path, "x", cf=True, mask_valid=True)
+
+
 @pytest.mark.parametrize("dtype", ["i4", "i8", "u4", "f4", "f8"])
 def test_times_become_what_xarray_makes_of_them(tmp_path: Path, dtype: str) -> None:
     variables = {}

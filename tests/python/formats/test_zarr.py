@@ -23,6 +23,8 @@ from zarr.codecs import (
 )
 from zarr.codecs import numcodecs as of_numcodecs
 
+import forebay
+
 # What the fixture `forebay_command` gives.
 Command = Any
 
@@ -327,3 +329,12 @@ def test_what_is_not_read_says_so(forebay_command: Command, made: Path) -> None:
     array = json.loads((pickled / ".zarray").read_text())
     (pickled / ".zarray").write_text(json.dumps({**array, "dtype": "|O", "filters": [{"id": "pickle"}]}))
     assert "nothing is unpickled" in forebay_command.refuses(pickled, ".")
+
+
+@pytest.mark.parametrize("dtype", ["<M8[ns]", ">m8[s]"])
+def test_times_without_a_fill_value_that_were_never_written_are_no_times(tmp_path: Path, dtype: str) -> None:
+    path = tmp_path / "x.zarr"
+    zarr.create_array(path, shape=5, dtype=dtype, fill_value=None, zarr_format=2)
+    expected = zarr.open_array(path, mode="r")[...]
+    assert np.isnat(expected).all()
+    np.testing.assert_array_equal(forebay.read(path, "."), expected.astype(dtype.replace(">", "<")).view("i8"))

@@ -13,11 +13,15 @@ use crate::{ByteOrder, Dtype, Number};
 /// A longer element would take more memory than a fill value is worth.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The stored element that `value` stands for; empty where it is all zeros, as for `null`.
+/// The stored element that `value` stands for; empty where it is all zeros, as for `null`. A time that nobody gave is no
+/// time, as zarr-python has it: zero would be 1970-01-01.
 pub(super) fn of(value: &Value, element: &Element) -> Result<Vec<u8>> {
-    if value.is_null() {
-        return Ok(Vec::new());
-    }
+    let nothing = Value::from("NaT");
+    let value = match (value, element.meaning) {
+        (Value::Null, Meaning::Time) => &nothing,
+        (Value::Null, _) => return Ok(Vec::new()),
+        _ => value,
+    };
     let len = element.dtype.stored_len();
     if len > MOST_BYTES {
         return Err(corrupt(format!("a fill value of {len} bytes")));
@@ -205,6 +209,12 @@ mod tests {
             assert_eq!(fill(dtype, value), Some(vec![]), "{dtype}");
         }
         assert_eq!(fill("<f8", json!(-0.0)), Some(vec![0, 0, 0, 0, 0, 0, 0, 0x80]));
+    }
+
+    #[test]
+    fn a_time_without_a_fill_value_is_no_time() {
+        assert_eq!(fill("<M8[s]", json!(null)), Some(i64::MIN.to_le_bytes().to_vec()));
+        assert_eq!(fill(">m8[ns]", json!(null)), Some(i64::MIN.to_be_bytes().to_vec()));
     }
 
     #[test]

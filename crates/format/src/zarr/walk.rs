@@ -122,7 +122,10 @@ impl Container {
         let mut attributes = described.attributes;
         attributes.extend(described.note.map(|note| attributes::note(TYPE_NOTE, &note)));
         if described.has_no_fill && (table.len() as u64) < described.grid.chunk_count() {
-            attributes.push(attributes::note(FILL_NOTE, "none: what was never written reads as zeros"));
+            attributes.push(attributes::note(
+                FILL_NOTE,
+                "none: what was never written reads as zeros, times as NaT",
+            ));
         }
         let variable = Variable {
             grid: described.grid,

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use forebay_format::{Opened, PlainRows, RowPlace, SourceIndex, native};
+use forebay_format::{Opened, PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone};
 use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
@@ -228,12 +228,11 @@ impl Layout {
     }
 
     fn storage(&mut self, part: &ColumnPart, request_bytes: u64, by_units: bool) -> Storage {
-        let variable = part.variable();
-        let is_plain = variable.filters.is_empty() && variable.stored_len().is_some();
-        if is_plain && !by_units {
+        let alone = row_alone(part.opened.container(), part.variable());
+        if alone == RowAlone::Stored && !by_units {
             return Stretch::of(part).map_or(Storage::Boxes, Storage::Rows);
         }
-        let mut units = Units::of(part, request_bytes);
+        let mut units = Units::of(part, request_bytes, alone);
         units.first = self.unit_count;
         units.first_byte = self.unit_bytes;
         self.unit_count = self.unit_count.saturating_add(units.count());

@@ -14,7 +14,7 @@ import sets  # first: it finds what is the loader's benchmark's
 import machine
 import report
 import tables
-from measure import REPEAT_SECONDS
+from measure import SUSTAINED_SECONDS
 from readers import contestants, order
 
 HERE = pathlib.Path(__file__).parent
@@ -67,7 +67,7 @@ def commands(args, one, raw):
     if one is raw:
         table = limit_table(raw)
         return {LIMIT: [args.limits, table, "--mode", "pread", "--batch", "64", "--epochs", "2",
-                        "--seconds", str(REPEAT_SECONDS)]}
+                        "--seconds", str(SUSTAINED_SECONDS)]}
     head = [sys.executable, HERE / "readers.py", args.folder, str(args.scale), one.name]
     return {name: [*head, name] for name in contestants(one)}
 

@@ -10,7 +10,7 @@ class Contestant:
         if workload.label:
             how["label"] = workload.label
         if workload.ragged:
-            how["samples"] = forebay.Ragged(offsets="node_ptr")
+            how["samples"] = forebay.Ragged(offsets=workload.offsets, axis=workload.axes)
         if workload.whole:
             how["samples"] = forebay.Whole()
         paths = [str(path) for path in workload.paths]

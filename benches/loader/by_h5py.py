@@ -28,10 +28,8 @@ class Samples(Dataset):
         self.workload = workload
         self.names = [*workload.fields] + ([workload.label] if workload.label else [])
         self.files = Files(workload.paths, **how)
-        self.ends = None
-        if workload.ragged:
-            with h5py.File(workload.paths[0]) as file:
-                self.ends = file["node_ptr"][...]
+        with h5py.File(workload.paths[0]) as file:
+            self.ends = {name: file[offsets][...] for name, offsets in workload.offsets.items()}
 
     def __len__(self):
         return self.workload.sample_count
@@ -42,14 +40,17 @@ class Samples(Dataset):
         if self.workload.whole:
             return [variable[...] for variable in variables]
         if self.workload.ragged:
-            start, end = self.ends[row], self.ends[row + 1]
-            return [variable[start:end] for variable in variables]
+            return [variable[self.cut(name, row)] for name, variable in zip(self.names, variables)]
         return [variable[row] for variable in variables]
 
+    def cut(self, name, row):
+        ends = self.ends[name]
+        return (slice(None),) * self.workload.axes.get(name, 0) + (slice(ends[row], ends[row + 1]),)
 
-def join(samples):
-    """Graphs end to end: torch's own way to make a batch needs equal shapes."""
-    return [torch.from_numpy(np.concatenate(field)) for field in zip(*samples)]
+    def join(self, samples):
+        """Graphs end to end: torch's own way to make a batch needs equal shapes."""
+        fields = zip(self.names, zip(*samples))
+        return [torch.from_numpy(np.concatenate(field, self.workload.axes.get(name, 0))) for name, field in fields]
 
 
 class Loaded:
@@ -58,9 +59,10 @@ class Loaded:
     def __init__(self, workload, workers, chunk_cache=None):
         self.workload = workload
         how = {"rdcc_nbytes": chunk_cache, "rdcc_nslots": 100_003} if chunk_cache else {}
+        samples = Samples(workload, **how)
         self.loader = DataLoader(
-            Samples(workload, **how), batch_size=workload.batch, shuffle=True, num_workers=workers,
-            persistent_workers=workers > 0, collate_fn=join if workload.ragged else None,
+            samples, batch_size=workload.batch, shuffle=True, num_workers=workers,
+            persistent_workers=workers > 0, collate_fn=samples.join if workload.ragged else None,
             generator=torch.Generator().manual_seed(tables.SEED))
 
     def epoch(self, number):

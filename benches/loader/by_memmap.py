@@ -20,7 +20,8 @@ class Contestant:
         self.make = self.indexed
         if workload.ragged:
             with h5py.File(workload.paths[0]) as file:
-                self.ends = file["node_ptr"][...].tolist()
+                self.ends = [file[offsets][...].tolist() for offsets in workload.offsets.values()]
+            self.axes = [workload.axes.get(name, 0) for name in workload.offsets]
             self.make = self.ragged
         elif workload.file_count > 1:
             self.make = self.of_many_files
@@ -36,8 +37,11 @@ class Contestant:
         return [batch]
 
     def ragged(self, samples):
-        places = [slice(self.ends[sample], self.ends[sample + 1]) for sample in samples.tolist()]
-        return [np.concatenate([variable[place] for place in places]) for variable in self.files[0]]
+        batch = []
+        for variable, ends, axis in zip(self.files[0], self.ends, self.axes):
+            places = [slice(ends[sample], ends[sample + 1]) for sample in samples.tolist()]
+            batch.append(np.concatenate([variable[(slice(None),) * axis + (place,)] for place in places], axis))
+        return batch
 
     def epoch(self, number):
         order = tables.full_order(self.workload.sample_count)

@@ -15,21 +15,23 @@ BATCHES_COMPARED = 8
 
 
 def values(workload, name, sample):
-    """A field of a sample, as h5py reads it."""
+    """A field of a sample, as h5py reads it: a line, or for ragged samples an array."""
     number, row = divmod(int(sample), workload.samples_per_file)
     with h5py.File(workload.paths[number]) as file:
         if workload.whole:
             return file[name][...].ravel()
         if workload.ragged:
-            start, end = file["node_ptr"][row:row + 2]
-            return file[name][start:end].ravel()
+            start, end = file[workload.offsets[name]][row:row + 2]
+            return file[name][(slice(None),) * workload.axes.get(name, 0) + (slice(start, end),)]
         return np.ravel(file[name][row])
 
 
 def compare(workload, batch):
     for name in [*workload.fields] + ([workload.label] if workload.label else []):
-        expected = np.concatenate([values(workload, name, sample) for sample in batch.indices])
-        if not np.array_equal(np.asarray(batch[name]).ravel(), expected):
+        axis = workload.axes.get(name, 0)
+        expected = np.concatenate([values(workload, name, sample) for sample in batch.indices], axis)
+        got = np.asarray(batch[name])
+        if not np.array_equal(got if workload.ragged else got.ravel(), expected):
             raise SystemExit(f"'{name}' of samples {list(batch.indices)[:4]}... differs from h5py's")
 
 

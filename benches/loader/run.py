@@ -70,7 +70,7 @@ class Runner:
         table = workload.folder / f"{how['shuffle']}.table"
         tail = [f"--{flag}" for flag in ("fresh", "keep") if how.get(flag)]
         if workload.epochs > 1:
-            tail += ["--seconds", str(measure.REPEAT_SECONDS)]
+            tail += ["--seconds", str(measure.SUSTAINED_SECONDS)]
         return [self.args.limits, table, "--mode", how["mode"], "--threads", str(how["threads"]), "--pages",
                 how["pages"], "--batch", str(workload.batch), "--epochs", str(workload.epochs), *tail]
 
@@ -99,43 +99,50 @@ class Runner:
         return {"error": error} if error else json.loads(printed.splitlines()[-1])
 
     def turn(self, workload, contestant):
-        """Runs of one turn. Where there is one epoch, it is as many as take the time that others repeat epochs for."""
+        """Runs of one turn. Where a process has one epoch, there are as many as take the time that others repeat epochs for."""
         runs = [self.once(workload, contestant)]
         while workload.epochs == 1 and "error" not in runs[-1]:
-            if sum(run["epoch_s"][0] for run in runs) >= measure.REPEAT_SECONDS:
+            if sum(run["total_s"] for run in runs) >= measure.SUSTAINED_SECONDS:
                 break
             runs.append(self.once(workload, contestant))
         return runs
 
     def run(self, workload, chosen):
-        """Rounds in which all take turns; all that was measured, by name."""
+        """Rounds in which all take turns; the runs of each turn, by name."""
         measured = {contestant.name: [] for contestant in chosen}
         orders = {one.how["shuffle"] for one in chosen if one.group == "forebay"}
         wrong = {order: error for order in sorted(orders) if (error := self.check(workload, order))}
         for contestant in chosen:
             if contestant.group == "forebay" and contestant.how["shuffle"] in wrong:
                 # The speed of wrong samples is of no interest.
-                measured[contestant.name].append({"error": wrong[contestant.how["shuffle"]]})
+                measured[contestant.name].append([{"error": wrong[contestant.how["shuffle"]]}])
         for number in range(self.args.rounds):
             for contestant in chosen:
-                runs = measured[contestant.name]
-                if runs and "error" in runs[-1]:
+                turns = measured[contestant.name]
+                if turns and "error" in turns[-1][-1]:
                     continue
-                runs += self.turn(workload, contestant)
-                said = runs[-1].get("error") or f"{runs[-1]['samples'] / min(runs[-1]['epoch_s']):,.1f} samples/s"
+                turns.append(self.turn(workload, contestant))
+                said = turns[-1][-1].get("error") or f"{sustained(turns[-1]):,.1f} samples/s"
                 say(f"{workload.name} round {number + 1}: {contestant.name}: {said}")
         return measured
 
 
-def best(runs, contestant):
+def sustained(runs):
+    """Samples per second over all of a turn, from the opening of the files to the end of the last epoch."""
+    return sum(run["samples"] * len(run["epoch_s"]) for run in runs) / sum(run["total_s"] for run in runs)
+
+
+def best(turns, contestant):
     """One figure of each kind, out of all rounds."""
-    if "error" in runs[-1]:
-        return {"group": contestant.group, "limit": contestant.limit, "error": runs[-1]["error"]}
-    fastest = min(runs, key=lambda run: min(run["epoch_s"]))
+    if "error" in turns[-1][-1]:
+        return {"group": contestant.group, "limit": contestant.limit, "error": turns[-1][-1]["error"]}
+    runs = [run for turn in turns for run in turn]
     return {
         "group": contestant.group,
         "limit": contestant.limit,
-        "samples_per_s": fastest["samples"] / min(fastest["epoch_s"]),
+        "samples_per_s": max(sustained(turn) for turn in turns),
+        "rounds_samples_per_s": [sustained(turn) for turn in turns],
+        "fastest_epoch_samples_per_s": max(run["samples"] / min(run["epoch_s"]) for run in runs),
         "first_epoch_samples_per_s": max(run["samples"] / run["epoch_s"][0] for run in runs),
         "first_batch_s": min(run["first_batch_s"] for run in runs),
         "cpu_s_per_epoch": min(run["cpu_s"] / len(run["epoch_s"]) for run in runs),

@@ -52,15 +52,21 @@ def _fixed(workload):
 
 
 def _ragged(workload):
-    pieces = np.empty((workload.sample_count, len(workload.fields)), ENTRY)
-    pieces["path"] = 0
+    """The pieces of ragged samples: of a variable that is cut along axis 1, each line is one of its own."""
+    columns = []
     with h5py.File(workload.paths[0]) as file:
-        ends = file["node_ptr"][...]
-        for field, name in enumerate(workload.fields):
-            row_len = _row_len(file[name])
-            pieces["len"][:, field] = np.diff(ends) * row_len
-            pieces["offset"][:, field] = file[name].id.get_offset() + ends[:-1] * row_len
-    return pieces, [False] * len(workload.fields)
+        for name, offsets in workload.offsets.items():
+            variable, ends = file[name], file[offsets][...]
+            axis = workload.axes.get(name, 0)
+            row_len = int(np.prod(variable.shape[axis + 1:])) * variable.dtype.itemsize
+            for line in range(int(np.prod(variable.shape[:axis]))):
+                start = variable.id.get_offset() + line * variable.shape[axis] * row_len
+                columns.append((np.diff(ends) * row_len, start + ends[:-1] * row_len))
+    pieces = np.empty((workload.sample_count, len(columns)), ENTRY)
+    pieces["path"] = 0
+    for number, (lens, offsets) in enumerate(columns):
+        pieces["len"][:, number], pieces["offset"][:, number] = lens, offsets
+    return pieces, [False] * len(columns)
 
 
 def _chunks(workload):

@@ -5,7 +5,7 @@ import dataclasses
 from contestants import limit, of_forebay, reference
 
 MIB = 1 << 20
-LEAST_RATIO = {"W1": 0.8, "W2": 0.9, "W3": 0.9, "W4": 0.8, "W5": 0.4, "W6": 0.9}
+LEAST_RATIO = {"W1": 0.8, "W2": 0.9, "W3": 0.9, "W4": 0.8, "W5": 0.5, "W6": 0.9}
 FIRST_BATCH_S = 0.05
 TWO_THREADS = 1.8
 SMALL_MEMORY, SMALL_MEMORY_RATIO, SMALL_MEMORY_LEN = "64MiB", 0.6, 80 * MIB

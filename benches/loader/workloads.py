@@ -20,10 +20,17 @@ class Workload:
     fields: tuple = ("x",)
     label: str | None = None
     samples_per_chunk: int | None = None
-    ragged: bool = False
+    # By field of ragged samples, the variable that says where they begin and end, and the axis where it is not 0.
+    offsets: dict = dataclasses.field(default_factory=dict)
+    axes: dict = dataclasses.field(default_factory=dict)
     whole: bool = False
-    # The fastest epoch counts. Only W3 has one: what is decoded must not come from the epoch before.
+    # At least so many; more until the time of measure.py has passed. Only W3 has one to a process: what is decoded must
+    # not come from the epoch before.
     epochs: int = 2
+
+    @property
+    def ragged(self):
+        return bool(self.offsets)
 
     @property
     def takes_fresh_memory(self):
@@ -63,8 +70,9 @@ def workloads(folder, scale):
                  epochs=1),
         workload("W4", "files of 64 samples of 16 KiB, shuffled over all", file_count=scaled(512, least=2),
                  sample_count=scaled(512, least=2) * 64, sample_shape=(4096,), batch=64),
-        workload("W5", "ragged graphs of 5 to 71 nodes", file_count=1, sample_count=scaled(200_000, 128),
-                 sample_shape=(16,), batch=128, fields=("x", "pos", "edge"), ragged=True),
+        workload("W5", "ragged graphs of 5 to 71 nodes, edge_index (2, E) cut along axis 1", file_count=1,
+                 sample_count=scaled(200_000, 128), sample_shape=(16,), batch=128, fields=("x", "pos", "edge_index"),
+                 offsets={"x": "node_ptr", "pos": "node_ptr", "edge_index": "edge_ptr"}, axes={"edge_index": 1}),
         # More epochs: a loader that reuses its buffers has to fill the first ones fresh.
         workload("W6", "64 MiB samples, a file each", file_count=scaled(16, least=4),
                  sample_count=scaled(16, least=4), sample_shape=(4096, 4096), batch=1, whole=True, epochs=4),

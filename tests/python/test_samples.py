@@ -111,6 +111,21 @@ def test_samples_along_another_axis(make: Make, layout: dict[str, Any]) -> None:
     check_ragged(ds, "x", values, PAIRS, axis=1)
 
 
+@pytest.mark.parametrize("layout", [{}, {"chunks": (2, 1, 5), "compression": "gzip"}], ids=["contiguous", "one chunked"])
+@pytest.mark.parametrize("kind", ["<i8", ">i4"])
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_samples_along_an_inner_axis_of_several_files(
+    make: Make, layout: dict[str, Any], kind: str, dtype: str | None
+) -> None:
+    values = np.arange(2 * 3 * 24 * 2, dtype=kind).reshape(2, 3, 24, 2)
+    make("a.h5", x=values[:, :, :, 0], ptr=OFFSETS)
+    make("b.h5", x=(values[:, :, :, 1], layout), ptr=OFFSETS)
+    field = Field("x", dtype=dtype) if dtype else "x"
+    ds = forebay.open(make("c.h5").parent / "[ab].h5", [field], samples=Ragged(offsets="ptr", axis=2))
+    both = np.concatenate([values[:, :, :, 0], values[:, :, :, 1]], axis=2).astype(dtype or values.dtype.newbyteorder("="))
+    check_ragged(ds, "x", both, np.concatenate([PAIRS, PAIRS + 24]), axis=2)
+
+
 def test_axes_of_equal_length_are_not_mistaken_for_each_other(make: Make) -> None:
     values = np.arange(16.0).reshape(4, 4)
     ds = forebay.open(make(x=values, ptr=[0, 1, 4]), ["x"], samples=Ragged(offsets="ptr", axis=1))

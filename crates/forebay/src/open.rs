@@ -2,28 +2,40 @@
 
 use std::sync::Arc;
 
-use forebay_format::{Opened, describe, is_registered};
-use forebay_source::{Locator, Origin, Result};
+use forebay_format::{Container, Opened, describe, is_registered};
+use forebay_source::{Locator, Origin, Result, SourceId};
 
 use crate::{IndexCache, Origins};
 
 /// Opens what lies at `at`: by its saved index where `cache` has one, else by describing it, which is then saved.
 pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -> Result<Opened> {
-    let Some(cache) = cache else {
+    // A folder is no source, and has no version of its own that would tell that something in it has changed.
+    let Ok(source) = origin.open(at) else {
         let container = describe(&*origin, at)?;
         return Ok(Opened::new(origin, Arc::new(container)));
     };
-    // A folder has no version of its own that would tell that something in it has changed.
-    let Ok(id) = origin.open(at).map(|source| source.id().clone()) else { return open(origin, at, None) };
-    if is_registered(&*origin, at)? {
-        return open(origin, at, None);
+    let container = container_of(&*origin, at, source.id(), cache)?;
+    // Held from before it is described until it is read: each file would otherwise be opened three times.
+    Ok(Opened::new(origin, Arc::new(container)).with_first_source(source))
+}
+
+/// The description of what lies at `at`, whose id is `id`.
+fn container_of(
+    origin: &dyn Origin,
+    at: &Locator,
+    id: &SourceId,
+    cache: Option<&IndexCache>,
+) -> Result<Container> {
+    let Some(cache) = cache else { return describe(origin, at) };
+    if is_registered(origin, at)? {
+        return describe(origin, at);
     }
-    if let Some(container) = cache.get(&*origin, &id) {
-        return Ok(Opened::new(origin, Arc::new(container)));
+    if let Some(container) = cache.get(origin, id) {
+        return Ok(container);
     }
-    let container = describe(&*origin, at)?;
-    cache.put(&id, &container);
-    Ok(Opened::new(origin, Arc::new(container)))
+    let container = describe(origin, at)?;
+    cache.put(id, &container);
+    Ok(container)
 }
 
 /// Bytes of small, far files that are held so that description and fields of one come by one request.

@@ -54,6 +54,18 @@ impl Opened {
         Self { container, origin, sources, budget: ledger().share(), threads: Threads::Pool }
     }
 
+    /// Reads its first source through `source`, by which it was described, if that is still what was described: it need not
+    /// be opened again.
+    #[must_use]
+    pub fn with_first_source(self, source: Arc<dyn Source>) -> Self {
+        if let (Some(slot), Some(id)) = (self.sources.first(), self.container.sources.first())
+            && source.id().names_same_bytes(id)
+        {
+            let _ = slot.set(self.watched(source));
+        }
+        self
+    }
+
     /// Reads on the caller's thread alone: for callers that have threads of their own.
     #[must_use]
     pub fn on_caller_thread(self) -> Self {
@@ -109,19 +121,21 @@ impl Opened {
             return Err(Error::new(ErrorKind::Bug, format!("no source {number}")));
         };
         if slot.get().is_none() {
-            let mut source = self.origin.open(&id.locator)?;
+            let source = self.origin.open(&id.locator)?;
             if !source.id().names_same_bytes(id) {
                 let error = Error::new(ErrorKind::Unavailable, "changed since it was described");
                 let error = error.hint("open it again").at(&id.locator);
                 return Err(if self.container.swmr { swmr::explained(error) } else { error });
             }
-            if self.container.swmr {
-                source = Arc::new(SwmrSource(source));
-            }
             // Another thread may have been faster: its source has the same id, so either will do.
-            let _ = slot.set(source);
+            let _ = slot.set(self.watched(source));
         }
         slot.get().ok_or_else(|| Error::new(ErrorKind::Bug, "a source vanished"))
+    }
+
+    /// `source`, whose errors say what a writer that adds to it does, where there is one.
+    fn watched(&self, source: Arc<dyn Source>) -> Arc<dyn Source> {
+        if self.container.swmr { Arc::new(SwmrSource(source)) } else { source }
     }
 
     /// The values of `selection` from `variable`, which belongs to this container.

@@ -16,7 +16,7 @@ use crate::{
     batch::FieldArray,
     cache::{Now, UnitCache},
     column::{Column, Form},
-    layout::Layout,
+    layout::{ColumnLayout, Layout},
     set::SampleSet,
     spill_place::SpillPlace,
     stats::Counters,
@@ -81,8 +81,8 @@ impl Assembler {
     }
 }
 
-/// Bytes that a thread needs besides a batch of `batch` samples to make `column` of it.
-pub(crate) fn scratch_len(column: &Column, batch: u64) -> u64 {
+/// Bytes that a thread needs besides a batch of `batch` samples to make `column` of it, which is read as `layout` says.
+pub(crate) fn scratch_len(column: &Column, layout: &ColumnLayout, batch: u64) -> u64 {
     let sample_len = column.mean_count().saturating_mul(column.element_len as u64);
     if let Some(dense) = &column.dense {
         let numbers = dense.indices.mean_count().saturating_mul(dense.indices.element_len as u64);
@@ -95,7 +95,9 @@ pub(crate) fn scratch_len(column: &Column, batch: u64) -> u64 {
             let turned = if finish.copies_twice() { sample_len } else { 0 };
             sample_len.saturating_mul(together).saturating_add(turned)
         }
-        Form::Joined { axis, .. } if finish.is_needed() || *axis > 0 => sample_len.saturating_mul(batch),
+        Form::Joined { axis, .. } if finish.is_needed() || (*axis > 0 && !layout.has_lines) => {
+            sample_len.saturating_mul(batch)
+        }
         _ => 0,
     }
 }

@@ -186,6 +186,15 @@ impl SampleIndex {
         }
     }
 
+    /// The indexes that sample `number` has of the one axis it is cut along; nothing for other samples.
+    pub(crate) fn along(&self, number: u64) -> Option<Range<u64>> {
+        match self {
+            Self::Rows { rows, .. } | Self::Slabs { rows, .. } => Some(number * rows..(number + 1) * rows),
+            Self::Ragged { bounds, .. } => Some(bounds.range(number)),
+            Self::Whole | Self::Windows(_) | Self::Corners(_) => None,
+        }
+    }
+
     /// How many rows of axis 0 each sample has, one after the other, where all have as many and not too many.
     pub(crate) fn rows_each(&self) -> Option<NonZeroU32> {
         if let Self::Rows { rows, .. } = self { NonZeroU32::new(u32::try_from(*rows).ok()?) } else { None }

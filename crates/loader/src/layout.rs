@@ -6,11 +6,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use forebay_format::{Opened, PlainRows, RowPlace, SourceIndex, native};
+use forebay_format::{Opened, PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone};
 use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
-    column::{Column, ColumnPart},
+    column::{Column, ColumnPart, Form},
     group::longest_request,
     index::SampleIndex,
     order::Shuffle,
@@ -54,6 +54,9 @@ pub(crate) struct Layout {
 pub(crate) struct ColumnLayout {
     /// One for each file.
     pub(crate) parts: Vec<Storage>,
+    /// True when samples that are cut along an inner axis are read line by line, straight to their places: all files have
+    /// them in one stretch.
+    pub(crate) has_lines: bool,
     /// The same for the column numbers of sparse rows.
     pub(crate) indices: Option<Box<ColumnLayout>>,
 }
@@ -79,7 +82,7 @@ pub(crate) enum Stretch {
     One {
         /// The first byte of the first row.
         start: u64,
-        /// Bytes of a row.
+        /// Bytes of a row: of one index along the axis that samples are cut along.
         row_len: u64,
         /// Rows of a sample, where all have as many and not too many.
         rows: Option<NonZeroU32>,
@@ -112,34 +115,43 @@ impl Shared {
 impl Stretch {
     fn of(part: &ColumnPart) -> Option<Self> {
         let variable = part.variable();
-        let rows = PlainRows::of(variable).filter(|_| part.index.is_rows())?;
+        let axis = match part.index {
+            SampleIndex::Ragged { axis, .. } => axis,
+            _ if part.index.is_rows() => 0,
+            _ => return None,
+        };
+        let rows = PlainRows::of(variable)?;
         let row_count = variable.grid.shape[0];
         // A sample that is the whole variable has its length from the shape, not from its number.
         let is_counted = !matches!(part.index, SampleIndex::Whole);
-        Some(match rows.locate(0, row_count) {
+        match rows.locate(0, row_count) {
             Ok((RowPlace::Stored { source, range }, together)) if together == row_count && is_counted => {
-                Self::One {
+                let inner = variable.grid.shape[axis + 1..].iter().product::<u64>();
+                Some(Self::One {
                     start: range.start,
-                    row_len: rows.row_len(),
+                    row_len: inner * variable.dtype.stored_len() as u64,
                     rows: part.index.rows_each(),
                     source: Shared { index: source, source: OnceLock::new() },
                     is_native: native::is_native(&variable.dtype),
-                }
+                })
             }
-            _ => Self::Many,
-        })
+            _ => (axis == 0).then_some(Self::Many),
+        }
     }
 
-    /// Where sample `number` of `part` lies, if all lie in one stretch.
+    /// Where line `line` of sample `number` of `part` lies, if all lie in one stretch.
     #[inline]
-    pub(crate) fn range(&self, part: &ColumnPart, number: u64) -> Option<ByteRange> {
+    pub(crate) fn range(&self, part: &ColumnPart, number: u64, line: u64) -> Option<ByteRange> {
         let Self::One { start, row_len, rows, .. } = self else { return None };
         if let Some(rows) = rows {
             let len = u64::from(rows.get()) * row_len;
             return Some(ByteRange::at(start + number * len, len));
         }
-        let rows = part.index.rows(number, &[])?;
-        Some(ByteRange::at(start + rows.start * row_len, (rows.end - rows.start) * row_len))
+        let rows = part.index.along(number)?;
+        // An array that is cut along an inner axis has a line of rows for each index of those before it.
+        let lines_before = if line == 0 { 0 } else { line * axis_len(part) };
+        let start = start + (lines_before + rows.start) * row_len;
+        Some(ByteRange::at(start, (rows.end - rows.start) * row_len))
     }
 
     /// The source of all samples, if they lie in one stretch and it is open.
@@ -156,9 +168,8 @@ impl Stretch {
         mut each: impl FnMut(SourceIndex, ByteRange),
     ) -> Result<()> {
         if let Self::One { source, .. } = self {
-            if let Some(range) = self.range(part, number) {
-                each(source.index, range);
-            }
+            let ranges = (0..lines(part)).filter_map(|line| self.range(part, number, line));
+            ranges.for_each(|range| each(source.index, range));
             return Ok(());
         }
         let variable = part.variable();
@@ -175,6 +186,32 @@ impl Stretch {
         }
         Ok(())
     }
+}
+
+/// How long the axis is that ragged samples of `part` are cut along.
+fn axis_len(part: &ColumnPart) -> u64 {
+    let SampleIndex::Ragged { axis, .. } = part.index else { return 0 };
+    part.variable().grid.shape[axis]
+}
+
+/// How many lines of `part` each sample has something of.
+fn lines(part: &ColumnPart) -> u64 {
+    match part.index {
+        SampleIndex::Ragged { axis, .. } => part.variable().grid.shape[..axis].iter().product(),
+        _ => 1,
+    }
+}
+
+/// Whether samples of `column` are read line by line; where some file has them in other ways, all are read as boxes, since
+/// a batch has its memory cut up for one way.
+fn decide_on_lines(column: &Column, parts: &mut [Storage]) -> bool {
+    let is_inner = matches!(column.form, Form::Joined { axis, .. } if axis > 0);
+    let has_lines = is_inner && parts.iter().all(|part| matches!(part, Storage::Rows(Stretch::One { .. })));
+    if is_inner && !has_lines {
+        let rows = parts.iter_mut().filter(|part| matches!(part, Storage::Rows(_)));
+        rows.for_each(|part| *part = Storage::Boxes);
+    }
+    has_lines
 }
 
 impl Layout {
@@ -224,20 +261,20 @@ impl Layout {
             Some(dense) => Some(Box::new(self.column(&dense.indices, wishes)?)),
             None => None,
         };
-        Ok(ColumnLayout { parts, indices })
+        let has_lines = decide_on_lines(column, &mut parts);
+        Ok(ColumnLayout { parts, has_lines, indices })
     }
 
     fn storage(&mut self, part: &ColumnPart, request_bytes: u64, by_units: bool) -> Storage {
-        let variable = part.variable();
-        let is_plain = variable.filters.is_empty() && variable.stored_len().is_some();
-        if variable.grid.shape.is_empty() {
+        if part.variable().grid.shape.is_empty() {
             // A scalar has no rows, and nothing that could come along with it.
             return Storage::Boxes;
         }
-        if is_plain && !by_units {
+        let alone = row_alone(part.opened.container(), part.variable());
+        if alone == RowAlone::Stored && !by_units {
             return Stretch::of(part).map_or(Storage::Boxes, Storage::Rows);
         }
-        let mut units = Units::of(part, request_bytes);
+        let mut units = Units::of(part, request_bytes, alone);
         units.first = self.unit_count;
         units.first_byte = self.unit_bytes;
         self.unit_count = self.unit_count.saturating_add(units.count());

@@ -60,13 +60,13 @@ impl Column {
                 self.len_along(part, number, *axis).saturating_mul(others(shape, *axis))
             }
         };
-        count.saturating_mul(self.element_len().max(self.final_len()) as u64)
+        count.saturating_mul(self.element_len.max(self.final_len()) as u64)
     }
 
     /// The longest of the samples that take more than `memory` bytes, where they differ in length.
     fn longest_beyond(&self, memory: u64) -> Option<Longest<'_>> {
         let Form::Joined { axis, shape } = &self.form else { return None };
-        let each = others(shape, *axis).saturating_mul(self.element_len().max(self.final_len()) as u64);
+        let each = others(shape, *axis).saturating_mul(self.element_len.max(self.final_len()) as u64);
         let mut longest: Option<Longest<'_>> = None;
         for (number, part) in (0u32..).zip(&self.parts) {
             // Most files hold less than memory in all: only the others are looked at sample by sample.

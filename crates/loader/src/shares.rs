@@ -43,7 +43,8 @@ impl Needs {
     pub(crate) fn of(options: &Options, set: &SampleSet, layout: &Layout, threads: usize) -> Self {
         let sample_len = set.delivered_len() / set.len().max(1);
         let batch = options.batch_size.min(set.len());
-        let changed = set.columns.iter().map(|column| scratch_len(column, batch)).max().unwrap_or(0);
+        let columns = set.columns.iter().zip(&layout.columns);
+        let changed = columns.map(|(column, layout)| scratch_len(column, layout, batch)).max().unwrap_or(0);
         Self {
             batch: sample_len.saturating_mul(batch).max(1),
             unit: layout.largest_unit,

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use forebay_format::{Extents, Grid, Part, Selection, SourceIndex, Span, Variable, workspace_len};
+use forebay_format::{Extents, Grid, Part, RowAlone, Selection, SourceIndex, Span, Variable, workspace_len};
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
@@ -43,16 +43,18 @@ pub(crate) struct UnitCost {
 const STRETCH_BYTES: u64 = 1 << 20;
 
 impl Units {
-    /// The units of `part`, where requests ought to bring `request_bytes`.
-    pub(crate) fn of(part: &ColumnPart, request_bytes: u64) -> Self {
+    /// The units of `part`, where requests ought to bring `request_bytes` and a row by itself takes what `alone` says.
+    pub(crate) fn of(part: &ColumnPart, request_bytes: u64, alone: RowAlone) -> Self {
         let variable = part.variable();
         match part.opened.encoded_chunks(variable) {
             Some(table) => {
                 let mean = table.stored_len().checked_div(table.len() as u64).unwrap_or(0).max(1);
                 Self::chunks(variable, (request_bytes / mean).max(1))
             }
-            None => Self::boxes(variable)
-                .unwrap_or_else(|| Self::rows(variable, request_bytes.max(STRETCH_BYTES))),
+            None => Self::boxes(variable).unwrap_or_else(|| {
+                let least = if alone == RowAlone::Decoded { 0 } else { STRETCH_BYTES };
+                Self::rows(variable, request_bytes.max(least))
+            }),
         }
     }
 

@@ -33,10 +33,21 @@ with h5py.File(f'{sys.argv[1]}/one.h5', 'w') as file:
     file.create_dataset('pos', data=values(lens.sum(), 3), chunks=(500, 3), compression='gzip')
     file['z'] = np.arange(lens.sum(), dtype='u1')
     file['graph'] = np.arange(400)
+    file['edge'] = rng.integers(0, 30, (2, lens.sum()))
+    file.create_dataset('packed_edge', data=file['edge'][...], chunks=(2, 500), compression='gzip')
 for number, count in enumerate([130, 7, 1, 250, 64]):
     with h5py.File(f'{sys.argv[1]}/part{number}.h5', 'w') as file:
         file.create_dataset('image', data=values(count, 256), chunks=(min(16, count), 256), compression='gzip')
         file['label'] = np.arange(count)
+        file['frame'] = values(count, 64)
+layout = h5py.VirtualLayout((5, 64), 'f4')
+packed = h5py.VirtualLayout((5, 256), 'f4')
+for number, count in enumerate([130, 7, 1, 250, 64]):
+    layout[number] = h5py.VirtualSource(f'part{number}.h5', 'frame', shape=(count, 64))[count // 2]
+    packed[number] = h5py.VirtualSource(f'part{number}.h5', 'image', shape=(count, 256))[count // 2]
+with h5py.File(f'{sys.argv[1]}/virtual.h5', 'w', libver='latest') as file:
+    file.create_virtual_dataset('frame', layout)
+    file.create_virtual_dataset('image', packed)
 ";
 
 struct Files {
@@ -65,8 +76,12 @@ impl Files {
 }
 
 fn ragged(name: &str) -> FieldSpec {
+    ragged_along(0, name)
+}
+
+fn ragged_along(axis: usize, name: &str) -> FieldSpec {
     let offsets = Offsets::Variable("ptr".into());
-    FieldSpec { samples: Boundary::Ragged { offsets, axis: 0 }, ..FieldSpec::new(name) }
+    FieldSpec { samples: Boundary::Ragged { offsets, axis }, ..FieldSpec::new(name) }
 }
 
 fn as_number(name: &str, to: Number) -> FieldSpec {
@@ -84,6 +99,10 @@ fn sets(files: &Files) -> Vec<(&'static str, Arc<SampleSet>)> {
         ("with chunks that were never written", files.set(&["one.h5"], fields(&["holes"]))),
         ("long chunks", files.set(&["one.h5"], fields(&["long", "empty"]))),
         ("ragged", files.set(&["one.h5"], vec![ragged("pos"), ragged("z"), FieldSpec::new("graph")])),
+        ("ragged along axis 1", files.set(&["one.h5"], vec![ragged_along(1, "edge"), ragged("z")])),
+        ("ragged along axis 1 in chunks", files.set(&["one.h5"], vec![ragged_along(1, "packed_edge")])),
+        ("virtual", files.set(&["virtual.h5"], fields(&["frame"]))),
+        ("virtual of compressed sources", files.set(&["virtual.h5"], fields(&["image", "frame"]))),
         ("many files", files.set(&parts, fields(&["image", "label"]))),
         ("cast", files.set(&parts, vec![as_number("image", Number::F64), FieldSpec::new("label")])),
         (

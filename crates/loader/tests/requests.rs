@@ -4,11 +4,13 @@
 
 mod made;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use forebay_loader::{Loader, Options, Shuffle};
-use forebay_source::Schedule;
-use made::{Rows, epoch, make, set_on, twofold_set_on, with_spill, without_spill};
+use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, Samples, Shuffle};
+use forebay_source::{FaultOrigin, Schedule};
+use made::{
+    Made, Rows, epoch, make, memory, opened_as_one, set_on, twofold_set_on, with_spill, without_spill,
+};
 
 const ROWS: Rows = Rows { count: 4096, row_len: 2048, chunk: 0 };
 const SET_BYTES: u64 = ROWS.count * ROWS.row_len * 4;
@@ -146,4 +148,85 @@ fn near_at_hand_no_thread_is_added_to_those_that_decode() {
     let (set, _) = set_on(&[make(Rows { chunk: 16, ..ROWS })], Schedule::default());
     let loader = Loader::new(set, without_spill(Options { memory: Some(256 << 20), ..options() })).unwrap();
     assert_eq!((loader.in_force().threads, loader.in_force().most_threads), (2, 2));
+}
+
+/// Files of eight rows each.
+const FRAMES: Rows = Rows { count: 8, row_len: 256, chunk: 0 };
+const FRAME_BYTES: u64 = FRAMES.row_len * 4;
+
+/// The rows of `files` as one virtual data set.
+fn virtual_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+    let origin = Arc::new(FaultOrigin::new(Arc::new(memory(files)), schedule));
+    let opened = opened_as_one(files, &(Arc::clone(&origin) as _));
+    let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
+    (Arc::new(SampleSet::new(spec, &[vec![opened]]).unwrap()), origin)
+}
+
+#[test]
+fn a_batch_of_rows_of_a_virtual_set_opens_and_reads_the_sources_it_touches() {
+    let files: Vec<_> = (0..500).map(|_| make(FRAMES)).collect();
+    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let samples = Samples::new(set, &without_spill(Options::default()));
+    samples.get(&[0]).unwrap();
+    let before = origin.counters();
+    // Two of them have the same source.
+    let wanted = [3999, 17, 800, 803, 2500];
+    let field = &samples.get(&wanted).unwrap()[0];
+    let after = origin.counters();
+    assert_eq!(after.bytes - before.bytes, wanted.len() as u64 * FRAME_BYTES);
+    assert_eq!(after.operations - before.operations, wanted.len() as u64);
+    assert_eq!(after.opens - before.opens, 4);
+    let row_bytes = usize::try_from(FRAME_BYTES).expect("small");
+    for (row, bytes) in wanted.iter().zip(field.bytes.chunks_exact(row_bytes)) {
+        let expected: Vec<u8> =
+            FRAMES.row(row % FRAMES.count).into_iter().flat_map(u32::to_le_bytes).collect();
+        assert_eq!(bytes, expected, "row {row}");
+    }
+}
+
+#[test]
+fn the_first_batch_of_a_shuffled_virtual_set_reads_no_more_than_its_rows() {
+    let files: Vec<_> = (0..500).map(|_| make(FRAMES)).collect();
+    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let options = Options { read_threads: Some(1), prefetch: 0, ..options() };
+    let loader = Loader::new(set, without_spill(options)).unwrap();
+    let before = origin.counters();
+    let batch = loader.batches().unwrap().next().unwrap().unwrap();
+    made::check(&batch, FRAMES);
+    assert_eq!(origin.counters().bytes - before.bytes, 64 * FRAME_BYTES);
+}
+
+#[test]
+fn compressed_sources_of_a_virtual_set_are_decoded_once_each_in_an_epoch() {
+    let files: Vec<_> = (0..60).map(|_| make(Rows { chunk: 8, ..FRAMES })).collect();
+    let stored: u64 = files.iter().map(|file| file.chunk(0).len()).sum();
+    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let loader = Loader::new(set, without_spill(options())).unwrap();
+    let before = origin.counters();
+    let mut seen = epoch(&loader, FRAMES);
+    seen.sort_unstable();
+    assert_eq!(seen, (0..60 * 8).collect::<Vec<_>>());
+    assert_eq!(origin.counters().bytes - before.bytes, stored);
+}
+
+#[test]
+fn a_row_that_is_a_compressed_chunk_of_its_own_is_decoded_alone() {
+    let files: Vec<_> = (0..60).map(|_| make(Rows { chunk: 1, ..FRAMES })).collect();
+    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let samples = Samples::new(set, &without_spill(Options::default()));
+    let before = origin.counters();
+    samples.get(&[300, 7, 9, 301]).unwrap();
+    let after = origin.counters();
+    assert_eq!((after.operations - before.operations, after.opens - before.opens), (4, 3));
+}
+
+#[test]
+fn a_virtual_set_far_away_is_read_in_stretches_that_are_kept() {
+    let files: Vec<_> = (0..60).map(|_| make(FRAMES)).collect();
+    let (set, origin) = virtual_set_on(&files, Schedule { delay: Duration::from_micros(1), ..far() });
+    let loader = Loader::new(set, without_spill(options())).unwrap();
+    let before = origin.counters();
+    epoch(&loader, FRAMES);
+    // All of it is less than one request ought to bring; each source is still one of its own.
+    assert_eq!(origin.counters().operations - before.operations, 60);
 }

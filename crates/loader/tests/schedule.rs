@@ -15,7 +15,7 @@ use forebay_loader::{
     Schedule, Shard, Shuffle, Tail,
 };
 use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
-use made::{Made, Rows, make, make_plain, memory, opened, without_spill};
+use made::{Made, Rows, make, make_plain, memory, opened, opened_as_one, without_spill};
 
 /// What was asked for: of which source, and which bytes.
 type Ask = (Locator, ByteRange);
@@ -88,6 +88,8 @@ struct Case {
     name: &'static str,
     files: Vec<Made>,
     fields: Vec<FieldSpec>,
+    /// True when the files are the sources of one virtual data set.
+    is_virtual: bool,
 }
 
 const ROWS: Rows = Rows { count: 300, row_len: 16, chunk: 7 };
@@ -109,11 +111,20 @@ fn cases() -> Vec<Case> {
     let listed: Vec<[u64; 3]> =
         (0..2).flat_map(|file| (0..60).map(move |at| [file, at * 4, at * 4 + at % 6])).collect();
     let ragged = || vec![field(Boundary::Ragged { offsets: Offsets::Listed(listed.clone()), axis: 0 })];
+    // Four lines of 60 numbers.
+    let lines = |chunk| Rows { count: 4, row_len: 60, chunk };
+    let cut: Vec<[u64; 3]> =
+        (0..2).flat_map(|file| (0..20).map(move |at| [file, at * 3, at * 3 + at % 4])).collect();
+    let cut_inside = || vec![field(Boundary::Ragged { offsets: Offsets::Listed(cut.clone()), axis: 1 })];
     let turned = FieldSpec {
         convert: Convert { scale: Some(2.0), ..Convert::default() },
         ..field(Boundary::Fixed { rows: 2 })
     };
-    let case = |name, files, fields| Case { name, files, fields };
+    let case = |name, files, fields| Case { name, files, fields, is_virtual: false };
+    let virtual_case = |name, files, fields| Case { name, files, fields, is_virtual: true };
+    let sources = || (0..9).map(|_| make(Rows { count: 33, chunk: 0, ..ROWS })).collect();
+    let listed_in_one: Vec<[u64; 3]> = listed.iter().filter(|entry| entry[0] == 0).copied().collect();
+    let ragged_in_one = field(Boundary::Ragged { offsets: Offsets::Listed(listed_in_one), axis: 0 });
     vec![
         case("contiguous", vec![contiguous()], rows()),
         case("two files", vec![contiguous(), contiguous()], rows()),
@@ -122,10 +133,18 @@ fn cases() -> Vec<Case> {
         case("ragged", vec![contiguous(), contiguous()], ragged()),
         case("ragged in plain chunks", vec![make_plain(ROWS), make_plain(ROWS)], ragged()),
         case("ragged in gzip chunks", vec![make(ROWS), make(ROWS)], ragged()),
+        case("ragged along axis 1", vec![make(lines(0)), make(lines(0))], cut_inside()),
+        case("ragged along axis 1 in chunks", vec![make_plain(lines(1)), make(lines(1))], cut_inside()),
+        case("ragged along axis 1, one in chunks", vec![make(lines(0)), make(lines(2))], cut_inside()),
         case("windows", vec![contiguous()], windows()),
         case("windows of plain chunks", vec![make_plain(ROWS)], windows()),
         case("windows of gzip chunks", vec![make(ROWS)], windows()),
         case("whole files", (0..30).map(|_| contiguous()).collect(), vec![field(Boundary::Whole)]),
+        virtual_case("virtual", sources(), rows()),
+        virtual_case("virtual of plain chunks", vec![make_plain(ROWS), make_plain(ROWS)], rows()),
+        virtual_case("virtual of gzip chunks", vec![make(ROWS), make(ROWS)], rows()),
+        virtual_case("virtual and ragged", sources(), vec![ragged_in_one]),
+        virtual_case("virtual windows", sources(), windows()),
     ]
 }
 
@@ -134,7 +153,11 @@ fn set_on(case: &Case, request_bytes: u64) -> (Arc<SampleSet>, Arc<Mutex<Vec<Ask
     let origin: Arc<dyn Origin> =
         Arc::new(Noting { inner: Arc::new(memory(&case.files)), asks: Arc::clone(&asks), request_bytes });
     let spec = SampleSpec { fields: case.fields.clone() };
-    let set = SampleSet::new(spec, &[opened(&case.files, &origin)]).unwrap();
+    let files = match case.is_virtual {
+        true => vec![opened_as_one(&case.files, &origin)],
+        false => opened(&case.files, &origin),
+    };
+    let set = SampleSet::new(spec, &[files]).unwrap();
     (Arc::new(set), asks)
 }
 
@@ -207,14 +230,18 @@ fn a_loader_asks_for_just_what_was_foreseen_and_in_nearly_that_order() {
 fn cases_of_groups() -> Vec<Case> {
     let rows = Rows { count: 600, row_len: 4096, chunk: 20 };
     let again = FieldSpec { name: "again".into(), ..field(Boundary::default()) };
-    let larger = |name, files| Case { name, files, fields: vec![field(Boundary::default())] };
+    let larger =
+        |name, files| Case { name, files, fields: vec![field(Boundary::default())], is_virtual: false };
+    let rows_of_files = (0..30).map(|_| make(Rows { count: 20, chunk: 0, ..rows })).collect();
     let mut cases = cases();
     cases.extend([
         larger("larger rows", vec![make(Rows { chunk: 0, ..rows })]),
         larger("larger gzip chunks", vec![make(rows), make(Rows { count: 130, ..rows })]),
         larger("larger plain chunks", vec![make_plain(rows)]),
         larger("gzip chunks of a sample", vec![make(Rows { chunk: 1, ..rows })]),
-        Case { name: "two fields", files: vec![make(rows)], fields: vec![field(Boundary::default()), again] },
+        Case { is_virtual: true, ..larger("larger virtual", rows_of_files) },
+        Case { is_virtual: true, ..larger("larger virtual of gzip chunks", vec![make(rows), make(rows)]) },
+        Case { fields: vec![field(Boundary::default()), again], ..larger("two fields", vec![make(rows)]) },
     ]);
     cases
 }
@@ -251,6 +278,7 @@ fn a_block_shuffle_far_away_decodes_each_chunk_once_in_little_memory() {
         name: "far chunks",
         files: vec![make(Rows { count: 2560, row_len: 4096, chunk: 5 })],
         fields: vec![field(Boundary::default())],
+        is_virtual: false,
     };
     for request_bytes in [0, 1 << 20, 4 << 20] {
         let (set, _) = set_on(&case(), request_bytes);

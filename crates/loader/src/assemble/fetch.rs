@@ -14,10 +14,12 @@ use crate::{
     units::Units,
 };
 
-/// A sample and the memory it goes to.
+/// A sample, or one line of it, and the memory it goes to.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     pub(super) located: Located,
+    /// Which line; 0 where the sample is read as a whole.
+    pub(super) line: u64,
     pub(super) into: &'a mut [u8],
 }
 

@@ -114,7 +114,7 @@ impl<'a> Making<'a> {
             let mut scratch = self.take(column, most.saturating_mul(group.min(located.len())))?;
             let mut masks = mask.as_mut().map(|mask| mask.chunks_exact_mut(index(count).max(1)));
             for (group, out) in located.chunks(group).zip(bytes.chunks_mut((group * final_len).max(1))) {
-                self.produce(field, targets(group, |slot| len_of(&group[slot]), &mut scratch))?;
+                self.produce(field, targets(group, |slot| len_of(&group[slot]), &mut [&mut scratch[..]], 1))?;
                 let mut rest = &scratch[..];
                 for (located, out) in group.iter().zip(out.chunks_exact_mut(final_len.max(1))) {
                     let (sample, after) = rest.split_at(len_of(located));
@@ -127,7 +127,7 @@ impl<'a> Making<'a> {
                 }
             }
         } else {
-            self.produce(field, targets(located, |_| final_len, &mut bytes))?;
+            self.produce(field, targets(located, |_| final_len, &mut [&mut bytes[..]], 1))?;
         }
         let mut shape = vec![located.len() as u64];
         match &column.convert.axes {
@@ -161,9 +161,11 @@ impl<'a> Making<'a> {
             let element_len = located[slot].map_or(0, |at| column.part(at).element_len());
             index((offsets[slot + 1] - offsets[slot]).cast_unsigned()) * unit * element_len
         };
-        if finish.is_needed() || *axis > 0 {
+        let lines = if field.layout.has_lines { index(shape[..*axis].iter().product()) } else { 1 };
+        let line_len_of = |slot: usize| len_of(slot) / lines.max(1);
+        if finish.is_needed() || (*axis > 0 && !field.layout.has_lines) {
             let mut scratch = self.take(column, count.saturating_mul(column.element_len))?;
-            self.produce(field, targets(located, len_of, &mut scratch))?;
+            self.produce(field, targets(located, line_len_of, &mut [&mut scratch[..]], lines))?;
             let mut rest = &scratch[..];
             for (slot, start) in offsets[..located.len()].iter().enumerate() {
                 let (sample, after) = rest.split_at(len_of(slot));
@@ -173,7 +175,14 @@ impl<'a> Making<'a> {
                 finish.joined(column.part(located), sample, joint, &mut bytes, mask.as_deref_mut())?;
             }
         } else {
-            self.produce(field, targets(located, len_of, &mut bytes))?;
+            let line_len = bytes.len().checked_div(lines).unwrap_or(0);
+            let (mut places, mut rest) = (Vec::with_capacity(lines), &mut bytes[..]);
+            for _ in 0..lines {
+                let (line, after) = rest.split_at_mut(line_len);
+                places.push(line);
+                rest = after;
+            }
+            self.produce(field, targets(located, line_len_of, &mut places, lines))?;
         }
         Ok(Made::new(column, Parts { shape, bytes, mask, offsets: Some(offsets) }))
     }
@@ -187,7 +196,7 @@ impl<'a> Making<'a> {
         let Some(source) = stretch.source() else { return };
         let mut left = BYTES_AHEAD;
         for located in located.iter().flatten() {
-            let Some(range) = stretch.range(part, located.number) else { return };
+            let Some(range) = stretch.range(part, located.number, 0) else { return };
             let asked = range.len().min(left);
             for start in (range.start..range.start + asked).step_by(BYTES_EXPECTED) {
                 source.expect(ByteRange { start, end: range.end });
@@ -286,21 +295,27 @@ impl Made {
     }
 }
 
-/// The memory of each sample in `memory`, one after the other; what no sample fills is made zero.
+/// The memory of each of the `lines` lines of each sample, where `len_of` says how long a line of a slot is: one after the
+/// other in `places`, either all in one place or each line in its own. What no sample fills is made zero.
 fn targets<'m>(
     located: &[Option<Located>],
     len_of: impl Fn(usize) -> usize,
-    memory: &'m mut [u8],
+    places: &mut [&'m mut [u8]],
+    lines: usize,
 ) -> Vec<Target<'m>> {
     let mut targets = spare::take(&TARGETS);
-    targets.reserve_exact(located.len());
-    let mut rest = memory;
+    targets.reserve_exact(located.len().saturating_mul(lines));
+    let last = places.len().saturating_sub(1);
     for (slot, located) in located.iter().enumerate() {
-        let (into, after) = rest.split_at_mut(len_of(slot));
-        rest = after;
-        match located {
-            Some(located) => targets.push(Target { located: *located, into }),
-            None => into.fill(0),
+        let len = len_of(slot);
+        for line in 0..lines {
+            let Some(place) = places.get_mut(line.min(last)) else { continue };
+            let (into, after) = std::mem::take(place).split_at_mut(len);
+            *place = after;
+            match located {
+                Some(located) => targets.push(Target { located: *located, line: line as u64, into }),
+                None => into.fill(0),
+            }
         }
     }
     targets

@@ -59,7 +59,9 @@ impl<'a, 'm> Rows<'a, 'm> {
                 let origin = self.origin(number, source.index);
                 let begin = self.fills.len();
                 for target in targets.iter_mut() {
-                    let Some(range) = stretch.range(part, target.located.number) else { continue };
+                    let Some(range) = stretch.range(part, target.located.number, target.line) else {
+                        continue;
+                    };
                     self.fills.push(Fill { range, into: std::mem::take(&mut target.into) });
                 }
                 let Some(first) = self.fills.get(begin).map(|fill| fill.range) else { return Ok(()) };

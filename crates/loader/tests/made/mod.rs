@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use forebay_format::{
-    ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Number, Opened, SourceIndex, Variable,
+    Blocks, ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Mapping, Number, Opened,
+    SourceIndex, Variable,
 };
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
 use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin};
@@ -135,6 +136,37 @@ pub fn opened(files: &[Made], origin: &Arc<dyn Origin>) -> Vec<Arc<Opened>> {
         Arc::new(Opened::new(Arc::clone(origin), Arc::new(container)).on_caller_thread())
     });
     opened.collect()
+}
+
+/// One file that has the rows of all `files`, one after the other, as a virtual data set.
+pub fn opened_as_one(files: &[Made], origin: &Arc<dyn Origin>) -> Arc<Opened> {
+    let whole = |len: u64| Blocks { start: 0, stride: len, count: 1, block: len };
+    let (mut sources, mut parts, mut mappings, mut row_count) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for (index, file) in files.iter().enumerate() {
+        sources.push(origin.open(&Locator::new(name(index))).unwrap().id().clone());
+        let mut part = file.variable.clone();
+        let Extents::Chunks(table) = &part.extents else { panic!("chunks") };
+        let source = SourceIndex(u32::try_from(index).expect("few"));
+        let moved = table.iter().map(|(number, extent)| (number, Extent { source, ..extent }));
+        part.extents = Extents::Chunks(ChunkTable::new(moved.collect(), part.grid.chunk_count()).unwrap());
+        let from: Vec<Blocks> = part.grid.shape.iter().copied().map(whole).collect();
+        let mut to = from.clone();
+        to[0].start = row_count;
+        row_count += part.grid.shape[0];
+        mappings.push(Mapping::new(parts.len(), from, to).unwrap());
+        parts.push(part);
+    }
+    let shape = vec![row_count, files[0].variable.grid.shape[1]];
+    let mut variable = Variable::new("x", files[0].variable.dtype.clone(), shape);
+    variable.extents = Extents::Mapped(mappings.into());
+    let container = Container {
+        format: "made".into(),
+        sources,
+        variables: vec![variable],
+        parts,
+        ..Container::default()
+    };
+    Arc::new(Opened::new(Arc::clone(origin), Arc::new(container)).on_caller_thread())
 }
 
 /// A set whose samples have the same variable twice, under two names, from files that are read whole if small.

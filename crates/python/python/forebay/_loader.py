@@ -33,8 +33,8 @@ class Loader:
             epoch's start). Every rank has the same number of batches. ``drop_last=True`` is ``tail="drop"``.
         transfer_size: bytes a request ought to bring where requests are slow, such as ``"1MiB"``; by default what the
             file system prefers.
-        read_threads: threads that read and decode, as far as memory has room for them; by default one per core of this
-            rank and worker, at most 16.
+        read_threads: threads that decode, as far as memory has room for them; by default one per core of this rank and
+            worker, at most 16. While they wait for data there are more, as many as it takes to keep these busy.
         memory: bytes for everything, such as ``"2GiB"``. By default the loaders and sets of a process have equal parts of
             what it may take, and one more part stays free: one alone has half. :meth:`describe` says how much it is.
         prefetch: batches made ahead, besides one of each thread; 0 for none: each is made when it is asked for.

@@ -85,7 +85,11 @@ impl Setup {
             Reader::Loader => options.threads()?,
             Reader::Caller => 1,
         };
-        let needs = Needs::of(options, set, &layout, threads);
+        let mut needs = Needs::of(options, set, &layout, threads);
+        if reader == Reader::Caller {
+            // Nobody waits for data but the caller.
+            needs.waiting = 0;
+        }
         let memory = options.memory.unwrap_or_else(|| ledger().offer(needs.enough()));
         let shares = Shares::of(memory, &needs).map_err(|error| match options.memory {
             Some(_) => error,

@@ -135,8 +135,10 @@ def main() -> int:
     failed = [name for name, result in results.items() if result["wrong"] or result["broken"]]
     for suite in suites:
         matched = results[suite.name]["counts"].get("matched", 0)
-        if matched < (1 if arguments.short else suite.least) and not results[suite.name]["cut short"]:
-            print(f"{suite.name}: {matched} values matched, where at least {suite.least} do")
+        # A machine that is too slow for all of it must have compared something.
+        least = 1 if arguments.short or results[suite.name]["cut short"] else suite.least
+        if matched < least:
+            print(f"{suite.name}: {matched} values matched, where at least {least} do")
             failed.append(suite.name)
     return 1 if failed else 0
 

@@ -89,6 +89,18 @@ def test_a_file_that_has_codes_without_names_is_refused_among_others(tmp_path: P
             forebay.open(files, [CODES])
 
 
+def test_codes_whose_names_cannot_be_read_are_refused_among_several_files(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.h5ad", "b.h5ad")]
+    for path, names in zip(files, (["B", "T"], ["T", "B"]), strict=True):
+        with h5py.File(path, "w") as file:
+            file[CODES] = np.array([0, 1], "i1")
+            group = file.create_group(CODES.replace("codes", "categories"))
+            group["values"], group["mask"] = names, np.zeros(2, bool)
+    assert list(forebay.open(files[0], [CODES])[:][CODES]) == [0, 1]
+    with pytest.raises(forebay.UnsupportedError, match="no list of names"):
+        forebay.open(files, [CODES])
+
+
 def test_a_code_that_has_no_name_is_an_error_where_codes_are_joined(tmp_path: Path) -> None:
     files = [annotate(tmp_path / "a.h5ad", ["B", "T"], [0]), annotate(tmp_path / "b.h5ad", ["T", "B"], [0, 7])]
     ds = forebay.open(files, [CODES])

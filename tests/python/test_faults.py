@@ -164,7 +164,9 @@ def test_an_epoch_of_which_nothing_can_be_read_is_an_error(make: Make, world: in
         raw.seek(chunk.byte_offset + 2)
         raw.write(b"\xff" * 40)
     ds = forebay.open(path, ["x"])
-    loader = ds.loader(batch_size=64, world=world, on_error="skip")
+    # The last batch of some rank is padding alone, which is not to count as samples.
+    tail = {"batch_size": 96, "tail": "pad", "rank": world - 1} if world > 1 else {"batch_size": 64}
+    loader = ds.loader(world=world, on_error="skip", **tail)
     for _ in range(2):
         with pytest.raises(forebay.ForebayError, match=r"no sample of the epoch can be read.*gone\.h5"):
             list(loader)

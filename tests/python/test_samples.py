@@ -126,6 +126,12 @@ def test_samples_along_an_inner_axis_of_several_files(
     check_ragged(ds, "x", both, np.concatenate([PAIRS, PAIRS + 24]), axis=2)
 
 
+def test_samples_along_an_inner_axis_of_a_tall_array(make: Make) -> None:
+    values = np.arange(3000 * 24.0).reshape(3000, 24)
+    ds = forebay.open(make("tall.h5", x=values, ptr=OFFSETS), ["x"], samples=Ragged(offsets="ptr", axis=1))
+    check_ragged(ds, "x", values, PAIRS, axis=1)
+
+
 def test_axes_of_equal_length_are_not_mistaken_for_each_other(make: Make) -> None:
     values = np.arange(16.0).reshape(4, 4)
     ds = forebay.open(make(x=values, ptr=[0, 1, 4]), ["x"], samples=Ragged(offsets="ptr", axis=1))

@@ -59,6 +59,7 @@ impl Opened {
     #[must_use]
     pub fn with_first_source(self, source: Arc<dyn Source>) -> Self {
         if let (Some(slot), Some(id)) = (self.sources.first(), self.container.sources.first())
+            && source.id().locator == id.locator
             && source.id().names_same_bytes(id)
         {
             let _ = slot.set(self.watched(source));

@@ -52,12 +52,12 @@ impl Categories {
         if let Some(names) = classes.and_then(Array::texts) {
             return Ok(Some(Self::counted(Rule::Classes, names)));
         }
-        let Some(names) = names_beside(opened, variable) else { return Ok(None) };
-        if names.grid.shape.first().is_none_or(|count| *count > MOST_NAMES) || names.grid.shape.len() != 1 {
-            return Ok(None);
-        }
-        let names = opened.read(names, &Selection::all(&names.grid.shape))?;
-        Ok(words(&names).map(|names| Self::counted(Rule::Categorical, names)))
+        let Some(names) = names_beside(opened, variable)? else { return Ok(None) };
+        let is_list = matches!(names.grid.shape[..], [count] if count <= MOST_NAMES);
+        let read =
+            if is_list { words(&opened.read(names, &Selection::all(&names.grid.shape))?) } else { None };
+        let names = read.ok_or_else(|| unreadable(&names.name))?;
+        Ok(Some(Self::counted(Rule::Categorical, names)))
     }
 
     /// Names that are counted from 0.
@@ -173,15 +173,31 @@ impl Recode {
 
 /// The variable with the categories that `variable` has the codes of: `NAME/categories` beside `NAME/codes`, or
 /// `__categories/NAME` as AnnData wrote before 0.8.
-fn names_beside<'a>(opened: &'a Opened, variable: &Variable) -> Option<&'a Variable> {
-    let (group, last) = variable.name.rsplit_once('/')?;
+fn names_beside<'a>(opened: &'a Opened, variable: &Variable) -> Result<Option<&'a Variable>> {
+    let Some((group, last)) = variable.name.rsplit_once('/') else { return Ok(None) };
     let name = match last {
         "codes" => format!("{group}/categories"),
         _ => format!("{group}/__categories/{last}"),
     };
     let variables = &opened.container().variables;
-    let at = variables.binary_search_by(|other| other.name.as_str().cmp(&name)).ok()?;
-    Some(&variables[at])
+    let at = variables.partition_point(|other| other.name < name);
+    match variables.get(at) {
+        Some(found) if found.name == name => Ok(Some(found)),
+        // A group: names with a mask, as AnnData has them where some may be missing.
+        _ if variables
+            .iter()
+            .any(|other| other.name.strip_prefix(&name).is_some_and(|rest| rest.starts_with('/'))) =>
+        {
+            Err(unreadable(&name))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The error for names of codes that are there and cannot be read as a list of names.
+fn unreadable(name: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("'{name}' is no list of names"))
+        .hint("open the files one by one: the codes of one file mean one thing")
 }
 
 /// The names in `names`; numbers are as good as texts. `None` where they are neither.

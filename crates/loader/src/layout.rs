@@ -202,11 +202,16 @@ fn lines(part: &ColumnPart) -> u64 {
     }
 }
 
+/// The most lines of which a sample has something to be read line by line: each takes 72 bytes of every thread.
+const MOST_LINES: u64 = 1024;
+
 /// Whether samples of `column` are read line by line; where some file has them in other ways, all are read as boxes, since
 /// a batch has its memory cut up for one way.
 fn decide_on_lines(column: &Column, parts: &mut [Storage]) -> bool {
     let is_inner = matches!(column.form, Form::Joined { axis, .. } if axis > 0);
-    let has_lines = is_inner && parts.iter().all(|part| matches!(part, Storage::Rows(Stretch::One { .. })));
+    let is_one = |part: &Storage| matches!(part, Storage::Rows(Stretch::One { .. }));
+    let are_few = column.parts.iter().all(|part| lines(part) <= MOST_LINES);
+    let has_lines = is_inner && are_few && parts.iter().all(is_one);
     if is_inner && !has_lines {
         let rows = parts.iter_mut().filter(|part| matches!(part, Storage::Rows(_)));
         rows.for_each(|part| *part = Storage::Boxes);

@@ -1,6 +1,6 @@
 //! Batches of which no sample could be read: what there is to say of them later.
 
-use forebay_source::Error;
+use forebay_source::{Error, warn};
 
 use crate::batch::{Batch, Trouble};
 
@@ -21,7 +21,9 @@ impl LeftOut {
     /// Notes whether any sample of `batch` could be read. True when it is to be delivered, and reports those before it then.
     pub(crate) fn note(&mut self, batch: &mut Batch) -> bool {
         match batch.lost.take() {
-            None => (self.has_samples, self.first) = (true, None),
+            None if batch.sample_count() > 0 => (self.has_samples, self.first) = (true, None),
+            // Padding alone.
+            None => {}
             Some(error) if !self.has_samples && self.first.is_none() => self.first = Some(error),
             Some(_) => {}
         }
@@ -32,6 +34,17 @@ impl LeftOut {
         }
         batch.troubles.splice(0..0, self.troubles.drain(..));
         true
+    }
+
+    /// Warns of samples that no batch came after to report them.
+    pub(crate) fn warn_of_rest(&mut self) {
+        if let Some(Trouble { sample, why }) = self.troubles.first() {
+            let count = self.troubles.len();
+            warn(format!(
+                "{count} samples at the end of an epoch could not be read; the first, {sample}: {why}"
+            ));
+        }
+        self.troubles.clear();
     }
 
     /// Why no sample of the run could be read, if none could.

@@ -184,7 +184,10 @@ impl Run {
                 self.fail();
                 Err(error.at("no sample of the epoch can be read"))
             }
-            _ => Ok(Next::End),
+            _ => {
+                self.left_out.warn_of_rest();
+                Ok(Next::End)
+            }
         }
     }
 

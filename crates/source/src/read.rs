@@ -112,7 +112,8 @@ impl Reader<'_> {
         };
         match read_by(fills, read) {
             Ok(()) => Ok(true),
-            Err(Stopped { why: Some(Errno::AGAIN), .. }) => Ok(false),
+            // Linux 5.9 and 5.10 say 0 where there is something to wait for: who waits finds out whether it is the end.
+            Err(Stopped { why: None | Some(Errno::AGAIN), .. }) => Ok(false),
             // No such call, or not on this file system.
             Err(Stopped { why: Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL), .. }) => {
                 self.tells.store(false, Relaxed);

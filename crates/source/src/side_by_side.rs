@@ -18,7 +18,8 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// Runs `work` on every one of `items`, all at once as far as there are threads that have nothing else to wait for.
 ///
-/// All are run whatever becomes of the others; the error of the first that failed is given.
+/// All are run whatever becomes of the others; the error of the first that failed is given. A thread of another pool of rayon's
+/// may run jobs of that pool while it waits here: whoever calls this holds no lock.
 pub fn side_by_side<T: Send>(items: Vec<T>, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
     static POOL: PerProcess<Option<ThreadPool>> = PerProcess::empty();
     // What already waits beside others does the rest one by one: threads that wait for each other's work would all be taken.

@@ -1,11 +1,8 @@
 //! Data sets that libhdf5 keeps open from one read to the next: to open a file takes it longer than to read a sample.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use forebay_source::{Locator, SourceId};
+use forebay_source::SourceId;
 
 use super::ffi::{Calls, Hid};
 
@@ -76,9 +73,14 @@ impl Kept {
         if !wanted.may_be_kept {
             return self.0.iter_mut().for_each(|known| known.close(calls));
         }
-        let now: HashMap<&Locator, &SourceId> =
-            wanted.sources.iter().map(|source| (&source.locator, source)).collect();
-        let is_other = |source: &SourceId| now.get(&source.locator).is_some_and(|now| *now != source);
+        // By whatever name: the library knows files by their numbers.
+        let is_same_file = |one: &SourceId, other: &SourceId| match (one.version.file, other.version.file) {
+            (Some(one), Some(other)) => one.inode == other.inode,
+            _ => one.locator == other.locator,
+        };
+        let is_other = |source: &SourceId| {
+            wanted.sources.iter().any(|now| is_same_file(now, source) && now.version != source.version)
+        };
         self.0.retain_mut(|known| {
             let is_old = known.sources.iter().any(is_other);
             if is_old {

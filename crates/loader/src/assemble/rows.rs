@@ -1,6 +1,10 @@
 //! Samples that are runs of stored bytes: their sources put them where they belong.
 
-use std::{cell::Cell, ops::Range};
+use std::{
+    cell::Cell,
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use forebay_format::{PlainRows, RowPlace, SourceIndex, fill_all, native};
 use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, side_by_side};
@@ -31,6 +35,9 @@ struct Asked<'a> {
     /// The bytes of the first of them.
     first: ByteRange,
 }
+
+/// Requests of a batch that are made at once: as many as wait at once in a process.
+const MOST_ASKED: usize = 64;
 
 thread_local! {
     static ASKED: Cell<Vec<Asked<'static>>> = const { Cell::new(Vec::new()) };
@@ -168,24 +175,26 @@ impl<'a, 'm> Rows<'a, 'm> {
         Ok(())
     }
 
-    /// Asks all sources at once: behind a network it is the waiting that takes time.
+    /// Asks all sources at once: behind a network it is the waiting that takes time. A source of which much is wanted is asked
+    /// by several threads, since one that waits beside others asks for one thing after the other.
     fn copy_side_by_side(&mut self, doubts: &mut Doubts) -> Result<()> {
-        let mut trusts: Vec<_> = self.asked.iter().map(|_| Trust::Full).collect();
+        let together = self.fills.len().div_ceil(MOST_ASKED);
         let mut rest = &mut self.fills[..];
-        let mut requests = Vec::with_capacity(self.asked.len());
-        for (this, trust) in self.asked.iter().zip(&mut trusts) {
+        let mut requests = Vec::with_capacity(self.asked.len() + MOST_ASKED);
+        for this in &self.asked {
             let (own, after) = std::mem::take(&mut rest).split_at_mut(this.fills.len());
             rest = after;
-            requests.push((this, own, trust));
+            requests.extend(own.chunks_mut(together.max(1)).map(|fills| (this, fills)));
         }
-        side_by_side(requests, |(this, own, trust)| {
-            *trust = this.copy(own)?;
+        let has_doubts = AtomicBool::new(false);
+        side_by_side(requests, |(this, fills)| {
+            if let Trust::OnceVouched = this.copy(fills)? {
+                has_doubts.store(true, Relaxed);
+            }
             Ok(())
         })?;
-        for (this, trust) in self.asked.iter().zip(trusts) {
-            if let Trust::OnceVouched = trust {
-                doubts.add(this.source, this.origin);
-            }
+        if has_doubts.load(Relaxed) {
+            self.asked.iter().for_each(|this| doubts.add(this.source, this.origin));
         }
         Ok(())
     }

@@ -18,9 +18,9 @@ use std::{
     env,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU8, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use object_store::{
@@ -279,24 +279,26 @@ impl Settings {
         Ok(Arc::new(Expiring::new(RoleIssuer { role, source, endpoint, region, client })))
     }
 
-    /// True where this machine has a role of its own. It is asked once; a forked child has the answer of its parent.
+    /// True where this machine has a role of its own. It is asked once, and again a minute after it did not say so: it may have
+    /// been busy. A forked child has the answer of its parent.
     fn machine_has_role(&self, engine: &Engine) -> Result<bool> {
-        const UNKNOWN: u8 = 0;
-        const NO: u8 = 1;
-        const YES: u8 = 2;
-        static ROLE: AtomicU8 = AtomicU8::new(UNKNOWN);
+        const UNKNOWN: u64 = 0;
+        const YES: u64 = u64::MAX;
+        /// Otherwise the second, counted from 1970, until which there is none.
+        static ROLE: AtomicU64 = AtomicU64::new(UNKNOWN);
         if env::var("AWS_EC2_METADATA_DISABLED").is_ok_and(|text| is_true(&text)) {
             return Ok(false);
         }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let known = ROLE.load(Relaxed);
-        if known != UNKNOWN {
+        if known > now {
             return Ok(known == YES);
         }
         let retry = RetryConfig { max_retries: 0, retry_timeout: METADATA_LIMIT, ..RetryConfig::default() };
         let provider = provider_of(self.builder(&[]).with_retry(retry))?;
         let asked = async move { tokio::time::timeout(METADATA_LIMIT, provider.get_credential()).await };
         let has_role = matches!(engine.wait_for(asked)?, Ok(Ok(_)));
-        ROLE.store(if has_role { YES } else { NO }, Relaxed);
+        ROLE.store(if has_role { YES } else { now + 60 }, Relaxed);
         Ok(has_role)
     }
 }

@@ -48,9 +48,10 @@ pub(super) struct Engine {
     clients: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
     heads: Mutex<Heads>,
     known: Mutex<HashSet<String>>,
-    /// Requests for bytes that may be under way at once.
-    requests: Arc<Semaphore>,
 }
+
+/// Of which one is taken for each request for bytes, by all engines of a process.
+static REQUESTS: PerProcess<Arc<Semaphore>> = PerProcess::empty();
 
 /// Requests for bytes of one process that are under way at once, each by a connection. A server that takes 30 ms for each
 /// gives 1.1 GiB/s with 16 and 1.4 with 64; stores take hundreds, and descriptors are few.
@@ -64,13 +65,12 @@ impl Engine {
             clients: Mutex::default(),
             heads: Mutex::default(),
             known: Mutex::default(),
-            requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
         }
     }
 
     /// Of which one is taken for each request for bytes.
     pub(super) fn requests(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.requests)
+        REQUESTS.with(|| Arc::new(Semaphore::new(MOST_REQUESTS)), Arc::clone)
     }
 
     /// Buckets that are there, or do not say.

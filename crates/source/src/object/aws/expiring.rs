@@ -17,6 +17,9 @@ const MARGIN: Duration = Duration::from_secs(300);
 /// After a failure the old ones are used for so long before it is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// A failure is the answer to all who ask within this time.
+const SHARED: Duration = Duration::from_secs(1);
+
 /// Where credentials are issued.
 #[async_trait]
 pub(super) trait Issuer: fmt::Debug + Send + Sync {
@@ -35,6 +38,8 @@ pub(super) struct Issued {
 pub(super) struct Expiring<I> {
     issuer: I,
     held: Mutex<Option<Held>>,
+    /// The last failure, and until when it is everybody's answer.
+    failed: Mutex<Option<(Error, SystemTime)>>,
 }
 
 /// `AwsCredential` shows no secret.
@@ -47,7 +52,7 @@ struct Held {
 
 impl<I: Issuer> Expiring<I> {
     pub(super) fn new(issuer: I) -> Self {
-        Self { issuer, held: Mutex::new(None) }
+        Self { issuer, held: Mutex::new(None), failed: Mutex::new(None) }
     }
 
     /// The credentials to use at `now`.
@@ -56,6 +61,10 @@ impl<I: Issuer> Expiring<I> {
         if let Some(held) = held.as_ref().filter(|held| held.renew.is_none_or(|renew| now < renew)) {
             return Ok(Arc::clone(&held.credential));
         }
+        let mut failed = self.failed.lock().await;
+        if let Some((error, _)) = failed.as_ref().filter(|(_, until)| held.is_none() && now < *until) {
+            return Err(error.clone());
+        }
         let issued = self.issuer.issue().await.and_then(|issued| Held::new(issued, now));
         match (issued, held.as_mut()) {
             (Ok(new), _) => Ok(Arc::clone(&held.insert(new).credential)),
@@ -63,7 +72,11 @@ impl<I: Issuer> Expiring<I> {
                 old.renew = Some(old.expires.map_or(now + PAUSE, |expires| expires.min(now + PAUSE)));
                 Ok(Arc::clone(&old.credential))
             }
-            (Err(error), _) => Err(error),
+            (Err(error), _) => {
+                // Who asked meanwhile waited for this answer, however long it took.
+                *failed = Some((error.clone(), SystemTime::now().max(now) + SHARED));
+                Err(error)
+            }
         }
     }
 }
@@ -148,6 +161,19 @@ mod tests {
         // A short life is used up to three quarters.
         assert_eq!(used(&[Some(100), Some(200)], &[0, 74, 76, 101]), numbers(&[0, 0, 1, 1]));
         assert_eq!(used(&[Some(100)], &[100, 101]), [None, None]);
+    }
+
+    #[test]
+    fn a_failure_is_the_answer_to_all_who_ask_soon_after() {
+        let expiring = Expiring::new(Numbered { count: AtomicU64::new(0), ends: Vec::new() });
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let now = SystemTime::now();
+        for _ in 0..50 {
+            assert!(runtime.block_on(expiring.current(now)).is_err());
+        }
+        assert_eq!(expiring.issuer.count.load(Relaxed), 1);
+        assert!(runtime.block_on(expiring.current(now + PAUSE)).is_err());
+        assert_eq!(expiring.issuer.count.load(Relaxed), 2);
     }
 
     #[test]

@@ -381,7 +381,8 @@ class Dataset:
     def __repr__(self) -> str:
         try:
             return f"<forebay.Dataset of {len(self)} samples in {len(self.files)} files: {', '.join(self.fields)}>"
-        except InvalidError:
+        except (InvalidError, AttributeError):
+            # Closed, or never opened: its making ended by an error.
             return "<forebay.Dataset, closed>"
 
     def __reduce__(self) -> Any:

@@ -270,7 +270,9 @@ class Loader:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__module__}.{type(self).__name__} of {self.dataset!r}, batches of {self.batch_size}>"
+        name = f"{type(self).__module__}.{type(self).__name__}"
+        # One whose making ended by an error has neither.
+        return f"<{name} of {getattr(self, 'dataset', None)!r}, batches of {getattr(self, 'batch_size', None)}>"
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in self.__dict__.items() if name not in ("_opened", "_run", "_process")}

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use async_trait::async_trait;
@@ -16,9 +16,6 @@ use crate::{Error, ErrorKind, Result};
 const MARGIN: Duration = Duration::from_secs(300);
 /// After a failure the old ones are used for so long before it is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
-
-/// A failure is the answer to all who ask within this time.
-const SHARED: Duration = Duration::from_secs(1);
 
 /// Where credentials are issued.
 #[async_trait]
@@ -38,8 +35,8 @@ pub(super) struct Issued {
 pub(super) struct Expiring<I> {
     issuer: I,
     held: Mutex<Option<Held>>,
-    /// The last failure, and until when it is everybody's answer.
-    failed: Mutex<Option<(Error, SystemTime)>>,
+    /// The last failure, and when it was known.
+    failed: Mutex<Option<(Error, Instant)>>,
 }
 
 /// `AwsCredential` shows no secret.
@@ -57,12 +54,14 @@ impl<I: Issuer> Expiring<I> {
 
     /// The credentials to use at `now`.
     async fn current(&self, now: SystemTime) -> Result<Arc<AwsCredential>> {
+        let asked = Instant::now();
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_ref().filter(|held| held.renew.is_none_or(|renew| now < renew)) {
             return Ok(Arc::clone(&held.credential));
         }
         let mut failed = self.failed.lock().await;
-        if let Some((error, _)) = failed.as_ref().filter(|(_, until)| held.is_none() && now < *until) {
+        // Who asked before it was known has waited for it.
+        if let Some((error, _)) = failed.as_ref().filter(|(_, known)| held.is_none() && asked < *known) {
             return Err(error.clone());
         }
         let issued = self.issuer.issue().await.and_then(|issued| Held::new(issued, now));
@@ -73,8 +72,7 @@ impl<I: Issuer> Expiring<I> {
                 Ok(Arc::clone(&old.credential))
             }
             (Err(error), _) => {
-                // Who asked meanwhile waited for this answer, however long it took.
-                *failed = Some((error.clone(), SystemTime::now().max(now) + SHARED));
+                *failed = Some((error.clone(), Instant::now()));
                 Err(error)
             }
         }
@@ -129,6 +127,8 @@ mod tests {
     impl Issuer for Numbered {
         async fn issue(&self) -> Result<Issued> {
             let number = self.count.fetch_add(1, Relaxed);
+            // Others come to wait for it meanwhile.
+            tokio::task::yield_now().await;
             let end = usize::try_from(number).ok().and_then(|number| self.ends.get(number));
             let end = end.ok_or_else(|| Error::new(ErrorKind::Denied, "no more"))?;
             let credential = AwsCredential {
@@ -164,15 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_the_answer_to_all_who_ask_soon_after() {
+    fn a_failure_is_the_answer_to_all_who_waited_for_it() {
         let expiring = Expiring::new(Numbered { count: AtomicU64::new(0), ends: Vec::new() });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let now = SystemTime::now();
-        for _ in 0..50 {
-            assert!(runtime.block_on(expiring.current(now)).is_err());
-        }
+        let all = || futures_util::future::join_all((0..50).map(|_| expiring.current(now)));
+        assert!(runtime.block_on(all()).iter().all(Result::is_err));
         assert_eq!(expiring.issuer.count.load(Relaxed), 1);
-        assert!(runtime.block_on(expiring.current(now + PAUSE)).is_err());
+        assert!(runtime.block_on(all()).iter().all(Result::is_err), "who comes later tries anew");
         assert_eq!(expiring.issuer.count.load(Relaxed), 2);
     }
 

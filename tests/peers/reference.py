@@ -91,7 +91,17 @@ def _hdf5_values(h5py: Any, dataset: Any) -> Any:
         # A null data space: forebay has an array of no elements.
         return np.empty(0, dataset.dtype)
     _limit(dataset.shape, dataset.dtype)
-    return np.asarray(dataset[()], dataset.dtype if dataset.dtype.hasobject and dataset.shape == () else None)
+    values = np.asarray(dataset[()], dataset.dtype if dataset.dtype.hasobject and dataset.shape == () else None)
+    item = h5py.check_vlen_dtype(dataset.dtype)
+    return _ordered(values, item) if isinstance(item, np.dtype) and not item.isnative else values
+
+
+def _ordered(sequences: Any, item: np.dtype[Any]) -> Any:
+    """h5py leaves the bytes of sequences as they are stored and calls them native: even what it wrote itself."""
+    found = np.empty(sequences.shape, object)
+    for index in np.ndindex(sequences.shape):
+        found[index] = sequences[index].view(item)
+    return found
 
 
 @contextlib.contextmanager

@@ -47,9 +47,9 @@ SUITES = (
         # Those of queries and of indexes' values read the same few tables sixty thousand times.
         _modules(
             "tables.tests",
-            *("test_array", "test_carray", "test_earray", "test_vlarray", "test_enum", "test_nestedtypes", "test_timetype"),
-            *("test_tablesMD", "test_create", "test_types", "test_attributes", "test_hdf5compat", "test_backcompat"),
-            *("test_links", "test_numpy", "test_basics", "test_direct_chunk", "test_tables", "test_tree"),
+            *("test_vlarray", "test_enum", "test_nestedtypes", "test_timetype", "test_types", "test_tablesMD", "test_numpy"),
+            *("test_create", "test_attributes", "test_hdf5compat", "test_backcompat", "test_links", "test_direct_chunk"),
+            *("test_array", "test_carray", "test_earray", "test_tables", "test_basics", "test_tree"),
         ),
         minutes=20,
         least=1500,

@@ -31,6 +31,9 @@ use crate::{
 /// Name, type for NumPy, shape and stored type of a field.
 type FieldRow<'py> = (String, Bound<'py, PyAny>, Vec<Option<u64>>, String);
 
+/// A field and the integers that stand for names in it.
+type FieldCategories = (String, Vec<(String, i64)>);
+
 /// A set of samples, by number.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct SampleReader {
@@ -201,7 +204,7 @@ impl SampleReader {
     }
 
     /// By field whose integers stand for names, each name and its integer.
-    fn categories(&self) -> PyResult<Vec<(String, Vec<(String, i64)>)>> {
+    fn categories(&self) -> PyResult<Vec<FieldCategories>> {
         let facts = self.opened.get()?.samples.set().fields().into_iter();
         let named = facts.filter(|field| !field.categories.is_empty());
         let members =

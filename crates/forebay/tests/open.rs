@@ -1,7 +1,5 @@
 //! How files are opened.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
 use std::{
     fs,
     sync::{

@@ -126,7 +126,10 @@ def write_irregular(folder: Any, count: int) -> None:
         )
 
 
-def test_libhdf5_never_takes_sources_that_nobody_else_knows_for_what_they_were(tmp_path: Any) -> None:
+def test_libhdf5_never_takes_sources_that_nobody_else_knows_for_what_they_were(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FOREBAY_LIBHDF5", raising=False)
     write_irregular(tmp_path, 3)
     file = forebay.File(tmp_path / "v.h5")
     for turn in range(3):

@@ -54,13 +54,32 @@ def is_signed_with(handler: http.server.BaseHTTPRequestHandler, key: str, secret
     return bool(signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request) == said[5])
 
 
-class Bucket(http.server.BaseHTTPRequestHandler):
+class Server(http.server.BaseHTTPRequestHandler):
+    """What the servers of these tests have in common."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, status: int, body: bytes | str, **headers: str) -> None:
+        body = body.encode() if isinstance(body, str) else body
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+class Bucket(Server):
     """One object in every bucket, for requests signed with one of ``keys``: key to secret and session token; None is unsigned."""
 
     body = b""
     keys: dict[str | None, tuple[str, str | None]] = {}
     seen: list[dict[str, str]] = []
-    protocol_version = "HTTP/1.1"
+    state = {"ETag": '"1"', "Last-Modified": "Sat, 14 Nov 2020 10:00:00 GMT"}
 
     def do_GET(self) -> None:
         said = re.search(r"Credential=([^/]+)/", self.headers.get("Authorization", ""))
@@ -73,26 +92,12 @@ class Bucket(http.server.BaseHTTPRequestHandler):
             return
         asked = self.headers.get("Range")
         if asked is None:
-            self.answer(200, self.body)
+            self.answer(200, self.body, **self.state)
             return
         first, last = map(int, asked.removeprefix("bytes=").split("-"))
-        self.answer(206, self.body[first : last + 1], f"bytes {first}-{last}/{len(self.body)}")
+        self.answer(206, self.body[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(self.body)}", **self.state)
 
     do_HEAD = do_GET
-
-    def answer(self, status: int, body: bytes, content_range: str | None = None) -> None:
-        self.send_response(status)
-        if content_range:
-            self.send_header("Content-Range", content_range)
-        self.send_header("ETag", '"1"')
-        self.send_header("Last-Modified", "Sat, 14 Nov 2020 10:00:00 GMT")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
 
 
 @contextlib.contextmanager
@@ -271,13 +276,12 @@ def test_a_process_that_fails_is_named_and_nothing_it_printed_is(place: Place) -
     assert "/no/such/tool" in place.refusal() and "hidden" not in place.refusal()
 
 
-class Tokens(http.server.BaseHTTPRequestHandler):
+class Tokens(Server):
     """STS: a role for requests that are signed with a key of ``sources``, or have a token of ``tokens``."""
 
     sources: dict[str, str] = {}
     tokens: set[str] = set()
     asked: list[dict[str, list[str]]] = []
-    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -294,15 +298,6 @@ class Tokens(http.server.BaseHTTPRequestHandler):
         self.answer(200, f"<{action}Response><{action}Result><Credentials><AccessKeyId>{key}</AccessKeyId><SecretAccessKey>"
                          f"granted</SecretAccessKey><SessionToken>to/ken==</SessionToken><Expiration>{ends}</Expiration>"
                          f"</Credentials></{action}Result></{action}Response>")
-
-    def answer(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
 
 
 @pytest.fixture
@@ -361,12 +356,11 @@ def test_a_web_identity_takes_its_role_without_another_variable(place: Place, to
     assert "AWS_ROLE_ARN" in place.refusal()
 
 
-class Machine(http.server.BaseHTTPRequestHandler):
+class Machine(Server):
     """The metadata of a machine with a role (version 2), and the credentials of a container."""
 
     asked: list[str] = []
     role: str | None = "worker"
-    protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
         self.asked.append(f"PUT {self.path}")
@@ -387,15 +381,6 @@ class Machine(http.server.BaseHTTPRequestHandler):
             self.answer(200, json.dumps(keys))
         else:
             self.answer(404, "")
-
-    def answer(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@
 //! | `filter/` | undoing what was done to a chunk, one file per filter |
 //! | `native`, `odd`, `convert`, `heap`, `array` | elements in the machine's order, of fixed and of variable length |
 //! | `swmr` | files that grow while they are read |
-//! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
+//! | `decode`, `read/`, `row_alone` | chunks to native elements, hyperslabs to arrays, one row at a time |
 //! | `opaque` | what only a library can read, or a user's own reader |
 //! | `zarr/` | the Zarr format |
 //! | `hdf5/` | the HDF5 format, and NetCDF-4 with it |
@@ -27,7 +27,6 @@
 //! | `adios/` | the formats of ADIOS: BP5, BP4, BP3 |
 //! | `silo/` | the Silo format, in HDF5 and in PDB files |
 //! | `names` | what formats write into a description themselves |
-//! | `hdf5/` | the HDF5 format |
 //! | `tfrecord/` | records of TensorFlow |
 //! | `npz/` | zip files of NumPy's arrays |
 //! | `csv/` | tables of numbers as text |

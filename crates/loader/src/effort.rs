@@ -34,7 +34,7 @@ pub(crate) struct ThreadClock {
     in_line: Duration,
 }
 
-/// Shorter times are not worth a closer look: it takes 10 us.
+/// Shorter times are not worth a closer look: it takes 2 us.
 const LEAST_TIME: Duration = Duration::from_micros(200);
 
 impl ThreadClock {

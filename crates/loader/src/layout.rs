@@ -202,7 +202,8 @@ fn lines(part: &ColumnPart) -> u64 {
     }
 }
 
-/// The most lines of which a sample has something to be read line by line: each takes 72 bytes of every thread.
+/// The most lines of which a sample has something to be read line by line: each takes 72 bytes for every
+/// sample of a batch.
 const MOST_LINES: u64 = 1024;
 
 /// Whether samples of `column` are read line by line; where some file has them in other ways, all are read as boxes, since

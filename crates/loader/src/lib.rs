@@ -12,6 +12,7 @@
 //! | `spec` | what a sample is, as the user says it |
 //! | `boundary`, `index` | which part of a variable a sample is |
 //! | `column`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
+//! | `join`, `categories`, `sparse` | files that differ as one field: types, integers that stand for names, columns of sparse rows |
 //! | `permutation`, `order`, `group`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
@@ -19,7 +20,7 @@
 //! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
-//! | `trouble`, `left_out`, `run` | a batch whatever befalls; those of which nothing can be read; the threads that make them ahead |
+//! | `trouble`, `left_out`, `run/` | a batch, whatever happens to its samples; those of which nothing can be read; an epoch and the threads that make it ahead |
 //! | `depth`, `effort` | how many such threads, by how long they wait for data |
 //! | `loader`, `samples` | epochs of batches; samples by number |
 //! | `schedule` | which bytes samples need, and when: for whoever fetches ahead |

@@ -107,7 +107,7 @@ impl Loader {
         // A run that was overtaken by a later one no longer says where the consumer is.
         if run.number() == cursor.runs && !cursor.is_set {
             match &next {
-                // After the last batch nothing is left of the epoch: whoever goes on from here begins the next.
+                // After the last batch nothing is left of the epoch: what goes on from here begins the next.
                 Next::Batch(batch) if batch.step + 1 >= run.step_count() => cursor.begin_next(),
                 Next::Batch(batch) => cursor.position = batch.consumed,
                 Next::End if run.is_finished() => cursor.begin_next(),

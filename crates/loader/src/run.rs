@@ -1,32 +1,18 @@
-//! The threads that make batches ahead of the consumer, and the queue that hands them over in order.
+//! One epoch on its way to the consumer, batch by batch and in order.
+
+mod threads;
 
 use std::{
-    collections::BTreeMap,
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
     process,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
-    },
-    thread::{self, JoinHandle},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use forebay_source::{Error, ErrorKind, Result, ledger};
 
-use crate::{
-    batch::Batch,
-    depth::Depth,
-    effort::ThreadClock,
-    left_out::LeftOut,
-    plan::Epoch,
-    stats::Counters,
-    trouble::{Crew, Task},
-};
+pub(crate) use self::threads::Pace;
+use self::threads::Shared;
+use crate::{batch::Batch, left_out::LeftOut, plan::Epoch, stats::Counters, trouble::Crew};
 
 /// What asking for a batch gives.
 #[derive(Debug)]
@@ -49,76 +35,6 @@ pub struct Run {
     process: u32,
 }
 
-#[derive(Debug)]
-struct Shared {
-    queue: Mutex<Queue>,
-    /// The batch the consumer waits for is there.
-    ready: Condvar,
-    /// There is room for another batch.
-    room: Condvar,
-    /// There are to be more threads, or none.
-    needed: Condvar,
-    stop: AtomicBool,
-    /// One more than the batch that the consumer waits for at this moment; 0 where it waits for none.
-    awaited: AtomicU64,
-    /// One more than the last batch that was put in when the consumer was to get it next: seen without the lock.
-    front: AtomicU64,
-    /// True when a consumer that waits takes no processor from those it waits for.
-    is_alert: bool,
-    epoch: Epoch,
-    crew: Crew,
-    pace: Pace,
-}
-
-/// How far a run is ahead of its consumer, and how many threads see to that.
-#[derive(Clone, Debug)]
-pub(crate) struct Pace {
-    /// How many threads.
-    pub(crate) depth: Arc<Depth>,
-    /// Batches that memory has room for ahead of the consumer; 0 where each is made when it is asked for.
-    pub(crate) ahead: u64,
-    /// Batches that are to be made ahead besides one of each thread.
-    pub(crate) prefetch: u64,
-}
-
-impl Pace {
-    /// Batches that may be made ahead now.
-    fn ahead(&self) -> u64 {
-        self.ahead.min(self.prefetch.saturating_add(self.depth.now() as u64))
-    }
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    /// The next batch no thread works on yet.
-    next: u64,
-    /// The next batch the consumer gets.
-    deliver: u64,
-    done: BTreeMap<u64, Result<Batch>>,
-    /// Batches that threads work on.
-    in_work: Vec<u64>,
-    over: bool,
-    threads: Vec<JoinHandle<()>>,
-    /// The consumer was given an error.
-    failed: bool,
-    working: usize,
-    /// The consumer sleeps until its batch is there: waking it takes a system call, which is saved where it does not.
-    has_sleeper: bool,
-    /// Threads that sleep until there is room.
-    idle: usize,
-}
-
-impl Queue {
-    fn delivered_all(&self, step_count: u64) -> bool {
-        !self.failed && self.deliver >= step_count
-    }
-}
-
-/// Batches of a megabyte follow each other within 150 us, and to wake a consumer takes the thread that makes them 1.5 us. So
-/// one that has a processor to itself stays awake that long: the batch it had goes back the sooner, and is filled again
-/// while the processor that fills it still has it in its cache. 8 KiB samples: 0.78 of a mapped copy, and 0.75 without.
-const ALERTNESS: Duration = Duration::from_micros(200);
-
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -127,19 +43,7 @@ impl Run {
     pub(crate) fn start(crew: Crew, epoch: Epoch, pace: Pace) -> Result<Self> {
         let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            ready: Condvar::new(),
-            room: Condvar::new(),
-            needed: Condvar::new(),
-            stop: AtomicBool::new(false),
-            awaited: AtomicU64::new(0),
-            front: AtomicU64::new(0),
-            is_alert: pace.depth.now() < thread::available_parallelism().map_or(1, usize::from),
-            epoch,
-            crew,
-            pace,
-        });
+        let shared = Arc::new(Shared::new(crew, epoch, pace));
         let run = Self { shared: Arc::clone(&shared), left_out: LeftOut::default(), process: process::id() };
         let (started, threads) = (shared.start_threads(), shared.lock().threads.len());
         match started {
@@ -322,141 +226,5 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl Shared {
-    /// Starts what there ought to be of threads now and is not.
-    fn start_threads(self: &Arc<Self>) -> io::Result<()> {
-        let mut queue = self.lock();
-        while !queue.over && queue.threads.len() < self.pace.depth.now() {
-            let (shared, number) = (Arc::clone(self), queue.threads.len());
-            let name = format!("forebay-{number}");
-            let thread = thread::Builder::new().name(name).spawn(move || shared.work(number))?;
-            queue.threads.push(thread);
-            queue.working += 1;
-        }
-        Ok(())
-    }
-
-    fn work(self: &Arc<Self>, number: usize) {
-        let mut clock = (!self.pace.depth.is_fixed()).then(ThreadClock::start);
-        while let Some(task) = self.claim(number) {
-            if let Some(clock) = &mut clock {
-                clock.lap();
-            }
-            let step = task.step;
-            // A consumer that waits has the time to make sure of its batch, while the next is begun here.
-            let is_awaited = || self.awaited.load(Relaxed) == step + 1;
-            let batch = catch_unwind(AssertUnwindSafe(|| self.crew.batch(&self.epoch, task, is_awaited)));
-            let panicked = || Error::new(ErrorKind::Bug, "a thread of the loader panicked");
-            let batch = batch.unwrap_or_else(|_| Err(panicked()));
-            let effort = clock.as_mut().map(ThreadClock::since_lap);
-            let mut queue = self.lock();
-            queue.in_work.retain(|other| *other != step);
-            let is_front = step == queue.deliver;
-            let wakes = queue.has_sleeper && is_front;
-            let is_awaited = queue.has_sleeper || self.awaited.load(Relaxed) > 0;
-            let failed = batch.is_err();
-            if !queue.over {
-                queue.done.insert(step, batch);
-            }
-            if is_front {
-                self.front.store(step + 1, Release);
-            }
-            drop(queue);
-            if wakes {
-                self.ready.notify_one();
-            }
-            if failed {
-                break;
-            }
-            if effort.is_some_and(|effort| self.pace.depth.hear(effort, is_awaited, Instant::now())) {
-                // Those there are go on alone if no more can be had.
-                let _ = self.start_threads();
-                self.needed.notify_all();
-            }
-        }
-        let mut queue = self.lock();
-        queue.working -= 1;
-        drop(queue);
-        self.ready.notify_all();
-    }
-
-    /// The next batch for thread `number` to work on, once there is room for it and need of the thread; `None` when there is
-    /// no more to do.
-    fn claim(&self, number: usize) -> Option<Task> {
-        let mut queue = self.lock();
-        let mut began = None;
-        loop {
-            if self.stop.load(Relaxed) || queue.over || queue.next >= self.epoch.step_count() {
-                self.count_full(began);
-                return None;
-            }
-            let is_wanted = self.pace.ahead == 0 && queue.has_sleeper && queue.next == queue.deliver;
-            if number >= self.pace.depth.now() {
-                // Whatever it was woken for is for another thread to do.
-                self.room.notify_one();
-                queue = self.needed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            if is_wanted || queue.next < queue.deliver + self.pace.ahead() {
-                let step = queue.next;
-                queue.next += 1;
-                queue.in_work.push(step);
-                let oldest = queue.in_work.iter().copied().min().unwrap_or(step);
-                drop(queue);
-                self.count_full(began);
-                return Some(Task { step, oldest });
-            }
-            began.get_or_insert_with(Instant::now);
-            queue.idle += 1;
-            queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            queue.idle -= 1;
-        }
-    }
-
-    /// Stays awake until the batch of `step` is there, but not for long.
-    fn look_out_for(&self, step: u64, patience: Duration) {
-        let (began, patience) = (Instant::now(), ALERTNESS.min(patience));
-        while self.front.load(Acquire) <= step && !self.stop.load(Relaxed) {
-            if began.elapsed() >= patience {
-                return;
-            }
-            // A look at the clock costs as much as a few of these.
-            (0..8).for_each(|_| std::hint::spin_loop());
-        }
-    }
-
-    /// The batch, once those it came from have vouched for it; where one does not, it is made anew.
-    fn make_sure(&self, mut batch: Batch) -> Result<Batch> {
-        let doubts = std::mem::take(&mut batch.doubts);
-        if self.crew.assembler().vouch(&doubts).is_ok() {
-            return Ok(batch);
-        }
-        let task = Task { step: batch.step, oldest: batch.step };
-        drop(batch);
-        self.crew.batch(&self.epoch, task, || false)
-    }
-
-    /// Counts the time since `began`, if a thread began to wait.
-    fn count_full(&self, began: Option<Instant>) {
-        if let Some(began) = began {
-            Counters::lap(&self.crew.assembler().counters.full_ns, began);
-        }
-    }
-
-    fn stop(&self) {
-        self.stop.store(true, Relaxed);
-        // Under the lock, so that no thread is between looking at the flag and going to sleep.
-        let queue = self.lock();
-        self.room.notify_all();
-        self.needed.notify_all();
-        drop(queue);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Batches are put in and taken out whole.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

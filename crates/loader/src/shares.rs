@@ -144,9 +144,9 @@ impl Needs {
     }
 }
 
-/// Threads that wait for data, at the most. Requests that wait at a store of objects: 64 bring what it has.
+/// Threads that wait for far data, at the most: as many as `side_by_side` has requests that wait.
 const MOST_WAITING_FAR: u64 = 64;
-/// Disks of this machine are as fast as they get with 16 requests.
+/// Threads that wait for a local disk, at the most: the depth of the bare loop of `benches/waiting.py`.
 const MOST_WAITING_NEAR: u64 = 16;
 
 /// Bytes that are on their way to threads that wait, at the most: what a line of 100 Gbit/s brings within 20 ms.

@@ -1,4 +1,4 @@
-//! One batch, whatever befalls its samples: what cannot be read ends the run, is left out, or is replaced.
+//! One batch and the faults of its samples: what cannot be read ends the run, is left out, or is replaced.
 
 use std::sync::Arc;
 

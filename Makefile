@@ -14,7 +14,7 @@ test: ## all tests, of the Python package too, and the values of the HDF5 test f
 lint: ## format, lints, documentation, licences
 	@scripts/lint.sh
 
-deep: ## the long checks, all parts: tests in release, tiers, filters, ten minutes of fuzzing, other libraries' test suites
+deep: ## the long checks, all parts: tests in release, tiers, filters, ten minutes of fuzzing, memory, other libraries' test suites
 	@scripts/deep.sh
 
 deep-tests: ## all tests, in release

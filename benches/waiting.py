@@ -179,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="where the sets are kept, on the disk that is measured")
     parser.add_argument("--disk-mib", type=int, default=8192)
-    parser.add_argument("--web-mib", type=int, default=1024)
+    parser.add_argument("--web-mib", type=int, default=4096, help="2 s and more, so that opening counts as it does for a user [4096]")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--web-batch", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)

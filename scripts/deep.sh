@@ -4,6 +4,7 @@
 #   tiers    disk tiers: 200 kills, a million files, a disk that loses what it took, races of threads
 #   filters  large filter vectors
 #   fuzz     ten minutes of fuzzing, or FUZZ_SECONDS
+#   memory   four workers and two loaders within their budget, ten epochs
 #   peers    the test suites of h5py, PyTables, netCDF4, xarray, zarr and anndata as writers, at most an hour
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -52,15 +53,19 @@ deep_fuzz() {
     "$ROOT/scripts/fuzz.sh" "${FUZZ_SECONDS:-600}"
 }
 
+deep_memory() {
+    "$ROOT/scripts/deep-memory.sh"
+}
+
 deep_peers() {
     "$ROOT/scripts/deep-peers.sh"
 }
 
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz peers)
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory peers)
 for part in "${parts[@]}"; do
     case $part in
-    tests | tiers | filters | fuzz | peers) "deep_$part" ;;
-    *) die "usage: deep.sh [tests|tiers|filters|fuzz|peers]…" ;;
+    tests | tiers | filters | fuzz | memory | peers) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|peers]…" ;;
     esac
 done

@@ -97,18 +97,26 @@ def shared_set(bench, report, args):
                counters["reads"] <= 1300 if args.files == 64 else None)
     report.add("bytes of the origin per byte of the set", f"{counters['bytes'] / size:.3f}", "<= 1.0",
                counters["bytes"] <= 1.001 * size)
-    near, later = [], []
-    # In turns: the machine is not always as fast.
+    near, later, second = [], [], []
+    # In turns: the machine is not always as fast. The second epoch runs while copies are on their way to the disk.
     for _ in range(args.rounds):
-        near += seconds(bench.load(folder, None, [*batch, "--epochs", 8])[0])[1:]
-        later += seconds(bench.load(folder, pace, [*batch, "--epochs", 8, "--tier", f"disk:TIER:{2 * size}"])[0])[1:]
+        near += seconds(bench.load(folder, None, [*batch, "--epochs", 16])[0])[1:]
+        epochs = seconds(bench.load(folder, pace, [*batch, "--epochs", 16, "--tier", f"disk:TIER:{2 * size}"])[0])
+        second.append(epochs[1])
+        later += epochs[2:]
     near, later = min(near), min(later)
+    report.add("second epoch, while copies are brought to the disk", f"{min(second):.3f} s")
     report.add("later epochs against a set that was local all along", f"{near / later:.2f} ({later:.3f} s, {near:.3f} s)",
                ">= 0.95", near / later >= 0.95)
     answer, counters = bench.load(folder, pace, [*batch, "--epochs", 3])
     plain = seconds(answer)
     report.add("without tiers, epochs 1 to 3", ", ".join(f"{time:.2f} s" for time in plain) +
                f"; {counters['reads']:,} reads")
+    # Nothing is kept from one epoch to the next: every epoch waits for the line.
+    answer, counters = bench.load(folder, pace, [*batch, "--epochs", 2, "--memory", "64MiB"])
+    slowest = max(counters["seconds"] - seconds(answer)[1], seconds(answer)[1])
+    report.add("without tiers, 64 MiB of memory: the slower of two epochs, opening included", f"{slowest:.2f} s",
+               f"<= 1.2 x {floor:.2f} s (h5py with 8 workers 7.2 s)", slowest <= 1.2 * floor)
 
 
 def larger_than_the_quota(bench, report, args):
@@ -117,7 +125,6 @@ def larger_than_the_quota(bench, report, args):
     size = sum(path.stat().st_size for path in make_set.paths(folder, args.files))
     quota = int(size / 1.75)
     rest = size - quota
-    waits = {}
     for policy in ("first-fit", "clairvoyant"):
         options = ["--field", "x", "--batch", 16, "--epochs", 3, "--memory", "96MiB", "--block", "256KiB", "--policy", policy,
                    "--tier", f"disk:TIER:{quota}", "--compute-ms", args.compute_ms, "--ahead", "64MiB"]
@@ -129,11 +136,9 @@ def larger_than_the_quota(bench, report, args):
         report.add(f"S = 1.75 Q, {policy}: fewer than S", f"{100 * (1 - most / size):.1f} %", ">= 54 %", most <= 0.46 * size)
         report.add(f"S = 1.75 Q, {policy}: three epochs against 3S - 2Q", f"{three / (3 * size - 2 * quota):.3f}", "<= 1.05",
                    three <= 1.05 * (3 * size - 2 * quota))
-        waits[policy] = sum(epoch["wait_ns"] for epoch in answer["epochs"][1:]) / 1e9
+        waited = sum(epoch["wait_ns"] for epoch in answer["epochs"][1:]) / 1e9 / sum(seconds(answer)[1:])
         report.add(f"S = 1.75 Q, {policy}: reads; the consumer waited in epochs 2 and 3, {args.compute_ms} ms of compute per step",
-                   f"{counters['reads']:,}; {waits[policy]:.2f} s")
-    ratio = waits["clairvoyant"] / max(waits["first-fit"], 1e-9)
-    report.add("clairvoyant waits, of what first-fit waits", f"{ratio:.2f}", "<= 0.5", ratio <= 0.5)
+                   f"{counters['reads']:,}; {100 * waited:.1f} % of their time", "<= 5 %", waited <= 0.05)
 
 
 def drawn_samples(bench, report, args):

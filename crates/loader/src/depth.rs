@@ -108,9 +108,9 @@ impl Depth {
             }
             _ => {}
         }
-        // Data that came to memory meanwhile are not waited for any more. Who stands in line for a processor may yet be one
-        // who waits for data, once the processor is there.
-        let enough = self.wanted(ran.div_duration_f64(wall));
+        // Data that came to memory meanwhile are not waited for any more. Time in line for a processor says nothing: many
+        // threads that only work stand in line most of the time.
+        let enough = self.wanted(ran.div_duration_f64(ran + blocked));
         if enough * 2 <= now {
             (count, next.before) = (enough, None);
         }
@@ -214,6 +214,12 @@ mod tests {
             hear_of(&Depth::new(2, 64, true), works, |_| MILLISECOND / 4),
             [8, 2],
             "what was far has come near"
+        );
+        let crowded = Effort { wall: 32 * MILLISECOND, ..works };
+        assert_eq!(
+            hear_of(&Depth::new(2, 64, true), crowded, |_| MILLISECOND / 4),
+            [8, 2],
+            "what was far has come near, and there are too many threads for the processors"
         );
         let in_line = Effort { ran: MILLISECOND / 10, ..works };
         assert_eq!(

@@ -7,7 +7,7 @@
 use std::{
     any::Any,
     fmt, fs, io,
-    os::fd::OwnedFd,
+    os::fd::{AsRawFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -27,6 +27,10 @@ const MOST_RAISED: u64 = 1 << 20;
 
 /// `select` takes no number from here on, so these are left to the program around us where the limit allows it.
 const SELECT_NUMBERS: u64 = 1024;
+
+/// Lower numbers are kept as they are: to go beyond 1023 the process's table has to grow, for which the kernel makes a process of
+/// several threads wait 7 ms, once. A program of few files need not.
+const KEPT_NUMBERS: i32 = 256;
 
 /// When the system has no descriptor left, one in so many of ours is given back: the program around us needs some too.
 const GIVEN_BACK: usize = 8;
@@ -189,11 +193,11 @@ fn raised_limit() -> Option<u64> {
     Some(if raised.is_ok() { wanted } else { soft })
 }
 
-/// `file` under a number that `select` cannot take, where the limit allows that: many files of ours would otherwise push
-/// the program's own beyond what `select` can wait for.
+/// `file` under a number that `select` cannot take, unless there are few or the limit forbids it: many files of ours would
+/// otherwise push the program's own beyond what `select` can wait for.
 pub fn with_high_number(file: OwnedFd) -> OwnedFd {
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    if allowed < SELECT_NUMBERS + 2 * MOST_DESCRIPTORS {
+    if file.as_raw_fd() < KEPT_NUMBERS || allowed < SELECT_NUMBERS + 2 * MOST_DESCRIPTORS {
         return file;
     }
     let lowest = i32::try_from(SELECT_NUMBERS).unwrap_or(0);
@@ -263,5 +267,17 @@ mod tests {
         assert!(open() < before, "the budget did not shrink");
         let refused = budget.retry(|| -> io::Result<()> { Err(exhausted()) });
         assert!(refused.is_err_and(|error| is_exhausted(&error)) && open() == 0);
+    }
+
+    #[test]
+    fn many_files_leave_the_numbers_of_select_to_others_and_few_keep_theirs() {
+        let number_of = |file: OwnedFd| with_high_number(file).as_raw_fd();
+        let file = OwnedFd::from(fs::File::open("/dev/null").unwrap());
+        let few = file.as_raw_fd();
+        let many = rustix::io::fcntl_dupfd_cloexec(&file, KEPT_NUMBERS).unwrap();
+        assert!(few < KEPT_NUMBERS, "the test itself has {few} files open");
+        assert_eq!(number_of(file), few);
+        let is_allowed = raised_limit().is_none_or(|limit| limit >= SELECT_NUMBERS + 2 * MOST_DESCRIPTORS);
+        assert_eq!(number_of(many) >= 1024, is_allowed);
     }
 }

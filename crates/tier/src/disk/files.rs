@@ -12,7 +12,7 @@ use std::{
     path::Path,
     sync::{
         Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
     },
 };
 
@@ -63,6 +63,8 @@ pub(super) struct Descriptors {
     disk: Disk,
     can_ask: AtomicBool,
     has_failed: AtomicBool,
+    /// Syncs that may have been told of a failure that is not noted yet.
+    syncing: AtomicU32,
     /// When a block was last found right, in milliseconds of the tier's clock.
     changed_ms: AtomicU64,
 }
@@ -87,7 +89,8 @@ impl Descriptors {
     pub(super) fn new(bytes: File, map: File, disk: Disk) -> Self {
         let can_ask = AtomicBool::new((disk.can_ask)(&bytes));
         let (map, right, has_failed) = (Arc::new(map), RwLock::default(), AtomicBool::default());
-        Self { bytes, map, right, disk, can_ask, has_failed, changed_ms: AtomicU64::new(0) }
+        let (syncing, changed_ms) = (AtomicU32::new(0), AtomicU64::new(0));
+        Self { bytes, map, right, disk, can_ask, has_failed, syncing, changed_ms }
     }
 
     fn read_right(&self) -> RwLockReadGuard<'_, HashSet<u64>> {
@@ -111,9 +114,11 @@ impl Descriptors {
         // Who asks takes the answer from all others that use this descriptor: `sync` waits until it is noted.
         let _noting = self.read_right();
         match (self.disk.ask)(&self.bytes) {
-            Writeback::Sound if self.has_failed.load(Relaxed) => Writeback::Failed,
+            // A sync may have been given the answer a moment ago.
+            Writeback::Sound if self.syncing.load(SeqCst) > 0 => Writeback::Unknown,
+            Writeback::Sound if self.has_failed.load(SeqCst) => Writeback::Failed,
             Writeback::Failed => {
-                self.has_failed.store(true, Relaxed);
+                self.has_failed.store(true, SeqCst);
                 Writeback::Failed
             }
             Writeback::Unknown => {
@@ -122,6 +127,18 @@ impl Descriptors {
             }
             Writeback::Sound => Writeback::Sound,
         }
+    }
+
+    /// Waits until all bytes are on the disk. The kernel tells of a failure once: it is noted before anybody else relies on an
+    /// answer.
+    fn sync(&self) -> io::Result<()> {
+        self.syncing.fetch_add(1, SeqCst);
+        let synced = (self.disk.sync)(&self.bytes);
+        if synced.is_err() {
+            self.has_failed.store(true, SeqCst);
+        }
+        self.syncing.fetch_sub(1, SeqCst);
+        synced
     }
 }
 
@@ -193,11 +210,11 @@ impl Opened {
         self.files.unsynced_reads.store(0, Relaxed);
         let right: Vec<u64> = self.descriptors.read_right().iter().copied().collect();
         if !is_synced || self.descriptors.ask() == Writeback::Unknown {
-            (self.descriptors.disk.sync)(&self.descriptors.bytes)?;
+            self.descriptors.sync()?;
         }
         let mut durable = self.files.write_durable();
         let mut still_right = self.descriptors.write_right();
-        if self.descriptors.has_failed.load(Relaxed) {
+        if self.descriptors.has_failed.load(SeqCst) {
             return Err(io::Error::other("a write-back failed"));
         }
         // One that was dropped meanwhile is not right any more.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import netCDF4
 import numpy as np
 import pytest
 from conftest import Make, same
@@ -124,6 +125,22 @@ def test_enumerations_are_joined_by_name(make: Make) -> None:
     assert names_of(ds, "e", batch) == ["A", "B", "B", "A", "B", "C", "D"]
     assert batch.dtype == np.int16 and batch[:2].tolist() == [0, 1]
     assert ds.describe()["fields"]["e"]["categories"] == {"A": 0, "B": 1, "C": 2, "D": 40}
+
+
+@pytest.mark.parametrize("cf", [True, "mask"])
+def test_missing_values_of_enumerations_that_count_otherwise_are_not_lost(tmp_path: Path, cf: Any) -> None:
+    members = [{"clear": 0, "cloud": 1, "none": 9}, {"cloud": 0, "clear": 1, "none": 9}]
+    files = [tmp_path / "a.nc", tmp_path / "b.nc"]
+    for path, names in zip(files, members):
+        with netCDF4.Dataset(path, "w") as file:
+            kind = file.createEnumType("u1", "kind", names)
+            file.createDimension("n", 3)
+            file.createVariable("e", kind, ("n",), fill_value=9)[:] = np.array([0, 1, 9], "u1")
+    assert np.isnan(forebay.open(files[0], ["e"], cf=True)[:]["e"]).tolist() == [False, False, True]
+    with pytest.raises(forebay.UnsupportedError, match=r"\.nc: variable '/?e': .*missing.*cf=False"):
+        forebay.open(files, ["e"], cf=cf)
+    ds = forebay.open(files, ["e"])
+    assert names_of(ds, "e", ds[:]["e"]) == ["clear", "cloud", "none", "cloud", "clear", "none"]
 
 
 def test_enumerations_that_agree_stay_as_they_are(make: Make) -> None:

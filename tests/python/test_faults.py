@@ -125,6 +125,18 @@ def test_a_batch_of_which_nothing_can_be_read_is_left_out(damaged: tuple[Path, i
     assert stats["batches"] == 2 * (steps - len(BAD) // batch_size)
 
 
+def test_a_batch_that_is_left_out_at_the_end_is_told_of_at_the_end(make: Make) -> None:
+    path = make("end.h5", x=(np.arange(8), {"chunks": (1,), "fletcher32": True}))
+    with h5py.File(path) as file:
+        chunk = file["x"].id.get_chunk_info_by_coord((7,))
+    with open(path, "r+b") as raw:
+        raw.seek(chunk.byte_offset)
+        raw.write(b"\xff" * 8)
+    loader = forebay.open(path, ["x"]).loader(batch_size=1, on_error="skip")
+    with pytest.warns(UserWarning, match="end.h5"):
+        assert sum(batch.size for batch in loader) == 7
+
+
 def test_a_state_counts_batches_that_were_left_out(damaged: tuple[Path, int]) -> None:
     ds = forebay.open(damaged[0], ["y", "x"])
     whole = [batch.indices.tolist() for batch in ds.loader(on_error="skip")]

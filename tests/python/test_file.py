@@ -102,5 +102,12 @@ def test_what_is_wrong_is_named(path: Path, make: Make) -> None:
     with forebay.File(path) as file:
         with pytest.raises(forebay.InvalidError, match="cube"):
             file["cube"][9]
-        with pytest.raises(TypeError):
-            file["cube"][[1, 2]]
+        for odd in ([1, 2], None, np.ones(3, bool), (0, None)):
+            with pytest.raises(TypeError, match="selection"):
+                file["cube"][odd]
+
+
+def test_a_variable_is_walked_row_by_row(path: Path) -> None:
+    with forebay.File(path) as file:
+        rows = list(file["cube"])
+    assert len(rows) == len(CUBE) and all((row == one).all() for row, one in zip(rows, CUBE))

@@ -18,6 +18,12 @@ pub(crate) fn types(field: &FieldSpec, parts: &mut [ColumnPart]) -> Result<(Dtyp
             return Err(Error::new(ErrorKind::Unsupported, "more names than integers can count"));
         };
         for (part, table) in parts.iter_mut().zip(&tables) {
+            if part.unpacker.as_ref().is_some_and(|unpacker| unpacker.has_gaps()) {
+                let what = "has missing values among integers that other files count otherwise";
+                let error = Error::new(ErrorKind::Unsupported, what)
+                    .hint("cf=False joins them by name, with that of what is missing");
+                return Err(place(&part.opened, part.variable(), error));
+            }
             part.recode = stored(part).and_then(|from| table.recode(from, &all, to)).map(Box::new);
             // Codes are no numbers that could be packed.
             part.unpacker = None;
@@ -51,13 +57,15 @@ fn tables(parts: &[ColumnPart]) -> Result<Option<Vec<Categories>>> {
     }
 }
 
-/// Refuses files whose elements are of different types, unless all are numbers that `field` has cast to one.
+/// Refuses files whose elements are of different types, unless all are numbers that `field` has cast to one, or that are
+/// unpacked.
 fn same_types(field: &FieldSpec, parts: &[ColumnPart]) -> Result<()> {
     let first = &parts[0].variable().dtype;
     let is_plain = |dtype: &Dtype| dtype.number().is_some() && !dtype.is_enum();
     for part in &parts[1..] {
         let own = &part.variable().dtype;
-        let is_cast = field.convert.to.is_some() && is_plain(own) && is_plain(first);
+        let is_unpacked = part.unpacker.is_some() && parts[0].unpacker.is_some();
+        let is_cast = (field.convert.to.is_some() || is_unpacked) && is_plain(own) && is_plain(first);
         if is_cast || native::same_native(own, first) {
             continue;
         }

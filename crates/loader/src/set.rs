@@ -231,7 +231,7 @@ fn plain_column(
     let own = &parts[0].variable().dtype;
     let is_mixed = parts.iter().any(|part| !native::same_native(&part.variable().dtype, own));
     let is_recoded = parts.iter().any(|part| part.recode.is_some());
-    let unpacked = unpacked(&dtype, &mut parts)?;
+    let unpacked = unpacked(&dtype, is_mixed, &mut parts)?;
     let column = Column {
         name: field.name.clone(),
         dtype,
@@ -251,7 +251,7 @@ fn plain_column(
 }
 
 /// What the values of all files are once they are unpacked; files whose values stay as they are need no unpacking.
-fn unpacked(dtype: &Dtype, parts: &mut [ColumnPart]) -> Result<Option<Unpacked>> {
+fn unpacked(dtype: &Dtype, is_mixed: bool, parts: &mut [ColumnPart]) -> Result<Option<Unpacked>> {
     let Some(stored) = dtype.number().filter(|_| !dtype.is_bool()) else { return Ok(None) };
     let mut all: Option<Unpacked> = None;
     let first = parts.first().and_then(|part| part.unpacker.as_deref());
@@ -270,7 +270,8 @@ fn unpacked(dtype: &Dtype, parts: &mut [ColumnPart]) -> Result<Option<Unpacked>>
         match &mut part.unpacker {
             // A mask asks every file what is missing, be it nothing.
             Some(unpacker) if has_mask => unpacker.set_masked(),
-            idle => drop(idle.take_if(|unpacker| unpacker.is_idle(stored))),
+            // Numbers of several types are made one, be nothing else done to them.
+            idle => drop(idle.take_if(|unpacker| !is_mixed && unpacker.is_idle(stored))),
         }
     }
     let is_idle = !has_mask && parts.iter().all(|part| part.unpacker.is_none());

@@ -125,11 +125,15 @@ impl Unpacker {
         (!is_same).then(error)
     }
 
+    /// True when some stored numbers stand for missing values.
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.packing.fills.is_empty() || (self.valid && self.packing.has_missing(true))
+    }
+
     /// True when values are the stored numbers of type `stored`, none of them missing.
     pub(crate) fn is_idle(&self, stored: Number) -> bool {
-        let has_gaps = !self.packing.fills.is_empty() || (self.valid && self.packing.has_missing(true));
         let is_plain = self.kind == ValueKind::Number && !self.packing.is_scaled();
-        is_plain && !has_gaps && !self.has_mask() && self.to == stored
+        is_plain && !self.has_gaps() && !self.has_mask() && self.to == stored
     }
 
     /// Makes values of the stored numbers `from`.

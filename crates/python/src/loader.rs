@@ -146,7 +146,11 @@ impl EpochRun {
             });
             match next.map_err(raised)? {
                 Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch))),
-                Next::End => return Ok(None),
+                Next::End => {
+                    // Samples that were left out after the last batch are told of here: no batch of theirs comes.
+                    show_warnings(py)?;
+                    return Ok(None);
+                }
                 Next::Waiting => py.check_signals()?,
             }
         }

@@ -373,3 +373,22 @@ def test_the_command_unpacks_too(forebay_command: Any, weather: Any, tmp_path: P
     assert raw["x"] != unpacked["x"] and unpacked["time"] == "datetime64[ns]"
     assert list(masked) == ["x", "x_mask", "time"]
     assert "cut" in forebay_command("plan", weather[0], "--field=cut", "--samples=along:lat").stdout.decode()
+
+
+def test_files_that_store_other_types_are_one_field_once_they_are_unpacked(tmp_path: Path) -> None:
+    begins = ["hours since 1900-01-01", "days since 1970-01-01", "seconds since 2002-01-01"]
+    packed = [{"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}, {"dtype": "f4"}, {"dtype": "i4", "scale_factor": 0.25}]
+    sets = []
+    for number, (units, how, kind) in enumerate(zip(begins, packed, ["i4", "f8", "i8"])):
+        times = np.datetime64("2001-01-01", "ns") + np.arange(5) * np.timedelta64(1, "D") + number * np.timedelta64(400, "D")
+        whole = xarray.Dataset({"p": ("time", np.arange(5.0) / 4), "n": ("time", np.arange(5))}, {"time": times})
+        path = tmp_path / f"{number}.nc"
+        count = {"dtype": ["i2", "i8", "u4"][number]}
+        whole.to_netcdf(path, encoding={"time": {"units": units, "dtype": kind}, "p": how, "n": count})
+        sets.append(xarray.open_dataset(path))
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        files = [tmp_path / f"{number}.nc" for number in order]
+        batch = forebay.open(files, ["time", "p", "n"], cf=True)[:]
+        for name in ("time", "p", "n"):
+            expected = np.concatenate([sets[number][name].values for number in order])
+            assert batch[name].dtype == expected.dtype and np.array_equal(batch[name], expected, equal_nan=name == "p"), name

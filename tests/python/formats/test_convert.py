@@ -19,6 +19,13 @@ RNG = np.random.default_rng(5)
 CUBE = RNG.normal(size=(37, 11, 13)).astype("<f4")
 TYPES = ["|b1", "|i1", "<i2", ">i4", "<i8", "|u1", ">u2", "<u4", "<u8", "<f2", "<f4", ">f8", "<c8", ">c16", "S7"]
 
+# Elements that are arrays themselves: the shape of the variable, of an element, of a chunk.
+ARRAYS: list[tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]] = [
+    ("plain", (3,), (2,), None),
+    ("chunked", (6,), (2, 3), (4,)),
+    ("square", (4, 3), (2,), (2, 2)),
+]
+
 warnings.filterwarnings("ignore", module="zarr")
 
 
@@ -56,6 +63,10 @@ def source(made: Path) -> Path:
         file["text"] = np.array([["a", "grüße", ""], ["b", "long " * 50, "c"]], dtype=h5py.string_dtype())
         file["pairs"] = np.zeros(6, np.dtype({"names": ["a", "b"], "formats": ["u1", ("<f4", (2,))], "offsets": [0, 4]}))
         file["rows"] = np.arange(24, dtype="<i4").reshape(6, 4).view([("v", "<i4", 4)])["v"].reshape(6, 4)
+        for name, shape, inner, chunks in ARRAYS:
+            count = int(np.prod(shape + inner))
+            made_of = file.create_dataset(f"arrays/{name}", shape, np.dtype(("<i2", inner)), chunks=chunks)
+            made_of[...] = np.arange(1, count + 1).reshape(shape + inner)
         file.create_dataset("sparse", (1000, 10), "<f8", chunks=(10, 10), fillvalue=-1.5)[500:510] = 3
         file.create_dataset("nan", (20,), "<f4", chunks=(5,), fillvalue=np.nan)[:5] = 1
         file.create_dataset("negative", (20,), "<i2", chunks=(7,), fillvalue=-9)
@@ -198,3 +209,11 @@ def test_a_damaged_file_leaves_nothing(forebay_command: Any, source: Path, tmp_p
         done = forebay_command("convert", bad, out, "-v", "group/cube", check=False)
         assert done.returncode == 4 and b"variable 'group/cube': chunk" in done.stderr
     assert list(tmp_path.iterdir()) == [bad]
+
+
+def test_wide_characters_become_numbers_that_are_all_there(forebay_command: Any, tmp_path: Path) -> None:
+    texts = np.array([["ab", "grüße"], ["", "x"]])
+    np.save(tmp_path / "texts.npy", texts)
+    forebay_command("convert", tmp_path / "texts.npy", tmp_path / "texts.zarr")
+    written = zarr.open_group(tmp_path / "texts.zarr", mode="r")["data"][...]
+    assert bits(written) == texts.tobytes() and written.shape == (2, 2, 5)

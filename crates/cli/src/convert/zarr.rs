@@ -131,15 +131,17 @@ impl Writing<'_> {
                 let bytes = self.codec.compress(chunk)?;
                 chunks.fetch_add(1, Relaxed);
                 stored.fetch_add(bytes.len() as u64, Relaxed);
-                let steps: String = place.iter().map(|at| format!("/{at}")).collect();
+                // A chunk has all of the axes within an element.
+                let inner = vec![0; self.kind.inner.len()];
+                let steps: String = place.iter().chain(&inner).map(|at| format!("/{at}")).collect();
                 self.folder.write(&key(name, &format!("c{steps}")), &bytes)
             })?;
             self.job.bar.inc(product(&slab.shape()).saturating_mul(self.variable.dtype.stored_len() as u64));
         }
         Ok(Some(Written {
             name: name.clone(),
-            shape: self.layout.shape.clone(),
-            chunk: Some(self.layout.chunk.clone()),
+            shape: self.with_inner(&self.layout.shape),
+            chunk: Some(self.with_inner(&self.layout.chunk)),
             chunk_count: chunks.into_inner(),
             logical_bytes: self.variable.logical_len(),
             stored_bytes: stored.into_inner(),

@@ -132,6 +132,8 @@ class FileVariable:
 
     def __getitem__(self, selection: Selected) -> Any:
         """The values, or a part of them: numbers, which drop their axis, slices with steps from 1 up, and ``...``."""
+        if selection is None:
+            raise TypeError("None in a selection; numpy.newaxis is for the array that is read")
         items = _items(selection)
         raw = self._reader.read(self._stored, ",".join(map(_word, items)))
         return _selected(raw, items)
@@ -140,6 +142,10 @@ class FileVariable:
         if not self.shape:
             raise TypeError("a scalar has no length")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Its rows, each read when its turn comes."""
+        return (self[row] for row in range(len(self)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False:

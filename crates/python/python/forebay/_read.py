@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import operator
 import os
@@ -100,9 +101,10 @@ def _items(selection: Selected) -> tuple[Index, ...]:
 
 def _number(item: Any) -> int:
     # True is a number to Python, and to NumPy a mask.
-    if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
-        raise TypeError(f"{item!r} in a selection; numbers, slices and ... choose a part of a variable")
-    return operator.index(item)
+    if not isinstance(item, (bool, np.bool_)):
+        with contextlib.suppress(TypeError):
+            return operator.index(item)
+    raise TypeError(f"{item!r} in a selection; numbers, slices and ... choose a part of a variable")
 
 
 def _parsed(item: str) -> Index:

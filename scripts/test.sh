@@ -8,7 +8,11 @@ profile=debug
 declare -a flags=() wheel_flags=(--dev)
 case ${1:-} in
 "") ;;
---release) profile=release flags=(--release) wheel_flags=() ;;
+--release)
+    profile=release flags=(--release) wheel_flags=()
+    # Each test is a program of its own: to optimise all of them across crates takes an hour.
+    export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+    ;;
 *) die "usage: test.sh [--release]" ;;
 esac
 

@@ -61,11 +61,16 @@ impl Drawing {
         }
         for refused in &facts.refused {
             let word = if refused.corrupt { "corrupt:" } else { "refused:" };
-            let title = Line::default()
-                .with(Role::Name, last(&refused.name))
-                .with(Role::Bad, word)
-                .words(Role::Plain, &show::visible(&refused.why));
-            entries.insert(path(&refused.name), Entry { title, details: Vec::new() });
+            let line =
+                |line: Line| line.with(Role::Bad, word).words(Role::Plain, &show::visible(&refused.why));
+            match entries.get_mut(&path(&refused.name)) {
+                // Another thing of that name can be read.
+                Some(other) => other.details.push(line(Line::default())),
+                None => {
+                    let title = line(Line::default().with(Role::Name, last(&refused.name)));
+                    entries.insert(path(&refused.name), Entry { title, details: Vec::new() });
+                }
+            }
         }
         add_missing_groups(&mut entries);
         lines.extend(self.branches(&entries));

@@ -145,6 +145,16 @@ impl Container {
     }
 
     fn no_variable(&self, name: &str) -> Error {
+        if self.groups.iter().any(|group| !name.is_empty() && group.name == name) {
+            let inside = |variable: &&Variable| {
+                variable.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/'))
+            };
+            let error = Error::new(ErrorKind::NotFound, format!("'{name}' is a group, no variable"));
+            return match self.variables.iter().find(inside) {
+                Some(first) => error.hint(format!("name a variable, such as '{}'", first.name)),
+                None => error.hint("`forebay inspect` lists what is there"),
+            };
+        }
         let error = Error::new(ErrorKind::NotFound, format!("no variable '{name}'"));
         let near = self
             .variables

@@ -151,7 +151,10 @@ impl Table {
                 continue;
             }
             if column.name == MATRIX || variables.iter().any(|known: &Variable| known.name == column.name) {
-                let why = format!("column {index}: another variable has this name; read it from `{MATRIX}`");
+                let place = numeric.len() - 1;
+                let why = format!(
+                    "another variable has this name; read it as column {place} of `{MATRIX}`, counted from 0"
+                );
                 refused.push(Refused { name: column.name.clone(), why, corrupt: false });
                 continue;
             }

@@ -39,7 +39,9 @@ impl LyingDisk {
         }
         let (below, above) = (below.display(), above.display());
         shell(&format!("mount -t tmpfs -o size=24m none {below}"));
-        shell(&format!("truncate -s 256m {below}/image && mkfs.ext4 -q -b 4096 -O ^has_journal {below}/image"));
+        shell(&format!(
+            "truncate -s 256m {below}/image && mkfs.ext4 -q -b 4096 -O ^has_journal {below}/image"
+        ));
         let device = shell(&format!("losetup --find --show {below}/image"));
         // A request that the loop device writes in part counts as written: only whole pages fail for sure.
         let queue = device.replace("/dev", "/sys/block");

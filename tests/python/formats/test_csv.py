@@ -11,6 +11,7 @@ import numpy as np
 import pandas
 import pytest
 
+import forebay
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("header", [True, False])
@@ -126,3 +127,12 @@ def test_indexed_records(forebay_command: Any, tmp_path: Path) -> None:
     forebay_command.same(path, "record@offsets", np.array([0, 7, 7, 27]))
     sizes.write_bytes(struct.pack("3Q", 7, 0, 2000))
     assert "record 2" in forebay_command.refuses(path, "record")
+
+
+def test_of_columns_of_one_name_the_first_is_read_and_the_others_are_refused(forebay_command: Any, tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("t,a,b,a\nx,1,2,3\ny,4,5,6\n")
+    shown = forebay_command("inspect", path).stdout.decode()
+    assert "a <i8 (2,)" in shown and "refused: another variable has this name; read it as column 2 of `data`" in shown
+    assert forebay.read(path, "a").tolist() == [1, 4]
+    assert forebay.read(path, "data").tolist() == [[1, 2, 3], [4, 5, 6]]

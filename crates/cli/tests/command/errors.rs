@@ -18,6 +18,11 @@ fn a_missing_file_or_variable_is_3_and_a_near_name_is_suggested() {
     fails(&["inspect", "/nowhere/file.h5"], 3, "/nowhere/file.h5: ");
     fails(&["dump", &data("tree.h5"), "imagse"], 3, "tree.h5: no variable 'imagse'; did you mean 'images'?");
     fails(&["inspect", &data("tree.h5"), "imagse"], 3, "did you mean 'images'?");
+    fails(
+        &["dump", &data("tree.h5"), "grid"],
+        3,
+        "'grid' is a group, no variable; name a variable, such as 'grid/lat'",
+    );
     fails(&["dump", &data("tree.h5"), "images", "--raw", "/nowhere/out"], 3, "/nowhere/out");
 }
 

@@ -10,7 +10,7 @@ case ${1:-} in
 "") ;;
 --release)
     profile=release flags=(--release) wheel_flags=()
-    # Each test is a program of its own: to optimise all of them across crates takes an hour.
+    # Each test is a program of its own: to optimise all of them across crates took more than half an hour.
     export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     ;;
 *) die "usage: test.sh [--release]" ;;
@@ -62,6 +62,6 @@ site=$CARGO_TARGET_DIR/python-$profile
 rm -rf "$site"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
 say "tests of the Python package"
-# Most of them wait for processes they started: on two processors, side by side takes two thirds of the time.
+# Most of them wait for processes they started: 3.5 minutes side by side on two processors, 7 one after the other.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) : 4))" \
     --dist worksteal "$ROOT/tests/python"

@@ -84,7 +84,7 @@ def measure(args, chosen):
                     say(f"{one.name}: {name}: {said['error']}")
                     continue
                 whole = one.sample_count * len(said["epoch_s"]) / said["total_s"]
-                # Images are decoded once: of one epoch, as short as that of a small set, opening would be half.
+                # A process has one epoch of images, so that none is decoded before: opening would be a third of that time.
                 speed = one.sample_count / min(said["epoch_s"]) if one.samples_per_chunk else whole
                 say(f"round {number + 1}: {one.name}: {name}: {speed:,.0f} samples/s, {whole:,.0f} with opening")
                 best[one.name][name] = max(speed, best[one.name].get(name, 0))

@@ -49,15 +49,19 @@ impl Format for Csv {
             return Ok(false);
         }
         // Much text has commas: a name that says so is asked for as well.
-        let name = found.at.as_str().to_ascii_lowercase();
-        let is_named_so = [".csv", ".tsv"].iter().any(|ending| name.ends_with(ending));
-        Ok(is_named_so && dialect_of(found)?.is_some())
+        Ok(is_named_so(found) && dialect_of(found)?.is_ok())
+    }
+
+    fn why_not(&self, found: &Found<'_>) -> Result<Option<Error>> {
+        match found.file.is_some() && is_named_so(found) {
+            true => Ok(dialect_of(found)?.err()),
+            false => Ok(None),
+        }
     }
 
     fn describe(&self, found: &Found<'_>) -> Result<Container> {
         let file = found.need_file()?;
-        let dialect = dialect_of(found)?
-            .ok_or_else(|| Error::new(ErrorKind::Invalid, "its first lines are no table"))?;
+        let dialect = dialect_of(found)??;
         let table = scan(&**file, &dialect)?;
         let mut refused = Vec::new();
         let variables = table.variables(&dialect, &mut refused)?;
@@ -67,8 +71,13 @@ impl Format for Csv {
     }
 }
 
-/// How the file that was found is written; of one with long rows more is looked at.
-fn dialect_of(found: &Found<'_>) -> Result<Option<Dialect>> {
+fn is_named_so(found: &Found<'_>) -> bool {
+    let name = found.at.as_str().to_ascii_lowercase();
+    [".csv", ".tsv"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// How the file that was found is written, or why it is no table; of one with long rows more is looked at.
+fn dialect_of(found: &Found<'_>) -> Result<Result<Dialect>> {
     let file = found.need_file()?;
     let file_len = file.id().len;
     let mut head = found.head.clone();

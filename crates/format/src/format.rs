@@ -34,6 +34,11 @@ pub trait Format: Send + Sync + fmt::Debug {
 
     /// Describes what was found.
     fn describe(&self, found: &Found<'_>) -> Result<Container>;
+
+    /// Why what was found is not of this format though its name says so; asked where no format takes it.
+    fn why_not(&self, _found: &Found<'_>) -> Result<Option<Error>> {
+        Ok(None)
+    }
 }
 
 /// What lies at a place, looked at once for all formats.
@@ -232,6 +237,11 @@ pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     if file.id().len == 0 {
         let error = Error::new(ErrorKind::Corrupt, "the file is empty");
         return Err(error.hint("was it written to its end?").at(at));
+    }
+    for format in formats() {
+        if let Some(why) = format.why_not(&found)? {
+            return Err(why.at(at));
+        }
     }
     Err(Error::new(ErrorKind::Unsupported, "not a file of a format this build reads").hint(reads).at(at))
 }

@@ -392,3 +392,14 @@ def test_files_that_store_other_types_are_one_field_once_they_are_unpacked(tmp_p
         for name in ("time", "p", "n"):
             expected = np.concatenate([sets[number][name].values for number in order])
             assert batch[name].dtype == expected.dtype and np.array_equal(batch[name], expected, equal_nan=name == "p"), name
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_files_of_the_longest_signed_and_unsigned_integers_are_joined_as_numpy_joins_them(tmp_path: Path, order: list[int]) -> None:
+    values = [np.array([-5, 7, 2**62 + 1]), np.array([1, 2**63 + 2**40], "u8")]
+    files = [tmp_path / f"{number}.nc" for number in order]
+    for number in order:
+        xarray.Dataset({"n": ("row", values[number])}).to_netcdf(tmp_path / f"{number}.nc")
+    batch = forebay.open(files, ["n"], cf=True)[:]["n"]
+    expected = np.concatenate([values[number] for number in order])
+    assert batch.dtype == expected.dtype == np.dtype("f8") and np.array_equal(batch, expected)

@@ -106,9 +106,28 @@ def test_the_header_is_shown_and_can_be_set(
 
 
 def test_text_that_is_no_table_is_not_taken(forebay_command: Any, tmp_path: Path) -> None:
-    for name, text in {"a.csv": "words, and\nmore words, here\n", "b.txt": "1,2\n3,4\n", "c.csv": '{"a": 1,\n"b": 2}'}.items():
-        (tmp_path / name).write_text(text)
-        assert "not a file of a format" in forebay_command.refuses(tmp_path / name, "data")
+    (tmp_path / "b.txt").write_text("1,2\n3,4\n")
+    assert "not a file of a format" in forebay_command.refuses(tmp_path / "b.txt", "data")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("words, and\nmore words, here\n", "its first 2 rows have no number"),
+        ('{"a": 1,\n"b": 2}', "it begins with {"),
+        ("# station 7\na,b\n1,2\n", "remove its comment lines"),
+        ("a,b\n1,2,3\n", "line 2 has 3 cells, line 1 has 2"),
+        ("a;b\n", "it has one row, and that names the columns"),
+        ("a,b\x00\n1,2\n", "it is not text"),
+    ],
+)
+def test_a_file_named_csv_that_is_no_table_is_told_why(forebay_command: Any, tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    refusal = forebay_command.refuses(path, "data")
+    assert "named as CSV, but no table of numbers" in refusal and why in refusal
+    with pytest.raises(forebay.UnsupportedError, match="no table of numbers"):
+        forebay.open(path, ["data"])
 
 
 def test_indexed_records(forebay_command: Any, tmp_path: Path) -> None:

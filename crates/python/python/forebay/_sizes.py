@@ -20,6 +20,8 @@ def whole(what: str, number: SupportsIndex) -> int:
         raise TypeError(f"{what}={number!r} is no whole number") from None
     if plain < 0:
         raise ValueError(f"{what}={plain} is below 0")
+    if plain >= 2**64:
+        raise ValueError(f"{what}={plain} is too large; at most {2**64 - 1} is possible")
     return plain
 
 

@@ -1,7 +1,7 @@
 //! Any text at all as units of time: read, and times reckoned by it.
 #![no_main]
 
-use forebay_format::cf::TimeUnits;
+use forebay_container::cf::TimeUnits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -6,7 +6,8 @@ pub mod unpack;
 
 use std::sync::Arc;
 
-use forebay_format::{Format, Found, Opened, Selection, Span};
+use forebay_container::{Selection, Span};
+use forebay_format::{Format, Found, Opened};
 use forebay_source::{Locator, MemoryOrigin};
 
 /// What is read of a variable at most: a file can claim any shape.
@@ -23,8 +24,8 @@ pub fn try_at(format: &dyn Format, origin: MemoryOrigin, at: &str) {
     let Ok(found) = Found::look(&*origin, &at) else { return };
     let _ = format.probe(&found);
     let Ok(container) = format.describe(&found) else { return };
-    let saved = forebay_format::save(&container).expect("a container can be saved");
-    assert_eq!(forebay_format::load(&saved).expect("what was saved loads"), container);
+    let saved = forebay_container::save(&container).expect("a container can be saved");
+    assert_eq!(forebay_container::load(&saved).expect("what was saved loads"), container);
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);
     for variable in opened.container().variables.iter().take(16) {
         let shape = &variable.grid.shape;

@@ -2,7 +2,8 @@
 
 use forebay::{
     Array, Container, Variable,
-    format::{Attribute, ChunkTable, Extents, Group, libhdf5_version, libsilo_version},
+    container::{Attribute, ChunkTable, Extents, Group},
+    format::{libhdf5_version, libsilo_version},
 };
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay::{
     Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     config::OriginConfig,
-    format::{Number, cf::ValueKind},
+    container::{Number, cf::ValueKind},
     loader::{AxisName, Boundary, Convert, FieldSpec, Offsets, Unpack, UnpackKind},
 };
 use serde::Serialize;

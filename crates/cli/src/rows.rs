@@ -79,7 +79,7 @@ impl<W: Write> List<W> {
 mod tests {
     use forebay::{
         Values,
-        format::{Dtype, Number},
+        container::{Dtype, Number},
     };
 
     use super::*;

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use forebay::{Array, Error, Result, format::native};
+use forebay::{Array, Error, Result, container::native};
 use sha2::{Digest, Sha256};
 
 use crate::{

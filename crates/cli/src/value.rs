@@ -2,7 +2,7 @@
 
 use forebay::{
     Array, Error, ErrorKind, Result, Values,
-    format::{Dtype, Number, native},
+    container::{Dtype, Number, native},
 };
 
 use crate::half;

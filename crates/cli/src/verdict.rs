@@ -2,7 +2,7 @@
 
 use forebay::{
     Variable,
-    format::{RowCost, row_cost},
+    container::{RowCost, row_cost},
 };
 use serde::Serialize;
 
@@ -100,7 +100,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use forebay::format::{ChunkTable, Dtype, Extents, Grid, Number};
+    use forebay::container::{ChunkTable, Dtype, Extents, Grid, Number};
 
     use super::*;
 

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay::{Container, FileOrigin, IndexCache, Locator, Opened, Selection, Variable, format::Extents};
+use forebay::{Container, FileOrigin, IndexCache, Locator, Opened, Selection, Variable, container::Extents};
 
 const ROUNDS: usize = 7;
 const ROW_LEN: usize = 8192;

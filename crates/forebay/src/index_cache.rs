@@ -15,7 +15,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use forebay_format::{CSV_HEADER, Container, Extents, load, save};
+use forebay_container::{Container, Extents, load, save};
+use forebay_format::CSV_HEADER;
 use forebay_source::{ErrorKind, Locator, Origin, SourceId, descriptors::retry_when_exhausted};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};

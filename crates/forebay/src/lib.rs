@@ -38,8 +38,10 @@ pub use config::{Config, Settings, TierConfig};
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::{expand, expand_among, expand_to_files};
 
+pub use forebay_container as container;
+pub use forebay_container::{Array, Container, Selection, Values, Variable};
 pub use forebay_format as format;
-pub use forebay_format::{Array, Container, Opened, Selection, Values, Variable};
+pub use forebay_format::Opened;
 pub use forebay_format::{describe, formats};
 pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};

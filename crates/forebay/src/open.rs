@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use forebay_format::{Container, Opened, describe, is_registered};
+use forebay_container::Container;
+use forebay_format::{Opened, describe, is_registered};
 use forebay_source::{Locator, Origin, Result, SourceId};
 
 use crate::{IndexCache, Origins};

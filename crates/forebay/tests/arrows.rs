@@ -5,11 +5,17 @@ use std::{collections::BTreeSet, path::PathBuf, process::Command};
 /// Every crate of the workspace and what it depends on of ours. Changed on purpose, with the picture, or not at all.
 const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-source", &[]),
-    ("forebay-format", &["forebay-source"]),
-    ("forebay-loader", &["forebay-format", "forebay-source"]),
+    ("forebay-filter", &["forebay-source"]),
+    ("forebay-container", &["forebay-filter", "forebay-source"]),
+    ("forebay-hdf5", &["forebay-container", "forebay-filter", "forebay-source"]),
+    ("forebay-format", &["forebay-container", "forebay-filter", "forebay-hdf5", "forebay-source"]),
+    ("forebay-loader", &["forebay-container", "forebay-format", "forebay-source"]),
     ("forebay-mount", &["forebay-source"]),
     ("forebay-tier", &["forebay-source"]),
-    ("forebay", &["forebay-format", "forebay-loader", "forebay-source", "forebay-tier"]),
+    (
+        "forebay",
+        &["forebay-container", "forebay-format", "forebay-loader", "forebay-source", "forebay-tier"],
+    ),
     ("forebay-cli", &["forebay", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];

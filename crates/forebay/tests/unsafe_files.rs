@@ -9,8 +9,8 @@ use std::{
 /// Files, and folders ending in `/`, that may hold unsafe code, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
-    ("crates/format/src/filter/weave.rs", "calls instructions by their names"),
-    ("crates/format/src/native/swap.rs", "uses instructions that not every processor has"),
+    ("crates/filter/src/weave.rs", "calls instructions by their names"),
+    ("crates/container/src/native/swap.rs", "uses instructions that not every processor has"),
     ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
     ("crates/format/src/silo/library/ffi.rs", "calls into a libsilo found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),

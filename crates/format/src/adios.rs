@@ -27,9 +27,10 @@ mod picture;
 mod record;
 mod series;
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 
-use crate::{Container, Format, Found};
+use crate::{Format, Found};
+use forebay_container::Container;
 use head::Head;
 
 /// A folder of ADIOS2's format BP4.
@@ -50,7 +51,7 @@ fn head(found: &Found<'_>, version: u8) -> Result<Option<Head>> {
 }
 
 fn need_head(found: &Found<'_>, version: u8) -> Result<Head> {
-    head(found, version)?.ok_or_else(|| cursor::corrupt(format!("md.idx is not of BP{version}")))
+    head(found, version)?.ok_or_else(|| Error::corrupt(format!("md.idx is not of BP{version}")))
 }
 
 impl Format for Bp4 {

@@ -12,14 +12,14 @@ use std::io::Read;
 use csv::{ByteRecord, ReaderBuilder};
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
-use crate::{
-    ChunkTable, Container, Dtype, Extent, Extents, Filter, Format, Found, Number, Refused, SourceIndex,
-    Variable,
-    filter::{CELLS, CELLS_F64, CELLS_I64},
-    names::{container, text_attribute},
-};
+use crate::{Format, Found};
 use columns::{Column, Kind};
 use dialect::Dialect;
+use forebay_container::{
+    ChunkTable, Container, Dtype, Extent, Extents, Filter, Number, Refused, SourceIndex, Variable,
+    names::{container, text_attribute},
+};
+use forebay_filter::CsvRows;
 pub use header::SETTING as CSV_HEADER;
 
 /// Tables of numbers as text, with commas, semicolons or tabs between them.
@@ -192,24 +192,15 @@ impl Table {
         let last_rows = self.row_count - (self.chunks.len() as u64 - 1) * chunk_rows;
         variable.grid.chunk[0] = chunk_rows;
         variable.layout = "chunked".into();
-        let kind = match variable.dtype {
-            Dtype::Number { number: Number::I64, .. } => CELLS_I64,
-            _ => CELLS_F64,
-        };
         let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        let head = [
-            kind,
-            dialect.delimiter.into(),
-            small(chunk_rows),
-            small(last_rows),
-            small(dialect.names.len() as u64),
-        ];
-        variable.filters = vec![Filter {
-            id: CELLS,
-            name: "csv".into(),
-            optional: false,
-            params: head.into_iter().chain(columns.iter().copied()).collect(),
-        }];
+        variable.filters = vec![Filter::CsvRows(CsvRows {
+            integers: matches!(variable.dtype, Dtype::Number { number: Number::I64, .. }),
+            delimiter: dialect.delimiter,
+            chunk_rows: small(chunk_rows),
+            last_rows: small(last_rows),
+            cell_count: small(dialect.names.len() as u64),
+            columns: columns.to_vec(),
+        })];
         let extent = |range: &ByteRange| Extent { source: SourceIndex(0), range: *range, skipped: 0 };
         let pairs = (0..).zip(self.chunks.iter().map(extent)).collect();
         variable.extents = Extents::Chunks(ChunkTable::new(pairs, self.chunks.len() as u64)?);

@@ -4,11 +4,8 @@ use std::cell::RefCell;
 
 use forebay_source::{Error, Result, WorkMemory};
 
-use crate::{
-    Extent, Variable,
-    filter::{Scratch, scratch_len, undo_all},
-    native,
-};
+use forebay_container::{Extent, Variable, native};
+use forebay_filter::{Scratch, scratch_len, undo_all};
 
 /// A thread that keeps more than this between chunks gives it back: to have it anew takes a few per cent of the time that so
 /// large a chunk takes to decode, and threads of a pool live as long as the process.
@@ -45,7 +42,7 @@ pub(crate) fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
 
 impl Workspace {
     fn shrink(&mut self) {
-        if self.scratch.len() + self.chunk.len() > MOST_KEPT_BYTES {
+        if self.scratch.byte_len() + self.chunk.len() > MOST_KEPT_BYTES {
             *self = Self::default();
         }
     }

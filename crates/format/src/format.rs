@@ -10,13 +10,10 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{
-    Bp3, Bp4, Bp5, Container, Csv, Hdf5, Images, Indexed, Netcdf3, Npy, NpyFolder, Npz, Silo, TfRecord, Zarr,
-};
-use crate::{
-    SourceIndex,
-    hdf5::{self, File},
-};
+use crate::{Bp3, Bp4, Bp5, Csv, Hdf5, Images, Indexed, Netcdf3, Npy, NpyFolder, Npz, Silo, TfRecord, Zarr};
+use forebay_container::Container;
+use forebay_container::SourceIndex;
+use forebay_hdf5::{self as hdf5, File};
 
 /// How one kind of file is recognised and described.
 ///

@@ -4,12 +4,13 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, SourceExt, SourceId};
 
-use crate::{
-    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Format, Found,
-    Joined, Number, Padding, SourceIndex, Values, Variable,
-    filter::{IMAGE, Size, is_image, size_of},
+use crate::{Format, Found};
+use forebay_container::{
+    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Joined, Number,
+    Padding, SourceIndex, Values, Variable,
     names::{container, offsets, texts},
 };
+use forebay_filter::image::{Size, is_image, size_of};
 
 /// Pictures in JPEG or PNG files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,12 +118,7 @@ fn image(files: &[SourceId], size: Size) -> Result<Variable> {
     variable.grid.chunk = [&[1][..], &inner].concat();
     variable.layout = "chunked".into();
     variable.dimensions = ["sample", "y", "x", "channel"].map(String::from).to_vec();
-    variable.filters = vec![Filter {
-        id: IMAGE,
-        name: "image".into(),
-        optional: false,
-        params: vec![height, width, channels, bits],
-    }];
+    variable.filters = vec![Filter::Image { height, width, channels, bits }];
     let extent = |(index, id): (u32, &SourceId)| {
         let range = ByteRange::at(0, id.len);
         (u64::from(index), Extent { source: SourceIndex(index), range, skipped: 0 })

@@ -3,8 +3,9 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, Source, SourceExt};
 
-use crate::{
-    ChunkTable, Container, Dtype, Extent, Extents, Format, Found, Joined, Number, SourceIndex, Variable,
+use crate::{Format, Found};
+use forebay_container::{
+    ChunkTable, Container, Dtype, Extent, Extents, Joined, Number, SourceIndex, Variable,
     names::{container, offsets},
 };
 

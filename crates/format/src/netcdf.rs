@@ -12,7 +12,8 @@ mod layout;
 
 use forebay_source::Result;
 
-use crate::{Container, Format, Found};
+use crate::{Format, Found};
+use forebay_container::Container;
 
 /// The classic NetCDF formats, with offsets of 32 bits, of 64 bits, and with sizes of 64 bits.
 #[derive(Clone, Copy, Debug, Default)]

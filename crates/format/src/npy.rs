@@ -12,9 +12,9 @@ mod literal;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
-use crate::{
-    ChunkTable, Container, Extent, Extents, Filter, Format, Found, SourceIndex, Variable,
-    filter::TRANSPOSE,
+use crate::{Format, Found};
+use forebay_container::{
+    ChunkTable, Container, Extent, Extents, Filter, SourceIndex, Variable,
     names::{container, text_attribute},
 };
 pub(crate) use header::{Header, MAGIC};
@@ -137,10 +137,9 @@ impl Header {
 fn turned(element_len: usize, shape: &[u64]) -> Result<Filter> {
     let too_long =
         |_| Error::new(ErrorKind::Unsupported, "Fortran order along an axis of 2^32 elements or more");
-    let element = u32::try_from(element_len).map_err(too_long)?;
+    let element_len = u32::try_from(element_len).map_err(too_long)?;
     let ndim = u32::try_from(shape.len()).map_err(too_long)?;
     let shape: Vec<u32> =
         shape.iter().map(|n| u32::try_from(*n)).collect::<Result<_, _>>().map_err(too_long)?;
-    let params = [element, ndim].into_iter().chain(shape).chain((0..ndim).rev()).collect();
-    Ok(Filter { id: TRANSPOSE, name: "transpose".into(), optional: false, params })
+    Ok(Filter::Transpose { element_len, shape, order: (0..ndim).rev().collect() })
 }

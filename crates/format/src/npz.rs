@@ -10,12 +10,14 @@ use flate2::bufread::DeflateDecoder;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use crate::{
-    ChunkTable, Container, Extent, Extents, Filter, Format, Found, Refused, SourceIndex, Variable,
-    filter::{NPY_HEADER, ZIP_DEFLATE},
-    names::{container, names_given_twice},
+    Format, Found,
     npy::{Header, Place},
 };
 use directory::{Member, Method};
+use forebay_container::{
+    ChunkTable, Container, Extent, Extents, Filter, Refused, SourceIndex, Variable,
+    names::{container, names_given_twice},
+};
 
 /// The NPZ format of NumPy: `numpy.savez` and `numpy.savez_compressed`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +49,7 @@ impl Format for Npz {
             match variable(&**file, &member, &name) {
                 Ok(variable) => variables.push(variable),
                 Err(error) => {
-                    let corrupt = error.kind() == ErrorKind::Corrupt;
-                    refused.push(Refused { name, why: error.to_string(), corrupt });
+                    refused.push(Refused::of(name, &error));
                 }
             }
         }
@@ -127,11 +128,9 @@ fn deflated(file: &dyn Source, member: &Member, data: ByteRange, name: &str) -> 
     }
     variable.filters = header.turn_whole()?.into_iter().collect();
     let head = usize::try_from(header.len).ok().and_then(|len| start.get(..len)).unwrap_or_default();
-    let of =
-        |id: u32, name: &str, params: Vec<u32>| Filter { id, name: name.into(), optional: false, params };
-    let header_len = u32::try_from(header.len).unwrap_or(u32::MAX);
-    variable.filters.push(of(NPY_HEADER, "npy header", vec![header_len, crc32c::crc32c(head)]));
-    variable.filters.push(of(ZIP_DEFLATE, "deflate", vec![member.sum]));
+    let len = u32::try_from(header.len).unwrap_or(u32::MAX);
+    variable.filters.push(Filter::NpyHeader { len, crc32c: crc32c::crc32c(head) });
+    variable.filters.push(Filter::RawDeflate { crc32: member.sum });
     variable.layout = "compressed".into();
     let extent = Extent { source: SourceIndex(0), range: data, skipped: 0 };
     variable.extents = Extents::Chunks(ChunkTable::one(extent));

@@ -29,9 +29,8 @@ use std::path::PathBuf;
 
 use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result};
 
-use crate::{
-    Array, Container, Dtype, Extents, Opaque, Opened, Selection, SourceIndex, Values, Variable, silo,
-};
+use crate::{Opened, silo};
+use forebay_container::{Array, Container, Dtype, Extents, Opaque, Selection, SourceIndex, Values, Variable};
 
 /// Version and path of the libhdf5 that reads what forebay itself cannot; `None` where there is none.
 pub fn libhdf5_version() -> Option<String> {

@@ -21,12 +21,12 @@ use std::sync::{Arc, OnceLock};
 
 use forebay_source::{Error, ErrorKind, Origin, Result, Source, ledger};
 
-use crate::{
-    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable,
-    heap::HeapReader,
-    native, odd, opaque, runs,
-    swmr::{self, SwmrSource},
+use crate::opaque;
+use forebay_container::runs;
+use forebay_container::{
+    Array, Container, Dtype, Extents, Selection, SourceIndex, Values, Variable, native, odd,
 };
+use forebay_hdf5::{HeapReader, SwmrSource, explain_swmr};
 
 /// A described container with its sources at hand, ready to be read by many threads at once.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Opened {
             if !source.id().names_same_bytes(id) {
                 let error = Error::new(ErrorKind::Unavailable, "changed since it was described");
                 let error = error.hint("open it again").at(&id.locator);
-                return Err(if self.container.swmr { swmr::explained(error) } else { error });
+                return Err(if self.container.swmr { explain_swmr(error) } else { error });
             }
             // Another thread may have been faster: its source has the same id, so either will do.
             let _ = slot.set(self.watched(source));
@@ -221,7 +221,8 @@ impl Opened {
             return Err(place(Error::new(ErrorKind::Unsupported, why)));
         }
         let inner = variable.grid.shape.get(1..).unwrap_or_default();
-        let row_len = crate::grid::product(inner).saturating_mul(variable.dtype.stored_len() as u64);
+        let row_len =
+            forebay_container::grid::product(inner).saturating_mul(variable.dtype.stored_len() as u64);
         let is_fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
         if !is_fixed || row_len.saturating_mul(rows.len() as u64) != out.len() as u64 {
             let what = format!("{} bytes of memory for {} rows of {row_len}", out.len(), rows.len());

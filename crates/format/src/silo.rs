@@ -23,12 +23,13 @@ mod tree;
 
 use std::collections::{BTreeMap, HashSet};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::Result;
 
 pub(crate) use self::hdf5::is_array_name;
 pub use self::library::libsilo_version;
 use self::{blocks::Joiner, object::Kind, tree::Tree};
-use crate::{Alias, Container, Format, Found, Refused, Variable};
+use crate::{Format, Found};
+use forebay_container::{Alias, Container, Refused, Variable};
 
 /// The Silo format, in HDF5 and in PDB files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +45,7 @@ impl Format for Silo {
             return Ok(found.file.is_some());
         }
         // A damaged HDF5 file is left to those who describe HDF5.
-        let has_arrays = || found.hdf5().is_ok_and(|file| crate::hdf5::root_has(&file, hdf5::ARRAYS));
+        let has_arrays = || found.hdf5().is_ok_and(|file| forebay_hdf5::root_has(&file, hdf5::ARRAYS));
         Ok(found.probe_superblock()? && has_arrays())
     }
 
@@ -77,13 +78,9 @@ impl Given {
     fn take(&mut self, name: &str, fields: Result<Vec<fields::Field>>) {
         match fields {
             Ok(fields) => self.fields.extend(fields),
-            Err(error) => self.refused.push(refused(name, &error)),
+            Err(error) => self.refused.push(Refused::of(name, &error)),
         }
     }
-}
-
-fn refused(name: &str, error: &Error) -> Refused {
-    Refused { name: name.into(), why: error.to_string(), corrupt: error.kind() == ErrorKind::Corrupt }
 }
 
 /// The container of what the objects gave and of the arrays that belong to none.

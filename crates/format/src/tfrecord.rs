@@ -13,13 +13,13 @@ mod columns;
 mod example;
 mod framing;
 mod window;
-pub(crate) mod wire;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use crate::{Container, Format, Found, Refused};
+use crate::{Format, Found};
 use columns::Columns;
 use example::{Example, Parsed};
+use forebay_container::{Container, Refused};
 use framing::{is_record_start, next_record};
 use window::Window;
 

@@ -40,7 +40,8 @@ mod walk;
 use forebay_source::Result;
 
 pub(crate) use self::ragged::Ragged;
-use crate::{Container, Format, Found};
+use crate::{Format, Found};
+use forebay_container::Container;
 
 /// The Zarr format.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,7 +6,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use forebay_format::{Container, Extents, Opened, Selection, Values, describe, load, save};
+use forebay_container::{Container, Extents, Selection, Values, load, save};
+use forebay_format::{Opened, describe};
 use forebay_source::{Locator, MemoryOrigin};
 use rayon::prelude::*;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use forebay_format::{Csv, Format, Found, Images, Indexed, Npy, NpyFolder, Npz, Opened, Selection, TfRecord};
+use forebay_container::Selection;
+use forebay_format::{Csv, Format, Found, Images, Indexed, Npy, NpyFolder, Npz, Opened, TfRecord};
 use forebay_source::{Locator, MemoryOrigin};
 
 /// What is read of a variable at most: a file can claim any shape.
@@ -19,8 +20,8 @@ fn try_at(format: &dyn Format, origin: Arc<MemoryOrigin>, name: &str) -> bool {
     let found = Found::look(&*origin, &at).expect("it is there");
     let _ = format.probe(&found).expect("a look costs nothing");
     let Ok(container) = format.describe(&found) else { return false };
-    let saved = forebay_format::save(&container).expect("a container can be saved");
-    assert_eq!(forebay_format::load(&saved).expect("what was described is sound"), container);
+    let saved = forebay_container::save(&container).expect("a container can be saved");
+    assert_eq!(forebay_container::load(&saved).expect("what was described is sound"), container);
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES).on_caller_thread();
     let mut is_read = true;
     for variable in opened.container().variables.iter().take(16) {

@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_format::{
-    ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Grid, Number, Opened, Selection, SourceIndex,
-    Variable, describe,
+use forebay_container::{
+    ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Grid, Number, Selection, SourceIndex, Variable,
 };
+use forebay_format::{Opened, describe};
 use forebay_source::{ByteRange, FileOrigin, Locator, MemoryOrigin, Origin};
 
 /// Ends in a child process what `work` says, and gives that back; a child that hangs is killed.

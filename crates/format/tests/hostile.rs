@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_format::{Opened, Selection, describe};
+use forebay_container::Selection;
+use forebay_format::{Opened, describe};
 use forebay_source::{Locator, MemoryOrigin};
 use rayon::prelude::*;
 

@@ -12,15 +12,13 @@ use std::{
     sync::{Arc, Barrier},
 };
 
-use forebay_format::{
-    Array, Extents, Filter, Opaque, Opened, Selection, SourceIndex, Values, Variable, describe, native,
-};
+use forebay_container::{Array, Extents, Filter, Opaque, Selection, SourceIndex, Values, Variable, native};
+use forebay_format::{Opened, describe};
 use forebay_source::{FileOrigin, Locator, Version};
 use sha2::{Digest, Sha256};
 
 /// Filters that libhdf5 has built in; all others need plug-ins.
-const BUILT_IN: std::ops::RangeInclusive<u32> = 1..=6;
-const LZF: u32 = 32_000;
+const BUILT_IN: [&str; 6] = ["deflate", "shuffle", "fletcher32", "szip", "nbit", "scaleoffset"];
 /// Files of the matrix with plain values, as they are and deflated.
 const PLAIN: &str = "numbers_latest_contiguous.h5";
 const FILTERED: &str = "numbers_latest_deflate.h5";
@@ -76,8 +74,9 @@ fn sha256(array: &Array) -> String {
 /// True for what the library cannot read: all that needs plug-ins, and with plug-ins the filter only h5py has.
 fn needs_plug_in(opened: &Opened, variable: &Variable) -> bool {
     let has_plug_ins = env::var_os("HDF5_PLUGIN_PATH").is_some();
-    let is_known = |id: u32| BUILT_IN.contains(&id) || (has_plug_ins && id != LZF);
-    let has = |variable: &Variable| variable.filters.iter().any(|filter| !is_known(filter.id));
+    let is_known =
+        |filter: &Filter| BUILT_IN.contains(&filter.name()) || (has_plug_ins && *filter != Filter::Lzf);
+    let has = |variable: &Variable| variable.filters.iter().any(|filter| !is_known(filter));
     has(variable) || (variable.layout == "virtual" && opened.container().parts.iter().any(has))
 }
 
@@ -185,7 +184,7 @@ fn a_selection_beyond_the_extent_of_the_library_is_an_error_that_names_both_shap
 fn with_unknown_filter(opened: &Opened) -> Vec<(&Variable, Variable)> {
     let unknown = |variable: &Variable| {
         let mut variable = variable.clone();
-        variable.filters[0].id = 40_000;
+        variable.filters[0] = Filter::from_hdf5(40_000, "", Vec::new());
         variable
     };
     let filtered = opened.container().variables.iter().filter(|variable| !variable.filters.is_empty());
@@ -320,8 +319,7 @@ fn a_filter_of_a_silo_file_that_only_the_library_knows_is_undone_by_it() {
     for variable in &opened.container().variables {
         let Extents::Chunks(_) = &variable.extents else { continue };
         let mut unknown = variable.clone();
-        unknown.filters =
-            vec![Filter { id: 40_000, name: "own".into(), optional: false, params: Vec::new() }];
+        unknown.filters = vec![Filter::from_hdf5(40_000, "own", Vec::new())];
         let ours = opened.read(variable, &all(variable)).unwrap();
         assert_eq!(opened.read(&unknown, &all(variable)).unwrap(), ours, "{}", variable.name);
         count += 1;

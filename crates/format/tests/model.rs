@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use forebay_format::{Grid, Part, Selection, Span};
+use forebay_container::{Grid, Part, Selection, Span};
 use proptest::prelude::*;
 
 /// A shape, a chunk shape and a selection that fits.

@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use forebay_format::{Container, Opened, Selection, Span, Values, describe};
+use forebay_container::{Container, Selection, Span, Values};
+use forebay_format::{Opened, describe};
 use forebay_source::{
     ByteRange, ErrorKind, Fill, Locator, MemoryOrigin, Origin, Result, Source, SourceId, Trust,
     fill_by_fetching,
@@ -100,8 +101,8 @@ fn described(bytes: Vec<u8>) -> (Arc<MemoryOrigin>, Result<Container>) {
 /// Describes `bytes`, saves and loads the description, and reads every variable: how many gave values.
 fn read_all(bytes: Vec<u8>) -> usize {
     let (origin, Ok(container)) = described(bytes) else { return 0 };
-    let saved = forebay_format::save(&container).unwrap();
-    assert_eq!(forebay_format::load(&saved).unwrap(), container);
+    let saved = forebay_container::save(&container).unwrap();
+    assert_eq!(forebay_container::load(&saved).unwrap(), container);
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);
     let read = |variable| opened.read(variable, &Selection::all(&variable.grid.shape));
     opened.container().variables.iter().filter(|variable| read(variable).is_ok()).count()

@@ -7,7 +7,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use forebay_format::{Array, Dtype, Extents, Opened, Selection, Span, Values, Variable, describe, native};
+use forebay_container::{Array, Dtype, Extents, Selection, Span, Values, Variable, native};
+use forebay_format::{Opened, describe};
 use forebay_source::{FileOrigin, Locator};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -190,8 +191,8 @@ fn a_part_is_what_the_whole_has_there() {
 fn a_saved_description_is_the_same_description() {
     for file in rows("manifest.csv").keys().step_by(5) {
         let opened = open(file);
-        let saved = forebay_format::save(opened.container()).unwrap();
-        assert_eq!(&forebay_format::load(&saved).unwrap(), opened.container(), "{file}");
+        let saved = forebay_container::save(opened.container()).unwrap();
+        assert_eq!(&forebay_container::load(&saved).unwrap(), opened.container(), "{file}");
     }
 }
 

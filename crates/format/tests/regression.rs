@@ -14,7 +14,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_format::{Container, Opened, Selection, describe};
+use forebay_container::{Container, Selection};
+use forebay_format::{Opened, describe};
 use forebay_source::{
     ByteRange, FileOrigin, Fill, Locator, Origin, Result, Source, SourceId, Trust, fill_by_fetching,
 };
@@ -71,7 +72,7 @@ fn a_virtual_data_set_of_a_thousand_sources_is_found_through_ten_thousand_links(
     assert_eq!((opened.container().sources.len(), opened.container().aliases.len()), (1001, 10_000));
     let variable = opened.container().variable("s777").unwrap();
     let array = opened.read(variable, &Selection::parse("-1", &variable.grid.shape).unwrap()).unwrap();
-    assert_eq!(array.values, forebay_format::Values::Fixed(999i32.to_le_bytes().repeat(4)));
+    assert_eq!(array.values, forebay_container::Values::Fixed(999i32.to_le_bytes().repeat(4)));
 }
 
 /// One element of a variable as text.
@@ -109,7 +110,7 @@ fn a_source_whose_name_has_a_percent_sign_is_found() {
     let variable = opened.container().variable("v").unwrap();
     let array = opened.read(variable, &Selection::all(&[5])).unwrap();
     let wanted: Vec<u8> = (0..5i32).flat_map(i32::to_le_bytes).collect();
-    assert_eq!(array.values, forebay_format::Values::Fixed(wanted));
+    assert_eq!(array.values, forebay_container::Values::Fixed(wanted));
 }
 
 /// The header of a committed type was read anew for every variable of that type.
@@ -190,7 +191,7 @@ fn mappings_between_boxes_of_different_shape_are_cut_up_to_a_limit() {
     let container = written.describe();
     let v = container.variable("v").unwrap();
     assert!(
-        matches!(&v.extents, forebay_format::Extents::Opaque(opaque) if opaque.why.contains("different shape"))
+        matches!(&v.extents, forebay_container::Extents::Opaque(opaque) if opaque.why.contains("different shape"))
     );
 }
 

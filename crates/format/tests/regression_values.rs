@@ -4,7 +4,8 @@
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
-use forebay_format::{Container, Opened, Selection, Values, describe};
+use forebay_container::{Container, Selection, Values};
+use forebay_format::{Opened, describe};
 use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Result};
 
 /// What `script` writes with h5py: `a.h5` in its `folder`, and files beside it.

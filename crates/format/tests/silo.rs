@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use forebay_format::{Format, Found, Opened, Selection, Silo, load, save};
+use forebay_container::{Selection, load, save};
+use forebay_format::{Format, Found, Opened, Silo};
 use forebay_source::{Locator, MemoryOrigin};
 
 /// What is read of a variable at most: a file can claim any shape.
@@ -23,7 +24,7 @@ fn read_all(bytes: Vec<u8>) -> usize {
     let saved = save(&container).expect("a container can be saved");
     assert_eq!(load(&saved).expect("what was saved loads"), container);
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES).on_caller_thread();
-    let is_read = |variable: &&forebay_format::Variable| {
+    let is_read = |variable: &&forebay_container::Variable| {
         let shape = &variable.grid.shape;
         opened.read(variable, &Selection::all(shape)).is_ok_and(|array| array.shape == *shape)
     };

@@ -4,7 +4,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use forebay_format::{Array, Opened, Selection, Values, describe};
+use forebay_container::{Array, Selection, Values};
+use forebay_format::{Opened, describe};
 use forebay_source::{ErrorKind, Locator, MemoryOrigin, Result};
 
 /// What is read of a variable at most: a document can claim any shape.
@@ -69,8 +70,8 @@ fn read(store: &Store, path: &str) -> Result<Array> {
     });
     let origin = Arc::new(origin);
     let container = describe(&*origin, &Locator::new(format!("s/{path}")))?;
-    let saved = forebay_format::save(&container).unwrap();
-    assert_eq!(forebay_format::load(&saved).unwrap(), container, "what is described is sound");
+    let saved = forebay_container::save(&container).unwrap();
+    assert_eq!(forebay_container::load(&saved).unwrap(), container, "what is described is sound");
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);
     let variable = opened.variable(".")?;
     opened.read(variable, &Selection::all(&variable.grid.shape))

@@ -1,6 +1,6 @@
 //! Samples side by side, ready for a tensor.
 
-use forebay_format::{Dtype, cf::ValueKind};
+use forebay_container::{Dtype, cf::ValueKind};
 use forebay_source::Error;
 
 use crate::{arena::Buffer, assemble::Doubts};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use forebay_format::{Opened, Variable};
+use forebay_container::Variable;
+use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use forebay_format::{Array, Dtype, Member, Number, Opened, Scalar, Selection, Variable};
+use forebay_container::{Array, Dtype, Member, Number, Scalar, Selection, Variable};
+use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{

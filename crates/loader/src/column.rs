@@ -2,7 +2,8 @@
 
 use std::{num::NonZeroU64, ops::Range, sync::Arc};
 
-use forebay_format::{Dtype, Number, Opened, Variable, cf::ValueKind};
+use forebay_container::{Dtype, Number, Variable, cf::ValueKind};
+use forebay_format::Opened;
 
 use crate::{
     categories::{Categories, Recode},

@@ -1,6 +1,6 @@
 //! Numbers on their way into a batch: cast, scaled, their axes put in another order.
 
-use forebay_format::Number;
+use forebay_container::Number;
 use half::{bf16, f16};
 
 /// Does something with the type of a number.
@@ -11,7 +11,7 @@ macro_rules! with_element {
     };
     (@ $number:expr, $kind:ident, $body:expr, $($name:ident $type:ty),*) => {
         match $number {
-            $(forebay_format::Number::$name => {
+            $(forebay_container::Number::$name => {
                 type $kind = $type;
                 $body
             })*

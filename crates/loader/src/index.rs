@@ -1,6 +1,6 @@
 //! Which part of a variable a sample is: from its number in a file to a box of the array.
 
-use forebay_format::Span;
+use forebay_container::Span;
 use forebay_source::{Error, ErrorKind, Result};
 use std::{num::NonZeroU32, ops::Range, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! One field of several files: which type its elements have in all of them, and what their integers stand for.
 
-use forebay_format::{Dtype, native};
+use forebay_container::{Dtype, native};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{categories::Categories, column::ColumnPart, set::place, spec::FieldSpec};

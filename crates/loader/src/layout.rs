@@ -6,7 +6,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use forebay_format::{Opened, PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone};
+use forebay_container::{PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone};
+use forebay_format::Opened;
 use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
@@ -306,6 +307,6 @@ impl Layout {
 
 /// Bytes a request to the source of `part` ought to bring, as the source says.
 pub(crate) fn preferred_request(part: &ColumnPart) -> Result<u64> {
-    let source = part.opened.source(forebay_format::SourceIndex(0))?;
+    let source = part.opened.source(forebay_container::SourceIndex(0))?;
     Ok(source.request_bytes())
 }

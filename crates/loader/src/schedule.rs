@@ -5,7 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use forebay_format::{Opened, Selection, SourceIndex};
+use forebay_container::{Selection, SourceIndex};
+use forebay_format::Opened;
 use forebay_source::{ByteRange, Result, SourceId};
 
 use crate::{

@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use forebay_format::{Dtype, Member, Opened, Selection, Values, Variable, cf::ValueKind, native};
+use forebay_container::{Dtype, Member, Selection, Values, Variable, cf::ValueKind, native};
+use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -189,7 +190,7 @@ fn column(field: &FieldSpec, files: &[Arc<Opened>], bounds: &mut BoundsCache) ->
     let indices = plain_column(&bare, &dense.indices, files, bounds)?;
     let is_integer = indices.dtype.number().is_some_and(|number| {
         !matches!(number.size(), 0)
-            && forebay_format::Number::integer(number.size(), number.is_signed_integer()) == Some(number)
+            && forebay_container::Number::integer(number.size(), number.is_signed_integer()) == Some(number)
     });
     if !is_integer {
         let what = format!("'{}' holds {}, not column numbers", dense.indices, indices.dtype);

@@ -74,7 +74,9 @@ impl Setup {
     fn of(set: &SampleSet, options: &Options, reader: Reader, spill: Option<SpillPlace>) -> Result<Self> {
         memory_setting()?;
         if options.batch_size == 0 {
-            return Err(Error::new(ErrorKind::Invalid, "batches of 0 samples").hint("batch_size is at least 1"));
+            return Err(
+                Error::new(ErrorKind::Invalid, "batches of 0 samples").hint("batch_size is at least 1")
+            );
         }
         let quota = spill.as_ref().map_or(0, |place| place.quota);
         let about = options.memory.unwrap_or_else(|| ledger().offer(0));

@@ -1,6 +1,6 @@
 //! What a sample is: plain data, said by the user, kept in the state of a run.
 
-use forebay_format::Number;
+use forebay_container::Number;
 use serde::{Deserialize, Serialize};
 
 /// What a sample is made of: its fields, each with its own boundary. All fields have equally many samples.

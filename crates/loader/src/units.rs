@@ -2,7 +2,8 @@
 
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use forebay_format::{Extents, Grid, Part, RowAlone, Selection, SourceIndex, Span, Variable, workspace_len};
+use forebay_container::{Extents, Grid, Part, RowAlone, Selection, SourceIndex, Span, Variable};
+use forebay_format::workspace_len;
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
@@ -253,7 +254,7 @@ impl Units {
         } else {
             // The unit reaches past the array's border: what there is goes to its places in it.
             let array = part.opened.read(variable, &selection)?;
-            let forebay_format::Values::Fixed(bytes) = &array.values else {
+            let forebay_container::Values::Fixed(bytes) = &array.values else {
                 return Err(Error::new(ErrorKind::Bug, "a unit of variable length"));
             };
             let all = Selection::all(&size);

@@ -3,7 +3,7 @@
 mod gaps;
 mod whole;
 
-use forebay_format::{
+use forebay_container::{
     Number, Scalar, Variable,
     cf::{Factor, Missing, NOT_A_TIME, Packing, TimeUnits, ValueKind},
 };

@@ -4,7 +4,8 @@
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
-use forebay_format::{Number, Opened, describe};
+use forebay_container::Number;
+use forebay_format::{Opened, describe};
 use forebay_loader::{
     Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
     Shard, Shuffle, SpillOptions, Stats, Tail,

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use forebay_format::{
-    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Number, Opened, SourceIndex,
-    Values, Variable,
+use forebay_container::{
+    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Number, SourceIndex, Values,
+    Variable,
 };
+use forebay_format::Opened;
 use forebay_loader::{
     AxisName, Boundary, FieldSpec, Loader, Options, SampleSet, SampleSpec, Unpack, UnpackKind,
 };

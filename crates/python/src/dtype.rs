@@ -1,6 +1,6 @@
 //! Element types as NumPy writes them.
 
-use forebay::format::{Dtype, Number, cf::ValueKind, native};
+use forebay::container::{Dtype, Number, cf::ValueKind, native};
 use pyo3::{prelude::*, types::PyDict};
 
 /// What NumPy makes a type of: a short text, or a dict with the members of a compound; and the shape of one element.

@@ -1,6 +1,6 @@
 //! A file that stays open, so that each of its variables is read without describing the file again.
 
-use forebay::{Opened, Result, Selection, Variable, format::SourceIndex, loader::Unpack};
+use forebay::{Opened, Result, Selection, Variable, container::SourceIndex, loader::Unpack};
 use pyo3::prelude::*;
 
 use crate::{

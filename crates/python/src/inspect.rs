@@ -2,7 +2,7 @@
 
 use forebay::{
     Container, Variable,
-    format::{Attribute, Extents, row_cost},
+    container::{Attribute, Extents, row_cost},
 };
 use pyo3::prelude::*;
 use serde_json::{Value, json};

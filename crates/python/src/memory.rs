@@ -1,6 +1,6 @@
 //! One field of a batch, lent to NumPy without a copy.
 
-use forebay::{format::Dtype, format::Number, loader::FieldArray};
+use forebay::{container::Dtype, container::Number, loader::FieldArray};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyTuple},

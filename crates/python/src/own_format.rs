@@ -21,7 +21,8 @@ use std::{
 
 use forebay::{
     Array, Container, Error, ErrorKind, FileOrigin, Origin, Result, Values,
-    format::{Format, Found, Group, Reader, SourceIndex, Span, Wanted, register_format, register_reader},
+    container::{Group, SourceIndex, Span},
+    format::{Format, Found, Reader, Wanted, register_format, register_reader},
     source::SourceId,
 };
 use pyo3::{

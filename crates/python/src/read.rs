@@ -2,7 +2,7 @@
 
 use forebay::{
     Array, Error, ErrorKind, Opened, Result, Selection, Values, Variable,
-    format::{Dtype, Number, cf::ValueKind},
+    container::{Dtype, Number, cf::ValueKind},
     loader::{Unpack, UnpackedArray, unpack},
 };
 use pyo3::{

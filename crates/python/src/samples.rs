@@ -11,7 +11,7 @@ use std::{
 use forebay::{
     Config, Error, ErrorKind, IndexCache, Locator, Names, Options, Origins, SampleSet, Samples, SetSpec,
     TierReport,
-    format::cf::ValueKind,
+    container::cf::ValueKind,
     loader::{FieldArray, FieldFacts},
     tier::{Policy, Tiered},
 };

@@ -57,6 +57,21 @@ impl Error {
         Self(Box::new(Inner { kind, what: what.into(), places: Vec::new(), hint: None, cause: None }))
     }
 
+    /// An error for bytes that break the rules of their format.
+    pub fn corrupt(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, what)
+    }
+
+    /// An error for what is sound, but cannot be read by this build.
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, what)
+    }
+
+    /// An error for what the caller asked.
+    pub fn invalid(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, what)
+    }
+
     /// The error for what the operating system answered.
     pub fn from_io(cause: io::Error) -> Self {
         use io::ErrorKind as Io;

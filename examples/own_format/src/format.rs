@@ -2,7 +2,7 @@
 
 use forebay::{
     Container, Result, Variable,
-    format::{ChunkTable, Dtype, Extent, Extents, Format, Found, Grid, Group, Number, Opaque, SourceIndex},
+    container::{ChunkTable, Dtype, Extent, Extents, Grid, Group, Number, Opaque, SourceIndex}, format::{Format, Found},
     source::ByteRange,
 };
 

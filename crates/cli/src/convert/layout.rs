@@ -1,6 +1,6 @@
 //! How a variable is cut into chunks of the result, and which of them are made of one read. Arithmetic only.
 
-use forebay::{Selection, Variable, format::Dtype};
+use forebay::{Selection, Variable, container::Dtype};
 
 /// A chunk that nobody asked for: large enough that a request or a file is worth it, small enough to be decoded for a
 /// few rows.
@@ -163,7 +163,7 @@ pub(super) fn product(lens: &[u64]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use forebay::format::Number;
+    use forebay::container::Number;
 
     use super::*;
 

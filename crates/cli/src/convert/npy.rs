@@ -4,7 +4,7 @@ use std::io::Write;
 
 use forebay::{
     Error, ErrorKind, Result, Selection, Values, Variable,
-    format::{Dtype, Number},
+    container::{Dtype, Number},
 };
 
 use super::{Done, Job, Written};
@@ -158,7 +158,7 @@ fn number_code(number: Number) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use forebay::format::Field;
+    use forebay::container::Field;
 
     use super::*;
 

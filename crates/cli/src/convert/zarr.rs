@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use forebay::{Array, Error, ErrorKind, Result, Values, Variable, format::Dtype};
+use forebay::{Array, Error, ErrorKind, Result, Values, Variable, container::Dtype};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 

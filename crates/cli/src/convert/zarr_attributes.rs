@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use forebay::{
     Array, Container, Variable,
-    format::{Attribute, Dtype, Scalar},
+    container::{Attribute, Dtype, Scalar},
 };
 use serde_json::{Map, Value};
 
@@ -155,7 +155,7 @@ pub(super) fn dimension_names(variables: &[(&Variable, Vec<u64>)]) -> Vec<Vec<St
 
 #[cfg(test)]
 mod tests {
-    use forebay::format::{Number, Values};
+    use forebay::container::{Number, Values};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Types and fill values as Zarr writes them.
 
-use forebay::format::{Dtype, Number, native};
+use forebay::container::{Dtype, Number, native};
 use serde_json::{Value, json};
 
 /// What Zarr calls a type, and what it reads as what was never written.

@@ -13,26 +13,20 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     boxes::{self, Boxed},
-    cursor::corrupt,
     data::DataFiles,
     index::Attributes,
     kind::Kind,
     picture::{Picture, Piece},
     series::{AllSeries, Filtered, Place, Series},
 };
-use crate::{
-    Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, filter,
-    grid::product,
+use forebay_container::{
+    Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, grid::product,
 };
 
 /// Texts of all steps take elements of one length. Where that is more than so many times what they have, and more than a
 /// little, they are not stacked.
 const MOST_PADDING: u64 = 64;
 const FEW_TEXT_BYTES: u64 = 1 << 20;
-
-/// The filter that undoes bzip2, and ours that undoes what blocks say of themselves.
-const BZIP2: (u32, &str) = (filter::BZIP2, "bzip2");
-const OPERATOR: (u32, &str) = (filter::ADIOS_OPERATOR, "adios operator");
 
 /// What a file says, read.
 #[derive(Debug)]
@@ -97,8 +91,7 @@ type Extra = (String, Kind, Picture);
 
 impl Arranged<'_> {
     fn refuse(&mut self, name: String, error: &Error) {
-        let corrupt = error.kind() == ErrorKind::Corrupt;
-        self.refused.push(Refused { name, why: error.to_string(), corrupt });
+        self.refused.push(Refused::of(name, error));
     }
 
     /// Adds the variable `name` as it was at the last step, and gives what else is to be added of its steps.
@@ -106,7 +99,7 @@ impl Arranged<'_> {
         let (name, kind) = (stored_name(name), series.kind);
         let numbers: Vec<u64> = series.steps.keys().copied().collect();
         let pictures = series.steps.into_iter().map(Picture::of).collect::<Result<Vec<_>>>()?;
-        let last = pictures.last().cloned().ok_or_else(|| corrupt("was written at no step"))?;
+        let last = pictures.last().cloned().ok_or_else(|| Error::corrupt("was written at no step"))?;
         self.add(&name, kind, last)?;
         if pictures.len() < 2 {
             return Ok(Vec::new());
@@ -132,7 +125,7 @@ impl Arranged<'_> {
         let dtype = kind.dtype(self.order, longest(&pieces)?)?;
         let mut variable = Variable::new(name, dtype, shape);
         if variable.logical_len() == u64::MAX {
-            return Err(corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "an array of shape {:?}, more than can be counted",
                 variable.grid.shape
             )));
@@ -167,7 +160,7 @@ impl Arranged<'_> {
                     (self.files.place(file, at, len)?, vec![undone(filter)])
                 }
                 Place::Operator(name) => return Err(operator(&name)),
-                Place::Value(_) => return Err(corrupt("values both in the index and beside it")),
+                Place::Value(_) => return Err(Error::corrupt("values both in the index and beside it")),
             };
             if filters.get_or_insert_with(|| applied.clone()) != &applied {
                 let what = "some of its blocks are compressed and others are not";
@@ -181,11 +174,10 @@ impl Arranged<'_> {
 }
 
 fn undone(filter: Filtered) -> Filter {
-    let (id, name) = match filter {
-        Filtered::Bzip2 => BZIP2,
-        Filtered::Operator => OPERATOR,
-    };
-    Filter { id, name: name.into(), optional: false, params: vec![] }
+    match filter {
+        Filtered::Bzip2 => Filter::Bzip2,
+        Filtered::Operator => Filter::AdiosOperator,
+    }
 }
 
 fn operator(name: &str) -> Error {
@@ -214,7 +206,7 @@ fn inline(variable: &Variable, pieces: &[Piece]) -> Result<Vec<u8>> {
     let element_len = variable.dtype.stored_len();
     // One piece for each element, in order: that is how steps and writers are stacked.
     if variable.grid.element_count() != pieces.len() as u64 {
-        return Err(corrupt(format!(
+        return Err(Error::corrupt(format!(
             "{} values for {} elements",
             pieces.len(),
             variable.grid.element_count()
@@ -223,12 +215,15 @@ fn inline(variable: &Variable, pieces: &[Piece]) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(element_len.saturating_mul(pieces.len()));
     for piece in pieces {
         let Place::Value(value) = &piece.place else {
-            return Err(corrupt("values both in the index and beside it"));
+            return Err(Error::corrupt("values both in the index and beside it"));
         };
         if value.len() > element_len
             || (value.len() < element_len && !matches!(variable.dtype, Dtype::Text { .. }))
         {
-            return Err(corrupt(format!("a value of {} bytes where {element_len} belong", value.len())));
+            return Err(Error::corrupt(format!(
+                "a value of {} bytes where {element_len} belong",
+                value.len()
+            )));
         }
         bytes.extend_from_slice(value);
         bytes.resize(bytes.len() + element_len - value.len(), 0);

@@ -9,10 +9,9 @@
 
 use std::cmp::Ordering;
 
-use forebay_source::{ByteRange, Result};
+use forebay_source::{ByteRange, Error, Result};
 
-use super::cursor::corrupt;
-use crate::{
+use forebay_container::{
     Blocks, ChunkTable, Extent, Extents, Filter, Grid, Mapping, SourceIndex, Variable, grid::product,
 };
 
@@ -98,7 +97,7 @@ fn check(boxed: &Boxed, shape: &[u64]) -> Result<()> {
         "a block of shape {:?} at {:?} lies outside the array's shape {shape:?}",
         boxed.count, boxed.start
     );
-    Err(corrupt(what))
+    Err(Error::corrupt(what))
 }
 
 /// Joins boxes that follow each other both in the array and in the file.
@@ -210,7 +209,7 @@ fn mapping(part: usize, boxed: &Boxed) -> Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dtype, Number};
+    use forebay_container::{Dtype, Number};
 
     fn boxed(start: &[u64], count: &[u64], at: u64) -> Boxed {
         let range = ByteRange::at(at, product(count));

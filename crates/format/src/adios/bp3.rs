@@ -11,12 +11,13 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 use super::{
     arrange::{self, Said},
     bp4::is_column_major,
-    cursor::{Cursor, corrupt},
+    cursor::Cursor,
     data::{DataFiles, Layout},
     index::{Reading, Version},
     series::AllSeries,
 };
-use crate::{ByteOrder, Container, Found};
+use crate::Found;
+use forebay_container::{ByteOrder, Container};
 
 const FOOTER_LEN: u64 = 56;
 /// The footer begins with these words.
@@ -34,7 +35,7 @@ pub(super) fn footer(file: &dyn Source) -> Result<Option<Vec<u8>>> {
 /// Describes the file that was found.
 pub(super) fn describe(found: &Found<'_>) -> Result<Container> {
     let file = found.need_file()?;
-    let footer = footer(&**file)?.ok_or_else(|| corrupt("no footer of ADIOS"))?;
+    let footer = footer(&**file)?.ok_or_else(|| Error::corrupt("no footer of ADIOS"))?;
     let layout = check(&footer)?;
     let order = ByteOrder::Little;
     let mut places = Cursor::new(&footer, order);
@@ -42,7 +43,7 @@ pub(super) fn describe(found: &Found<'_>) -> Result<Container> {
     let (groups, variables, attributes) = (places.u64()?, places.u64()?, places.u64()?);
     let end = file.id().len - FOOTER_LEN;
     if !(groups <= variables && variables <= attributes && attributes <= end) {
-        return Err(corrupt(format!("its footer says that the index begins at {groups:#x}")));
+        return Err(Error::corrupt(format!("its footer says that the index begins at {groups:#x}")));
     }
     let range = ByteRange::checked(groups, end - groups, file.id().len)?;
     let index = file.fetch_one(range)?;
@@ -68,7 +69,7 @@ fn check(footer: &[u8]) -> Result<Layout> {
         [0, _, HAS_SUBFILES, 3] => Ok(Layout::Beside),
         [0, _, _, 1..=3] => Ok(Layout::Itself),
         [order, _, _, version] => {
-            Err(corrupt(format!("its footer says version {version}, byte order {order}")))
+            Err(Error::corrupt(format!("its footer says version {version}, byte order {order}")))
         }
     }
 }

@@ -7,13 +7,14 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceExt, SourceId};
 
 use super::{
     arrange::{self, Said},
-    cursor::{Cursor, corrupt},
+    cursor::Cursor,
     data::{DataFiles, Layout},
     head::Head,
     index::{Attributes, Reading, Version},
     series::AllSeries,
 };
-use crate::{Container, Found};
+use crate::Found;
+use forebay_container::Container;
 
 /// Bytes of a row of the table of steps.
 const ROW_LEN: u64 = 64;
@@ -76,14 +77,16 @@ impl Row {
         (series, attributes): (&mut AllSeries, &mut Attributes),
     ) -> Result<()> {
         let len = self.end.checked_sub(self.groups).filter(|len| *len <= *left);
-        let len = len.ok_or_else(|| corrupt(format!("its index is said to end at {:#x}", self.end)))?;
+        let len =
+            len.ok_or_else(|| Error::corrupt(format!("its index is said to end at {:#x}", self.end)))?;
         *left -= len;
         if self.variables < self.groups || self.attributes < self.variables {
-            return Err(corrupt("the parts of its index are out of order"));
+            return Err(Error::corrupt("the parts of its index are out of order"));
         }
         let part = |start: u64, end: u64| {
-            let len =
-                end.checked_sub(start).ok_or_else(|| corrupt("the parts of its index are out of order"))?;
+            let len = end
+                .checked_sub(start)
+                .ok_or_else(|| Error::corrupt("the parts of its index are out of order"))?;
             Cursor::part(index, start, len, head.order)
         };
         let is_column_major = is_column_major(part(self.groups, self.variables)?)?;

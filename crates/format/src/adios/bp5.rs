@@ -11,7 +11,7 @@ use super::{
     bp5_attributes,
     bp5_blocks::Blocks,
     bp5_steps::{self, Writers},
-    cursor::{Cursor, corrupt},
+    cursor::Cursor,
     data::{DataFiles, Layout},
     ffs::Formats,
     head::Head,
@@ -19,7 +19,8 @@ use super::{
     record::Record,
     series::AllSeries,
 };
-use crate::{Container, Found};
+use crate::Found;
+use forebay_container::Container;
 
 /// The only minor version there is: 2.8 and later write it.
 const MINOR: u8 = 2;
@@ -43,7 +44,7 @@ pub(super) fn describe(found: &Found<'_>, head: &Head) -> Result<Container> {
         let place = |error: Error| error.at(format!("step {number}")).at(&records_id.locator);
         left = left
             .checked_sub(step.len)
-            .ok_or_else(|| corrupt("its records take more than the file"))
+            .ok_or_else(|| Error::corrupt("its records take more than the file"))
             .map_err(place)?;
         let cursor = Cursor::part(&records, step.at, step.len, head.order).map_err(place)?;
         reading.step(cursor, number, &step.writers).map_err(place)?;
@@ -65,8 +66,8 @@ impl Reading<'_> {
     fn step(&mut self, mut records: Cursor<'_>, number: u64, writers: &Writers) -> Result<()> {
         records.u64()?;
         let count = writers.count();
-        let mut lens =
-            records.inner(count.checked_mul(16).ok_or_else(|| corrupt(format!("{count} writers")))?)?;
+        let mut lens = records
+            .inner(count.checked_mul(16).ok_or_else(|| Error::corrupt(format!("{count} writers")))?)?;
         for writer in 0..count {
             let block = records.take(lens.u64()?)?;
             self.variables(block, number, writer, writers)

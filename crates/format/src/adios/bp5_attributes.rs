@@ -3,12 +3,11 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    cursor::corrupt,
     index::{Attributes, attribute},
     kind::Kind,
     record::Inside,
 };
-use crate::{Array, ByteOrder};
+use forebay_container::{Array, ByteOrder};
 
 /// What is added to the number of a type where there is an array of it.
 const ARRAY: u8 = 18;
@@ -36,7 +35,7 @@ fn numbers(one: Inside<'_>, kind: Kind, is_array: bool, order: ByteOrder) -> Res
     let bytes = one.bytes("Values", one.number("TotalElementSize")?)?;
     let len = usize::try_from(kind.len()).unwrap_or(0);
     if len == 0 || bytes.len() % len != 0 {
-        return Err(corrupt(format!("{} bytes of values of {len}", bytes.len())));
+        return Err(Error::corrupt(format!("{} bytes of values of {len}", bytes.len())));
     }
     attribute(kind, order, &[bytes.to_vec()], is_array)
 }
@@ -55,7 +54,7 @@ fn taken_apart(one: Inside<'_>) -> Result<(String, Result<(Kind, bool)>)> {
     let mut letters = text.chars();
     let code =
         letters.next().and_then(|letter| u8::try_from(letter).ok()).and_then(|code| code.checked_sub(b'0'));
-    let Some(code) = code else { return Ok((text, Err(corrupt("a name without a type before it")))) };
+    let Some(code) = code else { return Ok((text, Err(Error::corrupt("a name without a type before it")))) };
     let (code, is_array) = if code > ARRAY { (code - ARRAY, true) } else { (code, false) };
     let kind = Kind::of_bp5(u64::from(code)).map(|kind| (kind, is_array));
     Ok((letters.as_str().to_owned(), kind))

@@ -10,7 +10,6 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     bp5_steps::Writers,
-    cursor::corrupt,
     ffs::Field,
     kind::Kind,
     record::Inside,
@@ -92,10 +91,10 @@ impl Blocks<'_> {
         let (ndim, count) = (array.number("Dims")?, array.number("BlockCount")?);
         let all = array.number("DBCount")?;
         if ndim.checked_mul(count) != Some(all) || (ndim == 0 && count > 1) {
-            return Err(corrupt(format!("{count} blocks of {ndim} axes have {all} lengths")));
+            return Err(Error::corrupt(format!("{count} blocks of {ndim} axes have {all} lengths")));
         }
         let shape = array.numbers("Shape", ndim)?;
-        let counts = array.numbers("Count", all)?.ok_or_else(|| corrupt("blocks without lengths"))?;
+        let counts = array.numbers("Count", all)?.ok_or_else(|| Error::corrupt("blocks without lengths"))?;
         let starts = array.numbers("Offset", all)?;
         let places = array.numbers("DataBlockLocation", count)?.unwrap_or_default();
         let lens = if array.has("DataBlockSize") {
@@ -119,7 +118,7 @@ impl Blocks<'_> {
             let place = match lens.as_ref().map(|lens| lens.get(block)) {
                 None => Place::Stored { file, at },
                 Some(len) => {
-                    let len = *len.ok_or_else(|| corrupt("a block without a length"))?;
+                    let len = *len.ok_or_else(|| Error::corrupt("a block without a length"))?;
                     Place::Filtered { file, at, len, filter: Filtered::Operator }
                 }
             };
@@ -150,7 +149,7 @@ struct Name<'a> {
 
 impl<'a> Name<'a> {
     fn parse(field: &'a str) -> Result<Self> {
-        let wrong = || corrupt(format!("a field called '{field}'"));
+        let wrong = || Error::corrupt(format!("a field called '{field}'"));
         let rest = field.strip_prefix("BP").ok_or_else(wrong)?;
         let shape = *rest.as_bytes().first().ok_or_else(wrong)?;
         if matches!(shape, b'g' | b'l') {

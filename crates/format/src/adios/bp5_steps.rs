@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 
-use super::{
-    cursor::{Cursor, corrupt},
-    head::Head,
-};
-use crate::ByteOrder;
+use super::{cursor::Cursor, head::Head};
+use forebay_container::ByteOrder;
 
 /// A step of the table.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ impl Writers {
         let index = usize::try_from(writer).unwrap_or(usize::MAX);
         let places = self.places.chunks_exact(width).nth(index);
         let (Some(file), Some(places)) = (self.files.get(index), places) else {
-            return Err(corrupt(format!("no writer {writer}")));
+            return Err(Error::corrupt(format!("no writer {writer}")));
         };
         let mut rest = offset;
         let (flushed, last) = places.split_at(places.len() - 1);
@@ -57,7 +54,7 @@ impl Writers {
 }
 
 fn end(place: u64, offset: u64) -> Result<u64> {
-    place.checked_add(offset).ok_or_else(|| corrupt("values beyond any file"))
+    place.checked_add(offset).ok_or_else(|| Error::corrupt("values beyond any file"))
 }
 
 /// The steps of `table`, the contents of `md.idx`.
@@ -74,7 +71,7 @@ pub(super) fn parse(table: &[u8], order: ByteOrder) -> Result<Vec<Step>> {
         let read = match kind {
             b'w' => writer_files(&mut record).map(|read| files = Arc::new(read)),
             b's' => step(&mut record, &files).map(|step| steps.push(step)),
-            _ => Err(corrupt(format!("no such record: {kind}"))),
+            _ => Err(Error::corrupt(format!("no such record: {kind}"))),
         };
         read.map_err(|error| error.at(format!("record at {at:#x}")))?;
     }
@@ -98,7 +95,10 @@ fn step(record: &mut Cursor<'_>, files: &Arc<Vec<u64>>) -> Result<Step> {
 /// The numbers that are left, which must be `count`.
 fn rest_of(record: &mut Cursor<'_>, count: Option<u64>) -> Result<Vec<u64>> {
     if count.and_then(|count| count.checked_mul(8)) != Some(record.left()) {
-        return Err(corrupt(format!("{} bytes of numbers, where another count belongs", record.left())));
+        return Err(Error::corrupt(format!(
+            "{} bytes of numbers, where another count belongs",
+            record.left()
+        )));
     }
     (0..record.left() / 8).map(|_| record.u64()).collect()
 }

@@ -1,13 +1,8 @@
 //! Bytes of an index, read one after another: nothing is trusted, and every mistake has its place.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, Result};
 
-use crate::ByteOrder;
-
-/// An error for bytes that break their own format.
-pub(super) fn corrupt(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
-}
+use forebay_container::ByteOrder;
 
 /// A place in some bytes, and the order of the numbers there.
 #[derive(Clone, Debug)]
@@ -50,7 +45,7 @@ impl<'a> Cursor<'a> {
             }
             None => {
                 let what = format!("{len} bytes wanted at {:#x}, {} there", self.at, self.left());
-                Err(corrupt(what))
+                Err(Error::corrupt(what))
             }
         }
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, SourceId};
 
-use super::cursor::corrupt;
-use crate::{Found, SourceIndex};
+use crate::Found;
+use forebay_container::SourceIndex;
 
 /// Where data file `N` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +89,8 @@ impl<'a> DataFiles<'a> {
             },
         };
         let Some(id) = id else { return Ok(None) };
-        let index =
-            u32::try_from(self.sources.len()).map_err(|_| corrupt("more files than can be counted"))?;
+        let index = u32::try_from(self.sources.len())
+            .map_err(|_| Error::corrupt("more files than can be counted"))?;
         self.sources.push(id);
         Ok(Some(SourceIndex(index)))
     }

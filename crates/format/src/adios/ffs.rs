@@ -12,8 +12,8 @@ use std::collections::HashMap;
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::cursor::{Cursor, corrupt, number};
-use crate::ByteOrder;
+use super::cursor::{Cursor, number};
+use forebay_container::ByteOrder;
 
 /// The version of formats that is read here; the one before it has shorter numbers.
 const VERSION: u8 = 2;
@@ -91,7 +91,7 @@ fn order_of(code: u8) -> Result<ByteOrder> {
     match code {
         0 => Ok(ByteOrder::Little),
         1 => Ok(ByteOrder::Big),
-        _ => Err(corrupt(format!("no such byte order: {code}"))),
+        _ => Err(Error::corrupt(format!("no such byte order: {code}"))),
     }
 }
 
@@ -108,12 +108,12 @@ fn structure(rest: &mut Cursor<'_>, order: ByteOrder) -> Result<(Structure, u64)
         let (name, field_count, len) = (cursor.u32()?, cursor.u32()?, cursor.u32()?);
         let pointer_len = u64::from(cursor.u8()?);
         if !matches!(pointer_len, 4 | 8) {
-            return Err(corrupt(format!("pointers of {pointer_len} bytes")));
+            return Err(Error::corrupt(format!("pointers of {pointer_len} bytes")));
         }
         let mut cursor = Cursor::new(bytes, order);
         cursor.take(STRUCTURE_HEAD_LEN)?;
         if field_count > cursor.left() / FIELD_LEN {
-            return Err(corrupt(format!("{field_count} fields in {} bytes", bytes.len())));
+            return Err(Error::corrupt(format!("{field_count} fields in {} bytes", bytes.len())));
         }
         let mut fields = Vec::new();
         for _ in 0..field_count {
@@ -144,7 +144,7 @@ pub(super) fn text(bytes: &[u8], at: u64) -> Result<&[u8]> {
     let end = rest.and_then(|rest| rest.iter().position(|byte| *byte == 0));
     match (rest, end) {
         (Some(rest), Some(end)) => Ok(&rest[..end]),
-        _ => Err(corrupt(format!("a text at {at:#x} that does not end"))),
+        _ => Err(Error::corrupt(format!("a text at {at:#x} that does not end"))),
     }
 }
 
@@ -164,7 +164,7 @@ impl Formats {
             let at = cursor.position();
             let (id_len, len) = (cursor.u64()?, cursor.u64()?);
             if id_len != ID_LEN as u64 {
-                return Err(corrupt(format!("a format at {at:#x} whose id has {id_len} bytes")));
+                return Err(Error::corrupt(format!("a format at {at:#x} whose id has {id_len} bytes")));
             }
             let id = cursor.take(id_len)?.to_vec();
             let format =
@@ -176,8 +176,8 @@ impl Formats {
 
     /// The format of the record that begins with `bytes`.
     pub(super) fn of(&self, bytes: &[u8]) -> Result<&Format> {
-        let id = bytes.get(..ID_LEN).ok_or_else(|| corrupt("a record of less than 12 bytes"))?;
-        self.0.get(id).ok_or_else(|| corrupt("a record of a format that mmd.0 does not have"))
+        let id = bytes.get(..ID_LEN).ok_or_else(|| Error::corrupt("a record of less than 12 bytes"))?;
+        self.0.get(id).ok_or_else(|| Error::corrupt("a record of a format that mmd.0 does not have"))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use forebay_source::{ByteRange, Result, SourceExt};
 
-use crate::{ByteOrder, Found};
+use crate::Found;
+use forebay_container::ByteOrder;
 
 /// What stands at the start of `md.idx`.
 #[derive(Clone, Copy, Debug)]

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    cursor::{Cursor, corrupt},
+    cursor::Cursor,
     kind::Kind,
     series::{AllSeries, Block, Filtered, Form, Place},
 };
-use crate::{Array, ByteOrder, Values, native};
+use forebay_container::{Array, ByteOrder, Values, native};
 
 /// What an axis's length is where the variable is one value for each writer.
 const LOCAL_VALUE: u64 = u64::MAX - 2;
@@ -104,7 +104,7 @@ impl Reading {
         let set = self.set(&mut entry.sets, kind, is_text_array)?;
         // One number and an array of one number are written alike.
         let is_array = is_text_array || (kind != Kind::Text && set.count.iter().any(|len| *len > 1));
-        let values = set.value.ok_or_else(|| corrupt("a value that is not there"))?;
+        let values = set.value.ok_or_else(|| Error::corrupt("a value that is not there"))?;
         attribute(kind, self.order, &values, is_array)
     }
 
@@ -163,7 +163,7 @@ impl Reading {
                 Place::Value(values.pop().unwrap_or_default())
             }
             (_, _) if matches!(form, Form::Value | Form::Values) => {
-                return Err(corrupt("a value that is not there"));
+                return Err(Error::corrupt("a value that is not there"));
             }
             (Some(operator), _) => operator.place(set.file, set.payload),
             (None, _) => Place::Stored { file: set.file, at: set.payload },
@@ -192,7 +192,7 @@ impl Reading {
                 10 => skip_statistics(&mut rest, kind, statistics)?,
                 11 => set.operator = Some(transform(&mut rest)?),
                 12 => skip_extremes(&mut rest, kind, set.count.len() as u64)?,
-                other => return Err(corrupt(format!("no such characteristic: {other}"))),
+                other => return Err(Error::corrupt(format!("no such characteristic: {other}"))),
             }
         }
         Ok(set)
@@ -240,8 +240,9 @@ fn values(rest: &mut Cursor<'_>, kind: Kind, is_text_array: bool, set: &Set) -> 
         _ => 1,
     };
     if kind != Kind::Text {
-        let len =
-            count.checked_mul(kind.len()).ok_or_else(|| corrupt(format!("a value of {count} numbers")))?;
+        let len = count
+            .checked_mul(kind.len())
+            .ok_or_else(|| Error::corrupt(format!("a value of {count} numbers")))?;
         return Ok(vec![rest.take(len)?.to_vec()]);
     }
     let mut texts = Vec::new();
@@ -256,7 +257,7 @@ fn skip_statistics(rest: &mut Cursor<'_>, kind: Kind, which: u64) -> Result<()> 
     // Smallest and greatest value, how many, sum, sum of squares, histogram, whether all are finite.
     let lens = [kind.len(), kind.len(), 4, 8, 8, 0, 1];
     if which & 1 << 5 != 0 {
-        return Err(corrupt("a histogram, which is not read here"));
+        return Err(Error::corrupt("a histogram, which is not read here"));
     }
     let wanted = lens.iter().enumerate().filter(|(bit, _)| which >> bit & 1 == 1);
     wanted.map(|(_, len)| rest.take(*len)).try_for_each(|skipped| skipped.map(drop))
@@ -331,7 +332,7 @@ pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_arr
         }
     }
     if !is_array && bytes.len() != element_len {
-        return Err(corrupt(format!("{} bytes of a value of {element_len}", bytes.len())));
+        return Err(Error::corrupt(format!("{} bytes of a value of {element_len}", bytes.len())));
     }
     native::make_native(&dtype, &mut bytes);
     let shape = if is_array { vec![(bytes.len() / element_len) as u64] } else { vec![] };

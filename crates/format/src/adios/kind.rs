@@ -2,8 +2,7 @@
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::cursor::corrupt;
-use crate::{ByteOrder, Dtype, Number, Padding};
+use forebay_container::{ByteOrder, Dtype, Number, Padding};
 
 /// The type of a variable or an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +35,7 @@ impl Kind {
             51 => Self::Number(Number::U16),
             52 => Self::Number(Number::U32),
             54 => Self::Number(Number::U64),
-            _ => return Err(corrupt(format!("no such type: {code}"))),
+            _ => return Err(Error::corrupt(format!("no such type: {code}"))),
         };
         Ok((kind, code == 12))
     }
@@ -59,7 +58,7 @@ impl Kind {
             13 => Self::Complex(Number::F64),
             14 => Self::Text,
             16 => Self::Struct,
-            _ => return Err(corrupt(format!("no such type: {code}"))),
+            _ => return Err(Error::corrupt(format!("no such type: {code}"))),
         })
     }
 
@@ -77,7 +76,9 @@ impl Kind {
             ("string", _) => return Ok(Self::Text),
             _ => None,
         };
-        number.map(Self::Number).ok_or_else(|| corrupt(format!("no such type: '{type_name}' of {len} bytes")))
+        number
+            .map(Self::Number)
+            .ok_or_else(|| Error::corrupt(format!("no such type: '{type_name}' of {len} bytes")))
     }
 
     /// Bytes of one stored element; 0 for texts, which have any.

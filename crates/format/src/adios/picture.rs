@@ -1,12 +1,9 @@
 //! One array, put together from the blocks of a step or of all steps.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 
-use super::{
-    cursor::corrupt,
-    series::{Block, Form, Place, Step},
-};
-use crate::grid::product;
+use super::series::{Block, Form, Place, Step};
+use forebay_container::grid::product;
 
 /// A block in its place.
 #[derive(Clone, Debug)]
@@ -115,7 +112,7 @@ fn local(blocks: Vec<Block>) -> Result<Picture> {
     for block in blocks {
         let len = product(&block.count);
         pieces.push(Piece { start: vec![end], count: vec![len], place: block.place });
-        end = end.checked_add(len).ok_or_else(|| corrupt("more elements than can be counted"))?;
+        end = end.checked_add(len).ok_or_else(|| Error::corrupt("more elements than can be counted"))?;
         offsets.push(end);
     }
     Ok(Picture { shape: vec![end], dimensions: unnamed(1), pieces, offsets: Some(offsets) })
@@ -134,13 +131,15 @@ fn joined(blocks: Vec<Block>, axis: usize) -> Result<Picture> {
             Some(others)
         };
         if others(&count).is_none() || others(&count) != others(&first) {
-            return Err(corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "blocks of shapes {first:?} and {count:?} are joined along axis {axis}"
             )));
         }
         let mut start = vec![0; count.len()];
         start[axis] = end;
-        end = end.checked_add(count[axis]).ok_or_else(|| corrupt("more elements than can be counted"))?;
+        end = end
+            .checked_add(count[axis])
+            .ok_or_else(|| Error::corrupt("more elements than can be counted"))?;
         pieces.push(Piece { start, count, place });
     }
     if let Some(len) = shape.get_mut(axis) {

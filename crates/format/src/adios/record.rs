@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 
 use super::{
-    cursor::{Cursor, corrupt, number},
+    cursor::{Cursor, number},
     ffs::{self, Field, Format, ID_LEN, Structure},
 };
 
@@ -37,7 +37,7 @@ impl<'a> Record<'a> {
     /// The record in `block`, which is of `format`.
     pub(super) fn new(format: &'a Format, block: &'a [u8]) -> Result<Self> {
         let head_len = head_len(format, block)?;
-        let bytes = block.get(head_len..).ok_or_else(|| corrupt("a record shorter than its head"))?;
+        let bytes = block.get(head_len..).ok_or_else(|| Error::corrupt("a record shorter than its head"))?;
         let left = Left(Cell::new(2 * bytes.len() as u64));
         Ok(Self { format, bytes, left })
     }
@@ -45,7 +45,7 @@ impl<'a> Record<'a> {
     /// The outermost structure.
     pub(super) fn outermost(&'a self) -> Result<Inside<'a>> {
         let structure =
-            self.format.structures.first().ok_or_else(|| corrupt("a format without structures"))?;
+            self.format.structures.first().ok_or_else(|| Error::corrupt("a format without structures"))?;
         self.inside(structure, 0)
     }
 
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
     /// As [`take`](Self::take), for what a pointer leads to.
     fn follow(&self, at: u64, len: u64) -> Result<&'a [u8]> {
         let left = self.left.0.get().checked_sub(len);
-        self.left.0.set(left.ok_or_else(|| corrupt("a record that says the same many times over"))?);
+        self.left.0.set(left.ok_or_else(|| Error::corrupt("a record that says the same many times over"))?);
         self.take(at, len)
     }
 
@@ -82,8 +82,8 @@ fn head_len(format: &Format, block: &[u8]) -> Result<usize> {
     }
     let len = Cursor::part(block, ID_LEN as u64, 4, format.order)?.u32()?;
     let long_len = match format.order {
-        crate::ByteOrder::Little => len,
-        crate::ByteOrder::Big => Cursor::part(block, ID_LEN as u64, 8, format.order)?.u64()?,
+        forebay_container::ByteOrder::Little => len,
+        forebay_container::ByteOrder::Big => Cursor::part(block, ID_LEN as u64, 8, format.order)?.u64()?,
     };
     let fits = |head: u64, len: u64| {
         let rest = (block.len() as u64).checked_sub(head).and_then(|rest| rest.checked_sub(len));
@@ -93,7 +93,7 @@ fn head_len(format: &Format, block: &[u8]) -> Result<usize> {
     match () {
         () if fits(24, long_len) => Ok(long),
         () if fits(16, len) => Ok(short),
-        () => Err(corrupt(format!("a record of {len} bytes in a block of {}", block.len()))),
+        () => Err(Error::corrupt(format!("a record of {len} bytes in a block of {}", block.len()))),
     }
 }
 
@@ -111,7 +111,7 @@ impl<'a> Inside<'a> {
     /// The field called `name`.
     pub(super) fn field(&self, name: &str) -> Result<&'a Field> {
         let found = self.structure.fields.iter().find(|field| field.name == name);
-        found.ok_or_else(|| corrupt(format!("{} has no field '{name}'", self.structure.name)))
+        found.ok_or_else(|| Error::corrupt(format!("{} has no field '{name}'", self.structure.name)))
     }
 
     /// True where there is a field called `name`.
@@ -129,7 +129,7 @@ impl<'a> Inside<'a> {
         let field = self.field(name)?;
         match field.size {
             1..=8 => Ok(self.record.number(self.value(field)?)),
-            size => Err(corrupt(format!("a number '{name}' of {size} bytes"))),
+            size => Err(Error::corrupt(format!("a number '{name}' of {size} bytes"))),
         }
     }
 
@@ -146,9 +146,10 @@ impl<'a> Inside<'a> {
         let Some(at) = self.pointer(field)? else { return Ok(None) };
         let size = field.size;
         if !matches!(size, 1..=8) {
-            return Err(corrupt(format!("numbers '{name}' of {size} bytes")));
+            return Err(Error::corrupt(format!("numbers '{name}' of {size} bytes")));
         }
-        let len = count.checked_mul(size).ok_or_else(|| corrupt(format!("{count} numbers '{name}'")))?;
+        let len =
+            count.checked_mul(size).ok_or_else(|| Error::corrupt(format!("{count} numbers '{name}'")))?;
         let bytes = self.record.follow(at, len)?;
         let size = usize::try_from(size).unwrap_or(1);
         Ok(Some(bytes.chunks_exact(size).map(|number| self.record.number(number)).collect()))
@@ -159,7 +160,7 @@ impl<'a> Inside<'a> {
         match self.pointer(self.field(name)?)? {
             Some(at) => self.record.follow(at, len),
             None if len == 0 => Ok(&[]),
-            None => Err(corrupt(format!("'{name}' leads nowhere"))),
+            None => Err(Error::corrupt(format!("'{name}' leads nowhere"))),
         }
     }
 
@@ -177,8 +178,8 @@ impl<'a> Inside<'a> {
     /// The `count` texts that the field called `name` leads to.
     pub(super) fn texts(&self, name: &str, count: u64) -> Result<Vec<&'a [u8]>> {
         let len = self.record.format.pointer_len;
-        let bytes =
-            self.bytes(name, count.checked_mul(len).ok_or_else(|| corrupt(format!("{count} texts")))?)?;
+        let bytes = self
+            .bytes(name, count.checked_mul(len).ok_or_else(|| Error::corrupt(format!("{count} texts")))?)?;
         let pointers = bytes.chunks_exact(usize::try_from(len).unwrap_or(8));
         pointers
             .map(|pointer| match self.record.number(pointer) {
@@ -198,14 +199,15 @@ impl<'a> Inside<'a> {
         let field = self.field(name)?;
         let Some(at) = self.pointer(field)? else { return Ok(Vec::new()) };
         let structure = self.structure_of(field)?;
-        let len =
-            count.checked_mul(structure.len.max(1)).ok_or_else(|| corrupt(format!("{count} of '{name}'")))?;
+        let len = count
+            .checked_mul(structure.len.max(1))
+            .ok_or_else(|| Error::corrupt(format!("{count} of '{name}'")))?;
         self.record.follow(at, len)?;
         (0..count).map(|index| self.record.inside(structure, at + index * structure.len)).collect()
     }
 
     fn structure_of(&self, field: &Field) -> Result<&'a Structure> {
         let found = self.record.format.structure(&field.type_name);
-        found.ok_or_else(|| corrupt(format!("no structure '{}'", field.type_name)))
+        found.ok_or_else(|| Error::corrupt(format!("no structure '{}'", field.type_name)))
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 
-use super::{cursor::corrupt, kind::Kind};
+use super::kind::Kind;
 
 /// How the blocks of one step make up the variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,14 +81,14 @@ impl AllSeries {
         let known = self.series.entry(name.to_owned()).or_insert(Ok(Series { kind, steps: BTreeMap::new() }));
         let Ok(series) = known else { return };
         if series.kind != kind {
-            *known = Err(corrupt(format!("has another type at step {number}")));
+            *known = Err(Error::corrupt(format!("has another type at step {number}")));
             return;
         }
         let step = series.steps.entry(number).or_insert(Step { form: form.clone(), blocks: Vec::new() });
         if step.form == form {
             step.blocks.push(block);
         } else {
-            *known = Err(corrupt(format!("blocks of step {number} disagree about its shape")));
+            *known = Err(Error::corrupt(format!("blocks of step {number} disagree about its shape")));
         }
     }
 
@@ -109,7 +109,12 @@ mod tests {
             for number in [0, 1, 2] {
                 let place = Place::Stored { file: 0, at: 100 * rank + number };
                 let block = Block { start: vec![rank], count: vec![1], place };
-                all.add("v", Kind::Number(crate::Number::F64), (number, Form::Global(vec![2])), block);
+                all.add(
+                    "v",
+                    Kind::Number(forebay_container::Number::F64),
+                    (number, Form::Global(vec![2])),
+                    block,
+                );
             }
         }
         let steps = &all.series["v"].as_ref().unwrap().steps;

@@ -1,6 +1,6 @@
 //! What the cells of a column are.
 
-use crate::filter::{float_of, integer_of, is_missing};
+use forebay_filter::csv_cells::{float_of, integer_of, is_missing};
 
 /// What the cells of a column are, as far as they were looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

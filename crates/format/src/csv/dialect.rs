@@ -6,7 +6,7 @@ use csv::{ByteRecord, ReaderBuilder};
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::header::Header;
-use crate::filter::number_of;
+use forebay_filter::csv_cells::number_of;
 
 /// How a table is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,8 @@ impl Dialect {
             _ => head,
         };
         let dialects = [(b',', 2), (b';', 2), (b'\t', 2), (b',', 1)];
-        let found = dialects.iter().find_map(|(delimiter, least)| Self::with(*delimiter, whole, *least, header));
+        let found =
+            dialects.iter().find_map(|(delimiter, least)| Self::with(*delimiter, whole, *least, header));
         found.ok_or_else(|| why_no_table(whole))
     }
 

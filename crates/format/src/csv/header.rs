@@ -6,7 +6,7 @@
 use csv::ByteRecord;
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::filter::{integer_of, is_missing, number_of};
+use forebay_filter::csv_cells::{integer_of, is_missing, number_of};
 
 /// The environment variable that says whether CSV files have a header: `yes`, `no` or `auto`.
 pub const SETTING: &str = "FOREBAY_CSV_HEADER";

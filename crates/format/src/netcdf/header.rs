@@ -7,7 +7,7 @@ use super::{
     cursor::{Cursor, Parsed, Stop, corrupt},
     kind::{self, Kind},
 };
-use crate::{Array, Attribute, Values, native};
+use forebay_container::{Array, Attribute, Values, native};
 
 const DIMENSIONS: u32 = 0x0a;
 const VARIABLES: u32 = 0x0b;
@@ -103,7 +103,7 @@ fn variable(cursor: &mut Cursor<'_>, dimensions: &[Dimension]) -> Parsed<Entry> 
     let code = cursor.word()?;
     let kind = Kind::of(code).unwrap_or_else(|| {
         trouble = Some(unknown_type(code));
-        Kind::Number(crate::Number::U8)
+        Kind::Number(forebay_container::Number::U8)
     });
     // The length that is stored here does not hold what is longer than 4 GiB: it is worked out from the shape.
     cursor.count()?;

@@ -1,6 +1,6 @@
 //! The types of NetCDF: how long they are, what they are read as, and what stands where nothing was written.
 
-use crate::{ByteOrder, Dtype, Number, Padding};
+use forebay_container::{ByteOrder, Dtype, Number, Padding};
 
 /// The type of a variable's or an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

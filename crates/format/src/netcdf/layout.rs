@@ -12,7 +12,7 @@ use super::{
     cursor::corrupt,
     header::{Entry, Header},
 };
-use crate::{
+use forebay_container::{
     Array, ChunkTable, Container, Extent, Extents, Grid, Group, Refused, SourceIndex, Values, Variable,
     grid::product, names::names_given_twice, native,
 };

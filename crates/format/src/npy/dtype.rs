@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::literal::{Literal, whole_numbers};
-use crate::{ByteOrder, Dtype, Field, Member, Number, Padding};
+use forebay_container::{ByteOrder, Dtype, Field, Member, Number, Padding};
 
 /// The type that `descr` spells, and what NumPy calls it where ours says less.
 pub(super) fn from_descr(descr: &Literal) -> Result<(Dtype, Option<String>)> {
@@ -13,13 +13,13 @@ pub(super) fn from_descr(descr: &Literal) -> Result<(Dtype, Option<String>)> {
             Ok((plain(code)?, note))
         }
         Literal::Items(fields) => Ok((compound(fields)?, None)),
-        _ => Err(corrupt("is neither a text nor a list")),
+        _ => Err(Error::corrupt("is neither a text nor a list")),
     }
 }
 
 /// A type spelt by one text: `<f8`, `|S5`.
 fn plain(code: &str) -> Result<Dtype> {
-    let bad = || corrupt(format!("'{code}' is no type of NumPy's"));
+    let bad = || Error::corrupt(format!("'{code}' is no type of NumPy's"));
     let mut letters = code.chars();
     let order = match letters.next().ok_or_else(bad)? {
         '<' | '|' | '=' => ByteOrder::Little,
@@ -75,48 +75,44 @@ fn compound(members: &[Literal]) -> Result<Dtype> {
     let mut fields: Vec<Field> = Vec::new();
     let mut offset = 0usize;
     for member in members {
-        let Literal::Items(parts) = member else { return Err(corrupt("a member is no tuple")) };
+        let Literal::Items(parts) = member else { return Err(Error::corrupt("a member is no tuple")) };
         let (name, descr, shape) = match &parts[..] {
             [name, descr] => (name, descr, None),
             [name, descr, shape] => (name, descr, Some(shape)),
-            _ => return Err(corrupt(format!("a member of {} parts", parts.len()))),
+            _ => return Err(Error::corrupt(format!("a member of {} parts", parts.len()))),
         };
         let name = match name {
             Literal::Text(name) => name,
             // A title and a name.
             Literal::Items(both) => match &both[..] {
                 [_, Literal::Text(name)] => name,
-                _ => return Err(corrupt("a member without a name")),
+                _ => return Err(Error::corrupt("a member without a name")),
             },
-            _ => return Err(corrupt("a member without a name")),
+            _ => return Err(Error::corrupt("a member without a name")),
         };
         let (mut dtype, _) = from_descr(descr).map_err(|error| error.at(format!("member '{name}'")))?;
         if let Some(shape) = shape {
-            let shape =
-                whole_numbers(shape).ok_or_else(|| corrupt(format!("member '{name}' has no shape")))?;
+            let shape = whole_numbers(shape)
+                .ok_or_else(|| Error::corrupt(format!("member '{name}' has no shape")))?;
             dtype = Dtype::Array { shape, item: Box::new(dtype) };
         }
         let len = dtype.stored_len();
         // Bytes without a name are what aligned members leave between them.
         if !name.is_empty() {
             if fields.iter().any(|known| known.name == *name) {
-                return Err(corrupt(format!("two members called '{name}'")));
+                return Err(Error::corrupt(format!("two members called '{name}'")));
             }
             fields.push(Field { name: name.clone(), offset, dtype });
         }
         offset = offset
             .checked_add(len)
             .filter(|end| *end < u32::MAX as usize)
-            .ok_or_else(|| corrupt(format!("member '{name}' makes elements of more than 4 GiB")))?;
+            .ok_or_else(|| Error::corrupt(format!("member '{name}' makes elements of more than 4 GiB")))?;
     }
     if fields.is_empty() || fields.iter().any(|field| !field.dtype.is_sound()) {
         return Err(Error::new(ErrorKind::Unsupported, "elements or members without any bytes"));
     }
     Ok(Dtype::Compound { len: offset, fields })
-}
-
-fn corrupt(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, SourceExt, SourceId};
 
 use super::{Header, NAME};
-use crate::{
-    ChunkTable, Container, Extent, Extents, Filter, Format, Found, SourceIndex, Variable,
-    filter::NPY_HEADER,
+use crate::{Format, Found};
+use forebay_container::{
+    ChunkTable, Container, Extent, Extents, Filter, SourceIndex, Variable,
     names::{container, texts},
 };
 
@@ -136,12 +136,7 @@ fn samples(files: &[SourceId], header: &Header, header_bytes: Option<&Vec<u8>>) 
     if let Some(bytes) = header_bytes {
         start = 0;
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        variable.filters.push(Filter {
-            id: NPY_HEADER,
-            name: "npy header".into(),
-            optional: false,
-            params: vec![len, crc32c::crc32c(bytes)],
-        });
+        variable.filters.push(Filter::NpyHeader { len, crc32c: crc32c::crc32c(bytes) });
     }
     let place = |(index, id): (u32, &SourceId)| {
         let range = ByteRange { start, end: id.len };

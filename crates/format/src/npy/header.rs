@@ -6,7 +6,7 @@ use super::{
     dtype,
     literal::{self, Literal},
 };
-use crate::Dtype;
+use forebay_container::Dtype;
 
 /// What every NPY file starts with.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -40,7 +40,7 @@ impl Header {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let frame = Frame::of(bytes)?;
         let text = usize::try_from(frame.len()).ok().and_then(|end| bytes.get(frame.text_start..end));
-        let text = text.ok_or_else(|| corrupt("ends inside its header"))?;
+        let text = text.ok_or_else(|| Error::corrupt("ends inside its header"))?;
         let text: String = match frame.is_utf8 {
             true => String::from_utf8_lossy(text).into_owned(),
             // Latin-1: each byte is the code point of the same number.
@@ -51,17 +51,18 @@ impl Header {
     }
 
     fn from_literal(len: u64, literal: &Literal) -> Result<Self> {
-        let Literal::Dict(pairs) = literal else { return Err(corrupt("is not a dict")) };
+        let Literal::Dict(pairs) = literal else { return Err(Error::corrupt("is not a dict")) };
         let get = |name: &str| {
             let found = pairs.iter().find(|(key, _)| *key == Literal::Text(name.into()));
-            found.map(|(_, value)| value).ok_or_else(|| corrupt(format!("has no '{name}'")))
+            found.map(|(_, value)| value).ok_or_else(|| Error::corrupt(format!("has no '{name}'")))
         };
         let Literal::Bool(is_fortran_order) = *get("fortran_order")? else {
-            return Err(corrupt("'fortran_order' is neither True nor False"));
+            return Err(Error::corrupt("'fortran_order' is neither True nor False"));
         };
-        let shape = literal::whole_numbers(get("shape")?).ok_or_else(|| corrupt("'shape' is no tuple"))?;
+        let shape =
+            literal::whole_numbers(get("shape")?).ok_or_else(|| Error::corrupt("'shape' is no tuple"))?;
         if shape.len() > MOST_AXES {
-            return Err(corrupt(format!("'shape' has {} axes", shape.len())));
+            return Err(Error::corrupt(format!("'shape' has {} axes", shape.len())));
         }
         let (dtype, note) = dtype::from_descr(get("descr")?).map_err(|error| error.at("'descr'"))?;
         Ok(Self { len, dtype, note, is_fortran_order, shape })
@@ -77,7 +78,8 @@ struct Frame {
 
 impl Frame {
     fn of(bytes: &[u8]) -> Result<Self> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| corrupt("does not start with NumPy's magic"))?;
+        let rest =
+            bytes.strip_prefix(MAGIC).ok_or_else(|| Error::corrupt("does not start with NumPy's magic"))?;
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let (len_bytes, is_utf8) = match rest {
             [1, 0, ..] => (2, false),
@@ -89,11 +91,12 @@ impl Frame {
                     Error::new(ErrorKind::Unsupported, what).hint("this build reads 1.0, 2.0 and 3.0")
                 );
             }
-            _ => return Err(corrupt("ends after its magic")),
+            _ => return Err(Error::corrupt("ends after its magic")),
         };
-        let text_len = number(rest.get(2..2 + len_bytes).ok_or_else(|| corrupt("ends after its version"))?);
+        let text_len =
+            number(rest.get(2..2 + len_bytes).ok_or_else(|| Error::corrupt("ends after its version"))?);
         if text_len > MOST_HEADER_BYTES {
-            return Err(corrupt(format!("has a header of {text_len} bytes")));
+            return Err(Error::corrupt(format!("has a header of {text_len} bytes")));
         }
         Ok(Self { text_start: MAGIC.len() + 2 + len_bytes, text_len, is_utf8 })
     }
@@ -103,14 +106,10 @@ impl Frame {
     }
 }
 
-fn corrupt(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteOrder, Number};
+    use forebay_container::{ByteOrder, Number};
 
     fn file(text: &str) -> Vec<u8> {
         let len = u16::try_from(text.len()).unwrap().to_le_bytes();

@@ -2,7 +2,7 @@
 
 use std::{iter::Peekable, str::Chars};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, Result};
 
 /// A Python literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Literal> {
     parser.skip_space();
     match parser.rest.next() {
         None => Ok(literal),
-        Some(letter) => Err(corrupt(format!("{letter:?} after its end"))),
+        Some(letter) => Err(Error::corrupt(format!("{letter:?} after its end"))),
     }
 }
 
@@ -53,7 +53,7 @@ impl Parser<'_> {
 
     fn value(&mut self, depth: usize) -> Result<Literal> {
         if depth > MOST_DEPTH {
-            return Err(corrupt("nests too deep"));
+            return Err(Error::corrupt("nests too deep"));
         }
         self.skip_space();
         match self.rest.peek().copied() {
@@ -63,8 +63,8 @@ impl Parser<'_> {
             Some('\'' | '"') => self.text().map(Literal::Text),
             Some(letter) if letter.is_ascii_digit() || letter == '-' => self.number(),
             Some(letter) if letter.is_ascii_alphabetic() => self.word(),
-            Some(letter) => Err(corrupt(format!("{letter:?} starts no value"))),
-            None => Err(corrupt("ends early")),
+            Some(letter) => Err(Error::corrupt(format!("{letter:?} starts no value"))),
+            None => Err(Error::corrupt("ends early")),
         }
     }
 
@@ -75,7 +75,7 @@ impl Parser<'_> {
     }
 
     fn need(&mut self, wanted: char) -> Result<()> {
-        if self.passes(wanted) { Ok(()) } else { Err(corrupt(format!("{wanted:?} is missing"))) }
+        if self.passes(wanted) { Ok(()) } else { Err(Error::corrupt(format!("{wanted:?} is missing"))) }
     }
 
     fn dict(&mut self, depth: usize) -> Result<Literal> {
@@ -120,7 +120,7 @@ impl Parser<'_> {
         }
         // Python 2 marked long numbers.
         let _ = self.rest.next_if_eq(&'L');
-        digits.parse().map(Literal::Number).map_err(|_| corrupt(format!("'{digits}' is no number")))
+        digits.parse().map(Literal::Number).map_err(|_| Error::corrupt(format!("'{digits}' is no number")))
     }
 
     fn word(&mut self) -> Result<Literal> {
@@ -133,7 +133,7 @@ impl Parser<'_> {
             ("False", _) => Ok(Literal::Bool(false)),
             ("None", _) => Ok(Literal::None),
             ("u" | "b", Some('\'' | '"')) => self.text().map(Literal::Text),
-            _ => Err(corrupt(format!("'{word}' is no value"))),
+            _ => Err(Error::corrupt(format!("'{word}' is no value"))),
         }
     }
 
@@ -142,7 +142,7 @@ impl Parser<'_> {
         let mut text = String::new();
         loop {
             match self.rest.next() {
-                None => return Err(corrupt("a text without its end")),
+                None => return Err(Error::corrupt("a text without its end")),
                 letter if letter == quote => return Ok(text),
                 Some('\\') => text.push(self.escaped()?),
                 Some(letter) => text.push(letter),
@@ -159,16 +159,12 @@ impl Parser<'_> {
             Some('u') => 4,
             Some('U') => 8,
             Some(letter @ ('\\' | '\'' | '"')) => return Ok(letter),
-            _ => return Err(corrupt("an escape of an unknown kind")),
+            _ => return Err(Error::corrupt("an escape of an unknown kind")),
         };
         let digits: String = self.rest.by_ref().take(len).collect();
         let code = u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == len);
-        code.and_then(char::from_u32).ok_or_else(|| corrupt(format!("'{digits}' is no letter")))
+        code.and_then(char::from_u32).ok_or_else(|| Error::corrupt(format!("'{digits}' is no letter")))
     }
-}
-
-fn corrupt(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
 }
 
 #[cfg(test)]

@@ -42,14 +42,14 @@ const ENCRYPTED: u16 = 1;
 pub(super) fn members(file: &dyn Source) -> Result<Vec<Member>> {
     let (directory, count) = find(file)?;
     if count > directory.len() / ENTRY_LEN as u64 {
-        return Err(corrupt(format!("{count} members in a directory of {} bytes", directory.len())));
+        return Err(Error::corrupt(format!("{count} members in a directory of {} bytes", directory.len())));
     }
     let bytes = file.fetch_one(directory)?;
     let mut rest = &bytes[..];
     let mut members = Vec::new();
     for number in 0..count {
         members.push(entry(&mut rest).ok_or_else(|| {
-            corrupt(format!("entry {number} of the directory at {:#x} is damaged", directory.start))
+            Error::corrupt(format!("entry {number} of the directory at {:#x} is damaged", directory.start))
         })?);
     }
     Ok(members)
@@ -61,14 +61,14 @@ pub(super) fn data_of(file: &dyn Source, member: &Member) -> Result<ByteRange> {
     let header = file.fetch_one(ByteRange::checked(member.at, LOCAL_LEN, file_len)?)?;
     let number = |at: usize| u16_at(&header, at).map(u64::from).unwrap_or(0);
     if !header.starts_with(b"PK\x03\x04") {
-        return Err(corrupt(format!("no member at {:#x}", member.at)));
+        return Err(Error::corrupt(format!("no member at {:#x}", member.at)));
     }
     if number(6) & u64::from(ENCRYPTED) != 0 {
         return Err(Error::new(ErrorKind::Unsupported, "is encrypted"));
     }
     let start = member.at.saturating_add(LOCAL_LEN + number(26) + number(28));
     if member.method == Method::Stored && member.stored_len != member.len {
-        return Err(corrupt("is stored in another length than it has"));
+        return Err(Error::corrupt("is stored in another length than it has"));
     }
     ByteRange::checked(start, member.stored_len, file_len)
 }
@@ -83,14 +83,16 @@ fn find(file: &dyn Source) -> Result<(ByteRange, u64)> {
         let comment = u16_at(&tail, at + 20).map(usize::from);
         tail[*at..].starts_with(b"PK\x05\x06") && comment.is_some_and(|len| at + 22 + len == tail.len())
     };
-    let last = tail.len().checked_sub(22).ok_or_else(|| corrupt("is too short for a zip file"))?;
+    let last = tail.len().checked_sub(22).ok_or_else(|| Error::corrupt("is too short for a zip file"))?;
     let at = (0..=last).rev().find(is_end).ok_or_else(|| {
-        corrupt("has no directory at its end").hint("it was cut short: copy or write it anew")
+        Error::corrupt("has no directory at its end").hint("it was cut short: copy or write it anew")
     })?;
     let end = &tail[at..];
     let (count, len, start) = (u16_at(end, 10), u32_at(end, 12), u32_at(end, 16));
     let place = (count.map(u64::from), len.map(u64::from), start.map(u64::from));
-    let (Some(count), Some(len), Some(start)) = place else { return Err(corrupt("has a damaged end")) };
+    let (Some(count), Some(len), Some(start)) = place else {
+        return Err(Error::corrupt("has a damaged end"));
+    };
     let is_large = count == u64::from(u16::MAX) || len == u64::from(u32::MAX) || start == u64::from(u32::MAX);
     let (count, len, start) = match is_large {
         true => end64(file, tail_start + at as u64)?.unwrap_or((count, len, start)),
@@ -109,7 +111,7 @@ fn end64(file: &dyn Source, end_at: u64) -> Result<Option<(u64, u64, u64)>> {
     let at = u64_at(&locator, 8).unwrap_or(u64::MAX);
     let end = file.fetch_one(ByteRange::checked(at, END64_LEN, file.id().len)?)?;
     if !end.starts_with(b"PK\x06\x06") {
-        return Err(corrupt(format!("no zip64 end at {at:#x}")));
+        return Err(Error::corrupt(format!("no zip64 end at {at:#x}")));
     }
     Ok(u64_at(&end, 32)
         .zip(u64_at(&end, 40))
@@ -172,8 +174,4 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn corrupt(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
 }

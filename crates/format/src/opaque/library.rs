@@ -21,7 +21,7 @@ use super::{
     memory::Memory,
     values::no_values,
 };
-use crate::{Array, Selection, Variable};
+use forebay_container::{Array, Selection, Variable};
 
 /// A forked child loads a copy for itself: another thread of its parent may have been in the library, lock in hand.
 static LIBRARY: PerProcess<Mutex<Option<Library>>> = PerProcess::empty();

@@ -9,7 +9,7 @@ use super::{
     library::{Id, Library},
     values::{SEQUENCE_LEN, TEXT_LEN},
 };
-use crate::{ByteOrder, Dtype, Field, Heap, Number, Padding, SourceIndex};
+use forebay_container::{ByteOrder, Dtype, Field, Heap, Number, Padding, SourceIndex};
 
 /// Types nest; our own parser refuses deeper ones too.
 const MOST_DEPTH: usize = 32;

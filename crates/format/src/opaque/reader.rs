@@ -8,7 +8,8 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::Libhdf5;
-use crate::{Array, Opaque, Opened, Selection, Variable, silo::library::Libsilo, zarr::Ragged};
+use crate::{Opened, silo::library::Libsilo, zarr::Ragged};
+use forebay_container::{Array, Opaque, Selection, Variable};
 
 /// Reads variables that have no extents: a library, or a user's own program.
 ///

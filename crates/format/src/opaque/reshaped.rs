@@ -3,7 +3,8 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::library::{Library, Request};
-use crate::{Array, Grid, Selection, Values, Variable, runs::Part};
+use forebay_container::runs::Part;
+use forebay_container::{Array, Grid, Selection, Values, Variable};
 
 /// The values that `request` asks for of a data set of as many elements, whatever its shape.
 pub(super) fn read(library: &Library, request: &Request<'_>) -> Result<Array> {

@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{arena::Arena, memory::Memory};
-use crate::{Dtype, Field, Values, native};
+use forebay_container::{Dtype, Field, Values, native};
 
 /// What the library writes for text of variable length: a pointer.
 pub(super) const TEXT_LEN: usize = size_of::<usize>();
@@ -155,9 +155,11 @@ fn memory_len(dtype: &Dtype) -> usize {
     match dtype {
         Dtype::VarText { .. } => TEXT_LEN,
         Dtype::Sequence { .. } => SEQUENCE_LEN,
-        Dtype::Array { shape, item } if dtype.is_variable() => usize::try_from(crate::grid::product(shape))
-            .unwrap_or(usize::MAX)
-            .saturating_mul(memory_len(item)),
+        Dtype::Array { shape, item } if dtype.is_variable() => {
+            usize::try_from(forebay_container::grid::product(shape))
+                .unwrap_or(usize::MAX)
+                .saturating_mul(memory_len(item))
+        }
         _ => dtype.stored_len(),
     }
 }

@@ -3,7 +3,8 @@
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use super::{Opened, chunks, direct, gather::Windows, joined, stored};
-use crate::{ChunkTable, Extent, Extents, Selection, SourceIndex, Variable, runs::Part};
+use forebay_container::runs::Part;
+use forebay_container::{ChunkTable, Extent, Extents, Selection, SourceIndex, Variable};
 
 /// Is told each range and whose bytes it is of.
 pub(super) type Each<'a> = dyn FnMut(SourceIndex, ByteRange) + 'a;

@@ -6,12 +6,9 @@ use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
 use super::{Opened, direct, gather::Gather, native_fill, slabs};
-use crate::{
-    ChunkTable, Extent, Selection, Variable,
-    decode::with_workspace,
-    grid::Overlap,
-    runs::{self, Part},
-};
+use crate::decode::with_workspace;
+use forebay_container::runs::{self, Part};
+use forebay_container::{ChunkTable, Extent, Selection, Variable, grid::Overlap};
 
 /// Output below this length is read on the caller's thread: handing a job to an idle pool takes 30 us, inflating
 /// as much as this 380 us.

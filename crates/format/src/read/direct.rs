@@ -5,10 +5,8 @@ use std::ops::Range;
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, SourceExt};
 
 use super::{Opened, asked::Each, fill_all, gather::Placed};
-use crate::{
-    Extent, Piece, PlainRows, RowPlace, Selection, SourceIndex, Variable, native,
-    runs::{Part, Run},
-};
+use forebay_container::runs::{Part, Run};
+use forebay_container::{Extent, Piece, PlainRows, RowPlace, Selection, SourceIndex, Variable, native};
 
 /// A chunk that was not filtered.
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +185,7 @@ fn index(n: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Extent;
+    use forebay_container::Extent;
 
     #[test]
     fn every_run_of_bytes_is_found_in_the_pieces_that_have_it() {

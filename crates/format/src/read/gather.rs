@@ -3,7 +3,7 @@
 use forebay_source::{ByteRange, Fill, Result, SourceExt};
 
 use super::Opened;
-use crate::{Dtype, SourceIndex, native};
+use forebay_container::{Dtype, SourceIndex, native};
 
 /// Bytes this near are read as one: the same limit, for the same reason, as files have.
 const GAP_BYTES: u64 = 4096;

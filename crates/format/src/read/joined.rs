@@ -3,10 +3,8 @@
 use forebay_source::{Fill, Result, SourceExt};
 
 use super::{Opened, asked::Each};
-use crate::{
-    Joined, Selection, SourceIndex, Variable, native,
-    runs::{Part, Runs},
-};
+use forebay_container::runs::{Part, Runs};
+use forebay_container::{Joined, Selection, SourceIndex, Variable, native};
 
 /// So many stretches are asked for at once: as many as one `preadv` takes.
 const MOST_FILLS: usize = 1024;

@@ -3,8 +3,9 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{Opened, fill_all};
-use crate::{
-    Dtype, Mapping, Mappings, Selection, Values, Variable, convert::convert, native::same_native, runs::Part,
+use forebay_container::runs::Part;
+use forebay_container::{
+    Dtype, Mapping, Mappings, Selection, Values, Variable, convert::convert, native::same_native,
 };
 
 /// Reads `selection` of a variable that is mapped from others.

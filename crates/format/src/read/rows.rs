@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, ops::Range};
 use forebay_source::{Error, ErrorKind, Fill, Result, SourceExt};
 
 use super::{Opened, chunks, native_fill};
-use crate::{
+use forebay_container::runs::{self, Part};
+use forebay_container::{
     ChunkTable, Extents, PlainRows, RowPlace, Selection, SourceIndex, Span, Variable, native,
-    runs::{self, Part},
 };
 
 /// Fills `out` with `rows` of `variable`, one after the other.
@@ -117,7 +117,9 @@ impl Wanted<'_> {
         let mut steps = self.inner.to_vec();
         for axis in 0..steps.len() {
             let element_len = self.variable.dtype.stored_len() as u64;
-            let len = crate::grid::product(&steps).saturating_mul(row_count).saturating_mul(element_len);
+            let len = forebay_container::grid::product(&steps)
+                .saturating_mul(row_count)
+                .saturating_mul(element_len);
             if len <= most {
                 break;
             }

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use crate::{Selection, Span, Variable};
+use forebay_container::{Selection, Span, Variable};
 
 /// How large a slab should be, and how large it may be.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +69,7 @@ fn spans_of(span: Span, rows: u64, border: u64) -> impl Iterator<Item = Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChunkTable, Dtype, Extents, Grid, Number};
+    use forebay_container::{ChunkTable, Dtype, Extents, Grid, Number};
 
     const SIZES: Sizes = Sizes { wanted: 10 * 64, most: 1 << 20 };
 

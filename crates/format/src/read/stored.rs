@@ -4,7 +4,8 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, coalesce};
 
 use super::{Opened, chunks::at_chunk, fill_all};
-use crate::{ChunkTable, Extent, Extents, Variable, decode::with_workspace};
+use crate::decode::with_workspace;
+use forebay_container::{ChunkTable, Extent, Extents, Variable};
 
 /// Chunks that lie this near are fetched by one request: what lies between costs less than a request.
 const GAP_BYTES: u64 = 4096;

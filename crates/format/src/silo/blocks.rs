@@ -14,7 +14,7 @@ use super::{
     object::Object,
     tree::Tree,
 };
-use crate::{ChunkTable, Extent, Extents, SourceIndex, Variable};
+use forebay_container::{ChunkTable, Extent, Extents, SourceIndex, Variable};
 
 /// Joins blocks, and keeps the files they lie in.
 pub(super) struct Joiner<'a> {

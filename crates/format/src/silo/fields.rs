@@ -6,7 +6,9 @@ use super::{
     object::{Kind, Member, Object},
     tree::{Tree, is_one_chunk},
 };
-use crate::{Array, Attribute, ByteOrder, Dtype, Extents, Grid, Number, Padding, Values, Variable};
+use forebay_container::{
+    Array, Attribute, ByteOrder, Dtype, Extents, Grid, Number, Padding, Values, Variable,
+};
 
 /// An array of an object.
 #[derive(Clone, Debug)]
@@ -177,7 +179,7 @@ impl Fields<'_> {
             let dims = self.tree.integers(self.object, "dims")?.unwrap_or_default();
             let dims = dims.iter().take(ndim.unwrap_or(0)).map(|len| u64::try_from(*len).ok());
             if let Some(dims) = dims.collect::<Option<Vec<u64>>>()
-                && crate::grid::product(&dims) == stored.grid.element_count()
+                && forebay_container::grid::product(&dims) == stored.grid.element_count()
             {
                 shape = dims;
             }
@@ -240,7 +242,7 @@ pub(super) fn reshape(variable: &mut Variable, shape: Vec<u64>) -> Result<()> {
         Extents::Pieces(_) | Extents::Inline(_) | Extents::Opaque(_) => true,
         _ => false,
     };
-    if !is_movable || crate::grid::product(&shape) != variable.grid.element_count() {
+    if !is_movable || forebay_container::grid::product(&shape) != variable.grid.element_count() {
         let what =
             format!("{:?} elements in several chunks, where {shape:?} in one are due", variable.grid.shape);
         return Err(Error::new(ErrorKind::Unsupported, what).hint("read it by its stored name"));

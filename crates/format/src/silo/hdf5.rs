@@ -3,10 +3,8 @@
 use forebay_source::{Locator, Origin, Result};
 
 use super::object::{Kind, Member, Object};
-use crate::{
-    Array, Attribute, Container, Dtype, Field, Number, Refused, Values,
-    hdf5::{NamedType, describe_with_types},
-};
+use forebay_container::{Array, Attribute, Container, Dtype, Field, Number, Refused, Values};
+use forebay_hdf5::{NamedType, describe_with_types};
 
 /// The group that holds the arrays, numbered; what tells a Silo file from any other HDF5 file.
 pub(super) const ARRAYS: &str = ".silo";

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{fields::reshape, tree::single};
-use crate::{Blocks, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Piece, Variable};
+use forebay_container::{Blocks, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Piece, Variable};
 
 /// Arrays that joined ones are mapped from.
 pub(super) struct Parts {

@@ -15,7 +15,9 @@ use std::{
 use forebay_source::{Error, ErrorKind, PerProcess, Result};
 
 use self::ffi::Library;
-use crate::{Array, Dtype, Number, Reader, Values, Wanted, opaque, runs::Part};
+use crate::{Reader, Wanted, opaque};
+use forebay_container::runs::Part;
+use forebay_container::{Array, Dtype, Number, Values};
 
 /// What the reader is called.
 pub(super) const NAME: &str = "libsilo";

@@ -16,7 +16,9 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use self::{header::Header, symbols::Symbol, types::Types};
 use super::object::Object;
-use crate::{ChunkTable, Container, Extent, Extents, Group, Opaque, Refused, SourceIndex, Variable};
+use forebay_container::{
+    ChunkTable, Container, Extent, Extents, Group, Opaque, Refused, SourceIndex, Variable,
+};
 
 pub(super) use header::is_pdb;
 
@@ -48,7 +50,7 @@ pub(super) fn describe(source: &dyn Source) -> Result<(Container, Vec<Object>)> 
             kind if kind.starts_with(OBJECT) => objects.push(symbol),
             _ => match variable(symbol, &types, &extras, source.id().len) {
                 Ok(variable) => container.variables.push(variable),
-                Err(error) => container.refused.push(refused(&symbol.name, &error)),
+                Err(error) => container.refused.push(Refused::of(&symbol.name, &error)),
             },
         }
     }
@@ -56,12 +58,8 @@ pub(super) fn describe(source: &dyn Source) -> Result<(Container, Vec<Object>)> 
     container.variables.sort_by(|left, right| left.name.cmp(&right.name));
     container.variables.dedup_by(|later, earlier| later.name == earlier.name);
     let (objects, broken) = group::read(source, &objects, object_len)?;
-    container.refused.extend(broken.iter().map(|(name, error)| refused(name, error)));
+    container.refused.extend(broken.iter().map(|(name, error)| Refused::of(name, error)));
     Ok((container, objects))
-}
-
-fn refused(name: &str, error: &Error) -> Refused {
-    Refused { name: name.into(), why: error.to_string(), corrupt: error.kind() == ErrorKind::Corrupt }
 }
 
 /// The array that `symbol` stands for.

@@ -13,7 +13,8 @@ use super::{
     object::{Member, Object},
     pdb,
 };
-use crate::{Container, Dtype, Extent, Extents, Number, Variable, decode::with_workspace};
+use crate::decode::with_workspace;
+use forebay_container::{Container, Dtype, Extent, Extents, Number, Variable};
 
 /// Names of blocks compress well; but a file whose members come to this many times its length lies.
 const MOST_RATIO: u64 = 64;
@@ -45,7 +46,7 @@ impl Tree {
         let head = source.fetch_one(ByteRange::at(0, source.id().len.min(64)))?;
         let (container, objects) = if pdb::is_pdb(&head) {
             pdb::describe(&*source)?
-        } else if crate::hdf5::source_has(&source, hdf5::ARRAYS) {
+        } else if forebay_hdf5::source_has(&source, hdf5::ARRAYS) {
             hdf5::describe(origin, at)?
         } else {
             let what = "not a Silo file: neither HDF5 with a group '/.silo' nor PDB";
@@ -78,7 +79,7 @@ impl Tree {
         let mut read = self.read.borrow_mut();
         for ((name, (variable, _)), bytes) in wanted.into_iter().zip(fetched) {
             let mut bytes = bytes.to_vec();
-            crate::native::make_native(&variable.dtype, &mut bytes);
+            forebay_container::native::make_native(&variable.dtype, &mut bytes);
             read.insert(name.to_owned(), bytes);
         }
     }

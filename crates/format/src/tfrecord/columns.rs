@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceId};
 
-use crate::{
+use forebay_container::{
     ChunkTable, Container, Dtype, Extent, Extents, Filter, Group, Joined, Number, Refused, SourceIndex,
-    Variable,
-    filter::{LIST_FLOAT, LIST_INT64, MESSAGE_LIST},
-    names::offsets,
+    Variable, names::offsets,
 };
+use forebay_filter::ListItem;
 
 /// A row of so many bytes costs no more in the description than its place would.
 const INLINE_ROW_BYTES: u64 = 32;
@@ -375,8 +374,7 @@ fn table(ranges: &[ByteRange]) -> Result<ChunkTable> {
 }
 
 fn list_filter(kind: Kind, len: u64) -> Result<Filter> {
-    let len =
-        u32::try_from(len).map_err(|_| Error::new(ErrorKind::Unsupported, "2^32 values in one record"))?;
-    let kind = if kind == Kind::Float { LIST_FLOAT } else { LIST_INT64 };
-    Ok(Filter { id: MESSAGE_LIST, name: "protobuf list".into(), optional: false, params: vec![kind, len] })
+    let count = u32::try_from(len).map_err(|_| Error::unsupported("2^32 values in one record"))?;
+    let item = if kind == Kind::Float { ListItem::Float } else { ListItem::Int64 };
+    Ok(Filter::MessageList { item, count })
 }

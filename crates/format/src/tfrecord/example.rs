@@ -6,12 +6,12 @@
 //! Feature   { 1: BytesList | 2: FloatList | 3: Int64List }, each list { 1: value … }, numbers packed or not
 //! ```
 
+use forebay_filter::protobuf::{MOST_VARINT_BYTES, Wire, tag, varint};
 use forebay_source::{ByteRange, Result};
 
 use super::{
     columns::{Columns, Kind, List},
     window::Window,
-    wire::{MOST_VARINT_BYTES, Wire, tag, varint},
 };
 
 /// Longer names are not kept: nobody writes them, and every record repeats them.

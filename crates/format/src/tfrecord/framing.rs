@@ -1,6 +1,6 @@
 //! The frame around each record.
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Error, Result};
 
 use super::window::Window;
 
@@ -28,9 +28,11 @@ pub(super) fn is_record_start(head: &[u8], file_len: u64) -> bool {
 pub(super) fn next_record(window: &mut Window<'_>, at: u64, checks_payload: bool) -> Result<Record> {
     let file_len = window.file_len();
     let head = window.get(ByteRange::checked(at, HEAD_BYTES, file_len)?)?;
-    let (len, sum) = head_of(head).ok_or_else(|| corrupt("ends inside its head"))?;
+    let (len, sum) = head_of(head).ok_or_else(|| Error::corrupt("ends inside its head"))?;
     if !cfg!(fuzzing) && sum != masked(&len.to_le_bytes()) {
-        return Err(corrupt("bad checksum of its length").hint("the file is damaged or no TFRecord file"));
+        return Err(
+            Error::corrupt("bad checksum of its length").hint("the file is damaged or no TFRecord file")
+        );
     }
     let payload = ByteRange::checked(at + HEAD_BYTES, len, file_len)?;
     let tail = ByteRange::checked(payload.end, TAIL_BYTES, file_len)?;
@@ -39,7 +41,7 @@ pub(super) fn next_record(window: &mut Window<'_>, at: u64, checks_payload: bool
         window.each_part(payload, |part| found = crc32c::crc32c_append(found, part))?;
         let wanted = window.get(tail)?;
         if wanted != mask(found).to_le_bytes() {
-            return Err(corrupt("bad checksum of its payload").hint("copy or write the file anew"));
+            return Err(Error::corrupt("bad checksum of its payload").hint("copy or write the file anew"));
         }
     }
     Ok(Record { payload, end: tail.end })
@@ -57,10 +59,6 @@ fn masked(bytes: &[u8]) -> u32 {
 
 fn mask(sum: u32) -> u32 {
     sum.rotate_right(15).wrapping_add(0xa282_ead8)
-}
-
-fn corrupt(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! An array as both versions describe it, before its chunks are looked for.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 
 use super::{
     codec::{Objects, ShardIndex},
     element::Element,
-    json::{corrupt, unsupported},
     key::Keys,
 };
-use crate::{Attribute, Filter, Grid};
+use forebay_container::{Attribute, Filter, Grid};
 
 /// An array as both versions describe it.
 #[derive(Clone, Debug)]
@@ -37,19 +36,19 @@ pub(super) struct Described {
 /// The grid of `shape` in chunks of `chunk`, where that is one that can be counted.
 pub(super) fn grid(shape: Vec<u64>, mut chunk: Vec<u64>) -> Result<Grid> {
     if shape.len() != chunk.len() {
-        return Err(corrupt(format!("{} axes in chunks of {}", shape.len(), chunk.len())));
+        return Err(Error::corrupt(format!("{} axes in chunks of {}", shape.len(), chunk.len())));
     }
     for (len, chunk) in shape.iter().zip(&mut chunk) {
         match (*len, *chunk) {
             // Nothing along this axis yet.
             (0, 0) => *chunk = 1,
-            (_, 0) => return Err(corrupt("chunks of length 0")),
+            (_, 0) => return Err(Error::corrupt("chunks of length 0")),
             _ => {}
         }
     }
     let grid = Grid { shape, chunk };
     if grid.element_count() == u64::MAX || grid.chunk_count() == u64::MAX {
-        return Err(unsupported("more elements than can be counted"));
+        return Err(Error::unsupported("more elements than can be counted"));
     }
     Ok(grid)
 }

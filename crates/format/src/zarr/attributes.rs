@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Array, Attribute, Dtype, Member, Number, Padding, Values};
+use forebay_container::{Array, Attribute, Dtype, Member, Number, Padding, Values};
 
 /// The members of `document`, without those called one of `except`, sorted by name.
 pub(super) fn of(document: Option<&Value>, except: &[&str]) -> Vec<Attribute> {

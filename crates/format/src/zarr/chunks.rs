@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceId};
 
-use super::{array::Described, json::unsupported, store::Store};
-use crate::{Extent, SourceIndex};
+use super::{array::Described, store::Store};
+use forebay_container::{Extent, SourceIndex};
 
 /// The files of an array, each a chunk or a shard of chunks: their numbers in the grid of files, and all their bytes.
 pub(super) type Files = Vec<(u64, Extent)>;
@@ -41,7 +41,7 @@ pub(super) fn sort(
     let mut sources = files;
     sources.retain(|id| is_chunk(id).is_some());
     if u32::try_from(sources.len()).is_err() {
-        return Err(unsupported("more than 2^32 files"));
+        return Err(Error::unsupported("more than 2^32 files"));
     }
     sources.insert(0, root);
     Ok((found, sources))
@@ -90,7 +90,7 @@ pub(super) fn ask(
     for (number, id) in numbers.into_iter().zip(answers) {
         let id: Option<SourceId> = id?;
         let Some(id) = id else { continue };
-        let index = u32::try_from(sources.len()).map_err(|_| unsupported("more than 2^32 files"))?;
+        let index = u32::try_from(sources.len()).map_err(|_| Error::unsupported("more than 2^32 files"))?;
         found.push((number, whole(index, id.len)));
         sources.push(id);
     }

@@ -1,16 +1,14 @@
 //! Codecs as filters: what was done to a chunk, in the order it was done.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 use serde_json::Value;
 
 use super::{
     element::{Element, Meaning},
-    json::{Named, corrupt, unsupported},
+    json::Named,
 };
-use crate::{
-    ByteOrder, Dtype, Filter,
-    filter::{self, element::code},
-};
+use forebay_container::{ByteOrder, Dtype};
+use forebay_filter::{Filter, StoredNumber};
 
 /// What the objects of an array are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,80 +47,84 @@ impl<'a> Steps<'a> {
         Self { chunk, order, first_len: len, element_len: len, filters: Vec::new(), objects: None }
     }
 
-    fn push(&mut self, id: u32, params: Vec<u32>) {
-        self.filters.push(Filter::new(id, params));
-    }
-
     /// The chunk's axes were stored in `order`.
     pub(super) fn transpose(&mut self, order: &[usize]) -> Result<()> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if sorted.len() != self.chunk.len() || sorted.iter().enumerate().any(|(axis, named)| axis != *named) {
-            return Err(corrupt(format!("{order:?} is no order of {} axes", self.chunk.len())));
+            return Err(Error::corrupt(format!("{order:?} is no order of {} axes", self.chunk.len())));
         }
-        if self.filters.iter().any(|filter| filter.id == filter::TRANSPOSE) {
-            return Err(unsupported("axes that were reordered twice"));
+        if self.filters.iter().any(|filter| matches!(filter, Filter::Transpose { .. })) {
+            return Err(Error::unsupported("axes that were reordered twice"));
         }
         // Axes of length one may stand anywhere.
         if order.iter().filter(|axis| self.chunk[**axis] > 1).is_sorted() {
             return Ok(());
         }
-        let lens = [self.element_len, order.len()].into_iter().map(|len| len as u64);
-        let params = lens.chain(self.chunk.iter().copied()).chain(order.iter().map(|axis| *axis as u64));
-        let params: Option<Vec<u32>> = params.map(|param| u32::try_from(param).ok()).collect();
-        self.push(
-            filter::TRANSPOSE,
-            params.ok_or_else(|| unsupported("chunks of more than 2^32 along an axis"))?,
-        );
+        let small = |n: u64| {
+            u32::try_from(n).map_err(|_| Error::unsupported("chunks of more than 2^32 along an axis"))
+        };
+        self.filters.push(Filter::Transpose {
+            element_len: small(self.element_len as u64)?,
+            shape: self.chunk.iter().map(|len| small(*len)).collect::<Result<_>>()?,
+            order: order.iter().map(|axis| small(*axis as u64)).collect::<Result<_>>()?,
+        });
         Ok(())
     }
 
     /// The codec that numcodecs calls `id`.
     pub(super) fn numcodec(&mut self, id: &str, settings: &Value) -> Result<()> {
-        match id {
-            "zlib" => self.push(filter::DEFLATE, level(settings)),
-            "gzip" => self.push(filter::GZIP, Vec::new()),
-            "zstd" => self.push(filter::ZSTD, Vec::new()),
-            "blosc" => self.push(filter::BLOSC, Vec::new()),
-            "bz2" => self.push(filter::BZIP2, Vec::new()),
-            "lz4" => self.push(filter::LZ4_SIZED, Vec::new()),
-            "crc32c" => self.push(filter::CRC32C, at_start(settings, false)),
-            "crc32" => self.push(filter::CRC32, at_start(settings, true)),
-            "adler32" => self.push(filter::ADLER32, at_start(settings, true)),
-            "packbits" => self.push(filter::PACKBITS, Vec::new()),
+        let filter = match id {
+            "zlib" => Filter::Deflate { level: level(settings) },
+            "gzip" => Filter::Gzip,
+            "zstd" => Filter::Zstd,
+            "blosc" => Filter::Blosc,
+            "bz2" => Filter::Bzip2,
+            "lz4" => Filter::Lz4,
+            "crc32c" => Filter::Crc32c { at_start: at_start(settings, false) },
+            "crc32" => Filter::Crc32 { at_start: at_start(settings, true) },
+            "adler32" => Filter::Adler32 { at_start: at_start(settings, true) },
+            "packbits" => Filter::PackBits,
             "shuffle" => {
                 let len = settings.get("elementsize").and_then(Value::as_u64).unwrap_or(4);
-                let len = u32::try_from(len).map_err(|_| corrupt("elements too long to shuffle"))?;
-                self.push(filter::SHUFFLE, vec![len]);
+                let len = u32::try_from(len).map_err(|_| Error::corrupt("elements too long to shuffle"))?;
+                // numcodecs leaves the bytes as they are where elements have none.
+                Filter::Shuffle { element_len: len.max(1) }
             }
             // Bits were rounded away when it was written, with nothing to undo.
-            "quantize" | "bitround" => self.keeps_type(settings)?,
+            "quantize" | "bitround" => return self.keeps_type(settings),
             "delta" => {
-                let params = self.types(settings, "dtype", "astype")?;
-                self.push(filter::DELTA, params);
+                let (decoded, encoded) = self.types(settings, "dtype", "astype")?;
+                Filter::Delta { decoded, encoded }
             }
             "astype" => {
-                let params = self.types(settings, "decode_dtype", "encode_dtype")?;
-                self.push(filter::ASTYPE, params);
+                let (decoded, encoded) = self.types(settings, "decode_dtype", "encode_dtype")?;
+                Filter::AsType { decoded, encoded }
             }
             "fixedscaleoffset" => self.scale_offset(settings)?,
-            "vlen-utf8" | "vlen-bytes" | "vlen-array" => self.objects_of(id, settings)?,
-            "pickle" => return Err(unsupported("codec 'pickle': nothing is unpickled here")),
+            "vlen-utf8" | "vlen-bytes" | "vlen-array" => return self.objects_of(id, settings),
+            "pickle" => return Err(Error::unsupported("codec 'pickle': nothing is unpickled here")),
             _ => {
                 let what = format!("codec '{id}' is not supported");
-                return Err(unsupported(what).hint("rewrite the array with zstd, gzip, lz4 or blosc"));
+                return Err(Error::unsupported(what).hint("rewrite the array with zstd, gzip, lz4 or blosc"));
             }
-        }
+        };
+        self.filters.push(filter);
         Ok(())
     }
 
     /// Numbers that a codec stores as another type; none may be longer than the elements themselves.
-    fn types(&mut self, settings: &Value, decoded: &str, encoded: &str) -> Result<Vec<u32>> {
+    fn types(
+        &mut self,
+        settings: &Value,
+        decoded: &str,
+        encoded: &str,
+    ) -> Result<(StoredNumber, StoredNumber)> {
         let order = self.order;
-        let typed = |name: &str| -> Result<(u32, usize)> {
+        let typed = |name: &str| -> Result<(StoredNumber, usize)> {
             let value = settings.get(name).or_else(|| settings.get(decoded));
-            let value = value.ok_or_else(|| corrupt(format!("a codec without '{name}'")))?;
-            let refuse = || unsupported(format!("a codec that reckons with {value}"));
+            let value = value.ok_or_else(|| Error::corrupt(format!("a codec without '{name}'")))?;
+            let refuse = || Error::unsupported(format!("a codec that computes with {value}"));
             let text = value.as_str().ok_or_else(refuse)?;
             let text = if text.starts_with(['<', '>', '|']) { text.to_owned() } else { format!("<{text}") };
             let little = || Element::of_v3(value, ByteOrder::Little);
@@ -134,17 +136,17 @@ impl<'a> Steps<'a> {
                 Some(_) if own == ByteOrder::Big => return Err(refuse()),
                 Some(order) => order,
             };
-            Ok((code(number, order).ok_or_else(refuse)?, number.size()))
+            Ok((StoredNumber::new(number, order).ok_or_else(refuse)?, number.size()))
         };
         let ((to, to_len), (from, from_len)) = (typed(decoded)?, typed(encoded)?);
         if to_len != self.element_len {
-            return Err(corrupt("a codec for elements of another length"));
+            return Err(Error::corrupt("a codec for elements of another length"));
         }
         if from_len > self.first_len {
-            return Err(unsupported("a codec that stores elements longer than they are"));
+            return Err(Error::unsupported("a codec that stores elements longer than they are"));
         }
         self.element_len = from_len;
-        Ok(vec![to, from])
+        Ok((to, from))
     }
 
     /// A codec that changes values but not their type.
@@ -152,44 +154,38 @@ impl<'a> Steps<'a> {
         let types = ["dtype", "astype"].map(|name| settings.get(name));
         match types {
             [Some(dtype), Some(astype)] if dtype != astype => {
-                let params = self.types(settings, "dtype", "astype")?;
-                self.push(filter::ASTYPE, params);
+                let (decoded, encoded) = self.types(settings, "dtype", "astype")?;
+                self.filters.push(Filter::AsType { decoded, encoded });
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    fn scale_offset(&mut self, settings: &Value) -> Result<()> {
+    fn scale_offset(&mut self, settings: &Value) -> Result<Filter> {
         let number = |name: &str| {
-            settings
-                .get(name)
-                .and_then(Value::as_f64)
-                .ok_or_else(|| corrupt(format!("a codec without '{name}'")))
+            let value = settings.get(name).and_then(Value::as_f64);
+            value.ok_or_else(|| Error::corrupt(format!("a codec without '{name}'")))
         };
         let (scale, offset) = (number("scale")?, number("offset")?);
-        let mut params = self.types(settings, "dtype", "astype")?;
-        for bits in [scale.to_bits(), offset.to_bits()] {
-            #[expect(clippy::cast_possible_truncation, reason = "two halves")]
-            params.extend([bits as u32, (bits >> 32) as u32]);
-        }
-        self.push(filter::FIXED_SCALE_OFFSET, params);
-        Ok(())
+        let (decoded, encoded) = self.types(settings, "dtype", "astype")?;
+        Ok(Filter::FixedScaleOffset { decoded, encoded, scale, offset })
     }
 
     fn objects_of(&mut self, id: &str, settings: &Value) -> Result<()> {
         if !self.filters.is_empty() || self.objects.is_some() {
-            return Err(unsupported(format!("codec '{id}' behind another")));
+            return Err(Error::unsupported(format!("codec '{id}' behind another")));
         }
         self.objects = Some(match id {
             "vlen-utf8" => Objects::Texts,
             "vlen-bytes" => Objects::Bytes,
             _ => {
-                let item =
-                    settings.get("dtype").ok_or_else(|| corrupt("codec 'vlen-array' without a type"))?;
+                let item = settings
+                    .get("dtype")
+                    .ok_or_else(|| Error::corrupt("codec 'vlen-array' without a type"))?;
                 let item = Element::of_v2(item)?;
                 if item.meaning == Meaning::Object {
-                    return Err(unsupported("arrays of objects inside an array"));
+                    return Err(Error::unsupported("arrays of objects inside an array"));
                 }
                 Objects::Arrays(item.dtype)
             }
@@ -199,14 +195,13 @@ impl<'a> Steps<'a> {
 }
 
 /// The level of zlib, for people to read.
-fn level(settings: &Value) -> Vec<u32> {
-    let level = settings.get("level").and_then(Value::as_u64).and_then(|level| u32::try_from(level).ok());
-    level.into_iter().collect()
+fn level(settings: &Value) -> Option<u32> {
+    settings.get("level").and_then(Value::as_u64).and_then(|level| u32::try_from(level).ok())
 }
 
-fn at_start(settings: &Value, by_default: bool) -> Vec<u32> {
-    let is_at_start = settings.get("location").and_then(Value::as_str).map_or(by_default, |at| at == "start");
-    vec![u32::from(is_at_start)]
+/// Whether a checksum stands before the bytes.
+fn at_start(settings: &Value, by_default: bool) -> bool {
+    settings.get("location").and_then(Value::as_str).map_or(by_default, |at| at == "start")
 }
 
 /// What the codecs of version 3 make of a chunk.
@@ -226,14 +221,17 @@ const MAKES_BYTES: [&str; 5] = ["bytes", "endian", "sharding_indexed", "vlen-utf
 impl<'a> Chain<'a> {
     /// The chain that `value` lists.
     pub(super) fn of(value: &'a Value) -> Result<Self> {
-        let list = value.as_array().ok_or_else(|| corrupt("codecs are no list"))?;
+        let list = value.as_array().ok_or_else(|| Error::corrupt("codecs are no list"))?;
         let mut before = list.iter().map(|codec| Named::of(codec, "a codec")).collect::<Result<Vec<_>>>()?;
         let is_bytes = |codec: &Named<'_>| {
             MAKES_BYTES.contains(&codec.name.strip_prefix("numcodecs.").unwrap_or(codec.name))
         };
         let Some(at) = before.iter().position(is_bytes) else {
             let names: Vec<_> = before.iter().map(|codec| codec.name).collect();
-            return Err(unsupported(format!("no codec this build knows makes bytes: {}", names.join(", "))));
+            return Err(Error::unsupported(format!(
+                "no codec this build knows makes bytes: {}",
+                names.join(", ")
+            )));
         };
         let mut behind = before.split_off(at);
         let bytes = behind.remove(0);
@@ -245,7 +243,7 @@ impl<'a> Chain<'a> {
         match self.bytes.settings.get("endian").and_then(Value::as_str) {
             Some("little") | None => Ok(ByteOrder::Little),
             Some("big") => Ok(ByteOrder::Big),
-            Some(other) => Err(corrupt(format!("'{other}' is no order of bytes"))),
+            Some(other) => Err(Error::corrupt(format!("'{other}' is no order of bytes"))),
         }
     }
 
@@ -274,10 +272,10 @@ impl<'a> Chain<'a> {
         let has_checksum = match self.behind.as_slice() {
             [] => false,
             [codec] if codec.name == "crc32c" => true,
-            _ => return Err(unsupported("a shard's index that is more than numbers and a checksum")),
+            _ => return Err(Error::unsupported("a shard's index that is more than numbers and a checksum")),
         };
         if !is_plain {
-            return Err(unsupported("a shard's index that is more than numbers and a checksum"));
+            return Err(Error::unsupported("a shard's index that is more than numbers and a checksum"));
         }
         Ok(ShardIndex { order: self.order()?, has_checksum, is_at_start })
     }
@@ -292,5 +290,5 @@ fn axes(settings: &Value, ndim: usize) -> Result<Vec<usize>> {
         Some(Value::String(order)) if order == "F" => Some((0..ndim).rev().collect()),
         _ => None,
     };
-    axes.ok_or_else(|| corrupt("codec 'transpose' without an order"))
+    axes.ok_or_else(|| Error::corrupt("codec 'transpose' without an order"))
 }

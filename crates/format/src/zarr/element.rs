@@ -1,10 +1,10 @@
 //! What an element is, in the words of either version.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 use serde_json::Value;
 
-use super::json::{Named, corrupt, unsupported};
-use crate::{ByteOrder, Dtype, Field, Heap, Member, Number, Padding, SourceIndex};
+use super::json::Named;
+use forebay_container::{ByteOrder, Dtype, Field, Heap, Member, Number, Padding, SourceIndex};
 
 /// An element's type, and what it means beyond its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +46,13 @@ impl Element {
                 let fields = fields.iter().map(|field| v2_field(field, depth)).collect::<Result<Vec<_>>>()?;
                 compound(fields)
             }
-            _ => Err(corrupt(format!("no type: {value}"))),
+            _ => Err(Error::corrupt(format!("no type: {value}"))),
         }
     }
 
     /// The type that NumPy calls `text`: `<f4`, `|S5`, `<M8[ns]`.
     fn of_numpy(text: &str) -> Result<Self> {
-        let unknown = || unsupported(format!("elements of type '{text}'"));
+        let unknown = || Error::unsupported(format!("elements of type '{text}'"));
         let mut letters = text.chars();
         let order = match letters.next() {
             Some('<' | '|') => ByteOrder::Little,
@@ -90,11 +90,11 @@ impl Element {
 
     fn of_v3_at(value: &Value, order: ByteOrder, depth: usize) -> Result<Self> {
         let Named { name, settings } = Named::of(value, "a type")?;
-        let unknown = || unsupported(format!("elements of type '{name}'"));
+        let unknown = || Error::unsupported(format!("elements of type '{name}'"));
         let number = |number| Ok(Self::plain(Dtype::Number { number, order }));
         let len_of = |setting: &str| {
             let len = settings.get(setting).and_then(Value::as_u64).and_then(|len| usize::try_from(len).ok());
-            len.ok_or_else(|| corrupt(format!("type '{name}' without '{setting}'")))
+            len.ok_or_else(|| Error::corrupt(format!("type '{name}' without '{setting}'")))
         };
         match name {
             "bool" => Ok(Self::plain(boolean())),
@@ -135,18 +135,18 @@ impl Element {
 fn v2_field(field: &Value, depth: usize) -> Result<(String, Dtype)> {
     let parts = field.as_array().map(Vec::as_slice).unwrap_or_default();
     let (Some(Value::String(name)), Some(dtype)) = (parts.first(), parts.get(1)) else {
-        return Err(corrupt(format!("no member of a type: {field}")));
+        return Err(Error::corrupt(format!("no member of a type: {field}")));
     };
     let item = Element::of_v2_at(dtype, depth + 1)?;
     if item.meaning == Meaning::Object {
-        return Err(unsupported("objects inside another type"));
+        return Err(Error::unsupported("objects inside another type"));
     }
     let Some(shape) = parts.get(2) else { return Ok((name.clone(), item.dtype)) };
     let shape: Option<Vec<u64>> = match shape {
         Value::Array(lens) => lens.iter().map(Value::as_u64).collect(),
         len => len.as_u64().map(|len| vec![len]),
     };
-    let shape = shape.ok_or_else(|| corrupt(format!("no shape: {field}")))?;
+    let shape = shape.ok_or_else(|| Error::corrupt(format!("no shape: {field}")))?;
     Ok((name.clone(), Dtype::Array { shape, item: Box::new(item.dtype) }))
 }
 
@@ -157,11 +157,11 @@ fn v3_field(field: &Value, order: ByteOrder, depth: usize) -> Result<(String, Dt
         _ => (field.get("name"), field.get("data_type")),
     };
     let (Some(Value::String(name)), Some(dtype)) = (name, dtype) else {
-        return Err(corrupt(format!("no member of a type: {field}")));
+        return Err(Error::corrupt(format!("no member of a type: {field}")));
     };
     let item = Element::of_v3_at(dtype, order, depth + 1)?;
     if item.meaning == Meaning::Object {
-        return Err(unsupported("values of variable length inside another type"));
+        return Err(Error::unsupported("values of variable length inside another type"));
     }
     Ok((name.clone(), item.dtype))
 }
@@ -172,13 +172,13 @@ fn compound(members: Vec<(String, Dtype)>) -> Result<Element> {
     for (name, dtype) in members {
         let end = len.checked_add(dtype.stored_len()).filter(|end| *end < usize::MAX / 2);
         fields.push(Field { name, offset: len, dtype });
-        len = end.ok_or_else(|| corrupt("a type longer than any memory"))?;
+        len = end.ok_or_else(|| Error::corrupt("a type longer than any memory"))?;
     }
     not_empty(Dtype::Compound { len, fields })
 }
 
 fn not_empty(dtype: Dtype) -> Result<Element> {
-    if dtype.is_sound() { Ok(Element::plain(dtype)) } else { Err(unsupported("elements of no bytes")) }
+    if dtype.is_sound() { Ok(Element::plain(dtype)) } else { Err(Error::unsupported("elements of no bytes")) }
 }
 
 /// The two-valued byte that booleans are.

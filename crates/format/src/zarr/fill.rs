@@ -1,14 +1,13 @@
 //! What was never written: fill values in JSON as one stored element.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 use serde_json::Value;
 
 use super::{
     element::{Element, Meaning},
-    json::corrupt,
     text::from_base64,
 };
-use crate::{ByteOrder, Dtype, Number};
+use forebay_container::{ByteOrder, Dtype, Number};
 
 /// A longer element would take more memory than a fill value is worth.
 const MOST_BYTES: usize = 64 << 20;
@@ -24,10 +23,11 @@ pub(super) fn of(value: &Value, element: &Element) -> Result<Vec<u8>> {
     };
     let len = element.dtype.stored_len();
     if len > MOST_BYTES {
-        return Err(corrupt(format!("a fill value of {len} bytes")));
+        return Err(Error::corrupt(format!("a fill value of {len} bytes")));
     }
-    let bytes = stored(value, element)
-        .ok_or_else(|| corrupt(format!("fill value {value} is no element of type {}", element.dtype)))?;
+    let bytes = stored(value, element).ok_or_else(|| {
+        Error::corrupt(format!("fill value {value} is no element of type {}", element.dtype))
+    })?;
     Ok(if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { bytes })
 }
 

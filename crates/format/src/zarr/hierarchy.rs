@@ -6,7 +6,7 @@ use forebay_source::{Error, ErrorKind, Result, SourceId};
 use serde_json::Value;
 
 use super::{
-    json::{corrupt, need, unsupported},
+    json::need,
     store::{Store, V2_ALL, V2_ARRAY, V2_ATTRIBUTES, V2_GROUP, V3},
 };
 
@@ -52,7 +52,7 @@ impl Hierarchy {
         let place = |error: Error| error.at(&root.locator);
         if need(&document, "zarr_format").map_err(place)?.as_u64() != Some(3) {
             let what = format!("version {} of the format", document["zarr_format"]);
-            return Err(place(unsupported(what)).hint("versions 2 and 3 are read"));
+            return Err(place(Error::unsupported(what)).hint("versions 2 and 3 are read"));
         }
         let mut nodes = BTreeMap::new();
         let consolidated = document.get("consolidated_metadata").and_then(|all| all.get("metadata"));
@@ -66,7 +66,7 @@ impl Hierarchy {
                 }
                 None => nodes = listed(store, need_files(store, files)?, &[V3])?,
             },
-            _ => return Err(place(corrupt("neither an array nor a group"))),
+            _ => return Err(place(Error::corrupt("neither an array nor a group"))),
         }
         nodes.insert(String::new(), Node { v3: Some(document), ..Node::default() });
         Ok(Self { root, nodes })
@@ -84,7 +84,7 @@ impl Hierarchy {
 fn need_files<'f>(store: &Store<'_>, files: Option<&'f [SourceId]>) -> Result<&'f [SourceId]> {
     files.ok_or_else(|| {
         let what = format!("{store}: does not say which arrays it has");
-        unsupported(what).hint("consolidate the metadata of the store, or name an array in it")
+        Error::unsupported(what).hint("consolidate the metadata of the store, or name an array in it")
     })
 }
 
@@ -147,8 +147,9 @@ impl Node {
 
 /// The nodes of `.zmetadata`: documents by their keys.
 fn consolidated_v2(document: &Value) -> Result<BTreeMap<String, Node>> {
-    let all =
-        need(document, "metadata")?.as_object().ok_or_else(|| corrupt("'metadata' names no documents"))?;
+    let all = need(document, "metadata")?
+        .as_object()
+        .ok_or_else(|| Error::corrupt("'metadata' names no documents"))?;
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     for (key, document) in all {
         let (path, name) = key.rsplit_once('/').unwrap_or(("", key));

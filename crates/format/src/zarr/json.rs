@@ -1,6 +1,6 @@
 //! Documents as Python writes them, and what is asked of them.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, Result};
 use serde_json::Value;
 
 /// The document in `bytes`.
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Python writes numbers that JSON has no word for, `NaN` and `Infinity`, without quotes: they are read as texts.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value> {
     serde_json::from_slice(bytes).or_else(|error| {
-        serde_json::from_slice(&quoted(bytes)).map_err(|_| corrupt(format!("not JSON: {error}")))
+        serde_json::from_slice(&quoted(bytes)).map_err(|_| Error::corrupt(format!("not JSON: {error}")))
     })
 }
 
@@ -40,24 +40,16 @@ fn quoted(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-pub(super) fn corrupt(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
-}
-
-pub(super) fn unsupported(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Unsupported, what)
-}
-
 /// The member `name` of `document`.
 pub(super) fn need<'a>(document: &'a Value, name: &str) -> Result<&'a Value> {
-    document.get(name).ok_or_else(|| corrupt(format!("'{name}' is missing")))
+    document.get(name).ok_or_else(|| Error::corrupt(format!("'{name}' is missing")))
 }
 
 /// The lengths in member `name` of `document`.
 pub(super) fn lengths(document: &Value, name: &str) -> Result<Vec<u64>> {
     let list = need(document, name)?.as_array();
     let lengths = list.and_then(|list| list.iter().map(length).collect::<Option<Vec<u64>>>());
-    lengths.ok_or_else(|| corrupt(format!("'{name}' is not a list of lengths")))
+    lengths.ok_or_else(|| Error::corrupt(format!("'{name}' is not a list of lengths")))
 }
 
 /// A whole number that is not negative; some writers give `4.0` for 4.
@@ -81,7 +73,7 @@ impl<'a> Named<'a> {
             return Ok(Self { name, settings: &Value::Null });
         }
         let name = value.get("name").and_then(Value::as_str);
-        let name = name.ok_or_else(|| corrupt(format!("{what} without a name")))?;
+        let name = name.ok_or_else(|| Error::corrupt(format!("{what} without a name")))?;
         Ok(Self { name, settings: value.get("configuration").unwrap_or(&Value::Null) })
     }
 }
@@ -89,6 +81,8 @@ impl<'a> Named<'a> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    use forebay_source::ErrorKind;
 
     use super::*;
 

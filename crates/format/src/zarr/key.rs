@@ -1,6 +1,6 @@
 //! Which file a chunk lies in: keys from places in the grid, and back.
 
-use crate::Grid;
+use forebay_container::Grid;
 
 /// How the keys of an array's chunks are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::{
     element::{Element, Meaning},
     text::from_base64,
 };
-use crate::{Array, Attribute, Dtype, Number, Padding, Values, native};
+use forebay_container::{Array, Attribute, Dtype, Number, Padding, Values, native};
 
 const FILL_VALUE: &str = "_FillValue";
 
@@ -52,7 +52,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{ByteOrder, zarr::attributes};
+    use crate::zarr::attributes;
+    use forebay_container::ByteOrder;
 
     fn of(dtype: &str, given: &Value) -> Option<Array> {
         let element = Element::of_v3(&json!(dtype), ByteOrder::Little).unwrap();

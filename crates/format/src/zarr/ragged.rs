@@ -9,11 +9,12 @@
 use bytes::Bytes;
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 
-use super::json::corrupt;
-use crate::{
-    Array, ChunkTable, Dtype, Extent, Extents, Filter, Reader, Selection, Values, Variable, Wanted, filter,
-    native, read::zeroed, runs::Part,
+use crate::{Reader, Wanted, read::zeroed};
+use forebay_container::runs::Part;
+use forebay_container::{
+    Array, ChunkTable, Dtype, Extent, Extents, Filter, Selection, Values, Variable, native,
 };
+use forebay_filter::{is_too_long, undo as undo_filter};
 
 /// The attribute of a part in which the fill value stands.
 pub(super) const FILL: &str = "fill_value";
@@ -69,7 +70,8 @@ impl Chunks<'_> {
     fn elements(&self, selection: &Selection) -> Result<Vec<Bytes>> {
         let count = selection.element_count();
         check_budget(count.saturating_mul(size_of::<Bytes>() as u64), self.wanted.opened.budget())?;
-        let count = usize::try_from(count).map_err(|_| corrupt("more elements than can be addressed"))?;
+        let count =
+            usize::try_from(count).map_err(|_| Error::corrupt("more elements than can be addressed"))?;
         let mut elements = vec![self.fill(); count];
         let shape = selection.shape();
         for overlap in self.part.grid.overlaps(selection) {
@@ -86,8 +88,9 @@ impl Chunks<'_> {
             for run in part.runs() {
                 for index in 0..run.count {
                     let at = |from: u64| usize::try_from(from + index).unwrap_or(usize::MAX);
-                    let element =
-                        chunk.get(at(run.from)).ok_or_else(|| place(corrupt("elements are missing")))?;
+                    let element = chunk
+                        .get(at(run.from))
+                        .ok_or_else(|| place(Error::corrupt("elements are missing")))?;
                     elements[at(run.to)] = element.clone();
                 }
             }
@@ -111,7 +114,7 @@ impl Chunks<'_> {
         let count = number(&mut rest)?;
         if u64::from(count) != self.part.grid.chunk_element_count() {
             let what = format!("{count} elements where {} belong", self.part.grid.chunk_element_count());
-            return Err(corrupt(what));
+            return Err(Error::corrupt(what));
         }
         let item_len = match &self.wanted.variable.dtype {
             Dtype::Sequence { item, .. } => item.stored_len(),
@@ -121,7 +124,7 @@ impl Chunks<'_> {
         for _ in 0..count {
             let len = number(&mut rest)? as usize;
             if len > rest.len() || !len.is_multiple_of(item_len) {
-                return Err(corrupt(format!("an element of {len} bytes with {} left", rest.len())));
+                return Err(Error::corrupt(format!("an element of {len} bytes with {} left", rest.len())));
             }
             elements.push(rest.split_to(len));
         }
@@ -130,7 +133,7 @@ impl Chunks<'_> {
 }
 
 fn number(rest: &mut Bytes) -> Result<u32> {
-    let number = rest.first_chunk().copied().ok_or_else(|| corrupt("elements end early"))?;
+    let number = rest.first_chunk().copied().ok_or_else(|| Error::corrupt("elements end early"))?;
     let _ = rest.split_to(number.len());
     Ok(u32::from_le_bytes(number))
 }
@@ -147,12 +150,12 @@ fn undo(filters: &[Filter], stored: Bytes, budget: u64) -> Result<Bytes> {
         let mut room = bytes.len().saturating_mul(FIRST_FACTOR).saturating_add(FIRST_EXTRA_BYTES).min(budget);
         bytes = loop {
             let mut out = zeroed(room)?;
-            match filter::undo(filter, &bytes, &mut out) {
+            match undo_filter(filter, &bytes, &mut out) {
                 Ok(len) => {
                     out.truncate(len);
                     break out.into();
                 }
-                Err(error) if room >= budget || !filter::is_too_long(&error) => return Err(error),
+                Err(error) if room >= budget || !is_too_long(&error) => return Err(error),
                 Err(_) => room = room.saturating_mul(FIRST_FACTOR).min(budget),
             }
         };

@@ -5,10 +5,10 @@
 //! ```
 //! A chunk that was never written has both numbers all ones. The index may also stand at the start.
 
-use forebay_source::{ByteRange, Result, SourceExt, SourceId};
+use forebay_source::{ByteRange, Error, Result, SourceExt, SourceId};
 
-use super::{array::Described, codec::ShardIndex, json::corrupt, store::Store};
-use crate::{ByteOrder, Extent, Grid, grid::product};
+use super::{array::Described, codec::ShardIndex, store::Store};
+use forebay_container::{ByteOrder, Extent, Grid, grid::product};
 
 /// Bytes of one entry.
 const ENTRY_LEN: u64 = 16;
@@ -79,7 +79,7 @@ fn one(
     let index_len =
         entries_len.and_then(|len| len.checked_add(if index.has_checksum { CHECKSUM_LEN } else { 0 }));
     let index_len = index_len.filter(|len| *len <= id.len).ok_or_else(|| {
-        corrupt(format!("a shard of {} bytes is too short for an index of {count} chunks", id.len))
+        Error::corrupt(format!("a shard of {} bytes is too short for an index of {count} chunks", id.len))
     })?;
     let start = if index.is_at_start { 0 } else { id.len - index_len };
     let bytes = store.open_known(id)?.fetch_one(ByteRange::at(start, index_len))?;
@@ -104,11 +104,11 @@ fn checked(bytes: &[u8], index: ShardIndex) -> Result<&[u8]> {
     if !index.has_checksum {
         return Ok(bytes);
     }
-    let (entries, stored) = bytes.split_last_chunk().ok_or_else(|| corrupt("no checksum"))?;
+    let (entries, stored) = bytes.split_last_chunk().ok_or_else(|| Error::corrupt("no checksum"))?;
     let (stored, found) = (u32::from_le_bytes(*stored), crc32c::crc32c(entries));
     // A fuzzer cannot guess checksums.
     if stored != found && !cfg!(fuzzing) {
-        return Err(corrupt(format!("bad checksum: stored {stored:#010x}, found {found:#010x}")));
+        return Err(Error::corrupt(format!("bad checksum: stored {stored:#010x}, found {found:#010x}")));
     }
     Ok(entries)
 }

@@ -1,6 +1,6 @@
 //! What `.zarray` and `.zattrs` say of an array.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 use serde_json::Value;
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
     codec::Steps,
     element::{Element, Meaning},
     fill,
-    json::{corrupt, lengths, need, unsupported},
+    json::{lengths, need},
     key::Keys,
     missing,
 };
@@ -20,7 +20,7 @@ const DIMENSIONS: &str = "_ARRAY_DIMENSIONS";
 /// The array that `document` and its attributes describe.
 pub(super) fn describe(document: &Value, attributes: Option<&Value>) -> Result<Described> {
     if need(document, "zarr_format")?.as_u64() != Some(2) {
-        return Err(unsupported(format!("version {} of the format", document["zarr_format"])));
+        return Err(Error::unsupported(format!("version {} of the format", document["zarr_format"])));
     }
     let element = Element::of_v2(need(document, "dtype")?)?;
     let grid = grid(lengths(document, "shape")?, lengths(document, "chunks")?)?;
@@ -28,24 +28,25 @@ pub(super) fn describe(document: &Value, attributes: Option<&Value>) -> Result<D
     match document.get("order").and_then(Value::as_str) {
         Some("C") | None => {}
         Some("F") => steps.transpose(&(0..grid.shape.len()).rev().collect::<Vec<_>>())?,
-        Some(other) => return Err(corrupt(format!("'{other}' is no order of axes"))),
+        Some(other) => return Err(Error::corrupt(format!("'{other}' is no order of axes"))),
     }
     let filters = document.get("filters").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let compressor = document.get("compressor").filter(|compressor| !compressor.is_null());
     for codec in filters.iter().chain(compressor) {
-        let id = codec.get("id").and_then(Value::as_str).ok_or_else(|| corrupt("a codec without an id"))?;
+        let id =
+            codec.get("id").and_then(Value::as_str).ok_or_else(|| Error::corrupt("a codec without an id"))?;
         steps.numcodec(id, codec)?;
     }
     let (filters, objects) = (steps.filters, steps.objects);
     if (element.meaning == Meaning::Object) != objects.is_some() {
-        return Err(unsupported("objects whose codec does not say what they are"));
+        return Err(Error::unsupported("objects whose codec does not say what they are"));
     }
     let fill_value = document.get("fill_value").unwrap_or(&Value::Null);
     let fill = if objects.is_some() { Vec::new() } else { fill::of(fill_value, &element)? };
     let separator = match document.get("dimension_separator").and_then(Value::as_str) {
         Some("/") => '/',
         Some(".") | None => '.',
-        Some(other) => return Err(corrupt(format!("'{other}' separates nothing"))),
+        Some(other) => return Err(Error::corrupt(format!("'{other}' separates nothing"))),
     };
     let names = attributes.and_then(|all| all.get(DIMENSIONS));
     let mut own = attributes::of(attributes, &[DIMENSIONS]);

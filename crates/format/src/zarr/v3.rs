@@ -1,6 +1,6 @@
 //! What `zarr.json` says of an array.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 use serde_json::Value;
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
     codec::{Chain, ShardIndex},
     element::{Element, Meaning},
     fill,
-    json::{Named, corrupt, lengths, need, unsupported},
+    json::{Named, lengths, need},
     key::Keys,
     missing,
     v2::note,
@@ -35,7 +35,7 @@ pub(super) fn describe(document: &Value) -> Result<Described> {
     let steps = chain.steps(&element, &grid.chunk)?;
     let (filters, objects) = (steps.filters, steps.objects);
     if (element.meaning == Meaning::Object) != objects.is_some() {
-        return Err(unsupported(format!(
+        return Err(Error::unsupported(format!(
             "elements {} stored by '{}'",
             document["data_type"], chain.bytes.name
         )));
@@ -62,7 +62,7 @@ pub(super) fn describe(document: &Value) -> Result<Described> {
 
 fn refuse_transformers(document: &Value) -> Result<()> {
     match document.get("storage_transformers").and_then(Value::as_array) {
-        Some(list) if !list.is_empty() => Err(unsupported("storage transformers")),
+        Some(list) if !list.is_empty() => Err(Error::unsupported("storage transformers")),
         _ => Ok(()),
     }
 }
@@ -71,7 +71,7 @@ fn chunk_shape(document: &Value) -> Result<Vec<u64>> {
     let Named { name, settings } = Named::of(need(document, "chunk_grid")?, "a chunk grid")?;
     match name {
         "regular" => lengths(settings, "chunk_shape"),
-        name => Err(unsupported(format!("chunk grid '{name}'"))),
+        name => Err(Error::unsupported(format!("chunk grid '{name}'"))),
     }
 }
 
@@ -80,7 +80,7 @@ fn keys(document: &Value) -> Result<Keys> {
     let has_letter = match name {
         "default" => true,
         "v2" => false,
-        name => return Err(unsupported(format!("chunk key encoding '{name}'"))),
+        name => return Err(Error::unsupported(format!("chunk key encoding '{name}'"))),
     };
     let separator = match settings.get("separator").and_then(Value::as_str) {
         Some("/") => '/',
@@ -92,7 +92,7 @@ fn keys(document: &Value) -> Result<Keys> {
                 '.'
             }
         }
-        Some(other) => return Err(corrupt(format!("'{other}' separates nothing"))),
+        Some(other) => return Err(Error::corrupt(format!("'{other}' separates nothing"))),
     };
     Ok(Keys { has_letter, separator })
 }
@@ -101,22 +101,22 @@ fn keys(document: &Value) -> Result<Keys> {
 fn sharded<'a>(chain: &Chain<'a>, shard: &[u64]) -> Result<(Chain<'a>, ShardIndex, Vec<u64>)> {
     let settings = chain.bytes.settings;
     if !chain.before.is_empty() || !chain.behind.is_empty() {
-        return Err(unsupported("shards that went through a codec as a whole"));
+        return Err(Error::unsupported("shards that went through a codec as a whole"));
     }
     let inner = Chain::of(need(settings, "codecs")?)?;
     if inner.bytes.name == "sharding_indexed" {
-        return Err(unsupported("shards inside shards"));
+        return Err(Error::unsupported("shards inside shards"));
     }
     let chunk = lengths(settings, "chunk_shape")?;
     let fits = chunk.len() == shard.len()
         && chunk.iter().zip(shard).all(|(chunk, shard)| *chunk > 0 && shard.is_multiple_of(*chunk));
     if !fits {
-        return Err(corrupt(format!("chunks of {chunk:?} do not fill shards of {shard:?}")));
+        return Err(Error::corrupt(format!("chunks of {chunk:?} do not fill shards of {shard:?}")));
     }
     let is_at_start = match settings.get("index_location").and_then(Value::as_str) {
         Some("end") | None => false,
         Some("start") => true,
-        Some(other) => return Err(corrupt(format!("an index at the '{other}' of a shard"))),
+        Some(other) => return Err(Error::corrupt(format!("an index at the '{other}' of a shard"))),
     };
     let index = Chain::of(need(settings, "index_codecs")?)?.index(is_at_start)?;
     Ok((inner, index, chunk))

@@ -10,16 +10,15 @@ use super::{
     codec::Objects,
     element::{sequence, var_text},
     hierarchy::{Hierarchy, Node},
-    json::{corrupt, unsupported},
     ragged::FILL,
     shard,
     store::Store,
     text::from_base64,
     v2, v3,
 };
-use crate::{
-    Attribute, ChunkTable, Container, Dtype, Extents, Group, Number, Opaque, Refused, SourceIndex, Values,
-    Variable,
+use forebay_container::{
+    Array, Attribute, ChunkTable, Container, Dtype, Extents, Group, Number, Opaque, Refused, SourceIndex,
+    Values, Variable,
 };
 
 /// The attributes that say what a type or a fill value does not.
@@ -31,20 +30,24 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     let store = Store::new(origin, at);
     let files = store.survey()?;
     let hierarchy = Hierarchy::read(&store, files.as_deref())?;
-    let mut container = Container { format: "zarr".into(), ..Container::default() };
+    let mut builder = Builder { container: Container { format: "zarr".into(), ..Container::default() } };
     let mut arrays: Vec<(String, Described, Value)> = Vec::new();
     for (path, node) in hierarchy.nodes {
         if node.trouble.is_none() && !node.is_array() {
-            container.groups.push(Group { attributes: attributes::of(node.attributes(), &[]), name: path });
+            builder
+                .container
+                .groups
+                .push(Group { attributes: attributes::of(node.attributes(), &[]), name: path });
             continue;
         }
         match array(&node) {
             Ok((described, fill)) => arrays.push((path, described, fill)),
-            Err(error) => container.refuse(path, &error),
+            Err(error) => builder.refuse(path, &error),
         }
     }
-    if container.groups.first().is_none_or(|group| !group.name.is_empty()) {
-        container.groups.insert(0, Group { name: String::new(), attributes: Vec::new() });
+    let mut groups = std::mem::take(&mut builder.container.groups);
+    if groups.first().is_none_or(|group| !group.name.is_empty()) {
+        groups.insert(0, Group { name: String::new(), attributes: Vec::new() });
     }
     let placed: Vec<chunks::Placed<'_>> =
         arrays.iter().map(|(path, described, _)| (path.as_str(), described)).collect();
@@ -62,14 +65,14 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     for ((path, described, fill), files) in arrays.into_iter().zip(found) {
         let table = files.and_then(|files| table(&store, &described, files, &sources));
         match table {
-            Ok(table) => container.add(path, described, &fill, table),
-            Err(error) if is_about_the_array(&error) => container.refuse(path, &error),
+            Ok(table) => builder.add(path, described, &fill, table),
+            Err(error) if is_about_the_array(&error) => builder.refuse(path, &error),
             Err(error) => return Err(error),
         }
     }
-    container.sources = sources;
-    container.variables.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(container)
+    let mut variables = builder.container.variables;
+    variables.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(Container { sources, groups, variables, ..builder.container })
 }
 
 /// What is wrong with one array must not hide the others; a place that does not answer is wrong with all.
@@ -80,16 +83,16 @@ fn is_about_the_array(error: &Error) -> bool {
 /// The array that `node` describes, and its fill value.
 fn array(node: &Node) -> Result<(Described, Value)> {
     if let Some(error) = &node.trouble {
-        return Err(corrupt(error.to_string()));
+        return Err(Error::corrupt(error.to_string()));
     }
     let (described, document) = match (&node.v3, &node.v2_array) {
         (Some(document), _) => (v3::describe(document)?, document),
         (None, Some(document)) => (v2::describe(document, node.v2_attributes.as_ref())?, document),
-        (None, None) => return Err(corrupt("no document")),
+        (None, None) => return Err(Error::corrupt("no document")),
     };
     let len = described.grid.element_count().checked_mul(described.element.dtype.stored_len() as u64);
     if len.is_none_or(|len| len == u64::MAX) {
-        return Err(unsupported("more bytes than can be counted"));
+        return Err(Error::unsupported("more bytes than can be counted"));
     }
     Ok((described, document.get("fill_value").cloned().unwrap_or_default()))
 }
@@ -105,16 +108,20 @@ fn table(store: &Store<'_>, described: &Described, files: Files, sources: &[Sour
         let wanted = described.grid.chunk_element_count().saturating_mul(element_len);
         if let Some((number, extent)) = pairs.iter().find(|(_, extent)| extent.range.len() != wanted) {
             let what = format!("chunk {number} is {} bytes long where {wanted} belong", extent.range.len());
-            return Err(corrupt(what).at(&sources[extent.source.0 as usize].locator));
+            return Err(Error::corrupt(what).at(&sources[extent.source.0 as usize].locator));
         }
     }
     ChunkTable::new(pairs, described.grid.chunk_count())
 }
 
-impl Container {
+/// Puts what was read of arrays into a description.
+struct Builder {
+    container: Container,
+}
+
+impl Builder {
     fn refuse(&mut self, path: String, error: &Error) {
-        let corrupt = error.kind() == ErrorKind::Corrupt;
-        self.refused.push(Refused { name: variable_name(path), why: error.to_string(), corrupt });
+        self.container.refused.push(Refused::of(variable_name(path), error));
     }
 
     fn add(&mut self, path: String, described: Described, fill: &Value, table: ChunkTable) {
@@ -140,7 +147,7 @@ impl Container {
             Some(objects) => self.of_objects(variable, objects, fill),
             None => variable,
         };
-        self.variables.push(Variable { attributes, ..variable });
+        self.container.variables.push(Variable { attributes, ..variable });
     }
 
     /// The variable whose chunks, those of `chunks`, hold objects: they go to the parts, where its reader finds them.
@@ -166,11 +173,11 @@ impl Container {
         };
         let fill = fill.filter(|bytes| !bytes.is_empty()).map(|bytes| {
             let dtype = Dtype::Opaque { len: bytes.len(), tag: String::new() };
-            let value = crate::Array { dtype, shape: vec![], values: Values::Fixed(bytes) };
+            let value = Array { dtype, shape: vec![], values: Values::Fixed(bytes) };
             Attribute { name: FILL.into(), value: Ok(value) }
         });
         let attributes = fill.into_iter().collect();
-        self.parts.push(Variable { dtype: Dtype::native(Number::U8), attributes, ..chunks });
+        self.container.parts.push(Variable { dtype: Dtype::native(Number::U8), attributes, ..chunks });
         variable
     }
 }

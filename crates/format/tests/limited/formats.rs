@@ -2,7 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use forebay_format::{Bp3, Bp4, Bp5, Format, Found, Opened, Selection, Silo, Zarr, describe};
+use forebay_container::Selection;
+use forebay_format::{Bp3, Bp4, Bp5, Format, Found, Opened, Silo, Zarr, describe};
 use forebay_source::{ErrorKind, Locator, MemoryOrigin};
 
 use crate::{play, unpack};
@@ -110,7 +111,7 @@ fn read_at(format: &dyn Format, origin: MemoryOrigin, at: &str) -> usize {
     let Ok(found) = Found::look(&*origin, &at) else { return 0 };
     let Ok(container) = format.describe(&found) else { return 0 };
     let opened = Opened::new(origin, Arc::new(container));
-    let read = |variable: &forebay_format::Variable| {
+    let read = |variable: &forebay_container::Variable| {
         opened.read(variable, &Selection::all(&variable.grid.shape)).is_ok()
     };
     opened.container().variables.iter().filter(|variable| read(variable)).count()

@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use forebay_format::{Container, Opened, Selection, describe};
+use forebay_container::{Container, Selection};
+use forebay_format::{Opened, describe};
 use forebay_source::{Error, ErrorKind, Locator, MemoryOrigin, Origin, Source, SourceId};
 
 use crate::{
@@ -225,7 +226,7 @@ pub(crate) fn nested_virtual() {
     assert!(why.contains("read more than 64 times"), "{why}");
     for variable in &container.variables {
         let array = opened.read(variable, &Selection::all(&variable.grid.shape)).unwrap();
-        assert_eq!(array.values, forebay_format::Values::Fixed(vec![9, 0, 0, 0]));
+        assert_eq!(array.values, forebay_container::Values::Fixed(vec![9, 0, 0, 0]));
     }
 }
 

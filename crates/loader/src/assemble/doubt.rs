@@ -1,6 +1,6 @@
 //! Bytes that were copied and have yet to be vouched for.
 
-use forebay_format::SourceIndex;
+use forebay_container::SourceIndex;
 use forebay_source::{Result, Source};
 
 use super::Assembler;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use forebay_format::{Part, Selection, Span};
+use forebay_container::{Part, Selection, Span};
 use forebay_source::{Result, prefetch};
 
 use super::Assembler;

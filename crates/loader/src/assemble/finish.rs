@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_format::Number;
+use forebay_container::Number;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{

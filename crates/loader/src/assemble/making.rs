@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Instant};
 
-use forebay_format::{Dtype, cf::ValueKind};
+use forebay_container::{Dtype, cf::ValueKind};
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use super::{

@@ -6,7 +6,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use forebay_format::{PlainRows, RowPlace, SourceIndex, fill_all, native};
+use forebay_container::{PlainRows, RowPlace, SourceIndex, native};
+use forebay_format::fill_all;
 use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, side_by_side};
 
 use super::{

@@ -1,6 +1,6 @@
 //! Which stored numbers stand for no value.
 
-use forebay_format::{Number, Scalar, cf::Packing};
+use forebay_container::{Number, Scalar, cf::Packing};
 
 use crate::convert::Element;
 

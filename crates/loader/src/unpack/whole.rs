@@ -1,6 +1,6 @@
 //! Values that are read at once, without a set of samples, unpacked as those of a batch are.
 
-use forebay_format::{Array, Dtype, Values, Variable, cf::ValueKind};
+use forebay_container::{Array, Dtype, Values, Variable, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::Unpacker;

@@ -9,10 +9,11 @@
 
 use std::sync::Arc;
 
-use forebay_format::{
-    Blocks, ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Mapping, Number, Opened,
-    SourceIndex, Variable,
+use forebay_container::{
+    Blocks, ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Mapping, Number, SourceIndex,
+    Variable,
 };
+use forebay_format::Opened;
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
 use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin};
 
@@ -70,7 +71,7 @@ fn make_as(rows: Rows, is_encoded: bool) -> Made {
         let range = ByteRange::at(start, bytes.len() as u64 - start);
         pairs.push((number as u64, Extent { source: SourceIndex(0), range, skipped: 0 }));
     }
-    let deflated = || Filter { id: 1, name: "deflate".into(), optional: false, params: vec![1] };
+    let deflated = || Filter::Deflate { level: Some(1) };
     let filters = is_encoded.then(deflated).into_iter().collect();
     let grid = Grid { shape: shape.clone(), chunk: vec![chunk_rows, rows.row_len] };
     let table = ChunkTable::new(pairs, grid.chunk_count()).unwrap();

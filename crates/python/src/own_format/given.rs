@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use forebay::{
     Array, Error, ErrorKind, Locator, Result, Values, Variable,
-    format::{Attribute, ChunkTable, Dtype, Extent, Extents, Found, Grid, Opaque, SourceIndex, native},
+    container::{Attribute, ChunkTable, Dtype, Extent, Extents, Grid, Opaque, SourceIndex, native},
+    format::Found,
     source::{ByteRange, SourceId},
 };
 use pyo3::prelude::*;

@@ -1,6 +1,6 @@
 //! From NumPy's types to ours.
 
-use forebay::format::{ByteOrder, Dtype, Field, Member, Number, Padding};
+use forebay::container::{ByteOrder, Dtype, Field, Member, Number, Padding};
 use pyo3::{exceptions::PyTypeError, prelude::*};
 
 /// Our type for `given`, a `numpy.dtype`.

@@ -12,7 +12,8 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
-use crate::{Number, opaque};
+use crate::opaque;
+use forebay_container::Number;
 
 /// `DB_PDB`, `DB_READ` and `DB_NONE` of silo.h.
 const PDB: c_int = 2;

@@ -5,7 +5,7 @@
 //! ```
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source};
+use forebay_source::{ByteRange, Error, Result, Source};
 
 use super::{header::FIELD_END, symbols::Symbol};
 use crate::silo::{
@@ -49,8 +49,8 @@ pub(super) fn read(
             }
         }
         for symbol in symbols.iter().filter(|symbol| symbol.address >= source.id().len) {
-            let error =
-                corrupt("lies past the end of the file").at(format!("object at {:#x}", symbol.address));
+            let error = Error::corrupt("lies past the end of the file")
+                .at(format!("object at {:#x}", symbol.address));
             broken.push((symbol.name.clone(), error));
         }
     }
@@ -69,7 +69,7 @@ impl Reading<'_> {
         let end = symbol.address.saturating_add(len).min(self.source.id().len);
         let range = ByteRange { start: symbol.address, end };
         let Some(left) = self.allowance.checked_sub(range.len()) else {
-            return Err(corrupt("objects that come to many times the file's length"));
+            return Err(Error::corrupt("objects that come to many times the file's length"));
         };
         self.allowance = left;
         Ok(range)
@@ -82,12 +82,12 @@ impl Reading<'_> {
             let mut cursor = Cursor { bytes: &bytes, at: 0 };
             match cursor.object(symbol, self.struct_len) {
                 Ok(object) => return Ok(object),
-                Err(Stop::Bad(what)) => return Err(place(corrupt(what))),
+                Err(Stop::Bad(what)) => return Err(place(Error::corrupt(what))),
                 Err(Stop::Short) => {}
             }
             let have = bytes.len() as u64;
             if symbol.address.saturating_add(have) >= self.source.id().len {
-                return Err(place(corrupt("ends past the end of the file")));
+                return Err(place(Error::corrupt("ends past the end of the file")));
             }
             let range = self.range(symbol, have.saturating_mul(4)).map_err(place)?;
             bytes = self.source.fetch(&[range])?.remove(0);
@@ -183,10 +183,6 @@ fn member(object: &str, value: &str) -> Member {
         Some((_, text)) => Member::Text(text.to_owned()),
         None => Member::Array(names::resolve(object, value)),
     }
-}
-
-fn corrupt(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The first bytes of a PDB file: how numbers are stored, and where the tables lie.
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_source::{ByteRange, Error, Result, Source, SourceExt};
 
-use crate::ByteOrder;
+use forebay_container::ByteOrder;
 
 const MAGIC: &[u8] = b"!<<PDB:II>>!";
 /// The header ends well before this many bytes.
@@ -43,13 +43,15 @@ impl Header {
         let len = source.id().len;
         let bytes = source.fetch_one(ByteRange::at(0, len.min(MOST_BYTES)))?;
         let header =
-            Self::parse(&bytes).ok_or_else(|| corrupt("the header ends too soon").at("offset 0xd"))?;
+            Self::parse(&bytes).ok_or_else(|| Error::corrupt("the header ends too soon").at("offset 0xd"))?;
         if header.chart >= header.symbols || header.symbols > len {
             let what = format!(
                 "types at {:#x} and symbols at {:#x} in a file of {len} bytes",
                 header.chart, header.symbols
             );
-            return Err(corrupt(&what).hint("the file is cut off or damaged; restore it from its source"));
+            return Err(
+                Error::corrupt(&what).hint("the file is cut off or damaged; restore it from its source")
+            );
         }
         Ok(header)
     }
@@ -114,10 +116,6 @@ pub(super) fn order_of(order: &[u8]) -> Option<ByteOrder> {
 /// the leading one is stored.
 pub(super) fn is_ieee(format: &[u8], bias: u64) -> bool {
     matches!((format, bias), ([32, 8, 23, 0, 1, 9, 0], 127) | ([64, 11, 52, 0, 1, 12, 0], 1023))
-}
-
-fn corrupt(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::header::{FIELD_END, Header, Stored, is_ieee, order_of};
-use crate::{ByteOrder, Dtype, Number};
+use forebay_container::{ByteOrder, Dtype, Number};
 
 /// The types of a file.
 #[derive(Debug, Default)]

@@ -1,0 +1,65 @@
+//! The description that a format reader ends at, as plain data: what arrays there are and where their values lie.
+//!
+//! ```text
+//! Container ─► Variable ─┬─ Dtype     what one element is
+//!                        ├─ Grid      shape and chunks
+//!                        ├─ Filter…   what was done to a chunk
+//!                        └─ Extents   where each chunk's bytes lie: source and range
+//! ```
+//!
+//! A container can be saved, sent to other ranks and compared; whoever reads values from it knows no format.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
+//! | `dtype/` | what one element is, and how it is stored |
+//! | `extent`, `joined`, `mapping`, `mappings` | where values lie: chunks, stretches, parts of other variables |
+//! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
+//! | `plain`, `row_alone`, `cost` | how rows can be read by themselves, and what that costs |
+//! | `native/`, `odd`, `convert`, `array` | stored elements as the machine's own numbers, values with a shape |
+//! | `cf/` | what attributes say of values by the CF conventions: packed numbers, missing values, times |
+//! | `names` | what formats write into a description themselves |
+//! | `saved` | the description as bytes |
+
+mod array;
+pub mod cf;
+mod container;
+pub mod convert;
+mod cost;
+mod dimension_scales;
+mod dtype;
+mod extent;
+pub mod grid;
+mod joined;
+pub mod mapping;
+mod mappings;
+pub mod names;
+pub mod native;
+pub mod odd;
+mod plain;
+mod row_alone;
+pub mod runs;
+mod saved;
+mod selection;
+mod variable;
+
+pub use array::{Array, Values};
+pub use container::{Alias, Container, Group, Refused};
+pub use convert::Scalar;
+pub use cost::{RowCost, row_cost};
+pub use dimension_scales::{
+    AXIS_LABELS, AXIS_NUMBERS, OWN_NUMBER, SCALE_LIST, is_netcdf_attribute, says_scale,
+};
+pub use dtype::{Dtype, Field, Heap, Member, OddBits, Padding};
+pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
+pub use forebay_filter::{ByteOrder, Filter, Number};
+pub use grid::{Grid, Overlap, Overlaps};
+pub use joined::{Joined, Stretch};
+pub use mapping::{Blocks, Mapping};
+pub use mappings::Mappings;
+pub use plain::{PlainRows, RowPlace};
+pub use row_alone::{RowAlone, row_alone};
+pub use runs::{Part, Run, Runs};
+pub use saved::{load, save};
+pub use selection::{Selection, Span};
+pub use variable::{Attribute, Variable};

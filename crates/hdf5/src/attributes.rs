@@ -1,0 +1,96 @@
+//! The attributes of an object, in its header or in a dense heap.
+
+use bytes::Bytes;
+use forebay_source::{Error, ErrorKind, Result};
+
+use super::{
+    cursor::Cursor,
+    file::File,
+    fractal_heap::FractalHeap,
+    header::Header,
+    message::{self, attribute},
+    tree_v2::TreeV2,
+};
+use forebay_container::Attribute;
+
+/// A dense attribute whose own message lies among the shared ones.
+const SHARED: u8 = 0x02;
+
+/// All attributes, sorted by name; one that cannot be made out says why and hides nothing else.
+pub(crate) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>> {
+    let mut found = Vec::new();
+    each_body(file, header, &mut |body| {
+        found.push(readable(body.and_then(|body| attribute::parse(file, &body)))?);
+        Ok(())
+    })?;
+    found.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(found)
+}
+
+/// The addresses of the objects that lists of references in the attribute `name` lead to, the first of each list.
+pub(crate) fn references(file: &File, header: &Header, name: &str) -> Result<Vec<Option<u64>>> {
+    let mut found = Vec::new();
+    each_body(file, header, &mut |body| {
+        if let Ok(Some(lists)) = body.and_then(|body| attribute::references(file, &body, name)) {
+            found = lists;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// What the reason why an attribute cannot be read takes, about.
+const REASON_BYTES: u64 = 256;
+
+type Each<'a> = dyn FnMut(Result<Bytes>) -> Result<()> + 'a;
+
+/// Calls `each` with the message of every attribute, or with why it, or the rest of them, cannot be found.
+fn each_body(file: &File, header: &Header, each: &mut Each<'_>) -> Result<()> {
+    for message in &header.messages {
+        match message.kind {
+            message::ATTRIBUTE => each(Ok(message.body.clone()))?,
+            message::ATTRIBUTE_INFO => {
+                if let Err(error) = dense(file, &message.body, each) {
+                    each(Err(error))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// One attribute that cannot be made out must not hide what it belongs to; a file that cannot be read is another matter.
+fn readable(parsed: Result<Attribute>) -> Result<Attribute> {
+    match parsed {
+        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {
+            Ok(Attribute { name: "(unreadable)".into(), value: Err(error.to_string()) })
+        }
+        parsed => parsed,
+    }
+}
+
+fn dense(file: &File, body: &[u8], each: &mut Each<'_>) -> Result<()> {
+    let mut cursor = Cursor::new(body, file.sizes);
+    cursor.version(0, "an attribute info message")?;
+    if cursor.u8()? & 1 != 0 {
+        cursor.skip(2)?;
+    }
+    let (Some(heap), Some(tree)) = (cursor.address()?, cursor.address()?) else { return Ok(()) };
+    let heap = FractalHeap::open(file, heap)?;
+    let tree = TreeV2::open(file, tree)?;
+    if tree.kind != 8 || tree.record_len < 9 {
+        return Err(Error::corrupt(format!("attributes in a B-tree of kind {}", tree.kind)));
+    }
+    tree.walk(file, &mut |record| {
+        let (id, flags) = (&record[..8], record[8]);
+        let body = if flags & SHARED != 0 {
+            file.shared.in_heap(file, id, message::ATTRIBUTE)
+        } else {
+            heap.object(file, id)
+        };
+        // Many records may lead to one object, and one that is not there leaves its reason behind.
+        file.spend(body.as_ref().map_or(REASON_BYTES, |body| body.len() as u64))?;
+        each(body)
+    })
+}

@@ -1,0 +1,222 @@
+//! Object headers: the list of messages that describe a group, a variable or a type.
+
+use bytes::Bytes;
+use forebay_source::{Error, Result};
+
+use super::{cursor::Cursor, file::File, message};
+
+/// The HDF5 library itself writes a handful of continuation blocks; a ring of them must end.
+const MOST_BLOCKS: usize = 4096;
+const SHARED: u8 = 0x02;
+/// The writer asked readers that do not know the message not to open the object.
+const FAIL_IF_UNKNOWN: u8 = 0x80;
+
+/// One message of an object header.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) kind: u16,
+    pub(crate) body: Bytes,
+    /// Address of the body, where it lies in the file as it is.
+    pub(crate) address: u64,
+    /// The body stands elsewhere, and other objects may have it too.
+    pub(crate) is_shared: bool,
+}
+
+/// An object header.
+#[derive(Clone, Debug)]
+pub(crate) struct Header {
+    pub(crate) messages: Vec<Message>,
+}
+
+/// What is still to be read of a header.
+struct Block {
+    address: u64,
+    len: u64,
+}
+
+impl Header {
+    /// Reads the header at `address`, all continuation blocks included.
+    pub(crate) fn read(file: &File, address: u64) -> Result<Self> {
+        let place = |error: Error| error.at(format!("object header at {address:#x}"));
+        Self::read_shallow(file, address).and_then(|header| header.resolve(file, address)).map_err(place)
+    }
+
+    /// The first message of `kind`.
+    pub(crate) fn find(&self, kind: u16) -> Option<&Message> {
+        self.messages.iter().find(|message| message.kind == kind)
+    }
+
+    /// True when there is a message of `kind`.
+    pub(crate) fn has(&self, kind: u16) -> bool {
+        self.find(kind).is_some()
+    }
+
+    /// The messages as they lie, shared ones not yet replaced by what they stand for.
+    fn read_shallow(file: &File, address: u64) -> Result<Self> {
+        let start = file.read_up_to(address, 64)?;
+        if start.starts_with(b"OHDR") {
+            read_new(file, address, &start)
+        } else {
+            read_old(file, address, &start)
+        }
+    }
+
+    fn resolve(mut self, file: &File, address: u64) -> Result<Self> {
+        for message in &mut self.messages {
+            if !message.is_shared {
+                continue;
+            }
+            message.body = file.shared.resolve(file, message, address)?;
+        }
+        Ok(self)
+    }
+
+    /// The first message of `kind` in the header at `address`, which must not itself be shared.
+    pub(crate) fn unshared_message(file: &File, address: u64, kind: u16) -> Result<Bytes> {
+        if let Some(body) = file.committed.borrow().get(&(address, kind)) {
+            return Ok(body.clone());
+        }
+        let header = Self::read_shallow(file, address).map_err(|error| error.at(format!("{address:#x}")))?;
+        match header.messages.iter().find(|message| message.kind == kind && !message.is_shared) {
+            Some(message) => {
+                file.committed.borrow_mut().insert((address, kind), message.body.clone());
+                Ok(message.body.clone())
+            }
+            None => Err(Error::corrupt(format!(
+                "no message {kind:#x} to share in the object header at {address:#x}"
+            ))),
+        }
+    }
+}
+
+fn read_old(file: &File, address: u64, start: &[u8]) -> Result<Header> {
+    let mut cursor = Cursor::new(start, file.sizes);
+    match cursor.u8()? {
+        1 => {}
+        version => return Err(Error::corrupt(format!("no object header here (first byte {version:#x})"))),
+    }
+    cursor.skip(1)?;
+    let count = cursor.u16()?;
+    let _references = cursor.u32()?;
+    let first = Block { address: address + 16, len: cursor.u32()?.into() };
+    let mut messages = Vec::new();
+    let mut blocks = vec![first];
+    let mut done = 0;
+    while let Some(block) = blocks.get(done) {
+        let (block_address, bytes) = (block.address, file.read(block.address, block.len)?);
+        let mut cursor = Cursor::new(&bytes, file.sizes);
+        while cursor.left() >= 8 && messages.len() < usize::from(count) {
+            let kind = cursor.u16()?;
+            let len = cursor.u16()?;
+            let flags = cursor.u8()?;
+            cursor.skip(3)?;
+            let at = cursor.position();
+            cursor.skip(len.into())?;
+            let body = bytes.slice(at..at + usize::from(len));
+            push(
+                file,
+                &mut messages,
+                &mut blocks,
+                RawMessage { kind, flags, body, address: block_address + at as u64 },
+            )?;
+        }
+        done += 1;
+    }
+    Ok(Header { messages })
+}
+
+fn read_new(file: &File, address: u64, start: &[u8]) -> Result<Header> {
+    let mut cursor = Cursor::new(start, file.sizes);
+    cursor.signature(b"OHDR")?;
+    cursor.version(2, "an object header")?;
+    let flags = cursor.u8()?;
+    if flags & 0x20 != 0 {
+        cursor.skip(16)?;
+    }
+    if flags & 0x10 != 0 {
+        cursor.skip(4)?;
+    }
+    let len = cursor.uint(1 << (flags & 3))?;
+    let prefix = cursor.position() as u64;
+    let has_creation_order = flags & 0x04 != 0;
+    let mut messages = Vec::new();
+    let mut blocks = Vec::new();
+    let total =
+        prefix.checked_add(len).and_then(|sum| sum.checked_add(4)).ok_or_else(|| Error::corrupt("wraps"))?;
+    let bytes = file.read(address, total)?;
+    let mut reading = NewBlock { file, bytes, address, from: prefix, has_creation_order };
+    reading.messages(&mut messages, &mut blocks)?;
+    let mut done = 0;
+    while let Some(block) = blocks.get(done) {
+        let bytes = file.read(block.address, block.len)?;
+        Cursor::new(&bytes, file.sizes).signature(b"OCHK")?;
+        reading = NewBlock { bytes, address: block.address, from: 4, ..reading };
+        reading.messages(&mut messages, &mut blocks)?;
+        done += 1;
+    }
+    Ok(Header { messages })
+}
+
+/// A block of a version 2 header: messages from `from` up to the checksum at the end.
+struct NewBlock<'a> {
+    file: &'a File,
+    bytes: Bytes,
+    address: u64,
+    from: u64,
+    has_creation_order: bool,
+}
+
+impl NewBlock<'_> {
+    fn messages(&self, messages: &mut Vec<Message>, blocks: &mut Vec<Block>) -> Result<()> {
+        let Some(end) = self.bytes.len().checked_sub(4) else {
+            return Err(Error::corrupt("a block of an object header shorter than its checksum"));
+        };
+        let mut whole = Cursor::new(&self.bytes, self.file.sizes);
+        whole.skip(end)?;
+        whole.checksum("an object header")?;
+        let mut cursor = Cursor::new(&self.bytes[..end], self.file.sizes);
+        cursor.skip(usize::try_from(self.from).unwrap_or(usize::MAX))?;
+        let header_len = if self.has_creation_order { 6 } else { 4 };
+        // Fewer bytes than a message header at the end are a gap.
+        while cursor.left() >= header_len {
+            let kind = cursor.u8()?;
+            let len = cursor.u16()?;
+            let flags = cursor.u8()?;
+            if self.has_creation_order {
+                cursor.skip(2)?;
+            }
+            let at = cursor.position();
+            cursor.skip(len.into())?;
+            let body = self.bytes.slice(at..at + usize::from(len));
+            let message = RawMessage { kind: kind.into(), flags, body, address: self.address + at as u64 };
+            push(self.file, messages, blocks, message)?;
+        }
+        Ok(())
+    }
+}
+
+struct RawMessage {
+    kind: u16,
+    flags: u8,
+    body: Bytes,
+    address: u64,
+}
+
+fn push(file: &File, messages: &mut Vec<Message>, blocks: &mut Vec<Block>, raw: RawMessage) -> Result<()> {
+    let RawMessage { kind, flags, body, address } = raw;
+    if kind == message::CONTINUATION && flags & SHARED == 0 {
+        let mut cursor = Cursor::new(&body, file.sizes);
+        let block = Block { address: cursor.some_address("a continuation block")?, len: cursor.length()? };
+        if blocks.len() >= MOST_BLOCKS {
+            return Err(Error::corrupt("continuation blocks in a ring"));
+        }
+        blocks.push(block);
+    }
+    if kind > message::LAST_KNOWN && flags & FAIL_IF_UNKNOWN != 0 {
+        return Err(Error::unsupported(format!(
+            "message {kind:#x}, which the writer says must be understood"
+        )));
+    }
+    messages.push(Message { kind, body, address, is_shared: flags & SHARED != 0 });
+    Ok(())
+}

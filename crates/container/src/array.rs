@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Dtype, Scalar, convert};
+use crate::{Dtype, Scalar, shape};
 
 /// Values in memory, C order, native byte order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,13 +33,13 @@ pub enum Values {
 impl Array {
     /// Elements in all.
     pub fn element_count(&self) -> u64 {
-        crate::grid::product(&self.shape)
+        shape::product(&self.shape)
     }
 
     /// The numbers of an array of them, exactly; named integers count as integers. `None` for other types.
     pub fn scalars(&self) -> Option<Vec<Scalar>> {
         let (Some(number), Values::Fixed(bytes)) = (self.dtype.number(), &self.values) else { return None };
-        Some(bytes.chunks_exact(number.size()).map(|element| convert::get(number, element)).collect())
+        Some(bytes.chunks_exact(number.size()).map(|element| Scalar::of(number, element)).collect())
     }
 
     /// The texts of an array of strings, padding removed; `None` for other types.

@@ -91,7 +91,7 @@ impl Packing {
             fills: Vec::new(),
             declares_fill: false,
             valid: bounds.map(|bound| bound.map(|bound| turned(bound, stored, number))),
-            is_bool: text(variable, "dtype").as_deref() == Some("bool"),
+            is_bool: variable.text_attribute("dtype").as_deref() == Some("bool"),
         };
         packing.is_bool &= !packing.is_scaled();
         let fills = numbers(variable, "_FillValue")?.unwrap_or_default().into_iter();
@@ -163,17 +163,12 @@ fn turned(value: Scalar, from: Number, to: Number) -> Scalar {
 
 /// What `_Unsigned` says, as the conventions spell it, as netCDF4-python does, and as a number.
 fn is_unsigned(variable: &Variable) -> Option<bool> {
-    if let Some(text) = text(variable, "_Unsigned") {
+    if let Some(text) = variable.text_attribute("_Unsigned") {
         let is = |word: &str| text.trim().eq_ignore_ascii_case(word);
         return is("true").then_some(true).or_else(|| is("false").then_some(false));
     }
     let found = numbers(variable, "_Unsigned").ok()??;
     found.first().map(|(value, _)| value.to_f64() != 0.0)
-}
-
-/// The text of the attribute `name`, if it is one.
-pub fn text(variable: &Variable, name: &str) -> Option<String> {
-    variable.attribute(name)?.texts()?.into_iter().next()
 }
 
 /// The numbers of the attribute `name`, each with the type it is stored as.

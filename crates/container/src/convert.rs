@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::{Dtype, Member, Number, native::is_native};
+use crate::{Dtype, Member, Number, Scalar, native::is_native};
 
 /// True when `convert` knows both types.
 pub fn can_convert(from: &Dtype, to: &Dtype) -> bool {
@@ -47,25 +47,6 @@ fn convert_by_name(
     converted.flat_map(|value| &value[..to_len]).copied().collect()
 }
 
-/// One number, whatever its type.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Scalar {
-    /// A whole number.
-    Integer(i128),
-    /// A float.
-    Float(f64),
-}
-
-impl Scalar {
-    /// The float nearest to it.
-    pub fn to_f64(self) -> f64 {
-        match self {
-            Self::Integer(value) => value as f64,
-            Self::Float(value) => value,
-        }
-    }
-}
-
 /// The native numbers `from` of type `from_type` as numbers of `to_type`, enumerations by name; both were accepted by [`can_convert`].
 pub fn convert(from_type: &Dtype, to_type: &Dtype, from: &[u8]) -> Vec<u8> {
     if let (Dtype::Enum { members: from_members, .. }, Dtype::Enum { members: to_members, .. }) =
@@ -81,7 +62,7 @@ pub fn convert(from_type: &Dtype, to_type: &Dtype, from: &[u8]) -> Vec<u8> {
     let (source, target) = (number(from_type), number(to_type));
     let mut out = Vec::with_capacity(from.len() / source.size() * target.size());
     for element in from.chunks_exact(source.size()) {
-        put(target, get(source, element), &mut out);
+        put(target, Scalar::of(source, element), &mut out);
     }
     if !(is_native(from_type) && is_native(to_type)) {
         mark_nans(target, &mut out);
@@ -108,34 +89,6 @@ fn mark_nans(number: Number, out: &mut [u8]) {
         }
         _ => {}
     }
-}
-
-/// The number in `element`.
-pub fn get(number: Number, element: &[u8]) -> Scalar {
-    let mut bytes = [0; 8];
-    bytes[..element.len()].copy_from_slice(element);
-    let bits = u64::from_le_bytes(bytes);
-    let unused = 64 - 8 * u32::try_from(element.len()).unwrap_or(8);
-    match number {
-        Number::F32 => Scalar::Float(f32::from_bits(u32::try_from(bits).unwrap_or(0)).into()),
-        Number::F64 => Scalar::Float(f64::from_bits(bits)),
-        Number::F16 => Scalar::Float(half(bits)),
-        Number::Bf16 => Scalar::Float(f32::from_bits(u32::try_from(bits << 16).unwrap_or(0)).into()),
-        _ if number.is_signed_integer() => Scalar::Integer((bits.cast_signed() << unused >> unused).into()),
-        _ => Scalar::Integer(bits.into()),
-    }
-}
-
-/// The half-precision float of 16 `bits`.
-fn half(bits: u64) -> f64 {
-    let mantissa = (bits & 0x3ff) as f64;
-    let size = match bits >> 10 & 0x1f {
-        0 => mantissa * 2f64.powi(-24),
-        31 if bits & 0x3ff == 0 => f64::INFINITY,
-        31 => f64::NAN,
-        exponent => (1024.0 + mantissa) * 2f64.powi(i32::try_from(exponent).unwrap_or(0) - 25),
-    };
-    if bits >> 15 & 1 == 1 { -size } else { size }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the library rounds to the nearest float")]

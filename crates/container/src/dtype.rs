@@ -1,5 +1,6 @@
 //! What one element of an array is, and how it is stored.
 
+mod odd_bits;
 mod text;
 
 use std::cell::Cell;
@@ -9,29 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use forebay_filter::{ByteOrder, Number};
 
 use crate::SourceIndex;
-
-/// Where the parts of an odd number lie, in bits from the least significant one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum OddBits {
-    /// An integer.
-    Integer {
-        /// Bits below the value.
-        shift: u16,
-        /// Bits of the value.
-        precision: u16,
-    },
-    /// A float whose leading one is not stored.
-    Float {
-        /// Position of the sign.
-        sign: u8,
-        /// Position and number of the exponent's bits.
-        exponent: (u8, u8),
-        /// Position and number of the mantissa's bits.
-        mantissa: (u8, u8),
-        /// What is taken from the stored exponent.
-        bias: u32,
-    },
-}
+pub(crate) use odd_bits::PLAIN;
+pub use odd_bits::{OddBits, holder};
 
 /// How the unused end of a fixed-length string is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -341,7 +321,7 @@ impl Dtype {
                 Self::Odd { len, bits: OddBits::Integer { shift, precision }, number, .. } => {
                     bits_fit(*shift, *precision, *len) && *len <= number.size()
                 }
-                Self::Odd { len, bits, number, .. } => crate::odd::holder(*bits, *len) == Some(*number),
+                Self::Odd { len, bits, number, .. } => odd_bits::holder(*bits, *len) == Some(*number),
                 Self::Enum { base, .. } => base.is_sound(),
                 Self::Array { item, .. } => item.is_sound() && self.stored_len() < usize::MAX,
                 Self::Sequence { item, heap } => item.is_sound() && heap.offset_len <= 32,

@@ -3,11 +3,7 @@
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Joined, Mappings};
-
-/// Position of a source in [`Container::sources`](crate::Container::sources).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SourceIndex(pub u32);
+use crate::{Joined, Mappings, SourceIndex};
 
 /// Where one chunk's stored bytes lie, before any filter is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -184,7 +180,7 @@ pub struct Piece {
 /// What reads values that have no extents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opaque {
-    /// The name of its [`Reader`](crate::Reader): `libhdf5`.
+    /// The name of its reader: `libhdf5`.
     pub library: String,
     /// Why there are no extents, for `inspect` and messages.
     pub why: String,

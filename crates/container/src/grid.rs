@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Selection, Span};
+use crate::{Selection, Span, shape::product};
 
 /// The shape of an array and of its chunks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,14 +166,6 @@ impl Iterator for Overlaps {
             in_selection: here.iter().map(|part| part.in_selection).collect(),
         })
     }
-}
-
-/// The product of `sizes`, `u64::MAX` when it is greater.
-pub fn product(sizes: &[u64]) -> u64 {
-    if sizes.contains(&0) {
-        return 0;
-    }
-    sizes.iter().fold(1, |all, n| all.saturating_mul(*n))
 }
 
 #[cfg(test)]

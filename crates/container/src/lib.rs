@@ -13,10 +13,10 @@
 //! |---|---|
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
-//! | `extent`, `joined`, `mapping`, `mappings` | where values lie: chunks, stretches, parts of other variables |
-//! | `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
+//! | `extent`, `source_index`, `joined`, `mapping`, `mappings` | where values lie: chunks, stretches, parts of other variables |
+//! | `shape`, `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `plain`, `row_alone`, `cost` | how rows can be read by themselves, and what that costs |
-//! | `native/`, `odd`, `convert`, `array` | stored elements as the machine's own numbers, values with a shape |
+//! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, missing values, times |
 //! | `names` | what formats write into a description themselves |
 //! | `saved` | the description as bytes |
@@ -40,18 +40,20 @@ mod plain;
 mod row_alone;
 pub mod runs;
 mod saved;
+mod scalar;
 mod selection;
+pub mod shape;
+mod source_index;
 mod variable;
 
 pub use array::{Array, Values};
 pub use container::{Alias, Container, Group, Refused};
-pub use convert::Scalar;
 pub use cost::{RowCost, row_cost};
 pub use dimension_scales::{
     AXIS_LABELS, AXIS_NUMBERS, OWN_NUMBER, SCALE_LIST, is_netcdf_attribute, says_scale,
 };
-pub use dtype::{Dtype, Field, Heap, Member, OddBits, Padding};
-pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece, SourceIndex};
+pub use dtype::{Dtype, Field, Heap, Member, OddBits, Padding, holder};
+pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece};
 pub use forebay_filter::{ByteOrder, Filter, Number};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use joined::{Joined, Stretch};
@@ -61,5 +63,7 @@ pub use plain::{PlainRows, RowPlace};
 pub use row_alone::{RowAlone, row_alone};
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
+pub use scalar::Scalar;
 pub use selection::{Selection, Span};
+pub use source_index::SourceIndex;
 pub use variable::{Attribute, Variable};

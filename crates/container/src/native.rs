@@ -129,7 +129,7 @@ pub fn packed_len(dtype: &Dtype) -> Option<usize> {
     match dtype {
         Dtype::Compound { fields, .. } => fields.iter().map(|field| packed_len(&field.dtype)).sum(),
         Dtype::Array { shape, item } => {
-            let count = usize::try_from(crate::grid::product(shape)).ok()?;
+            let count = usize::try_from(crate::shape::product(shape)).ok()?;
             packed_len(item)?.checked_mul(count)
         }
         Dtype::VarText { .. } | Dtype::Sequence { .. } => None,
@@ -203,7 +203,7 @@ fn gathered_len(dtype: &Dtype, elements: &[u8]) -> Option<usize> {
     let parts: Vec<&Dtype> = match dtype {
         Dtype::Compound { fields, .. } => fields.iter().map(|field| &field.dtype).collect(),
         Dtype::Array { shape, item } => {
-            vec![&**item; usize::try_from(crate::grid::product(shape)).ok()?]
+            vec![&**item; usize::try_from(crate::shape::product(shape)).ok()?]
         }
         _ => {
             let count = usize::try_from(u64::from_le_bytes(*elements.first_chunk::<8>()?)).ok()?;

@@ -1,31 +1,6 @@
 //! Numbers of widths and makes no tensor has, widened to the plain number that holds all their values.
 
-use crate::{ByteOrder, Dtype, Number, OddBits};
-
-/// Exponent bits, mantissa bits and bias of the plain floats.
-const PLAIN: [(u8, u8, u32, Number); 3] =
-    [(5, 10, 15, Number::F16), (8, 23, 127, Number::F32), (11, 52, 1023, Number::F64)];
-
-/// The smallest plain float that holds every value of a float made of `bits` in `len` bytes.
-pub fn holder(bits: OddBits, len: usize) -> Option<Number> {
-    let OddBits::Float { sign, exponent, mantissa, bias } = bits else { return None };
-    let room = u8::try_from(len.checked_mul(8)?).ok().filter(|room| *room <= 64)?;
-    let fits = |(at, count): (u8, u8)| count > 0 && at.checked_add(count).is_some_and(|end| end <= room);
-    if sign >= room || !fits(exponent) || !fits(mantissa) || exponent.1 > 11 {
-        return None;
-    }
-    let highest = (1u32 << exponent.1) - 2;
-    PLAIN
-        .iter()
-        .find(|(exponent_bits, mantissa_bits, plain_bias, _)| {
-            let plain_highest = (1u32 << exponent_bits) - 2 - plain_bias;
-            exponent.1 <= *exponent_bits
-                && mantissa.1 <= *mantissa_bits
-                && bias <= *plain_bias
-                && highest.saturating_sub(bias) <= plain_highest
-        })
-        .map(|plain| plain.3)
-}
+use crate::{ByteOrder, Dtype, Number, OddBits, dtype::PLAIN};
 
 /// Widens `stored` elements of an odd type into `out`, which has as many plain ones.
 pub fn widen(dtype: &Dtype, stored: &[u8], out: &mut [u8]) {

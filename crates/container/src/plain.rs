@@ -2,7 +2,7 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use crate::{ChunkTable, Extents, SourceIndex, Variable, grid::product};
+use crate::{ChunkTable, Extents, SourceIndex, Variable, shape::product};
 
 /// The rows of axis 0 of a variable that is stored unfiltered, each row in one piece.
 #[derive(Clone, Copy, Debug)]

@@ -64,7 +64,7 @@ impl Selection {
 
     /// Elements selected.
     pub fn element_count(&self) -> u64 {
-        crate::grid::product(&self.shape())
+        crate::shape::product(&self.shape())
     }
 
     /// Refuses a selection that does not lie within an array of `shape`.

@@ -64,6 +64,11 @@ impl Variable {
         found.and_then(|attribute| attribute.value.as_ref().ok())
     }
 
+    /// The text of the attribute called `name`, where it is one.
+    pub fn text_attribute(&self, name: &str) -> Option<String> {
+        self.attribute(name)?.texts()?.into_iter().next()
+    }
+
     /// True for what NetCDF-4 stores for a dimension that has no variable of its own: it holds no values.
     pub fn is_bare_dimension(&self) -> bool {
         let name = self.attribute("NAME").and_then(Array::texts);

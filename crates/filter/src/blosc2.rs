@@ -5,6 +5,7 @@ use forebay_source::Result;
 use crate::error::too_long;
 
 mod frame;
+mod msgpack;
 mod tiles;
 
 use self::frame::{Content, Frame};

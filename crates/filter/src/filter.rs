@@ -1,12 +1,13 @@
 //! One step of a chunk's encoding, as plain data that can be saved and sent.
 
-use forebay_source::Result;
+use forebay_source::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    StoredNumber, adios, astype, bitshuffle, blosc, blosc2, checksum, deflate, delta, error::copy_whole,
+    CsvRows, ListItem, StoredNumber, adios, astype, bitshuffle, blosc, blosc2, checksum, deflate, delta,
+    error::{copy_whole, unsupported},
     fixed_scale_offset, fletcher32, lz4, lz4_blocks, lzf, message_list, nbit, npy_header, packbits,
-    pipeline::refusal, scaleoffset, shuffle, szip, transpose, zstd,
+    scaleoffset, shuffle, szip, transpose, zstd,
 };
 
 /// One step of a chunk's encoding, as it was written.
@@ -168,32 +169,6 @@ pub enum Filter {
     },
 }
 
-/// How rows of CSV text become numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CsvRows {
-    /// True for 8-byte integers, false for 8-byte floats.
-    pub integers: bool,
-    /// What stands between cells.
-    pub delimiter: u8,
-    /// Rows of a chunk.
-    pub chunk_rows: u32,
-    /// Rows of the last chunk.
-    pub last_rows: u32,
-    /// Cells of a row.
-    pub cell_count: u32,
-    /// The columns that are wanted, in their order.
-    pub columns: Vec<u32>,
-}
-
-/// What a list in a protocol buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ListItem {
-    /// 4-byte floats.
-    Float,
-    /// Integers of varying length, read as 8 bytes each.
-    Int64,
-}
-
 impl Filter {
     /// What it is called in messages.
     pub fn name(&self) -> &str {
@@ -296,6 +271,17 @@ impl Filter {
         }
     }
 
+    /// The error for a filter that this build cannot undo.
+    fn refusal(&self) -> Error {
+        match self {
+            Self::Unknown { id, name, .. } if name.is_empty() => {
+                unsupported(format!("filter {id} is not supported"))
+            }
+            Self::Unknown { id, name, .. } => unsupported(format!("filter {id} ({name}) is not supported")),
+            known => unsupported(format!("this build has no decoder for {}", known.name())),
+        }
+    }
+
     /// The same for decoders that a build may lack.
     #[cfg_attr(
         not(all(feature = "bzip2", feature = "csv", feature = "image", feature = "zfp")),
@@ -315,7 +301,7 @@ impl Filter {
             }
             #[cfg(feature = "zfp")]
             Self::Zfp { client_values } => crate::zfp::decode(client_values, input, out),
-            _ => Err(refusal(self)),
+            _ => Err(self.refusal()),
         }
     }
 }

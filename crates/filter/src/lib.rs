@@ -32,7 +32,7 @@
 //! | `szip`, `nbit`, `scaleoffset`, `zfp`, `bit_reader` | compression that knows numbers |
 //! | `delta`, `astype`, `fixed_scale_offset`, `packbits` | filters of numcodecs |
 //! | `fletcher32`, `checksum` | checksums |
-//! | `image`, `jpeg/`, `csv_cells`, `message_list`, `npy_header`, `adios` | what other formats wrap their values in |
+//! | `image`, `jpeg/`, `csv_rows`, `csv_cells`, `message_list`, `npy_header`, `adios` | what other formats wrap their values in |
 //! | `cursor`, `protobuf`, `error` | how streams are read, and what is said of bad ones |
 
 mod adios;
@@ -46,6 +46,7 @@ mod bzip2;
 mod checksum;
 #[cfg(feature = "csv")]
 pub mod csv_cells;
+mod csv_rows;
 mod cursor;
 mod deflate;
 mod delta;
@@ -79,9 +80,11 @@ mod weave;
 mod zfp;
 mod zstd;
 
+pub use csv_rows::CsvRows;
 pub use error::is_too_long;
-pub use filter::{CsvRows, Filter, ListItem};
+pub use filter::Filter;
 pub use fletcher32::checksum as fletcher32;
+pub use message_list::ListItem;
 pub use number::{ByteOrder, Number};
 pub use pipeline::{Scratch, scratch_len, undo, undo_all};
 pub use stored_number::StoredNumber;

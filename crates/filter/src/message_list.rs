@@ -1,11 +1,20 @@
 //! The numbers of a protocol buffer's list, as `tf.train.FloatList` and `Int64List` are written.
 
 use crate::{
-    ListItem,
     error::{ended_early, too_long},
     protobuf::{Wire, tag, varint},
 };
 use forebay_source::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// What a list in a protocol buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ListItem {
+    /// 4-byte floats.
+    Float,
+    /// Integers of varying length, read as 8 bytes each.
+    Int64,
+}
 
 pub(crate) fn decode(item: ListItem, count: u32, input: &[u8], out: &mut [u8]) -> Result<usize> {
     let mut numbers = Numbers { out, written: 0 };

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result, WorkMemory};
 
-use crate::{Filter, error::unsupported};
+use crate::Filter;
 
 /// Memory for the steps between the stored chunk and its elements, kept from chunk to chunk.
 #[derive(Debug, Default)]
@@ -78,17 +78,6 @@ fn expect_full(written: usize, wanted: usize) -> Result<()> {
         return Err(Error::corrupt(format!("chunk decodes to {written} bytes where {wanted} belong")));
     }
     Ok(())
-}
-
-/// The error for a filter that this build cannot undo.
-pub(crate) fn refusal(filter: &Filter) -> Error {
-    match filter {
-        Filter::Unknown { id, name, .. } if name.is_empty() => {
-            unsupported(format!("filter {id} is not supported"))
-        }
-        Filter::Unknown { id, name, .. } => unsupported(format!("filter {id} ({name}) is not supported")),
-        known => unsupported(format!("this build has no decoder for {}", known.name())),
-    }
 }
 
 #[cfg(test)]

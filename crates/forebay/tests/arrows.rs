@@ -12,10 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-loader", &["forebay-container", "forebay-format", "forebay-source"]),
     ("forebay-mount", &["forebay-source"]),
     ("forebay-tier", &["forebay-source"]),
-    (
-        "forebay",
-        &["forebay-container", "forebay-format", "forebay-loader", "forebay-source", "forebay-tier"],
-    ),
+    ("forebay", &["forebay-container", "forebay-format", "forebay-loader", "forebay-source", "forebay-tier"]),
     ("forebay-cli", &["forebay", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];

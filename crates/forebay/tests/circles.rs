@@ -53,7 +53,8 @@ impl Crate {
                     names.clear();
                 }
                 let text = fs::read_to_string(&path).expect("a source file");
-                let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let parsed =
+                    syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 let mut module = Module { file: path, ..Module::default() };
                 module.visit_file(&parsed);
                 self.modules.insert(names, module);
@@ -208,7 +209,8 @@ fn circles(found: &Crate) -> Vec<String> {
         }
         reached
     };
-    let reach: BTreeMap<&Names, BTreeSet<&Names>> = arrows.keys().map(|from| (*from, reached(from))).collect();
+    let reach: BTreeMap<&Names, BTreeSet<&Names>> =
+        arrows.keys().map(|from| (*from, reached(from))).collect();
     let mut seen = BTreeSet::new();
     let mut groups = Vec::new();
     for from in arrows.keys() {

@@ -222,7 +222,7 @@ impl Opened {
         }
         let inner = variable.grid.shape.get(1..).unwrap_or_default();
         let row_len =
-            forebay_container::grid::product(inner).saturating_mul(variable.dtype.stored_len() as u64);
+            forebay_container::shape::product(inner).saturating_mul(variable.dtype.stored_len() as u64);
         let is_fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
         if !is_fixed || row_len.saturating_mul(rows.len() as u64) != out.len() as u64 {
             let what = format!("{} bytes of memory for {} rows of {row_len}", out.len(), rows.len());

@@ -6,7 +6,7 @@ use super::{
     attributes::attributes,
     cursor::Cursor,
     external,
-    file::File,
+    files::{Files, Object},
     header::{Header, Message},
     index::Indexed,
     mapped,
@@ -18,19 +18,25 @@ use super::{
         layout::{self, Chunked, Layout},
         pipeline,
     },
-    walk::{Object, Walk},
+    placement::Placement,
 };
 use forebay_container::{ChunkTable, Extent, Extents, Filter, Grid, Piece, Variable};
 
+/// Describes the variable that `object` is.
+fn describe_object(files: &mut Files<'_>, object: Object, name: &str, nesting: usize) -> Result<Variable> {
+    let header = files.file(object.0).header(object.1)?;
+    describe(files, object, &header, name, nesting)
+}
+
 /// Describes the variable whose header is `header`.
 pub(crate) fn describe(
-    walk: &mut Walk<'_>,
+    files: &mut Files<'_>,
     object: Object,
     header: &Header,
     name: &str,
     nesting: usize,
 ) -> Result<Variable> {
-    let file = walk.file(object.0);
+    let file = files.file(object.0);
     let need = |kind: u16, what: &str| {
         header.find(kind).ok_or_else(|| Error::corrupt(format!("a variable without a {what} message")))
     };
@@ -73,7 +79,7 @@ pub(crate) fn describe(
     if space.is_null {
         return Ok(variable);
     }
-    let place = Placement { walk, file: &file, object, nesting };
+    let place = Placement { files, file: &file, object, nesting, describe: describe_object };
     match layout {
         Layout::Compact { at, len } => place.compact(&mut variable, layout_message.address + at as u64, len),
         Layout::Contiguous { address } => match header.find(message::EXTERNAL_FILES) {
@@ -84,15 +90,6 @@ pub(crate) fn describe(
         Layout::Virtual { heap, index } => mapped::place(place, &mut variable, heap, index),
     }?;
     Ok(variable)
-}
-
-/// Where a variable's values are looked for.
-pub(crate) struct Placement<'a, 'w> {
-    pub(crate) walk: &'a mut Walk<'w>,
-    pub(crate) file: &'a File,
-    pub(crate) object: Object,
-    /// How many virtual data sets lie above this one.
-    pub(crate) nesting: usize,
 }
 
 impl Placement<'_, '_> {
@@ -138,7 +135,10 @@ impl Placement<'_, '_> {
             }
             _ if layout.sizes.len() == ndim => layout.sizes.clone(),
             _ => {
-                return Err(Error::corrupt(format!("chunks of {} dimensions for {ndim}", layout.sizes.len())));
+                return Err(Error::corrupt(format!(
+                    "chunks of {} dimensions for {ndim}",
+                    layout.sizes.len()
+                )));
             }
         };
         if chunk.contains(&0) || ndim == 0 {
@@ -165,7 +165,7 @@ impl Placement<'_, '_> {
         for segment in external::segments(self.file, body)? {
             let len = segment.len.unwrap_or(left).min(left);
             let (source, file_len) = self
-                .walk
+                .files
                 .raw_source(self.object.0, &segment.file)
                 .map_err(|error| error.at("external values"))?;
             let there = file_len.saturating_sub(segment.offset).min(len);

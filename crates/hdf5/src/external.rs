@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result};
 
-use super::{cursor::Cursor, file::File, local_heap::LocalHeap};
+use super::{cursor::Cursor, local_heap::LocalHeap, metadata::Metadata};
 
 /// A stretch of a raw file.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Segment {
 }
 
 /// The segments of an external files message, in the order the array runs through them.
-pub(crate) fn segments(file: &File, body: &[u8]) -> Result<Vec<Segment>> {
+pub(crate) fn segments(file: &Metadata, body: &[u8]) -> Result<Vec<Segment>> {
     let mut cursor = Cursor::new(body, file.sizes);
     cursor.version(1, "an external files message")?;
     cursor.skip(3)?;

@@ -7,8 +7,8 @@ use forebay_source::{Error, Result};
 
 use super::{
     cursor::{Cursor, bytes_for},
-    file::File,
     message::pipeline,
+    metadata::Metadata,
     tree_v2::TreeV2,
 };
 use forebay_container::Filter;
@@ -52,11 +52,11 @@ const MOST_DEPTH: usize = 64;
 const MOST_KEPT_BYTES: u64 = 64 << 20;
 
 impl FractalHeap {
-    pub(crate) fn open(file: &File, address: u64) -> Result<Self> {
+    pub(crate) fn open(file: &Metadata, address: u64) -> Result<Self> {
         Self::open_at(file, address).map_err(|error| error.at(format!("fractal heap at {address:#x}")))
     }
 
-    fn open_at(file: &File, address: u64) -> Result<Self> {
+    fn open_at(file: &Metadata, address: u64) -> Result<Self> {
         let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
         let len = 4 + 1 + 2 + 2 + 1 + 4 + 12 * length + 3 * offset + 2 + 2 + 2 + 2 + 4;
         let bytes = file.read_up_to(address, len + length + 4 + 4096)?;
@@ -121,12 +121,12 @@ impl FractalHeap {
     }
 
     /// The object called `id`.
-    pub(crate) fn object(&self, file: &File, id: &[u8]) -> Result<Bytes> {
+    pub(crate) fn object(&self, file: &Metadata, id: &[u8]) -> Result<Bytes> {
         let place = |error: forebay_source::Error| error.at(format!("fractal heap at {:#x}", self.address));
         self.object_at(file, id).map_err(place)
     }
 
-    fn object_at(&self, file: &File, id: &[u8]) -> Result<Bytes> {
+    fn object_at(&self, file: &Metadata, id: &[u8]) -> Result<Bytes> {
         let mut cursor = Cursor::new(id, file.sizes);
         let first = cursor.u8()?;
         if first >> 6 != 0 {
@@ -150,7 +150,7 @@ impl FractalHeap {
         }
     }
 
-    fn huge(&self, file: &File, mut cursor: Cursor<'_>) -> Result<Bytes> {
+    fn huge(&self, file: &Metadata, mut cursor: Cursor<'_>) -> Result<Bytes> {
         let (offset, length) = (usize::from(file.sizes.offset), usize::from(file.sizes.length));
         let is_filtered = !self.filters.is_empty();
         let direct_len = offset + length + if is_filtered { 4 + length } else { 0 };
@@ -173,7 +173,7 @@ impl FractalHeap {
         self.huge_at(file, Cursor::new(&record, file.sizes), is_filtered)
     }
 
-    fn huge_at(&self, file: &File, mut record: Cursor<'_>, is_filtered: bool) -> Result<Bytes> {
+    fn huge_at(&self, file: &Metadata, mut record: Cursor<'_>, is_filtered: bool) -> Result<Bytes> {
         let address = record.some_address("a huge object")?;
         let len = record.length()?;
         let stored = file.read(address, len)?;
@@ -186,7 +186,7 @@ impl FractalHeap {
     }
 
     /// The managed object of `len` bytes at `offset` of the heap's own space.
-    fn managed(&self, file: &File, offset: u64, len: u64) -> Result<Bytes> {
+    fn managed(&self, file: &Metadata, offset: u64, len: u64) -> Result<Bytes> {
         let mut block = self.root.ok_or_else(|| Error::corrupt("an object in an empty heap"))?;
         let mut rows = self.root_rows;
         let mut start = 0u64;
@@ -226,7 +226,7 @@ impl FractalHeap {
     }
 
     /// The child at `row`, `column` of the indirect block `block`, which has `rows` rows.
-    fn child(&self, file: &File, block: Block, rows: u64, row: u64, column: u64) -> Result<Block> {
+    fn child(&self, file: &Metadata, block: Block, rows: u64, row: u64, column: u64) -> Result<Block> {
         let direct_rows = u64::from(self.most_direct.ilog2() - self.first_len.ilog2()) + 2;
         let is_filtered = !self.filters.is_empty();
         let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
@@ -257,7 +257,7 @@ impl FractalHeap {
         Ok(Block { address, filtered })
     }
 
-    fn in_direct(&self, file: &File, block: Block, block_len: u64, at: u64, len: u64) -> Result<Bytes> {
+    fn in_direct(&self, file: &Metadata, block: Block, block_len: u64, at: u64, len: u64) -> Result<Bytes> {
         let bytes = self.direct_block(file, block, block_len)?;
         let from = usize::try_from(at).ok();
         let to = at.checked_add(len).and_then(|end| usize::try_from(end).ok());
@@ -267,7 +267,7 @@ impl FractalHeap {
         }
     }
 
-    fn direct_block(&self, file: &File, block: Block, block_len: u64) -> Result<Bytes> {
+    fn direct_block(&self, file: &Metadata, block: Block, block_len: u64) -> Result<Bytes> {
         self.keep(file, block.address, || {
             let bytes = match block.filtered {
                 None => file.read(block.address, block_len)?,
@@ -284,7 +284,7 @@ impl FractalHeap {
     }
 
     /// The block at `address`, read and checked by `read` when it is first needed.
-    fn keep(&self, file: &File, address: u64, read: impl FnOnce() -> Result<Bytes>) -> Result<Bytes> {
+    fn keep(&self, file: &Metadata, address: u64, read: impl FnOnce() -> Result<Bytes>) -> Result<Bytes> {
         if let Some(bytes) = self.kept.borrow().blocks.get(&address) {
             return Ok(bytes.clone());
         }
@@ -300,7 +300,7 @@ impl FractalHeap {
     }
 
     /// The checksum of a direct block stands inside it and counts as zero.
-    fn check_direct(&self, file: &File, bytes: &[u8]) -> Result<()> {
+    fn check_direct(&self, file: &Metadata, bytes: &[u8]) -> Result<()> {
         let at = 4 + 1 + usize::from(file.sizes.offset) + self.offset_len;
         let mut copy = bytes.to_vec();
         let Some(sum) = copy.get_mut(at..at + 4) else {
@@ -314,7 +314,7 @@ impl FractalHeap {
         Err(Error::corrupt("bad checksum of a heap block"))
     }
 
-    fn unfilter(&self, file: &File, stored: &[u8], mask: u32, len: u64) -> Result<Bytes> {
+    fn unfilter(&self, file: &Metadata, stored: &[u8], mask: u32, len: u64) -> Result<Bytes> {
         // Deflate shrinks at most 1032 times: a longer claim is a lie.
         let most = (stored.len() as u64).saturating_mul(2048).saturating_add(4096);
         if len > most {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use forebay_source::{Error, Result};
 
-use super::{cursor::Cursor, file::File, message};
+use super::{cursor::Cursor, message, metadata::Metadata};
 
 /// The HDF5 library itself writes a handful of continuation blocks; a ring of them must end.
 const MOST_BLOCKS: usize = 4096;
@@ -35,12 +35,6 @@ struct Block {
 }
 
 impl Header {
-    /// Reads the header at `address`, all continuation blocks included.
-    pub(crate) fn read(file: &File, address: u64) -> Result<Self> {
-        let place = |error: Error| error.at(format!("object header at {address:#x}"));
-        Self::read_shallow(file, address).and_then(|header| header.resolve(file, address)).map_err(place)
-    }
-
     /// The first message of `kind`.
     pub(crate) fn find(&self, kind: u16) -> Option<&Message> {
         self.messages.iter().find(|message| message.kind == kind)
@@ -51,8 +45,8 @@ impl Header {
         self.find(kind).is_some()
     }
 
-    /// The messages as they lie, shared ones not yet replaced by what they stand for.
-    fn read_shallow(file: &File, address: u64) -> Result<Self> {
+    /// Reads the header at `address`, all continuation blocks included; shared messages say where they are.
+    pub(crate) fn read(file: &Metadata, address: u64) -> Result<Self> {
         let start = file.read_up_to(address, 64)?;
         if start.starts_with(b"OHDR") {
             read_new(file, address, &start)
@@ -61,22 +55,12 @@ impl Header {
         }
     }
 
-    fn resolve(mut self, file: &File, address: u64) -> Result<Self> {
-        for message in &mut self.messages {
-            if !message.is_shared {
-                continue;
-            }
-            message.body = file.shared.resolve(file, message, address)?;
-        }
-        Ok(self)
-    }
-
     /// The first message of `kind` in the header at `address`, which must not itself be shared.
-    pub(crate) fn unshared_message(file: &File, address: u64, kind: u16) -> Result<Bytes> {
+    pub(crate) fn unshared_message(file: &Metadata, address: u64, kind: u16) -> Result<Bytes> {
         if let Some(body) = file.committed.borrow().get(&(address, kind)) {
             return Ok(body.clone());
         }
-        let header = Self::read_shallow(file, address).map_err(|error| error.at(format!("{address:#x}")))?;
+        let header = Self::read(file, address).map_err(|error| error.at(format!("{address:#x}")))?;
         match header.messages.iter().find(|message| message.kind == kind && !message.is_shared) {
             Some(message) => {
                 file.committed.borrow_mut().insert((address, kind), message.body.clone());
@@ -89,7 +73,7 @@ impl Header {
     }
 }
 
-fn read_old(file: &File, address: u64, start: &[u8]) -> Result<Header> {
+fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
     let mut cursor = Cursor::new(start, file.sizes);
     match cursor.u8()? {
         1 => {}
@@ -125,7 +109,7 @@ fn read_old(file: &File, address: u64, start: &[u8]) -> Result<Header> {
     Ok(Header { messages })
 }
 
-fn read_new(file: &File, address: u64, start: &[u8]) -> Result<Header> {
+fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
     let mut cursor = Cursor::new(start, file.sizes);
     cursor.signature(b"OHDR")?;
     cursor.version(2, "an object header")?;
@@ -159,7 +143,7 @@ fn read_new(file: &File, address: u64, start: &[u8]) -> Result<Header> {
 
 /// A block of a version 2 header: messages from `from` up to the checksum at the end.
 struct NewBlock<'a> {
-    file: &'a File,
+    file: &'a Metadata,
     bytes: Bytes,
     address: u64,
     from: u64,
@@ -202,7 +186,12 @@ struct RawMessage {
     address: u64,
 }
 
-fn push(file: &File, messages: &mut Vec<Message>, blocks: &mut Vec<Block>, raw: RawMessage) -> Result<()> {
+fn push(
+    file: &Metadata,
+    messages: &mut Vec<Message>,
+    blocks: &mut Vec<Block>,
+    raw: RawMessage,
+) -> Result<()> {
     let RawMessage { kind, flags, body, address } = raw;
     if kind == message::CONTINUATION && flags & SHARED == 0 {
         let mut cursor = Cursor::new(&body, file.sizes);

@@ -28,7 +28,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `cursor` | how all of them read metadata |
-//! | `file` | the superblock, and bytes of the file within an allowance |
+//! | `metadata` | bytes of a file by address, within an allowance |
+//! | `file` | the superblock, and a file that is open |
 //! | `header`, `message/`, `shared` | object headers, their messages, and those that several share (SOHM) |
 //! | `group`, `local_heap`, `fractal_heap`, `tree_v1`, `tree_v2` | links and attributes, and the heaps and B-trees they lie in |
 //! | `array`, `index/` | one variable, and the chunk indexes of all versions |
@@ -36,6 +37,7 @@
 //! | `attributes`, `axes` | attributes, dimension scales, what NetCDF-4 makes of them |
 //! | `global_heap` | variable-length values |
 //! | `swmr` | files that grow while they are read (single writer, multiple readers) |
+//! | `files`, `placement` | the files that were opened, and where a variable's values are looked for in them |
 //! | `walk` | all of it, from the root group on |
 
 mod array;
@@ -44,6 +46,7 @@ mod axes;
 mod cursor;
 mod external;
 mod file;
+mod files;
 mod fractal_heap;
 mod global_heap;
 mod group;
@@ -52,7 +55,9 @@ mod index;
 mod local_heap;
 mod mapped;
 mod message;
+mod metadata;
 mod overlap;
+mod placement;
 mod shared;
 mod swmr;
 mod tree_v1;
@@ -83,9 +88,7 @@ pub fn describe_with_types(origin: &dyn Origin, at: &Locator) -> Result<(Contain
 /// True when the root group of the HDF5 file `file` has a link called `name`.
 pub fn root_has(file: &File, name: &str) -> bool {
     // What is wrong with the file is said when it is described.
-    header::Header::read(file, file.root)
-        .and_then(|header| group::has_link(file, &header, name))
-        .unwrap_or(false)
+    file.header(file.root).and_then(|header| group::has_link(file, &header, name)).unwrap_or(false)
 }
 
 /// True when `source` is an HDF5 file whose root group has a link called `name`; false for any other file.

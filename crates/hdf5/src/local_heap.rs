@@ -5,7 +5,7 @@ use forebay_source::{Error, Result};
 
 use super::{
     cursor::{Cursor, text},
-    file::File,
+    metadata::Metadata,
 };
 
 /// A heap of NUL-terminated texts.
@@ -13,11 +13,11 @@ use super::{
 pub(crate) struct LocalHeap(Bytes);
 
 impl LocalHeap {
-    pub(crate) fn read(file: &File, address: u64) -> Result<Self> {
+    pub(crate) fn read(file: &Metadata, address: u64) -> Result<Self> {
         Self::read_at(file, address).map_err(|error| error.at(format!("local heap at {address:#x}")))
     }
 
-    fn read_at(file: &File, address: u64) -> Result<Self> {
+    fn read_at(file: &Metadata, address: u64) -> Result<Self> {
         let len = 8 + 2 * u64::from(file.sizes.length) + u64::from(file.sizes.offset);
         let bytes = file.read(address, len)?;
         let mut cursor = Cursor::new(&bytes, file.sizes);
@@ -30,7 +30,7 @@ impl LocalHeap {
     }
 
     /// The text at `offset`; it counts each time, as many names may lie at one place.
-    pub(crate) fn text(&self, file: &File, offset: u64) -> Result<String> {
+    pub(crate) fn text(&self, file: &Metadata, offset: u64) -> Result<String> {
         let from = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..));
         let Some(bytes) = from else {
             return Err(Error::corrupt(format!("a name at {offset} of a local heap {} long", self.0.len())));

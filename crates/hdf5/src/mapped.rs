@@ -5,9 +5,8 @@ use std::{collections::HashMap, rc::Rc};
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    array::{self, Placement},
-    header::Header,
     overlap,
+    placement::Placement,
     virtual_layout::{self, Entry, Hyperslab},
 };
 use forebay_container::{
@@ -47,7 +46,7 @@ pub(crate) fn place(
         parts: HashMap::new(),
     };
     let built = entries.and_then(|entries| building.add_all(&entries));
-    let reads = overlap::reads_per_element(&building.mappings, &building.placement.walk.part_reads);
+    let reads = overlap::reads_per_element(&building.mappings, &building.placement.files.part_reads);
     let (mappings, shape) = (std::mem::take(&mut building.mappings), building.shape());
     variable.extents = match built {
         Ok(()) if reads > overlap::MOST_READS => {
@@ -188,16 +187,16 @@ impl Building<'_, '_> {
         if let Some(mapping) = Mapping::new(part, from.clone(), to.clone()) {
             return self.push(mapping);
         }
-        let left = self.placement.walk.pieces_left;
+        let left = self.placement.files.pieces_left;
         let Some(cut) = mapping::cut(part, &from, &to).filter(|cut| cut.len() <= left) else {
             return Err(Error::unsupported("a mapping between boxes of different shape"));
         };
-        self.placement.walk.pieces_left -= cut.len();
+        self.placement.files.pieces_left -= cut.len();
         cut.into_iter().try_for_each(|mapping| self.push(mapping))
     }
 
     fn push(&mut self, mapping: Mapping) -> Result<()> {
-        let part = &self.placement.walk.container.parts[mapping.part];
+        let part = &self.placement.files.parts[mapping.part];
         if mapping.to.len() != self.variable.grid.shape.len() || mapping.from.len() != part.grid.shape.len() {
             return Err(Error::corrupt("a mapping of another number of dimensions"));
         }
@@ -205,7 +204,7 @@ impl Building<'_, '_> {
         if self.variable.dtype.is_variable() {
             return Err(Error::unsupported("a virtual data set of values of variable length"));
         }
-        if !mapping.is_sound(self.placement.walk.container.parts.len()) {
+        if !mapping.is_sound(self.placement.files.parts.len()) {
             return Err(Error::corrupt("overlapping blocks in a selection"));
         }
         self.mappings.push(mapping);
@@ -213,7 +212,7 @@ impl Building<'_, '_> {
     }
 
     fn part_shape(&self, part: usize) -> Vec<u64> {
-        self.placement.walk.container.parts[part].grid.shape.clone()
+        self.placement.files.parts[part].grid.shape.clone()
     }
 
     /// The position among the container's parts of the variable an entry reads, if it is there.
@@ -238,22 +237,19 @@ impl Building<'_, '_> {
     fn find_part(&mut self, entry: &Entry, number: u64) -> Result<Option<usize>> {
         let ((file, _), (variable, _)) = (named(&entry.file, number), named(&entry.variable, number));
         let absent = |error: Error| if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
-        let walk = &mut *self.placement.walk;
-        let file = match walk.open_beside(self.placement.object.0, &file) {
+        let files = &mut *self.placement.files;
+        let file = match files.open_beside(self.placement.object.0, &file) {
             Ok(file) => file,
             Err(error) => return absent(error),
         };
-        let object = match walk.find(file, &variable) {
+        let object = match files.find(file, &variable) {
             Ok(object) => object,
             Err(error) => return absent(error),
         };
-        let source = walk.file(file);
+        let source = files.file(file);
         let name = format!("{}:{}", source.source().id().locator, variable.trim_start_matches('/'));
-        let nesting = self.placement.nesting + 1;
-        let part = walk.part(&name, |walk| {
-            let header = Header::read(&source, object.1)?;
-            array::describe(walk, object, &header, &name, nesting)
-        })?;
+        let (describe, nesting) = (self.placement.describe, self.placement.nesting + 1);
+        let part = files.part(&name, |files| describe(files, object, &name, nesting))?;
         // A virtual data set may have ten thousand sources: their pages are not kept.
         if file != self.placement.object.0 {
             source.forget_pages();

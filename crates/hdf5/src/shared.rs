@@ -5,10 +5,10 @@ use forebay_source::{Error, Result};
 
 use super::{
     cursor::Cursor,
-    file::File,
     fractal_heap::FractalHeap,
-    header::{Header, Message},
+    header::Header,
     message::{DATATYPE, SHARED_TABLE},
+    metadata::Metadata,
 };
 
 /// The heaps of shared messages of a file, by the message kinds they hold.
@@ -17,7 +17,7 @@ pub(crate) struct SharedMessages(Vec<(u16, FractalHeap)>);
 
 impl SharedMessages {
     /// Reads the table that a superblock extension may point to.
-    pub(crate) fn read(file: &File, extension: &Header) -> Result<Self> {
+    pub(crate) fn read(file: &Metadata, extension: &Header) -> Result<Self> {
         let Some(message) = extension.find(SHARED_TABLE) else { return Ok(Self::default()) };
         let mut cursor = Cursor::new(&message.body, file.sizes);
         cursor.version(0, "a shared message table")?;
@@ -41,18 +41,21 @@ impl SharedMessages {
         Ok(Self(heaps))
     }
 
-    /// The real body of a message that says where it is; `owner` is the header it was found in.
-    pub(crate) fn resolve(&self, file: &File, message: &Message, owner: u64) -> Result<Bytes> {
-        self.locate(file, &message.body, message.kind, Some(owner))
+    /// The header at `address` with the bodies that its shared messages stand for.
+    pub(crate) fn resolve_all(&self, file: &Metadata, mut header: Header, address: u64) -> Result<Header> {
+        for message in header.messages.iter_mut().filter(|message| message.is_shared) {
+            message.body = self.locate(file, &message.body, message.kind, Some(address))?;
+        }
+        Ok(header)
     }
 
     /// The body itself, or what it stands for when it `is_shared`.
-    pub(crate) fn maybe(&self, file: &File, body: &[u8], is_shared: bool, kind: u16) -> Result<Bytes> {
+    pub(crate) fn maybe(&self, file: &Metadata, body: &[u8], is_shared: bool, kind: u16) -> Result<Bytes> {
         if is_shared { self.locate(file, body, kind, None) } else { Ok(Bytes::copy_from_slice(body)) }
     }
 
     /// Where a message is found. All but types are copied by whatever has them: a few bytes stand for many.
-    fn locate(&self, file: &File, body: &[u8], kind: u16, owner: Option<u64>) -> Result<Bytes> {
+    fn locate(&self, file: &Metadata, body: &[u8], kind: u16, owner: Option<u64>) -> Result<Bytes> {
         let found = self.find(file, body, kind, owner)?;
         if kind != DATATYPE {
             file.spend(found.len() as u64)?;
@@ -60,7 +63,7 @@ impl SharedMessages {
         Ok(found)
     }
 
-    fn find(&self, file: &File, body: &[u8], kind: u16, owner: Option<u64>) -> Result<Bytes> {
+    fn find(&self, file: &Metadata, body: &[u8], kind: u16, owner: Option<u64>) -> Result<Bytes> {
         let mut cursor = Cursor::new(body, file.sizes);
         let version = cursor.u8()?;
         let place = cursor.u8()?;
@@ -88,7 +91,7 @@ impl SharedMessages {
     }
 
     /// The message of `kind` that the file's shared heaps hold under `id`.
-    pub(crate) fn in_heap(&self, file: &File, id: &[u8], kind: u16) -> Result<Bytes> {
+    pub(crate) fn in_heap(&self, file: &Metadata, id: &[u8], kind: u16) -> Result<Bytes> {
         let holds = |kinds: u16| 1u16.checked_shl(kind.into()).is_some_and(|bit| kinds & bit != 0);
         let mut heaps = self.0.iter().filter(|(kinds, _)| holds(*kinds));
         match heaps.next() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use forebay_source::{Error, Result};
 
-use super::{cursor::Cursor, file::File};
+use super::{cursor::Cursor, metadata::Metadata};
 
 /// What a tree's keys look like.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ impl Keys {
         }
     }
 
-    fn len(self, file: &File) -> usize {
+    fn len(self, file: &Metadata) -> usize {
         match self {
             Self::Group => file.sizes.length.into(),
             Self::Chunks { ndim } => 8 + 8 * (ndim + 1),
@@ -33,7 +33,7 @@ impl Keys {
 
 /// Calls `each` with every leaf entry, in order: the key before a child, and the child's address.
 pub(crate) fn walk(
-    file: &File,
+    file: &Metadata,
     root: u64,
     keys: Keys,
     each: &mut dyn FnMut(&[u8], u64) -> Result<()>,
@@ -64,7 +64,7 @@ struct Node {
 }
 
 impl Node {
-    fn read(file: &File, address: u64, keys: Keys, level: Option<u8>) -> Result<Self> {
+    fn read(file: &Metadata, address: u64, keys: Keys, level: Option<u8>) -> Result<Self> {
         let head_len = 8 + 2 * u64::from(file.sizes.offset);
         let head = file.read(address, head_len)?;
         let mut cursor = Cursor::new(&head, file.sizes);

@@ -7,7 +7,7 @@ use forebay_source::{Error, Result};
 
 use super::{
     cursor::{Cursor, bytes_for},
-    file::File,
+    metadata::Metadata,
 };
 
 /// Signature, version, kind and checksum of a node.
@@ -41,11 +41,11 @@ struct Level {
 }
 
 impl TreeV2 {
-    pub(crate) fn open(file: &File, address: u64) -> Result<Self> {
+    pub(crate) fn open(file: &Metadata, address: u64) -> Result<Self> {
         Self::open_at(file, address).map_err(|error| error.at(format!("B-tree at {address:#x}")))
     }
 
-    fn open_at(file: &File, address: u64) -> Result<Self> {
+    fn open_at(file: &Metadata, address: u64) -> Result<Self> {
         let len = 4
             + 1
             + 1
@@ -83,7 +83,7 @@ impl TreeV2 {
     }
 
     /// How many records fit at each level decides how long the counts beside child addresses are.
-    fn measure(&self, file: &File) -> Vec<Level> {
+    fn measure(&self, file: &Metadata) -> Vec<Level> {
         let most = (self.node_len - NODE_OVERHEAD) / self.record_len;
         let mut levels = vec![Level { most, most_below: most, below_len: 0 }];
         for _ in 0..self.depth {
@@ -96,12 +96,12 @@ impl TreeV2 {
         levels
     }
 
-    fn pointer_len(&self, file: &File, leaf_most: u64, below: Level) -> u64 {
+    fn pointer_len(&self, file: &Metadata, leaf_most: u64, below: Level) -> u64 {
         u64::from(file.sizes.offset) + bytes_for(leaf_most) as u64 + below.below_len as u64
     }
 
     /// Calls `each` with every record.
-    pub(crate) fn walk(&self, file: &File, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn walk(&self, file: &Metadata, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Some(root) = self.root else { return Ok(()) };
         let mut seen = HashSet::new();
         let mut stack = vec![(root, self.depth)];
@@ -121,7 +121,7 @@ impl TreeV2 {
     }
 
     /// One node's records and, above the leaves, its children.
-    fn node(&self, file: &File, child: Child, depth: u16) -> Result<(Bytes, Vec<Child>)> {
+    fn node(&self, file: &Metadata, child: Child, depth: u16) -> Result<(Bytes, Vec<Child>)> {
         let level = self.levels[usize::from(depth)];
         if child.count > level.most {
             return Err(Error::corrupt(format!("{} records where {} fit", child.count, level.most)));

@@ -6,7 +6,7 @@ use forebay_source::{Error, Result};
 
 use super::{
     cursor::{Cursor, text},
-    file::File,
+    metadata::Metadata,
 };
 use forebay_container::Blocks;
 
@@ -32,7 +32,7 @@ const NAME_BYTES_PER_BYTE: u64 = 64;
 const LEAST_NAME_BYTES: u64 = 16 << 20;
 
 /// The entries of the virtual data set listed in object `index` of the heap at `address`.
-pub(crate) fn entries(file: &File, address: u64, index: u32) -> Result<Vec<Entry>> {
+pub(crate) fn entries(file: &Metadata, address: u64, index: u32) -> Result<Vec<Entry>> {
     let bytes = file.heap_object(address, index)?;
     let mut cursor = Cursor::new(&bytes, file.sizes);
     let version = cursor.u8()?;

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::{calendar::Calendar, text};
+use super::calendar::Calendar;
 use crate::Variable;
 
 /// What stands for a missing time, as NumPy's `NaT` does.
@@ -38,19 +38,19 @@ impl TimeUnits {
     /// What the numbers of `variable` count; `None` when its units are not `UNIT since DATE`.
     pub fn of(variable: &Variable) -> Result<Option<Self>> {
         let Some(units) = Self::text_of(variable) else { return Ok(None) };
-        Self::parse(&units, text(variable, "calendar").as_deref()).map(Some)
+        Self::parse(&units, variable.text_attribute("calendar").as_deref()).map(Some)
     }
 
     /// The units of `variable` as they are written, where they are `UNIT since DATE`.
     pub fn text_of(variable: &Variable) -> Option<String> {
-        text(variable, "units").filter(|units| is_time(units))
+        variable.text_attribute("units").filter(|units| is_time(units))
     }
 
     /// What the durations of `variable` are counted in; `None` unless xarray wrote them, which says so in `dtype`:
     /// units such as `days` alone do not tell a duration from any other number.
     pub fn of_durations(variable: &Variable) -> Option<Self> {
-        text(variable, "dtype").filter(|dtype| dtype.starts_with("timedelta64"))?;
-        let units = text(variable, "units")?;
+        variable.text_attribute("dtype").filter(|dtype| dtype.starts_with("timedelta64"))?;
+        let units = variable.text_attribute("units")?;
         let (_, unit_ns) = UNITS.iter().find(|(names, _)| names.get(1) == Some(&units.as_str()))?;
         Some(Self { unit_ns: *unit_ns, reference_ns: 0, calendar: Calendar::ProlepticGregorian })
     }

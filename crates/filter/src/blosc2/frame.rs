@@ -7,7 +7,7 @@
 use crate::error::{ended_early, unsupported};
 use forebay_source::{Error, Result};
 
-use super::Tiles;
+use super::{Tiles, msgpack::expect};
 use crate::blosc::{Chunk, decode_chunk};
 use crate::cursor::Cursor;
 
@@ -116,13 +116,4 @@ impl<'a> Frame<'a> {
         }
         Ok(None)
     }
-}
-
-/// Passes over a msgpack marker that must stand here.
-pub(crate) fn expect(cursor: &mut Cursor<'_>, marker: u8) -> Result<()> {
-    let found = cursor.u8()?;
-    if found != marker {
-        return Err(Error::corrupt(format!("frame has {found:#04x} where {marker:#04x} belongs")));
-    }
-    Ok(())
 }

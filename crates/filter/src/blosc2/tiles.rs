@@ -3,7 +3,7 @@
 use crate::error::{too_long, unsupported};
 use forebay_source::{Error, Result};
 
-use super::frame::expect;
+use super::msgpack::expect;
 use crate::blosc::{Blocks, Chunk};
 use crate::cursor::Cursor;
 

@@ -20,7 +20,7 @@ use super::{
     series::{AllSeries, Filtered, Place, Series},
 };
 use forebay_container::{
-    Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, grid::product,
+    Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, shape::product,
 };
 
 /// Texts of all steps take elements of one length. Where that is more than so many times what they have, and more than a

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use forebay_source::{ByteRange, Error, Result};
 
 use forebay_container::{
-    Blocks, ChunkTable, Extent, Extents, Filter, Grid, Mapping, SourceIndex, Variable, grid::product,
+    Blocks, ChunkTable, Extent, Extents, Filter, Grid, Mapping, SourceIndex, Variable, shape::product,
 };
 
 /// Chunks per box that slices may be cut into, at most, for the sake of a grid.

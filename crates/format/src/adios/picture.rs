@@ -3,7 +3,7 @@
 use forebay_source::{Error, Result};
 
 use super::series::{Block, Form, Place, Step};
-use forebay_container::grid::product;
+use forebay_container::shape::product;
 
 /// A block in its place.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use super::{
 };
 use forebay_container::{
     Array, ChunkTable, Container, Extent, Extents, Grid, Group, Refused, SourceIndex, Values, Variable,
-    grid::product, names::names_given_twice, native,
+    names::names_given_twice, native, shape::product,
 };
 
 /// Names of axes are said once per variable that has them: a small file can say far more of them than it holds.

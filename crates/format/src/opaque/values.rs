@@ -156,7 +156,7 @@ fn memory_len(dtype: &Dtype) -> usize {
         Dtype::VarText { .. } => TEXT_LEN,
         Dtype::Sequence { .. } => SEQUENCE_LEN,
         Dtype::Array { shape, item } if dtype.is_variable() => {
-            usize::try_from(forebay_container::grid::product(shape))
+            usize::try_from(forebay_container::shape::product(shape))
                 .unwrap_or(usize::MAX)
                 .saturating_mul(memory_len(item))
         }

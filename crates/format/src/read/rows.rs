@@ -117,7 +117,7 @@ impl Wanted<'_> {
         let mut steps = self.inner.to_vec();
         for axis in 0..steps.len() {
             let element_len = self.variable.dtype.stored_len() as u64;
-            let len = forebay_container::grid::product(&steps)
+            let len = forebay_container::shape::product(&steps)
                 .saturating_mul(row_count)
                 .saturating_mul(element_len);
             if len <= most {

@@ -179,7 +179,7 @@ impl Fields<'_> {
             let dims = self.tree.integers(self.object, "dims")?.unwrap_or_default();
             let dims = dims.iter().take(ndim.unwrap_or(0)).map(|len| u64::try_from(*len).ok());
             if let Some(dims) = dims.collect::<Option<Vec<u64>>>()
-                && forebay_container::grid::product(&dims) == stored.grid.element_count()
+                && forebay_container::shape::product(&dims) == stored.grid.element_count()
             {
                 shape = dims;
             }
@@ -242,7 +242,7 @@ pub(super) fn reshape(variable: &mut Variable, shape: Vec<u64>) -> Result<()> {
         Extents::Pieces(_) | Extents::Inline(_) | Extents::Opaque(_) => true,
         _ => false,
     };
-    if !is_movable || forebay_container::grid::product(&shape) != variable.grid.element_count() {
+    if !is_movable || forebay_container::shape::product(&shape) != variable.grid.element_count() {
         let what =
             format!("{:?} elements in several chunks, where {shape:?} in one are due", variable.grid.shape);
         return Err(Error::new(ErrorKind::Unsupported, what).hint("read it by its stored name"));

@@ -8,7 +8,7 @@
 use forebay_source::{ByteRange, Error, Result, SourceExt, SourceId};
 
 use super::{array::Described, codec::ShardIndex, store::Store};
-use forebay_container::{ByteOrder, Extent, Grid, grid::product};
+use forebay_container::{ByteOrder, Extent, Grid, shape::product};
 
 /// Bytes of one entry.
 const ENTRY_LEN: u64 = 16;

@@ -5,7 +5,8 @@
 
 use forebay_source::{Error, Result};
 
-use super::{super::cursor::Cursor, Elements, Indexed, Order, Pairs};
+use super::chunk_list::{Elements, Indexed, Order, Pairs};
+use crate::cursor::Cursor;
 
 pub(crate) fn read(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     let place = |error: Error| error.at(format!("extensible array at {address:#x}"));

@@ -2,7 +2,8 @@
 
 use forebay_source::{Error, Result};
 
-use super::{super::cursor::Cursor, Elements, Indexed, Order, Pairs};
+use super::chunk_list::{Elements, Indexed, Order, Pairs};
+use crate::cursor::Cursor;
 
 pub(crate) fn read(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     read_at(of, address, pairs).map_err(|error| error.at(format!("fixed array at {address:#x}")))

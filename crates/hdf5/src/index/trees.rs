@@ -2,13 +2,11 @@
 
 use forebay_source::{Error, Result};
 
-use super::{
-    super::{
-        cursor::Cursor,
-        tree_v1::{self, Keys},
-        tree_v2::TreeV2,
-    },
-    Indexed, Pairs, Stored,
+use super::chunk_list::{Indexed, Pairs, Stored};
+use crate::{
+    cursor::Cursor,
+    tree_v1::{self, Keys},
+    tree_v2::TreeV2,
 };
 
 /// Version 1: keys hold the length, the mask and the offset of the chunk in elements.

@@ -93,7 +93,7 @@ fn value(file: &File, dtype: Dtype, space: &Dataspace, stored: &[u8]) -> Result<
         return Err(Error::unsupported(why));
     }
     let shape = if space.is_null { vec![0] } else { space.shape.clone() };
-    let count = forebay_container::grid::product(&shape);
+    let count = forebay_container::shape::product(&shape);
     let len = usize::try_from(count.saturating_mul(dtype.stored_len() as u64)).unwrap_or(usize::MAX);
     let mut stored = Cursor::new(stored, file.sizes).take(len)?.to_vec();
     if dtype.is_variable() {

@@ -3,7 +3,7 @@
 use forebay_source::{Error, Result};
 
 use super::super::cursor::{Cursor, text};
-use forebay_container::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding, odd};
+use forebay_container::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding, holder};
 
 /// Types nest; a file that nests deeper than any sane writer is refused before the stack is.
 const MOST_DEPTH: usize = 32;
@@ -236,7 +236,7 @@ fn float(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         mantissa: (mantissa_at, mantissa_bits),
         bias,
     };
-    let holder = odd::holder(bits, prefix.len).filter(|_| implied_one && !is_vax);
+    let holder = holder(bits, prefix.len).filter(|_| implied_one && !is_vax);
     Ok(match holder {
         Some(number) => Dtype::Odd { len: prefix.len, order: order(prefix.bits), number, bits },
         None => {

@@ -1,0 +1,14 @@
+//! Markers of msgpack, which frames of Blosc 2 describe themselves in.
+
+use forebay_source::{Error, Result};
+
+use crate::cursor::Cursor;
+
+/// Passes over a msgpack marker that must stand here.
+pub(crate) fn expect(cursor: &mut Cursor<'_>, marker: u8) -> Result<()> {
+    let found = cursor.u8()?;
+    if found != marker {
+        return Err(Error::corrupt(format!("frame has {found:#04x} where {marker:#04x} belongs")));
+    }
+    Ok(())
+}

@@ -116,6 +116,42 @@ def test_any_framework_takes_an_array_by_dlpack(path: Path) -> None:
     assert other.ctypes.data == array.ctypes.data
 
 
+def test_memory_is_used_again_once_a_tensor_that_holds_it_by_dlpack_is_dropped(path: Path) -> None:
+    loader = forebay.open(path, ["x"]).loader(batch_size=16, read_threads=1, prefetch=1)
+    run = loader._loader.start()
+
+    def memories() -> list[Any]:
+        raw = run.next()
+        assert raw is not None
+        return raw.take_fields()
+
+    (memory,) = memories()
+    address = memory.__array_interface__["data"][0]
+    held = np.from_dlpack(memory)
+    del memory
+    gc.collect()
+    assert held.ctypes.data == address and held.flags.writeable and held.dtype == np.int64
+    before = held.copy()
+    later = [memories()[0].__array_interface__["data"][0] for _ in range(10)]
+    assert address not in later and (held == before).all()
+    del held
+    gc.collect()
+    assert address in [memories()[0].__array_interface__["data"][0] for _ in range(10)]
+
+
+def test_dlpack_copies_when_asked_and_refuses_what_it_cannot_hold(path: Path, make: Make) -> None:
+    (memory,) = forebay.open(path, ["x"])._reader.get([1, 2]).take_fields()
+    assert memory.__dlpack_device__() == (1, 0)
+    copied = np.from_dlpack(memory, copy=True)
+    assert copied.ctypes.data != memory.__array_interface__["data"][0] and (copied == np.asarray(memory)).all()
+    with pytest.raises(BufferError):
+        memory.__dlpack__(dl_device=(2, 0))
+    text = make("text.h5", name=np.array([b"one", b"two"]))
+    (memory,) = forebay.open(text, ["name"])._reader.get([1]).take_fields()
+    with pytest.raises(BufferError, match="field 'name'"):
+        np.from_dlpack(memory)
+
+
 RSS = """
 import os
 def rss(name="VmRSS"):

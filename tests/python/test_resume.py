@@ -52,6 +52,22 @@ def begun(folder: Path, shuffle: str = "full") -> tuple[dict[str, Any], list[int
     return json.loads(json.dumps(loader.state_dict())), order_of(run)
 
 
+def test_batches_that_are_taken_ahead_count_in_the_state_once_they_are_committed(tmp_path: Path) -> None:
+    ds = opened(write(tmp_path))
+    loader = ds.loader(batch_size=8, shuffle="full", seed=3)
+    inner = loader._loader
+    run = inner.start()
+    taken = [run.next(commit=False) for _ in range(3)]
+    assert loader.state_dict()["position"] == 0
+    assert taken[0] is not None
+    inner.commit(taken[0])
+    state = loader.state_dict()
+    assert state["position"] == 8
+    resumed = ds.loader(batch_size=8, shuffle="full", seed=3)
+    resumed.load_state_dict(state)
+    assert order_of(resumed) == order_of(ds.loader(batch_size=8, shuffle="full", seed=3))[8:]
+
+
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("keeps_times", [True, False])
 def test_a_state_holds_on_a_copy_of_the_files_in_another_folder(

@@ -88,6 +88,26 @@ def test_bfloat16_needs_no_ml_dtypes(ds: forebay.Dataset, monkeypatch: pytest.Mo
     assert forebay.torch.Dataset(ds)[7]["label"].dtype == torch.bfloat16
 
 
+def test_torch_takes_memory_by_dlpack_and_keeps_it_until_the_tensor_is_dropped(make: Make) -> None:
+    values = np.arange(4096).reshape(64, 64)
+    ds = forebay.open(make(x=values), [Field("x", dtype="bfloat16")])
+    run = ds.loader(batch_size=4, read_threads=1, prefetch=1)._loader.start()
+    raw = run.next()
+    assert raw is not None
+    (memory,) = raw.take_fields()
+    address = memory.__array_interface__["data"][0]
+    tensor = torch.from_dlpack(memory)
+    old = torch.utils.dlpack.from_dlpack(memory.__dlpack__())
+    del raw, memory
+    assert tensor.data_ptr() == old.data_ptr() == address
+    assert tensor.dtype == old.dtype == torch.bfloat16 and tensor.shape == (4, 64)
+    expected = torch.from_numpy(values[:4]).to(torch.bfloat16)
+    addresses = []
+    while (raw := run.next()) is not None:
+        addresses += [memory.__array_interface__["data"][0] for memory in raw.take_fields()]
+    assert address not in addresses and torch.equal(tensor, expected) and torch.equal(old, expected)
+
+
 def test_what_torch_cannot_hold_stays_an_array(make: Make) -> None:
     pairs = np.array([(1, 2.5), (3, 4.5)], [("a", "i4"), ("b", "f8")])
     path = make(name=np.array([b"one", b"two"]), pair=pairs, flag=np.array([True, False]), z=np.array([1j, 2]))

@@ -6,7 +6,8 @@ use forebay::{
     Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     config::OriginConfig,
     container::{Number, cf::ValueKind},
-    loader::{AxisName, Boundary, Convert, FieldSpec, Offsets, Unpack, UnpackKind},
+    container::unpack::{Unpack, UnpackKind},
+    loader::{AxisName, Boundary, Convert, FieldSpec, Offsets},
 };
 use serde::Serialize;
 

@@ -234,8 +234,8 @@ impl Consumer<'_> {
             list.add(batch)?;
         }
         let room = MOST_TROUBLES.saturating_sub(self.troubles.len());
-        let named = batch.troubles.iter().take(room);
-        self.troubles.extend(named.map(|trouble| (trouble.sample, trouble.why.clone())));
+        let named = batch.failed.iter().take(room);
+        self.troubles.extend(named.map(|failed| (failed.sample, failed.why.clone())));
         self.interrupt.sleep(self.compute);
         if self.state.as_ref().is_some_and(StateFile::is_due) {
             self.save()?;

@@ -17,11 +17,14 @@
 //! | `shape`, `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `plain`, `row_alone`, `cost` | how rows can be read by themselves, and what that costs |
 //! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
+//! | `cast`, `recode` | numbers as other numbers, by NumPy's rules and by a table |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, missing values, times |
+//! | `unpack/` | values made of packed numbers as those attributes say |
 //! | `names` | what formats write into a description themselves |
 //! | `saved` | the description as bytes |
 
 mod array;
+pub mod cast;
 pub mod cf;
 mod container;
 pub mod convert;
@@ -37,6 +40,7 @@ pub mod names;
 pub mod native;
 pub mod odd;
 mod plain;
+pub mod recode;
 mod row_alone;
 pub mod runs;
 mod saved;
@@ -44,6 +48,7 @@ mod scalar;
 mod selection;
 pub mod shape;
 mod source_index;
+pub mod unpack;
 mod variable;
 
 pub use array::{Array, Values};

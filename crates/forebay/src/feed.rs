@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_loader::{Check, InForce, Loader, Next, Options, Resumed, Run, SampleSet, State};
+use forebay_loader::{Check, InForce, Loader, Next, Options, Receipt, Resumed, Run, SampleSet, State};
 use forebay_source::{ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
 use serde::Serialize;
@@ -87,9 +87,23 @@ impl Feed {
         self.loader.start()
     }
 
-    /// The next batch of `run`, counted as received.
+    /// The next batch of `run`, committed.
     pub fn next(&self, run: &mut Run, patience: Duration) -> Result<Next> {
-        let next = self.loader.next(run, patience)?;
+        let next = self.next_uncommitted(run, patience)?;
+        if let Next::Batch(batch) = &next {
+            self.commit(batch.receipt());
+        }
+        Ok(next)
+    }
+
+    /// Counts a batch as used, as [`Loader::commit`] does.
+    pub fn commit(&self, receipt: Receipt) {
+        self.loader.commit(receipt);
+    }
+
+    /// The next batch of `run`, which counts in the state once [`commit`](Self::commit) is told of it.
+    pub fn next_uncommitted(&self, run: &mut Run, patience: Duration) -> Result<Next> {
+        let next = self.loader.next_uncommitted(run, patience)?;
         match (&next, &self.tiers) {
             (Next::End, Some(tiers)) => self.close_epoch(tiers),
             (Next::Batch(batch), Some(_)) => {
@@ -138,7 +152,7 @@ impl Feed {
         self.loader.step_count()
     }
 
-    /// Batches that the consumer has yet to receive of the epoch it is in, or else of the next.
+    /// Batches that the consumer has yet to commit of the epoch it is in, or else of the next.
     pub fn remaining(&self) -> Result<u64> {
         self.loader.remaining()
     }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "memory that is handed to others by address and used again")]
 
-mod block;
+mod memory_block;
 
 use std::{
     collections::BTreeMap,
@@ -15,18 +15,17 @@ use std::{
     },
 };
 
-use block::{AfterFork, Block};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::Result;
 
-/// What vector units and devices like best.
-pub const ALIGNMENT: usize = 64;
+use self::memory_block::MemoryBlock;
+use crate::backing::{ALIGNMENT, Backing, LONG, PlainBacking, full};
 
 /// Lends memory and takes it back to lend it again: fresh pages cost four times as much to fill.
 #[derive(Debug)]
 pub struct Arena {
     free: Mutex<Free>,
     lent: AtomicU64,
-    after_fork: AfterFork,
+    backing: Arc<dyn Backing>,
     /// The process that lends.
     process: u32,
 }
@@ -34,28 +33,25 @@ pub struct Arena {
 #[derive(Debug, Default)]
 struct Free {
     /// By the length they were asked for; of equal ones the last returned goes first, as the caches may still have it.
-    by_len: BTreeMap<usize, Vec<Block>>,
+    by_len: BTreeMap<usize, Vec<MemoryBlock>>,
     len: u64,
     /// The most that is kept, together with what is lent.
     limit: u64,
 }
 
 impl Arena {
-    /// An arena that keeps what nobody uses as long as it comes, with what is lent, to no more than `limit` bytes.
+    /// An arena of private memory that keeps what nobody uses as long as it comes, with what is lent, to no more than `limit`
+    /// bytes.
     pub fn new(limit: u64) -> Arc<Self> {
-        Self::of(limit, AfterFork::Kept)
+        Self::over(limit, Arc::new(PlainBacking::default()))
     }
 
-    /// As [`new`](Self::new), for what is of no use to a forked child.
-    pub fn of_process(limit: u64) -> Arc<Self> {
-        Self::of(limit, AfterFork::Wiped)
-    }
-
-    fn of(limit: u64, after_fork: AfterFork) -> Arc<Self> {
+    /// As [`new`](Self::new), of the memory of `backing`.
+    pub fn over(limit: u64, backing: Arc<dyn Backing>) -> Arc<Self> {
         Arc::new(Self {
             free: Mutex::new(Free { limit, ..Free::default() }),
             lent: AtomicU64::new(0),
-            after_fork,
+            backing,
             process: process::id(),
         })
     }
@@ -64,7 +60,7 @@ impl Arena {
     pub fn take(self: &Arc<Self>, len: usize) -> Result<Buffer> {
         let wanted = rounded(len);
         if wanted > isize::MAX.unsigned_abs() / 2 {
-            return Err(Error::new(ErrorKind::Full, format!("no memory for {len} bytes")));
+            return Err(full(len));
         }
         let found = {
             let mut free = self.lock();
@@ -73,7 +69,7 @@ impl Arena {
                 free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
             let block = fitting.and_then(|(_, blocks)| blocks.pop());
             if let Some(block) = &block {
-                block.leave_idleness();
+                block.become_used();
                 free.len -= block.len() as u64;
             }
             block
@@ -87,12 +83,12 @@ impl Arena {
     }
 
     /// A block that nobody had before; others that came with it are kept for later.
-    fn fresh(&self, wanted: usize) -> Result<Block> {
-        let coming = Block::len_of(wanted)? as u64;
+    fn fresh(&self, wanted: usize) -> Result<MemoryBlock> {
+        let coming = MemoryBlock::len_of(wanted, self.backing.heap_below())? as u64;
         let gone = self.lock().shrink(self.lent().saturating_add(coming));
         // Memory goes back to the system without the lock.
         drop(gone);
-        let (first, more) = Block::new(wanted, self.after_fork)?;
+        let (first, more) = MemoryBlock::new(wanted, &self.backing)?;
         let mut free = self.lock();
         more.into_iter().for_each(|block| free.put(block));
         Ok(first)
@@ -125,9 +121,9 @@ impl Arena {
         self.lent.load(Relaxed)
     }
 
-    fn give_back(&self, block: Block) {
+    fn give_back(&self, block: MemoryBlock) {
         if self.process != process::id() {
-            // In a forked child the lock may be held by a thread that is not there: the memory is let be.
+            // In a forked child the lock may be held by a thread that is not there: the memory is leaked.
             return std::mem::forget(block);
         }
         self.lent.fetch_sub(block.len() as u64, Relaxed);
@@ -146,18 +142,18 @@ impl Arena {
 }
 
 impl Free {
-    fn put(&mut self, block: Block) {
+    fn put(&mut self, block: MemoryBlock) {
         block.become_idle();
         self.len += block.len() as u64;
         self.by_len.entry(block.class()).or_default().push(block);
     }
 
     /// Takes out what is more than the limit, as far as it is whole: one block of a slab alone frees nothing.
-    fn shrink(&mut self, lent: u64) -> Vec<Block> {
+    fn shrink(&mut self, lent: u64) -> Vec<MemoryBlock> {
         let mut gone = Vec::new();
         while self.len > 0 && self.len.saturating_add(lent) > self.limit {
             let mut found = self.by_len.values_mut().filter_map(|blocks| {
-                let at = blocks.iter().position(Block::can_go)?;
+                let at = blocks.iter().position(MemoryBlock::can_go)?;
                 Some((blocks, at))
             });
             let Some((blocks, at)) = found.next() else { break };
@@ -178,14 +174,14 @@ fn rounded(len: usize) -> usize {
     len.max(1).div_ceil(step).saturating_mul(step)
 }
 
-/// Bytes that a buffer for `len` bytes takes when it is fresh.
+/// Bytes that a buffer for `len` bytes of private memory takes when it is fresh.
 pub(crate) fn room(len: usize) -> usize {
-    Block::len_of(rounded(len)).unwrap_or(usize::MAX)
+    MemoryBlock::len_of(rounded(len), LONG).unwrap_or(usize::MAX)
 }
 
 /// Memory of an arena, which goes back to it when dropped.
 pub struct Buffer {
-    block: Option<Block>,
+    block: Option<MemoryBlock>,
     len: usize,
     arena: Arc<Arena>,
 }
@@ -196,9 +192,16 @@ impl Buffer {
         self.block.as_ref().map_or(ptr::null_mut(), |block| block.start().as_ptr())
     }
 
+    /// The same bytes in other memory of the same arena.
+    pub fn copied(&self) -> Result<Self> {
+        let mut copy = self.arena.take(self.len)?;
+        copy.copy_from_slice(self);
+        Ok(copy)
+    }
+
     /// Bytes it takes, at least as many as were asked for.
     pub fn capacity(&self) -> usize {
-        self.block.as_ref().map_or(0, Block::len)
+        self.block.as_ref().map_or(0, MemoryBlock::len)
     }
 }
 

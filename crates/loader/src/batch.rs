@@ -1,9 +1,11 @@
 //! Samples side by side, ready for a tensor.
 
-use forebay_container::{Dtype, cf::ValueKind};
-use forebay_source::Error;
+use std::fmt;
 
-use crate::{arena::Buffer, assemble::Doubts};
+use forebay_container::{Dtype, cf::ValueKind};
+use forebay_source::{Error, Result};
+
+use crate::arena::Buffer;
 
 /// One field of a batch: C order, native byte order, aligned, in one piece.
 #[derive(Debug)]
@@ -35,14 +37,13 @@ pub struct Batch {
     pub samples: Vec<Option<u64>>,
     /// A seed for each sample that depends on the run's seed, the epoch and the sample alone.
     pub seeds: Vec<u64>,
-    /// Positions of the epoch's order, over all ranks, that are consumed once this batch is.
-    pub(crate) consumed: u64,
     /// Samples that could not be read and are left out or replaced, and those of batches right before it that were left out whole.
-    pub troubles: Vec<Trouble>,
+    pub failed: Vec<FailedSample>,
+    pub(crate) receipt: Receipt,
     /// Why no sample of it could be read; nothing where one could.
     pub(crate) lost: Option<Error>,
-    /// What has to be made sure of before anyone sees it.
-    pub(crate) doubts: Doubts,
+    /// What has to be verified before the consumer sees it.
+    pub(crate) unverified: Option<Box<dyn Verify>>,
 }
 
 impl Batch {
@@ -60,13 +61,41 @@ impl Batch {
     pub fn byte_len(&self) -> u64 {
         self.fields.iter().map(|field| field.bytes.len() as u64).sum()
     }
+
+    /// What [`Loader::commit`](crate::Loader::commit) takes once the batch was used.
+    pub fn receipt(&self) -> Receipt {
+        self.receipt
+    }
+}
+
+/// Which batch of which run, and how far an epoch is once it was used: plain data that outlives the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The run of the loader.
+    pub(crate) run: u64,
+    pub(crate) step: u64,
+    /// Positions of the epoch's order, over all ranks, that are consumed once this batch is.
+    pub(crate) consumed: u64,
+    /// True for the last batch of the epoch.
+    pub(crate) is_last: bool,
 }
 
 /// A sample that could not be read.
 #[derive(Clone, Debug)]
-pub struct Trouble {
+pub struct FailedSample {
     /// Which.
     pub sample: u64,
     /// Why.
     pub why: String,
+}
+
+/// Sources that bytes were copied from and that were not asked yet whether they changed meanwhile.
+///
+/// # Contract
+///
+/// - `verify` gives `Ok` only if all bytes that were copied are those of one version of their source.
+/// - It may be called on any thread, and while other batches are made.
+pub trait Verify: fmt::Debug + Send + Sync {
+    /// Asks the sources.
+    fn verify(&self) -> Result<()>;
 }

@@ -1,17 +1,19 @@
 //! From what the user calls a sample to an index of each file's samples.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use forebay_container::Variable;
+use forebay_container::{Selection, Values, Variable, cast::to_unsigned};
 use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    column::{ColumnPart, Form},
+    column::{ColumnPart, Form, named},
     index::{Bounds, Corners, SampleIndex, WindowAxis, Windows},
-    set::{BoundsCache, integers, place},
     spec::{AxisLen, AxisName, Boundary, Centres, FieldSpec, Offsets},
 };
+
+/// Offset tables that were read already: several fields may share one.
+pub(crate) type BoundsCache = HashMap<(usize, usize, String, u64), Arc<Bounds>>;
 
 /// A field's variable in one file, whose samples are asked for.
 #[derive(Debug)]
@@ -275,7 +277,7 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
             ErrorKind::Invalid,
             format!("samples {}, in the first file {}", say(&own), say(&first)),
         );
-        return Err(place(&part.opened, part.variable(), error));
+        return Err(part.named(error));
     }
     if let (Boundary::Whole, Form::Stacked { shape }) = (boundary, &first) {
         let lens = |part: &ColumnPart| part.variable().grid.shape.first().copied();
@@ -297,7 +299,7 @@ fn check_offsets(boundary: &Boundary, parts: &[ColumnPart]) -> Result<()> {
     let say = |is_flat| if is_flat { "differ in length" } else { "are of one length" };
     let what = format!("samples {}, those of the first file {}", say(!first), say(first));
     let remedy = format!("Ragged(offsets=\"{}\") takes both", offsets_name(other.variable()));
-    Err(place(&other.opened, other.variable(), Error::new(ErrorKind::Invalid, what).hint(remedy)))
+    Err(other.named(Error::new(ErrorKind::Invalid, what).hint(remedy)))
 }
 
 /// What formats call the offsets of samples that lie flat in `variable`.
@@ -344,4 +346,18 @@ fn say(form: &Form) -> String {
         Form::Stacked { shape } => format!("are of shape {shape:?}"),
         Form::Joined { axis, shape } => format!("are of shape {shape:?}, but for axis {axis}"),
     }
+}
+
+/// The integers of the whole of `name`, with its shape.
+fn integers(opened: &Opened, name: &str) -> Result<(Vec<u64>, Vec<u64>)> {
+    let variable = opened.variable(name)?;
+    let named = |error: Error| named(opened, variable, error);
+    let array = opened.read(variable, &Selection::all(&variable.grid.shape))?;
+    let number = array.dtype.number();
+    let (Some(number), Values::Fixed(bytes)) = (number, &array.values) else {
+        return Err(named(Error::new(ErrorKind::Invalid, format!("holds {}, not integers", array.dtype))));
+    };
+    let values = to_unsigned(number, bytes)
+        .ok_or_else(|| named(Error::new(ErrorKind::Invalid, "not whole numbers from 0 up")))?;
+    Ok((array.shape, values))
 }

@@ -12,13 +12,12 @@ use forebay_source::{Error, ErrorKind, Resize, Result};
 
 use crate::{
     arena::{Arena, Buffer},
-    ledger::{Decoding, Ledger, SamplesOf, Uses},
+    backing::PlainBacking,
+    ledger::{Decoding, Ledger, Moment, Now, SamplesOf, Uses},
     shares::{Needs, Shares},
     spill::{Admission, Place, Spill},
     stats::Counters,
 };
-
-pub(crate) use crate::ledger::{Horizon, Moment, Now};
 
 /// A unit that is asked for.
 pub(crate) struct Wanted<'a> {
@@ -34,11 +33,11 @@ pub(crate) enum Found {
     Memory(Arc<Buffer>),
     /// In the spill.
     Spill,
-    /// In the hands of another thread, which reads and decodes it.
+    /// Another thread reads and decodes it.
     Busy,
 }
 
-/// What to do about a unit that another thread is at.
+/// What to do about a unit that another thread decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfBusy {
     /// Do something else first.
@@ -50,7 +49,7 @@ pub(crate) enum IfBusy {
 /// Decoded units in memory, within a budget.
 #[derive(Debug)]
 pub(crate) struct UnitCache {
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     loaded: Condvar,
     budget: AtomicU64,
     needs: Needs,
@@ -64,7 +63,7 @@ pub(crate) struct UnitCache {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CacheState {
     entries: HashMap<u64, Entry>,
     /// The residents among them.
     ledger: Ledger,
@@ -95,7 +94,8 @@ impl UnitCache {
     ) -> Self {
         let (state, loaded) = (Mutex::default(), Condvar::new());
         let (budget, fixed, threads) = (AtomicU64::new(shares.cache), shares.fixed(), shares.most_threads);
-        let arena = Arena::of_process(shares.cache.saturating_add(needs.in_works(threads)));
+        let limit = shares.cache.saturating_add(needs.in_works(threads));
+        let arena = Arena::over(limit, Arc::new(PlainBacking::wiped_on_fork()));
         Self { state, loaded, budget, needs, fixed, threads, arena, spill, counters }
     }
 
@@ -114,20 +114,21 @@ impl UnitCache {
         self.needs.all_units <= self.budget()
     }
 
-    /// Those of `units` that are in memory, found by one look; none where memory is short: what is held on to stays in it.
+    /// Those of `units` that are in memory, found under one lock; none where memory is short, since a unit that is referenced
+    /// stays in it.
     ///
-    /// To let go of a unit and to look for the next waits until all copied bytes are written: epochs over 256 MiB of decoded
-    /// rows of 16 KiB take 5 % longer so.
-    pub(crate) fn at_hand(&self, units: impl Iterator<Item = u64>) -> Vec<Option<Arc<Buffer>>> {
+    /// A lock for each unit would wait until the bytes that were copied before are written: epochs over 256 MiB of decoded
+    /// rows of 16 KiB take 5 % longer that way.
+    pub(crate) fn in_memory(&self, units: impl Iterator<Item = u64>) -> Vec<Option<Arc<Buffer>>> {
         if !self.has_room_for_all() {
             return Vec::new();
         }
         let state = self.lock();
-        let at_hand = |unit: u64| match state.entries.get(&unit) {
+        let in_memory = |unit: u64| match state.entries.get(&unit) {
             Some(Entry::Resident(resident)) => Some(Arc::clone(&resident.buffer)),
             _ => None,
         };
-        units.map(at_hand).collect()
+        units.map(in_memory).collect()
     }
 
     /// The unit `wanted`: from memory, from the spill, or by `load`, which at most one thread runs at a time.
@@ -230,7 +231,7 @@ impl UnitCache {
         if read { Ok(()) } else { Err(lost()) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         // Entries are put in and taken out whole: a panic elsewhere cannot leave half of one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

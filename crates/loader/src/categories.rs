@@ -5,14 +5,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use forebay_container::{Array, Dtype, Member, Number, Scalar, Selection, Variable};
+use forebay_container::{
+    Array, Dtype, Member, Number, Scalar, Selection, Variable, recode::Recode, unpack::widest,
+};
 use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
-
-use crate::{
-    convert::{Element, with_element},
-    unpack::widest,
-};
 
 /// More names than this are no categories: they are not read.
 const MOST_NAMES: u64 = 1 << 24;
@@ -22,7 +19,7 @@ const MISSING: i64 = -1;
 
 /// Where names of integers come from, which decides how tables of several files are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+enum JoinRule {
     /// Members of an enumeration: they keep the values of the first file that has them.
     Enumeration,
     /// Folders of pictures: all of them count, in the order of their names.
@@ -34,7 +31,7 @@ enum Rule {
 /// Names and the integers that stand for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Categories {
-    rule: Rule,
+    rule: JoinRule,
     /// By code in a table of one file, and in one of all files.
     pub(crate) members: Vec<Member>,
 }
@@ -46,23 +43,23 @@ impl Categories {
             return Ok(None);
         }
         if let Dtype::Enum { members, .. } = &variable.dtype {
-            return Ok(Some(Self { rule: Rule::Enumeration, members: members.clone() }));
+            return Ok(Some(Self { rule: JoinRule::Enumeration, members: members.clone() }));
         }
         let container = opened.container();
         let classes = variable.attribute("classes").filter(|_| container.format == "images");
         if let Some(names) = classes.and_then(Array::texts) {
-            return Ok(Some(Self::counted(Rule::Classes, names)));
+            return Ok(Some(Self::counted(JoinRule::Classes, names)));
         }
         let Some(names) = names_beside(opened, variable)? else { return Ok(None) };
         let is_list = matches!(names.grid.shape[..], [count] if count <= MOST_NAMES);
         let read =
             if is_list { words(&opened.read(names, &Selection::all(&names.grid.shape))?) } else { None };
         let names = read.ok_or_else(|| unreadable(&names.name))?;
-        Ok(Some(Self::counted(Rule::Categorical, names)))
+        Ok(Some(Self::counted(JoinRule::Categorical, names)))
     }
 
     /// Names that are counted from 0.
-    fn counted(rule: Rule, names: Vec<String>) -> Self {
+    fn counted(rule: JoinRule, names: Vec<String>) -> Self {
         Self { rule, members: (0..).zip(names).map(|(value, name)| Member { name, value }).collect() }
     }
 
@@ -72,7 +69,7 @@ impl Categories {
         if others.iter().all(|other| other == first) {
             return Some(first.clone());
         }
-        if first.rule == Rule::Classes {
+        if first.rule == JoinRule::Classes {
             let names: BTreeSet<&String> =
                 tables.iter().flat_map(|table| &table.members).map(|member| &member.name).collect();
             return Some(Self::counted(first.rule, names.into_iter().cloned().collect()));
@@ -83,7 +80,7 @@ impl Categories {
         for member in others.iter().flat_map(|table| &table.members) {
             if known.insert(member.name.clone()) {
                 let next = taken.last().map_or(0, |last| last.saturating_add(1));
-                let is_kept = first.rule == Rule::Enumeration && !taken.contains(&member.value);
+                let is_kept = first.rule == JoinRule::Enumeration && !taken.contains(&member.value);
                 let value = if is_kept { member.value } else { next };
                 taken.insert(value);
                 joined.members.push(Member { name: member.name.clone(), value });
@@ -110,8 +107,8 @@ impl Categories {
     pub(crate) fn dtype(&self, number: Number) -> Dtype {
         let base = Dtype::native(number);
         match self.rule {
-            Rule::Enumeration => Dtype::Enum { base: Box::new(base), members: self.members.clone() },
-            Rule::Classes | Rule::Categorical => base,
+            JoinRule::Enumeration => Dtype::Enum { base: Box::new(base), members: self.members.clone() },
+            JoinRule::Classes | JoinRule::Categorical => base,
         }
     }
 
@@ -125,50 +122,10 @@ impl Categories {
         if from == to && pairs.iter().all(|(own, joined)| own == joined) {
             return None;
         }
-        if self.rule == Rule::Categorical {
+        if self.rule == JoinRule::Categorical {
             pairs.push((MISSING, MISSING));
         }
-        pairs.sort_unstable();
-        Some(Recode { from, to, pairs })
-    }
-}
-
-/// The codes of one file as codes of the table of all files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Recode {
-    from: Number,
-    to: Number,
-    /// Own code and joined one, by the own.
-    pairs: Vec<(i64, i64)>,
-}
-
-impl Recode {
-    /// The type codes become.
-    pub(crate) fn to(&self) -> Number {
-        self.to
-    }
-
-    /// Recodes all of `from` into `to`.
-    pub(crate) fn run(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
-        with_element!(self.from, A => self.run_from::<A>(from, to))
-    }
-
-    fn run_from<A: Element>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
-        with_element!(self.to, B => self.run_pair::<A, B>(from, to))
-    }
-
-    fn run_pair<A: Element, B: Element>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
-        let pairs = from.chunks_exact(size_of::<A>()).zip(to.chunks_exact_mut(size_of::<B>()));
-        for (from, to) in pairs {
-            let own = A::read(from).to_bits();
-            let found = self.pairs.binary_search_by_key(&own, |(own, _)| *own);
-            let Ok(at) = found else {
-                let what = format!("code {own} stands for none of the names this file has");
-                return Err(Error::new(ErrorKind::Corrupt, what));
-            };
-            B::from_bits(self.pairs[at].1).write(to);
-        }
-        Ok(())
+        Some(Recode::new(from, to, pairs))
     }
 }
 
@@ -214,12 +171,12 @@ fn words(names: &Array) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn table(rule: Rule, members: &[(&str, i64)]) -> Categories {
+    fn table(rule: JoinRule, members: &[(&str, i64)]) -> Categories {
         let member = |(name, value): &(&str, i64)| Member { name: (*name).to_owned(), value: *value };
         Categories { rule, members: members.iter().map(member).collect() }
     }
 
-    fn joined(rule: Rule, tables: &[&[(&str, i64)]]) -> Vec<(String, i64)> {
+    fn joined(rule: JoinRule, tables: &[&[(&str, i64)]]) -> Vec<(String, i64)> {
         let tables: Vec<_> = tables.iter().map(|members| table(rule, members)).collect();
         let joined = Categories::joined(&tables).unwrap();
         joined.members.into_iter().map(|member| (member.name, member.value)).collect()
@@ -231,28 +188,28 @@ mod tests {
 
     #[test]
     fn classes_are_counted_in_the_order_of_all_names() {
-        let all = joined(Rule::Classes, &[&[("dog", 0), ("emu", 1)], &[("cat", 0), ("emu", 1)]]);
+        let all = joined(JoinRule::Classes, &[&[("dog", 0), ("emu", 1)], &[("cat", 0), ("emu", 1)]]);
         assert_eq!(all, named(&[("cat", 0), ("dog", 1), ("emu", 2)]));
     }
 
     #[test]
     fn categories_of_the_first_file_keep_their_codes_and_others_follow() {
-        let all = joined(Rule::Categorical, &[&[("T", 0), ("B", 1)], &[("NK", 0), ("B", 1)]]);
+        let all = joined(JoinRule::Categorical, &[&[("T", 0), ("B", 1)], &[("NK", 0), ("B", 1)]]);
         assert_eq!(all, named(&[("T", 0), ("B", 1), ("NK", 2)]));
     }
 
     #[test]
     fn members_of_an_enumeration_keep_their_values_unless_they_are_taken() {
-        let all = joined(Rule::Enumeration, &[&[("A", 0), ("B", 1)], &[("A", 1), ("C", 7), ("D", 0)]]);
+        let all = joined(JoinRule::Enumeration, &[&[("A", 0), ("B", 1)], &[("A", 1), ("C", 7), ("D", 0)]]);
         assert_eq!(all, named(&[("A", 0), ("B", 1), ("C", 7), ("D", 8)]));
     }
 
     #[test]
     fn codes_are_widened_when_all_names_together_need_it() {
         let names: Vec<String> = (0..200).map(|number| number.to_string()).collect();
-        let all = Categories::counted(Rule::Categorical, names);
+        let all = Categories::counted(JoinRule::Categorical, names);
         assert_eq!(all.holder([Number::I8, Number::I8].into_iter()), Some(Number::I16));
-        let own = table(Rule::Categorical, &[("199", 0), ("3", 1)]);
+        let own = table(JoinRule::Categorical, &[("199", 0), ("3", 1)]);
         let recode = own.recode(Number::I8, &all, Number::I16).unwrap();
         let mut out = [0; 6];
         recode.run(&[0, 1, 255], &mut out).unwrap();

@@ -2,15 +2,16 @@
 
 use std::{num::NonZeroU64, ops::Range, sync::Arc};
 
-use forebay_container::{Dtype, Number, Variable, cf::ValueKind};
-use forebay_format::Opened;
-
-use crate::{
-    categories::{Categories, Recode},
-    index::SampleIndex,
-    spec::Convert,
+use forebay_container::{
+    Dtype, Number, Variable,
+    cf::ValueKind,
+    recode::Recode,
     unpack::{Unpacked, Unpacker},
 };
+use forebay_format::Opened;
+use forebay_source::Error;
+
+use crate::{categories::Categories, index::SampleIndex, spec::Convert, to_usize::to_usize};
 
 /// One field of a sample, over all files.
 #[derive(Debug)]
@@ -87,6 +88,11 @@ impl ColumnPart {
         &self.opened.container().variables[self.variable]
     }
 
+    /// `error`, with the names of the variable and its file.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        named(&self.opened, self.variable(), error)
+    }
+
     /// How many samples it has.
     pub(crate) fn sample_count(&self) -> u64 {
         self.index.count()
@@ -105,6 +111,15 @@ impl ColumnPart {
             SampleIndex::Rows { .. } => product(&self.variable().grid.shape),
             _ => self.variable().grid.shape[axis],
         }
+    }
+}
+
+/// `error`, with the names of `variable` and its file.
+pub(crate) fn named(opened: &Opened, variable: &Variable, error: Error) -> Error {
+    let error = error.at(format!("variable '{}'", variable.name));
+    match opened.container().sources.first() {
+        Some(id) => error.at(&id.locator),
+        None => error,
     }
 }
 
@@ -138,7 +153,7 @@ impl Starts {
     /// The file that has `sample`.
     fn part(&self, sample: u64) -> usize {
         match self.every {
-            Some(every) => usize::try_from(sample / every).unwrap_or(usize::MAX),
+            Some(every) => to_usize(sample / every),
             None => self.starts.partition_point(|start| *start <= sample).saturating_sub(1),
         }
     }

@@ -1,8 +1,11 @@
 //! Which part of a variable a sample is: from its number in a file to a box of the array.
 
+use std::{num::NonZeroU32, ops::Range, sync::Arc};
+
 use forebay_container::Span;
 use forebay_source::{Error, ErrorKind, Result};
-use std::{num::NonZeroU32, ops::Range, sync::Arc};
+
+use crate::to_usize::to_usize;
 
 /// The samples of one variable of one file.
 #[derive(Clone, Debug)]
@@ -92,7 +95,7 @@ impl Bounds {
     }
 
     fn range(&self, sample: u64) -> Range<u64> {
-        let at = usize::try_from(sample).unwrap_or(usize::MAX);
+        let at = to_usize(sample);
         match self {
             Self::Offsets(table) => table[at]..table[at + 1],
             Self::Pairs(table) => table[at][0]..table[at][1],
@@ -223,7 +226,7 @@ impl SampleIndex {
                 }
             }
             Self::Corners(corners) => {
-                let corner = &corners.corners[usize::try_from(number).unwrap_or(usize::MAX)];
+                let corner = &corners.corners[to_usize(number)];
                 for ((span, start), size) in out.iter_mut().zip(corner).zip(&corners.size) {
                     *span = Span::range(*start..start + size);
                 }

@@ -3,7 +3,7 @@
 use forebay_container::{Dtype, native};
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{categories::Categories, column::ColumnPart, set::place, spec::FieldSpec};
+use crate::{categories::Categories, column::ColumnPart, spec::FieldSpec};
 
 /// The type of the elements of all files in memory, and their names; files that count names otherwise are to recode them.
 pub(crate) fn types(field: &FieldSpec, parts: &mut [ColumnPart]) -> Result<(Dtype, Option<Categories>)> {
@@ -22,7 +22,7 @@ pub(crate) fn types(field: &FieldSpec, parts: &mut [ColumnPart]) -> Result<(Dtyp
                 let what = "has missing values among integers that other files count otherwise";
                 let error = Error::new(ErrorKind::Unsupported, what)
                     .hint("cf=False joins them by name, with that of what is missing");
-                return Err(place(&part.opened, part.variable(), error));
+                return Err(part.named(error));
             }
             part.recode = stored(part).and_then(|from| table.recode(from, &all, to)).map(Box::new);
             // Codes are no numbers that could be packed.
@@ -51,7 +51,7 @@ fn tables(parts: &[ColumnPart]) -> Result<Option<Vec<Categories>>> {
             let locator = parts[named].opened.container().sources.first().map(|id| id.locator.to_string());
             let what = format!("holds plain integers, {} names for them", locator.unwrap_or_default());
             let error = Error::new(ErrorKind::Invalid, what);
-            Err(place(&parts[bare].opened, parts[bare].variable(), error.hint("open them as two sets")))
+            Err(parts[bare].named(error.hint("open them as two sets")))
         }
         _ => Ok(tables.into_iter().collect()),
     }
@@ -73,7 +73,7 @@ fn same_types(field: &FieldSpec, parts: &[ColumnPart]) -> Result<()> {
         if is_plain(own) && is_plain(first) {
             error = error.hint("name one type for all, as in Field(dtype=\"float32\")");
         }
-        return Err(place(&part.opened, part.variable(), error));
+        return Err(part.named(error));
     }
     Ok(())
 }

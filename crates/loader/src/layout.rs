@@ -12,10 +12,10 @@ use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
     column::{Column, ColumnPart, Form},
-    group::longest_request,
     index::SampleIndex,
     order::Shuffle,
-    set::{SampleSet, place},
+    set::SampleSet,
+    shuffle_group::longest_request,
     units::Units,
 };
 
@@ -35,8 +35,8 @@ pub(crate) struct Wishes {
 pub(crate) struct Layout {
     /// One for each column of the set.
     pub(crate) columns: Vec<ColumnLayout>,
-    /// The columns in the order they are read: the longest last, by when the consumer has given back the memory of the
-    /// batch it had.
+    /// The columns in the order they are read: the longest last, by when the consumer has dropped the batch it had, whose memory is
+    /// used again.
     pub(crate) short_first: Vec<usize>,
     /// Units of all columns.
     pub(crate) unit_count: u64,
@@ -62,25 +62,25 @@ pub(crate) struct ColumnLayout {
     pub(crate) indices: Option<Box<ColumnLayout>>,
 }
 
-/// How samples of one variable of one file are got, in one line of memory: with hundreds of files none is in cache.
+/// How samples of one variable of one file are got, in one cache line: with hundreds of files none is in cache.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) enum Storage {
     /// Each is one or a few runs of stored bytes: copied from there.
-    Rows(Stretch),
+    Rows(StoredRows),
     /// Each is a box that the format reads.
     Boxes,
     /// Units are read, decoded and kept; samples are copied from them.
     Units(Box<Units>),
 }
 
-const _: () = assert!(size_of::<Storage>() == 64, "one line of memory");
+const _: () = assert!(size_of::<Storage>() == 64, "one cache line");
 
 /// Where rows lie that are stored as they are.
 #[derive(Debug)]
-pub(crate) enum Stretch {
-    /// All in one stretch: here is what a copy needs to know.
-    One {
+pub(crate) enum StoredRows {
+    /// One after the other: here is what a copy needs to know.
+    Contiguous {
         /// The first byte of the first row.
         start: u64,
         /// Bytes of a row: of one index along the axis that samples are cut along.
@@ -88,22 +88,22 @@ pub(crate) enum Stretch {
         /// Rows of a sample, where all have as many and not too many.
         rows: Option<NonZeroU32>,
         /// Whose bytes.
-        source: Shared,
+        source: LazySource,
         /// True when they need no change.
         is_native: bool,
     },
     /// Chunk by chunk.
-    Many,
+    Chunked,
 }
 
 /// A source that is opened when it is first needed.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LazySource {
     pub(crate) index: SourceIndex,
     source: OnceLock<Arc<dyn Source>>,
 }
 
-impl Shared {
+impl LazySource {
     pub(crate) fn get(&self, opened: &Opened) -> Result<&dyn Source> {
         if let Some(source) = self.source.get() {
             return Ok(&**source);
@@ -113,7 +113,7 @@ impl Shared {
     }
 }
 
-impl Stretch {
+impl StoredRows {
     fn of(part: &ColumnPart) -> Option<Self> {
         let variable = part.variable();
         let axis = match part.index {
@@ -128,22 +128,22 @@ impl Stretch {
         match rows.locate(0, row_count) {
             Ok((RowPlace::Stored { source, range }, together)) if together == row_count && is_counted => {
                 let inner = variable.grid.shape[axis + 1..].iter().product::<u64>();
-                Some(Self::One {
+                Some(Self::Contiguous {
                     start: range.start,
                     row_len: inner * variable.dtype.stored_len() as u64,
                     rows: part.index.rows_each(),
-                    source: Shared { index: source, source: OnceLock::new() },
+                    source: LazySource { index: source, source: OnceLock::new() },
                     is_native: native::is_native(&variable.dtype),
                 })
             }
-            _ => (axis == 0).then_some(Self::Many),
+            _ => (axis == 0).then_some(Self::Chunked),
         }
     }
 
     /// Where line `line` of sample `number` of `part` lies, if all lie in one stretch.
     #[inline]
     pub(crate) fn range(&self, part: &ColumnPart, number: u64, line: u64) -> Option<ByteRange> {
-        let Self::One { start, row_len, rows, .. } = self else { return None };
+        let Self::Contiguous { start, row_len, rows, .. } = self else { return None };
         if let Some(rows) = rows {
             let len = u64::from(rows.get()) * row_len;
             return Some(ByteRange::at(start + number * len, len));
@@ -157,18 +157,18 @@ impl Stretch {
 
     /// The source of all samples, if they lie in one stretch and it is open.
     pub(crate) fn source(&self) -> Option<&dyn Source> {
-        let Self::One { source, .. } = self else { return None };
+        let Self::Contiguous { source, .. } = self else { return None };
         Some(&**source.source.get()?)
     }
 
-    /// Calls `each` with every range that is asked for when sample `number` of `part` is made.
-    pub(crate) fn asked(
+    /// Calls `each` with every range that is read when sample `number` of `part` is made.
+    pub(crate) fn each_range(
         &self,
         part: &ColumnPart,
         number: u64,
         mut each: impl FnMut(SourceIndex, ByteRange),
     ) -> Result<()> {
-        if let Self::One { source, .. } = self {
+        if let Self::Contiguous { source, .. } = self {
             let ranges = (0..lines(part)).filter_map(|line| self.range(part, number, line));
             ranges.for_each(|range| each(source.index, range));
             return Ok(());
@@ -179,7 +179,7 @@ impl Stretch {
         let mut row = wanted.start;
         while row < wanted.end {
             let located = rows.locate(row, wanted.end - row);
-            let (at, together) = located.map_err(|error| place(&part.opened, variable, error))?;
+            let (at, together) = located.map_err(|error| part.named(error))?;
             row += together;
             if let RowPlace::Stored { source, range } = at {
                 each(source, range);
@@ -211,7 +211,7 @@ const MOST_LINES: u64 = 1024;
 /// a batch has its memory cut up for one way.
 fn decide_on_lines(column: &Column, parts: &mut [Storage]) -> bool {
     let is_inner = matches!(column.form, Form::Joined { axis, .. } if axis > 0);
-    let is_one = |part: &Storage| matches!(part, Storage::Rows(Stretch::One { .. }));
+    let is_one = |part: &Storage| matches!(part, Storage::Rows(StoredRows::Contiguous { .. }));
     let are_few = column.parts.iter().all(|part| lines(part) <= MOST_LINES);
     let has_lines = is_inner && are_few && parts.iter().all(is_one);
     if is_inner && !has_lines {
@@ -279,7 +279,7 @@ impl Layout {
         }
         let alone = row_alone(part.opened.container(), part.variable());
         if alone == RowAlone::Stored && !by_units {
-            return Stretch::of(part).map_or(Storage::Boxes, Storage::Rows);
+            return StoredRows::of(part).map_or(Storage::Boxes, Storage::Rows);
         }
         let mut units = Units::of(part, request_bytes, alone);
         units.first = self.unit_count;

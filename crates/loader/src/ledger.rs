@@ -26,7 +26,7 @@ impl Moment {
     }
 }
 
-/// Who knows when samples are used.
+/// When samples are used.
 pub(crate) trait Horizon: Sync {
     /// The moments from `now` on, within its epoch, at which one of `samples` is used; in any order.
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment>;
@@ -38,7 +38,7 @@ pub(crate) trait Horizon: Sync {
     fn next_epoch_use(&self, samples: Range<u64>, now: Moment) -> Moment;
 }
 
-/// Where a reader is: what it reads for, and who knows what comes after.
+/// Where a reader is, and when samples are used from then on.
 #[derive(Clone, Copy)]
 pub(crate) struct Now<'a> {
     pub(crate) moment: Moment,
@@ -50,7 +50,7 @@ pub(crate) struct Now<'a> {
 /// Gives the samples that have elements in a unit, if they are neighbours.
 pub(crate) type SamplesOf<'a> = &'a dyn Fn() -> Option<Range<u64>>;
 
-/// Units of more samples than this are in use all the time: reckoning each use would cost more than it tells.
+/// Units of more samples than this are in use all the time: to compute each use would cost more than it gains.
 pub(crate) const MOST_USES: u64 = 4096;
 
 /// Which units are in memory, by their next use.
@@ -153,7 +153,7 @@ pub(crate) struct Uses {
     next: Moment,
     /// Uses in `epoch`, the soonest last.
     coming: Vec<Moment>,
-    /// The epoch `coming` was reckoned for.
+    /// The epoch `coming` was computed for.
     epoch: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, warn};
 
-use crate::batch::{Batch, Trouble};
+use crate::batch::{Batch, FailedSample};
 
 /// Samples of batches that were left out are reported with the next one, but for more than these: all are counted.
 const MOST_REPORTED: usize = 1024;
@@ -11,7 +11,7 @@ const MOST_REPORTED: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
     /// Their samples, since the last batch that was delivered.
-    troubles: Vec<Trouble>,
+    failed: Vec<FailedSample>,
     /// Why the first of them could not be read, as long as no sample could.
     first: Option<Error>,
     has_samples: bool,
@@ -28,23 +28,23 @@ impl LeftOut {
             Some(_) => {}
         }
         if batch.samples.is_empty() {
-            let room = MOST_REPORTED.saturating_sub(self.troubles.len());
-            self.troubles.extend(batch.troubles.drain(..).take(room));
+            let room = MOST_REPORTED.saturating_sub(self.failed.len());
+            self.failed.extend(batch.failed.drain(..).take(room));
             return false;
         }
-        batch.troubles.splice(0..0, self.troubles.drain(..));
+        batch.failed.splice(0..0, self.failed.drain(..));
         true
     }
 
     /// Warns of samples that no batch came after to report them.
     pub(crate) fn warn_of_rest(&mut self) {
-        if let Some(Trouble { sample, why }) = self.troubles.first() {
-            let count = self.troubles.len();
+        if let Some(FailedSample { sample, why }) = self.failed.first() {
+            let count = self.failed.len();
             warn(format!(
                 "{count} samples at the end of an epoch could not be read; the first, {sample}: {why}"
             ));
         }
-        self.troubles.clear();
+        self.failed.clear();
     }
 
     /// Why no sample of the run could be read, if none could.

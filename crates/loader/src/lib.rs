@@ -1,8 +1,8 @@
 //! Samples to batches: what to read, in which order, and the threads that do it.
 //!
 //! ```text
-//! SampleSpec ─► SampleSet ─► Plan ──► Run (threads) ─► Batch
-//! what it is    where it is   order    Assembler         memory
+//! SampleSpec ─► SampleSet ─► Plan ──► Run (threads) ─► Batch ─► DLPack
+//! what it is    where it is   order    BatchMaker       memory    tensor
 //!                                      rows ─► batch
 //!                                      units ─► cache, spill ─► batch
 //! ```
@@ -13,34 +13,44 @@
 //! | `boundary`, `index` | which part of a variable a sample is |
 //! | `column`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
 //! | `join`, `categories`, `sparse` | files that differ as one field: types, integers that stand for names, columns of sparse rows |
-//! | `permutation`, `order`, `group`, `shard`, `seed` | which sample comes when, and for whom: arithmetic |
+//! | `permutation`, `order/`, `groups`, `shuffle_group`, `shard`, `seed` | which sample comes when, and for which rank: arithmetic |
 //! | `plan` | which samples are in which batch |
-//! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
+//! | `layout`, `units`, `unit_slices` | how samples are read: from where they are stored, or from decoded units |
+//! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
 //! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
-//! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
-//! | `assemble/` | sample numbers to the memory of a batch |
-//! | `trouble`, `left_out`, `run/` | a batch, whatever happens to its samples; those of which nothing can be read; an epoch and the threads that make it ahead |
-//! | `depth`, `effort` | how many such threads, by how long they wait for data |
-//! | `loader`, `samples` | epochs of batches; samples by number |
-//! | `schedule` | which bytes samples need, and when: for whoever fetches ahead |
-//! | `estimate/` | what an epoch will cost, reckoned and not run |
+//! | `arena/`, `backing` | memory that is used again, and where it comes from |
+//! | `batch`, `dlpack` | what is in it, and how other libraries see it |
+//! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
+//! | `file_maker`, `assemble/`, `convert_sample`, `scratch_vec` | batches from files |
+//! | `make_batch`, `left_out` | a batch and the errors of its samples; batches of which nothing can be read |
+//! | `run/`, `depth`, `effort` | an epoch and the threads that make it ahead; how many of them, by how long they wait for data |
+//! | `tuning` | what is done for latency alone, with a switch for each |
+//! | `loader`, `cursor`, `samples` | epochs of batches; what the consumer has used of them; samples by number |
+//! | `schedule` | which bytes samples need, and when: for tiers that fetch ahead |
+//! | `estimate/`, `share` | what an epoch will cost, computed without running it |
 //! | `options`, `state`, `stats` | what the user may set; where a run is; what it did |
+//! | `to_usize` | counts of 64 bits as indexes |
 
 mod arena;
 mod assemble;
+mod backing;
 mod batch;
+mod batch_maker;
 mod bitmap;
 mod boundary;
 mod cache;
 mod categories;
 mod column;
-mod convert;
+mod convert_sample;
+mod cursor;
 mod depth;
+mod dlpack;
 mod effort;
 mod estimate;
+mod file_maker;
 mod fingerprint;
-mod group;
+mod groups;
 mod index;
 mod join;
 mod layout;
@@ -48,6 +58,7 @@ mod ledger;
 mod left_out;
 mod loader;
 mod longest;
+mod make_batch;
 mod options;
 mod order;
 mod permutation;
@@ -55,41 +66,51 @@ mod plan;
 mod run;
 mod samples;
 mod schedule;
+mod scratch_vec;
 mod seed;
 mod set;
 mod setup;
 mod shard;
+mod share;
 mod shares;
+mod shuffle_group;
 mod sparse;
 mod spec;
 mod spill;
 mod spill_place;
 mod state;
 mod stats;
-mod trouble;
+mod to_usize;
+mod tuning;
+mod unit_slices;
 mod units;
-mod unpack;
+mod walk;
 
-pub use arena::{ALIGNMENT, Arena, Buffer};
-pub use batch::{Batch, FieldArray, Trouble};
+pub use arena::{Arena, Buffer};
+pub use backing::{ALIGNMENT, Backing, PlainBacking};
+pub use batch::{Batch, FailedSample, FieldArray, Receipt, Verify};
+pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads, SetIdentity};
+pub use dlpack::{
+    DL_CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
+};
 pub use estimate::{EpochCost, Estimate};
-pub use loader::{Batches, Check, Loader, Resumed};
+pub use groups::{DEFAULT_LANES, Groups};
+pub use loader::{Batches, Loader};
 pub use options::{OnError, Options, SpillOptions};
-pub use order::{AUTO_LANES, DEFAULT_LANES, DEFAULT_WINDOW, Groups, Order, Shuffle};
+pub use order::{AUTO_LANES, DEFAULT_WINDOW, Order, Shuffle};
 pub use permutation::{ORDER_VERSION, Permutation};
 pub use plan::{Epoch, Plan, PlanSpec};
 pub use run::{Next, Run};
 pub use samples::Samples;
-pub use schedule::{Asked, Schedule};
+pub use schedule::{Schedule, ScheduledRead};
 pub use seed::sample_seed;
 pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
 pub use shard::{Shard, Steps, StepsSpec, Tail};
 pub use shares::Shares;
 pub use spec::{
-    AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec, Unpack, UnpackKind,
+    AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec,
 };
 pub use spill::{Admission, FileSpill, Place, Spill};
-pub use state::{STATE_VERSION, State};
+pub use state::{Check, Resumed, STATE_VERSION, State};
 pub use stats::{Stats, Verdict};
-pub use unpack::{UnpackedArray, unpack};

@@ -5,94 +5,102 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::Result;
+use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    Estimate, Groups, ORDER_VERSION,
-    assemble::Assembler,
-    batch::Batch,
+    backing::{Backing, PlainBacking},
+    batch::{Batch, Receipt},
+    batch_maker::BatchMaker,
+    cursor::Cursor,
     depth::Depth,
-    group::group_len,
+    estimate::Estimate,
+    file_maker::FileMaker,
+    fingerprint::of_counts,
+    groups::Groups,
+    make_batch::RunSpec,
     options::Options,
+    permutation::ORDER_VERSION,
     plan::{Plan, PlanSpec},
     run::{Next, Pace, Run},
     schedule::Schedule,
     set::SampleSet,
-    setup::{InForce, Reader, assembler},
-    shares::Shares,
-    state::{STATE_VERSION, State},
-    stats::Stats,
-    trouble::Crew,
+    setup::{InForce, Reader, file_maker},
+    state::{Check, Resumed, STATE_VERSION, State},
+    stats::{Counters, Stats},
+    tuning::Tuning,
 };
 
 /// Gives the batches of a set of samples, epoch after epoch.
+///
+/// A batch counts in the [`state`](Self::state) once it is committed. [`next`](Self::next) commits what it gives; a consumer
+/// that takes batches ahead of their use, such as one that copies them to a device, takes them by
+/// [`next_uncommitted`](Self::next_uncommitted) and commits each when it was used.
 #[derive(Debug)]
 pub struct Loader {
-    assembler: Arc<Assembler>,
+    maker: Arc<dyn BatchMaker>,
+    /// The same, where samples come from files.
+    files: Option<Arc<FileMaker>>,
     options: Options,
-    shares: Shares,
-    depth: Arc<Depth>,
+    pace: Pace,
+    counters: Arc<Counters>,
     cursor: Mutex<Cursor>,
-}
-
-#[derive(Debug)]
-struct Cursor {
-    plan: Plan,
-    epoch: u64,
-    position: u64,
-    /// True when the next run begins here, not with the epoch after.
-    is_set: bool,
-    /// Runs begun so far.
-    runs: u64,
-}
-
-impl Cursor {
-    /// Goes to the start of the next epoch.
-    fn begin_next(&mut self) {
-        (self.epoch, self.position, self.is_set) = (self.epoch + 1, 0, true);
-    }
 }
 
 impl Loader {
     /// A loader of `set`.
     pub fn new(set: Arc<SampleSet>, options: Options) -> Result<Self> {
-        let (assembler, shares) = assembler(set, &options, Reader::Loader)?;
-        assembler.set.check_longest(assembler.memory, options.on_error)?;
-        let plan = plan(&options, groups(&assembler.set)?)?;
-        let cursor = Mutex::new(Cursor { plan, epoch: 0, position: 0, is_set: true, runs: 0 });
-        let is_far = assembler.layout.request_bytes > 0;
+        Self::over(set, options, Arc::new(PlainBacking::default()))
+    }
+
+    /// A loader of `set` whose batches lie in memory of `backing`; decoded units and scratch memory do not.
+    pub fn over(set: Arc<SampleSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Self> {
+        let files = Arc::new(file_maker(set, &options, Reader::Loader, backing)?);
+        let shares = files.shares;
+        files.set.check_longest(shares.memory, options.on_error)?;
+        let is_far = files.layout.request_bytes > 0;
         let depth = Arc::new(Depth::new(shares.threads, shares.most_threads, is_far));
-        Ok(Self { assembler: Arc::new(assembler), options, shares, depth, cursor })
+        let prefetch = options.prefetch as u64;
+        let pace = Pace { depth, ahead: shares.ahead, prefetch, tuning: files.tuning };
+        Self::with(Arc::clone(&files) as _, Some(files), options, pace)
+    }
+
+    /// A loader of the samples of `maker`. Of `options` those hold that say which samples come when, how many threads there
+    /// are and how far they are ahead, and what is done about errors.
+    pub fn of_maker(maker: Arc<dyn BatchMaker>, options: Options) -> Result<Self> {
+        let (threads, prefetch) = (options.threads()?, options.prefetch as u64);
+        let ahead = if prefetch == 0 { 0 } else { prefetch + threads as u64 };
+        let depth = Arc::new(Depth::new(threads, threads, false));
+        let pace = Pace { depth, ahead, prefetch, tuning: Tuning::from_env() };
+        Self::with(maker, None, options, pace)
+    }
+
+    fn with(
+        maker: Arc<dyn BatchMaker>,
+        files: Option<Arc<FileMaker>>,
+        options: Options,
+        pace: Pace,
+    ) -> Result<Self> {
+        let set = maker.set();
+        let plan = Plan::of(&options, Groups::new(&set.part_lens, set.group_len)?)?;
+        let (cursor, counters) = (Mutex::new(Cursor::at(plan, 0, 0, 0)), Arc::default());
+        Ok(Self { maker, files, options, pace, counters, cursor })
     }
 
     /// The epoch that is begun next, and the position of its order where it begins.
     pub fn upcoming(&self) -> (u64, u64) {
-        let cursor = self.cursor();
-        if cursor.is_set || cursor.position == 0 {
-            return (cursor.epoch, if cursor.is_set { cursor.position } else { 0 });
-        }
-        (cursor.epoch + 1, 0)
+        self.cursor().upcoming()
     }
 
     /// Begins an epoch: the one that was set or loaded, or else the one after the last that was begun.
     pub fn start(&self) -> Result<Run> {
         let mut cursor = self.cursor();
-        if !cursor.is_set && cursor.position > 0 {
-            cursor.epoch += 1;
-            cursor.position = 0;
-        }
-        cursor.is_set = false;
-        cursor.runs += 1;
+        cursor.begin();
         let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs);
         let seed = cursor.plan.spec().seed;
         drop(cursor);
-        let crew = Crew { assembler: Arc::clone(&self.assembler), on_error: self.options.on_error, seed };
-        let pace = Pace {
-            depth: Arc::clone(&self.depth),
-            ahead: self.shares.ahead,
-            prefetch: self.options.prefetch as u64,
-        };
-        Run::start(crew, epoch, pace)
+        let (maker, counters) = (Arc::clone(&self.maker), Arc::clone(&self.counters));
+        let spec = RunSpec { maker, on_error: self.options.on_error, seed, counters };
+        Run::start(spec, epoch, self.pace.clone())
     }
 
     /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.
@@ -100,39 +108,54 @@ impl Loader {
         Ok(Batches { loader: self, run: self.start()? })
     }
 
-    /// The next batch of `run`, counted as received.
+    /// The next batch of `run`, committed.
     pub fn next(&self, run: &mut Run, patience: Duration) -> Result<Next> {
-        let next = run.next(patience)?;
-        let mut cursor = self.cursor();
-        // A run that was overtaken by a later one no longer says where the consumer is.
-        if run.number() == cursor.runs && !cursor.is_set {
-            match &next {
-                // After the last batch nothing is left of the epoch: what goes on from here begins the next.
-                Next::Batch(batch) if batch.step + 1 >= run.step_count() => cursor.begin_next(),
-                Next::Batch(batch) => cursor.position = batch.consumed,
-                Next::End if run.is_finished() => cursor.begin_next(),
-                Next::End | Next::Waiting => {}
-            }
+        let next = self.next_uncommitted(run, patience)?;
+        if let Next::Batch(batch) = &next {
+            self.commit(batch.receipt());
         }
         Ok(next)
     }
 
-    /// Where the consumer is.
+    /// The next batch of `run`, which counts in the state once [`commit`](Self::commit) is told of it.
+    pub fn next_uncommitted(&self, run: &mut Run, patience: Duration) -> Result<Next> {
+        let next = run.next(patience)?;
+        match &next {
+            Next::Batch(batch) => self.cursor().hand_out(batch.receipt()),
+            Next::End if run.is_finished() => self.cursor().finish(run.number()),
+            Next::End | Next::Waiting => {}
+        }
+        Ok(next)
+    }
+
+    /// Counts a batch as used.
+    ///
+    /// # Contract
+    ///
+    /// - A state that is taken now goes on with the batch after it, also where later ones were handed out.
+    /// - Batches before it count as used too. One that is committed again, or after a later one, changes nothing.
+    /// - A batch of a run that was followed by another run, or by [`load_state`](Self::load_state) or
+    ///   [`set_epoch`](Self::set_epoch), changes nothing.
+    pub fn commit(&self, receipt: Receipt) {
+        self.cursor().commit(receipt);
+    }
+
+    /// Where the consumer is: after the last batch that it committed.
     pub fn state(&self) -> State {
         self.state_of(&self.cursor())
     }
 
     fn state_of(&self, cursor: &Cursor) -> State {
-        let PlanSpec { shuffle, seed, .. } = *cursor.plan.spec();
+        let (PlanSpec { shuffle, seed, .. }, set) = (*cursor.plan.spec(), self.maker.set());
         State {
             version: STATE_VERSION,
             order_version: ORDER_VERSION,
-            fingerprint: self.set().content_fingerprint().to_owned(),
-            files: self.set().fingerprint().to_owned(),
-            samples: self.set().len(),
+            fingerprint: set.content.clone(),
+            files: set.version.clone(),
+            samples: set.sample_count(),
             shuffle,
             group_len: cursor.plan.group_len(),
-            parts: self.set().parts_fingerprint(),
+            parts: of_counts(&set.part_lens),
             seed,
             epoch: cursor.epoch,
             position: cursor.position,
@@ -141,26 +164,19 @@ impl Loader {
 
     /// Goes on from `state`: the next epoch that is begun continues there, in the state's own order.
     pub fn load_state(&self, state: &State, check: Check) -> Result<Resumed> {
-        state.check(self.set(), check)?;
+        let set = self.maker.set();
+        state.check(set, check)?;
         let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
-        let groups = Groups::new(&self.set().part_lens(), state.group_len)?;
-        let plan = plan(&options, groups)?;
+        let plan = Plan::of(&options, Groups::new(&set.part_lens, state.group_len)?)?;
         plan.epoch(state.epoch, state.position)?;
         let mut cursor = self.cursor();
-        let runs = cursor.runs;
-        *cursor = Cursor { plan, epoch: state.epoch, position: state.position, is_set: true, runs };
-        let is_same = state.files == self.set().fingerprint();
-        Ok(if is_same { Resumed::SameFiles } else { Resumed::OtherFiles })
+        *cursor = Cursor::at(plan, state.epoch, state.position, cursor.runs);
+        Ok(if state.files == set.version { Resumed::SameFiles } else { Resumed::OtherFiles })
     }
 
     /// Makes `epoch` the next one that is begun, from its start.
     pub fn set_epoch(&self, epoch: u64) {
-        let mut cursor = self.cursor();
-        // Setting the epoch a loaded state is in must not lose its place.
-        if cursor.is_set && cursor.epoch == epoch {
-            return;
-        }
-        (cursor.epoch, cursor.position, cursor.is_set) = (epoch, 0, true);
+        self.cursor().set_epoch(epoch);
     }
 
     /// Batches of a whole epoch, wherever the consumer is in it.
@@ -168,25 +184,20 @@ impl Loader {
         self.cursor().plan.step_count(0)
     }
 
-    /// Batches that the consumer has yet to receive of the epoch it is in, or else of the next.
+    /// Batches that the consumer has yet to commit of the epoch it is in, or else of the next.
     pub fn remaining(&self) -> Result<u64> {
         let cursor = self.cursor();
         cursor.plan.step_count(cursor.position)
     }
 
-    /// Where the consumer is, or nothing where that cannot be told without waiting: in a forked child, a thread that is
-    /// not there may hold it for ever.
+    /// Where the consumer is, or nothing where that takes a lock that another thread has: in a forked child that thread may not
+    /// be there.
     pub fn state_at_once(&self) -> Option<State> {
         match self.cursor.try_lock() {
             Ok(cursor) => Some(self.state_of(&cursor)),
             Err(TryLockError::Poisoned(poisoned)) => Some(self.state_of(&poisoned.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         }
-    }
-
-    /// The samples.
-    pub fn set(&self) -> &Arc<SampleSet> {
-        &self.assembler.set
     }
 
     /// How it works.
@@ -196,23 +207,28 @@ impl Loader {
 
     /// What it did so far.
     pub fn stats(&self) -> Stats {
-        self.assembler.counters.stats()
+        self.maker.stats().plus(&self.counters.stats())
     }
 
-    /// What threads, memory and spill are in force.
+    /// What threads, memory and spill are in force; the memory of a maker that does not read files is not known.
     pub fn in_force(&self) -> InForce {
-        self.assembler.in_force(&self.shares)
+        if let Some(files) = &self.files {
+            return files.in_force();
+        }
+        let threads = self.pace.depth.busy();
+        InForce { threads, most_threads: threads, batches_ahead: self.pace.ahead, ..InForce::default() }
     }
 
-    /// What its epochs cost from the start, reckoned and not run.
+    /// What its epochs cost from the start, computed without running them.
     pub fn estimate(&self) -> Result<Estimate> {
-        let memory = Some(self.shares.memory);
-        Estimate::of(self.set(), &Options { memory, ..self.options.clone() })
+        let files = self.files()?;
+        let memory = Some(files.shares.memory);
+        Estimate::of(&files.set, &Options { memory, ..self.options.clone() })
     }
 
     /// Which bytes its samples need, and when.
     pub fn schedule(&self) -> Result<Schedule> {
-        let Assembler { set, layout, keeps_units, .. } = &*self.assembler;
+        let FileMaker { set, layout, keeps_units, .. } = &**self.files()?;
         Schedule::of(Arc::clone(set), Arc::clone(layout), *keeps_units, self.plan())
     }
 
@@ -221,46 +237,15 @@ impl Loader {
         self.cursor().plan.clone()
     }
 
+    fn files(&self) -> Result<&Arc<FileMaker>> {
+        let none = || Error::new(ErrorKind::Unsupported, "the samples of this loader do not come from files");
+        self.files.as_ref().ok_or_else(none)
+    }
+
     fn cursor(&self) -> MutexGuard<'_, Cursor> {
         // Set as a whole: a panic elsewhere cannot leave half of it.
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How far a loaded state must agree with the set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// The same files, or copies of them: names, lengths, counts and types agree.
-    Strict,
-    /// As many samples; under a block shuffle, as many in each file.
-    CountOnly,
-}
-
-/// What a state that was loaded had been taken of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Resumed {
-    /// The very files that are read now.
-    SameFiles,
-    /// Files with other times of modification or ETags: copies of these, if nobody wrote to them.
-    OtherFiles,
-}
-
-/// The groups of all samples of `set`.
-pub(crate) fn groups(set: &SampleSet) -> Result<Groups> {
-    Groups::new(&set.part_lens(), group_len(set))
-}
-
-/// The plan of epochs over `groups`, which are those of a set or the first of them.
-pub(crate) fn plan(options: &Options, groups: Groups) -> Result<Plan> {
-    let spec = PlanSpec {
-        shuffle: options.shuffle,
-        seed: options.seed,
-        batch: options.batch_size,
-        shard: options.shard,
-        tail: options.tail,
-    };
-    Plan::new(spec, Arc::new(groups))
 }
 
 /// The batches of one epoch.

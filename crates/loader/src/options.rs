@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use forebay_source::{Error, ErrorKind, Result, ledger};
 use serde::{Deserialize, Serialize};
 
-use crate::{Shard, Shuffle, Tail};
+use crate::{
+    order::Shuffle,
+    shard::{Shard, Tail},
+};
 
 /// How a loader works; plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

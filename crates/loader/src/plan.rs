@@ -6,8 +6,11 @@ use forebay_source::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Groups, Order, Shard, Shuffle, Steps, StepsSpec, Tail,
-    cache::{Horizon, Moment},
+    groups::Groups,
+    ledger::{Horizon, Moment},
+    options::Options,
+    order::{Order, Shuffle},
+    shard::{Shard, Steps, StepsSpec, Tail},
 };
 
 /// What a plan is made from.
@@ -34,6 +37,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan of epochs over `groups` as `options` say.
+    pub(crate) fn of(options: &Options, groups: Groups) -> Result<Self> {
+        let &Options { shuffle, seed, batch_size: batch, shard, tail, .. } = options;
+        Self::new(PlanSpec { shuffle, seed, batch, shard, tail }, Arc::new(groups))
+    }
+
     /// The plan of `spec` for samples that lie in `groups`.
     pub fn new(spec: PlanSpec, groups: Arc<Groups>) -> Result<Self> {
         let spec = PlanSpec { shuffle: spec.shuffle.decided(&groups), ..spec };

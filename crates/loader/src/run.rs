@@ -1,18 +1,24 @@
 //! One epoch on its way to the consumer, batch by batch and in order.
 
-mod threads;
+mod pipeline;
 
 use std::{
     process,
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
 use forebay_source::{Error, ErrorKind, Result, ledger};
 
-pub(crate) use self::threads::Pace;
-use self::threads::Shared;
-use crate::{batch::Batch, left_out::LeftOut, plan::Epoch, stats::Counters, trouble::Crew};
+pub(crate) use self::pipeline::Pace;
+use self::pipeline::Pipeline;
+use crate::{
+    batch::Batch,
+    left_out::LeftOut,
+    make_batch::{RunSpec, Task},
+    plan::Epoch,
+    stats::Counters,
+};
 
 /// What asking for a batch gives.
 #[derive(Debug)]
@@ -28,7 +34,7 @@ pub enum Next {
 /// One epoch on its way to the consumer. Dropping it ends its threads.
 #[derive(Debug)]
 pub struct Run {
-    shared: Arc<Shared>,
+    pipeline: Arc<Pipeline>,
     /// What was left out whole and is to be reported.
     left_out: LeftOut,
     /// The process whose threads these are.
@@ -40,12 +46,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Run {
     /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
-    pub(crate) fn start(crew: Crew, epoch: Epoch, pace: Pace) -> Result<Self> {
+    pub(crate) fn start(spec: RunSpec, epoch: Epoch, pace: Pace) -> Result<Self> {
         let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
-        let shared = Arc::new(Shared::new(crew, epoch, pace));
-        let run = Self { shared: Arc::clone(&shared), left_out: LeftOut::default(), process: process::id() };
-        let (started, threads) = (shared.start_threads(), shared.lock().threads.len());
+        let pipeline = Arc::new(Pipeline::new(spec, epoch, pace));
+        let run = Self { pipeline: Arc::clone(&pipeline), left_out: LeftOut::default(), process: process::id() };
+        let (started, threads) = (pipeline.start_threads(), pipeline.lock().threads.len());
         match started {
             // Those that would only wait for data can be done without.
             Err(error) if threads < busy => {
@@ -59,7 +65,7 @@ impl Run {
         }
     }
 
-    /// The next batch, waiting at most `patience` for it. One of which no sample can be read is left out, where that is wanted;
+    /// The next batch, waiting at most `patience` for it; one that the maker makes on this thread takes as long as it takes. One of which no sample can be read is left out, where that is wanted;
     /// an epoch of which none can be read is an error all the same.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
         let began = Instant::now();
@@ -84,7 +90,7 @@ impl Run {
     fn end(&mut self) -> Result<Next> {
         match self.left_out.take_reason() {
             // One that was closed early has said nothing of what would have come.
-            Some(error) if self.shared.epoch.is_whole() && self.is_finished() => {
+            Some(error) if self.pipeline.epoch.is_whole() && self.is_finished() => {
                 self.fail();
                 Err(error.at("no sample of the epoch can be read"))
             }
@@ -95,18 +101,36 @@ impl Run {
         }
     }
 
-    /// The next batch, whatever is in it. A consumer that waits here helps the threads it waits for, where it takes no
-    /// processor from them.
+    /// The next batch, made by this thread.
+    fn make(&mut self) -> Result<Next> {
+        let mut queue = self.pipeline.lock();
+        let step = queue.deliver;
+        if queue.over || step >= self.step_count() {
+            return Ok(Next::End);
+        }
+        queue.deliver += 1;
+        drop(queue);
+        let began = Instant::now();
+        let batch = self.pipeline.make(Task { step, oldest: step }, || false).inspect_err(|_| self.fail());
+        self.count_wait(began);
+        Ok(Next::Batch(Box::new(batch?)))
+    }
+
+    /// The next batch, whatever is in it. A consumer that waits verifies its batch itself, and stays awake for a while, where
+    /// it takes no processor from the threads.
     fn take(&mut self, patience: Duration) -> Result<Next> {
         if self.process != process::id() {
             let error = Error::new(ErrorKind::Invalid, "an epoch does not survive a fork");
             return Err(error.hint("begin a new one in the child"));
         }
+        if self.pipeline.is_on_caller() {
+            return self.make();
+        }
         let began = Instant::now();
         let mut is_fresh = true;
-        let mut queue = self.shared.lock();
+        let mut queue = self.pipeline.lock();
         let batch = loop {
-            if queue.over || queue.deliver >= self.shared.epoch.step_count() {
+            if queue.over || queue.deliver >= self.pipeline.epoch.step_count() {
                 return Ok(Next::End);
             }
             let wanted = queue.deliver;
@@ -116,80 +140,80 @@ impl Run {
             let left = patience.saturating_sub(began.elapsed());
             if left.is_zero() {
                 drop(queue);
-                self.shared.awaited.store(0, Relaxed);
+                self.pipeline.waiting.end();
                 self.count_wait(began);
                 return Ok(Next::Waiting);
             }
-            self.shared.awaited.store(wanted + 1, Relaxed);
-            let is_alert = self.shared.is_alert && self.shared.pace.ahead > 0 && queue.idle == 0;
-            if is_alert && std::mem::take(&mut is_fresh) {
+            self.pipeline.waiting.begin(wanted);
+            let spins = self.pipeline.waiting.spins() && self.pipeline.pace.ahead > 0 && queue.idle == 0;
+            if spins && std::mem::take(&mut is_fresh) {
                 drop(queue);
-                self.shared.look_out_for(wanted, left);
-                queue = self.shared.lock();
+                self.pipeline.waiting.spin(wanted, &self.pipeline.stop, left);
+                queue = self.pipeline.lock();
                 continue;
             }
             queue.has_sleeper = true;
             if queue.idle > 0 {
                 // Where nothing is made ahead, this is what a thread waits for.
-                self.shared.room.notify_one();
+                self.pipeline.room.notify_one();
             }
-            let waited = self.shared.ready.wait_timeout(queue, left);
+            let waited = self.pipeline.ready.wait_timeout(queue, left);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             queue.has_sleeper = false;
         };
-        self.shared.awaited.store(0, Relaxed);
+        self.pipeline.waiting.end();
         queue.deliver += 1;
         let has_idle = queue.idle > 0;
         drop(queue);
         if has_idle {
-            self.shared.room.notify_one();
+            self.pipeline.room.notify_one();
         }
-        let batch = batch.and_then(|batch| self.shared.make_sure(batch)).inspect_err(|_| self.fail());
+        let batch = batch.and_then(|batch| self.pipeline.verified(batch)).inspect_err(|_| self.fail());
         self.count_wait(began);
         Ok(Next::Batch(Box::new(batch?)))
     }
 
     /// True when all batches were delivered.
     pub fn is_finished(&self) -> bool {
-        self.process == process::id() && self.shared.lock().delivered_all(self.step_count())
+        self.process == process::id() && self.pipeline.lock().delivered_all(self.step_count())
     }
 
     /// Batches of the epoch, from where the run began.
     pub fn step_count(&self) -> u64 {
-        self.shared.epoch.step_count()
+        self.pipeline.epoch.step_count()
     }
 
     /// The epoch.
     pub fn epoch(&self) -> u64 {
-        self.shared.epoch.number()
+        self.pipeline.epoch.number()
     }
 
     /// Which run of its loader it is.
     pub(crate) fn number(&self) -> u64 {
-        self.shared.epoch.run()
+        self.pipeline.epoch.run()
     }
 
     /// Ends the run: its threads stop after what they are at. May be called more than once.
     pub fn close(&mut self) {
         if self.process != process::id() {
             // A forked child has the handles and not the threads, and a lock may be held for ever.
-            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(Arc::clone(&self.pipeline));
             return;
         }
-        self.shared.stop();
+        self.pipeline.stop();
         let until = Instant::now() + PATIENCE;
-        let mut queue = self.shared.lock();
+        let mut queue = self.pipeline.lock();
+        queue.over = true;
         if queue.threads.is_empty() {
             return;
         }
-        queue.over = true;
         queue.done.clear();
         while queue.working > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            queue = self.shared.ready.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue = self.pipeline.ready.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         let all_done = queue.working == 0;
         let threads = std::mem::take(&mut queue.threads);
@@ -202,20 +226,20 @@ impl Run {
         }
         // Workers that are forked between epochs would have a copy of it, and hold it as long as they live.
         if ledger().has_forked() {
-            self.shared.crew.assembler().arena.release();
+            self.pipeline.spec.maker.release_idle_memory();
         }
     }
 
     fn fail(&self) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.pipeline.lock();
         queue.over = true;
         queue.failed = true;
         drop(queue);
-        self.shared.stop();
+        self.pipeline.stop();
     }
 
     fn counters(&self) -> &Counters {
-        &self.shared.crew.assembler().counters
+        &self.pipeline.spec.counters
     }
 
     fn count_wait(&self, began: Instant) {

@@ -8,13 +8,13 @@ use std::sync::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    assemble::Assembler,
+    backing::PlainBacking,
     batch::FieldArray,
-    cache::{Moment, Now},
+    file_maker::FileMaker,
+    ledger::{Moment, Now},
     options::Options,
     set::SampleSet,
-    setup::{InForce, Reader, assembler},
-    shares::Shares,
+    setup::{InForce, Reader, file_maker},
     stats::Stats,
 };
 
@@ -24,29 +24,29 @@ pub struct Samples {
     set: Arc<SampleSet>,
     options: Options,
     calls: AtomicU64,
-    assembler: Mutex<Option<(Arc<Assembler>, Shares)>>,
+    maker: Mutex<Option<Arc<FileMaker>>>,
 }
 
 impl Samples {
     /// The samples of `set`, by what `options` say of memory, spill and requests.
     pub fn new(set: Arc<SampleSet>, options: &Options) -> Self {
         let (options, calls) = (options.clone(), AtomicU64::new(0));
-        Self { set, options, calls, assembler: Mutex::default() }
+        Self { set, options, calls, maker: Mutex::default() }
     }
 
     /// The samples `numbers`, side by side, in that order; one may be asked for more than once.
     pub fn get(&self, numbers: &[u64]) -> Result<Vec<FieldArray>> {
-        let assembler = self.assembler()?;
-        let (set, memory) = (&self.set, assembler.memory);
+        let maker = self.maker()?;
+        let (set, memory) = (&self.set, maker.shares.memory);
         let len = (set.delivered_len() / set.len().max(1)).saturating_mul(numbers.len() as u64);
         if len > memory {
-            let what = format!("{} samples take {len} bytes, the memory budget is {memory}", numbers.len());
-            return Err(Error::new(ErrorKind::Full, what).hint("take fewer at a time, or a loader"));
+            let what = format!("memory is {memory} bytes, and {} samples take {len}", numbers.len());
+            return Err(Error::new(ErrorKind::Full, what).hint("take fewer at a time, or use a loader"));
         }
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let call = self.calls.fetch_add(1, Relaxed);
         let moment = Moment::new(0, call);
-        assembler.assemble(&slots, Now { moment, oldest: moment, horizon: None })
+        maker.assemble(&slots, Now { moment, oldest: moment, horizon: None })
     }
 
     /// All samples there are.
@@ -56,26 +56,27 @@ impl Samples {
 
     /// What was read so far.
     pub fn stats(&self) -> Stats {
-        self.made().map_or_else(Stats::default, |(assembler, _)| assembler.counters.stats())
+        self.made().map_or_else(Stats::default, |maker| maker.counters.stats())
     }
 
     /// What memory and which spill are in force; nothing before the first sample was asked for.
     pub fn in_force(&self) -> Option<InForce> {
-        self.made().map(|(assembler, shares)| assembler.in_force(&shares))
+        self.made().map(|maker| maker.in_force())
     }
 
-    fn made(&self) -> Option<(Arc<Assembler>, Shares)> {
-        self.assembler.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn made(&self) -> Option<Arc<FileMaker>> {
+        self.maker.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn assembler(&self) -> Result<Arc<Assembler>> {
-        let mut made = self.assembler.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((assembler, _)) = &*made {
-            return Ok(Arc::clone(assembler));
+    fn maker(&self) -> Result<Arc<FileMaker>> {
+        let mut made = self.maker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(maker) = &*made {
+            return Ok(Arc::clone(maker));
         }
-        let (assembler, shares) = assembler(Arc::clone(&self.set), &self.options, Reader::Caller)?;
-        let assembler = Arc::new(assembler);
-        *made = Some((Arc::clone(&assembler), shares));
-        Ok(assembler)
+        let backing = Arc::new(PlainBacking::default());
+        let maker = file_maker(Arc::clone(&self.set), &self.options, Reader::Caller, backing)?;
+        let maker = Arc::new(maker);
+        *made = Some(Arc::clone(&maker));
+        Ok(maker)
     }
 }

@@ -1,4 +1,4 @@
-//! Which bytes samples need, and when: arithmetic, for whoever fetches ahead or decides what to keep.
+//! Which bytes samples need, and when: arithmetic, for tiers that fetch ahead or decide what to keep.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,14 +10,15 @@ use forebay_format::Opened;
 use forebay_source::{ByteRange, Result, SourceId};
 
 use crate::{
-    Epoch, Options, Plan,
-    assemble::group_len,
     column::{Column, Located},
-    estimate::{Share, plan_of},
-    layout::{ColumnLayout, Layout, Storage, preferred_request},
-    loader,
+    layout::{Layout, Storage, preferred_request},
+    options::Options,
+    plan::{Epoch, Plan},
     set::SampleSet,
     setup::Setup,
+    share::{Share, plan_of},
+    shuffle_group::groups_of,
+    walk::FieldRead,
 };
 
 /// Which bytes of which sources samples need, as the loader asks for them, and when samples are used.
@@ -35,9 +36,9 @@ pub struct Schedule {
     columns: Vec<ColumnSources>,
 }
 
-/// Bytes that the loader asks a source for.
+/// Bytes that the loader reads from a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Asked {
+pub struct ScheduledRead {
     /// Which of [`Schedule::sources`].
     pub source: usize,
     /// Which bytes of it, as one range.
@@ -53,20 +54,12 @@ struct ColumnSources {
     indices: Option<Box<ColumnSources>>,
 }
 
-/// One field, how it is read, and from where.
-#[derive(Clone, Copy)]
-struct Field<'a> {
-    column: &'a Column,
-    layout: &'a ColumnLayout,
-    sources: &'a ColumnSources,
-}
-
 impl Schedule {
     /// The schedule of a loader of `set` with `options`; a loader that is there gives its own.
     pub fn new(set: &Arc<SampleSet>, options: &Options) -> Result<Self> {
         let setup = Setup::planned(set, options)?;
         let keeps_units = setup.keeps_units();
-        let plan = loader::plan(options, loader::groups(set)?)?;
+        let plan = Plan::of(options, groups_of(set)?)?;
         Self::of(Arc::clone(set), Arc::new(setup.layout), keeps_units, plan)
     }
 
@@ -135,80 +128,53 @@ impl Schedule {
         self.plan.epoch(number, position)
     }
 
-    /// Puts what is asked for when `sample` alone is made into `out`: nothing where a library reads.
-    pub fn bytes(&self, sample: u64, out: &mut Vec<Asked>) {
+    /// Puts what is read when `sample` alone is made into `out`: nothing where a library reads.
+    pub fn bytes(&self, sample: u64, out: &mut Vec<ScheduledRead>) {
         out.clear();
-        if sample >= self.set.len() {
-            return;
-        }
-        for field in self.fields() {
-            let located = field.column.locate(sample);
-            field.asked(&[located], out);
-            if let Some(indices) = field.indices() {
-                indices.asked(&[located], out);
-            }
-        }
+        self.add(std::iter::once(sample), out);
     }
 
-    /// Puts what is asked for when a batch of `samples` is made into `out`, each range once, in nearly that order.
-    pub fn batch(&self, samples: &[Option<u64>], out: &mut Vec<Asked>) {
+    /// Puts what is read when a batch of `samples` is made into `out`, each range once, in nearly that order.
+    pub fn batch(&self, samples: &[Option<u64>], out: &mut Vec<ScheduledRead>) {
         out.clear();
-        let there = samples.iter().flatten().copied().filter(|sample| *sample < self.set.len());
-        let samples: Vec<u64> = there.collect();
-        for field in self.fields() {
-            let mut located: Vec<Located> =
-                samples.iter().map(|sample| field.column.locate(*sample)).collect();
-            for group in located.chunks_mut(group_len(field.column)) {
-                field.group(group, out);
-            }
-            if let Some(indices) = field.indices() {
-                indices.group(&mut located, out);
-            }
-        }
+        self.add(samples.iter().flatten().copied(), out);
         let mut seen = HashSet::with_capacity(out.len());
-        out.retain(|asked| seen.insert((asked.source, asked.range)));
+        out.retain(|read| seen.insert((read.source, read.range)));
     }
 
-    fn fields(&self) -> impl Iterator<Item = Field<'_>> {
-        let layouts = self.layout.columns.iter().zip(&self.columns);
-        let columns = self.set.columns.iter().zip(layouts);
-        columns.map(|(column, (layout, sources))| Field { column, layout, sources })
-    }
-}
-
-impl<'a> Field<'a> {
-    /// The column numbers of sparse rows.
-    fn indices(self) -> Option<Self> {
-        Some(Self {
-            column: &self.column.dense.as_ref()?.indices,
-            layout: self.layout.indices.as_deref()?,
-            sources: self.sources.indices.as_deref()?,
-        })
-    }
-
-    /// What samples that are read together need, file by file.
-    fn group(self, located: &mut [Located], out: &mut Vec<Asked>) {
-        if self.column.parts.len() > 1 {
-            located.sort_unstable();
-        }
-        for same_part in located.chunk_by(|one, next| one.part == next.part) {
-            self.asked(same_part, out);
+    fn add(&self, samples: impl Iterator<Item = u64> + Clone, out: &mut Vec<ScheduledRead>) {
+        for field in FieldRead::all(&self.set, &self.layout) {
+            let there = samples.clone().filter(|sample| *sample < self.set.len());
+            // An error of a file is reported when it is read.
+            let _ = field.each_group(there, &mut |field, storage, located| {
+                self.add_part(field, storage, located, out);
+                Ok(())
+            });
         }
     }
 
-    /// What samples of one file need. What is wrong with a file is told to whoever reads it.
-    fn asked(self, located: &[Located], out: &mut Vec<Asked>) {
+    /// Adds what samples of one file need.
+    fn add_part(
+        &self,
+        field: FieldRead<'_>,
+        storage: &Storage,
+        located: &[Located],
+        out: &mut Vec<ScheduledRead>,
+    ) {
         let Some(first) = located.first() else { return };
-        let (part, sources) = (self.column.part(*first), &self.sources.parts[first.part as usize]);
+        let part = field.column.part(*first);
+        let whole = &self.columns[field.number];
+        let columns = whole.indices.as_deref().filter(|_| field.is_indices).unwrap_or(whole);
+        let sources = &columns.parts[first.part as usize];
         let mut push = |source: SourceIndex, range: ByteRange, unit| {
             if let Some(source) = sources.get(source.0 as usize).filter(|_| !range.is_empty()) {
-                out.push(Asked { source: *source, range, unit });
+                out.push(ScheduledRead { source: *source, range, unit });
             }
         };
-        match &self.layout.parts[first.part as usize] {
-            Storage::Rows(stretch) => {
+        match storage {
+            Storage::Rows(rows) => {
                 for at in located {
-                    let _ = stretch.asked(part, at.number, |source, range| push(source, range, None));
+                    let _ = rows.each_range(part, at.number, |source, range| push(source, range, None));
                 }
             }
             Storage::Boxes => {
@@ -231,7 +197,7 @@ impl<'a> Field<'a> {
                 numbers.dedup();
                 for number in numbers {
                     let unit = Some(units.first + number);
-                    let _ = units.asked(part, number, &mut |source, range| push(source, range, unit));
+                    let _ = units.each_range(part, number, &mut |source, range| push(source, range, unit));
                 }
             }
         }

@@ -1,19 +1,22 @@
 //! All samples of a spec over its files, under one global index.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use forebay_container::{Dtype, Member, Selection, Values, Variable, cf::ValueKind, native};
+use forebay_container::{
+    Dtype, Member, Variable,
+    cf::ValueKind,
+    native,
+    unpack::{Unpacked, Unpacker, widest},
+};
 use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    boundary,
-    column::{Column, ColumnPart, DenseColumn, Form, Starts},
-    fingerprint::{Fingerprints, of_counts},
-    index::Bounds,
+    boundary::{self, BoundsCache},
+    column::{Column, ColumnPart, DenseColumn, Form, Starts, named},
+    fingerprint::Fingerprints,
     join, sparse,
     spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
-    unpack::{Unpacked, Unpacker, widest},
 };
 
 /// All samples of a spec over its files, under one global index.
@@ -24,9 +27,6 @@ pub struct SampleSet {
     len: u64,
     fingerprints: Fingerprints,
 }
-
-/// Offset tables that were read already: several fields may share one.
-pub(crate) type BoundsCache = HashMap<(usize, usize, String, u64), Arc<Bounds>>;
 
 impl SampleSet {
     /// The samples of `spec`; `files` are the lists that [`FieldSpec::files`] counts.
@@ -89,11 +89,6 @@ impl SampleSet {
     /// another folder is the same.
     pub fn content_fingerprint(&self) -> &str {
         &self.fingerprints.content
-    }
-
-    /// Differs when samples lie otherwise in files.
-    pub(crate) fn parts_fingerprint(&self) -> String {
-        of_counts(&self.part_lens())
     }
 
     /// The files of all fields, each once.
@@ -211,15 +206,15 @@ fn plain_column(
     let mut parts = Vec::with_capacity(files.len());
     for (file, opened) in files.iter().enumerate() {
         let found = opened.variable(variable)?;
-        let place = |error: Error| place(opened, found, error);
-        readable(found, &field.samples).map_err(place)?;
+        let named = |error: Error| named(opened, found, error);
+        readable(found, &field.samples).map_err(named)?;
         let variables = &opened.container().variables;
         let position = variables.iter().position(|one| std::ptr::eq(one, found));
         let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
         let request = boundary::Request { field, file, opened, variable: found };
-        let index = request.index(bounds).map_err(place)?;
+        let index = request.index(bounds).map_err(named)?;
         let unpacker = match field.convert.unpack {
-            Some(unpack) => Unpacker::of(found, unpack).map_err(place)?.map(Box::new),
+            Some(unpack) => Unpacker::of(found, unpack).map_err(named)?.map(Box::new),
             None => None,
         };
         parts.push(ColumnPart { opened: Arc::clone(opened), variable, index, unpacker, recode: None });
@@ -259,7 +254,7 @@ fn unpacked(dtype: &Dtype, is_mixed: bool, parts: &mut [ColumnPart]) -> Result<O
     for part in parts.iter() {
         let Some(unpacker) = &part.unpacker else { return Ok(None) };
         if let Some(error) = first.and_then(|first| unpacker.conflict(first)) {
-            return Err(place(&part.opened, part.variable(), error));
+            return Err(part.named(error));
         }
         let (number, kind, has_mask) = (unpacker.to(), unpacker.kind(), unpacker.has_mask());
         let so_far = *all.get_or_insert(Unpacked { number, kind, has_mask });
@@ -323,28 +318,6 @@ fn check_convert(column: &Column) -> Result<()> {
         return Err(Error::new(ErrorKind::Invalid, what).hint("name each axis of one sample once"));
     }
     Ok(())
-}
-
-pub(crate) fn place(opened: &Opened, variable: &Variable, error: Error) -> Error {
-    let error = error.at(format!("variable '{}'", variable.name));
-    match opened.container().sources.first() {
-        Some(id) => error.at(&id.locator),
-        None => error,
-    }
-}
-
-/// The integers of the whole of `name`, with its shape.
-pub(crate) fn integers(opened: &Opened, name: &str) -> Result<(Vec<u64>, Vec<u64>)> {
-    let variable = opened.variable(name)?;
-    let place = |error: Error| place(opened, variable, error);
-    let array = opened.read(variable, &Selection::all(&variable.grid.shape))?;
-    let number = array.dtype.number();
-    let (Some(number), Values::Fixed(bytes)) = (number, &array.values) else {
-        return Err(place(Error::new(ErrorKind::Invalid, format!("holds {}, not integers", array.dtype))));
-    };
-    let values = crate::convert::to_unsigned(number, bytes)
-        .ok_or_else(|| place(Error::new(ErrorKind::Invalid, "not whole numbers from 0 up")))?;
-    Ok((array.shape, values))
 }
 
 /// Refuses a list that names a file there is not, and one that names no files where there are several.

@@ -12,15 +12,19 @@ use serde::Serialize;
 
 use crate::{
     arena::Arena,
-    assemble::Assembler,
+    backing::Backing,
+    batch_maker::SetIdentity,
     cache::UnitCache,
+    file_maker::FileMaker,
     layout::{Layout, Wishes},
     options::Options,
     set::SampleSet,
     shares::{Needs, Shares},
+    shuffle_group::shuffle_group_len,
     spill::{FileSpill, Spill},
     spill_place::{self, SpillPlace},
     stats::Counters,
+    tuning::Tuning,
 };
 
 /// How a set is read, decided before any of it is.
@@ -36,7 +40,7 @@ pub(crate) struct Setup {
 }
 
 /// What memory, threads and spill are in force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct InForce {
     /// Threads that make batches.
@@ -74,9 +78,8 @@ impl Setup {
     fn of(set: &SampleSet, options: &Options, reader: Reader, spill: Option<SpillPlace>) -> Result<Self> {
         memory_setting()?;
         if options.batch_size == 0 {
-            return Err(
-                Error::new(ErrorKind::Invalid, "batches of 0 samples").hint("batch_size is at least 1")
-            );
+            let error = Error::new(ErrorKind::Invalid, "batch_size is 0");
+            return Err(error.hint("set batch_size to at least 1"));
         }
         let quota = spill.as_ref().map_or(0, |place| place.quota);
         let about = options.memory.unwrap_or_else(|| ledger().offer(0));
@@ -130,19 +133,20 @@ fn is_shared(options: &Options) -> bool {
     options.spill.shared.unwrap_or(options.shard.world > 1)
 }
 
-/// What puts samples of `set` side by side for `reader`, and how its memory is divided.
-pub(crate) fn assembler(
+/// What makes batches of samples of `set` for `reader`, in memory of `backing`.
+pub(crate) fn file_maker(
     set: Arc<SampleSet>,
     options: &Options,
     reader: Reader,
-) -> Result<(Assembler, Shares)> {
+    backing: Arc<dyn Backing>,
+) -> Result<FileMaker> {
     let place = spill_place::choose(&options.spill, is_shared(options))?;
     let is_named = place.as_ref().is_some_and(|place| place.is_named);
     let mut setup = Setup::of(&set, options, reader, place)?;
     let spill = match setup.open_spill(&set) {
         Ok(spill) => spill,
         Err(error) if is_named => return Err(spill_place::unusable(error)),
-        // A folder that nobody named is done without, and how samples are read is decided anew.
+        // The loader does without a folder that the user did not name, and decides anew how samples are read.
         Err(error) => {
             warn(format!("decoded values that memory cannot hold are not kept on disk: {error}"));
             setup = Setup::of(&set, options, reader, None)?;
@@ -163,23 +167,38 @@ pub(crate) fn assembler(
     let counters = Arc::new(Counters::default());
     // Units that threads have in the works are beside the cache.
     let unit_bytes = shares.cache.saturating_add(needs.in_works(shares.most_threads));
-    let arena = Arena::new(shares.memory.saturating_sub(unit_bytes));
+    let arena = Arena::over(shares.memory.saturating_sub(unit_bytes), backing);
     let cache = Arc::new(UnitCache::new(&shares, needs, spill, Arc::clone(&counters)));
     let resized: Weak<UnitCache> = Arc::downgrade(&cache);
     grant.tell(&(resized as Weak<dyn Resize>));
-    let (layout, memory, process) = (Arc::new(layout), shares.memory, current_process());
-    let assembler =
-        Assembler { set, layout, arena, cache, keeps_units, counters, memory, place, process, grant };
-    Ok((assembler, shares))
+    Ok(FileMaker {
+        identity: SetIdentity {
+            part_lens: set.part_lens(),
+            group_len: shuffle_group_len(&set),
+            content: set.content_fingerprint().to_owned(),
+            version: set.fingerprint().to_owned(),
+        },
+        set,
+        layout: Arc::new(layout),
+        arena,
+        cache,
+        keeps_units,
+        counters,
+        shares,
+        place,
+        tuning: Tuning::from_env(),
+        process: current_process(),
+        grant,
+    })
 }
 
-impl Assembler {
-    /// What is in force for it, where memory is divided as `shares` say.
-    pub(crate) fn in_force(&self, shares: &Shares) -> InForce {
+impl FileMaker {
+    /// What is in force for it.
+    pub(crate) fn in_force(&self) -> InForce {
         InForce {
-            threads: shares.threads,
-            most_threads: shares.most_threads,
-            batches_ahead: shares.ahead,
+            threads: self.shares.threads,
+            most_threads: self.shares.most_threads,
+            batches_ahead: self.shares.ahead,
             memory_bytes: self.grant.bytes(),
             cache_bytes: self.cache.budget(),
             spill: self.place.as_ref().map(|place| place.folder.clone()),

@@ -6,7 +6,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::Shuffle;
+use crate::order::Shuffle;
 
 /// The largest batch: its positions alone take 64 GiB.
 const MAX_BATCH: u64 = 1 << 32;

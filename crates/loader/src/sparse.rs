@@ -5,7 +5,7 @@
 use forebay_container::{Array, Attribute, Scalar};
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{column::ColumnPart, set::place};
+use crate::column::ColumnPart;
 
 /// How many columns the rows of all `parts` have: as `given`, or else as the files say.
 ///
@@ -13,13 +13,13 @@ use crate::{column::ColumnPart, set::place};
 pub(crate) fn columns(given: Option<u64>, parts: &[ColumnPart]) -> Result<u64> {
     let mut all: Option<(u64, &ColumnPart)> = None;
     for part in parts {
-        let place = |error: Error| place(&part.opened, part.variable(), error);
-        let stored = stored_columns(part).map_err(place)?;
+        let named = |error: Error| part.named(error);
+        let stored = stored_columns(part).map_err(named)?;
         let Some(own) = stored else { continue };
         if let Some(given) = given.filter(|given| *given < own) {
             let what = format!("its rows have {own} columns, columns={given} was given");
             let error = Error::new(ErrorKind::Invalid, what);
-            return Err(place(error.hint("leave columns out: the file says how many there are")));
+            return Err(named(error.hint("leave columns out: the file says how many there are")));
         }
         match all {
             Some((first, other)) if given.is_none() && first != own => {
@@ -27,7 +27,7 @@ pub(crate) fn columns(given: Option<u64>, parts: &[ColumnPart]) -> Result<u64> {
                 let what =
                     format!("its rows have {own} columns, those of {} {first}", name.unwrap_or_default());
                 let error = Error::new(ErrorKind::Invalid, what);
-                return Err(place(error.hint("give columns if the same ones come first in all files")));
+                return Err(named(error.hint("give columns if the same ones come first in all files")));
             }
             _ => all = Some((own, part)),
         }

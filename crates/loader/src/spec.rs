@@ -1,6 +1,6 @@
 //! What a sample is: plain data, said by the user, kept in the state of a run.
 
-use forebay_container::Number;
+use forebay_container::{Number, unpack::Unpack};
 use serde::{Deserialize, Serialize};
 
 /// What a sample is made of: its fields, each with its own boundary. All fields have equally many samples.
@@ -168,35 +168,6 @@ pub struct Convert {
     // Left out where it is not asked for: a set is known by this text, and older ones have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unpack: Option<Unpack>,
-}
-
-/// How values are unpacked that follow the CF conventions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Unpack {
-    /// What becomes of values, missing ones and times.
-    pub kind: UnpackKind,
-    /// Whether stored numbers outside `valid_range`, `valid_min` and `valid_max` are missing: netCDF4-python says they
-    /// are, xarray ignores them, and so do we unless asked.
-    #[serde(default)]
-    pub valid: bool,
-}
-
-/// What becomes of values, missing ones and times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UnpackKind {
-    /// Values, NaN where one is missing; times become nanoseconds since 1970, or days since 1970-01-01 of a calendar
-    /// that computers do not keep. As xarray decodes.
-    Decoded,
-    /// The same, but all times become days since 1970-01-01 of their calendar.
-    Days,
-    /// The same, but times stay numbers.
-    Values,
-    /// Values, 0 where one is missing, and one more field, called `NAME_mask`, that is true there.
-    Masked,
-    /// Times alone: a field that has none is refused.
-    Time,
 }
 
 impl Convert {

@@ -3,7 +3,9 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Check, ORDER_VERSION, SampleSet, Shuffle};
+use crate::{
+    batch_maker::SetIdentity, fingerprint::of_counts, order::Shuffle, permutation::ORDER_VERSION,
+};
 
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,25 @@ pub struct State {
     pub epoch: u64,
     /// Positions of its order that the consumers of all ranks have received.
     pub position: u64,
+}
+
+/// How far a loaded state must agree with the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The same files, or copies of them: names, lengths, counts and types agree.
+    Strict,
+    /// As many samples; under a block shuffle, as many in each file.
+    CountOnly,
+}
+
+/// What a state that was loaded had been taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Resumed {
+    /// The very files that are read now.
+    SameFiles,
+    /// Files with other times of modification or ETags: copies of these, if nobody wrote to them.
+    OtherFiles,
 }
 
 /// The version of [`State`] this build writes.
@@ -69,23 +90,23 @@ impl State {
         serde_json::from_str(json).map_err(misread)
     }
 
-    /// Refuses a state of another version, or of another set of samples.
-    pub fn check(&self, set: &SampleSet, check: Check) -> Result<()> {
+    /// Refuses a state of another version, or of other samples than those of `set`.
+    pub fn check(&self, set: &SetIdentity, check: Check) -> Result<()> {
         Versions { version: self.version, order_version: self.order_version, epoch: self.epoch }.check()?;
         let refused = |what: String, hint: &str| Err(Error::new(ErrorKind::Invalid, what).hint(hint));
-        if self.samples != set.len() {
-            let what =
-                format!("the state is of a set of {} samples, this one has {}", self.samples, set.len());
+        let count = set.sample_count();
+        if self.samples != count {
+            let what = format!("the state is of a set of {} samples, this one has {count}", self.samples);
             return refused(what, "open the set the run began with");
         }
-        if check == Check::Strict && self.fingerprint != set.content_fingerprint() {
+        if check == Check::Strict && self.fingerprint != set.content {
             let what =
                 "the fields, or names, lengths or types of the files, are not those the run began with";
             let hint = "open the set the run began with; to go on with as many samples of any other, load the state with \
                         strict=False";
             return refused(what.into(), hint);
         }
-        if matches!(self.shuffle, Shuffle::Block { .. }) && self.parts != set.parts_fingerprint() {
+        if matches!(self.shuffle, Shuffle::Block { .. }) && self.parts != of_counts(&set.part_lens) {
             let what = "samples lie otherwise in files than when the run began, which is part of the order of a block \
                         shuffle";
             return refused(what.into(), "open files that are split as they were, or begin the epoch anew");

@@ -15,6 +15,12 @@ macro_rules! counters {
         pub struct Stats { $($(#[$doc])* pub $name: u64,)* }
 
         impl Stats {
+            /// The sum of both.
+            #[must_use]
+            pub fn plus(&self, other: &Self) -> Self {
+                Self { $($name: self.$name.saturating_add(other.$name),)* }
+            }
+
             /// What was done since it was `earlier`.
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($name: self.$name.saturating_sub(earlier.$name),)* }
@@ -86,7 +92,8 @@ impl Counters {
     }
 }
 
-fn nanos(time: Duration) -> u64 {
+/// Whole nanoseconds.
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -9,6 +9,7 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result};
 use crate::{
     column::{Column, ColumnPart},
     stats::Counters,
+    to_usize::to_usize,
 };
 
 /// The units of one variable of one file.
@@ -22,11 +23,11 @@ pub(crate) struct Units {
     pub(crate) first_byte: u64,
     /// Bytes of a unit in memory.
     pub(crate) unit_len: u64,
-    kind: Kind,
+    kind: UnitKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum UnitKind {
     /// So many chunks that follow each other along axis 0, and are decoded.
     Chunks(u64),
     /// A stretch of rows, or a chunk that has no place in a file, which the format reads.
@@ -63,7 +64,7 @@ impl Units {
     /// damaged would spoil its neighbours.
     fn boxes(variable: &Variable) -> Option<Self> {
         let is_cut = matches!(variable.extents, Extents::Opaque(_)) && variable.grid.chunk_count() > 1;
-        is_cut.then(|| Self::new(variable, variable.grid.chunk.clone(), Kind::Read))
+        is_cut.then(|| Self::new(variable, variable.grid.chunk.clone(), UnitKind::Read))
     }
 
     fn chunks(variable: &Variable, together: u64) -> Self {
@@ -74,7 +75,7 @@ impl Units {
         let together = if is_wide { together.min(counts[0].max(1)) } else { 1 };
         let mut unit = grid.chunk.clone();
         unit[0] = unit[0].saturating_mul(together);
-        Self::new(variable, unit, Kind::Chunks(together))
+        Self::new(variable, unit, UnitKind::Chunks(together))
     }
 
     fn rows(variable: &Variable, wanted_bytes: u64) -> Self {
@@ -83,10 +84,10 @@ impl Units {
             shape[1..].iter().fold(variable.dtype.native_len() as u64, |len, n| len.saturating_mul(*n));
         let rows = wanted_bytes.checked_div(row_len).unwrap_or(u64::MAX).clamp(1, shape[0].max(1));
         let unit = std::iter::once(rows).chain(shape[1..].iter().map(|len| (*len).max(1))).collect();
-        Self::new(variable, unit, Kind::Read)
+        Self::new(variable, unit, UnitKind::Read)
     }
 
-    fn new(variable: &Variable, unit: Vec<u64>, kind: Kind) -> Self {
+    fn new(variable: &Variable, unit: Vec<u64>, kind: UnitKind) -> Self {
         let grid = Grid { shape: variable.grid.shape.clone(), chunk: unit };
         let unit_len = grid.chunk_element_count().saturating_mul(variable.dtype.native_len() as u64);
         Self { grid, first: 0, first_byte: 0, unit_len, kind }
@@ -106,7 +107,7 @@ impl Units {
     /// where the format has memory of its own.
     pub(crate) fn besides_len(&self, part: &ColumnPart) -> u64 {
         let variable = part.variable();
-        if let (Kind::Chunks(together), Some(table)) = (self.kind, part.opened.encoded_chunks(variable)) {
+        if let (UnitKind::Chunks(together), Some(table)) = (self.kind, part.opened.encoded_chunks(variable)) {
             let stored = table.longest_stored().saturating_mul(together).min(table.stored_len());
             return stored.saturating_add(workspace_len(variable));
         }
@@ -164,15 +165,15 @@ impl Units {
         out.sort_unstable();
     }
 
-    /// Calls `each` with every range that [`load`](Self::load) asks for.
-    pub(crate) fn asked(
+    /// Calls `each` with every range that [`load`](Self::load) reads.
+    pub(crate) fn each_range(
         &self,
         part: &ColumnPart,
         number: u64,
         each: &mut dyn FnMut(SourceIndex, ByteRange),
     ) -> Result<()> {
         let variable = part.variable();
-        let Kind::Chunks(together) = self.kind else {
+        let UnitKind::Chunks(together) = self.kind else {
             return part.opened.asked(variable, &self.selection(number), each);
         };
         let numbers = number * together..((number + 1) * together).min(variable.grid.chunk_count());
@@ -191,7 +192,7 @@ impl Units {
     pub(crate) fn cost(&self, part: &ColumnPart, number: u64) -> UnitCost {
         let variable = part.variable();
         let table = part.opened.encoded_chunks(variable);
-        let (Kind::Chunks(together), Some(table)) = (self.kind, table) else {
+        let (UnitKind::Chunks(together), Some(table)) = (self.kind, table) else {
             let elements: u64 = self.bounds(number).1.iter().product();
             let read_bytes = elements.saturating_mul(variable.dtype.native_len() as u64);
             return UnitCost { read_bytes, decoded_bytes: 0 };
@@ -211,7 +212,7 @@ impl Units {
         counters: &Counters,
     ) -> Result<()> {
         counters.decoded_units.fetch_add(1, Relaxed);
-        let Kind::Chunks(together) = self.kind else { return self.read(part, number, out, counters) };
+        let UnitKind::Chunks(together) = self.kind else { return self.read(part, number, out, counters) };
         let chunk_count = part.variable().grid.chunk_count();
         let numbers: Vec<u64> = (number * together..((number + 1) * together).min(chunk_count)).collect();
         match self.decode(part, &numbers, out, counters) {
@@ -231,7 +232,7 @@ impl Units {
         let stored_len: usize = stored.iter().flatten().map(|chunk| chunk.len()).sum();
         Counters::add(&counters.read_bytes, stored_len as u64);
         Counters::add(&counters.requests, 1);
-        let chunk_len = usize::try_from(variable.chunk_len()).unwrap_or(usize::MAX);
+        let chunk_len = to_usize(variable.chunk_len());
         for ((number, stored), out) in numbers.iter().zip(&stored).zip(out.chunks_exact_mut(chunk_len)) {
             part.opened.decode_chunk(variable, *number, stored.as_ref(), out)?;
         }
@@ -245,8 +246,7 @@ impl Units {
         let variable = part.variable();
         let element_len = variable.dtype.native_len();
         let (selection, size) = (self.selection(number), self.bounds(number).1);
-        let len =
-            usize::try_from(selection.element_count()).unwrap_or(usize::MAX).saturating_mul(element_len);
+        let len = to_usize(selection.element_count()).saturating_mul(element_len);
         let began = Instant::now();
         if size[1..] == self.grid.chunk[1..] {
             let out = out.get_mut(..len).ok_or_else(|| Error::new(ErrorKind::Bug, "a unit too long"))?;

@@ -124,10 +124,10 @@ fn samples_of_a_corrupt_chunk_are_left_out_and_reported() {
     for batch in loader.batches().unwrap() {
         let batch = batch.unwrap();
         check(&batch, ROWS);
-        assert_eq!(batch.samples.len() + batch.troubles.len(), 32, "a batch is shorter by what is missing");
+        assert_eq!(batch.samples.len() + batch.failed.len(), 32, "a batch is shorter by what is missing");
         seen.extend(batch.samples.iter().flatten().copied());
-        reported.extend(batch.troubles.iter().map(|trouble| trouble.sample));
-        assert!(batch.troubles.iter().all(|trouble| trouble.why.contains("chunk 77")));
+        reported.extend(batch.failed.iter().map(|failed| failed.sample));
+        assert!(batch.failed.iter().all(|failed| failed.why.contains("chunk 77")));
     }
     seen.sort_unstable();
     reported.sort_unstable();
@@ -155,7 +155,7 @@ fn a_batch_of_which_nothing_can_be_read_is_left_out_and_counted() {
             let batch = batch.unwrap();
             check(&batch, ROWS);
             seen.extend(batch.samples.iter().flatten().copied());
-            reported.extend(batch.troubles.iter().map(|trouble| trouble.sample));
+            reported.extend(batch.failed.iter().map(|failed| failed.sample));
         }
         let bad: Vec<u64> = (77 * 16..78 * 16).collect();
         assert_eq!(reported, bad, "with the batch after them");
@@ -175,7 +175,7 @@ fn a_rank_that_can_read_nothing_of_a_batch_keeps_its_place_among_the_others() {
         let loader = Loader::new(set(&[with_bad_chunk()]), without_spill(options)).unwrap();
         let batches: Vec<_> = loader.batches().unwrap().map(Result::unwrap).collect();
         for batch in batches.iter().filter(|batch| batch.samples.contains(&None)) {
-            assert_eq!((batch.samples.len(), batch.troubles.len()), (16, 16));
+            assert_eq!((batch.samples.len(), batch.failed.len()), (16, 16));
             assert!(
                 batch
                     .fields
@@ -217,7 +217,7 @@ fn another_sample_stands_in_for_one_that_cannot_be_read() {
         let batch = batch.unwrap();
         check(&batch, ROWS);
         assert_eq!(batch.samples.len(), 32);
-        count += batch.troubles.len();
+        count += batch.failed.len();
     }
     assert_eq!((count, loader.stats().substituted), (16, 16));
 }

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use forebay_loader::{
-    Asked, AxisLen, AxisName, Boundary, Convert, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
+    ScheduledRead, AxisLen, AxisName, Boundary, Convert, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
     Schedule, Shard, Shuffle, Tail,
 };
 use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
@@ -180,9 +180,9 @@ fn foreseen(schedule: &Schedule) -> Vec<Ask> {
     for step in 0..epoch.step_count() {
         epoch.batch(step, &mut slots);
         schedule.batch(&slots, &mut asked);
-        let once: HashSet<&Asked> = asked.iter().collect();
+        let once: HashSet<&ScheduledRead> = asked.iter().collect();
         assert_eq!(once.len(), asked.len(), "each range once in a batch");
-        let named = |asked: &Asked| (schedule.sources()[asked.source].locator.clone(), asked.range);
+        let named = |asked: &ScheduledRead| (schedule.sources()[asked.source].locator.clone(), asked.range);
         all.extend(asked.iter().map(named));
     }
     first_uses(all)

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use forebay_container::{
     Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Number, SourceIndex, Values,
     Variable,
+    unpack::{Unpack, UnpackKind},
 };
 use forebay_format::Opened;
 use forebay_loader::{
-    AxisName, Boundary, FieldSpec, Loader, Options, SampleSet, SampleSpec, Unpack, UnpackKind,
+    AxisName, Boundary, FieldSpec, Loader, Options, SampleSet, SampleSpec,
 };
 use forebay_source::{ByteRange, ErrorKind, Locator, MemoryOrigin, Origin, Result};
 

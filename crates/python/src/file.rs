@@ -1,13 +1,13 @@
 //! A file that stays open, so that each of its variables is read without describing the file again.
 
-use forebay::{Opened, Result, Selection, Variable, container::SourceIndex, loader::Unpack};
+use forebay::{Opened, Result, Selection, Variable, container::{SourceIndex, unpack::Unpack}};
 use pyo3::prelude::*;
 
 use crate::{
     closable::Closable,
     error::raised,
     inspect::{AttributeRows, attribute_rows, numpy_type, variable_facts},
-    patience::patiently,
+    interruptible::interruptible,
     read::{RawArray, select, unpack_of, values},
 };
 
@@ -47,7 +47,7 @@ impl FileReader {
             let is_local = file.source(SourceIndex(0)).is_ok_and(|source| source.request_bytes() == 0);
             Ok((file, is_local))
         };
-        let (file, is_local) = patiently(py, open)?;
+        let (file, is_local) = interruptible(py, open)?;
         Ok(Self { path, file: Closable::new("file", file), is_local, how })
     }
 
@@ -109,7 +109,7 @@ impl FileReader {
             chosen
         };
         let read = move || -> Result<_> { values(&file, file.variable(&name)?, &chosen, how) };
-        patiently(py, read).map(RawArray::unpacked)
+        interruptible(py, read).map(RawArray::unpacked)
     }
 
     /// Ends it; may be called more than once.

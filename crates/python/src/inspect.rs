@@ -7,7 +7,7 @@ use forebay::{
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::{dtype, patience::patiently, read::RawArray};
+use crate::{dtype, interruptible::interruptible, read::RawArray};
 
 /// Facts (JSON), types for NumPy by variable, and attributes.
 type Facts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);
@@ -16,7 +16,7 @@ type Facts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, St
 #[pyfunction]
 pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Facts<'py>> {
     let asked = path.clone();
-    let file = patiently(py, move || forebay::open_file(&asked))?;
+    let file = interruptible(py, move || forebay::open_file(&asked))?;
     let container = file.container();
     let types = container.variables.iter().map(|variable| numpy_type(py, variable));
     let mut attributes = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Facts
 /// The name of the format of what lies at `path`, or nothing where this build has none for it.
 #[pyfunction]
 pub(crate) fn format_at(py: Python<'_>, path: String) -> PyResult<Option<String>> {
-    patiently(py, move || {
+    interruptible(py, move || {
         let origins = forebay::Origins::new();
         let at = origins.locate(&path)?;
         let found = forebay::format::Found::look(&**origins.of(&at), &at)?;

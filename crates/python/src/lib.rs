@@ -5,7 +5,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `error` | error kinds as Python exceptions |
-//! | `memory`, `array_struct` | one field of a batch, lent to NumPy |
+//! | `memory`, `array_struct`, `dlpack` | one field of a batch, lent to NumPy and to any framework |
 //! | `dtype` | element types as NumPy writes them |
 //! | `raw_batch` | what a batch is made of |
 //! | `read`, `inspect`, `file` | one variable's values; what is in a file; a file that stays open |
@@ -16,20 +16,21 @@
 //! | `tiers` | from what Python says of tiers to a configuration |
 //! | `ranking` | a policy that is written in Python |
 //! | `warming` | files on their way to the tiers, in the background |
-//! | `patience` | work that Ctrl-C need not wait for |
+//! | `interruptible` | work that Ctrl-C interrupts |
 //! | `closable` | what Python may close while other threads use it |
 
 mod array_struct;
 mod closable;
 mod command;
+mod dlpack;
 mod dtype;
 mod error;
 mod file;
 mod inspect;
+mod interruptible;
 mod loader;
 mod memory;
 mod own_format;
-mod patience;
 mod ranking;
 mod raw_batch;
 mod read;

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{
     closable::{Closable, end},
     error::{misread, raised, show_warnings},
-    patience::PATIENCE,
+    interruptible::SIGNAL_INTERVAL,
     raw_batch::RawBatch,
     samples::{SampleReader, tier_value},
 };
@@ -48,7 +48,7 @@ impl BatchLoader {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// Batches that the consumer has yet to receive of its epoch, or else of the next.
+    /// Batches that the consumer has yet to commit of its epoch, or else of the next.
     fn remaining(&self) -> PyResult<u64> {
         self.feed.get()?.remaining().map_err(raised)
     }
@@ -70,6 +70,14 @@ impl BatchLoader {
         let check = if strict { Check::Strict } else { Check::CountOnly };
         let resumed = self.feed.get()?.load_state(&state, check).map_err(raised)?;
         Ok(resumed == Resumed::SameFiles)
+    }
+
+    /// Counts a batch that was taken without being committed as used.
+    fn commit(&self, batch: &RawBatch) -> PyResult<()> {
+        if let Some(receipt) = batch.receipt {
+            self.feed.get()?.commit(receipt);
+        }
+        Ok(())
     }
 
     /// What the order of samples is made of, as JSON: the same on every rank.
@@ -134,13 +142,15 @@ pub(crate) struct EpochRun {
 
 #[pymethods]
 impl EpochRun {
-    /// The next batch, or `None` when the epoch is over.
-    fn next(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
+    /// The next batch, or `None` when the epoch is over. Without `commit` it counts in the state once it is committed.
+    #[pyo3(signature = (commit=true))]
+    fn next(&self, py: Python<'_>, commit: bool) -> PyResult<Option<RawBatch>> {
         loop {
             let next = py.detach(|| {
                 let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
                 match under_way.as_mut() {
-                    Some((feed, run)) => feed.next(run, PATIENCE),
+                    Some((feed, run)) if commit => feed.next(run, SIGNAL_INTERVAL),
+                    Some((feed, run)) => feed.next_uncommitted(run, SIGNAL_INTERVAL),
                     None => Ok(Next::End),
                 }
             });

@@ -1,22 +1,28 @@
-//! One field of a batch, lent to NumPy without a copy.
+//! One field of a batch, lent to NumPy and other libraries without a copy.
 
-use forebay::{container::Dtype, container::Number, loader::FieldArray};
+use std::sync::Arc;
+
+use forebay::{container::Dtype, container::Number, loader::{DL_CPU, FieldArray}};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyTuple},
 };
 
-use crate::{array_struct, dtype};
+use crate::{
+    array_struct,
+    dlpack::{self, Wish},
+    dtype,
+};
 
-/// Memory that NumPy may use as long as it holds on to this object.
+/// Memory that NumPy may use as long as it holds on to this object, and others until they drop their tensor.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Memory {
-    field: FieldArray,
+    field: Arc<FieldArray>,
 }
 
 impl Memory {
     pub(crate) fn new(field: FieldArray) -> Self {
-        Self { field }
+        Self { field: Arc::new(field) }
     }
 
     /// What NumPy makes the type of, and the shape of one element.
@@ -70,7 +76,7 @@ impl Memory {
     /// The same for numbers, without a dict to make and to take apart.
     #[getter]
     fn __array_struct__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let FieldArray { dtype, shape, bytes, kind, .. } = &self.field;
+        let FieldArray { dtype, shape, bytes, kind, .. } = &*self.field;
         let code = match (dtype::kind_code(*kind), dtype) {
             (Some((code, _)), _) => code,
             (None, Dtype::Number { number, .. }) => dtype::number_code(*number),
@@ -79,6 +85,25 @@ impl Memory {
             _ => "",
         };
         array_struct::capsule(py, code, shape, bytes.address().expose_provenance())
+    }
+
+    /// The field as a DLPack tensor, bfloat16 as such; `stream` is of no use to memory of the host.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Py<PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        drop(stream);
+        dlpack::capsule(py, &self.field, &Wish { max_version, dl_device, copy })
+    }
+
+    /// The device of the tensor: the host.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (DL_CPU.device_type, DL_CPU.device_id)
     }
 }
 

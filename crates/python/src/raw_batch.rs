@@ -2,7 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{Batch, loader::FieldArray};
+use forebay::{
+    Batch,
+    loader::{FieldArray, Receipt},
+};
 use pyo3::prelude::*;
 
 use crate::memory::Memory;
@@ -17,20 +20,23 @@ pub(crate) struct RawBatch {
     epoch: u64,
     #[pyo3(get)]
     step: u64,
-    troubles: Vec<(u64, String)>,
+    failed: Vec<(u64, String)>,
+    /// By what it is committed; nothing for samples that were asked for by number.
+    pub(crate) receipt: Option<Receipt>,
 }
 
 impl RawBatch {
     pub(crate) fn new(batch: Batch) -> Self {
-        let Batch { fields, samples, seeds, epoch, step, troubles, .. } = batch;
-        let troubles = troubles.into_iter().map(|trouble| (trouble.sample, trouble.why)).collect();
-        Self { fields: Mutex::new(fields), samples, seeds, epoch, step, troubles }
+        let receipt = Some(batch.receipt());
+        let Batch { fields, samples, seeds, epoch, step, failed, .. } = batch;
+        let failed = failed.into_iter().map(|one| (one.sample, one.why)).collect();
+        Self { fields: Mutex::new(fields), samples, seeds, epoch, step, failed, receipt }
     }
 
     pub(crate) fn of_samples(fields: Vec<FieldArray>, numbers: &[u64]) -> Self {
         let samples = numbers.iter().map(|number| Some(*number)).collect();
-        let (fields, seeds, troubles) = (Mutex::new(fields), Vec::new(), Vec::new());
-        Self { fields, samples, seeds, epoch: 0, step: 0, troubles }
+        let (fields, seeds, failed) = (Mutex::new(fields), Vec::new(), Vec::new());
+        Self { fields, samples, seeds, epoch: 0, step: 0, failed, receipt: None }
     }
 }
 
@@ -56,6 +62,6 @@ impl RawBatch {
 
     /// Samples that could not be read, and why.
     fn troubles(&self) -> Vec<(u64, String)> {
-        self.troubles.clone()
+        self.failed.clone()
     }
 }

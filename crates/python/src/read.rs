@@ -3,14 +3,14 @@
 use forebay::{
     Array, Error, ErrorKind, Opened, Result, Selection, Values, Variable,
     container::{Dtype, Number, cf::ValueKind},
-    loader::{Unpack, UnpackedArray, unpack},
+    container::unpack::{Unpack, UnpackedArray, unpack},
 };
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
 
-use crate::{dtype, error::misread, memory::interface, patience::patiently};
+use crate::{dtype, error::misread, memory::interface, interruptible::interruptible};
 
 /// Values of one variable or attribute.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -120,7 +120,7 @@ pub(crate) fn read_variable(
         let found = file.variable(&variable)?;
         values(&file, found, &select(&path, found, &selection)?, how)
     };
-    patiently(py, read).map(RawArray::unpacked)
+    interruptible(py, read).map(RawArray::unpacked)
 }
 
 /// How values are unpacked, of the JSON that says so.

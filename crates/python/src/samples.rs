@@ -22,7 +22,7 @@ use crate::{
     closable::Closable,
     dtype,
     error::{misread, raised, show_warnings},
-    patience::patiently,
+    interruptible::interruptible,
     ranking::Ranking,
     raw_batch::RawBatch,
     warming::{Progress, WarmingRun},
@@ -106,9 +106,9 @@ impl SampleReader {
     }
 
     /// Reads on a thread of its own, so that Ctrl-C need not wait for it.
-    fn get_patiently(&self, py: Python<'_>, numbers: &[u64]) -> PyResult<Vec<FieldArray>> {
+    fn get_interruptible(&self, py: Python<'_>, numbers: &[u64]) -> PyResult<Vec<FieldArray>> {
         let (reading, asked) = (self.opened.get()?, numbers.to_vec());
-        patiently(py, move || reading.samples.get(&asked))
+        interruptible(py, move || reading.samples.get(&asked))
     }
 }
 
@@ -134,7 +134,7 @@ impl SampleReader {
         let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
         let names = if is_expanded { Names::Files } else { Names::Patterns };
         let opening = Opening { spec, names, config, ranking };
-        let (opened, spec) = patiently(py, move || opening.open(&options))?;
+        let (opened, spec) = interruptible(py, move || opening.open(&options))?;
         show_warnings(py)?;
         Ok(Self::of(opened, Arc::new(spec)))
     }
@@ -164,7 +164,7 @@ impl SampleReader {
             let opened = self.opened.get()?;
             py.detach(|| opened.samples.get(&numbers)).map_err(raised)?
         } else {
-            self.get_patiently(py, &numbers)?
+            self.get_interruptible(py, &numbers)?
         };
         Ok(RawBatch::of_samples(fields, &numbers))
     }

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 
 use crate::{
     error::{misread, raised},
-    patience::PATIENCE,
+    interruptible::SIGNAL_INTERVAL,
 };
 
 /// Files on their way to the tiers.

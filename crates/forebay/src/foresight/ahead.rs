@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_loader::Asked;
+use forebay_loader::ScheduledRead;
 use forebay_tier::{Coming, Upcoming};
 
 use super::{LoaderForesight, course::Course};
@@ -23,7 +23,7 @@ pub(super) struct Ahead {
     later_bytes: u64,
     coming: VecDeque<Coming>,
     slots: Vec<Option<u64>>,
-    asked: Vec<Asked>,
+    asked: Vec<ScheduledRead>,
 }
 
 /// Epochs that are named after the current one: what the last batches leave idle serves the first of the next.

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use forebay_loader::{Asked, Options, SampleSet, Schedule};
+use forebay_loader::{ScheduledRead, Options, SampleSet, Schedule};
 use forebay_source::Result;
 use forebay_tier::{Forecast, ForecastTier, Standard, Used, forecast};
 
@@ -143,7 +143,7 @@ fn uses_per_sample(schedule: &Schedule, places: &Places) -> u64 {
     let probes = probed.clone().count() as u64;
     for sample in probed {
         schedule.bytes(sample, &mut asked);
-        let covered = |ask: &Asked| {
+        let covered = |ask: &ScheduledRead| {
             let range = places.blocks[ask.source].covering(ask.range);
             range.end - range.start
         };

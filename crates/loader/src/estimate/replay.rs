@@ -4,17 +4,23 @@ use std::collections::HashSet;
 
 use forebay_source::Result;
 
-use super::{EpochCost, Share, in_use, room_of};
+use super::{
+    cost::EpochCost,
+    unit_lens::{UnitLens, in_use},
+};
 use crate::{
-    assemble::{MOST_SPILL_READS, group_len, pieces},
     column::{Column, Form, Located},
-    layout::{ColumnLayout, Layout, Storage, Stretch},
+    layout::{Storage, StoredRows},
     ledger::{Decoding, Ledger, Moment, Now, Uses},
     order::Shuffle,
     plan::{Epoch, Plan},
     set::SampleSet,
     setup::Setup,
+    share::Share,
+    shares::room_of,
+    unit_slices::{MOST_SPILL_READS, unit_slices},
     units::Units,
+    walk::FieldRead,
 };
 
 /// Counts what a loader of one thread would do.
@@ -51,44 +57,8 @@ impl Spilled {
     }
 }
 
-/// How long units are.
-pub(super) struct UnitLens {
-    /// The first unit of each variable of each file, and the length of its units.
-    by_first: Vec<(u64, u64)>,
-    /// Bytes of one unit of each column.
-    pub(super) first_of_columns: u64,
-    /// Bytes of memory for all units.
-    room: u64,
-}
-
-impl UnitLens {
-    pub(super) fn new(layout: &Layout) -> Self {
-        let indices = layout.columns.iter().filter_map(|column| column.indices.as_deref());
-        let columns = || layout.columns.iter().chain(indices.clone());
-        let len = |storage: &Storage| match storage {
-            Storage::Units(units) if units.count() > 0 => Some((units.first, units.unit_len)),
-            _ => None,
-        };
-        let mut by_first: Vec<_> = columns().flat_map(|column| &column.parts).filter_map(len).collect();
-        by_first.sort_unstable();
-        let firsts = columns().filter_map(|column| column.parts.first().and_then(len));
-        let room = columns().flat_map(|column| &column.parts).fold(0u64, |sum, storage| match storage {
-            Storage::Units(units) => {
-                sum.saturating_add(units.count().saturating_mul(room_of(units.unit_len)))
-            }
-            _ => sum,
-        });
-        Self { by_first, first_of_columns: firsts.map(|(_, len)| len).sum(), room }
-    }
-
-    fn of(&self, unit: u64) -> u64 {
-        let after = self.by_first.partition_point(|(first, _)| *first <= unit);
-        after.checked_sub(1).map_or(0, |index| self.by_first[index].1)
-    }
-}
-
-/// A unit that is asked for.
-struct Asked<'a> {
+/// A unit that samples are copied from.
+struct UnitUse<'a> {
     column: &'a Column,
     part: u32,
     units: &'a Units,
@@ -141,18 +111,21 @@ impl<'a> Replay<'a> {
     }
 
     fn batch(&mut self, slots: &[Option<u64>], now: Now<'_>) -> Result<()> {
-        let (set, setup) = (self.set, self.setup);
         let mut len = 0u64;
-        for (column, layout) in set.columns.iter().zip(&setup.layout.columns) {
-            let located: Vec<Option<Located>> =
-                slots.iter().map(|slot| slot.map(|sample| column.locate(sample))).collect();
-            for group in located.chunks(group_len(column)) {
-                self.produce(column, layout, group, now)?;
-            }
-            if let (Some(dense), Some(indices)) = (&column.dense, &layout.indices) {
-                self.produce(&dense.indices, indices, &located, now)?;
-            }
-            len = len.saturating_add(delivered(column, &located));
+        for field in FieldRead::all(self.set, &self.setup.layout) {
+            let samples = slots.iter().flatten().copied();
+            field.each_group(samples.clone(), &mut |field, storage, located| match storage {
+                Storage::Units(units) => {
+                    self.units(field.column, units, located, now);
+                    Ok(())
+                }
+                Storage::Boxes => {
+                    self.boxes(field.column, located);
+                    Ok(())
+                }
+                Storage::Rows(rows) => self.rows(field.column, rows, located),
+            })?;
+            len = len.saturating_add(delivered(field.column, samples, slots.len()));
         }
         self.cost.batches += 1;
         self.cost.samples += slots.iter().flatten().count() as u64;
@@ -161,32 +134,10 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn produce(
-        &mut self,
-        column: &Column,
-        layout: &ColumnLayout,
-        group: &[Option<Located>],
-        now: Now<'_>,
-    ) -> Result<()> {
-        let mut located: Vec<Located> = group.iter().flatten().copied().collect();
-        if column.parts.len() > 1 {
-            located.sort_unstable();
-        }
-        for same_part in located.chunk_by(|one, next| one.part == next.part) {
-            let part = same_part[0].part;
-            match &layout.parts[part as usize] {
-                Storage::Units(units) => self.units(column, units, same_part, now),
-                Storage::Boxes => self.boxes(column, same_part),
-                Storage::Rows(stretch) => self.rows(column, stretch, same_part)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn rows(&mut self, column: &Column, stretch: &Stretch, located: &[Located]) -> Result<()> {
+    fn rows(&mut self, column: &Column, rows: &StoredRows, located: &[Located]) -> Result<()> {
         let part = column.part(located[0]);
         for at in located {
-            stretch.asked(part, at.number, |_, range| {
+            rows.each_range(part, at.number, |_, range| {
                 self.cost.read_bytes += range.len();
                 self.cost.requests += 1;
             })?;
@@ -203,19 +154,18 @@ impl<'a> Replay<'a> {
 
     fn units(&mut self, column: &Column, units: &Units, located: &[Located], now: Now<'_>) {
         let part = column.part(located[0]);
-        let mut pieces = pieces(part, units, located.iter().map(|at| at.number));
-        pieces.sort_unstable_by_key(|piece| piece.unit);
-        for same_unit in pieces.chunk_by(|one, next| one.unit == next.unit) {
-            let asked = Asked { column, part: located[0].part, units, number: same_unit[0].unit };
+        let slices = unit_slices(part, units, located.iter().map(|at| at.number));
+        for same_unit in slices.chunk_by(|one, next| one.unit == next.unit) {
+            let wanted = UnitUse { column, part: located[0].part, units, number: same_unit[0].unit };
             let is_whole = same_unit.len() > MOST_SPILL_READS;
-            let used = same_unit.iter().map(|piece| piece.len as u64).sum();
-            self.unit(&asked, if is_whole { units.unit_len } else { used }, now);
+            let used = same_unit.iter().map(|slice| slice.len as u64).sum();
+            self.unit(&wanted, if is_whole { units.unit_len } else { used }, now);
         }
     }
 
     /// A use of a unit, of which `unspilled_bytes` are read back if it is in the spill.
-    fn unit(&mut self, asked: &Asked<'_>, unspilled_bytes: u64, now: Now<'_>) {
-        let Asked { column, part, units, number } = *asked;
+    fn unit(&mut self, wanted: &UnitUse<'_>, unspilled_bytes: u64, now: Now<'_>) {
+        let UnitUse { column, part, units, number } = *wanted;
         let unit = units.first + number;
         let samples = || units.samples(column, part, number);
         let is_kept = match &mut self.kept {
@@ -254,12 +204,14 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Bytes that a batch of the samples `located` has in `column`.
-fn delivered(column: &Column, located: &[Option<Located>]) -> u64 {
+/// Bytes that a batch of `samples` in `slot_count` slots has in `column`.
+fn delivered(column: &Column, samples: impl Iterator<Item = u64>, slot_count: usize) -> u64 {
     let count: u64 = match (&column.dense, &column.form) {
-        (Some(dense), _) => dense.columns * located.len() as u64,
-        (None, Form::Stacked { shape }) => shape.iter().product::<u64>() * located.len() as u64,
-        (None, Form::Joined { .. }) => located.iter().flatten().map(|at| column.sample_count(*at)).sum(),
+        (Some(dense), _) => dense.columns * slot_count as u64,
+        (None, Form::Stacked { shape }) => shape.iter().product::<u64>() * slot_count as u64,
+        (None, Form::Joined { .. }) => {
+            samples.map(|sample| column.sample_count(column.locate(sample))).sum()
+        }
     };
     count * column.delivered_len() as u64
 }

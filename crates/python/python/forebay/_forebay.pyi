@@ -76,7 +76,7 @@ class BugError(ForebayError):
 
 @final
 class Memory:
-    """Memory that NumPy may use as long as it holds on to this object."""
+    """Memory that NumPy may use as long as it holds on to this object, and others until they drop their tensor."""
 
     @property
     def name(self) -> str:
@@ -96,6 +96,17 @@ class Memory:
     @property
     def __array_struct__(self) -> Any:
         """The same for numbers, without a dict to make and to take apart."""
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The field as a DLPack tensor, bfloat16 as such; ``stream`` is of no use to memory of the host."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device of the tensor: the host."""
 
 @final
 class FormatFile:
@@ -290,13 +301,15 @@ class BatchLoader:
     def __len__(self) -> int:
         """Batches of a whole epoch."""
     def remaining(self) -> int:
-        """Batches that the consumer has yet to receive of its epoch, or else of the next."""
+        """Batches that the consumer has yet to commit of its epoch, or else of the next."""
     def state(self) -> str:
         """Where the consumer is, as JSON."""
     def state_at_once(self) -> str | None:
         """The same without waiting, for a process that was forked; nothing where it cannot be told."""
     def load_state(self, state: str, strict: bool) -> bool:
         """Goes on from ``state`` (JSON); false when it was taken of files with other times of modification."""
+    def commit(self, batch: RawBatch) -> None:
+        """Counts a batch that was taken without being committed as used."""
     def order(self) -> str:
         """What the order of samples is made of, as JSON: the same on every rank."""
     def set_epoch(self, epoch: int) -> None:
@@ -314,8 +327,8 @@ class BatchLoader:
 class EpochRun:
     """One epoch on its way to the consumer."""
 
-    def next(self) -> RawBatch | None:
-        """The next batch, or ``None`` when the epoch is over."""
+    def next(self, commit: bool = True) -> RawBatch | None:
+        """The next batch, or ``None`` when the epoch is over. Without ``commit`` it counts in the state once it is committed."""
     def close(self) -> None:
         """Ends the threads. May be called more than once."""
     def forget(self) -> None:

@@ -22,9 +22,9 @@ from ._forebay import Memory, RawBatch
 
 def _tensor_of(memory: Memory) -> Any:
     """The tensor that lies in ``memory``; an array where PyTorch has no such type."""
-    array = _batch.array_of(memory)
     if memory.is_bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_dlpack(memory)
+    array = _batch.array_of(memory)
     try:
         return torch.from_numpy(array)
     except TypeError:

@@ -1,49 +1,52 @@
-//! What is done to samples once they are read: cast, scaled, turned, put in their places.
+//! What is done to samples once they are read: unpacked, recoded, cast, scaled, transposed.
 
-use std::sync::Arc;
-
-use forebay_container::Number;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_container::{
+    Number,
+    cast::{Cast, transpose},
+};
+use forebay_source::Result;
 
 use crate::{
-    arena::Arena,
-    batch::FieldArray,
-    column::{Column, ColumnPart, DenseColumn, Form, Located},
-    convert::{Cast, to_unsigned, transpose},
-    set::place,
+    column::{Column, ColumnPart, Form},
+    layout::ColumnLayout,
+    to_usize::to_usize,
 };
 
 /// What is done to the samples of one column.
-pub(super) struct Finish<'a> {
+pub(crate) struct ConvertSample<'a> {
     /// What numbers are multiplied by, and what is then added, once they are unpacked or recoded.
     scale: Option<(f64, f64)>,
     final_number: Option<Number>,
     /// True when numbers of some file change.
     changes: bool,
     /// The shape of a sample and the order its axes shall have.
-    turn: Option<(&'a [u64], &'a [usize])>,
+    transposed: Option<(&'a [u64], &'a [usize])>,
     final_len: usize,
 }
 
 /// Where a sample goes in an array that samples are joined in.
 #[derive(Clone, Copy)]
-pub(super) struct Joint<'a> {
+pub(crate) struct Joint<'a> {
     /// The shape of the array.
-    pub(super) shape: &'a [u64],
+    pub(crate) shape: &'a [u64],
     /// The axis samples are joined along.
-    pub(super) axis: usize,
+    pub(crate) axis: usize,
     /// The first index along it.
-    pub(super) start: u64,
+    pub(crate) start: u64,
 }
 
 /// Makes other numbers of numbers.
 type Step<'a> = dyn Fn(&[u8], &mut [u8]) -> Result<()> + 'a;
 
-/// Numbers that are unpacked and then cast go through the nearest cache in blocks of so many.
-const BLOCK: usize = 512;
+/// Numbers that are unpacked and then cast at a time: what lies between stays in the first-level cache.
+const NUMBERS_AT_ONCE: usize = 512;
 
-impl<'a> Finish<'a> {
-    pub(super) fn of(column: &'a Column) -> Self {
+/// Samples that are converted are read in groups of this many bytes: what was read is still in the second-level cache
+/// when it is converted.
+const GROUP_BYTES: u64 = 256 << 10;
+
+impl<'a> ConvertSample<'a> {
+    pub(crate) fn of(column: &'a Column) -> Self {
         let convert = &column.convert;
         let scale = (convert.scale.is_some() || convert.add.is_some())
             .then(|| (convert.scale.unwrap_or(1.0), convert.add.unwrap_or(0.0)));
@@ -53,42 +56,42 @@ impl<'a> Finish<'a> {
             || column.is_recoded
             || column.is_mixed
             || column.dtype.number().is_some_and(is_cast);
-        let turn = match (&column.form, &convert.axes) {
+        let transposed = match (&column.form, &convert.axes) {
             (Form::Stacked { shape }, Some(axes)) if !axes.is_sorted() => Some((&shape[..], &axes[..])),
             _ => None,
         };
-        Self { scale, final_number, changes, turn, final_len: column.final_len() }
+        Self { scale, final_number, changes, transposed, final_len: column.final_len() }
     }
 
-    pub(super) fn is_needed(&self) -> bool {
-        self.changes || self.turn.is_some()
+    pub(crate) fn is_needed(&self) -> bool {
+        self.changes || self.transposed.is_some()
     }
 
-    /// True when a sample is turned and then changed.
-    pub(super) fn copies_twice(&self) -> bool {
-        self.changes && self.turn.is_some()
+    /// True when a sample is transposed and then converted.
+    pub(crate) fn copies_twice(&self) -> bool {
+        self.changes && self.transposed.is_some()
     }
 
     /// One sample of `part`, all of whose elements lie together in the batch.
-    pub(super) fn sample(
+    pub(crate) fn sample(
         &self,
         part: &ColumnPart,
         from: &[u8],
         to: &mut [u8],
         mask: Option<&mut [u8]>,
     ) -> Result<()> {
-        let Some((shape, axes)) = self.turn else { return self.change(part, from, to, mask) };
+        let Some((shape, axes)) = self.transposed else { return self.change(part, from, to, mask) };
         if !self.changes {
             transpose(from, shape, axes, part.element_len(), to);
             return Ok(());
         }
-        let mut turned = vec![0; from.len()];
-        transpose(from, shape, axes, part.element_len(), &mut turned);
-        self.change(part, &turned, to, mask)
+        let mut moved = vec![0; from.len()];
+        transpose(from, shape, axes, part.element_len(), &mut moved);
+        self.change(part, &moved, to, mask)
     }
 
     /// One sample of `part` that is joined to others.
-    pub(super) fn joined(
+    pub(crate) fn joined(
         &self,
         part: &ColumnPart,
         from: &[u8],
@@ -97,10 +100,9 @@ impl<'a> Finish<'a> {
         mut mask: Option<&mut [u8]>,
     ) -> Result<()> {
         let Joint { shape, axis, start } = joint;
-        let index = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let outer = index(shape[..axis].iter().product());
-        let inner = index(shape[axis + 1..].iter().product());
-        let (row, skip) = (index(shape[axis]) * inner, index(start) * inner);
+        let outer = to_usize(shape[..axis].iter().product());
+        let inner = to_usize(shape[axis + 1..].iter().product());
+        let (row, skip) = (to_usize(shape[axis]) * inner, to_usize(start) * inner);
         let Some(run) = from.len().checked_div(outer).filter(|run| *run > 0) else { return Ok(()) };
         let count = run / part.element_len().max(1);
         for (number, from) in from.chunks_exact(run).enumerate() {
@@ -119,15 +121,13 @@ impl<'a> Finish<'a> {
         to: &mut [u8],
         mut mask: Option<&mut [u8]>,
     ) -> Result<()> {
-        let at_place = |error: Error| place(&part.opened, part.variable(), error);
         let cast = |from: Number| self.final_number.and_then(|to| cast(from, to, self.scale));
         let Some(unpacker) = &part.unpacker else {
             let stored = part.variable().dtype.number();
             match (&part.recode, stored.and_then(cast)) {
                 (Some(recode), _) => {
                     let step = |from: &[u8], to: &mut [u8]| recode.run(from, to);
-                    self.change_and_cast(part, (recode.to(), cast(recode.to())), &step, from, to)
-                        .map_err(at_place)?;
+                    self.change_and_cast(part, (recode.to(), cast(recode.to())), &step, from, to)?;
                 }
                 (None, Some(cast)) => cast.run(from, to),
                 (None, None) => to.copy_from_slice(from),
@@ -139,7 +139,7 @@ impl<'a> Finish<'a> {
         }
         let cast = cast(unpacker.to());
         let step = |from: &[u8], to: &mut [u8]| unpacker.run(from, to);
-        self.change_and_cast(part, (unpacker.to(), cast), &step, from, to).map_err(at_place)?;
+        self.change_and_cast(part, (unpacker.to(), cast), &step, from, to)?;
         if let (Some(mask), Some(_)) = (mask, cast) {
             // An offset has moved the zeros that stand for missing values.
             let missing =
@@ -158,10 +158,11 @@ impl<'a> Finish<'a> {
         from: &[u8],
         to: &mut [u8],
     ) -> Result<()> {
+        let step = |from: &[u8], to: &mut [u8]| step(from, to).map_err(|error| part.named(error));
         let Some(cast) = cast else { return step(from, to) };
-        let mut block = [0; 8 * BLOCK];
+        let mut block = [0; 8 * NUMBERS_AT_ONCE];
         let element_len = part.element_len().max(1);
-        let blocks = from.chunks(BLOCK * element_len).zip(to.chunks_mut(BLOCK * self.final_len));
+        let blocks = from.chunks(NUMBERS_AT_ONCE * element_len).zip(to.chunks_mut(NUMBERS_AT_ONCE * self.final_len));
         for (from, to) in blocks {
             let changed = &mut block[..from.len() / element_len * number.size()];
             step(from, changed)?;
@@ -176,55 +177,34 @@ fn cast(from: Number, to: Number, scale: Option<(f64, f64)>) -> Option<Cast> {
     (to != from || scale.is_some()).then_some(Cast { from, to, scale })
 }
 
-/// Makes whole rows of sparse ones.
-pub(super) fn densify(
-    arena: &Arc<Arena>,
-    column: &Column,
-    dense: &DenseColumn,
-    [values, numbers]: [&FieldArray; 2],
-    located: &[Option<Located>],
-) -> Result<FieldArray> {
-    let offsets = values.offsets.as_deref().unwrap_or_default();
-    let row_count = offsets.len().saturating_sub(1);
-    let element_len = column.final_len();
-    let columns = usize::try_from(dense.columns).unwrap_or(usize::MAX);
-    let mut bytes = arena.take(row_count.saturating_mul(columns).saturating_mul(element_len))?;
-    bytes.fill(0);
-    let number = dense.indices.dtype.number().unwrap_or(Number::U64);
-    let at = to_unsigned(number, &numbers.bytes).ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, "a negative column").at(format!("field '{}'", column.name))
-    })?;
-    for row in 0..row_count {
-        let range = index(offsets[row])..index(offsets[row + 1]);
-        for value in range {
-            let Some(to) = at.get(value).and_then(|at| usize::try_from(*at).ok()).filter(|at| *at < columns)
-            else {
-                let what = format!("column {} of {columns}", at.get(value).copied().unwrap_or(0));
-                let error = Error::new(ErrorKind::Corrupt, what).hint("`columns` says how many a row has");
-                let error = match located[row] {
-                    Some(located) => {
-                        let part = dense.indices.part(located);
-                        place(&part.opened, part.variable(), error.at(format!("sample {}", located.number)))
-                    }
-                    None => error,
-                };
-                return Err(error.at(format!("field '{}'", column.name)));
-            };
-            let to = (row * columns + to) * element_len;
-            bytes[to..to + element_len]
-                .copy_from_slice(&values.bytes[value * element_len..(value + 1) * element_len]);
+/// How many samples of `column` are read together: those of a batch, or fewer where they are converted.
+pub(crate) fn samples_per_read(column: &Column) -> usize {
+    match column.stacked_count() {
+        Some(count) if column.dense.is_none() && ConvertSample::of(column).is_needed() => {
+            let read_len = count.saturating_mul(column.element_len as u64);
+            to_usize(GROUP_BYTES.checked_div(read_len).unwrap_or(0).max(1))
         }
+        _ => usize::MAX,
     }
-    Ok(FieldArray {
-        name: column.name.clone(),
-        dtype: column.final_dtype(),
-        kind: column.kind(),
-        shape: vec![row_count as u64, dense.columns],
-        bytes,
-        offsets: None,
-    })
 }
 
-fn index(offset: i64) -> usize {
-    usize::try_from(offset).unwrap_or(0)
+/// Bytes that a thread needs besides a batch of `batch` samples to make `column` of it, which is read as `layout` says.
+pub(crate) fn scratch_len(column: &Column, layout: &ColumnLayout, batch: u64) -> u64 {
+    let sample_len = column.mean_count().saturating_mul(column.element_len as u64);
+    if let Some(dense) = &column.dense {
+        let numbers = dense.indices.mean_count().saturating_mul(dense.indices.element_len as u64);
+        return sample_len.saturating_mul(2).saturating_add(numbers).saturating_mul(batch);
+    }
+    let convert = ConvertSample::of(column);
+    match &column.form {
+        Form::Stacked { .. } if convert.is_needed() => {
+            let together = (samples_per_read(column) as u64).min(batch);
+            let transposed = if convert.copies_twice() { sample_len } else { 0 };
+            sample_len.saturating_mul(together).saturating_add(transposed)
+        }
+        Form::Joined { axis, .. } if convert.is_needed() || (*axis > 0 && !layout.has_lines) => {
+            sample_len.saturating_mul(batch)
+        }
+        _ => 0,
+    }
 }

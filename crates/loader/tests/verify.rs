@@ -134,7 +134,7 @@ fn a_batch_that_is_not_vouched_for_is_made_anew_and_right() {
         for batch in loader.batches().unwrap() {
             let batch = batch.unwrap();
             check(&batch, ROWS);
-            assert!(batch.troubles.is_empty(), "{:?}", batch.troubles);
+            assert!(batch.failed.is_empty(), "{:?}", batch.failed);
             samples += batch.samples.len() as u64;
         }
         assert_eq!(samples, ROWS.count * FILES);

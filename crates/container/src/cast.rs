@@ -1,9 +1,10 @@
-//! Numbers on their way into a batch: cast, scaled, their axes put in another order.
+//! Numbers cast as NumPy's `astype` casts them, scaled, and their axes put in another order.
 
-use forebay_container::Number;
 use half::{bf16, f16};
 
-/// Does something with the type of a number.
+use crate::Number;
+
+/// Evaluates an expression with the Rust type of a number.
 macro_rules! with_element {
     ($number:expr, $kind:ident => $body:expr) => {
         with_element!(@ $number, $kind, $body, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64,
@@ -11,7 +12,7 @@ macro_rules! with_element {
     };
     (@ $number:expr, $kind:ident, $body:expr, $($name:ident $type:ty),*) => {
         match $number {
-            $(forebay_container::Number::$name => {
+            $($crate::Number::$name => {
                 type $kind = $type;
                 $body
             })*
@@ -20,20 +21,22 @@ macro_rules! with_element {
 }
 pub(crate) use with_element;
 
-/// How a field's numbers change.
+/// A change of number type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Cast {
-    pub(crate) from: Number,
-    pub(crate) to: Number,
-    /// What they are multiplied by, and what is then added, reckoned in 64 bits.
-    pub(crate) scale: Option<(f64, f64)>,
+pub struct Cast {
+    /// The type before.
+    pub from: Number,
+    /// The type after.
+    pub to: Number,
+    /// The factor, and the summand that is added to the product, both applied in 64 bits.
+    pub scale: Option<(f64, f64)>,
 }
 
 impl Cast {
     /// Converts all of `from` into `to`, as NumPy's `astype` does: integers wrap, floats round.
     ///
     /// A float beyond an integer's range becomes the nearest one there is.
-    pub(crate) fn run(&self, from: &[u8], to: &mut [u8]) {
+    pub fn run(&self, from: &[u8], to: &mut [u8]) {
         with_element!(self.from, A => self.run_from::<A>(from, to));
     }
 
@@ -136,8 +139,8 @@ fn to_odd_f32(value: f64) -> f32 {
     f32::from_bits((near.to_bits() - u32::from(is_past)) | 1)
 }
 
-/// Integers from 0 up, whatever their type; `None` when one is negative or they are none.
-pub(crate) fn to_unsigned(number: Number, bytes: &[u8]) -> Option<Vec<u64>> {
+/// Integers of any type as unsigned ones; `None` when one is negative, or the type is a float.
+pub fn to_unsigned(number: Number, bytes: &[u8]) -> Option<Vec<u64>> {
     fn all<A: Element>(bytes: &[u8], signed: bool) -> Option<Vec<u64>> {
         let values = bytes.chunks_exact(size_of::<A>()).map(|one| A::read(one).to_bits());
         values
@@ -158,7 +161,7 @@ pub(crate) fn to_unsigned(number: Number, bytes: &[u8]) -> Option<Vec<u64>> {
 }
 
 /// Puts the axes of an array into another order: axis `i` of `to` is axis `axes[i]` of `from`.
-pub(crate) fn transpose(from: &[u8], shape: &[u64], axes: &[usize], element_len: usize, to: &mut [u8]) {
+pub fn transpose(from: &[u8], shape: &[u64], axes: &[usize], element_len: usize, to: &mut [u8]) {
     let lens: Vec<usize> = shape.iter().map(|len| usize::try_from(*len).unwrap_or(usize::MAX)).collect();
     let mut strides = vec![element_len; lens.len()];
     for axis in (0..lens.len().saturating_sub(1)).rev() {

@@ -25,12 +25,13 @@
 use std::{ops::Range, sync::Arc};
 
 use crate::{
-    Groups, Permutation,
+    groups::Groups,
+    permutation::Permutation,
     seed::{Key, Purpose},
 };
 
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct BlockShuffle {
     groups: Arc<Groups>,
     slots: Slots,
     /// By how many samples the line is turned before it is cut.
@@ -40,7 +41,7 @@ pub(super) struct Block {
     window_key: Key,
 }
 
-impl Block {
+impl BlockShuffle {
     pub(super) fn new(lanes: u32, window: u32, key: impl Fn(Purpose) -> Key, groups: Arc<Groups>) -> Self {
         let slots = Slots::new(&groups, key(Purpose::Groups));
         let is_turned = !slots.short.is_empty() && lanes.is_multiple_of(2);
@@ -89,11 +90,11 @@ struct Slots {
     order: Permutation,
     group_len: u64,
     /// The slots of groups that are not full, in order of slots.
-    short: Vec<Short>,
+    short: Vec<ShortSlot>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Short {
+struct ShortSlot {
     slot: u64,
     /// The place after its last.
     end: u64,
@@ -105,8 +106,8 @@ impl Slots {
     fn new(groups: &Groups, key: Key) -> Self {
         let order = Permutation::new(groups.group_count(), key.pair());
         let group_len = groups.group_len();
-        let short = groups.short().map(|(group, lack)| Short { slot: order.position(group), end: 0, lack });
-        let mut short: Vec<Short> = short.collect();
+        let short = groups.short().map(|(group, lack)| ShortSlot { slot: order.position(group), end: 0, lack });
+        let mut short: Vec<ShortSlot> = short.collect();
         short.sort_unstable_by_key(|short| short.slot);
         let mut lack = 0;
         for short in &mut short {
@@ -140,7 +141,7 @@ impl Slots {
     }
 
     /// What the short slots lack that are `before` something.
-    fn lack(&self, before: impl Fn(&Short) -> bool) -> u64 {
+    fn lack(&self, before: impl Fn(&ShortSlot) -> bool) -> u64 {
         match self.short.partition_point(before) {
             0 => 0,
             count => self.short[count - 1].lack,

@@ -1,4 +1,4 @@
-//! Work on a thread of its own, so that Ctrl-C need not wait for it.
+//! Work on a thread of its own, so that Ctrl-C interrupts the wait for it.
 
 use std::{
     sync::{
@@ -14,13 +14,13 @@ use pyo3::prelude::*;
 
 use crate::error::raised;
 
-/// How long a thread waits before it looks whether the user pressed Ctrl-C.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a thread waits before it looks for signals, such as that of Ctrl-C.
+pub(crate) const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What `work` gives, done without the interpreter's lock.
+/// What `work` gives, done on another thread and without the interpreter's lock, so that a signal ends the wait.
 ///
-/// Who presses Ctrl-C leaves the thread behind; it ends when its work does.
-pub(crate) fn patiently<T: Send + 'static>(
+/// After Ctrl-C the thread goes on until its work is done, and its result is dropped.
+pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl Fn() -> Result<T> + Send + Sync + 'static,
 ) -> PyResult<T> {
@@ -29,9 +29,9 @@ pub(crate) fn patiently<T: Send + 'static>(
     let on_thread = Arc::clone(&work);
     let started = thread::Builder::new().name("forebay-read".into()).spawn(move || {
         let done = on_thread();
-        // Before the caller goes on, who may count on what the work holds being left then.
+        // Before the caller goes on: it may rely on what the work held being dropped.
         drop(on_thread);
-        // Nobody listens any more once the user has pressed Ctrl-C.
+        // After Ctrl-C nothing receives it.
         drop(sender.send(done));
     });
     if started.is_err() {
@@ -40,7 +40,7 @@ pub(crate) fn patiently<T: Send + 'static>(
     drop(work);
     loop {
         let receiver = &mut receiver;
-        match py.detach(move || receiver.recv_timeout(PATIENCE)) {
+        match py.detach(move || receiver.recv_timeout(SIGNAL_INTERVAL)) {
             Ok(done) => return done.map_err(raised),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {

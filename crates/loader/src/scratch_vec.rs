@@ -1,22 +1,22 @@
-//! Vectors that keep their memory from one field to the next: of 64 samples they have 2 KiB each, and the heap took a
-//! thirtieth of the time in which they were copied.
+//! Scratch vectors that keep their memory from one field to the next: of 64 samples they have 2 KiB each, and allocating them
+//! took a thirtieth of the time in which the samples were copied.
 
 use std::{cell::Cell, thread::LocalKey};
 
-/// Vectors of one kind that a thread has to spare.
-pub(super) type Spare<T> = LocalKey<Cell<Vec<T>>>;
+/// The scratch vector of a thread.
+pub(crate) type ScratchVec<T> = LocalKey<Cell<Vec<T>>>;
 
 /// An empty vector with the memory of the last that was put back.
-pub(super) fn take<T>(spare: &'static Spare<T>) -> Vec<T> {
-    spare.take()
+pub(crate) fn take<T>(scratch: &'static ScratchVec<T>) -> Vec<T> {
+    scratch.take()
 }
 
-/// Puts `used` back, whatever it held.
-pub(super) fn put_back<T, U>(spare: &'static Spare<T>, used: Vec<U>) {
-    spare.set(emptied(used));
+/// Puts `used` back, emptied.
+pub(crate) fn put_back<T, U>(scratch: &'static ScratchVec<T>, used: Vec<U>) {
+    scratch.set(emptied(used));
 }
 
-/// An empty vector of another kind, in the same memory where both are as long.
+/// An empty vector of another element type, in the same memory where both types are as long.
 fn emptied<T, U>(mut used: Vec<U>) -> Vec<T> {
     used.clear();
     used.into_iter().filter_map(|_| None).collect()

@@ -1,25 +1,25 @@
-//! One batch and the faults of its samples: what cannot be read ends the run, is left out, or is replaced.
+//! One batch and the errors of its samples: what cannot be read ends the run, is left out, or is replaced.
 
 use std::sync::Arc;
 
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    assemble::{Assembler, Doubts},
-    batch::{Batch, Trouble},
-    cache::Now,
+    batch::{Batch, FailedSample, FieldArray, Receipt},
+    batch_maker::{BatchMaker, BatchRequest, MadeFields},
     options::OnError,
     plan::Epoch,
-    sample_seed,
+    seed::sample_seed,
     stats::Counters,
 };
 
-/// What every thread of a run needs to make a batch.
+/// What the batches of one run are made with.
 #[derive(Clone, Debug)]
-pub(crate) struct Crew {
-    pub(crate) assembler: Arc<Assembler>,
+pub(crate) struct RunSpec {
+    pub(crate) maker: Arc<dyn BatchMaker>,
     pub(crate) on_error: OnError,
     pub(crate) seed: u64,
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// A batch to make.
@@ -31,82 +31,103 @@ pub(crate) struct Task {
     pub(crate) oldest: u64,
 }
 
-impl Crew {
-    pub(crate) fn assembler(&self) -> &Assembler {
-        &self.assembler
-    }
-
-    /// The batch of `epoch` that is `task`. Where `leaves_doubts` says so, once all is copied, whoever takes the batch
-    /// has yet to make sure of it.
-    pub(crate) fn batch(&self, epoch: &Epoch, task: Task, leaves_doubts: impl Fn() -> bool) -> Result<Batch> {
-        let Task { step, oldest } = task;
-        let now = Now { moment: epoch.moment(step), oldest: epoch.moment(oldest), horizon: Some(epoch) };
+impl RunSpec {
+    /// The batch of `epoch` that is `task`. Where `leaves_unverified` says so once all is copied, the consumer has yet to verify
+    /// it.
+    pub(crate) fn make_batch(
+        &self,
+        epoch: &Epoch,
+        task: Task,
+        leaves_unverified: impl Fn() -> bool,
+    ) -> Result<Batch> {
         let mut samples = Vec::new();
-        epoch.batch(step, &mut samples);
-        let mut troubles = Vec::new();
+        epoch.batch(task.step, &mut samples);
+        let mut failed = Vec::new();
         let mut lost = None;
-        let copied = self.assembler.copy(&samples, now).and_then(|(fields, doubts)| {
-            if doubts.is_empty() || leaves_doubts() {
-                return Ok((fields, doubts));
+        let made = self.make(epoch, task, &samples).and_then(|made| match &made.unverified {
+            Some(unverified) if !leaves_unverified() => {
+                unverified.verify()?;
+                Ok(MadeFields { unverified: None, ..made })
             }
-            self.assembler.vouch(&doubts)?;
-            Ok((fields, Doubts::default()))
+            _ => Ok(made),
         });
-        let (fields, doubts) = match copied {
-            Ok(copied) => copied,
+        let MadeFields { fields, unverified } = match made {
+            Ok(made) => made,
             Err(error) if self.on_error == OnError::Raise || !self.is_about(&samples, &error) => {
                 return Err(error);
             }
             Err(error) => {
-                if !self.set_aside(&mut samples, &mut troubles, now)? {
+                if !self.set_aside(epoch, task, &mut samples, &mut failed)? {
                     lost = Some(self.leave_out(epoch, &mut samples, error)?);
                 }
                 let is_left_out = samples.is_empty();
-                let fields = if is_left_out { Vec::new() } else { self.assembler.assemble(&samples, now)? };
-                (fields, Doubts::default())
+                let fields = if is_left_out { Vec::new() } else { self.verified(epoch, task, &samples)? };
+                MadeFields { fields, unverified: None }
             }
         };
         let seed =
             |sample: &Option<u64>| sample.map_or(0, |sample| sample_seed(self.seed, epoch.number(), sample));
+        let step = task.step;
         Ok(Batch {
             epoch: epoch.number(),
             step,
             fields,
             seeds: samples.iter().map(seed).collect(),
             samples,
-            consumed: epoch.consumed_after(step),
-            troubles,
+            failed,
+            receipt: Receipt {
+                run: epoch.run(),
+                step,
+                consumed: epoch.consumed_after(step),
+                is_last: step + 1 >= epoch.step_count(),
+            },
             lost,
-            doubts,
+            unverified,
         })
+    }
+
+    fn make(&self, epoch: &Epoch, task: Task, samples: &[Option<u64>]) -> Result<MadeFields> {
+        self.maker.make(&BatchRequest { samples, epoch, step: task.step, oldest_step: task.oldest })
+    }
+
+    /// The fields of `samples`, verified.
+    fn verified(
+        &self,
+        epoch: &Epoch,
+        task: Task,
+        samples: &[Option<u64>],
+    ) -> Result<Vec<FieldArray>> {
+        let made = self.make(epoch, task, samples)?;
+        made.unverified.map_or(Ok(()), |unverified| unverified.verify())?;
+        Ok(made.fields)
     }
 
     /// Finds the samples that cannot be read, each by itself, and leaves them out or replaces them. False when none can be
     /// read: then `samples` are as they were.
     fn set_aside(
         &self,
+        epoch: &Epoch,
+        task: Task,
         samples: &mut Vec<Option<u64>>,
-        troubles: &mut Vec<Trouble>,
-        now: Now<'_>,
+        failed: &mut Vec<FailedSample>,
     ) -> Result<bool> {
         let mut is_good = Vec::with_capacity(samples.len());
         for sample in samples.iter() {
-            let read = self.assembler.assemble(&[*sample], now);
+            let read = self.verified(epoch, task, &[*sample]);
             is_good.push(read.is_ok());
             match (read, sample) {
                 (Err(error), _) if !self.is_about(&[*sample], &error) => return Err(error),
                 (Err(error), Some(sample)) => {
-                    troubles.push(Trouble { sample: *sample, why: error.to_string() })
+                    failed.push(FailedSample { sample: *sample, why: error.to_string() });
                 }
                 _ => {}
             }
         }
-        let counters = &self.assembler.counters;
         if self.on_error == OnError::Skip {
-            Counters::add(&counters.skipped, troubles.len() as u64);
+            Counters::add(&self.counters.skipped, failed.len() as u64);
         }
         let readable = |(sample, good): (&Option<u64>, &bool)| sample.is_some() && *good;
-        let Some(stand_in) = samples.iter().zip(&is_good).position(readable) else {
+        let Some(substitute) = samples.iter().zip(&is_good).position(readable) else {
             return Ok(false);
         };
         if self.on_error == OnError::Skip {
@@ -114,11 +135,11 @@ impl Crew {
             samples.retain(|_| good.next().copied().unwrap_or(true));
             return Ok(true);
         }
-        let mut last = samples[stand_in];
+        let mut last = samples[substitute];
         for (sample, good) in samples.iter_mut().zip(&is_good).rev() {
             if *good { last = sample.or(last) } else { *sample = last }
         }
-        Counters::add(&counters.substituted, troubles.len() as u64);
+        Counters::add(&self.counters.substituted, failed.len() as u64);
         Ok(true)
     }
 
@@ -130,7 +151,7 @@ impl Crew {
             return Err(error
                 .hint("on_error='skip' leaves such a batch out, 'substitute' needs one that can be read"));
         }
-        Counters::add(&self.assembler.counters.skipped_batches, 1);
+        Counters::add(&self.counters.skipped_batches, 1);
         match epoch.world() {
             1 => samples.clear(),
             _ => samples.fill(None),
@@ -138,14 +159,11 @@ impl Crew {
         Ok(error)
     }
 
-    /// True when some of `samples` are to blame, and not the request, memory or this program.
+    /// True when some of `samples` cannot be read, and not the request, memory or this program is wrong.
     fn is_about(&self, samples: &[Option<u64>], error: &Error) -> bool {
         match error.kind() {
             ErrorKind::Invalid | ErrorKind::Bug => false,
-            ErrorKind::Full => samples
-                .iter()
-                .flatten()
-                .any(|sample| self.assembler.set.most_bytes(*sample) > self.assembler.memory),
+            ErrorKind::Full => samples.iter().flatten().any(|sample| self.maker.is_too_long(*sample)),
             _ => true,
         }
     }

@@ -1,10 +1,9 @@
-//! Values that are read at once, without a set of samples, unpacked as those of a batch are.
+//! A whole array, unpacked.
 
-use forebay_container::{Array, Dtype, Values, Variable, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::Unpacker;
-use crate::spec::{Unpack, UnpackKind};
+use super::unpacker::{Unpack, UnpackKind, Unpacker};
+use crate::{Array, Dtype, Values, Variable, cf::ValueKind};
 
 /// Values of a variable, unpacked.
 #[derive(Clone, Debug)]

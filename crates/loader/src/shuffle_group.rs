@@ -1,8 +1,11 @@
-//! Which samples a block shuffle keeps together: decided by the spec and the files alone, never by where they lie, so that
+//! Which samples a block shuffle keeps together. The spec and the files alone decide it, never where the files lie, so that
 //! every rank and every run has the same order.
+
+use forebay_source::Result;
 
 use crate::{
     column::{Column, ColumnPart},
+    groups::Groups,
     index::SampleIndex,
     set::SampleSet,
 };
@@ -14,8 +17,13 @@ const PLAIN_BYTES: u64 = 1 << 20;
 /// of each lane; of chunks as small as a sample, one alone would make each request that small.
 const DECODED_BYTES: u64 = 256 << 10;
 
+/// The groups of all samples of `set`.
+pub(crate) fn groups_of(set: &SampleSet) -> Result<Groups> {
+    Groups::new(&set.part_lens(), shuffle_group_len(set))
+}
+
 /// Samples of a group: those of a stretch of the field with the most bytes.
-pub(crate) fn group_len(set: &SampleSet) -> u64 {
+pub(crate) fn shuffle_group_len(set: &SampleSet) -> u64 {
     let Some(column) = set.largest_column() else { return 1 };
     samples_of_stretch(column).unwrap_or_else(|| PLAIN_BYTES / column.mean_sample_len().max(1)).max(1)
 }

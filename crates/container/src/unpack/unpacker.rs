@@ -1,24 +1,47 @@
-//! Numbers that the CF conventions pack, on their way into a batch. Each file has factors of its own.
+//! How the stored numbers of one variable become values.
 
-mod gaps;
-mod whole;
+use forebay_source::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
 
-use forebay_container::{
+use super::missing_values::MissingValues;
+use crate::{
     Number, Scalar, Variable,
+    cast::{Element, pass, with_element},
     cf::{Factor, Missing, NOT_A_TIME, Packing, TimeUnits, ValueKind},
 };
-use forebay_source::{Error, ErrorKind, Result};
 
-use self::gaps::Gaps;
-pub use self::whole::{UnpackedArray, unpack};
-use crate::{
-    convert::{Element, pass, with_element},
-    spec::{Unpack, UnpackKind},
-};
+/// How values are unpacked that follow the CF conventions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unpack {
+    /// What becomes of values, missing ones and times.
+    pub kind: UnpackKind,
+    /// Whether stored numbers outside `valid_range`, `valid_min` and `valid_max` are missing: netCDF4-python says they
+    /// are, xarray ignores them, and so do we by default.
+    #[serde(default)]
+    pub valid: bool,
+}
+
+/// What becomes of values, missing ones and times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnpackKind {
+    /// Values, NaN where one is missing; times become nanoseconds since 1970, or days since 1970-01-01 of a calendar
+    /// that computers do not keep. As xarray decodes.
+    Decoded,
+    /// The same, but all times become days since 1970-01-01 of their calendar.
+    Days,
+    /// The same, but times stay numbers.
+    Values,
+    /// Values, 0 where one is missing, and one more field, called `NAME_mask`, that is true there.
+    Masked,
+    /// Times alone: a field that has none is refused.
+    Time,
+}
 
 /// How the stored numbers of one variable of one file become values.
 #[derive(Clone, Debug)]
-pub(crate) struct Unpacker {
+pub struct Unpacker {
     packing: Packing,
     missing: Missing,
     /// True when numbers outside the valid range are missing.
@@ -37,11 +60,13 @@ pub(crate) struct Unpacker {
 
 /// What a field's values are once they are unpacked, in all files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unpacked {
-    pub(crate) number: Number,
-    pub(crate) kind: ValueKind,
-    /// True when a field of its own tells which are missing.
-    pub(crate) has_mask: bool,
+pub struct Unpacked {
+    /// Their type.
+    pub number: Number,
+    /// What they stand for.
+    pub kind: ValueKind,
+    /// True when a field of its own says which are missing.
+    pub has_mask: bool,
 }
 
 /// Units of times as they are written, and what they say where that is understood.
@@ -52,14 +77,14 @@ struct StoredUnits {
 }
 
 /// How many units a time is from its date.
-enum Count {
+enum TimeCount {
     Whole(i128),
     Fraction(f64),
 }
 
 impl Unpacker {
     /// How `variable` is unpacked as `unpack` asks; `None` when it holds no plain numbers.
-    pub(crate) fn of(variable: &Variable, unpack: Unpack) -> Result<Option<Self>> {
+    pub fn of(variable: &Variable, unpack: Unpack) -> Result<Option<Self>> {
         let Some(packing) = Packing::of(variable, unpack.valid)? else {
             return match unpack.kind {
                 UnpackKind::Time => {
@@ -88,27 +113,27 @@ impl Unpacker {
     }
 
     /// The type values become.
-    pub(crate) fn to(&self) -> Number {
+    pub fn to(&self) -> Number {
         self.to
     }
 
     /// What values stand for.
-    pub(crate) fn kind(&self) -> ValueKind {
+    pub fn kind(&self) -> ValueKind {
         self.kind
     }
 
     /// True when a mask has something to tell.
-    pub(crate) fn has_mask(&self) -> bool {
+    pub fn has_mask(&self) -> bool {
         self.missing == Missing::Zero && self.packing.has_missing(self.valid)
     }
 
     /// Has a mask tell what is missing, as some file of the field asks for.
-    pub(crate) fn set_masked(&mut self) {
+    pub fn set_masked(&mut self) {
         self.is_masked = true;
     }
 
     /// Why values of this file and of `first` cannot stand in one field, if they cannot.
-    pub(crate) fn conflict(&self, first: &Self) -> Option<Error> {
+    pub fn conflict(&self, first: &Self) -> Option<Error> {
         if self.kind != first.kind {
             let name = |unpacker: &Self| match unpacker.time {
                 Some(units) => format!("times of the calendar '{}'", units.calendar()),
@@ -126,18 +151,18 @@ impl Unpacker {
     }
 
     /// True when some stored numbers stand for missing values.
-    pub(crate) fn has_gaps(&self) -> bool {
+    pub fn has_gaps(&self) -> bool {
         !self.packing.fills.is_empty() || (self.valid && self.packing.has_missing(true))
     }
 
     /// True when values are the stored numbers of type `stored`, none of them missing.
-    pub(crate) fn is_idle(&self, stored: Number) -> bool {
+    pub fn is_idle(&self, stored: Number) -> bool {
         let is_plain = self.kind == ValueKind::Number && !self.packing.is_scaled();
         is_plain && !self.has_gaps() && !self.has_mask() && self.to == stored
     }
 
     /// Makes values of the stored numbers `from`.
-    pub(crate) fn run(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+    pub fn run(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
         with_element!(self.packing.number, A => self.run_from::<A>(from, to))
     }
 
@@ -176,8 +201,8 @@ impl Unpacker {
         Ok(())
     }
 
-    fn gaps<A: Element>(&self) -> Gaps<A> {
-        Gaps::of(&self.packing, self.valid, self.is_masked)
+    fn gaps<A: Element>(&self) -> MissingValues<A> {
+        MissingValues::of(&self.packing, self.valid, self.is_masked)
     }
 
     fn gap(&self) -> f64 {
@@ -194,7 +219,7 @@ impl Unpacker {
     }
 
     /// Values that become 32-bit floats, mostly with factors of 32 bits: computed in as many.
-    fn singles<A: Element>(&self, gaps: &Gaps<A>, from: &[u8], to: &mut [u8]) {
+    fn singles<A: Element>(&self, gaps: &MissingValues<A>, from: &[u8], to: &mut [u8]) {
         let (scale, offset) = self.factors();
         let (narrow_scale, narrow_offset) =
             (<f32 as Element>::from_f64(scale), <f32 as Element>::from_f64(offset));
@@ -206,7 +231,7 @@ impl Unpacker {
     }
 
     /// Values that become `B`, rounded to it after each step, as NumPy does.
-    fn floats<A: Element, B: Element>(&self, gaps: &Gaps<A>, from: &[u8], to: &mut [u8]) {
+    fn floats<A: Element, B: Element>(&self, gaps: &MissingValues<A>, from: &[u8], to: &mut [u8]) {
         let (scale, offset) = self.factors();
         let unpack = |value: A| {
             let scaled = B::from_f64(pass::<A, B>(value).to_f64() * scale);
@@ -216,7 +241,7 @@ impl Unpacker {
     }
 
     /// How many units of time a stored number is.
-    fn counter<A: Element>(&self) -> impl Fn(A) -> Count {
+    fn counter<A: Element>(&self) -> impl Fn(A) -> TimeCount {
         let (scale, offset) = self.factors();
         let number = self.packing.unpacks_to(Missing::Nan, self.valid);
         let is_unsigned = !self.packing.number.is_signed_integer();
@@ -230,24 +255,24 @@ impl Unpacker {
         };
         move |value: A| {
             if is_scaled {
-                return Count::Fraction(scaled(value));
+                return TimeCount::Fraction(scaled(value));
             }
             if A::IS_FLOAT {
-                return Count::Fraction(value.to_f64());
+                return TimeCount::Fraction(value.to_f64());
             }
             let bits = value.to_bits();
-            Count::Whole(if is_unsigned { i128::from(bits.cast_unsigned()) } else { i128::from(bits) })
+            TimeCount::Whole(if is_unsigned { i128::from(bits.cast_unsigned()) } else { i128::from(bits) })
         }
     }
 
-    fn times<A: Element>(&self, gaps: &Gaps<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) -> Result<()> {
+    fn times<A: Element>(&self, gaps: &MissingValues<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) -> Result<()> {
         let count = self.counter::<A>();
         for (from, to) in from.chunks_exact(size_of::<A>()).zip(to.chunks_exact_mut(8)) {
             let value = A::read(from);
             let time = match count(value) {
                 _ if gaps.has(value) => Some(NOT_A_TIME),
-                Count::Whole(count) => units.at(count),
-                Count::Fraction(count) => units.at_fraction(count),
+                TimeCount::Whole(count) => units.at(count),
+                TimeCount::Fraction(count) => units.at_fraction(count),
             };
             let Some(time) = time else {
                 let what = format!("the time {} is not between the years 1678 and 2261", value.to_f64());
@@ -260,17 +285,17 @@ impl Unpacker {
         Ok(())
     }
 
-    fn days<A: Element>(&self, gaps: &Gaps<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) {
+    fn days<A: Element>(&self, gaps: &MissingValues<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) {
         let count = self.counter::<A>();
         let days = |value: A| match count(value) {
-            Count::Whole(count) => units.days(count),
-            Count::Fraction(count) => units.days_fraction(count),
+            TimeCount::Whole(count) => units.days(count),
+            TimeCount::Fraction(count) => units.days_fraction(count),
         };
         gaps.each(from, to, days, self.gap());
     }
 
     /// Puts 1 where one of the stored numbers `from` is missing, else 0.
-    pub(crate) fn mask(&self, from: &[u8], to: &mut [u8]) {
+    pub fn mask(&self, from: &[u8], to: &mut [u8]) {
         fn mask<A: Element>(unpacker: &Unpacker, from: &[u8], to: &mut [u8]) {
             let gaps = unpacker.gaps::<A>();
             for (from, to) in from.chunks_exact(size_of::<A>()).zip(to) {
@@ -315,7 +340,7 @@ fn kind_of(
 }
 
 /// The type that holds numbers of both types, as NumPy's `result_type` says.
-pub(crate) fn widest(one: Number, other: Number) -> Number {
+pub fn widest(one: Number, other: Number) -> Number {
     if one == other {
         return one;
     }

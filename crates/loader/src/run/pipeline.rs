@@ -1,4 +1,4 @@
-//! The threads that make the batches of a run, and the queue that they put them in.
+//! The threads that make the batches of a run, and the queue they put them in.
 
 use std::{
     collections::BTreeMap,
@@ -6,29 +6,28 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::Batch,
+    batch_maker::MakerThreads,
     depth::Depth,
     effort::ThreadClock,
+    make_batch::{RunSpec, Task},
     plan::Epoch,
     stats::Counters,
-    trouble::{Crew, Task},
+    tuning::{Tuning, Waiting},
 };
 
 /// What the consumer and the threads of a run share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Pipeline {
     pub(super) queue: Mutex<Queue>,
     /// The batch the consumer waits for is there.
     pub(super) ready: Condvar,
@@ -37,14 +36,9 @@ pub(super) struct Shared {
     /// There are to be more threads, or none.
     pub(super) needed: Condvar,
     pub(super) stop: AtomicBool,
-    /// One more than the batch that the consumer waits for at this moment; 0 where it waits for none.
-    pub(super) awaited: AtomicU64,
-    /// One more than the last batch that was put in when the consumer was to get it next: seen without the lock.
-    pub(super) front: AtomicU64,
-    /// True when a consumer that waits takes no processor from those it waits for.
-    pub(super) is_alert: bool,
+    pub(super) waiting: Waiting,
     pub(super) epoch: Epoch,
-    pub(super) crew: Crew,
+    pub(super) spec: RunSpec,
     pub(super) pace: Pace,
 }
 
@@ -57,6 +51,7 @@ pub(crate) struct Pace {
     pub(crate) ahead: u64,
     /// Batches that are to be made ahead besides one of each thread.
     pub(crate) prefetch: u64,
+    pub(crate) tuning: Tuning,
 }
 
 impl Pace {
@@ -93,32 +88,31 @@ impl Queue {
     }
 }
 
-/// Batches of a megabyte follow each other within 150 us, and to wake a consumer takes the thread that makes them 1.5 us. So
-/// one that has a processor to itself stays awake that long: the batch it had goes back the sooner, and is filled again
-/// while the processor that fills it still has it in its cache. 8 KiB samples: 0.78 of a mapped copy, and 0.75 without.
-const ALERTNESS: Duration = Duration::from_micros(200);
-
-impl Shared {
-    pub(super) fn new(crew: Crew, epoch: Epoch, pace: Pace) -> Self {
+impl Pipeline {
+    pub(super) fn new(spec: RunSpec, epoch: Epoch, pace: Pace) -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         Self {
             queue: Mutex::default(),
             ready: Condvar::new(),
             room: Condvar::new(),
             needed: Condvar::new(),
             stop: AtomicBool::new(false),
-            awaited: AtomicU64::new(0),
-            front: AtomicU64::new(0),
-            is_alert: pace.depth.now() < thread::available_parallelism().map_or(1, usize::from),
+            waiting: Waiting::new(pace.tuning, pace.depth.now() < processors),
             epoch,
-            crew,
+            spec,
             pace,
         }
     }
 
-    /// Starts what there ought to be of threads now and is not.
+    /// True when the consumer makes the batches itself.
+    pub(super) fn is_on_caller(&self) -> bool {
+        self.spec.maker.threads() == MakerThreads::Caller
+    }
+
+    /// Starts the threads that are wanted now and not there.
     pub(super) fn start_threads(self: &Arc<Self>) -> io::Result<()> {
         let mut queue = self.lock();
-        while !queue.over && queue.threads.len() < self.pace.depth.now() {
+        while !self.is_on_caller() && !queue.over && queue.threads.len() < self.pace.depth.now() {
             let (shared, number) = (Arc::clone(self), queue.threads.len());
             let name = format!("forebay-{number}");
             let thread = thread::Builder::new().name(name).spawn(move || shared.work(number))?;
@@ -135,23 +129,19 @@ impl Shared {
                 clock.lap();
             }
             let step = task.step;
-            // A consumer that waits has the time to make sure of its batch, while the next is begun here.
-            let is_awaited = || self.awaited.load(Relaxed) == step + 1;
-            let batch = catch_unwind(AssertUnwindSafe(|| self.crew.batch(&self.epoch, task, is_awaited)));
-            let panicked = || Error::new(ErrorKind::Bug, "a thread of the loader panicked");
-            let batch = batch.unwrap_or_else(|_| Err(panicked()));
+            let batch = self.make(task, || self.waiting.may_verify(step));
             let effort = clock.as_mut().map(ThreadClock::since_lap);
             let mut queue = self.lock();
             queue.in_work.retain(|other| *other != step);
             let is_front = step == queue.deliver;
             let wakes = queue.has_sleeper && is_front;
-            let is_awaited = queue.has_sleeper || self.awaited.load(Relaxed) > 0;
+            let is_awaited = queue.has_sleeper || self.waiting.is_waiting();
             let failed = batch.is_err();
             if !queue.over {
                 queue.done.insert(step, batch);
             }
             if is_front {
-                self.front.store(step + 1, Release);
+                self.waiting.finish(step);
             }
             drop(queue);
             if wakes {
@@ -172,6 +162,13 @@ impl Shared {
         self.ready.notify_all();
     }
 
+    /// The batch that is `task`; a panic of the maker is an error.
+    pub(super) fn make(&self, task: Task, leaves_unverified: impl Fn() -> bool) -> Result<Batch> {
+        let made = || self.spec.make_batch(&self.epoch, task, leaves_unverified);
+        let panicked = |_| Err(Error::new(ErrorKind::Bug, "a thread of the loader panicked"));
+        catch_unwind(AssertUnwindSafe(made)).unwrap_or_else(panicked)
+    }
+
     /// The next batch for thread `number` to work on, once there is room for it and need of the thread; `None` when there is
     /// no more to do.
     fn claim(&self, number: usize) -> Option<Task> {
@@ -184,7 +181,7 @@ impl Shared {
             }
             let is_wanted = self.pace.ahead == 0 && queue.has_sleeper && queue.next == queue.deliver;
             if number >= self.pace.depth.now() {
-                // Whatever it was woken for is for another thread to do.
+                // Another thread does what this one was woken for.
                 self.room.notify_one();
                 queue = self.needed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -205,33 +202,21 @@ impl Shared {
         }
     }
 
-    /// Stays awake until the batch of `step` is there, but not for long.
-    pub(super) fn look_out_for(&self, step: u64, patience: Duration) {
-        let (began, patience) = (Instant::now(), ALERTNESS.min(patience));
-        while self.front.load(Acquire) <= step && !self.stop.load(Relaxed) {
-            if began.elapsed() >= patience {
-                return;
-            }
-            // A look at the clock costs as much as a few of these.
-            (0..8).for_each(|_| std::hint::spin_loop());
-        }
-    }
-
-    /// The batch, once those it came from have vouched for it; where one does not, it is made anew.
-    pub(super) fn make_sure(&self, mut batch: Batch) -> Result<Batch> {
-        let doubts = std::mem::take(&mut batch.doubts);
-        if self.crew.assembler().vouch(&doubts).is_ok() {
+    /// The batch, verified; where a source changed meanwhile, it is made anew.
+    pub(super) fn verified(&self, mut batch: Batch) -> Result<Batch> {
+        let unverified = batch.unverified.take();
+        if unverified.is_none_or(|unverified| unverified.verify().is_ok()) {
             return Ok(batch);
         }
         let task = Task { step: batch.step, oldest: batch.step };
         drop(batch);
-        self.crew.batch(&self.epoch, task, || false)
+        self.make(task, || false)
     }
 
     /// Counts the time since `began`, if a thread began to wait.
     fn count_full(&self, began: Option<Instant>) {
         if let Some(began) = began {
-            Counters::lap(&self.crew.assembler().counters.full_ns, began);
+            Counters::lap(&self.spec.counters.full_ns, began);
         }
     }
 

@@ -1,0 +1,101 @@
+//! The seam between an epoch and what its batches are made from: files today.
+
+use std::fmt;
+
+use forebay_source::Result;
+
+use crate::{
+    batch::{FieldArray, Verify},
+    plan::Epoch,
+    stats::Stats,
+};
+
+/// Makes the fields of batches from the numbers of their samples.
+///
+/// A [`Loader`](crate::Loader) decides which samples a batch has and when it is made, and a maker where they come from. One
+/// virtual call makes a whole batch.
+///
+/// # Contract
+///
+/// - `set` is the same whenever it is asked, and the same on every rank.
+/// - `make` gives every field once, always in the same order, with the samples in the order of the request; the bytes of
+///   padding are zero. One sample may be asked for more than once, also in one request.
+/// - The same samples give the same bytes, whichever thread asks, whatever was asked before, in every epoch.
+/// - Where `threads` is [`Any`](MakerThreads::Any), many threads may call `make` at once. Where it is
+///   [`Caller`](MakerThreads::Caller), the loader starts no threads and calls `make` only on the thread that asks for the next
+///   batch.
+/// - Bytes that the maker gives with something to verify are shown to nobody before that is verified. Where that fails, the
+///   batch is made once more, or the failure is an error about its samples.
+/// - An error of kind `Invalid` or `Bug` ends the run. One of kind `Full` is about the samples if one of them
+///   `is_too_long`, and ends the run otherwise. Any other is about the samples: `on_error` decides.
+/// - A call blocks until the fields are there; it may be abandoned when the run is closed, and must not outlive the maker.
+pub trait BatchMaker: fmt::Debug + Send + Sync {
+    /// Which samples there are.
+    fn set(&self) -> &SetIdentity;
+
+    /// On which threads batches may be made.
+    fn threads(&self) -> MakerThreads;
+
+    /// Makes the fields of one batch.
+    fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields>;
+
+    /// True when `sample` alone needs more memory than the maker may take.
+    fn is_too_long(&self, sample: u64) -> bool;
+
+    /// Gives memory that nobody uses back to the system.
+    fn release_idle_memory(&self);
+
+    /// What was read and decoded so far; what the loader counts itself is zero.
+    fn stats(&self) -> Stats;
+}
+
+/// The samples of a maker, as orders and states know them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetIdentity {
+    /// Samples of each part, such as a file. No group of a block shuffle crosses parts.
+    pub part_lens: Vec<u64>,
+    /// Samples of a group of a block shuffle.
+    pub group_len: u64,
+    /// Differs when other samples, or other types or shapes of them, are made.
+    pub content: String,
+    /// Differs also when the same samples were written anew.
+    pub version: String,
+}
+
+impl SetIdentity {
+    /// How many samples there are.
+    pub fn sample_count(&self) -> u64 {
+        self.part_lens.iter().sum()
+    }
+}
+
+/// On which threads batches may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakerThreads {
+    /// On any, and on several at once.
+    Any,
+    /// On the thread that takes the batches alone, as MPI below `MPI_THREAD_MULTIPLE` asks.
+    Caller,
+}
+
+/// A batch that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchRequest<'a> {
+    /// The samples; `None` where padding stands.
+    pub samples: &'a [Option<u64>],
+    /// The epoch it belongs to, which knows when samples are used again.
+    pub epoch: &'a Epoch,
+    /// Its number within the epoch.
+    pub step: u64,
+    /// The first batch of the epoch that some thread still works on.
+    pub oldest_step: u64,
+}
+
+/// The fields of a batch.
+#[derive(Debug)]
+pub struct MadeFields {
+    /// The fields.
+    pub fields: Vec<FieldArray>,
+    /// What has to be verified before anybody may see them; nothing where they are right for certain.
+    pub unverified: Option<Box<dyn Verify>>,
+}

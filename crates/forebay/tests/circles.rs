@@ -188,6 +188,8 @@ impl<'ast> Visit<'ast> for Module {
         visit::visit_item(self, item);
     }
 
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if path.segments.len() > 1 {
             self.paths.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());

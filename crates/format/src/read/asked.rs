@@ -2,12 +2,10 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use super::{Opened, chunks, direct, gather::Windows, joined, stored};
+use super::{chunks, direct, gather::Windows, joined, requests::Each, stored};
+use crate::Opened;
 use forebay_container::runs::Part;
 use forebay_container::{ChunkTable, Extent, Extents, Selection, SourceIndex, Variable};
-
-/// Is told each range and whose bytes it is of.
-pub(super) type Each<'a> = dyn FnMut(SourceIndex, ByteRange) + 'a;
 
 impl Opened {
     /// Calls `each` with the ranges that [`read_into`](Self::read_into) asks for on one thread, nearly in that order;

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, SourceExt};
 
-use super::{Opened, asked::Each, fill_all, gather::Placed};
+use super::{gather::Placed, requests::Each};
+use crate::{Opened, fill::fill_all};
 use forebay_container::runs::{Part, Run};
 use forebay_container::{Extent, Piece, PlainRows, RowPlace, Selection, SourceIndex, Variable, native};
 

@@ -2,7 +2,8 @@
 
 use forebay_source::{Fill, Result, SourceExt};
 
-use super::{Opened, asked::Each};
+use super::requests::Each;
+use crate::Opened;
 use forebay_container::runs::{Part, Runs};
 use forebay_container::{Joined, Selection, SourceIndex, Variable, native};
 

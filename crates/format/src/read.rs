@@ -8,10 +8,10 @@ mod asked;
 mod chunks;
 mod direct;
 mod gather;
-mod joined;
 mod mapped;
 mod requests;
 mod rows;
+mod segments;
 mod slabs;
 mod stored;
 
@@ -159,8 +159,7 @@ impl Opened {
         }
         match &variable.extents {
             Extents::Chunks(table) => chunks::read(self, variable, table, selection, out),
-            Extents::Pieces(pieces) => direct::read_pieces(self, variable, pieces, selection, out),
-            Extents::Joined(joined) => joined::read(self, variable, joined, selection, out),
+            Extents::Segments(list) => segments::read(self, variable, list, selection, out),
             Extents::Mapped(mappings) => mapped::read(self, variable, mappings, selection, out),
             Extents::Inline(bytes) => {
                 direct::copy_inline(variable, bytes, selection, out);

@@ -2,7 +2,7 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use super::{chunks, direct, gather::Windows, joined, requests::Each, stored};
+use super::{chunks, direct, gather::Windows, requests::Each, segments, stored};
 use crate::Opened;
 use forebay_container::runs::Part;
 use forebay_container::{ChunkTable, Extent, Extents, Selection, SourceIndex, Variable};
@@ -19,9 +19,8 @@ impl Opened {
         selection.check(&variable.grid.shape)?;
         match &variable.extents {
             Extents::Chunks(table) => of_chunks(variable, table, selection, each),
-            Extents::Pieces(pieces) => direct::asked_of_pieces(variable, pieces, selection, each),
-            Extents::Joined(joined) => {
-                joined::asked(variable, joined, selection, each);
+            Extents::Segments(list) => {
+                segments::asked(variable, list, selection, each);
                 Ok(())
             }
             Extents::Mapped(mappings) => {

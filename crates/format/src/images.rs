@@ -6,8 +6,8 @@ use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, SourceExt, So
 
 use crate::{Format, Found};
 use forebay_container::{
-    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Number,
-    Padding, Segments, SourceIndex, Values, Variable,
+    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Number, Padding,
+    Segments, SourceIndex, Values, Variable,
     names::{container, offsets, texts},
 };
 use forebay_filter::image::{Size, is_image, size_of};

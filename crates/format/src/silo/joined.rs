@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{fields::reshape, tree::single};
-use forebay_container::{Blocks, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Segments, Variable};
+use forebay_container::{
+    Blocks, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Segments, Variable,
+};
 
 /// Arrays that joined ones are mapped from.
 pub(super) struct Parts {

@@ -41,7 +41,7 @@ def test_requests_that_make_no_sense_name_what_is_wrong(tmp_path: Any) -> None:
     for wrong in (7, b"a.h5", [tmp_path / "a.h5", None], {"a.h5": 1}):
         with pytest.raises(TypeError, match="is no path"):
             forebay.open(wrong, ["v"])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"seed=1180591620717411303424; a seed is below 2\*\*64"):
+    with pytest.raises(ValueError, match=r"seed=1180591620717411303424; it must be below 2\*\*64"):
         ds.loader(seed=2**70)
     with pytest.raises(TypeError, match="memory=1.5 is no number of bytes"):
         ds.loader(memory=1.5)  # type: ignore[arg-type]

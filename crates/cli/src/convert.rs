@@ -6,23 +6,23 @@
 
 mod codec;
 mod folder;
+mod job;
 mod layout;
 mod npy;
 mod zarr;
 mod zarr_attributes;
 mod zarr_type;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{path::PathBuf, time::Instant};
 
 use clap::ValueEnum;
 use forebay::{Error, ErrorKind, Opened, Result, Variable};
-use indicatif::ProgressBar;
 use serde::Serialize;
 
-use self::codec::Codec;
+use self::{
+    codec::Codec,
+    job::{Job, Written},
+};
 use crate::{
     Context, exit,
     interrupt::Interrupt,
@@ -85,37 +85,12 @@ enum To {
     Npy,
 }
 
-/// What became of a variable.
-#[derive(Debug, Serialize)]
-struct Written {
-    name: String,
-    shape: Vec<u64>,
-    /// Only where the format has chunks.
-    chunk: Option<Vec<u64>>,
-    /// Chunks that were written.
-    chunk_count: u64,
-    logical_bytes: u64,
-    stored_bytes: u64,
-}
-
 /// A variable that was not converted, and why.
 #[derive(Debug, Serialize)]
 struct LeftOut {
     name: String,
     why: String,
 }
-
-/// What all writers are given.
-struct Job<'a> {
-    opened: &'a Opened,
-    variables: Vec<&'a Variable>,
-    output: &'a Path,
-    bar: &'a ProgressBar,
-    interrupt: &'a Interrupt,
-}
-
-/// What was written, or nothing where the user wanted an end.
-type Done = Option<Vec<Written>>;
 
 /// Runs `forebay convert`.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {

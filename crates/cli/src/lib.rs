@@ -7,7 +7,7 @@
 //! | `dump` | a variable's values, as text, raw bytes or a checksum |
 //! | `convert` | variables written as a Zarr store or an NPY file |
 //! | `sink`, `rows`, `part`, `progress` | where dumped values go, and how far they are |
-//! | `value`, `half`, `show` | elements taken apart, and shown |
+//! | `value`, `shortest`, `show` | elements taken apart, and shown |
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
@@ -19,6 +19,7 @@
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod color;
+mod columns;
 mod config;
 mod convert;
 mod doctor;
@@ -26,7 +27,6 @@ mod dump;
 mod exit;
 mod facts;
 mod fields;
-mod half;
 mod inspect;
 mod interrupt;
 mod load;
@@ -40,6 +40,7 @@ mod progress;
 mod remedy;
 mod report;
 mod rows;
+mod shortest;
 mod show;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod simulate;

@@ -10,7 +10,7 @@ use forebay::{
 use serde::Serialize;
 
 use crate::{
-    Context, color::Role, config::ConfigArgs, fields::Chosen, options::LoaderArgs, output, plan::aligned,
+    Context, color::Role, columns::aligned, config::ConfigArgs, fields::Chosen, options::LoaderArgs, output,
     show,
 };
 

@@ -5,7 +5,9 @@ use forebay::{
     container::{Dtype, Number, native},
 };
 
-use crate::half;
+use half::{bf16, f16};
+
+use crate::shortest::shortest;
 
 /// One element, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,8 +147,12 @@ impl<'a> Packed<'a> {
             Number::U16 => Value::Unsigned(u16::from_ne_bytes(self.bytes()?).into()),
             Number::U32 => Value::Unsigned(u32::from_ne_bytes(self.bytes()?).into()),
             Number::U64 => Value::Unsigned(u64::from_ne_bytes(self.bytes()?)),
-            Number::F16 => Value::Double(half::shortest(u16::from_ne_bytes(self.bytes()?), half::f16)),
-            Number::Bf16 => Value::Double(half::shortest(u16::from_ne_bytes(self.bytes()?), half::bf16)),
+            Number::F16 => {
+                Value::Double(shortest(u16::from_ne_bytes(self.bytes()?), |bits| f16::from_bits(bits).into()))
+            }
+            Number::Bf16 => Value::Double(shortest(u16::from_ne_bytes(self.bytes()?), |bits| {
+                bf16::from_bits(bits).into()
+            })),
             Number::F32 => Value::Single(f32::from_ne_bytes(self.bytes()?)),
             Number::F64 => Value::Double(f64::from_ne_bytes(self.bytes()?)),
         })

@@ -167,7 +167,7 @@ impl Container {
         let near = self
             .variables
             .iter()
-            .map(|variable| (distance(&variable.name, name), &variable.name))
+            .map(|variable| (strsim::levenshtein(&variable.name, name), &variable.name))
             .min()
             .filter(|(distance, _)| *distance <= name.len() / 3 + 1);
         match near {
@@ -222,22 +222,6 @@ impl Container {
         names.sort_by_key(|(name, _)| *name);
         names
     }
-}
-
-/// Levenshtein's distance, for suggestions.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, letter) in left.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = index + 1;
-        for (column, other) in right.iter().enumerate() {
-            let change = corner + usize::from(letter != *other);
-            corner = row[column + 1];
-            row[column + 1] = change.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

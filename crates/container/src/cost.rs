@@ -45,7 +45,7 @@ pub fn row_cost(variable: &Variable) -> Option<RowCost> {
     }
     match &variable.extents {
         Extents::Chunks(table) => Some(in_chunks(variable, table, used)),
-        Extents::Pieces(_) | Extents::Joined(_) => Some(RowCost { used, read: used, decoded: 0 }),
+        Extents::Segments(_) => Some(RowCost { used, read: used, decoded: 0 }),
         Extents::Inline(_) | Extents::Mapped(_) | Extents::Opaque(_) => None,
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     use forebay_source::ByteRange;
 
     use super::*;
-    use crate::{Dtype, Filter, Grid, Number, Opaque, Piece, SourceIndex};
+    use crate::{Dtype, Filter, Grid, Number, Opaque, Segments, SourceIndex};
 
     /// An array of f64 whose chunks have these stored lengths; bit 0 of `skipped` says that its filter was left out.
     fn variable(shape: &[u64], chunk: &[u64], stored: &[(u64, u32)]) -> Variable {
@@ -153,7 +153,7 @@ mod tests {
         let mut contiguous = variable(&[8, 6], &[8, 6], &[(384, 0)]);
         contiguous.filters.clear();
         assert_eq!(row_cost(&contiguous), cost(48, 48, 0));
-        contiguous.extents = Extents::Pieces(vec![Piece { len: 384, extent: None }]);
+        contiguous.extents = Extents::Segments(Segments::default());
         assert_eq!(row_cost(&contiguous), cost(48, 48, 0));
     }
 

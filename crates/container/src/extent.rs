@@ -3,7 +3,7 @@
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Joined, Mappings, SourceIndex};
+use crate::{Mappings, Segments, SourceIndex};
 
 /// Where one chunk's stored bytes lie, before any filter is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -168,15 +168,6 @@ impl Extent {
     }
 }
 
-/// A stretch of an array that is stored end to end over several files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
-    /// Bytes of the array this piece stands for.
-    pub len: u64,
-    /// Where its first bytes lie; what is missing at its end reads as zeros, as the format demands.
-    pub extent: Option<Extent>,
-}
-
 /// What reads values that have no extents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opaque {
@@ -195,10 +186,8 @@ pub struct Opaque {
 pub enum Extents {
     /// Chunk by chunk.
     Chunks(ChunkTable),
-    /// The array is one chunk, laid end to end in pieces.
-    Pieces(Vec<Piece>),
-    /// The array is one chunk, laid end to end in a great many stretches.
-    Joined(Joined),
+    /// The array is one chunk, laid end to end in segments of sources.
+    Segments(Segments),
     /// In parts of other variables; later mappings lie over earlier ones.
     Mapped(Mappings),
     /// In the description itself, as stored elements in C order: what a format works out, such as labels and offsets.
@@ -212,21 +201,11 @@ impl Extents {
     pub fn is_sound(&self, source_count: usize, part_count: usize) -> bool {
         match self {
             Self::Chunks(table) => table.is_sound(source_count),
-            Self::Pieces(pieces) => {
-                let total = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.len));
-                total.is_some() && pieces.iter().all(|piece| piece.is_sound(source_count))
-            }
-            Self::Joined(joined) => joined.is_sound(source_count),
+            Self::Segments(segments) => segments.is_sound(source_count),
             Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
             Self::Inline(_) => true,
             Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,
         }
-    }
-}
-
-impl Piece {
-    fn is_sound(&self, source_count: usize) -> bool {
-        self.extent.is_none_or(|extent| extent.is_sound(source_count) && extent.range.len() <= self.len)
     }
 }
 

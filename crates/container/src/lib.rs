@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
-//! | `extent`, `source_index`, `joined`, `mapping`, `mappings` | where values lie: chunks, stretches, parts of other variables |
+//! | `extent`, `source_index`, `segments`, `mapping`, `mappings` | where values lie: chunks, segments, parts of other variables |
 //! | `shape`, `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
 //! | `plain`, `row_alone`, `cost` | how rows can be read by themselves, and what that costs |
 //! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
@@ -33,7 +33,6 @@ mod dimension_scales;
 mod dtype;
 mod extent;
 pub mod grid;
-mod joined;
 pub mod mapping;
 mod mappings;
 pub mod names;
@@ -45,6 +44,7 @@ mod row_alone;
 pub mod runs;
 mod saved;
 mod scalar;
+mod segments;
 mod selection;
 pub mod shape;
 mod source_index;
@@ -58,10 +58,9 @@ pub use dimension_scales::{
     AXIS_LABELS, AXIS_NUMBERS, OWN_NUMBER, SCALE_LIST, is_netcdf_attribute, says_scale,
 };
 pub use dtype::{Dtype, Field, Heap, Member, OddBits, Padding, holder};
-pub use extent::{ChunkTable, Extent, Extents, Opaque, Piece};
+pub use extent::{ChunkTable, Extent, Extents, Opaque};
 pub use forebay_filter::{ByteOrder, Filter, Number};
 pub use grid::{Grid, Overlap, Overlaps};
-pub use joined::{Joined, Stretch};
 pub use mapping::{Blocks, Mapping};
 pub use mappings::Mappings;
 pub use plain::{PlainRows, RowPlace};
@@ -69,6 +68,7 @@ pub use row_alone::{RowAlone, row_alone};
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use scalar::Scalar;
+pub use segments::{Segment, Segments};
 pub use selection::{Selection, Span};
 pub use source_index::SourceIndex;
 pub use variable::{Attribute, Variable};

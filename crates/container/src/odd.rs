@@ -85,6 +85,7 @@ impl Float {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::holder;
 
     #[test]
     fn a_three_byte_integer_keeps_its_sign() {

@@ -75,11 +75,11 @@ impl Variable {
         name.is_some_and(|name| name.first().is_some_and(|name| name.starts_with(BARE_DIMENSION)))
     }
 
-    /// True unless values that stand in the description itself, or in stretches, are more or fewer than the shape says.
+    /// True unless values that stand in the description itself, or in segments, are more or fewer than the shape says.
     pub fn has_its_inline_bytes(&self) -> bool {
         match &self.extents {
             Extents::Inline(bytes) => bytes.len() as u64 == self.logical_len() && !self.dtype.is_variable(),
-            Extents::Joined(joined) => joined.stored_len() == self.logical_len(),
+            Extents::Segments(segments) => segments.array_len() == self.logical_len(),
             _ => true,
         }
     }
@@ -107,10 +107,7 @@ impl Variable {
     pub fn stored_len(&self) -> Option<u64> {
         match &self.extents {
             Extents::Chunks(table) => Some(table.stored_len()),
-            Extents::Pieces(pieces) => {
-                Some(pieces.iter().filter_map(|piece| piece.extent).map(|extent| extent.range.len()).sum())
-            }
-            Extents::Joined(joined) => Some(joined.stored_len()),
+            Extents::Segments(segments) => Some(segments.stored_len()),
             Extents::Inline(bytes) => Some(bytes.len() as u64),
             Extents::Mapped(_) | Extents::Opaque(_) => None,
         }

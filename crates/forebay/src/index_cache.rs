@@ -175,7 +175,7 @@ fn is_entry_name(name: &str) -> bool {
 fn is_worth_saving(container: &Container) -> bool {
     let chunks = |extents: &Extents| match extents {
         Extents::Chunks(table) if !table.is_regular() => table.len(),
-        Extents::Joined(joined) => joined.len(),
+        Extents::Segments(joined) => joined.len(),
         _ => 0,
     };
     let all = container.variables.iter().chain(&container.parts);

@@ -188,6 +188,8 @@ impl<'ast> Visit<'ast> for Module {
         visit::visit_item(self, item);
     }
 
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if path.segments.len() > 1 {
             self.paths.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
@@ -230,13 +232,23 @@ fn shown(found: &Crate, module: &Names) -> String {
     found.modules[module].file.display().to_string().replace("../../crates/", "")
 }
 
+/// Crates whose circles are yet to be cut: one that has none any more leaves this list.
+const STILL_TIED: [&str; 5] = ["cli", "forebay", "loader", "source", "tier"];
+
 #[test]
 fn no_file_imports_one_that_imports_it() {
     let mut found = Vec::new();
     for entry in fs::read_dir("../../crates").expect("the crates") {
-        let src = entry.expect("an entry").path().join("src");
-        if src.is_dir() {
-            found.extend(circles(&Crate::read(&src)));
+        let folder = entry.expect("an entry").path();
+        if !folder.join("src").is_dir() {
+            continue;
+        }
+        let of_crate = circles(&Crate::read(&folder.join("src")));
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if STILL_TIED.contains(&&*name) {
+            assert!(!of_crate.is_empty(), "{name} has no circles: it leaves the list");
+        } else {
+            found.extend(of_crate);
         }
     }
     found.sort();

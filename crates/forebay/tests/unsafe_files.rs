@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/filter/src/weave.rs", "calls instructions by their names"),
     ("crates/container/src/native/swap.rs", "uses instructions that not every processor has"),
-    ("crates/format/src/opaque/", "calls into a libhdf5 found at run time"),
+    ("crates/format/src/libhdf5/", "calls into a libhdf5 found at run time"),
     ("crates/format/src/silo/library/ffi.rs", "calls into a libsilo found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/loader/src/arena.rs", "lends memory by address"),

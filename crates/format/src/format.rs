@@ -1,18 +1,16 @@
-//! How kinds of files are told apart, and which of them this process knows.
+//! What a format is, and what it is shown of a file.
 
 use std::{
     cell::{Cell, OnceCell},
     fmt,
     rc::Rc,
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
 };
 
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
-use crate::{Bp3, Bp4, Bp5, Csv, Hdf5, Images, Indexed, Netcdf3, Npy, NpyFolder, Npz, Silo, TfRecord, Zarr};
-use forebay_container::Container;
-use forebay_container::SourceIndex;
+use forebay_container::{Container, SourceIndex};
 use forebay_hdf5::{self as hdf5, File};
 
 /// How one kind of file is recognised and described.
@@ -84,6 +82,11 @@ impl<'a> Found<'a> {
         self.file.as_ref().ok_or_else(|| Error::new(ErrorKind::Invalid, "is a folder").at(self.at))
     }
 
+    /// While `is_on`, a superblock is looked for in the first bytes alone.
+    pub(crate) fn look_at_head_only(&self, is_on: bool) {
+        self.hdf5.only_head.set(is_on);
+    }
+
     /// True when the file is an HDF5 file, as far as it was looked for.
     pub(crate) fn probe_superblock(&self) -> Result<bool> {
         if self.file.is_none() || self.hdf5.only_head.get() {
@@ -130,155 +133,5 @@ fn is_folder(origin: &dyn Origin, at: &Locator, error: &Error) -> bool {
         ErrorKind::NotFound if at.is_url() => true,
         ErrorKind::NotFound => origin.list(at).is_ok_and(|files| files.iter().any(|file| file != at)),
         _ => false,
-    }
-}
-
-/// What this process can do beyond what is built in.
-static REGISTERED: RwLock<Vec<Arc<dyn Format>>> = RwLock::new(Vec::new());
-
-/// Adds a user's own format. It is asked before all that are built in; one of the same name is replaced.
-pub fn register_format(format: Arc<dyn Format>) {
-    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
-    registered.retain(|known| known.name() != format.name());
-    registered.push(format);
-}
-
-/// True where a format that was registered takes what lies at `at`: its description may change with the user's program.
-pub fn is_registered(origin: &dyn Origin, at: &Locator) -> Result<bool> {
-    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).clone();
-    if registered.is_empty() {
-        return Ok(false);
-    }
-    let found = Found::look(origin, at)?;
-    for format in registered {
-        if format.probe(&found)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// All formats, in the order they are asked.
-pub fn formats() -> Vec<Arc<dyn Format>> {
-    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
-    registered.iter().cloned().chain(built_in()).collect()
-}
-
-/// The formats that are built in: those with a signature first, then those that are told by less.
-fn built_in() -> Vec<Arc<dyn Format>> {
-    vec![
-        Arc::new(Netcdf3),
-        // Silo in HDF5 is told by what lies in the file, so it is asked before HDF5 itself.
-        Arc::new(Silo),
-        Arc::new(Hdf5),
-        Arc::new(Zarr),
-        Arc::new(Bp5),
-        Arc::new(Bp4),
-        Arc::new(Npy),
-        Arc::new(Npz),
-        Arc::<TfRecord>::default(),
-        Arc::new(Images),
-        Arc::new(NpyFolder),
-        Arc::new(Csv),
-        // Those that look at more than the first bytes of a file come last: each look is a request.
-        Arc::new(Bp3),
-        Arc::new(Indexed),
-    ]
-}
-
-/// The format of what was found, if this process reads it.
-pub fn format_of(found: &Found<'_>) -> Result<Option<Arc<dyn Format>>> {
-    found.hdf5.only_head.set(true);
-    let known = first_of(&formats(), found);
-    found.hdf5.only_head.set(false);
-    match known? {
-        Some(format) => Ok(Some(format)),
-        None => first_of(&[Arc::new(Silo), Arc::new(Hdf5)], found),
-    }
-}
-
-/// The first of `formats` that takes what was found.
-fn first_of(formats: &[Arc<dyn Format>], found: &Found<'_>) -> Result<Option<Arc<dyn Format>>> {
-    for format in formats {
-        if format.probe(found)? {
-            return Ok(Some(Arc::clone(format)));
-        }
-    }
-    Ok(None)
-}
-
-/// The error for what was no file a moment ago and is one now.
-fn changed(at: &Locator) -> Error {
-    Error::new(ErrorKind::Unavailable, "changed while it was looked at").hint("open it again").at(at)
-}
-
-/// Describes what lies at `at`, in whichever format it is.
-pub fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
-    let found = Found::look(origin, at)?;
-    if let Some(format) = format_of(&found)? {
-        return format.describe(&found).map_err(|error| error.at(at));
-    }
-    let mut known: Vec<_> = formats().iter().map(|format| format.name().to_owned()).collect();
-    // NetCDF-4 is no format of its own here: it is read as the HDF5 it is.
-    if let Some(at) = known.iter().position(|name| name == "hdf5") {
-        known.insert(at + 1, Container::NETCDF4.to_owned());
-    }
-    let reads = format!("it reads: {}", known.join(", "));
-    // A folder of nothing we know, or a pipe, or nothing at all: why it could not be opened says it best.
-    let Some(file) = &found.file else {
-        return origin.open(at).and_then(|_| Err(changed(at))).map_err(|error| match error.kind() {
-            ErrorKind::Invalid => error.hint(format!("of folders, those of a format are read; {reads}")),
-            _ => error,
-        });
-    };
-    if file.id().len == 0 {
-        let error = Error::new(ErrorKind::Corrupt, "the file is empty");
-        return Err(error.hint("was it written to its end?").at(at));
-    }
-    for format in formats() {
-        if let Some(why) = format.why_not(&found)? {
-            return Err(why.at(at));
-        }
-    }
-    Err(Error::new(ErrorKind::Unsupported, "not a file of a format this build reads").hint(reads).at(at))
-}
-
-#[cfg(test)]
-mod tests {
-    use forebay_source::MemoryOrigin;
-
-    use super::*;
-
-    /// Takes any file that begins with its own name.
-    #[derive(Debug)]
-    struct Named(&'static str, &'static str);
-
-    impl Format for Named {
-        fn name(&self) -> &str {
-            self.0
-        }
-
-        fn probe(&self, found: &Found<'_>) -> Result<bool> {
-            Ok(found.head.starts_with(self.0.as_bytes()))
-        }
-
-        fn describe(&self, _: &Found<'_>) -> Result<Container> {
-            Ok(Container { format: self.1.into(), ..Container::default() })
-        }
-    }
-
-    #[test]
-    fn a_format_that_is_registered_is_asked_and_may_be_replaced() {
-        let origin = MemoryOrigin::default().with("a", "mine and more").with("b", "nobody's");
-        let describe = |at: &str| describe(&origin, &Locator::new(at));
-        assert_eq!(describe("a").unwrap_err().kind(), ErrorKind::Unsupported);
-        register_format(Arc::new(Named("mine", "first")));
-        register_format(Arc::new(Named("mine", "second")));
-        assert_eq!(describe("a").unwrap().format, "second");
-        let is_registered = |at: &str| is_registered(&origin, &Locator::new(at)).unwrap();
-        assert!(is_registered("a") && !is_registered("b"));
-        let error = describe("b").unwrap_err().to_string();
-        assert!(error.contains("it reads: mine, ") && error.contains(", hdf5, netcdf4, "), "{error}");
-        assert_eq!(describe("c").unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -6,8 +6,8 @@ use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, SourceExt, So
 
 use crate::{Format, Found};
 use forebay_container::{
-    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Joined, Number,
-    Padding, SourceIndex, Values, Variable,
+    Array, Attribute, ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Number, Padding,
+    Segments, SourceIndex, Values, Variable,
     names::{container, offsets, texts},
 };
 use forebay_filter::image::{Size, is_image, size_of};
@@ -129,12 +129,12 @@ fn image(files: &[SourceId], size: Size) -> Result<Variable> {
 
 fn encoded(files: &[SourceId]) -> Result<[Variable; 2]> {
     let ranges = (0..).zip(files).map(|(index, id)| (SourceIndex(index), ByteRange::at(0, id.len)));
-    let joined = Joined::over(ranges)?;
+    let joined = Segments::over(ranges)?;
     let mut flat = Variable::new("encoded", Dtype::native(Number::U8), vec![joined.stored_len()]);
     flat.layout = "files".into();
     let offsets = offsets("encoded", files.iter().map(|id| id.len));
     if joined.stored_len() > 0 {
-        flat.extents = Extents::Joined(joined);
+        flat.extents = Extents::Segments(joined);
     }
     Ok([flat, offsets])
 }

@@ -5,7 +5,7 @@ use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, Source, Sourc
 
 use crate::{Format, Found};
 use forebay_container::{
-    ChunkTable, Container, Dtype, Extent, Extents, Joined, Number, SourceIndex, Variable,
+    ChunkTable, Container, Dtype, Extent, Extents, Number, Segments, SourceIndex, Variable,
     names::{container, offsets},
 };
 
@@ -84,11 +84,11 @@ fn records(ranges: &[ByteRange]) -> Result<Vec<Variable>> {
         rows.extents = Extents::Chunks(table);
         return Ok(vec![rows]);
     }
-    let joined = Joined::within(SourceIndex(0), ranges.iter().copied())?;
+    let joined = Segments::within(SourceIndex(0), ranges.iter().copied())?;
     let mut flat = Variable::new("record", byte, vec![joined.stored_len()]);
     flat.layout = "records".into();
     if joined.stored_len() > 0 {
-        flat.extents = Extents::Joined(joined);
+        flat.extents = Extents::Segments(joined);
     }
     Ok(vec![flat, offsets("record", ranges.iter().map(|range| range.len()))])
 }

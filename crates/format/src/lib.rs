@@ -9,7 +9,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `format` | how kinds of files are told apart, and which of them this process knows |
+//! | `format`, `registry` | how kinds of files are told apart, and which of them this process knows |
 //! | `hdf5` | HDF5 and NetCDF-4 among the formats; the crate `forebay-hdf5` reads them |
 //! | `zarr/` | the Zarr format |
 //! | `netcdf/` | the classic NetCDF formats |
@@ -20,40 +20,54 @@
 //! | `csv/` | tables of numbers as text |
 //! | `indexed` | records of bytes with an index beside them |
 //! | `images` | pictures, in files and in folders of them |
-//! | `decode`, `read/` | chunks to native elements, hyperslabs to arrays |
-//! | `opaque` | what only a library can read, or a user's own reader |
+//! | `opened`, `decode`, `fill`, `threads`, `read/` | chunks to native elements, hyperslabs to arrays |
+//! | `reader`, `readers`, `fallback` | what only a library can read, or a user's own reader |
+//! | `libhdf5/`, `c_library` | libhdf5 where one is found, and how C libraries are found |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
 
 mod adios;
+mod c_library;
 mod csv;
 mod decode;
+mod fallback;
+mod fill;
 mod format;
 mod hdf5;
 mod images;
 mod indexed;
+mod libhdf5;
 mod netcdf;
 mod npy;
 mod npz;
-mod opaque;
+mod opened;
 mod read;
+mod reader;
+mod readers;
+mod registry;
 mod silo;
 mod tfrecord;
+mod threads;
 mod zarr;
 
 pub use crate::csv::{CSV_HEADER, Csv};
 pub use crate::hdf5::Hdf5;
 pub use adios::{Bp3, Bp4, Bp5};
 pub use decode::workspace_len;
-pub use format::{Format, Found, describe, format_of, formats, is_registered, register_format};
+pub use fill::fill_all;
+pub use format::{Format, Found};
 pub use images::Images;
 pub use indexed::Indexed;
+pub use libhdf5::{find_libhdf5, libhdf5_version};
 pub use netcdf::Netcdf3;
 pub use npy::{Npy, folder::NpyFolder};
 pub use npz::Npz;
-pub use opaque::{Reader, Wanted, find_libhdf5, libhdf5_version, register_reader};
-pub use read::{Opened, Stored, fill_all};
+pub use opened::Opened;
+pub use read::Stored;
+pub use reader::{Reader, Wanted};
+pub use readers::register_reader;
+pub use registry::{describe, format_of, formats, is_registered, register_format};
 pub use silo::{Silo, libsilo_version};
 pub use tfrecord::TfRecord;
 pub use zarr::Zarr;

@@ -101,7 +101,7 @@ fn finish(tree: &Tree, given: Given, joiner: Joiner<'_>) -> Container {
         }
     }
     for (name, object) in &tree.objects {
-        for (member, target) in object.relations(tree) {
+        for (member, target) in tree.relations(object) {
             aliases.entry(format!("{name}/{member}")).or_insert(target);
         }
     }

@@ -20,7 +20,7 @@ use super::{
     },
     placement::Placement,
 };
-use forebay_container::{ChunkTable, Extent, Extents, Filter, Grid, Piece, Variable};
+use forebay_container::{ChunkTable, Extent, Extents, Filter, Grid, Segments, Variable};
 
 /// Describes the variable that `object` is.
 fn describe_object(files: &mut Files<'_>, object: Object, name: &str, nesting: usize) -> Result<Variable> {
@@ -161,7 +161,7 @@ impl Placement<'_, '_> {
     fn external(self, variable: &mut Variable, body: &[u8]) -> Result<()> {
         variable.layout = "external".into();
         let mut left = variable.logical_len();
-        let mut pieces = Vec::new();
+        let mut segments = Segments::default();
         for segment in external::segments(self.file, body)? {
             let len = segment.len.unwrap_or(left).min(left);
             let (source, file_len) = self
@@ -170,13 +170,13 @@ impl Placement<'_, '_> {
                 .map_err(|error| error.at("external values"))?;
             let there = file_len.saturating_sub(segment.offset).min(len);
             let range = ByteRange::at(segment.offset.min(file_len), there);
-            pieces.push(Piece { len, extent: (there > 0).then_some(Extent { source, range, skipped: 0 }) });
+            segments.push_padded(len, source, range)?;
             left -= len;
         }
         if left > 0 {
             return Err(Error::corrupt(format!("{left} bytes of values lie in no external file")));
         }
-        variable.extents = Extents::Pieces(pieces);
+        variable.extents = Extents::Segments(segments);
         Ok(())
     }
 }

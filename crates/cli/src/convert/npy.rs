@@ -7,7 +7,7 @@ use forebay::{
     container::{Dtype, Number},
 };
 
-use super::{Done, Job, Written};
+use super::job::{Done, Job, Written};
 use crate::part::Part;
 
 /// Values are read and written in pieces of about this size.

@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Done, Job, Written,
     codec::Codec,
     folder::{Folder, check_name},
+    job::{Done, Job, Written},
     layout::{Layout, Slab, product, runs},
     zarr_attributes::{dimension_names, of_group, of_variable},
     zarr_type::ZarrType,

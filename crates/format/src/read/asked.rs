@@ -2,12 +2,10 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use super::{Opened, chunks, direct, gather::Windows, joined, stored};
+use super::{chunks, direct, gather::Windows, requests::Each, segments, stored};
+use crate::Opened;
 use forebay_container::runs::Part;
 use forebay_container::{ChunkTable, Extent, Extents, Selection, SourceIndex, Variable};
-
-/// Is told each range and whose bytes it is of.
-pub(super) type Each<'a> = dyn FnMut(SourceIndex, ByteRange) + 'a;
 
 impl Opened {
     /// Calls `each` with the ranges that [`read_into`](Self::read_into) asks for on one thread, nearly in that order;
@@ -21,9 +19,8 @@ impl Opened {
         selection.check(&variable.grid.shape)?;
         match &variable.extents {
             Extents::Chunks(table) => of_chunks(variable, table, selection, each),
-            Extents::Pieces(pieces) => direct::asked_of_pieces(variable, pieces, selection, each),
-            Extents::Joined(joined) => {
-                joined::asked(variable, joined, selection, each);
+            Extents::Segments(list) => {
+                segments::asked(variable, list, selection, each);
                 Ok(())
             }
             Extents::Mapped(mappings) => {

@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 use rayon::prelude::*;
 
-use super::{Opened, direct, gather::Gather, native_fill, slabs};
+use super::{direct, gather::Gather, slabs};
 use crate::decode::with_workspace;
+use crate::{Opened, fill::native_fill};
 use forebay_container::runs::{self, Part};
 use forebay_container::{ChunkTable, Extent, Selection, Variable, grid::Overlap};
 
@@ -26,9 +27,9 @@ pub(super) fn read(
     out: &mut [u8],
 ) -> Result<()> {
     let reading = Reading { opened, variable, table, fill: native_fill(variable) };
-    if !variable.filters.is_empty() && variable.chunk_len() > opened.budget {
+    if !variable.filters.is_empty() && variable.chunk_len() > opened.budget() {
         let what =
-            format!("chunks of {} bytes, the memory budget is {}", variable.chunk_len(), opened.budget);
+            format!("chunks of {} bytes, the memory budget is {}", variable.chunk_len(), opened.budget());
         return Err(Error::new(ErrorKind::Full, what));
     }
     if table.is_empty() {
@@ -85,7 +86,7 @@ impl Reading<'_> {
             return threads;
         }
         let each = (self.variable.chunk_len() / 4).saturating_mul(WORKSPACE_QUARTERS).max(1);
-        let fitting = usize::try_from(self.opened.budget / each).unwrap_or(usize::MAX);
+        let fitting = usize::try_from(self.opened.budget() / each).unwrap_or(usize::MAX);
         threads.min(fitting).max(1)
     }
 

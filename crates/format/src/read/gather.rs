@@ -2,7 +2,7 @@
 
 use forebay_source::{ByteRange, Fill, Result, SourceExt};
 
-use super::Opened;
+use crate::Opened;
 use forebay_container::{Dtype, SourceIndex, native};
 
 /// Bytes this near are read as one: the same limit, for the same reason, as files have.

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::{Opened, fill_all};
+use crate::{Opened, fill::fill_all};
 use forebay_container::runs::Part;
 use forebay_container::{
     Dtype, Mapping, Mappings, Selection, Values, Variable, convert::convert, native::same_native,

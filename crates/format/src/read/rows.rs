@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 use forebay_source::{Error, ErrorKind, Fill, Result, SourceExt};
 
-use super::{Opened, chunks, native_fill};
+use super::chunks;
+use crate::{Opened, fill::native_fill};
 use forebay_container::runs::{self, Part};
 use forebay_container::{
     ChunkTable, Extents, PlainRows, RowPlace, Selection, SourceIndex, Span, Variable, native,
@@ -112,7 +113,7 @@ impl Wanted<'_> {
     /// Boxes of the inner axes that make up a row, such that `row_count` rows of one take little memory: rows far apart in
     /// long chunks would take gigabytes otherwise. They end on chunk borders, so that each chunk is decoded once.
     fn columns(&self, row_count: u64) -> Vec<Vec<Span>> {
-        let most = LENT_BYTES.min(self.opened.budget);
+        let most = LENT_BYTES.min(self.opened.budget());
         let chunk = &self.variable.grid.chunk[1..];
         let mut steps = self.inner.to_vec();
         for axis in 0..steps.len() {

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, coalesce};
 
-use super::{Opened, chunks::at_chunk, fill_all};
+use super::chunks::at_chunk;
 use crate::decode::with_workspace;
+use crate::{Opened, fill::fill_all};
 use forebay_container::{ChunkTable, Extent, Extents, Variable};
 
 /// Chunks that lie this near are fetched by one request: what lies between costs less than a request.

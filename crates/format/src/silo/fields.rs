@@ -239,7 +239,7 @@ pub(super) fn reshape(variable: &mut Variable, shape: Vec<u64>) -> Result<()> {
     }
     let is_movable = match &variable.extents {
         Extents::Chunks(_) => is_one_chunk(variable) || variable.grid.element_count() == 0,
-        Extents::Pieces(_) | Extents::Inline(_) | Extents::Opaque(_) => true,
+        Extents::Segments(_) | Extents::Inline(_) | Extents::Opaque(_) => true,
         _ => false,
     };
     if !is_movable || forebay_container::shape::product(&shape) != variable.grid.element_count() {

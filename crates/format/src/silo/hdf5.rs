@@ -85,7 +85,7 @@ fn member(dtype: &Dtype, bytes: &[u8]) -> Option<Member> {
         Dtype::Number { number: Number::F64, .. } => {
             Some(Member::Reals(bytes.as_chunks().0.iter().map(|eight| f64::from_ne_bytes(*eight)).collect()))
         }
-        Dtype::Number { .. } => super::tree::integers(dtype, bytes).map(Member::Integers),
+        Dtype::Number { .. } => super::object::integers(dtype, bytes).map(Member::Integers),
         Dtype::Array { item, .. } => member(item, bytes),
         _ => None,
     }

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{fields::reshape, tree::single};
-use forebay_container::{Blocks, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Piece, Variable};
+use forebay_container::{
+    Blocks, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Segments, Variable,
+};
 
 /// Arrays that joined ones are mapped from.
 pub(super) struct Parts {
@@ -123,11 +125,10 @@ impl Parts {
         let full: Vec<(&Variable, u64)> = full.filter(|(array, _)| array.grid.element_count() > 0).collect();
         let plain = |(array, _): &(&Variable, u64)| {
             let extent = single(array).filter(|_| array.filters.is_empty())?;
-            (extent.range.len() == array.logical_len())
-                .then_some(Piece { len: extent.range.len(), extent: Some(extent) })
+            (extent.range.len() == array.logical_len()).then_some((extent.source, extent.range))
         };
-        if let Some(pieces) = full.iter().map(plain).collect::<Option<Vec<Piece>>>() {
-            return Ok(Extents::Pieces(pieces));
+        if let Some(ranges) = full.iter().map(plain).collect::<Option<Vec<_>>>() {
+            return Segments::over(ranges).map(Extents::Segments);
         }
         let map = |(array, start): (&Variable, u64)| {
             let mut part = array.clone();

@@ -15,7 +15,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, PerProcess, Result};
 
 use self::ffi::Library;
-use crate::{Reader, Wanted, opaque};
+use crate::{Reader, Wanted};
 use forebay_container::runs::Part;
 use forebay_container::{Array, Dtype, Number, Values};
 
@@ -66,7 +66,7 @@ fn whole(wanted: &Wanted<'_>, number: Number) -> Result<Vec<u8>> {
     if len.saturating_mul(2) > wanted.opened.budget() {
         return Err(too_long(len));
     }
-    let path = opaque::local_path(wanted.opened, wanted.opaque.source)?;
+    let path = wanted.opened.local_path(wanted.opaque.source)?;
     let text = |bytes: &[u8]| {
         CString::new(bytes).map_err(|_| Error::new(ErrorKind::Invalid, "a name with a NUL in it"))
     };
@@ -74,7 +74,7 @@ fn whole(wanted: &Wanted<'_>, number: Number) -> Result<Vec<u8>> {
     let count = wanted.variable.grid.element_count();
     let bytes = with(|library| library.read(&path, &name, number, count))?;
     // What was written meanwhile may be in the values.
-    opaque::local_path(wanted.opened, wanted.opaque.source)?;
+    wanted.opened.local_path(wanted.opaque.source)?;
     Ok(bytes)
 }
 

@@ -1,6 +1,6 @@
 //! Silo's objects: named members that are numbers, texts, or the names of stored arrays.
 
-use super::{names, tree::Tree};
+use forebay_container::{Dtype, Number};
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,9 +105,6 @@ pub(super) struct Object {
     pub(super) members: Vec<(String, Member)>,
 }
 
-/// Members that name another object, which can be read under this one's name as well.
-const RELATIONS: [&str; 4] = ["zonelist", "facelist", "phzonelist", "edgelist"];
-
 impl Object {
     /// The member called `name`.
     pub(super) fn member(&self, name: &str) -> Option<&Member> {
@@ -137,13 +134,19 @@ impl Object {
             _ => None,
         }
     }
+}
 
-    /// Other objects that belong to this one: `(member, full name)`.
-    pub(super) fn relations(&self, tree: &Tree) -> Vec<(&'static str, String)> {
-        let target = |member: &'static str| {
-            let named = names::resolve(&self.name, self.text(member)?);
-            tree.objects.contains_key(&named).then_some((member, named))
-        };
-        RELATIONS.into_iter().filter_map(target).collect()
+/// Native elements of an integer type as integers.
+pub(super) fn integers(dtype: &Dtype, bytes: &[u8]) -> Option<Vec<i64>> {
+    let Dtype::Number { number, .. } = dtype else { return None };
+    if matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64) {
+        return None;
     }
+    let one = |element: &[u8]| {
+        let is_negative = number.is_signed_integer() && element.last().is_some_and(|byte| byte >> 7 == 1);
+        let mut wide = [if is_negative { 0xff } else { 0 }; 8];
+        wide[..element.len()].copy_from_slice(element);
+        i64::from_le_bytes(wide)
+    };
+    Some(bytes.chunks_exact(number.size()).map(one).collect())
 }

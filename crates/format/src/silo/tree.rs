@@ -9,12 +9,12 @@ use std::{
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
 
 use super::{
-    hdf5,
-    object::{Member, Object},
+    hdf5, names,
+    object::{Member, Object, integers},
     pdb,
 };
 use crate::decode::with_workspace;
-use forebay_container::{Container, Dtype, Extent, Extents, Number, Variable};
+use forebay_container::{Container, Extent, Extents, Variable};
 
 /// Names of blocks compress well; but a file whose members come to this many times its length lies.
 const MOST_RATIO: u64 = 64;
@@ -22,6 +22,9 @@ const MOST_RATIO: u64 = 64;
 const LEAST_ALLOWANCE: u64 = 16 << 20;
 /// Arrays no longer than this are kept once read: shapes and times, which many objects name.
 const KEPT_BYTES: u64 = 64;
+
+/// Members that name another object, which can be read under this one's name as well.
+const RELATIONS: [&str; 4] = ["zonelist", "facelist", "phzonelist", "edgelist"];
 
 /// A Silo file as arrays and objects.
 #[derive(Debug)]
@@ -118,6 +121,15 @@ impl Tree {
         Ok(bytes)
     }
 
+    /// Other objects that belong to `object`: `(member, full name)`.
+    pub(super) fn relations(&self, object: &Object) -> Vec<(&'static str, String)> {
+        let target = |member: &'static str| {
+            let named = names::resolve(&object.name, object.text(member)?);
+            self.objects.contains_key(&named).then_some((member, named))
+        };
+        RELATIONS.into_iter().filter_map(target).collect()
+    }
+
     /// The integers of member `name`: its own, or those of the array it names.
     pub(super) fn integers(&self, object: &Object, name: &str) -> Result<Option<Vec<i64>>> {
         match object.member(name) {
@@ -155,19 +167,4 @@ pub(super) fn single(variable: &Variable) -> Option<Extent> {
 /// True for an array that is one chunk, no larger than itself.
 pub(super) fn is_one_chunk(variable: &Variable) -> bool {
     variable.grid.chunk_count() <= 1 && variable.chunk_len() == variable.logical_len()
-}
-
-/// Native elements of an integer type as integers.
-pub(super) fn integers(dtype: &Dtype, bytes: &[u8]) -> Option<Vec<i64>> {
-    let Dtype::Number { number, .. } = dtype else { return None };
-    if matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64) {
-        return None;
-    }
-    let one = |element: &[u8]| {
-        let is_negative = number.is_signed_integer() && element.last().is_some_and(|byte| byte >> 7 == 1);
-        let mut wide = [if is_negative { 0xff } else { 0 }; 8];
-        wide[..element.len()].copy_from_slice(element);
-        i64::from_le_bytes(wide)
-    };
-    Some(bytes.chunks_exact(number.size()).map(one).collect())
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceId};
 
 use forebay_container::{
-    ChunkTable, Container, Dtype, Extent, Extents, Filter, Group, Joined, Number, Refused, SourceIndex,
+    ChunkTable, Container, Dtype, Extent, Extents, Filter, Group, Number, Refused, Segments, SourceIndex,
     Variable, names::offsets,
 };
 use forebay_filter::ListItem;
@@ -269,7 +269,7 @@ impl Column {
         flat.extents = match self.values {
             _ if total == 0 => Extents::Chunks(ChunkTable::default()),
             _ if kind != Kind::Int64 && self.is_in_runs => {
-                Extents::Joined(Joined::within(SourceIndex(0), self.runs)?)
+                Extents::Segments(Segments::within(SourceIndex(0), self.runs)?)
             }
             Some(values) => {
                 flat.layout = "inline".into();
@@ -346,11 +346,11 @@ impl Made {
 
 /// All payloads end to end.
 fn whole_records(payloads: &[ByteRange]) -> Result<Variable> {
-    let joined = Joined::within(SourceIndex(0), payloads.iter().copied())?;
+    let joined = Segments::within(SourceIndex(0), payloads.iter().copied())?;
     let mut variable = Variable::new("record", Dtype::native(Number::U8), vec![joined.stored_len()]);
     variable.layout = "records".into();
     if joined.stored_len() > 0 {
-        variable.extents = Extents::Joined(joined);
+        variable.extents = Extents::Segments(joined);
     }
     Ok(variable)
 }

@@ -1,6 +1,7 @@
 //! What was never written: fill values in JSON as one stored element.
 
 use forebay_source::{Error, Result};
+use half::{bf16, f16};
 use serde_json::Value;
 
 use super::{
@@ -156,29 +157,9 @@ fn float_bits(value: &Value, number: Number) -> Option<u64> {
     Some(match number {
         Number::F64 => float.to_bits(),
         Number::F32 => u64::from(single.to_bits()),
-        Number::Bf16 if float.is_nan() => 0x7fc0,
-        Number::Bf16 => u64::from((single.to_bits() + 0x7fff + (single.to_bits() >> 16 & 1)) >> 16),
-        _ => u64::from(half_bits(float)),
+        Number::Bf16 => u64::from(bf16::from_f32(single).to_bits()),
+        _ => u64::from(f16::from_f64(float).to_bits()),
     })
-}
-
-/// The nearest half-precision float, ties to even.
-fn half_bits(float: f64) -> u16 {
-    let sign = if float.is_sign_negative() { 0x8000 } else { 0 };
-    let size = float.abs();
-    if size.is_nan() {
-        return 0x7e00;
-    }
-    // The greatest half is 65504; from half a step above it on everything is infinite.
-    if size >= 65520.0 {
-        return sign | 0x7c00;
-    }
-    let exponent = if size < 2f64.powi(-14) { -15 } else { ((size.to_bits() >> 52) & 0x7ff) as i32 - 1023 };
-    let step = 2f64.powi(exponent.max(-14) - 10);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2048 steps")]
-    let steps = (size / step).round_ties_even() as u16;
-    let base = u16::try_from(exponent + 14).unwrap_or(0) << 10;
-    sign | (base + steps)
 }
 
 #[cfg(test)]
@@ -224,24 +205,5 @@ mod tests {
         assert_eq!(fill(">U2", json!("b")), Some(vec![0, 0, 0, b'b', 0, 0, 0, 0]));
         assert_eq!(fill("|u1", json!(256)), None);
         assert_eq!(fill("|u1", json!("a")), None);
-    }
-
-    #[test]
-    fn halves_are_the_nearest_ones() {
-        for (float, bits) in [
-            (1.0, 0x3c00),
-            (-2.0, 0xc000),
-            (65504.0, 0x7bff),
-            (65519.9, 0x7bff),
-            (65520.0, 0x7c00),
-            (6.0e-8, 0x0001),
-            (2.9e-8, 0x0000),
-            (6.103_515_625e-5, 0x0400),
-            (6.1e-5, 0x03ff),
-            (0.1, 0x2e66),
-            (2047.9999, 0x6800),
-        ] {
-            assert_eq!(half_bits(float), bits, "{float}");
-        }
     }
 }

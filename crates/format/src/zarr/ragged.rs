@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 
-use crate::{Reader, Wanted, read::zeroed};
+use crate::{Reader, Wanted, opened::zeroed};
 use forebay_container::runs::Part;
 use forebay_container::{
     Array, ChunkTable, Dtype, Extent, Extents, Filter, Selection, Values, Variable, native,

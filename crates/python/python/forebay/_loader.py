@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _ranks
 from ._batch import Batch
 from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch, memory_report
-from ._sizes import seed_of, size_of, whole
+from ._sizes import size_of, whole
 from ._tiers import Policy, Tiers, leave_at_exit
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Loader:
         options = {
             "batch_size": whole("batch_size", batch_size),
             "shuffle": _shuffle(shuffle, lanes, window),
-            "seed": seed_of(seed),
+            "seed": whole("seed", seed),
             "shard": {"rank": whole("rank", rank), "world": whole("world", world)},
             "tail": _tail(tail, drop_last),
             "transfer_size": size_of(transfer_size, "transfer_size"),

@@ -21,7 +21,7 @@ def whole(what: str, number: SupportsIndex) -> int:
     if plain < 0:
         raise ValueError(f"{what}={plain} is below 0")
     if plain >= 2**64:
-        raise ValueError(f"{what}={plain} is too large; at most {2**64 - 1} is possible")
+        raise ValueError(f"{what}={plain}; it must be below 2**64")
     return plain
 
 
@@ -41,15 +41,3 @@ def size_of(size: SupportsIndex | float | str | None, what: str = "size") -> int
         return whole(what, size)  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(f"{what}={size!r} is no number of bytes: give a whole number, or text such as '4GiB'") from None
-
-
-def seed_of(seed: SupportsIndex) -> int:
-    """A random seed, which takes 64 bits.
-
-    >>> seed_of(7)
-    7
-    """
-    plain = whole("seed", seed)
-    if plain >= 2**64:
-        raise ValueError(f"seed={plain}; a seed is below 2**64")
-    return plain

@@ -12,7 +12,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
-use crate::opaque;
+use crate::c_library;
 use forebay_container::Number;
 
 /// `DB_PDB`, `DB_READ` and `DB_NONE` of silo.h.
@@ -49,7 +49,7 @@ impl Library {
     pub(super) fn load(path: &Path) -> Result<Self> {
         let path = std::fs::canonicalize(path).map_err(Error::from_io)?;
         let file = std::fs::File::open(&path).map_err(Error::from_io)?;
-        opaque::check_owner(&file)?;
+        c_library::check_owner(&file)?;
         load_cxx();
         // SAFETY: the file is root's or the user's own, so its initialisers are code the user trusts already.
         let loaded = unsafe { Loaded::open(Some(&path), RTLD_LAZY | RTLD_LOCAL) };

@@ -9,7 +9,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::ffi::Library;
-use crate::opaque::linker_folders;
+use crate::c_library::linker_folders;
 
 /// What tells where the library lies: a path, or [`OFF`].
 const SETTING: &str = "FOREBAY_LIBSILO";

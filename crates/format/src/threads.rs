@@ -7,7 +7,7 @@ static POOL_OWNER: OnceLock<u32> = OnceLock::new();
 
 /// Threads of the pool this runs in: one in a forked child, which has inherited the pool without its threads and
 /// would wait for them for ever.
-pub(super) fn count() -> usize {
+pub(crate) fn count() -> usize {
     let process = std::process::id();
     if *POOL_OWNER.get_or_init(|| process) == process { rayon::current_num_threads() } else { 1 }
 }

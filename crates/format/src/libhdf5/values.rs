@@ -2,13 +2,11 @@
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::{arena::Arena, memory::Memory};
+use super::{
+    arena::Arena,
+    memory::{Memory, SEQUENCE_LEN, TEXT_LEN},
+};
 use forebay_container::{Dtype, Field, Values, native};
-
-/// What the library writes for text of variable length: a pointer.
-pub(super) const TEXT_LEN: usize = size_of::<usize>();
-/// What it writes for a sequence (`hvl_t`): how many, and a pointer.
-pub(super) const SEQUENCE_LEN: usize = 2 * size_of::<usize>();
 
 impl Memory<'_> {
     /// The elements that were read into `bytes` and `arena`.

@@ -7,7 +7,6 @@ use forebay_source::{Error, ErrorKind, Result};
 use super::{
     ffi::Hid,
     library::{Id, Library},
-    values::{SEQUENCE_LEN, TEXT_LEN},
 };
 use forebay_container::{ByteOrder, Dtype, Field, Heap, Number, Padding, SourceIndex};
 
@@ -15,6 +14,11 @@ use forebay_container::{ByteOrder, Dtype, Field, Heap, Number, Padding, SourceIn
 const MOST_DEPTH: usize = 32;
 /// Values in memory have no heap; their types must name one.
 const NO_HEAP: Heap = Heap { offset_len: 8, length_len: 8, base: 0, source: SourceIndex(0) };
+
+/// What the library writes for text of variable length: a pointer.
+pub(super) const TEXT_LEN: usize = size_of::<usize>();
+/// What it writes for a sequence (`hvl_t`): how many, and a pointer.
+pub(super) const SEQUENCE_LEN: usize = 2 * size_of::<usize>();
 
 const CLASS_COMPOUND: c_int = 6;
 const ORDER_LITTLE: c_int = 0;

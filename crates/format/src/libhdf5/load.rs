@@ -8,12 +8,13 @@
 
 use std::{
     fs::File,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use forebay_source::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
+
+use crate::c_library::check_owner;
 
 /// glibc's flag that makes a library prefer its own symbols to those the program has by the same names.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -41,22 +42,6 @@ pub(super) fn load(path: &Path) -> Result<Loaded> {
     let original = open(&path, RTLD_LAZY | RTLD_LOCAL).map_err(place)?;
     let (library, original) = own_copy(file, original).map_err(place)?;
     Ok(Loaded { library, _original: original, path })
-}
-
-/// Refuses a library that another user could have written.
-pub(crate) fn check_owner(file: &File) -> Result<()> {
-    let metadata = file.metadata().map_err(Error::from_io)?;
-    let user = rustix::process::geteuid().as_raw();
-    let what = if !metadata.is_file() {
-        "is not a file"
-    } else if metadata.uid() != 0 && metadata.uid() != user {
-        "belongs neither to root nor to this user"
-    } else if metadata.mode() & 0o002 != 0 {
-        "can be written by anyone"
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::Denied, what))
 }
 
 /// A second instance of the library in `file`; `original` keeps its dependencies loaded.

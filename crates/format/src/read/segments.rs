@@ -1,33 +1,37 @@
-//! Values that lie end to end in many stretches: read straight into the output, many stretches at a time.
+//! Values that lie end to end in many segments: read straight into the output, many segments at a time.
 
 use forebay_source::{Fill, Result, SourceExt};
 
-use super::{Opened, asked::Each};
+use super::requests::Each;
+use crate::Opened;
 use forebay_container::runs::{Part, Runs};
-use forebay_container::{Joined, Selection, SourceIndex, Variable, native};
+use forebay_container::{Segment, Segments, Selection, SourceIndex, Variable, native};
 
-/// So many stretches are asked for at once: as many as one `preadv` takes.
+/// So many segments are asked for at once: as many as one `preadv` takes.
 const MOST_FILLS: usize = 1024;
 
-/// Reads `selection` of a variable whose values lie in `joined`.
+/// Reads `selection` of a variable whose values lie in `segments`.
 pub(super) fn read(
     opened: &Opened,
     variable: &Variable,
-    joined: &Joined,
+    segments: &Segments,
     selection: &Selection,
     out: &mut [u8],
 ) -> Result<()> {
     let element_len = variable.dtype.stored_len();
     let mut rest = &mut *out;
     let mut pending = Pending { opened, source: SourceIndex(0), fills: Vec::new() };
-    // In C order both sides rise, so every stretch fills the next bytes of the output.
+    // In C order both sides rise, so every segment fills the next bytes of the output.
     for run in runs(variable, selection) {
         let from = run.from * element_len as u64;
-        for stretch in joined.stretches(from..from + run.count * element_len as u64) {
-            let len = usize::try_from(stretch.range.len()).unwrap_or(usize::MAX).min(rest.len());
+        for Segment { bytes, stored } in segments.of(from..from + run.count * element_len as u64) {
+            let len = usize::try_from(bytes.end - bytes.start).unwrap_or(usize::MAX).min(rest.len());
             let (into, after) = std::mem::take(&mut rest).split_at_mut(len);
             rest = after;
-            pending.add(stretch.source, Fill { range: stretch.range, into })?;
+            match stored {
+                Some((source, range)) => pending.add(source, Fill { range, into })?,
+                None => into.fill(0),
+            }
         }
     }
     pending.fetch()?;
@@ -37,12 +41,12 @@ pub(super) fn read(
 }
 
 /// Names what [`read`] asks for.
-pub(super) fn asked(variable: &Variable, joined: &Joined, selection: &Selection, each: &mut Each<'_>) {
+pub(super) fn asked(variable: &Variable, segments: &Segments, selection: &Selection, each: &mut Each<'_>) {
     let element_len = variable.dtype.stored_len() as u64;
     for run in runs(variable, selection) {
         let from = run.from * element_len;
-        let stretches = joined.stretches(from..from + run.count * element_len);
-        stretches.for_each(|stretch| each(stretch.source, stretch.range));
+        let stored = segments.of(from..from + run.count * element_len).filter_map(|segment| segment.stored);
+        stored.for_each(|(source, range)| each(source, range));
     }
 }
 
@@ -52,7 +56,7 @@ fn runs(variable: &Variable, selection: &Selection) -> Runs {
     Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start }.runs()
 }
 
-/// Stretches of one source that were not yet asked for.
+/// Segments of one source that were not yet asked for.
 struct Pending<'a, 'out> {
     opened: &'a Opened,
     source: SourceIndex,

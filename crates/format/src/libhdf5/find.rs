@@ -10,26 +10,17 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
+use crate::c_library::{entries, linker_folders};
+
+/// Wheels that bring a libhdf5 along, in the order they are looked into.
+const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
+
 /// What tells where the library lies: a path, or [`OFF`].
 pub(super) const SETTING: &str = "FOREBAY_LIBHDF5";
 /// The setting that forbids any library.
 pub(super) const OFF: &str = "off";
 /// What helps where there is none.
 pub(super) const REMEDY: &str = "install libhdf5 (Debian 12: package libhdf5-103-1) or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of one";
-
-/// Wheels that bring a libhdf5 along, in the order they are looked into.
-const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
-/// Folders of the dynamic linker that no configuration names.
-const SYSTEM: [&str; 8] = [
-    "/lib",
-    "/usr/lib",
-    "/lib64",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/opt/homebrew/lib",
-];
 
 /// Paths to try, the best first, and whether the user named it: then it is the only one.
 #[derive(Debug, PartialEq, Eq)]
@@ -125,33 +116,12 @@ fn python_prefixes() -> Vec<PathBuf> {
     [python, real].iter().filter_map(|path| Some(path.parent()?.parent()?.to_owned())).collect()
 }
 
-/// Folders the dynamic linker looks into.
-pub(crate) fn linker_folders() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> =
-        env::split_paths(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default()).collect();
-    folders.extend(env::var_os("CONDA_PREFIX").map(|prefix| Path::new(&prefix).join("lib")));
-    for file in entries(Path::new("/etc/ld.so.conf.d")) {
-        let lines = fs::read_to_string(file).unwrap_or_default();
-        folders.extend(lines.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
-    }
-    folders.extend(SYSTEM.map(PathBuf::from));
-    folders.retain(|folder| folder.is_absolute());
-    folders
-}
-
 /// The libhdf5s in `folder`, the highest version first.
 fn libraries_in(folder: &Path) -> Vec<PathBuf> {
     let mut found = entries(folder);
     found.retain(|path| is_libhdf5(path));
     found.sort_by_cached_key(|path| Reverse((version(&name(path)), name(path))));
     found
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> =
-        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    paths.sort_unstable_by(|left, right| right.cmp(left));
-    paths
 }
 
 fn name(path: &Path) -> String {

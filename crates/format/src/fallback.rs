@@ -1,0 +1,79 @@
+//! Variables that have no extents, and those that forebay itself cannot read: a reader or a library reads them.
+
+use forebay_container::{Array, Dtype, Extents, Opaque, Selection, Values, Variable};
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    Opened, Wanted,
+    libhdf5::{by_library, is_silo_in_hdf5},
+    readers,
+};
+
+/// The values of `selection`, read by the reader that `opaque` names.
+pub(crate) fn read(
+    opened: &Opened,
+    opaque: &Opaque,
+    variable: &Variable,
+    selection: &Selection,
+) -> Result<Array> {
+    let array = readers::find(&opaque.library)?.read(&Wanted { opened, opaque, variable, selection });
+    let array = array.map_err(|error| error.at(format!("{}, so {} reads it", opaque.why, opaque.library)))?;
+    if array.shape != selection.shape() {
+        let what = format!(
+            "{} gives {:?} elements where {:?} belong",
+            opaque.library,
+            array.shape,
+            selection.shape()
+        );
+        return Err(Error::new(ErrorKind::Corrupt, what));
+    }
+    Ok(array)
+}
+
+/// The library's answer where forebay itself gave `native`; if it has none, that error and what was tried.
+pub(crate) fn instead(
+    opened: &Opened,
+    variable: &Variable,
+    selection: &Selection,
+    native: Error,
+) -> Result<Array> {
+    let is_tried = matches!(variable.extents, Extents::Opaque(_));
+    // Neither can the library make values of these.
+    let is_hopeless = matches!(variable.dtype, Dtype::Reference { .. } | Dtype::Other { .. });
+    let is_stored_so = opened.container().is_hdf5() || is_silo_in_hdf5(opened.container());
+    if is_hopeless || native.kind() != ErrorKind::Unsupported || !is_stored_so || is_tried {
+        return Err(native);
+    }
+    by_library(opened, variable, selection)
+        .map_err(|error| native.hint(format!("libhdf5 was tried: {error}")))
+}
+
+/// As [`instead`], into memory laid out as the variable's type says.
+pub(crate) fn instead_into(
+    opened: &Opened,
+    variable: &Variable,
+    selection: &Selection,
+    native: Error,
+    out: &mut [u8],
+) -> Result<()> {
+    let array = instead(opened, variable, selection, native)?;
+    copy_out(&array, variable, out)
+}
+
+/// Copies the values of `array` to memory laid out as the type of `variable` says.
+pub(crate) fn copy_out(array: &Array, variable: &Variable, out: &mut [u8]) -> Result<()> {
+    let is_wanted = match variable.dtype {
+        Dtype::Odd { number, .. } => array.dtype == Dtype::native(number),
+        _ => array.dtype == variable.dtype,
+    };
+    match &array.values {
+        Values::Fixed(bytes) if bytes.len() == out.len() && is_wanted => {
+            out.copy_from_slice(bytes);
+            Ok(())
+        }
+        _ => {
+            let what = format!("the library gives {} where {} was wanted", array.dtype, variable.dtype);
+            Err(Error::new(ErrorKind::Unsupported, what))
+        }
+    }
+}

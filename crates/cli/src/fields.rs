@@ -5,8 +5,8 @@ use std::sync::Arc;
 use forebay::{
     Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     config::OriginConfig,
-    container::{Number, cf::ValueKind},
     container::unpack::{Unpack, UnpackKind},
+    container::{Number, cf::ValueKind},
     loader::{AxisName, Boundary, Convert, FieldSpec, Offsets},
 };
 use serde::Serialize;

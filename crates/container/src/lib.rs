@@ -14,10 +14,10 @@
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
 //! | `extent`, `source_index`, `segments`, `mapping`, `mappings` | where values lie: chunks, segments, parts of other variables |
-//! | `shape`, `grid`, `selection`, `runs` | arithmetic of chunks and hyperslabs |
+//! | `shape`, `grid`, `selection`, `runs`, `sample_index` | arithmetic of chunks, hyperslabs and boxes that are samples |
 //! | `plain`, `row_alone`, `cost` | how rows can be read by themselves, and what that costs |
 //! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
-//! | `cast`, `recode` | numbers as other numbers, by NumPy's rules and by a table |
+//! | `cast`, `recode`, `categories` | numbers as other numbers, by NumPy's rules and by a table; tables of names, joined |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, missing values, times |
 //! | `unpack/` | values made of packed numbers as those attributes say |
 //! | `names` | what formats write into a description themselves |
@@ -25,6 +25,7 @@
 
 mod array;
 pub mod cast;
+pub mod categories;
 pub mod cf;
 mod container;
 pub mod convert;
@@ -42,6 +43,7 @@ mod plain;
 pub mod recode;
 mod row_alone;
 pub mod runs;
+pub mod sample_index;
 mod saved;
 mod scalar;
 mod segments;

@@ -66,7 +66,8 @@ impl PlainBacking {
     #[cfg(target_os = "linux")]
     fn advise(self, start: *mut u8, len: usize) {
         use rustix::mm::Advice::{LinuxHugepage, LinuxWipeOnFork};
-        let advice: &[_] = if self.is_wiped_on_fork { &[LinuxHugepage, LinuxWipeOnFork] } else { &[LinuxHugepage] };
+        let advice: &[_] =
+            if self.is_wiped_on_fork { &[LinuxHugepage, LinuxWipeOnFork] } else { &[LinuxHugepage] };
         for advice in advice {
             // SAFETY: the range is a mapping that was just made; the advice changes no bytes of this process. Where it is
             // refused, small pages do, and a child has copies.

@@ -2,13 +2,16 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use forebay_container::{Selection, Values, Variable, cast::to_unsigned};
+use forebay_container::{
+    Selection, Values, Variable,
+    cast::to_unsigned,
+    sample_index::{Bounds, Corners, SampleIndex, WindowAxis, Windows},
+};
 use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     column::{ColumnPart, Form, named},
-    index::{Bounds, Corners, SampleIndex, WindowAxis, Windows},
     spec::{AxisLen, AxisName, Boundary, Centres, FieldSpec, Offsets},
 };
 

@@ -4,14 +4,16 @@ use std::{num::NonZeroU64, ops::Range, sync::Arc};
 
 use forebay_container::{
     Dtype, Number, Variable,
+    categories::Categories,
     cf::ValueKind,
     recode::Recode,
+    sample_index::SampleIndex,
     unpack::{Unpacked, Unpacker},
 };
 use forebay_format::Opened;
 use forebay_source::Error;
 
-use crate::{categories::Categories, index::SampleIndex, spec::Convert, to_usize::to_usize};
+use crate::{spec::Convert, to_usize::to_usize};
 
 /// One field of a sample, over all files.
 #[derive(Debug)]

@@ -162,7 +162,8 @@ impl<'a> ConvertSample<'a> {
         let Some(cast) = cast else { return step(from, to) };
         let mut block = [0; 8 * NUMBERS_AT_ONCE];
         let element_len = part.element_len().max(1);
-        let blocks = from.chunks(NUMBERS_AT_ONCE * element_len).zip(to.chunks_mut(NUMBERS_AT_ONCE * self.final_len));
+        let blocks =
+            from.chunks(NUMBERS_AT_ONCE * element_len).zip(to.chunks_mut(NUMBERS_AT_ONCE * self.final_len));
         for (from, to) in blocks {
             let changed = &mut block[..from.len() / element_len * number.size()];
             step(from, changed)?;

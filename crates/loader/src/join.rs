@@ -1,9 +1,9 @@
 //! One field of several files: which type its elements have in all of them, and what their integers stand for.
 
-use forebay_container::{Dtype, native};
+use forebay_container::{Dtype, categories::Categories, native};
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{categories::Categories, column::ColumnPart, spec::FieldSpec};
+use crate::{categories::categories_of, column::ColumnPart, spec::FieldSpec};
 
 /// The type of the elements of all files in memory, and their names; files that count names otherwise are to recode them.
 pub(crate) fn types(field: &FieldSpec, parts: &mut [ColumnPart]) -> Result<(Dtype, Option<Categories>)> {
@@ -38,7 +38,7 @@ pub(crate) fn types(field: &FieldSpec, parts: &mut [ColumnPart]) -> Result<(Dtyp
 fn tables(parts: &[ColumnPart]) -> Result<Option<Vec<Categories>>> {
     let mut tables = Vec::with_capacity(parts.len());
     for part in parts {
-        match Categories::of(&part.opened, part.variable()) {
+        match categories_of(&part.opened, part.variable()) {
             Ok(table) => tables.push(table),
             // Of one file the codes are right, whatever they are called.
             Err(_) if parts.len() == 1 => return Ok(None),

@@ -6,13 +6,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use forebay_container::{PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone};
+use forebay_container::{
+    PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone, sample_index::SampleIndex,
+};
 use forebay_format::Opened;
 use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
     column::{Column, ColumnPart, Form},
-    index::SampleIndex,
     order::Shuffle,
     set::SampleSet,
     shuffle_group::longest_request,
@@ -307,6 +308,6 @@ impl Layout {
 
 /// Bytes a request to the source of `part` ought to bring, as the source says.
 pub(crate) fn preferred_request(part: &ColumnPart) -> Result<u64> {
-    let source = part.opened.source(forebay_container::SourceIndex(0))?;
+    let source = part.opened.source(SourceIndex(0))?;
     Ok(source.request_bytes())
 }

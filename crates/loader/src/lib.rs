@@ -10,7 +10,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `spec` | what a sample is, as the user says it |
-//! | `boundary`, `index` | which part of a variable a sample is |
+//! | `boundary` | which part of a variable a sample is |
 //! | `column`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
 //! | `join`, `categories`, `sparse` | files that differ as one field: types, integers that stand for names, columns of sparse rows |
 //! | `permutation`, `order/`, `groups`, `shuffle_group`, `shard`, `seed` | which sample comes when, and for which rank: arithmetic |
@@ -51,7 +51,6 @@ mod estimate;
 mod file_maker;
 mod fingerprint;
 mod groups;
-mod index;
 mod join;
 mod layout;
 mod ledger;
@@ -108,9 +107,7 @@ pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
 pub use shard::{Shard, Steps, StepsSpec, Tail};
 pub use shares::Shares;
-pub use spec::{
-    AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec,
-};
+pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
 pub use spill::{Admission, FileSpill, Place, Spill};
 pub use state::{Check, Resumed, STATE_VERSION, State};
 pub use stats::{Stats, Verdict};

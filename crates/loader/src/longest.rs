@@ -35,11 +35,11 @@ impl SampleSet {
             return Ok(());
         };
         let what = format!(
-            "field '{column}': sample {sample} takes {bytes} bytes at once, the memory budget is {memory}"
+            "memory={memory} is less than the {bytes} bytes that sample {sample} of field '{column}' takes at once"
         );
         if on_error == OnError::Raise {
             let error = Error::new(ErrorKind::Full, what);
-            return Err(error.hint("allow more memory, or leave such samples out with on_error='skip'"));
+            return Err(error.hint("set memory higher, or leave such samples out with on_error='skip'"));
         }
         warn(format!("{what}: it counts as one that cannot be read"));
         Ok(())

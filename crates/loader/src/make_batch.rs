@@ -91,12 +91,7 @@ impl RunSpec {
     }
 
     /// The fields of `samples`, verified.
-    fn verified(
-        &self,
-        epoch: &Epoch,
-        task: Task,
-        samples: &[Option<u64>],
-    ) -> Result<Vec<FieldArray>> {
+    fn verified(&self, epoch: &Epoch, task: Task, samples: &[Option<u64>]) -> Result<Vec<FieldArray>> {
         let made = self.make(epoch, task, samples)?;
         made.unverified.map_or(Ok(()), |unverified| unverified.verify())?;
         Ok(made.fields)

@@ -92,7 +92,10 @@ impl Options {
     /// How many threads are to read, where memory has room for them.
     pub(crate) fn threads(&self) -> Result<usize> {
         match self.read_threads {
-            Some(0) => Err(Error::new(ErrorKind::Invalid, "0 read threads").hint("at least 1 is needed")),
+            Some(0) => {
+                let error = Error::new(ErrorKind::Invalid, "read_threads=0");
+                Err(error.hint("set read_threads to at least 1"))
+            }
             Some(count) => Ok(count.min(1024)),
             None => Ok(ledger().threads()),
         }

@@ -66,12 +66,12 @@ impl Shuffle {
     pub fn check(self) -> Result<()> {
         let Self::Block { lanes, window } = self else { return Ok(()) };
         if lanes == 0 {
-            let hint = format!("give 'lanes' a multiple of the number of ranks, such as {DEFAULT_LANES}");
-            return Err(Error::new(ErrorKind::Invalid, "a block shuffle of 0 lanes").hint(hint));
+            let hint = format!("set lanes to a multiple of the number of ranks, such as {DEFAULT_LANES}");
+            return Err(Error::new(ErrorKind::Invalid, "lanes=0").hint(hint));
         }
         if window == 0 {
-            let hint = format!("give 'window' at least {DEFAULT_WINDOW}");
-            return Err(Error::new(ErrorKind::Invalid, "a block shuffle of windows of 0 groups").hint(hint));
+            let hint = format!("set window to at least {DEFAULT_WINDOW}");
+            return Err(Error::new(ErrorKind::Invalid, "window=0").hint(hint));
         }
         Ok(())
     }

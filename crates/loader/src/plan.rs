@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use forebay_source::Result;
+use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -82,9 +82,18 @@ impl Plan {
 
     fn steps(&self, start: u64) -> Result<Steps> {
         let PlanSpec { shuffle, batch, shard, tail, .. } = self.spec;
-        let width = u64::from(shard.world).saturating_mul(batch);
-        let is_even = width > 0 && self.groups.len().saturating_sub(start).is_multiple_of(width);
-        let tail = tail.unwrap_or(if shard.world > 1 && is_even { Tail::Drop } else { Tail::Short });
+        let (world, remaining) = (u64::from(shard.world), self.groups.len().saturating_sub(start));
+        let width = world.saturating_mul(batch);
+        let tail = match tail {
+            Some(tail) => tail,
+            None if world <= 1 || width == 0 => Tail::Short,
+            None if remaining.is_multiple_of(width) => Tail::Drop,
+            None => {
+                let what = format!("{remaining} samples do not divide into {world} ranks x {batch}");
+                let error = Error::new(ErrorKind::Invalid, what);
+                return Err(error.hint("set tail='drop', 'pad' or 'wrap'"));
+            }
+        };
         Steps::new(StepsSpec { len: self.groups.len(), start, batch, shard, tail, shuffle })
     }
 }

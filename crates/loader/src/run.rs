@@ -50,7 +50,8 @@ impl Run {
         let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
         let pipeline = Arc::new(Pipeline::new(spec, epoch, pace));
-        let run = Self { pipeline: Arc::clone(&pipeline), left_out: LeftOut::default(), process: process::id() };
+        let run =
+            Self { pipeline: Arc::clone(&pipeline), left_out: LeftOut::default(), process: process::id() };
         let (started, threads) = (pipeline.start_threads(), pipeline.lock().threads.len());
         match started {
             // Those that would only wait for data can be done without.

@@ -40,7 +40,7 @@ impl Samples {
         let (set, memory) = (&self.set, maker.shares.memory);
         let len = (set.delivered_len() / set.len().max(1)).saturating_mul(numbers.len() as u64);
         if len > memory {
-            let what = format!("memory is {memory} bytes, and {} samples take {len}", numbers.len());
+            let what = format!("memory={memory} is less than the {len} bytes of {} samples", numbers.len());
             return Err(Error::new(ErrorKind::Full, what).hint("take fewer at a time, or use a loader"));
         }
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();

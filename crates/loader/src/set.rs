@@ -34,7 +34,7 @@ impl SampleSet {
     /// Reads offsets and centres; no other values.
     pub fn new(spec: SampleSpec, files: &[Vec<Arc<Opened>>]) -> Result<Self> {
         if spec.fields.is_empty() {
-            return Err(Error::new(ErrorKind::Invalid, "a sample without fields").hint("name at least one"));
+            return Err(Error::new(ErrorKind::Invalid, "no fields").hint("name at least one variable"));
         }
         let mut bounds = BoundsCache::new();
         let mut columns: Vec<Column> = Vec::with_capacity(spec.fields.len());
@@ -53,12 +53,12 @@ impl SampleSet {
         let len = columns[0].len();
         if let Some(other) = columns.iter().find(|column| column.len() != len) {
             let what = format!(
-                "field '{}' has {len} samples, field '{}' {}",
+                "field '{}' has {len} samples, and field '{}' has {}",
                 columns[0].name,
                 other.name,
                 other.len()
             );
-            return Err(Error::new(ErrorKind::Invalid, what).hint("all fields need as many"));
+            return Err(Error::new(ErrorKind::Invalid, what).hint("every field needs as many samples"));
         }
         let fingerprints = Fingerprints::of(&spec, &columns);
         Ok(Self { spec, columns, len, fingerprints })

@@ -78,7 +78,7 @@ impl Setup {
     fn of(set: &SampleSet, options: &Options, reader: Reader, spill: Option<SpillPlace>) -> Result<Self> {
         memory_setting()?;
         if options.batch_size == 0 {
-            let error = Error::new(ErrorKind::Invalid, "batch_size is 0");
+            let error = Error::new(ErrorKind::Invalid, "batch_size=0");
             return Err(error.hint("set batch_size to at least 1"));
         }
         let quota = spill.as_ref().map_or(0, |place| place.quota);
@@ -99,7 +99,7 @@ impl Setup {
         let shares = Shares::of(memory, &needs).map_err(|error| match options.memory {
             Some(_) => error,
             None => {
-                error.hint(format!("{}; close what is not used, or allow more memory", ledger().report()))
+                error.hint(format!("{}; close what is not used, or set memory higher", ledger().report()))
             }
         })?;
         let is_shared = is_shared(options);

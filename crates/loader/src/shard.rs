@@ -180,29 +180,29 @@ impl Steps {
 fn check(spec: &StepsSpec) -> Result<()> {
     let Shard { rank, world } = spec.shard;
     if world == 0 {
-        return Err(invalid("a world of 0 ranks".into(), "a process alone is rank 0 of a world of 1"));
+        return Err(invalid("world=0".into(), "a process alone is rank=0 with world=1"));
     }
     if rank >= world {
-        let hint = format!("ranks of this world are 0 to {}", world - 1);
-        return Err(invalid(format!("rank {rank} in a world of {world}"), &hint));
+        let hint = format!("set rank to 0 to {}", world - 1);
+        return Err(invalid(format!("rank={rank} with world={world}"), &hint));
     }
     if spec.batch == 0 {
-        return Err(invalid("a batch of 0 samples".into(), "give 'batch' at least 1"));
+        return Err(invalid("batch_size=0".into(), "set batch_size to at least 1"));
     }
     if spec.batch > MAX_BATCH {
-        let hint = format!("give 'batch' at most {MAX_BATCH}");
-        return Err(invalid(format!("a batch of {} samples", spec.batch), &hint));
+        let hint = format!("set batch_size to at most {MAX_BATCH}");
+        return Err(invalid(format!("batch_size={}", spec.batch), &hint));
     }
     if spec.tail == Tail::Short && world > 1 {
-        let what = format!("a short last batch with {world} ranks, which would not all have one");
-        return Err(invalid(what, "choose the tail 'drop', 'pad' or 'wrap'"));
+        let what = format!("tail='short' with world={world}: not every rank would have the last batch");
+        return Err(invalid(what, "set tail='drop', 'pad' or 'wrap'"));
     }
     spec.shuffle.check()?;
     match spec.shuffle {
         Shuffle::Block { lanes, .. } if !lanes.is_multiple_of(world) => {
-            let what = format!("{lanes} lanes do not divide among {world} ranks");
+            let what = format!("lanes={lanes} does not divide among {world} ranks");
             let fitting = lanes.div_ceil(world).saturating_mul(world);
-            let hint = format!("set 'lanes' to a multiple of {world}, such as {fitting}, or shuffle 'full'");
+            let hint = format!("set lanes to a multiple of {world}, such as {fitting}, or shuffle='full'");
             Err(invalid(what, &hint))
         }
         _ => Ok(()),

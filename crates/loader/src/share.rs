@@ -2,9 +2,7 @@
 
 use forebay_source::Result;
 
-use crate::{
-    groups::Groups, options::Options, order::Shuffle, plan::Plan, set::SampleSet, shard::Tail,
-};
+use crate::{groups::Groups, options::Options, order::Shuffle, plan::Plan, set::SampleSet, shard::Tail};
 
 /// The plan of epochs over a share of `set`, where `whole` is that over all of it.
 pub(crate) fn plan_of(set: &SampleSet, options: &Options, whole: &Plan, share: Share) -> Result<Plan> {

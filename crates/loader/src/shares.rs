@@ -65,10 +65,10 @@ impl Shares {
         let least = batch.saturating_mul(2).saturating_add(unit.saturating_mul(2)).saturating_add(besides);
         if least > memory {
             let what = format!(
-                "a batch of {batch} bytes, units of {unit} bytes and {besides} to read, decode and change them in, the \
-                 memory budget is {memory}"
+                "memory={memory} is too little for batches of {batch} bytes, units of {unit} bytes, and {besides} bytes to \
+                 read, decode and convert them in"
             );
-            return Err(Error::new(ErrorKind::Full, what).hint("allow more memory, or take smaller batches"));
+            return Err(Error::new(ErrorKind::Full, what).hint("set memory higher, or batch_size lower"));
         }
         let (room, units) = (room_of(batch), unit.saturating_mul(2));
         let each = room_of(unit).saturating_add(besides);

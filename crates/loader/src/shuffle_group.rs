@@ -1,12 +1,12 @@
 //! Which samples a block shuffle keeps together. The spec and the files alone decide it, never where the files lie, so that
 //! every rank and every run has the same order.
 
+use forebay_container::sample_index::SampleIndex;
 use forebay_source::Result;
 
 use crate::{
     column::{Column, ColumnPart},
     groups::Groups,
-    index::SampleIndex,
     set::SampleSet,
 };
 

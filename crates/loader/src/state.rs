@@ -3,9 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    batch_maker::SetIdentity, fingerprint::of_counts, order::Shuffle, permutation::ORDER_VERSION,
-};
+use crate::{batch_maker::SetIdentity, fingerprint::of_counts, order::Shuffle, permutation::ORDER_VERSION};
 
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +105,7 @@ impl State {
             return refused(what.into(), hint);
         }
         if matches!(self.shuffle, Shuffle::Block { .. }) && self.parts != of_counts(&set.part_lens) {
-            let what = "samples lie otherwise in files than when the run began, which is part of the order of a block \
+            let what = "the files hold other numbers of samples than when the run began, which is part of the order of a block \
                         shuffle";
             return refused(what.into(), "open files that are split as they were, or begin the epoch anew");
         }

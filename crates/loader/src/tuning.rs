@@ -47,7 +47,8 @@ pub(crate) struct Tuning {
 impl Tuning {
     /// What the environment says.
     pub(crate) fn from_env() -> Self {
-        std::env::var(VARIABLE).map_or_else(|_| Self::parse("spin,prefetch,late_verify"), |named| Self::parse(&named))
+        std::env::var(VARIABLE)
+            .map_or_else(|_| Self::parse("spin,prefetch,late_verify"), |named| Self::parse(&named))
     }
 
     fn parse(named: &str) -> Self {

@@ -235,7 +235,8 @@ fn a_loader_without_files_has_no_schedule_and_says_so() {
     let (loader, _) = loader(MemoryMaker::new(MakerThreads::Any));
     assert_eq!(loader.schedule().unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(loader.estimate().unwrap_err().kind(), ErrorKind::Unsupported);
-    let Next::Batch(batch) = loader.next(&mut loader.start().unwrap(), Duration::from_secs(10)).unwrap() else {
+    let Next::Batch(batch) = loader.next(&mut loader.start().unwrap(), Duration::from_secs(10)).unwrap()
+    else {
         panic!("a batch")
     };
     assert_eq!((batch.epoch, loader.in_force().threads), (0, 2));

@@ -100,7 +100,8 @@ fn an_arena_takes_all_its_memory_from_its_backing_and_gives_all_of_it_back() {
 fn batches_lie_in_the_memory_of_the_backing_a_loader_is_given_and_are_the_same() {
     let rows = Rows { count: 203, row_len: 16, chunk: 8 };
     let memfd = Arc::new(Memfd::new());
-    let options = Options { batch_size: 8, shuffle: Shuffle::Full, memory: Some(64 << 20), ..Options::default() };
+    let options =
+        Options { batch_size: 8, shuffle: Shuffle::Full, memory: Some(64 << 20), ..Options::default() };
     let set = set(&[make(rows)]);
     let loader = Loader::over(set, without_spill(options), Arc::clone(&memfd) as _).unwrap();
     for _ in 0..2 {

@@ -10,9 +10,7 @@ use forebay_container::{
     unpack::{Unpack, UnpackKind},
 };
 use forebay_format::Opened;
-use forebay_loader::{
-    AxisName, Boundary, FieldSpec, Loader, Options, SampleSet, SampleSpec,
-};
+use forebay_loader::{AxisName, Boundary, FieldSpec, Loader, Options, SampleSet, SampleSpec};
 use forebay_source::{ByteRange, ErrorKind, Locator, MemoryOrigin, Origin, Result};
 
 /// Six samples of four numbers, one number after the other.

@@ -1,4 +1,4 @@
-//! Batches whose sources have yet to vouch for them: nobody sees one before they have.
+//! Batches whose sources are yet to be asked whether they changed: no consumer sees one before that.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
@@ -22,35 +22,35 @@ use made::{Rows, check, make_plain, memory, opened, without_spill};
 const ROWS: Rows = Rows { count: 40, row_len: 8, chunk: 40 };
 const FILES: u64 = 4;
 
-/// What the sources of a [`Doubtful`] were asked, and what they answer.
+/// What the sources of an [`Unverified`] origin were asked, and what they answer.
 #[derive(Debug, Default)]
-struct Course {
+struct Answers {
     copies: AtomicU64,
     vouches: AtomicU64,
-    /// So many vouches fail.
+    /// So many calls of `vouch` fail.
     failing: AtomicU64,
 }
 
-/// An origin whose copies are to be believed once they are vouched for.
+/// An origin whose copies have to be verified.
 #[derive(Debug)]
-struct Doubtful {
+struct Unverified {
     inner: Arc<dyn Origin>,
-    course: Arc<Course>,
-    /// The file that fails to vouch.
+    answers: Arc<Answers>,
+    /// The file that says it changed.
     bad: Locator,
 }
 
 #[derive(Debug)]
-struct DoubtfulSource {
+struct UnverifiedSource {
     inner: Arc<dyn Source>,
-    course: Arc<Course>,
+    answers: Arc<Answers>,
     is_bad: bool,
 }
 
-impl Origin for Doubtful {
+impl Origin for Unverified {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
-        let (inner, course) = (self.inner.open(at)?, Arc::clone(&self.course));
-        Ok(Arc::new(DoubtfulSource { inner, course, is_bad: *at == self.bad }))
+        let (inner, answers) = (self.inner.open(at)?, Arc::clone(&self.answers));
+        Ok(Arc::new(UnverifiedSource { inner, answers, is_bad: *at == self.bad }))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
@@ -62,7 +62,7 @@ impl Origin for Doubtful {
     }
 }
 
-impl Source for DoubtfulSource {
+impl Source for UnverifiedSource {
     fn id(&self) -> &SourceId {
         self.inner.id()
     }
@@ -72,15 +72,15 @@ impl Source for DoubtfulSource {
     }
 
     fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
-        self.course.copies.fetch_add(1, Relaxed);
+        self.answers.copies.fetch_add(1, Relaxed);
         self.inner.fetch_into(fills)?;
         Ok(Trust::OnceVouched)
     }
 
     fn vouch(&self) -> Result<()> {
-        self.course.vouches.fetch_add(1, Relaxed);
+        self.answers.vouches.fetch_add(1, Relaxed);
         let fails = self.is_bad
-            && self.course.failing.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+            && self.answers.failing.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
         if fails { Err(Error::new(ErrorKind::Unavailable, "changed").at(&self.id().locator)) } else { Ok(()) }
     }
 
@@ -91,17 +91,17 @@ impl Source for DoubtfulSource {
     fn expect(&self, _: ByteRange) {}
 }
 
-/// Samples of two fields from four files; the third file fails to vouch `failing` times.
-fn loader(failing: u64, options: Options) -> (Loader, Arc<Course>) {
+/// Samples of two fields from four files; the third file says `failing` times that it changed.
+fn loader(failing: u64, options: Options) -> (Loader, Arc<Answers>) {
     let files: Vec<_> = (0..FILES).map(|_| make_plain(ROWS)).collect();
-    let course = Arc::new(Course { failing: AtomicU64::new(failing), ..Course::default() });
+    let answers = Arc::new(Answers { failing: AtomicU64::new(failing), ..Answers::default() });
     let (inner, bad) = (Arc::new(memory(&files)), Locator::new("part2.h5"));
-    let origin: Arc<dyn Origin> = Arc::new(Doubtful { inner, course: Arc::clone(&course), bad });
+    let origin: Arc<dyn Origin> = Arc::new(Unverified { inner, answers: Arc::clone(&answers), bad });
     let again = FieldSpec { name: "again".into(), ..FieldSpec::new("x") };
     let spec = SampleSpec { fields: vec![FieldSpec::new("x"), again] };
     let set = SampleSet::new(spec, &[opened(&files, &origin)]).unwrap();
     let options = without_spill(Options { batch_size: 16, shuffle: Shuffle::Full, ..options });
-    (Loader::new(Arc::new(set), options).unwrap(), course)
+    (Loader::new(Arc::new(set), options).unwrap(), answers)
 }
 
 /// One thread that makes batches ahead, and one that makes none before it is asked.
@@ -110,9 +110,9 @@ fn options() -> [Options; 2] {
 }
 
 #[test]
-fn each_file_of_a_batch_vouches_once_whoever_asks_it() {
+fn each_file_of_a_batch_is_verified_once_on_whichever_thread() {
     for options in options() {
-        let (loader, course) = loader(0, options);
+        let (loader, answers) = loader(0, options);
         let mut batches = 0;
         for batch in loader.batches().unwrap() {
             check(&batch.unwrap(), ROWS);
@@ -120,13 +120,13 @@ fn each_file_of_a_batch_vouches_once_whoever_asks_it() {
         }
         // Two fields are copied from every file, and each file is asked for both.
         assert_eq!(batches, ROWS.count * FILES / 16);
-        let [copies, vouches] = [&course.copies, &course.vouches].map(|count| count.load(Relaxed));
+        let [copies, vouches] = [&answers.copies, &answers.vouches].map(|count| count.load(Relaxed));
         assert_eq!(copies, 2 * vouches);
     }
 }
 
 #[test]
-fn a_batch_that_is_not_vouched_for_is_made_anew_and_right() {
+fn a_batch_whose_file_changed_is_made_anew_and_right() {
     for options in options() {
         // A consumer that waits asks once itself, and has the batch made anew: a second failure is final.
         let (loader, _) = loader(1, Options { on_error: OnError::Skip, ..options });
@@ -142,7 +142,7 @@ fn a_batch_that_is_not_vouched_for_is_made_anew_and_right() {
 }
 
 #[test]
-fn a_file_that_never_vouches_ends_the_run_by_name_or_is_left_out() {
+fn a_file_that_changes_again_and_again_ends_the_run_by_name_or_is_left_out() {
     for options in options() {
         let (strict, _) = loader(u64::MAX, options.clone());
         let mut run = strict.start().unwrap();

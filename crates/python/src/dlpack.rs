@@ -1,5 +1,8 @@
 //! Tensors for any framework, in the capsules that `__dlpack__` gives.
-#![expect(unsafe_code, reason = "a capsule holds a tensor by its address, and frees it where no consumer took it")]
+#![expect(
+    unsafe_code,
+    reason = "a capsule holds a tensor by its address, and frees it where no consumer took it"
+)]
 
 use std::{ffi::CStr, ptr::NonNull, sync::Arc};
 

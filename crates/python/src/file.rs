@@ -1,6 +1,9 @@
 //! A file that stays open, so that each of its variables is read without describing the file again.
 
-use forebay::{Opened, Result, Selection, Variable, container::{SourceIndex, unpack::Unpack}};
+use forebay::{
+    Opened, Result, Selection, Variable,
+    container::{SourceIndex, unpack::Unpack},
+};
 use pyo3::prelude::*;
 
 use crate::{

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use forebay::{container::Dtype, container::Number, loader::{DL_CPU, FieldArray}};
+use forebay::{
+    container::Dtype,
+    container::Number,
+    loader::{DL_CPU, FieldArray},
+};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyTuple},

@@ -2,15 +2,15 @@
 
 use forebay::{
     Array, Error, ErrorKind, Opened, Result, Selection, Values, Variable,
-    container::{Dtype, Number, cf::ValueKind},
     container::unpack::{Unpack, UnpackedArray, unpack},
+    container::{Dtype, Number, cf::ValueKind},
 };
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict},
 };
 
-use crate::{dtype, error::misread, memory::interface, interruptible::interruptible};
+use crate::{dtype, error::misread, interruptible::interruptible, memory::interface};
 
 /// Values of one variable or attribute.
 #[pyclass(frozen, module = "forebay._forebay")]

@@ -205,14 +205,14 @@ fn errors_have_their_exit_codes_and_say_what_helps() {
     fails(&["--samples", "fixed:7"], 2, "150 rows are no whole number of samples of 7");
     fails(&["--samples", "some"], 2, "fixed:ROWS");
     fails(&["--memory", "64 apples"], 2, "look like 64MiB");
-    fails(&["--memory", "1KiB"], 7, "the memory budget is 1024");
-    fails(&["--world", "3"], 2, "choose the tail 'drop', 'pad' or 'wrap'");
+    fails(&["--memory", "1KiB"], 7, "memory=1024 is");
+    fails(&["--world", "3"], 2, "set tail='drop', 'pad' or 'wrap'");
     fails(
         &["--world", "5", "--tail", "pad", "--shuffle", "block"],
         2,
-        "48 lanes do not divide among 5 ranks",
+        "lanes=48 does not divide among 5 ranks",
     );
-    fails(&["--rank", "1"], 2, "rank 1 in a world of 1");
+    fails(&["--rank", "1"], 2, "rank=1 with world=1");
     fails(&["--compute-ms", "soon"], 2, "--compute-ms");
     fails(&["--list", "/nowhere/list.txt"], 3, "/nowhere/list.txt");
     fails(&["--state", "/nowhere/state.json"], 3, "/nowhere/state.json");

@@ -116,9 +116,9 @@ fn a_shuffle_that_is_not_possible_says_why_and_the_others_are_planned() {
     let train = set.path("train_0.h5");
     let args = ["plan", &train, "--world", "5", "--tail", "pad"];
     let answer = json(&args);
-    assert!(answer["estimates"]["block"]["error"].as_str().unwrap().contains("48 lanes do not divide"));
+    assert!(answer["estimates"]["block"]["error"].as_str().unwrap().contains("lanes=48 does not divide"));
     assert_eq!(answer["estimates"]["full"]["first"]["batches"], 1);
-    assert!(out(&args).contains("\nblock: 48 lanes do not divide among 5 ranks"));
+    assert!(out(&args).contains("\nblock: lanes=48 does not divide among 5 ranks"));
     let ran = run(&[&args[..], &["--shuffle", "block"]].concat());
     assert_eq!(ran.code, 2, "{}", ran.err);
 }

@@ -265,7 +265,13 @@ impl Unpacker {
         }
     }
 
-    fn times<A: Element>(&self, gaps: &MissingValues<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) -> Result<()> {
+    fn times<A: Element>(
+        &self,
+        gaps: &MissingValues<A>,
+        units: TimeUnits,
+        from: &[u8],
+        to: &mut [u8],
+    ) -> Result<()> {
         let count = self.counter::<A>();
         for (from, to) in from.chunks_exact(size_of::<A>()).zip(to.chunks_exact_mut(8)) {
             let value = A::read(from);

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use forebay_loader::{ScheduledRead, Options, SampleSet, Schedule};
+use forebay_loader::{Options, SampleSet, Schedule, ScheduledRead};
 use forebay_source::Result;
 use forebay_tier::{Forecast, ForecastTier, Standard, Used, forecast};
 

@@ -186,8 +186,8 @@ impl<'a> FieldMaker<'a> {
     fn take(&self, column: &Column, len: usize) -> Result<Buffer> {
         let memory = self.maker.shares.memory;
         if len as u64 > memory {
-            let what = format!("memory is {memory} bytes, and {len} are needed at once");
-            let error = Error::new(ErrorKind::Full, what).hint("allow more memory, or take smaller batches");
+            let what = format!("memory={memory} is less than the {len} bytes that are needed at once");
+            let error = Error::new(ErrorKind::Full, what).hint("set memory higher, or batch_size lower");
             return Err(error.at(format!("field '{}'", column.name)));
         }
         self.maker.arena.take(len)

@@ -209,9 +209,7 @@ fn delivered(column: &Column, samples: impl Iterator<Item = u64>, slot_count: us
     let count: u64 = match (&column.dense, &column.form) {
         (Some(dense), _) => dense.columns * slot_count as u64,
         (None, Form::Stacked { shape }) => shape.iter().product::<u64>() * slot_count as u64,
-        (None, Form::Joined { .. }) => {
-            samples.map(|sample| column.sample_count(column.locate(sample))).sum()
-        }
+        (None, Form::Joined { .. }) => samples.map(|sample| column.sample_count(column.locate(sample))).sum(),
     };
     count * column.delivered_len() as u64
 }

@@ -106,7 +106,8 @@ impl Slots {
     fn new(groups: &Groups, key: Key) -> Self {
         let order = Permutation::new(groups.group_count(), key.pair());
         let group_len = groups.group_len();
-        let short = groups.short().map(|(group, lack)| ShortSlot { slot: order.position(group), end: 0, lack });
+        let short =
+            groups.short().map(|(group, lack)| ShortSlot { slot: order.position(group), end: 0, lack });
         let mut short: Vec<ShortSlot> = short.collect();
         short.sort_unstable_by_key(|short| short.slot);
         let mut lack = 0;

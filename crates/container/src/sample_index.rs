@@ -2,14 +2,13 @@
 
 use std::{num::NonZeroU32, ops::Range, sync::Arc};
 
-use forebay_container::Span;
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::to_usize::to_usize;
+use crate::Span;
 
 /// The samples of one variable of one file.
 #[derive(Clone, Debug)]
-pub(crate) enum SampleIndex {
+pub enum SampleIndex {
     /// So many rows of axis 0 each.
     Rows {
         /// How many.
@@ -43,7 +42,7 @@ pub(crate) enum SampleIndex {
 
 /// Where samples of different lengths begin and end.
 #[derive(Clone, Debug)]
-pub(crate) enum Bounds {
+pub enum Bounds {
     /// Each begins where the one before it ends: one more offset than samples, none falling.
     Offsets(Vec<u64>),
     /// Begin and end of each.
@@ -52,7 +51,7 @@ pub(crate) enum Bounds {
 
 impl Bounds {
     /// The offsets `table`, which must not fall nor lead past `limit`.
-    pub(crate) fn offsets(table: Vec<u64>, limit: u64) -> Result<Self> {
+    pub fn offsets(table: Vec<u64>, limit: u64) -> Result<Self> {
         let Some(last) = table.last() else {
             return Err(Error::new(ErrorKind::Invalid, "no offsets; n samples have n + 1"));
         };
@@ -66,7 +65,7 @@ impl Bounds {
     }
 
     /// The pairs `table`, none of which may lead past `limit`.
-    pub(crate) fn pairs(table: Vec<[u64; 2]>, limit: u64) -> Result<Self> {
+    pub fn pairs(table: Vec<[u64; 2]>, limit: u64) -> Result<Self> {
         for (index, [begin, end]) in table.iter().enumerate() {
             if begin > end {
                 let what = format!("sample {index} begins at {begin} and ends at {end}");
@@ -78,7 +77,7 @@ impl Bounds {
     }
 
     /// Elements of all samples along the axis.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         match self {
             Self::Offsets(table) => table[table.len() - 1] - table[0],
             Self::Pairs(table) => {
@@ -87,7 +86,8 @@ impl Bounds {
         }
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How many samples.
+    pub fn count(&self) -> u64 {
         match self {
             Self::Offsets(table) => (table.len() - 1) as u64,
             Self::Pairs(table) => table.len() as u64,
@@ -95,7 +95,7 @@ impl Bounds {
     }
 
     fn range(&self, sample: u64) -> Range<u64> {
-        let at = to_usize(sample);
+        let at = usize::try_from(sample).unwrap_or(usize::MAX);
         match self {
             Self::Offsets(table) => table[at]..table[at + 1],
             Self::Pairs(table) => table[at][0]..table[at][1],
@@ -121,9 +121,9 @@ fn past_end(end: u64, limit: u64, sample: usize) -> Result<()> {
 
 /// Boxes of one size at regular places.
 #[derive(Clone, Debug)]
-pub(crate) struct Windows {
+pub struct Windows {
     /// One for each axis of the array.
-    pub(crate) axes: Vec<WindowAxis>,
+    pub axes: Vec<WindowAxis>,
 }
 
 impl Windows {
@@ -140,36 +140,36 @@ impl Windows {
 
 /// How boxes lie along one axis.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WindowAxis {
+pub struct WindowAxis {
     /// Elements of a box.
-    pub(crate) size: u64,
+    pub size: u64,
     /// From one element to the next.
-    pub(crate) step: u64,
+    pub step: u64,
     /// From one box to the next.
-    pub(crate) stride: u64,
+    pub stride: u64,
     /// How many boxes.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 impl WindowAxis {
     /// The whole of an axis.
-    pub(crate) fn whole(len: u64) -> Self {
+    pub fn whole(len: u64) -> Self {
         Self { size: len, step: 1, stride: len.max(1), count: 1 }
     }
 }
 
 /// Boxes of one size at listed places.
 #[derive(Clone, Debug)]
-pub(crate) struct Corners {
+pub struct Corners {
     /// The first index of each box along each axis.
-    pub(crate) corners: Vec<Vec<u64>>,
+    pub corners: Vec<Vec<u64>>,
     /// The size of a box.
-    pub(crate) size: Vec<u64>,
+    pub size: Vec<u64>,
 }
 
 impl SampleIndex {
     /// How many samples.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         match self {
             Self::Rows { count, .. } | Self::Slabs { count, .. } => *count,
             Self::Ragged { bounds, .. } => bounds.count(),
@@ -180,7 +180,7 @@ impl SampleIndex {
     }
 
     /// The rows of axis 0 that are sample `number`, where a sample is just that.
-    pub(crate) fn rows(&self, number: u64, shape: &[u64]) -> Option<Range<u64>> {
+    pub fn rows(&self, number: u64, shape: &[u64]) -> Option<Range<u64>> {
         match self {
             Self::Rows { rows, .. } => Some(number * rows..(number + 1) * rows),
             Self::Ragged { axis: 0, bounds } => Some(bounds.range(number)),
@@ -190,7 +190,7 @@ impl SampleIndex {
     }
 
     /// The indexes that sample `number` has of the one axis it is cut along; nothing for other samples.
-    pub(crate) fn along(&self, number: u64) -> Option<Range<u64>> {
+    pub fn along(&self, number: u64) -> Option<Range<u64>> {
         match self {
             Self::Rows { rows, .. } | Self::Slabs { rows, .. } => Some(number * rows..(number + 1) * rows),
             Self::Ragged { bounds, .. } => Some(bounds.range(number)),
@@ -199,17 +199,17 @@ impl SampleIndex {
     }
 
     /// How many rows of axis 0 each sample has, one after the other, where all have as many and not too many.
-    pub(crate) fn rows_each(&self) -> Option<NonZeroU32> {
+    pub fn rows_each(&self) -> Option<NonZeroU32> {
         if let Self::Rows { rows, .. } = self { NonZeroU32::new(u32::try_from(*rows).ok()?) } else { None }
     }
 
     /// True when every sample is some rows of axis 0.
-    pub(crate) fn is_rows(&self) -> bool {
+    pub fn is_rows(&self) -> bool {
         matches!(self, Self::Rows { .. } | Self::Ragged { axis: 0, .. } | Self::Whole)
     }
 
     /// The box of sample `number` from an array of `shape`.
-    pub(crate) fn spans(&self, number: u64, shape: &[u64], out: &mut Vec<Span>) {
+    pub fn spans(&self, number: u64, shape: &[u64], out: &mut Vec<Span>) {
         out.clear();
         out.extend(shape.iter().map(|len| Span::range(0..*len)));
         match self {
@@ -226,7 +226,7 @@ impl SampleIndex {
                 }
             }
             Self::Corners(corners) => {
-                let corner = &corners.corners[to_usize(number)];
+                let corner = &corners.corners[usize::try_from(number).unwrap_or(usize::MAX)];
                 for ((span, start), size) in out.iter_mut().zip(corner).zip(&corners.size) {
                     *span = Span::range(*start..start + size);
                 }
@@ -235,7 +235,7 @@ impl SampleIndex {
     }
 
     /// Elements sample `number` has along `axis`.
-    pub(crate) fn len_along(&self, number: u64) -> u64 {
+    pub fn len_along(&self, number: u64) -> u64 {
         match self {
             Self::Ragged { bounds, .. } => {
                 let range = bounds.range(number);
@@ -246,7 +246,7 @@ impl SampleIndex {
     }
 
     /// The samples that may have elements in a box, when they are neighbours.
-    pub(crate) fn touching(&self, corner: &[u64], size: &[u64]) -> Option<Range<u64>> {
+    pub fn touching(&self, corner: &[u64], size: &[u64]) -> Option<Range<u64>> {
         match self {
             Self::Rows { rows, count } => Some(slabs(corner[0]..corner[0] + size[0], *rows, *count)),
             Self::Slabs { axis, rows, count } => {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use forebay::loader::Stats;
+use forebay::loader::LoaderStats;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::report;
@@ -54,7 +54,7 @@ pub(crate) fn batches(count: u64, epoch: u64) -> ProgressBar {
 }
 
 /// Writes beside `bar` how fast it goes and where time goes.
-pub(crate) fn tell(bar: &ProgressBar, stats: impl FnOnce() -> Stats) {
+pub(crate) fn tell(bar: &ProgressBar, stats: impl FnOnce() -> LoaderStats) {
     if bar.is_hidden() {
         return;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forebay::{
     EpochTiers,
-    loader::{Stats, Verdict},
+    loader::{Bottleneck, LoaderStats},
 };
 use serde::Serialize;
 
@@ -22,9 +22,9 @@ pub(crate) struct EpochReport {
     pub(crate) bytes_per_second: f64,
     pub(crate) read_factor: f64,
     pub(crate) decode_factor: f64,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: Bottleneck,
     #[serde(flatten)]
-    pub(crate) stats: Stats,
+    pub(crate) stats: LoaderStats,
     /// What came from where, with tiers.
     #[serde(skip)]
     pub(crate) tiers: Option<EpochTiers>,
@@ -40,7 +40,7 @@ pub(crate) struct Span {
 }
 
 impl EpochReport {
-    pub(crate) fn new(span: Span, stats: Stats, tiers: Option<EpochTiers>) -> Self {
+    pub(crate) fn new(span: Span, stats: LoaderStats, tiers: Option<EpochTiers>) -> Self {
         let seconds = span.took.as_secs_f64();
         Self {
             epoch: span.epoch,
@@ -51,7 +51,7 @@ impl EpochReport {
             bytes_per_second: ratio(stats.delivered_bytes as f64, seconds),
             read_factor: ratio(stats.read_bytes as f64, stats.delivered_bytes as f64),
             decode_factor: ratio(stats.decoded_bytes as f64, stats.delivered_bytes as f64),
-            verdict: once_running(&stats, span.first_batch).verdict(),
+            verdict: once_running(&stats, span.first_batch).bottleneck(),
             stats,
             tiers,
         }
@@ -100,7 +100,7 @@ impl EpochReport {
 }
 
 /// `stats` without the wait for the first batch: a run that has begun is judged by what goes on.
-fn once_running(stats: &Stats, first_batch: Option<Duration>) -> Stats {
+fn once_running(stats: &LoaderStats, first_batch: Option<Duration>) -> LoaderStats {
     let mut judged = *stats;
     if stats.batches > 1 {
         let nanos = first_batch.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -110,9 +110,9 @@ fn once_running(stats: &Stats, first_batch: Option<Duration>) -> Stats {
 }
 
 /// What limited the run: the verdict on the epoch that took longest.
-pub(crate) fn verdict(reports: &[EpochReport]) -> Verdict {
+pub(crate) fn verdict(reports: &[EpochReport]) -> Bottleneck {
     let longest = reports.iter().max_by(|one, other| one.seconds.total_cmp(&other.seconds));
-    longest.map_or(Verdict::Nothing, |report| report.verdict)
+    longest.map_or(Bottleneck::Nothing, |report| report.verdict)
 }
 
 pub(crate) fn rates(samples: f64, bytes: f64) -> String {
@@ -120,7 +120,7 @@ pub(crate) fn rates(samples: f64, bytes: f64) -> String {
 }
 
 /// Where time went: that of threads is summed over all of them.
-pub(crate) fn times(stats: &Stats) -> String {
+pub(crate) fn times(stats: &LoaderStats) -> String {
     let time = |nanos: u64| seconds(nanos as f64 / 1e9);
     format!(
         "read {}, decode {}, copy {}, threads waited {}, consumer waited {}",

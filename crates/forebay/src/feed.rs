@@ -101,7 +101,7 @@ impl Feed {
         self.loader.commit(receipt);
     }
 
-    /// The next batch of `run`, which counts in the state once [`commit`](Self::commit) is told of it.
+    /// The next batch of `run`, which counts in the state once it is [committed](Self::commit).
     pub fn next_uncommitted(&self, run: &mut Run, patience: Duration) -> Result<Next> {
         let next = self.loader.next_uncommitted(run, patience)?;
         match (&next, &self.tiers) {
@@ -163,7 +163,7 @@ impl Feed {
     }
 
     /// What the loader did so far.
-    pub fn stats(&self) -> forebay_loader::Stats {
+    pub fn stats(&self) -> forebay_loader::LoaderStats {
         self.loader.stats()
     }
 

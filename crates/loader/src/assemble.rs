@@ -19,7 +19,7 @@ use crate::{
     batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads, SetIdentity},
     file_maker::FileMaker,
     ledger::Now,
-    stats::Stats,
+    stats::LoaderStats,
     walk::FieldRead,
 };
 
@@ -80,7 +80,7 @@ impl BatchMaker for FileMaker {
         self.arena.release();
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> LoaderStats {
         self.counters.stats()
     }
 }

@@ -7,7 +7,7 @@ use forebay_source::Result;
 use crate::{
     batch::{FieldArray, Verify},
     plan::Epoch,
-    stats::Stats,
+    stats::LoaderStats,
 };
 
 /// Makes the fields of batches from the numbers of their samples.
@@ -46,7 +46,7 @@ pub trait BatchMaker: fmt::Debug + Send + Sync {
     fn release_idle_memory(&self);
 
     /// What was read and decoded so far; what the loader counts itself is zero.
-    fn stats(&self) -> Stats;
+    fn stats(&self) -> LoaderStats;
 }
 
 /// The samples of a maker, as orders and states know them.

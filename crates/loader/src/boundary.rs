@@ -11,7 +11,7 @@ use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    column::{ColumnPart, Form, named},
+    column::{ColumnPart, SampleForm, named},
     spec::{AxisLen, AxisName, Boundary, Centres, FieldSpec, Offsets},
 };
 
@@ -20,7 +20,7 @@ pub(crate) type BoundsCache = HashMap<(usize, usize, String, u64), Arc<Bounds>>;
 
 /// A field's variable in one file, whose samples are asked for.
 #[derive(Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct IndexRequest<'a> {
     pub(crate) field: &'a FieldSpec,
     /// Position in the field's list of files.
     pub(crate) file: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Request<'a> {
     pub(crate) variable: &'a Variable,
 }
 
-impl Request<'_> {
+impl IndexRequest<'_> {
     /// Which elements of the variable are which sample.
     pub(crate) fn index(&self, cache: &mut BoundsCache) -> Result<SampleIndex> {
         let shape = &self.variable.grid.shape;
@@ -260,7 +260,7 @@ fn sample_count(rows: u64, row_count: u64) -> Result<u64> {
 }
 
 /// How the samples of all files stand in a batch: they must agree.
-pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
+pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<SampleForm> {
     check_offsets(boundary, parts)?;
     let first = part_form(boundary, &parts[0]);
     for part in &parts[1..] {
@@ -269,7 +269,7 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
             continue;
         }
         // Whole files of different lengths are joined; all else must be equal.
-        if let (Boundary::Whole, Form::Stacked { shape: one }, Form::Stacked { shape: other }) =
+        if let (Boundary::Whole, SampleForm::Stacked { shape: one }, SampleForm::Stacked { shape: other }) =
             (boundary, &first, &own)
             && one.len() == other.len()
             && one[1..] == other[1..]
@@ -282,10 +282,10 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<Form> {
         );
         return Err(part.named(error));
     }
-    if let (Boundary::Whole, Form::Stacked { shape }) = (boundary, &first) {
+    if let (Boundary::Whole, SampleForm::Stacked { shape }) = (boundary, &first) {
         let lens = |part: &ColumnPart| part.variable().grid.shape.first().copied();
         if parts.iter().any(|part| lens(part) != lens(&parts[0])) {
-            return Ok(Form::Joined { axis: 0, shape: shape.clone() });
+            return Ok(SampleForm::Joined { axis: 0, shape: shape.clone() });
         }
     }
     Ok(first)
@@ -314,14 +314,14 @@ fn has(opened: &Opened, name: &str) -> bool {
     opened.container().variables.binary_search_by(|variable| variable.name.as_str().cmp(name)).is_ok()
 }
 
-fn part_form(boundary: &Boundary, part: &ColumnPart) -> Form {
+fn part_form(boundary: &Boundary, part: &ColumnPart) -> SampleForm {
     let shape = &part.variable().grid.shape;
     match (&part.index, boundary) {
         // Samples of one length among others that lie flat.
-        (SampleIndex::Rows { .. }, Boundary::Ragged { .. }) => Form::Joined { axis: 0, shape: vec![0] },
-        (SampleIndex::Rows { rows: 1, .. }, _) => Form::Stacked { shape: shape[1..].to_vec() },
+        (SampleIndex::Rows { .. }, Boundary::Ragged { .. }) => SampleForm::Joined { axis: 0, shape: vec![0] },
+        (SampleIndex::Rows { rows: 1, .. }, _) => SampleForm::Stacked { shape: shape[1..].to_vec() },
         (SampleIndex::Rows { rows, .. }, _) => {
-            Form::Stacked { shape: std::iter::once(*rows).chain(shape[1..].iter().copied()).collect() }
+            SampleForm::Stacked { shape: std::iter::once(*rows).chain(shape[1..].iter().copied()).collect() }
         }
         (SampleIndex::Slabs { axis, rows, .. }, _) => {
             let mut shape = shape.clone();
@@ -329,25 +329,25 @@ fn part_form(boundary: &Boundary, part: &ColumnPart) -> Form {
                 1 => drop(shape.remove(*axis)),
                 rows => shape[*axis] = *rows,
             }
-            Form::Stacked { shape }
+            SampleForm::Stacked { shape }
         }
         (SampleIndex::Ragged { axis, .. }, _) => {
             let mut shape = shape.clone();
             shape[*axis] = 0;
-            Form::Joined { axis: *axis, shape }
+            SampleForm::Joined { axis: *axis, shape }
         }
-        (SampleIndex::Whole, _) => Form::Stacked { shape: shape.clone() },
+        (SampleIndex::Whole, _) => SampleForm::Stacked { shape: shape.clone() },
         (SampleIndex::Windows(windows), _) => {
-            Form::Stacked { shape: windows.axes.iter().map(|axis| axis.size).collect() }
+            SampleForm::Stacked { shape: windows.axes.iter().map(|axis| axis.size).collect() }
         }
-        (SampleIndex::Corners(corners), _) => Form::Stacked { shape: corners.size.clone() },
+        (SampleIndex::Corners(corners), _) => SampleForm::Stacked { shape: corners.size.clone() },
     }
 }
 
-fn say(form: &Form) -> String {
+fn say(form: &SampleForm) -> String {
     match form {
-        Form::Stacked { shape } => format!("are of shape {shape:?}"),
-        Form::Joined { axis, shape } => format!("are of shape {shape:?}, but for axis {axis}"),
+        SampleForm::Stacked { shape } => format!("are of shape {shape:?}"),
+        SampleForm::Joined { axis, shape } => format!("are of shape {shape:?}, but for axis {axis}"),
     }
 }
 

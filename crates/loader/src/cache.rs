@@ -13,14 +13,14 @@ use forebay_source::{Error, ErrorKind, Resize, Result};
 use crate::{
     arena::{Arena, Buffer},
     backing::PlainBacking,
-    ledger::{Decoding, Ledger, Moment, Now, SamplesOf, Uses},
+    ledger::{Decoding, Moment, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
     spill::{Admission, Place, Spill},
-    stats::Counters,
+    stats::LoaderCounters,
 };
 
 /// A unit that is asked for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct UnitRequest<'a> {
     pub(crate) place: Place,
     pub(crate) len: usize,
     pub(crate) samples: SamplesOf<'a>,
@@ -28,7 +28,7 @@ pub(crate) struct Wanted<'a> {
 
 /// A unit that was found.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum FoundUnit {
     /// In memory.
     Memory(Arc<Buffer>),
     /// In the spill.
@@ -59,18 +59,18 @@ pub(crate) struct UnitCache {
     /// Memory of units; consumers never have any of it.
     arena: Arc<Arena>,
     spill: Option<Arc<dyn Spill>>,
-    counters: Arc<Counters>,
+    counters: Arc<LoaderCounters>,
 }
 
 #[derive(Debug, Default)]
 struct CacheState {
-    entries: HashMap<u64, Entry>,
+    entries: HashMap<u64, UnitEntry>,
     /// The residents among them.
-    ledger: Ledger,
+    ledger: UnitLedger,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum UnitEntry {
     /// A thread reads and decodes it.
     Loading,
     Resident(Resident),
@@ -90,11 +90,11 @@ impl UnitCache {
         shares: &Shares,
         needs: Needs,
         spill: Option<Arc<dyn Spill>>,
-        counters: Arc<Counters>,
+        counters: Arc<LoaderCounters>,
     ) -> Self {
         let (state, loaded) = (Mutex::default(), Condvar::new());
         let (budget, fixed, threads) = (AtomicU64::new(shares.cache), shares.fixed(), shares.most_threads);
-        let limit = shares.cache.saturating_add(needs.in_works(threads));
+        let limit = shares.cache.saturating_add(needs.decoding_bytes(threads));
         let arena = Arena::over(limit, Arc::new(PlainBacking::wiped_on_fork()));
         Self { state, loaded, budget, needs, fixed, threads, arena, spill, counters }
     }
@@ -125,7 +125,7 @@ impl UnitCache {
         }
         let state = self.lock();
         let in_memory = |unit: u64| match state.entries.get(&unit) {
-            Some(Entry::Resident(resident)) => Some(Arc::clone(&resident.buffer)),
+            Some(UnitEntry::Resident(resident)) => Some(Arc::clone(&resident.buffer)),
             _ => None,
         };
         units.map(in_memory).collect()
@@ -134,36 +134,36 @@ impl UnitCache {
     /// The unit `wanted`: from memory, from the spill, or by `load`, which at most one thread runs at a time.
     pub(crate) fn get(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &UnitRequest<'_>,
         now: Now<'_>,
         if_busy: IfBusy,
         load: impl FnOnce(&mut [u8]) -> Result<()>,
-    ) -> Result<Found> {
+    ) -> Result<FoundUnit> {
         let unit = wanted.place.unit;
         let mut state = self.lock();
         loop {
             match state.entries.get(&unit) {
                 None => break,
-                Some(Entry::Leaving(buffer)) => return Ok(Found::Memory(Arc::clone(buffer))),
-                Some(Entry::Resident(resident)) => {
+                Some(UnitEntry::Leaving(buffer)) => return Ok(FoundUnit::Memory(Arc::clone(buffer))),
+                Some(UnitEntry::Resident(resident)) => {
                     let buffer = Arc::clone(&resident.buffer);
                     if !self.has_room_for_all() {
                         state.ledger.touch(unit, now);
                     }
-                    return Ok(Found::Memory(buffer));
+                    return Ok(FoundUnit::Memory(buffer));
                 }
-                Some(Entry::Loading) if if_busy == IfBusy::Skip => return Ok(Found::Busy),
-                Some(Entry::Loading) => {
+                Some(UnitEntry::Loading) if if_busy == IfBusy::Skip => return Ok(FoundUnit::Busy),
+                Some(UnitEntry::Loading) => {
                     state = self.loaded.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
-        state.entries.insert(unit, Entry::Loading);
+        state.entries.insert(unit, UnitEntry::Loading);
         drop(state);
         // Whatever happens now, those who wait for the unit must be woken.
-        let mut claim = Claim { cache: self, unit, is_open: true };
+        let mut claim = LoadClaim { cache: self, unit, is_open: true };
         if self.spill.as_ref().is_some_and(|spill| spill.has(wanted.place)) {
-            return Ok(Found::Spill);
+            return Ok(FoundUnit::Spill);
         }
         let mut buffer = self.arena.take(wanted.len)?;
         load(&mut buffer)?;
@@ -172,11 +172,11 @@ impl UnitCache {
         // The claim went when the unit was taken in: by now it may be another thread's.
         claim.is_open = false;
         drop(claim);
-        Ok(Found::Memory(buffer))
+        Ok(FoundUnit::Memory(buffer))
     }
 
-    /// Takes a unit that was just decoded, and lets go what is used last.
-    fn admit(&self, wanted: &Wanted<'_>, now: Now<'_>, buffer: Arc<Buffer>) {
+    /// Adds a unit that was just decoded, and evicts those that are used last.
+    fn admit(&self, wanted: &UnitRequest<'_>, now: Now<'_>, buffer: Arc<Buffer>) {
         let shared = self.spill.as_ref().filter(|spill| spill.is_shared());
         if let Some(spill) = shared {
             // Others on this node need not decode it again.
@@ -187,24 +187,26 @@ impl UnitCache {
         let uses = Uses::new(wanted.samples, now);
         let mut state = self.lock();
         if state.ledger.admit(unit, room, uses) == Decoding::Again {
-            Counters::add(&self.counters.decoded_again, 1);
+            LoaderCounters::add(&self.counters.decoded_again, 1);
         }
-        state.entries.insert(unit, Entry::Resident(Resident { buffer, place: wanted.place }));
+        state.entries.insert(unit, UnitEntry::Resident(Resident { buffer, place: wanted.place }));
         drop(state);
         self.evict(now);
     }
 
-    /// Lets go what is used last while there is too much.
+    /// Evicts the units that are used last, until the rest fits the budget.
     fn evict(&self, now: Now<'_>) {
         let budget = self.budget();
         let mut leaving = Vec::new();
         {
             let mut state = self.lock();
-            while let Some(leaver) = state.ledger.evict(budget, now) {
-                let Some(Entry::Resident(resident)) = state.entries.remove(&leaver.unit) else { continue };
+            while let Some(evicted) = state.ledger.evict(budget, now) {
+                let Some(UnitEntry::Resident(resident)) = state.entries.remove(&evicted.unit) else {
+                    continue;
+                };
                 let is_spilled = self.spill.as_ref().is_none_or(|spill| spill.has(resident.place));
-                if !is_spilled && leaver.is_used_again {
-                    state.entries.insert(leaver.unit, Entry::Leaving(Arc::clone(&resident.buffer)));
+                if !is_spilled && evicted.is_used_again {
+                    state.entries.insert(evicted.unit, UnitEntry::Leaving(Arc::clone(&resident.buffer)));
                     leaving.push(resident);
                 }
             }
@@ -219,13 +221,13 @@ impl UnitCache {
 
     fn put(&self, spill: &dyn Spill, place: Place, bytes: &[u8]) {
         if !spill.has(place) && spill.put(place, bytes) == Admission::Kept {
-            Counters::add(&self.counters.spilled_bytes, bytes.len() as u64);
+            LoaderCounters::add(&self.counters.spilled_bytes, bytes.len() as u64);
         }
     }
 
     /// Reads bytes of a unit that [`get`](Self::get) found in the spill.
     pub(crate) fn read_spilled(&self, place: Place, from: usize, into: &mut [u8]) -> Result<()> {
-        Counters::add(&self.counters.unspilled_bytes, into.len() as u64);
+        LoaderCounters::add(&self.counters.unspilled_bytes, into.len() as u64);
         let read = self.spill.as_ref().is_some_and(|spill| spill.read(place, from as u64, into));
         let lost = || Error::new(ErrorKind::Unavailable, "the spill file lost what was written to it");
         if read { Ok(()) } else { Err(lost()) }
@@ -243,18 +245,18 @@ impl Resize for UnitCache {
         self.budget.store(bytes.saturating_sub(self.fixed).max(least), Relaxed);
         let start = Moment::new(0, 0);
         self.evict(Now { moment: start, oldest: start, horizon: None });
-        self.arena.set_limit(self.budget().saturating_add(self.needs.in_works(self.threads)));
+        self.arena.set_limit(self.budget().saturating_add(self.needs.decoding_bytes(self.threads)));
     }
 }
 
 /// Marks a unit as no longer being loaded, whether that went well or not.
-struct Claim<'a> {
+struct LoadClaim<'a> {
     cache: &'a UnitCache,
     unit: u64,
     is_open: bool,
 }
 
-impl Drop for Claim<'_> {
+impl Drop for LoadClaim<'_> {
     fn drop(&mut self) {
         let mut state = self.cache.lock();
         if self.is_open {

@@ -35,7 +35,7 @@ pub(crate) struct Column {
     /// What they are once they are unpacked, before they are converted; nothing where they are as they are read.
     pub(crate) unpacked: Option<Unpacked>,
     /// How samples stand in a batch.
-    pub(crate) form: Form,
+    pub(crate) form: SampleForm,
     /// One for each file.
     pub(crate) parts: Vec<ColumnPart>,
     /// The first sample of each file, and one past the last of all.
@@ -55,7 +55,7 @@ pub(crate) struct DenseColumn {
 
 /// How the samples of a column stand in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum SampleForm {
     /// All of one shape, one after the other along an axis of their own.
     Stacked {
         /// The shape of one.
@@ -173,19 +173,19 @@ impl Starts {
 
 /// Where a sample is: in which file, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Located {
+pub(crate) struct SampleAt {
     pub(crate) part: u32,
     pub(crate) number: u64,
 }
 
 impl Column {
     /// Where sample `sample` of the whole set is.
-    pub(crate) fn locate(&self, sample: u64) -> Located {
+    pub(crate) fn locate(&self, sample: u64) -> SampleAt {
         let part = self.starts.part(sample);
-        Located { part: u32::try_from(part).unwrap_or(u32::MAX), number: sample - self.starts.of(part) }
+        SampleAt { part: u32::try_from(part).unwrap_or(u32::MAX), number: sample - self.starts.of(part) }
     }
 
-    pub(crate) fn part(&self, located: Located) -> &ColumnPart {
+    pub(crate) fn part(&self, located: SampleAt) -> &ColumnPart {
         &self.parts[located.part as usize]
     }
 
@@ -226,16 +226,16 @@ impl Column {
     /// Elements of one sample, where all have equally many.
     pub(crate) fn stacked_count(&self) -> Option<u64> {
         match &self.form {
-            Form::Stacked { shape } => Some(product(shape)),
-            Form::Joined { .. } => None,
+            SampleForm::Stacked { shape } => Some(product(shape)),
+            SampleForm::Joined { .. } => None,
         }
     }
 
     /// Elements of the sample at `at`, as it is read.
-    pub(crate) fn sample_count(&self, at: Located) -> u64 {
+    pub(crate) fn sample_count(&self, at: SampleAt) -> u64 {
         match &self.form {
-            Form::Stacked { shape } => product(shape),
-            Form::Joined { axis, shape } => {
+            SampleForm::Stacked { shape } => product(shape),
+            SampleForm::Joined { axis, shape } => {
                 self.len_along(self.part(at), at.number, *axis).saturating_mul(others(shape, *axis))
             }
         }
@@ -272,7 +272,7 @@ impl Column {
 
     /// The usual number of elements of one sample, as it is read.
     pub(crate) fn mean_count(&self) -> u64 {
-        let Form::Joined { axis, shape } = &self.form else { return self.stacked_count().unwrap_or(0) };
+        let SampleForm::Joined { axis, shape } = &self.form else { return self.stacked_count().unwrap_or(0) };
         let along = self.parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.total_along(*axis)));
         along.saturating_mul(others(shape, *axis)) / self.len().max(1)
     }

@@ -7,7 +7,7 @@ use forebay_container::{
 use forebay_source::Result;
 
 use crate::{
-    column::{Column, ColumnPart, Form},
+    column::{Column, ColumnPart, SampleForm},
     layout::ColumnLayout,
     to_usize::to_usize,
 };
@@ -57,7 +57,7 @@ impl<'a> ConvertSample<'a> {
             || column.is_mixed
             || column.dtype.number().is_some_and(is_cast);
         let transposed = match (&column.form, &convert.axes) {
-            (Form::Stacked { shape }, Some(axes)) if !axes.is_sorted() => Some((&shape[..], &axes[..])),
+            (SampleForm::Stacked { shape }, Some(axes)) if !axes.is_sorted() => Some((&shape[..], &axes[..])),
             _ => None,
         };
         Self { scale, final_number, changes, transposed, final_len: column.final_len() }
@@ -198,12 +198,12 @@ pub(crate) fn scratch_len(column: &Column, layout: &ColumnLayout, batch: u64) ->
     }
     let convert = ConvertSample::of(column);
     match &column.form {
-        Form::Stacked { .. } if convert.is_needed() => {
+        SampleForm::Stacked { .. } if convert.is_needed() => {
             let together = (samples_per_read(column) as u64).min(batch);
             let transposed = if convert.copies_twice() { sample_len } else { 0 };
             sample_len.saturating_mul(together).saturating_add(transposed)
         }
-        Form::Joined { axis, .. } if convert.is_needed() || (*axis > 0 && !layout.has_lines) => {
+        SampleForm::Joined { axis, .. } if convert.is_needed() || (*axis > 0 && !layout.has_lines) => {
             sample_len.saturating_mul(batch)
         }
         _ => 0,

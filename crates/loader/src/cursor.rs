@@ -4,7 +4,7 @@ use crate::{batch::Receipt, plan::Plan};
 
 /// Where the consumer is.
 #[derive(Debug)]
-pub(crate) struct Cursor {
+pub(crate) struct EpochCursor {
     pub(crate) plan: Plan,
     pub(crate) epoch: u64,
     /// Positions of the epoch's order that are committed, over all ranks.
@@ -21,7 +21,7 @@ pub(crate) struct Cursor {
     is_over: bool,
 }
 
-impl Cursor {
+impl EpochCursor {
     /// The cursor at `position` of `epoch`, where the next run begins.
     pub(crate) fn at(plan: Plan, epoch: u64, position: u64, runs: u64) -> Self {
         Self { plan, epoch, position, is_set: true, runs, handed_out: 0, committed: 0, is_over: false }

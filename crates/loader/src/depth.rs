@@ -82,9 +82,9 @@ impl Depth {
         *trial = Trial { rests_until: trial.rests_until, ..Trial::new(at, self.now()) };
     }
 
-    /// Hears of a batch that was made `at` this moment, and whether the consumer waited for one by then; true when there are to
+    /// Notes a batch that was made `at` this moment, and whether the consumer waited for one by then; true when there are to
     /// be more threads from now on.
-    pub(crate) fn hear(&self, effort: Effort, is_awaited: bool, at: Instant) -> bool {
+    pub(crate) fn note_batch(&self, effort: Effort, is_awaited: bool, at: Instant) -> bool {
         let mut trial = self.trial();
         if !trial.add(effort, is_awaited, at) || !trial.is_long_enough(self.now(), at) {
             return false;
@@ -120,7 +120,7 @@ impl Depth {
         count > now
     }
 
-    /// Threads of which as many are busy as ought to be, if each is for the part `busy` of its time.
+    /// Threads of which as many are busy as should be, if each is for the part `busy` of its time.
     fn wanted(&self, busy: f64) -> usize {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a thousand times few")]
         let wanted = (self.busy as f64 / busy.clamp(1e-3, 1.0)).ceil() as usize;
@@ -179,13 +179,13 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Hears of 400 batches that took `effort` each, as far apart as `pace` says for so many threads; gives their numbers.
-    fn hear_of(depth: &Depth, effort: Effort, pace: impl Fn(usize) -> Duration) -> Vec<usize> {
+    /// Notes 400 batches that took `effort` each, as far apart as `pace` says for so many threads; gives their numbers.
+    fn note_many(depth: &Depth, effort: Effort, pace: impl Fn(usize) -> Duration) -> Vec<usize> {
         let (mut seen, mut at) = (vec![depth.now()], Instant::now());
         depth.begin(at);
         for _ in 0..400 {
             at += pace(depth.now());
-            depth.hear(effort, true, at);
+            depth.note_batch(effort, true, at);
             if seen.last() != Some(&depth.now()) {
                 seen.push(depth.now());
             }
@@ -197,10 +197,10 @@ mod tests {
     fn threads_that_wait_for_data_become_more_as_long_as_that_brings_more_batches() {
         let waits = Effort { wall: 10 * MILLISECOND, ran: MILLISECOND / 10, blocked: 9 * MILLISECOND };
         let depth = Depth::new(2, 64, false);
-        let seen = hear_of(&depth, waits, |threads| 10 * MILLISECOND / u32::try_from(threads).unwrap());
+        let seen = note_many(&depth, waits, |threads| 10 * MILLISECOND / u32::try_from(threads).unwrap());
         assert_eq!(seen[..4], [2, 4, 8, 16], "wanted are twenty of which one in ten is busy");
         let line = Depth::new(2, 64, false);
-        let seen = hear_of(&line, waits, |threads| {
+        let seen = note_many(&line, waits, |threads| {
             (10 * MILLISECOND / u32::try_from(threads).unwrap()).max(MILLISECOND * 5 / 2)
         });
         assert_eq!(seen[..4], [2, 4, 8, 4], "a line that four fill: {seen:?}");
@@ -209,21 +209,21 @@ mod tests {
     #[test]
     fn threads_that_work_stay_as_many_as_were_asked_for() {
         let works = Effort { wall: MILLISECOND, ran: MILLISECOND, blocked: Duration::ZERO };
-        assert_eq!(hear_of(&Depth::new(3, 64, false), works, |_| MILLISECOND / 4), [3]);
+        assert_eq!(note_many(&Depth::new(3, 64, false), works, |_| MILLISECOND / 4), [3]);
         assert_eq!(
-            hear_of(&Depth::new(2, 64, true), works, |_| MILLISECOND / 4),
+            note_many(&Depth::new(2, 64, true), works, |_| MILLISECOND / 4),
             [8, 2],
             "what was far has come near"
         );
         let crowded = Effort { wall: 32 * MILLISECOND, ..works };
         assert_eq!(
-            hear_of(&Depth::new(2, 64, true), crowded, |_| MILLISECOND / 4),
+            note_many(&Depth::new(2, 64, true), crowded, |_| MILLISECOND / 4),
             [8, 2],
             "what was far has come near, and there are too many threads for the processors"
         );
-        let in_line = Effort { ran: MILLISECOND / 10, ..works };
+        let queued = Effort { ran: MILLISECOND / 10, ..works };
         assert_eq!(
-            hear_of(&Depth::new(2, 64, false), in_line, |_| MILLISECOND / 4),
+            note_many(&Depth::new(2, 64, false), queued, |_| MILLISECOND / 4),
             [2],
             "no processor is free for more"
         );
@@ -235,7 +235,7 @@ mod tests {
         let (depth, mut at) = (Depth::new(2, 64, false), Instant::now());
         for _ in 0..100 {
             at += MILLISECOND;
-            assert!(!depth.hear(waits, false, at));
+            assert!(!depth.note_batch(waits, false, at));
         }
         assert!(Depth::new(4, 4, true).is_fixed());
     }

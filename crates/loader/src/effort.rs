@@ -1,4 +1,4 @@
-//! What a thread did with its time: it ran, stood in line for a processor, or was blocked.
+//! What a thread did with its time: it ran, waited in the run queue, or was blocked.
 
 use std::{
     ops::AddAssign,
@@ -31,7 +31,7 @@ impl AddAssign for Effort {
 pub(crate) struct ThreadClock {
     wall: Instant,
     ran: Duration,
-    in_line: Duration,
+    run_queue: Duration,
 }
 
 /// Shorter times are not worth a closer look: it takes 2 us.
@@ -40,7 +40,7 @@ const LEAST_TIME: Duration = Duration::from_micros(200);
 impl ThreadClock {
     /// Clocks that count from now on.
     pub(crate) fn start() -> Self {
-        Self { wall: Instant::now(), ran: ran(), in_line: stood_in_line() }
+        Self { wall: Instant::now(), ran: ran(), run_queue: run_queue_wait() }
     }
 
     /// Counts from now on.
@@ -56,15 +56,15 @@ impl ThreadClock {
         if off < wall / 5 || wall < LEAST_TIME {
             return Effort { wall, ran, blocked: off };
         }
-        let before = std::mem::replace(&mut self.in_line, stood_in_line());
-        Effort { wall, ran, blocked: off.saturating_sub(self.in_line.saturating_sub(before)) }
+        let before = std::mem::replace(&mut self.run_queue, run_queue_wait());
+        Effort { wall, ran, blocked: off.saturating_sub(self.run_queue.saturating_sub(before)) }
     }
 }
 
 /// How long this thread has waited for a processor since it began; nothing where the kernel does not count it.
-fn stood_in_line() -> Duration {
+fn run_queue_wait() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    // How long it ran, how long it stood in line, how often it ran.
+    // How long it ran, how long it waited in the run queue, how often it ran.
     let second = text.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok());
     Duration::from_nanos(second.unwrap_or(0))
 }

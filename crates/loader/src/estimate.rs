@@ -16,14 +16,14 @@ use crate::{
     plan::Plan,
     set::SampleSet,
     setup::Setup,
-    share::{Share, plan_of},
+    share::{WalkedShare, plan_of},
     shares::room_of,
     shuffle_group::groups_of,
 };
 
 /// What epochs of a loader will cost.
 ///
-/// It is what one thread counts. More threads keep a batch each in the works, and may differ by a few units where memory
+/// It is what one thread counts. More threads work on a batch each, and may differ by a few units where memory
 /// is tight. Ranks that share a spill find there what others decoded; each is estimated as if it were alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -60,7 +60,7 @@ impl Estimate {
     pub fn within(set: &SampleSet, options: &Options, most_samples: u64) -> Result<Self> {
         let setup = Setup::planned(set, options)?;
         let whole = Plan::of(options, groups_of(set)?)?;
-        let share = Share { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
+        let share = WalkedShare { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
         let walk = match share.is_all() {
             true => whole.clone(),
             false => plan_of(set, options, &whole, share)?,
@@ -112,6 +112,6 @@ fn besides_units(longest_batch: u64, setup: &Setup, batches: u64) -> u64 {
     // One is the consumer's.
     let in_flight = (setup.shares.ahead + 2).min(batches);
     let each = room_of(setup.layout.largest_unit).saturating_add(setup.layout.besides_unit);
-    let in_works = each.saturating_mul(setup.shares.most_threads as u64);
-    longest_batch.saturating_mul(in_flight).saturating_add(in_works)
+    let decoding = each.saturating_mul(setup.shares.most_threads as u64);
+    longest_batch.saturating_mul(in_flight).saturating_add(decoding)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use forebay_source::{Grant, ProcessIdentity};
 
 use crate::{
-    arena::Arena, batch_maker::SetIdentity, cache::UnitCache, layout::Layout, set::SampleSet, shares::Shares,
-    spill_place::SpillPlace, stats::Counters, tuning::Tuning,
+    arena::Arena, batch_maker::SetIdentity, cache::UnitCache, layout::SetLayout, set::SampleSet,
+    shares::Shares, spill_place::SpillPlace, stats::LoaderCounters, tuning::Tuning,
 };
 
 /// Makes batches from files. Many threads may do so at once.
@@ -14,13 +14,13 @@ use crate::{
 pub(crate) struct FileMaker {
     pub(crate) set: Arc<SampleSet>,
     pub(crate) identity: SetIdentity,
-    pub(crate) layout: Arc<Layout>,
+    pub(crate) layout: Arc<SetLayout>,
     /// Memory of batches, which consumers hold on to.
     pub(crate) arena: Arc<Arena>,
     pub(crate) cache: Arc<UnitCache>,
     /// True when memory and the spill have room for all units.
     pub(crate) keeps_units: bool,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<LoaderCounters>,
     /// How memory is divided.
     pub(crate) shares: Shares,
     /// Where the spill lies.

@@ -13,7 +13,7 @@ use forebay_format::Opened;
 use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
-    column::{Column, ColumnPart, Form},
+    column::{Column, ColumnPart, SampleForm},
     order::Shuffle,
     set::SampleSet,
     shuffle_group::longest_request,
@@ -23,7 +23,7 @@ use crate::{
 /// What decides how samples are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wishes {
-    /// Bytes a request ought to bring; by default what the place prefers.
+    /// Bytes a request should bring; by default what the file system or object store prefers.
     pub(crate) transfer_len: Option<u64>,
     /// The order in which samples are wanted.
     pub(crate) shuffle: Shuffle,
@@ -33,7 +33,7 @@ pub(crate) struct Wishes {
 
 /// How all fields are read.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct SetLayout {
     /// One for each column of the set.
     pub(crate) columns: Vec<ColumnLayout>,
     /// The columns in the order they are read: the longest last, by when the consumer has dropped the batch it had, whose memory is
@@ -47,7 +47,7 @@ pub(crate) struct Layout {
     pub(crate) largest_unit: u64,
     /// Bytes a thread needs besides a unit to read and decode it: the most over all.
     pub(crate) besides_unit: u64,
-    /// Bytes a request ought to bring; 0 where it does not matter.
+    /// Bytes a request should bring; 0 where it does not matter.
     pub(crate) request_bytes: u64,
 }
 
@@ -211,7 +211,7 @@ const MOST_LINES: u64 = 1024;
 /// Whether samples of `column` are read line by line; where some file has them in other ways, all are read as boxes, since
 /// a batch has its memory cut up for one way.
 fn decide_on_lines(column: &Column, parts: &mut [Storage]) -> bool {
-    let is_inner = matches!(column.form, Form::Joined { axis, .. } if axis > 0);
+    let is_inner = matches!(column.form, SampleForm::Joined { axis, .. } if axis > 0);
     let is_one = |part: &Storage| matches!(part, Storage::Rows(StoredRows::Contiguous { .. }));
     let are_few = column.parts.iter().all(|part| lines(part) <= MOST_LINES);
     let has_lines = is_inner && are_few && parts.iter().all(is_one);
@@ -222,7 +222,7 @@ fn decide_on_lines(column: &Column, parts: &mut [Storage]) -> bool {
     has_lines
 }
 
-impl Layout {
+impl SetLayout {
     pub(crate) fn new(set: &SampleSet, wishes: &Wishes) -> Result<Self> {
         let mut short_first: Vec<_> = (0..set.columns.len()).collect();
         short_first.sort_by_key(|number| set.columns[*number].mean_sample_len());
@@ -306,7 +306,7 @@ impl Layout {
     }
 }
 
-/// Bytes a request to the source of `part` ought to bring, as the source says.
+/// Bytes a request to the source of `part` should bring, as the source says.
 pub(crate) fn preferred_request(part: &ColumnPart) -> Result<u64> {
     let source = part.opened.source(SourceIndex(0))?;
     Ok(source.request_bytes())

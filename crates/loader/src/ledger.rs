@@ -55,9 +55,9 @@ pub(crate) const MOST_USES: u64 = 4096;
 
 /// Which units are in memory, by their next use.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    units: HashMap<u64, Kept>,
-    /// The last is the first to go.
+pub(crate) struct UnitLedger {
+    units: HashMap<u64, ResidentUnit>,
+    /// The last is evicted first.
     by_next_use: BTreeSet<(Moment, u64)>,
     len: u64,
     /// Units that were decoded once.
@@ -65,14 +65,14 @@ pub(crate) struct Ledger {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct ResidentUnit {
     room: u64,
     uses: Uses,
 }
 
-/// A unit that has to go.
+/// A unit that was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leaver {
+pub(crate) struct Evicted {
     pub(crate) unit: u64,
     /// False when no sample of it is used again, or not soon enough to be kept elsewhere.
     pub(crate) is_used_again: bool,
@@ -85,7 +85,7 @@ pub(crate) enum Decoding {
     Again,
 }
 
-impl Ledger {
+impl UnitLedger {
     /// Counts a use of `unit`; false when it is not in memory.
     pub(crate) fn touch(&mut self, unit: u64, now: Now<'_>) -> bool {
         let Some(kept) = self.units.get_mut(&unit) else { return false };
@@ -113,11 +113,11 @@ impl Ledger {
         }
     }
 
-    /// Takes in `unit`, which was just decoded and takes `room` bytes.
+    /// Adds `unit`, which was just decoded and takes `room` bytes.
     pub(crate) fn admit(&mut self, unit: u64, room: u64, uses: Uses) -> Decoding {
         self.len += room;
         self.by_next_use.insert((uses.next, unit));
-        if let Some(before) = self.units.insert(unit, Kept { room, uses }) {
+        if let Some(before) = self.units.insert(unit, ResidentUnit { room, uses }) {
             self.len -= before.room;
             if self.units.get(&unit).is_some_and(|kept| kept.uses.next != before.uses.next) {
                 self.by_next_use.remove(&(before.uses.next, unit));
@@ -126,8 +126,8 @@ impl Ledger {
         if self.seen.insert(unit) { Decoding::First } else { Decoding::Again }
     }
 
-    /// Lets go what is used last, if there is more than `budget`.
-    pub(crate) fn evict(&mut self, budget: u64, now: Now<'_>) -> Option<Leaver> {
+    /// Evicts the unit that is used last, if all take more than `budget` bytes.
+    pub(crate) fn evict(&mut self, budget: u64, now: Now<'_>) -> Option<Evicted> {
         if self.len <= budget {
             return None;
         }
@@ -136,7 +136,7 @@ impl Ledger {
         self.len -= self.units.remove(&unit).map_or(0, |kept| kept.room);
         let is_this_epoch =
             next.epoch() == now.oldest.epoch() || now.horizon.is_none_or(Horizon::looks_beyond);
-        Some(Leaver { unit, is_used_again: next != Moment::NEVER && is_this_epoch })
+        Some(Evicted { unit, is_used_again: next != Moment::NEVER && is_this_epoch })
     }
 
     /// Bytes of all units in memory.
@@ -214,33 +214,33 @@ mod tests {
             horizon: Some(&InOrder),
         };
         let now = at(0);
-        let mut ledger = Ledger::default();
+        let mut ledger = UnitLedger::default();
         for (unit, first) in [(1, 5), (2, 9), (3, 2)] {
             let uses = Uses::new(&|| Some(first..first + 1), now);
             assert_eq!(ledger.admit(unit, 10, uses), Decoding::First);
         }
-        assert_eq!(ledger.evict(20, now), Some(Leaver { unit: 2, is_used_again: true }));
+        assert_eq!(ledger.evict(20, now), Some(Evicted { unit: 2, is_used_again: true }));
         assert_eq!((ledger.evict(20, now), ledger.len()), (None, 20));
         // Unit 3 is used, and then not before the next epoch.
         let later = at(2);
         assert!(ledger.touch(3, later) && !ledger.touch(2, later));
-        assert_eq!(ledger.evict(10, later), Some(Leaver { unit: 3, is_used_again: true }));
+        assert_eq!(ledger.evict(10, later), Some(Evicted { unit: 3, is_used_again: true }));
         assert_eq!(ledger.admit(3, 10, Uses::new(&|| Some(2..3), later)), Decoding::Again);
     }
 
     #[test]
     fn what_a_thread_that_is_behind_still_needs_stays_and_goes_once_that_is_over() {
         let ahead = Now { moment: Moment::new(0, 8), oldest: Moment::new(0, 4), horizon: Some(&InOrder) };
-        let mut ledger = Ledger::default();
+        let mut ledger = UnitLedger::default();
         // Unit 1 is used at steps 5 and 8, unit 2 at step 9.
         let mut both = Uses::new(&|| Some(8..9), ahead);
         both.coming = vec![Moment::new(0, 8), Moment::new(0, 5)];
         ledger.admit(1, 10, both);
         ledger.touch(1, ahead);
         ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
-        assert_eq!(ledger.evict(10, ahead), Some(Leaver { unit: 2, is_used_again: true }));
+        assert_eq!(ledger.evict(10, ahead), Some(Evicted { unit: 2, is_used_again: true }));
         ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
         let later = Now { moment: Moment::new(0, 9), oldest: Moment::new(0, 9), horizon: Some(&InOrder) };
-        assert_eq!(ledger.evict(10, later), Some(Leaver { unit: 1, is_used_again: true }));
+        assert_eq!(ledger.evict(10, later), Some(Evicted { unit: 1, is_used_again: true }));
     }
 }

@@ -9,7 +9,7 @@ const MOST_REPORTED: usize = 1024;
 
 /// What is known of the batches of one run that were left out.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct LeftOutBatches {
     /// Their samples, since the last batch that was delivered.
     failed: Vec<FailedSample>,
     /// Why the first of them could not be read, as long as no sample could.
@@ -17,7 +17,7 @@ pub(crate) struct LeftOut {
     has_samples: bool,
 }
 
-impl LeftOut {
+impl LeftOutBatches {
     /// Notes whether any sample of `batch` could be read. True when it is to be delivered, and reports those before it then.
     pub(crate) fn note(&mut self, batch: &mut Batch) -> bool {
         match batch.lost.take() {

@@ -110,4 +110,4 @@ pub use shares::Shares;
 pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
 pub use spill::{Admission, FileSpill, Place, Spill};
 pub use state::{Check, Resumed, STATE_VERSION, State};
-pub use stats::{Stats, Verdict};
+pub use stats::{Bottleneck, LoaderStats};

@@ -11,7 +11,7 @@ use crate::{
     backing::{Backing, PlainBacking},
     batch::{Batch, Receipt},
     batch_maker::BatchMaker,
-    cursor::Cursor,
+    cursor::EpochCursor,
     depth::Depth,
     estimate::Estimate,
     file_maker::FileMaker,
@@ -21,12 +21,12 @@ use crate::{
     options::Options,
     permutation::ORDER_VERSION,
     plan::{Plan, PlanSpec},
-    run::{Next, Pace, Run},
+    run::{Next, Run, RunPace},
     schedule::Schedule,
     set::SampleSet,
-    setup::{InForce, Reader, file_maker},
+    setup::{InForce, ReaderKind, file_maker},
     state::{Check, Resumed, STATE_VERSION, State},
-    stats::{Counters, Stats},
+    stats::{LoaderCounters, LoaderStats},
     tuning::Tuning,
 };
 
@@ -41,9 +41,9 @@ pub struct Loader {
     /// The same, where samples come from files.
     files: Option<Arc<FileMaker>>,
     options: Options,
-    pace: Pace,
-    counters: Arc<Counters>,
-    cursor: Mutex<Cursor>,
+    pace: RunPace,
+    counters: Arc<LoaderCounters>,
+    cursor: Mutex<EpochCursor>,
 }
 
 impl Loader {
@@ -54,13 +54,13 @@ impl Loader {
 
     /// A loader of `set` whose batches lie in memory of `backing`; decoded units and scratch memory do not.
     pub fn over(set: Arc<SampleSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Self> {
-        let files = Arc::new(file_maker(set, &options, Reader::Loader, backing)?);
+        let files = Arc::new(file_maker(set, &options, ReaderKind::Loader, backing)?);
         let shares = files.shares;
         files.set.check_longest(shares.memory, options.on_error)?;
         let is_far = files.layout.request_bytes > 0;
         let depth = Arc::new(Depth::new(shares.threads, shares.most_threads, is_far));
         let prefetch = options.prefetch as u64;
-        let pace = Pace { depth, ahead: shares.ahead, prefetch, tuning: files.tuning };
+        let pace = RunPace { depth, ahead: shares.ahead, prefetch, tuning: files.tuning };
         Self::with(Arc::clone(&files) as _, Some(files), options, pace)
     }
 
@@ -70,7 +70,7 @@ impl Loader {
         let (threads, prefetch) = (options.threads()?, options.prefetch as u64);
         let ahead = if prefetch == 0 { 0 } else { prefetch + threads as u64 };
         let depth = Arc::new(Depth::new(threads, threads, false));
-        let pace = Pace { depth, ahead, prefetch, tuning: Tuning::from_env() };
+        let pace = RunPace { depth, ahead, prefetch, tuning: Tuning::from_env() };
         Self::with(maker, None, options, pace)
     }
 
@@ -78,11 +78,11 @@ impl Loader {
         maker: Arc<dyn BatchMaker>,
         files: Option<Arc<FileMaker>>,
         options: Options,
-        pace: Pace,
+        pace: RunPace,
     ) -> Result<Self> {
         let set = maker.set();
         let plan = Plan::of(&options, Groups::new(&set.part_lens, set.group_len)?)?;
-        let (cursor, counters) = (Mutex::new(Cursor::at(plan, 0, 0, 0)), Arc::default());
+        let (cursor, counters) = (Mutex::new(EpochCursor::at(plan, 0, 0, 0)), Arc::default());
         Ok(Self { maker, files, options, pace, counters, cursor })
     }
 
@@ -117,7 +117,7 @@ impl Loader {
         Ok(next)
     }
 
-    /// The next batch of `run`, which counts in the state once [`commit`](Self::commit) is told of it.
+    /// The next batch of `run`, which counts in the state once it is [committed](Self::commit).
     pub fn next_uncommitted(&self, run: &mut Run, patience: Duration) -> Result<Next> {
         let next = run.next(patience)?;
         match &next {
@@ -145,7 +145,7 @@ impl Loader {
         self.state_of(&self.cursor())
     }
 
-    fn state_of(&self, cursor: &Cursor) -> State {
+    fn state_of(&self, cursor: &EpochCursor) -> State {
         let (PlanSpec { shuffle, seed, .. }, set) = (*cursor.plan.spec(), self.maker.set());
         State {
             version: STATE_VERSION,
@@ -170,7 +170,7 @@ impl Loader {
         let plan = Plan::of(&options, Groups::new(&set.part_lens, state.group_len)?)?;
         plan.epoch(state.epoch, state.position)?;
         let mut cursor = self.cursor();
-        *cursor = Cursor::at(plan, state.epoch, state.position, cursor.runs);
+        *cursor = EpochCursor::at(plan, state.epoch, state.position, cursor.runs);
         Ok(if state.files == set.version { Resumed::SameFiles } else { Resumed::OtherFiles })
     }
 
@@ -206,7 +206,7 @@ impl Loader {
     }
 
     /// What it did so far.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> LoaderStats {
         self.maker.stats().plus(&self.counters.stats())
     }
 
@@ -242,7 +242,7 @@ impl Loader {
         self.files.as_ref().ok_or_else(none)
     }
 
-    fn cursor(&self) -> MutexGuard<'_, Cursor> {
+    fn cursor(&self) -> MutexGuard<'_, EpochCursor> {
         // Set as a whole: a panic elsewhere cannot leave half of it.
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }

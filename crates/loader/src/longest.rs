@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result, warn};
 
 use crate::{
-    column::{Column, ColumnPart, Form, others},
+    column::{Column, ColumnPart, SampleForm, others},
     options::OnError,
     set::SampleSet,
 };
@@ -55,8 +55,8 @@ impl Column {
     /// Bytes of sample `number` of `part`, as it is read or as it is delivered, whichever are more.
     fn bytes_of(&self, part: &ColumnPart, number: u64) -> u64 {
         let count = match &self.form {
-            Form::Stacked { .. } => self.stacked_count().unwrap_or(0),
-            Form::Joined { axis, shape } => {
+            SampleForm::Stacked { .. } => self.stacked_count().unwrap_or(0),
+            SampleForm::Joined { axis, shape } => {
                 self.len_along(part, number, *axis).saturating_mul(others(shape, *axis))
             }
         };
@@ -65,7 +65,7 @@ impl Column {
 
     /// The longest of the samples that take more than `memory` bytes, where they differ in length.
     fn longest_beyond(&self, memory: u64) -> Option<Longest<'_>> {
-        let Form::Joined { axis, shape } = &self.form else { return None };
+        let SampleForm::Joined { axis, shape } = &self.form else { return None };
         let each = others(shape, *axis).saturating_mul(self.element_len.max(self.final_len()) as u64);
         let mut longest: Option<Longest<'_>> = None;
         for (number, part) in (0u32..).zip(&self.parts) {

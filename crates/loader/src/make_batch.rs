@@ -10,7 +10,7 @@ use crate::{
     options::OnError,
     plan::Epoch,
     seed::sample_seed,
-    stats::Counters,
+    stats::LoaderCounters,
 };
 
 /// What the batches of one run are made with.
@@ -19,7 +19,7 @@ pub(crate) struct RunSpec {
     pub(crate) maker: Arc<dyn BatchMaker>,
     pub(crate) on_error: OnError,
     pub(crate) seed: u64,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<LoaderCounters>,
 }
 
 /// A batch to make.
@@ -119,7 +119,7 @@ impl RunSpec {
             }
         }
         if self.on_error == OnError::Skip {
-            Counters::add(&self.counters.skipped, failed.len() as u64);
+            LoaderCounters::add(&self.counters.skipped, failed.len() as u64);
         }
         let readable = |(sample, good): (&Option<u64>, &bool)| sample.is_some() && *good;
         let Some(substitute) = samples.iter().zip(&is_good).position(readable) else {
@@ -134,7 +134,7 @@ impl RunSpec {
         for (sample, good) in samples.iter_mut().zip(&is_good).rev() {
             if *good { last = sample.or(last) } else { *sample = last }
         }
-        Counters::add(&self.counters.substituted, failed.len() as u64);
+        LoaderCounters::add(&self.counters.substituted, failed.len() as u64);
         Ok(true)
     }
 
@@ -146,7 +146,7 @@ impl RunSpec {
             return Err(error
                 .hint("on_error='skip' leaves such a batch out, 'substitute' needs one that can be read"));
         }
-        Counters::add(&self.counters.skipped_batches, 1);
+        LoaderCounters::add(&self.counters.skipped_batches, 1);
         match epoch.world() {
             1 => samples.clear(),
             _ => samples.fill(None),

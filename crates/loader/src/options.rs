@@ -24,7 +24,7 @@ pub struct Options {
     pub shard: Shard,
     /// What becomes of an incomplete last batch: by default it is shorter, which only one rank alone may have.
     pub tail: Option<Tail>,
-    /// Bytes a request ought to bring, where requests are dear; by default what the place prefers.
+    /// Bytes a request should bring, where requests are slow; by default what the file system or object store prefers.
     pub transfer_size: Option<u64>,
     /// Threads that read and decode, as far as memory has room for them; by default as many as this rank and worker may use,
     /// and at most 16.

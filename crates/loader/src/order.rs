@@ -14,7 +14,7 @@ use self::block_shuffle::BlockShuffle;
 use crate::{
     groups::{DEFAULT_LANES, Groups},
     permutation::Permutation,
-    seed::{Key, Purpose},
+    seed::{Purpose, SeedKey},
 };
 
 /// Lanes that stand for as many as suit the set: see [`Groups::default_lanes`].
@@ -103,11 +103,16 @@ impl Order {
         let len = groups.len();
         let rule = match shuffle {
             Shuffle::None => OrderRule::AsTheyLie,
-            Shuffle::Block { lanes, window } if groups.group_count() >= u64::from(lanes) => OrderRule::Block(
-                Box::new(BlockShuffle::new(lanes, window, |purpose| Key::new(purpose, seed, epoch), groups)),
-            ),
+            Shuffle::Block { lanes, window } if groups.group_count() >= u64::from(lanes) => {
+                OrderRule::Block(Box::new(BlockShuffle::new(
+                    lanes,
+                    window,
+                    |purpose| SeedKey::new(purpose, seed, epoch),
+                    groups,
+                )))
+            }
             Shuffle::Full | Shuffle::Block { .. } => {
-                OrderRule::Full(Permutation::new(len, Key::new(Purpose::Samples, seed, epoch).pair()))
+                OrderRule::Full(Permutation::new(len, SeedKey::new(Purpose::Samples, seed, epoch).pair()))
             }
         };
         Ok(Self { len, rule })

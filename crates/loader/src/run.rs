@@ -10,14 +10,14 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result, ledger};
 
-pub(crate) use self::pipeline::Pace;
 use self::pipeline::Pipeline;
+pub(crate) use self::pipeline::RunPace;
 use crate::{
     batch::Batch,
-    left_out::LeftOut,
+    left_out::LeftOutBatches,
     make_batch::{RunSpec, Task},
     plan::Epoch,
-    stats::Counters,
+    stats::LoaderCounters,
 };
 
 /// What asking for a batch gives.
@@ -36,7 +36,7 @@ pub enum Next {
 pub struct Run {
     pipeline: Arc<Pipeline>,
     /// What was left out whole and is to be reported.
-    left_out: LeftOut,
+    left_out: LeftOutBatches,
     /// The process whose threads these are.
     process: u32,
 }
@@ -46,15 +46,18 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Run {
     /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
-    pub(crate) fn start(spec: RunSpec, epoch: Epoch, pace: Pace) -> Result<Self> {
+    pub(crate) fn start(spec: RunSpec, epoch: Epoch, pace: RunPace) -> Result<Self> {
         let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
         let pipeline = Arc::new(Pipeline::new(spec, epoch, pace));
-        let run =
-            Self { pipeline: Arc::clone(&pipeline), left_out: LeftOut::default(), process: process::id() };
+        let run = Self {
+            pipeline: Arc::clone(&pipeline),
+            left_out: LeftOutBatches::default(),
+            process: process::id(),
+        };
         let (started, threads) = (pipeline.start_threads(), pipeline.lock().threads.len());
         match started {
-            // Those that would only wait for data can be done without.
+            // The run goes on without those that would only wait for data.
             Err(error) if threads < busy => {
                 let what = format!("thread {} of {busy} could not be started", threads + 1);
                 let error = Error::new(ErrorKind::Full, what).because(error);
@@ -66,8 +69,8 @@ impl Run {
         }
     }
 
-    /// The next batch, waiting at most `patience` for it; one that the maker makes on this thread takes as long as it takes. One of which no sample can be read is left out, where that is wanted;
-    /// an epoch of which none can be read is an error all the same.
+    /// The next batch, waiting at most `patience` for it; one that is made on this thread takes as long as it takes. One of which
+    /// no sample can be read is left out, where that is wanted; an epoch of which none can be read is an error all the same.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
         let began = Instant::now();
         loop {
@@ -80,9 +83,9 @@ impl Run {
                 continue;
             }
             let counters = self.counters();
-            Counters::add(&counters.batches, 1);
-            Counters::add(&counters.samples, batch.sample_count());
-            Counters::add(&counters.delivered_bytes, batch.byte_len());
+            LoaderCounters::add(&counters.batches, 1);
+            LoaderCounters::add(&counters.samples, batch.sample_count());
+            LoaderCounters::add(&counters.delivered_bytes, batch.byte_len());
             return Ok(Next::Batch(batch));
         }
     }
@@ -90,7 +93,7 @@ impl Run {
     /// The end of an epoch, or why nothing of it could be read.
     fn end(&mut self) -> Result<Next> {
         match self.left_out.take_reason() {
-            // One that was closed early has said nothing of what would have come.
+            // An epoch that was closed early may have had samples that can be read.
             Some(error) if self.pipeline.epoch.is_whole() && self.is_finished() => {
                 self.fail();
                 Err(error.at("no sample of the epoch can be read"))
@@ -239,12 +242,12 @@ impl Run {
         self.pipeline.stop();
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &LoaderCounters {
         &self.pipeline.spec.counters
     }
 
     fn count_wait(&self, began: Instant) {
-        Counters::lap(&self.counters().wait_ns, began);
+        LoaderCounters::lap(&self.counters().wait_ns, began);
     }
 }
 

@@ -14,8 +14,8 @@ use crate::{
     ledger::{Moment, Now},
     options::Options,
     set::SampleSet,
-    setup::{InForce, Reader, file_maker},
-    stats::Stats,
+    setup::{InForce, ReaderKind, file_maker},
+    stats::LoaderStats,
 };
 
 /// Samples by number. Memory and a spill are taken when the first is asked for.
@@ -55,8 +55,8 @@ impl Samples {
     }
 
     /// What was read so far.
-    pub fn stats(&self) -> Stats {
-        self.made().map_or_else(Stats::default, |maker| maker.counters.stats())
+    pub fn stats(&self) -> LoaderStats {
+        self.made().map_or_else(LoaderStats::default, |maker| maker.counters.stats())
     }
 
     /// What memory and which spill are in force; nothing before the first sample was asked for.
@@ -74,7 +74,7 @@ impl Samples {
             return Ok(Arc::clone(maker));
         }
         let backing = Arc::new(PlainBacking::default());
-        let maker = file_maker(Arc::clone(&self.set), &self.options, Reader::Caller, backing)?;
+        let maker = file_maker(Arc::clone(&self.set), &self.options, ReaderKind::Caller, backing)?;
         let maker = Arc::new(maker);
         *made = Some(Arc::clone(&maker));
         Ok(maker)

@@ -10,13 +10,13 @@ use forebay_format::Opened;
 use forebay_source::{ByteRange, Result, SourceId};
 
 use crate::{
-    column::{Column, Located},
-    layout::{Layout, Storage, preferred_request},
+    column::{Column, SampleAt},
+    layout::{SetLayout, Storage, preferred_request},
     options::Options,
     plan::{Epoch, Plan},
     set::SampleSet,
     setup::Setup,
-    share::{Share, plan_of},
+    share::{WalkedShare, plan_of},
     shuffle_group::groups_of,
     walk::FieldRead,
 };
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Schedule {
     set: Arc<SampleSet>,
-    layout: Arc<Layout>,
+    layout: Arc<SetLayout>,
     plan: Plan,
     /// Samples of an epoch.
     walked: u64,
@@ -71,7 +71,7 @@ impl Schedule {
         if walked >= whole.walked {
             return Ok(whole);
         }
-        let share = Share { part: walked, all: set.len() };
+        let share = WalkedShare { part: walked, all: set.len() };
         let plan = plan_of(set, options, &whole.plan, share)?;
         Ok(Self { plan, walked, ..whole })
     }
@@ -79,11 +79,11 @@ impl Schedule {
     /// The schedule of a loader that reads `set` as `layout` says.
     pub(crate) fn of(
         set: Arc<SampleSet>,
-        layout: Arc<Layout>,
+        layout: Arc<SetLayout>,
         keeps_units: bool,
         plan: Plan,
     ) -> Result<Self> {
-        let mut known = Known::default();
+        let mut known = KnownSources::default();
         let columns = set.columns.iter().map(|column| known.column(column)).collect();
         let mut request_bytes = 0;
         for part in set.columns.iter().filter_map(|column| column.parts.first()) {
@@ -118,7 +118,7 @@ impl Schedule {
         self.layout.unit_count
     }
 
-    /// Bytes that one request to the sources ought to bring, as they say; 0 where it does not matter.
+    /// Bytes that one request to the sources should bring, as they say; 0 where it does not matter.
     pub fn request_bytes(&self) -> u64 {
         self.request_bytes
     }
@@ -158,7 +158,7 @@ impl Schedule {
         &self,
         field: FieldRead<'_>,
         storage: &Storage,
-        located: &[Located],
+        located: &[SampleAt],
         out: &mut Vec<ScheduledRead>,
     ) {
         let Some(first) = located.first() else { return };
@@ -206,13 +206,13 @@ impl Schedule {
 
 /// Sources that were met, each once.
 #[derive(Default)]
-struct Known {
+struct KnownSources {
     sources: Vec<SourceId>,
     by_id: HashMap<SourceId, usize>,
     by_file: HashMap<*const Opened, Arc<[usize]>>,
 }
 
-impl Known {
+impl KnownSources {
     fn column(&mut self, column: &Column) -> ColumnSources {
         let parts = column.parts.iter().map(|part| self.file(&part.opened)).collect();
         let indices = column.dense.as_ref().map(|dense| Box::new(self.column(&dense.indices)));

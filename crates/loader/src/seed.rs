@@ -5,7 +5,7 @@ pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The seed for whatever is random about one sample in one epoch; the samples of an epoch all differ.
 pub fn sample_seed(seed: u64, epoch: u64, sample: u64) -> u64 {
-    Key::new(Purpose::Sample, seed, epoch).with(sample).0
+    SeedKey::new(Purpose::Sample, seed, epoch).with(sample).0
 }
 
 /// What a key is for: the same words for another purpose give another key.
@@ -25,9 +25,9 @@ pub(crate) enum Purpose {
 
 /// A key under construction: words go in one by one, and their order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u64);
+pub(crate) struct SeedKey(u64);
 
-impl Key {
+impl SeedKey {
     pub(crate) fn new(purpose: Purpose, seed: u64, epoch: u64) -> Self {
         Self(mix(purpose as u64)).with(seed).with(epoch)
     }

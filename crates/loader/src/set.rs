@@ -13,7 +13,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     boundary::{self, BoundsCache},
-    column::{Column, ColumnPart, DenseColumn, Form, Starts, named},
+    column::{Column, ColumnPart, DenseColumn, SampleForm, Starts, named},
     fingerprint::Fingerprints,
     join, sparse,
     spec::{Boundary, Centres, FieldSpec, Offsets, SampleSpec},
@@ -143,11 +143,11 @@ impl FieldFacts {
             _ if column.dense.is_some() => {
                 vec![column.dense.as_ref().map(|dense| dense.columns)]
             }
-            Form::Stacked { shape } => {
+            SampleForm::Stacked { shape } => {
                 let axes = column.convert.axes.clone().unwrap_or_else(|| (0..shape.len()).collect());
                 axes.iter().map(|axis| Some(shape[*axis])).collect()
             }
-            Form::Joined { axis, shape } => {
+            SampleForm::Joined { axis, shape } => {
                 shape.iter().enumerate().map(|(at, len)| (at != *axis).then_some(*len)).collect()
             }
         };
@@ -172,7 +172,7 @@ impl FieldFacts {
 fn column(field: &FieldSpec, files: &[Arc<Opened>], bounds: &mut BoundsCache) -> Result<Column> {
     let mut column = plain_column(field, &field.variable, files, bounds)?;
     let Some(dense) = &field.dense else { return Ok(column) };
-    let is_flat = matches!(&column.form, Form::Joined { axis: 0, shape } if shape.len() == 1);
+    let is_flat = matches!(&column.form, SampleForm::Joined { axis: 0, shape } if shape.len() == 1);
     if column.has_mask() {
         let what = "sparse rows have no mask";
         return Err(Error::new(ErrorKind::Unsupported, what).hint("unpack them without one"));
@@ -211,7 +211,7 @@ fn plain_column(
         let variables = &opened.container().variables;
         let position = variables.iter().position(|one| std::ptr::eq(one, found));
         let variable = position.ok_or_else(|| Error::new(ErrorKind::Bug, "a variable of another file"))?;
-        let request = boundary::Request { field, file, opened, variable: found };
+        let request = boundary::IndexRequest { field, file, opened, variable: found };
         let index = request.index(bounds).map_err(named)?;
         let unpacker = match field.convert.unpack {
             Some(unpack) => Unpacker::of(found, unpack).map_err(named)?.map(Box::new),
@@ -308,7 +308,7 @@ fn check_convert(column: &Column) -> Result<()> {
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     let Some(axes) = &convert.axes else { return Ok(()) };
-    let Form::Stacked { shape } = &column.form else {
+    let SampleForm::Stacked { shape } = &column.form else {
         return Err(Error::new(ErrorKind::Invalid, "samples of different lengths keep their axes"));
     };
     let mut sorted = axes.clone();

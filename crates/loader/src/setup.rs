@@ -16,21 +16,21 @@ use crate::{
     batch_maker::SetIdentity,
     cache::UnitCache,
     file_maker::FileMaker,
-    layout::{Layout, Wishes},
+    layout::{SetLayout, Wishes},
     options::Options,
     set::SampleSet,
     shares::{Needs, Shares},
     shuffle_group::shuffle_group_len,
     spill::{FileSpill, Spill},
     spill_place::{self, SpillPlace},
-    stats::Counters,
+    stats::LoaderCounters,
     tuning::Tuning,
 };
 
 /// How a set is read, decided before any of it is.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) layout: Layout,
+    pub(crate) layout: SetLayout,
     pub(crate) shares: Shares,
     needs: Needs,
     /// Where a spill goes, if one is of use.
@@ -61,7 +61,7 @@ pub struct InForce {
 
 /// Who reads samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum ReaderKind {
     /// Threads of a loader.
     Loader,
     /// The caller of a data set that is indexed.
@@ -72,10 +72,10 @@ impl Setup {
     /// How a loader of `set` would read it with `options`, as memory and disks are now.
     pub(crate) fn planned(set: &SampleSet, options: &Options) -> Result<Self> {
         let spill = spill_place::choose(&options.spill, is_shared(options))?;
-        Self::of(set, options, Reader::Loader, spill)
+        Self::of(set, options, ReaderKind::Loader, spill)
     }
 
-    fn of(set: &SampleSet, options: &Options, reader: Reader, spill: Option<SpillPlace>) -> Result<Self> {
+    fn of(set: &SampleSet, options: &Options, reader: ReaderKind, spill: Option<SpillPlace>) -> Result<Self> {
         memory_setting()?;
         if options.batch_size == 0 {
             let error = Error::new(ErrorKind::Invalid, "batch_size=0");
@@ -85,13 +85,13 @@ impl Setup {
         let about = options.memory.unwrap_or_else(|| ledger().offer(0));
         let room = (about / 2).saturating_add(quota);
         let wishes = Wishes { transfer_len: options.transfer_size, shuffle: options.shuffle, room };
-        let layout = Layout::new(set, &wishes)?;
+        let layout = SetLayout::new(set, &wishes)?;
         let threads = match reader {
-            Reader::Loader => options.threads()?,
-            Reader::Caller => 1,
+            ReaderKind::Loader => options.threads()?,
+            ReaderKind::Caller => 1,
         };
         let mut needs = Needs::of(options, set, &layout, threads);
-        if reader == Reader::Caller {
+        if reader == ReaderKind::Caller {
             // Nobody waits for data but the caller.
             needs.waiting = 0;
         }
@@ -137,7 +137,7 @@ fn is_shared(options: &Options) -> bool {
 pub(crate) fn file_maker(
     set: Arc<SampleSet>,
     options: &Options,
-    reader: Reader,
+    reader: ReaderKind,
     backing: Arc<dyn Backing>,
 ) -> Result<FileMaker> {
     let place = spill_place::choose(&options.spill, is_shared(options))?;
@@ -156,17 +156,17 @@ pub(crate) fn file_maker(
     let keeps_units = setup.keeps_units();
     let Setup { layout, shares, needs, spill: place, .. } = setup;
     let what = match reader {
-        Reader::Loader => "loader",
-        Reader::Caller => "data set",
+        ReaderKind::Loader => "loader",
+        ReaderKind::Caller => "data set",
     };
     let (least, most) = shares.bounds(&needs);
     let grant = match options.memory {
         Some(bytes) => ledger().take(what, bytes),
         None => ledger().share_out(what, least, most),
     };
-    let counters = Arc::new(Counters::default());
-    // Units that threads have in the works are beside the cache.
-    let unit_bytes = shares.cache.saturating_add(needs.in_works(shares.most_threads));
+    let counters = Arc::new(LoaderCounters::default());
+    // Units that threads are decoding are not in the cache yet.
+    let unit_bytes = shares.cache.saturating_add(needs.decoding_bytes(shares.most_threads));
     let arena = Arena::over(shares.memory.saturating_sub(unit_bytes), backing);
     let cache = Arc::new(UnitCache::new(&shares, needs, spill, Arc::clone(&counters)));
     let resized: Weak<UnitCache> = Arc::downgrade(&cache);

@@ -5,19 +5,19 @@ use forebay_source::Result;
 use crate::{groups::Groups, options::Options, order::Shuffle, plan::Plan, set::SampleSet, shard::Tail};
 
 /// The plan of epochs over a share of `set`, where `whole` is that over all of it.
-pub(crate) fn plan_of(set: &SampleSet, options: &Options, whole: &Plan, share: Share) -> Result<Plan> {
+pub(crate) fn plan_of(set: &SampleSet, options: &Options, whole: &Plan, share: WalkedShare) -> Result<Plan> {
     let options = Options { shuffle: whole.spec().shuffle, ..scaled(options, share) };
     Plan::of(&options, Groups::new(&first(set, share), whole.group_len())?)
 }
 
 /// The first samples of a set, which stand for all.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
+pub(crate) struct WalkedShare {
     pub(crate) part: u64,
     pub(crate) all: u64,
 }
 
-impl Share {
+impl WalkedShare {
     pub(crate) fn is_all(self) -> bool {
         self.part == self.all
     }
@@ -44,7 +44,7 @@ pub(crate) fn times(amount: u64, by: u64, over: u64) -> u64 {
 
 /// The options with which a share of a set is walked: a batch of a full shuffle shall meet as large a part of the units
 /// as it does in the whole set.
-fn scaled(options: &Options, share: Share) -> Options {
+fn scaled(options: &Options, share: WalkedShare) -> Options {
     let batch_size = match options.shuffle {
         Shuffle::Full => share.of(options.batch_size).max(1),
         Shuffle::Block { .. } | Shuffle::None => options.batch_size,
@@ -55,7 +55,7 @@ fn scaled(options: &Options, share: Share) -> Options {
 }
 
 /// The samples of each part that are walked.
-fn first(set: &SampleSet, share: Share) -> Vec<u64> {
+fn first(set: &SampleSet, share: WalkedShare) -> Vec<u64> {
     let mut left = share.part;
     let cut = set.part_lens().into_iter().map(|len| {
         let own = left.min(len);

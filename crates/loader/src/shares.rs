@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{arena, convert_sample::scratch_len, layout::Layout, options::Options, set::SampleSet};
+use crate::{arena, convert_sample::scratch_len, layout::SetLayout, options::Options, set::SampleSet};
 
 /// How the memory of a loader is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Needs {
 
 impl Needs {
     /// What `options` ask for of `set`, with `threads` threads.
-    pub(crate) fn of(options: &Options, set: &SampleSet, layout: &Layout, threads: usize) -> Self {
+    pub(crate) fn of(options: &Options, set: &SampleSet, layout: &SetLayout, threads: usize) -> Self {
         let sample_len = set.delivered_len() / set.len().max(1);
         let batch = options.batch_size.min(set.len());
         let columns = set.columns.iter().zip(&layout.columns);
@@ -61,7 +61,7 @@ impl Shares {
     /// How `memory` bytes are divided among `needs`.
     pub(crate) fn of(memory: u64, needs: &Needs) -> Result<Self> {
         let &Needs { batch, unit, besides, .. } = needs;
-        // The least that works: a batch of the consumer's and one in the making, by one thread, from two units.
+        // The least that works: a batch of the consumer's and one that one thread makes, from two units.
         let least = batch.saturating_mul(2).saturating_add(unit.saturating_mul(2)).saturating_add(besides);
         if least > memory {
             let what = format!(
@@ -125,8 +125,8 @@ impl Needs {
         self.waiting.min(part.min(MOST_WAITING_BYTES) / one.max(1))
     }
 
-    /// Bytes of the units that `threads` threads have in the works.
-    pub(crate) fn in_works(&self, threads: usize) -> u64 {
+    /// Bytes of the units that `threads` threads decode at a time.
+    pub(crate) fn decoding_bytes(&self, threads: usize) -> u64 {
         room_of(self.unit).saturating_mul(threads as u64)
     }
 
@@ -153,7 +153,7 @@ const MOST_WAITING_NEAR: u64 = 16;
 const MOST_WAITING_BYTES: u64 = 256 << 20;
 
 /// Threads that may be needed to wait for data besides those that work.
-fn waiting(layout: &Layout) -> u64 {
+fn waiting(layout: &SetLayout) -> u64 {
     if layout.request_bytes > 0 {
         return MOST_WAITING_FAR;
     }

@@ -12,9 +12,9 @@ macro_rules! counters {
         /// What a loader did so far.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[non_exhaustive]
-        pub struct Stats { $($(#[$doc])* pub $name: u64,)* }
+        pub struct LoaderStats { $($(#[$doc])* pub $name: u64,)* }
 
-        impl Stats {
+        impl LoaderStats {
             /// The sum of both.
             #[must_use]
             pub fn plus(&self, other: &Self) -> Self {
@@ -29,12 +29,12 @@ macro_rules! counters {
 
         /// Counters that many threads add to.
         #[derive(Debug, Default)]
-        pub(crate) struct Counters { $(pub(crate) $name: AtomicU64,)* }
+        pub(crate) struct LoaderCounters { $(pub(crate) $name: AtomicU64,)* }
 
-        impl Counters {
+        impl LoaderCounters {
             /// The counts now.
-            pub(crate) fn stats(&self) -> Stats {
-                Stats { $($name: self.$name.load(Relaxed),)* }
+            pub(crate) fn stats(&self) -> LoaderStats {
+                LoaderStats { $($name: self.$name.load(Relaxed),)* }
             }
         }
     };
@@ -79,7 +79,7 @@ counters! {
     wait_ns,
 }
 
-impl Counters {
+impl LoaderCounters {
     /// Adds the time since `began` to `counter`, and gives the time it is now.
     pub(crate) fn lap(counter: &AtomicU64, began: Instant) -> Instant {
         let now = Instant::now();
@@ -97,25 +97,25 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Stats {
-    /// Which stage held the run up, judged by where time went.
-    pub fn verdict(&self) -> Verdict {
+impl LoaderStats {
+    /// Which stage limited the run, by where time went.
+    pub fn bottleneck(&self) -> Bottleneck {
         if self.wait_ns * 10 < self.full_ns {
-            return Verdict::Consumer;
+            return Bottleneck::Consumer;
         }
         match self.read_ns.max(self.decode_ns).max(self.copy_ns) {
-            0 => Verdict::Nothing,
-            most if most == self.decode_ns => Verdict::Decode,
-            most if most == self.read_ns => Verdict::Read,
-            _ => Verdict::Copy,
+            0 => Bottleneck::Nothing,
+            most if most == self.decode_ns => Bottleneck::Decode,
+            most if most == self.read_ns => Bottleneck::Read,
+            _ => Bottleneck::Copy,
         }
     }
 }
 
-/// The stage that holds a run up.
+/// The stage that limits a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Bottleneck {
     /// Nothing ran.
     Nothing,
     /// Reading bytes.
@@ -128,7 +128,7 @@ pub enum Verdict {
     Consumer,
 }
 
-impl Verdict {
+impl Bottleneck {
     /// A sentence for people.
     pub fn advice(self) -> &'static str {
         match self {

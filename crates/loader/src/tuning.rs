@@ -19,7 +19,7 @@ use std::{
 
 use forebay_source::{ByteRange, Source, prefetch};
 
-use crate::{column::Located, layout::Storage, walk::FieldRead};
+use crate::{column::SampleAt, layout::Storage, walk::FieldRead};
 
 /// The environment variable that names the parts that are on.
 const VARIABLE: &str = "FOREBAY_LOADER_TUNING";
@@ -72,7 +72,7 @@ impl Tuning {
 
     /// Tells the source of `field` which samples are copied first, before there is memory for them: a consumer that was just
     /// given a batch drops the one it had, and what is taken of the arena then is still in the processor's cache.
-    pub(crate) fn expect_first(self, field: FieldRead<'_>, located: &[Option<Located>]) {
+    pub(crate) fn expect_first(self, field: FieldRead<'_>, located: &[Option<SampleAt>]) {
         let ([part], [Storage::Rows(rows)]) = (&field.column.parts[..], &field.layout.parts[..]) else {
             return;
         };

@@ -8,7 +8,7 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
     column::{Column, ColumnPart},
-    stats::Counters,
+    stats::LoaderCounters,
     to_usize::to_usize,
 };
 
@@ -41,11 +41,11 @@ pub(crate) struct UnitCost {
     pub(crate) decoded_bytes: u64,
 }
 
-/// The least that is read as one where nothing tells how much: the bytes one request ought to bring.
+/// The least that is read as one where nothing says how much: the bytes one request should bring.
 const STRETCH_BYTES: u64 = 1 << 20;
 
 impl Units {
-    /// The units of `part`, where requests ought to bring `request_bytes` and a row by itself takes what `alone` says.
+    /// The units of `part`, where requests should bring `request_bytes` and a row by itself takes what `alone` says.
     pub(crate) fn of(part: &ColumnPart, request_bytes: u64, alone: RowAlone) -> Self {
         let variable = part.variable();
         match part.opened.encoded_chunks(variable) {
@@ -209,7 +209,7 @@ impl Units {
         part: &ColumnPart,
         number: u64,
         out: &mut [u8],
-        counters: &Counters,
+        counters: &LoaderCounters,
     ) -> Result<()> {
         counters.decoded_units.fetch_add(1, Relaxed);
         let UnitKind::Chunks(together) = self.kind else { return self.read(part, number, out, counters) };
@@ -224,25 +224,31 @@ impl Units {
         }
     }
 
-    fn decode(&self, part: &ColumnPart, numbers: &[u64], out: &mut [u8], counters: &Counters) -> Result<()> {
+    fn decode(
+        &self,
+        part: &ColumnPart,
+        numbers: &[u64],
+        out: &mut [u8],
+        counters: &LoaderCounters,
+    ) -> Result<()> {
         let variable = part.variable();
         let began = Instant::now();
         let stored = part.opened.fetch_chunks(variable, numbers)?;
-        let began = Counters::lap(&counters.read_ns, began);
+        let began = LoaderCounters::lap(&counters.read_ns, began);
         let stored_len: usize = stored.iter().flatten().map(|chunk| chunk.len()).sum();
-        Counters::add(&counters.read_bytes, stored_len as u64);
-        Counters::add(&counters.requests, 1);
+        LoaderCounters::add(&counters.read_bytes, stored_len as u64);
+        LoaderCounters::add(&counters.requests, 1);
         let chunk_len = to_usize(variable.chunk_len());
         for ((number, stored), out) in numbers.iter().zip(&stored).zip(out.chunks_exact_mut(chunk_len)) {
             part.opened.decode_chunk(variable, *number, stored.as_ref(), out)?;
         }
-        Counters::add(&counters.decoded_bytes, (numbers.len() * chunk_len) as u64);
-        Counters::lap(&counters.decode_ns, began);
+        LoaderCounters::add(&counters.decoded_bytes, (numbers.len() * chunk_len) as u64);
+        LoaderCounters::lap(&counters.decode_ns, began);
         Ok(())
     }
 
     /// Reads the unit as any part of the array is read.
-    fn read(&self, part: &ColumnPart, number: u64, out: &mut [u8], counters: &Counters) -> Result<()> {
+    fn read(&self, part: &ColumnPart, number: u64, out: &mut [u8], counters: &LoaderCounters) -> Result<()> {
         let variable = part.variable();
         let element_len = variable.dtype.native_len();
         let (selection, size) = (self.selection(number), self.bounds(number).1);
@@ -265,9 +271,9 @@ impl Units {
                 element_len,
             );
         }
-        Counters::lap(&counters.read_ns, began);
-        Counters::add(&counters.read_bytes, len as u64);
-        Counters::add(&counters.requests, 1);
+        LoaderCounters::lap(&counters.read_ns, began);
+        LoaderCounters::add(&counters.read_bytes, len as u64);
+        LoaderCounters::add(&counters.requests, 1);
         Ok(())
     }
 }

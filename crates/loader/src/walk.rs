@@ -4,9 +4,9 @@
 use forebay_source::Result;
 
 use crate::{
-    column::{Column, Located},
+    column::{Column, SampleAt},
     convert_sample::samples_per_read,
-    layout::{ColumnLayout, Layout, Storage},
+    layout::{ColumnLayout, SetLayout, Storage},
     set::SampleSet,
 };
 
@@ -24,23 +24,26 @@ pub(crate) struct FieldRead<'a> {
 /// Something that is wanted of one sample.
 pub(crate) trait InPart {
     /// Where the sample is.
-    fn located(&self) -> Located;
+    fn located(&self) -> SampleAt;
 }
 
-impl InPart for Located {
-    fn located(&self) -> Located {
+impl InPart for SampleAt {
+    fn located(&self) -> SampleAt {
         *self
     }
 }
 
+/// What is called with the samples of one field in one file, and how they are stored.
+type VisitPart<'v, 'a> = dyn FnMut(FieldRead<'a>, &'a Storage, &mut [SampleAt]) -> Result<()> + 'v;
+
 impl<'a> FieldRead<'a> {
     /// Field `number` of `set`.
-    pub(crate) fn of(set: &'a SampleSet, layout: &'a Layout, number: usize) -> Self {
+    pub(crate) fn of(set: &'a SampleSet, layout: &'a SetLayout, number: usize) -> Self {
         Self { number, is_indices: false, column: &set.columns[number], layout: &layout.columns[number] }
     }
 
     /// All fields of `set`.
-    pub(crate) fn all(set: &'a SampleSet, layout: &'a Layout) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(set: &'a SampleSet, layout: &'a SetLayout) -> impl Iterator<Item = Self> {
         (0..set.columns.len()).map(|number| Self::of(set, layout, number))
     }
 
@@ -55,9 +58,9 @@ impl<'a> FieldRead<'a> {
     pub(crate) fn each_group(
         self,
         samples: impl Iterator<Item = u64>,
-        visit: &mut dyn FnMut(Self, &'a Storage, &mut [Located]) -> Result<()>,
+        visit: &mut VisitPart<'_, 'a>,
     ) -> Result<()> {
-        let mut located: Vec<Located> = samples.map(|sample| self.column.locate(sample)).collect();
+        let mut located: Vec<SampleAt> = samples.map(|sample| self.column.locate(sample)).collect();
         for group in located.chunks_mut(samples_per_read(self.column)) {
             self.each_part(group, |_, storage, same_part| visit(self, storage, same_part))?;
         }

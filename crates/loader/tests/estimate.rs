@@ -7,8 +7,8 @@ use std::{path::PathBuf, process::Command, sync::Arc};
 use forebay_container::Number;
 use forebay_format::{Opened, describe};
 use forebay_loader::{
-    Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
-    Shard, Shuffle, SpillOptions, Stats, Tail,
+    Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, LoaderStats, Offsets, Options, SampleSet,
+    SampleSpec, Shard, Shuffle, SpillOptions, Tail,
 };
 use forebay_source::{FileOrigin, Locator};
 
@@ -117,7 +117,7 @@ fn sets(files: &Files) -> Vec<(&'static str, Arc<SampleSet>)> {
 }
 
 /// A run of an epoch, counted.
-fn ran(loader: &Loader) -> Stats {
+fn ran(loader: &Loader) -> LoaderStats {
     let before = loader.stats();
     loader.batches().unwrap().for_each(|batch| drop(batch.unwrap()));
     loader.stats().since(&before)
@@ -125,7 +125,7 @@ fn ran(loader: &Loader) -> Stats {
 
 type Counts = [(&'static str, u64); 10];
 
-fn counted(stats: &Stats) -> Counts {
+fn counted(stats: &LoaderStats) -> Counts {
     [
         ("batches", stats.batches),
         ("samples", stats.samples),

@@ -1,6 +1,6 @@
 //! Batches from something else than files: what a maker is asked, on which threads, and what counts as used.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::{
     collections::HashSet,
@@ -14,8 +14,8 @@ use std::{
 
 use forebay_container::{Dtype, Number, cf::ValueKind};
 use forebay_loader::{
-    Arena, Batch, BatchMaker, BatchRequest, Check, FieldArray, Loader, MadeFields, MakerThreads, Next,
-    OnError, Options, Run, SetIdentity, Shuffle, State, Stats, Verify,
+    Arena, Batch, BatchMaker, BatchRequest, Check, FieldArray, Loader, LoaderStats, MadeFields, MakerThreads,
+    Next, OnError, Options, Run, SetIdentity, Shuffle, State, Verify,
 };
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -94,8 +94,8 @@ impl BatchMaker for MemoryMaker {
 
     fn release_idle_memory(&self) {}
 
-    fn stats(&self) -> Stats {
-        Stats::default()
+    fn stats(&self) -> LoaderStats {
+        LoaderStats::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory of batches that comes from elsewhere, and that others hold on to.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 #![expect(unsafe_code, reason = "a backing hands out memory by its address, and DLPack takes it so")]
 
 mod made;

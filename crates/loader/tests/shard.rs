@@ -230,14 +230,14 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     let good = spec(10, 2);
     let block = |lanes| Shuffle::Block { lanes, window: 1 };
     let cases = [
-        (StepsSpec { shard: shard(0, 0), ..good }, "world of 1"),
+        (StepsSpec { shard: shard(0, 0), ..good }, "world=1"),
         (StepsSpec { shard: shard(2, 2), ..good }, "0 to 1"),
         (StepsSpec { batch: 0, ..good }, "at least 1"),
         (StepsSpec { batch: u64::MAX, ..good }, "at most"),
         (StepsSpec { start: 11, ..good }, "resume with the data set"),
         (StepsSpec { tail: Tail::Short, shard: shard(1, 2), ..good }, "'drop', 'pad' or 'wrap'"),
         (StepsSpec { shuffle: block(48), shard: shard(1, 5), ..good }, "a multiple of 5, such as 50"),
-        (StepsSpec { shuffle: block(0), ..good }, "give 'lanes'"),
+        (StepsSpec { shuffle: block(0), ..good }, "set lanes"),
     ];
     for (spec, remedy) in cases {
         let error = Steps::new(spec).unwrap_err();

@@ -31,7 +31,7 @@ const FLAGS: c_int = 0x1 | 0x100 | 0x200 | 0x400;
 
 /// What NumPy makes an array from that has elements of type `code` at `address`, to which it may write.
 ///
-/// Types that are more than a letter and a length are not told this way: NumPy then asks for the dict.
+/// Types that are more than a letter and a length cannot be described this way: NumPy then asks for the dict.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
     code: &str,

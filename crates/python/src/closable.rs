@@ -27,7 +27,7 @@ impl<T: Send + Sync> Closable<T> {
         held.ok_or_else(|| raised(Error::new(ErrorKind::Invalid, format!("this {} was closed", self.what))))
     }
 
-    /// Ends it, once those who use it have come to an end. May be called more than once.
+    /// Drops it, once no other thread uses it. May be called more than once.
     pub(crate) fn close(&self) {
         let held = self.held.write().unwrap_or_else(PoisonError::into_inner).take();
         end(held);

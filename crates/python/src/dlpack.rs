@@ -51,12 +51,12 @@ pub(crate) fn capsule<'py>(
 /// # Safety
 ///
 /// `tensor` has no other owner, and `destructor` frees a tensor of its type in a capsule called `name`.
-unsafe fn new_capsule<T>(
-    py: Python<'_>,
+unsafe fn new_capsule<'py, T>(
+    py: Python<'py>,
     tensor: NonNull<T>,
     name: &'static CStr,
     destructor: unsafe extern "C" fn(*mut ffi::PyObject),
-) -> PyResult<Bound<'_, PyAny>> {
+) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: the pointer is not null and the name lives as long as the program. Where no capsule can be made, the tensor is
     // leaked: there is no memory left then.
     unsafe {

@@ -13,7 +13,7 @@ use pyo3::{
 create_exception!(_forebay, ForebayError, exceptions::PyException, "Whatever goes wrong in forebay.");
 
 /// One kind of error as a class of exceptions.
-struct Row {
+struct ExceptionRow {
     kind: ErrorKind,
     /// The `kind` of its exceptions.
     word: &'static str,
@@ -23,58 +23,64 @@ struct Row {
     also: Option<fn(Python<'_>) -> Bound<'_, PyType>>,
 }
 
-const ROWS: [Row; 9] = [
-    Row {
+const EXCEPTIONS: [ExceptionRow; 9] = [
+    ExceptionRow {
         kind: ErrorKind::NotFound,
         word: "not_found",
         name: "NotFoundError",
         doc: "Nothing is there.",
         also: Some(|py| py.get_type::<exceptions::PyFileNotFoundError>()),
     },
-    Row {
+    ExceptionRow {
         kind: ErrorKind::Invalid,
         word: "invalid",
         name: "InvalidError",
         doc: "The request makes no sense.",
         also: None,
     },
-    Row {
+    ExceptionRow {
         kind: ErrorKind::Corrupt,
         word: "corrupt",
         name: "CorruptError",
         doc: "The bytes break their own format.",
         also: None,
     },
-    Row {
+    ExceptionRow {
         kind: ErrorKind::Unsupported,
         word: "unsupported",
         name: "UnsupportedError",
         doc: "A valid request this build cannot serve.",
         also: None,
     },
-    Row {
+    ExceptionRow {
         kind: ErrorKind::Unavailable,
         word: "unavailable",
         name: "UnavailableError",
         doc: "It may work if tried again later.",
         also: None,
     },
-    Row { kind: ErrorKind::Full, word: "full", name: "FullError", doc: "No room is left.", also: None },
-    Row {
+    ExceptionRow {
+        kind: ErrorKind::Full,
+        word: "full",
+        name: "FullError",
+        doc: "No room is left.",
+        also: None,
+    },
+    ExceptionRow {
         kind: ErrorKind::Denied,
         word: "denied",
         name: "DeniedError",
         doc: "The system does not let this user do it.",
         also: Some(|py| py.get_type::<exceptions::PyPermissionError>()),
     },
-    Row {
+    ExceptionRow {
         kind: ErrorKind::Io,
         word: "system",
         name: "SystemError",
         doc: "The system refused.",
         also: Some(|py| py.get_type::<exceptions::PyOSError>()),
     },
-    Row {
+    ExceptionRow {
         kind: ErrorKind::Bug,
         word: "bug",
         name: "BugError",
@@ -83,7 +89,7 @@ const ROWS: [Row; 9] = [
     },
 ];
 
-impl Row {
+impl ExceptionRow {
     /// The class, made as Python's `class` statement does: it may have two bases.
     fn class(&self, py: Python<'_>) -> PyResult<Py<PyType>> {
         let own = py.get_type::<ForebayError>();
@@ -98,10 +104,10 @@ impl Row {
     }
 }
 
-/// The classes of [`ROWS`], made when the first of them is asked for.
+/// The classes of [`EXCEPTIONS`], made when the first of them is asked for.
 fn classes(py: Python<'_>) -> PyResult<&'static Vec<Py<PyType>>> {
     static CLASSES: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
-    CLASSES.get_or_try_init(py, || ROWS.iter().map(|row| row.class(py)).collect())
+    CLASSES.get_or_try_init(py, || EXCEPTIONS.iter().map(|row| row.class(py)).collect())
 }
 
 /// The exception for `error`, with the number of the system's error as `errno`; one of Python that caused it stays its
@@ -123,7 +129,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
 }
 
 fn exception(py: Python<'_>, kind: ErrorKind, text: String) -> PyErr {
-    let row = ROWS.iter().position(|row| row.kind == kind).unwrap_or(ROWS.len() - 1);
+    let row = EXCEPTIONS.iter().position(|row| row.kind == kind).unwrap_or(EXCEPTIONS.len() - 1);
     match classes(py) {
         Ok(classes) => PyErr::from_type(classes[row].bind(py).clone(), text),
         Err(error) => error,
@@ -166,7 +172,7 @@ pub(crate) fn reported(py: Python<'_>, raised: PyErr) -> Error {
 
 /// The kind whose exceptions have `word` as their `kind`.
 fn kind_of(word: &str) -> ErrorKind {
-    ROWS.iter().find(|row| row.word == word).map_or(ErrorKind::Bug, |row| row.kind)
+    EXCEPTIONS.iter().find(|row| row.word == word).map_or(ErrorKind::Bug, |row| row.kind)
 }
 
 /// Shows what went well but not as the user may think, as Python's warnings.

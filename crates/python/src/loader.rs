@@ -117,7 +117,7 @@ impl BatchLoader {
         // A tier that ranks its copies just now may be waiting for Python.
         let tiers = py.detach(|| feed.tier_report());
         let mut value = serde_json::to_value(stats).map_err(|error| misread(&error))?;
-        value["verdict"] = serde_json::to_value(stats.verdict()).map_err(|error| misread(&error))?;
+        value["verdict"] = serde_json::to_value(stats.bottleneck()).map_err(|error| misread(&error))?;
         value["tiers"] = tier_value(tiers)?;
         value["in_force"] = serde_json::to_value(feed.in_force()).map_err(|error| misread(&error))?;
         Ok(value.to_string())
@@ -157,7 +157,7 @@ impl EpochRun {
             match next.map_err(raised)? {
                 Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch))),
                 Next::End => {
-                    // Samples that were left out after the last batch are told of here: no batch of theirs comes.
+                    // Samples that were left out after the last batch are reported here: no batch follows them.
                     show_warnings(py)?;
                     return Ok(None);
                 }

@@ -37,7 +37,7 @@ type FieldCategories = (String, Vec<(String, i64)>);
 /// A set of samples, by number.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct SampleReader {
-    opened: Closable<Opened>,
+    opened: Closable<OpenedSet>,
     /// What it was opened from, with the files that patterns and folders stood for.
     spec: Arc<SetSpec>,
     /// Bytes of a sample, on average.
@@ -47,13 +47,13 @@ pub(crate) struct SampleReader {
 }
 
 /// Samples, and the tiers they are read through.
-struct Opened {
+struct OpenedSet {
     samples: Samples,
-    tiers: Option<Tiers>,
+    tiers: Option<OpenTiers>,
 }
 
-/// Tiers, and what is being copied to them.
-struct Tiers {
+/// OpenTiers, and what is being copied to them.
+struct OpenTiers {
     tiered: Arc<Tiered>,
     threads: NonZeroUsize,
     process: u32,
@@ -63,7 +63,7 @@ struct Tiers {
 /// Copies that were begun end after at most one more block.
 const LAST_BLOCK: Duration = Duration::from_secs(5);
 
-impl Drop for Tiers {
+impl Drop for OpenTiers {
     fn drop(&mut self) {
         // In a forked child there is no such thread, and what it held is held for ever.
         if self.process != process::id() {
@@ -81,7 +81,7 @@ const QUICK_COUNT: usize = 16;
 const QUICK_BYTES: u64 = 1 << 20;
 
 impl SampleReader {
-    fn of(opened: Opened, spec: Arc<SetSpec>) -> Self {
+    fn of(opened: OpenedSet, spec: Arc<SetSpec>) -> Self {
         let set = opened.samples.set();
         let mean_len = set.delivered_len() / set.len().max(1);
         let mut sources = set.files().into_iter().flat_map(|file| &file.container().sources);
@@ -133,7 +133,7 @@ impl SampleReader {
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
         let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
         let names = if is_expanded { Names::Files } else { Names::Patterns };
-        let opening = Opening { spec, names, config, ranking };
+        let opening = SetOpening { spec, names, config, ranking };
         let (opened, spec) = interruptible(py, move || opening.open(&options))?;
         show_warnings(py)?;
         Ok(Self::of(opened, Arc::new(spec)))
@@ -150,8 +150,9 @@ impl SampleReader {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let opened = self.opened.get()?;
         let set = Arc::clone(opened.samples.set());
-        let tiers = opened.tiers.as_ref().map(|tiers| Tiers::new(Arc::clone(&tiers.tiered), tiers.threads));
-        Ok(Self::of(Opened { samples: Samples::new(set, &options), tiers }, Arc::clone(&self.spec)))
+        let tiers =
+            opened.tiers.as_ref().map(|tiers| OpenTiers::new(Arc::clone(&tiers.tiered), tiers.threads));
+        Ok(Self::of(OpenedSet { samples: Samples::new(set, &options), tiers }, Arc::clone(&self.spec)))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -287,29 +288,29 @@ impl SampleReader {
     }
 }
 
-impl Tiers {
+impl OpenTiers {
     fn new(tiered: Arc<Tiered>, threads: NonZeroUsize) -> Self {
         Self { tiered, threads, process: process::id(), warmings: Mutex::default() }
     }
 }
 
 /// A set that is to be opened.
-struct Opening {
+struct SetOpening {
     spec: SetSpec,
     names: Names,
     config: Config,
     ranking: Option<Arc<dyn Policy>>,
 }
 
-impl Opening {
+impl SetOpening {
     /// The set, and its spec with the files by name.
-    fn open(&self, options: &Options) -> Result<(Opened, SetSpec), Error> {
+    fn open(&self, options: &Options) -> Result<(OpenedSet, SetSpec), Error> {
         let (origins, tiered) = Origins::new().through_tiers(&self.config, self.ranking.clone())?;
         let cache = IndexCache::of_user();
         let (set, spec) = forebay::open_named_set(&origins, self.spec.clone(), self.names, cache.as_ref())?;
         let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
-        let tiers = tiered.map(|tiered| Tiers::new(tiered, threads));
-        Ok((Opened { samples: Samples::new(Arc::new(set), options), tiers }, spec))
+        let tiers = tiered.map(|tiered| OpenTiers::new(tiered, threads));
+        Ok((OpenedSet { samples: Samples::new(Arc::new(set), options), tiers }, spec))
     }
 }
 

@@ -32,12 +32,12 @@ pub(crate) struct WarmingRun {
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     is_cancelled: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<WarmingState>,
     change: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WarmingState {
     warmed: Warmed,
     is_done: bool,
     /// What ended it.
@@ -45,7 +45,7 @@ struct State {
 }
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WarmingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -86,15 +86,15 @@ impl WarmingRun {
     /// Begins to copy `sources` to the tiers of `tiered`.
     pub(crate) fn start(tiered: Arc<Tiered>, sources: Vec<Locator>, threads: NonZeroUsize) -> PyResult<Self> {
         let progress = Arc::new(Progress::default());
-        let told = Arc::clone(&progress);
+        let reported = Arc::clone(&progress);
         let work = move || {
-            let copy = || warm(&tiered, &sources, threads, |warmed| told.tell(warmed));
+            let copy = || warm(&tiered, &sources, threads, |warmed| reported.tell(warmed));
             let result = panic::catch_unwind(AssertUnwindSafe(copy)).unwrap_or_else(|_| {
                 Err(Error::new(ErrorKind::Bug, "a thread that copies to the tiers panicked"))
             });
-            // Before anybody hears that it is over: who waits may be about to remove the tiers.
+            // Before the result is reported: a thread that waits for it may remove the tiers next.
             drop(tiered);
-            told.finish(result);
+            reported.finish(result);
         };
         let thread = thread::Builder::new().name("forebay-warm".into());
         thread.spawn(work).map_err(|error| raised(Error::from_io(error)))?;
@@ -114,8 +114,8 @@ impl WarmingRun {
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
-            let left = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
-            if py.detach(|| self.progress.wait(left.min(PATIENCE))) {
+            let left = until.map_or(SIGNAL_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
+            if py.detach(|| self.progress.wait(left.min(SIGNAL_INTERVAL))) {
                 let error = self.progress.lock().error.clone();
                 return error.map_or(Ok(true), |error| Err(raised(error)));
             }

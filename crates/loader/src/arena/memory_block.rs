@@ -27,7 +27,7 @@ pub(super) struct MemoryBlock {
 enum Home {
     Heap(Layout),
     /// A slab goes when its last block does.
-    Slab(Arc<Slab>),
+    MemorySlab(Arc<MemorySlab>),
 }
 
 // SAFETY: a block is plain memory with one owner; nothing in it belongs to a thread.
@@ -41,12 +41,12 @@ impl MemoryBlock {
         if class < backing.heap_below() {
             return Ok((Self::on_heap(class)?, Vec::new()));
         }
-        let slab = Arc::new(Slab::new(slab_len(class)?, class, Arc::clone(backing))?);
+        let slab = Arc::new(MemorySlab::new(slab_len(class)?, class, Arc::clone(backing))?);
         let (count, len) = (slab.count, Self::len_of(class, backing.heap_below())?);
         let mut blocks = (0..count).map(|index| {
             // SAFETY: the slab has `count` stretches of `len` bytes one after the other.
             let start = unsafe { slab.start.add(index * len) };
-            Self { start, class, len, home: Home::Slab(Arc::clone(&slab)) }
+            Self { start, class, len, home: Home::MemorySlab(Arc::clone(&slab)) }
         });
         let first = blocks.next().ok_or_else(|| full(class))?;
         Ok((first, blocks.collect()))
@@ -85,14 +85,14 @@ impl MemoryBlock {
 
     /// Says that nobody uses it.
     pub(super) fn become_idle(&self) {
-        if let Home::Slab(slab) = &self.home {
+        if let Home::MemorySlab(slab) = &self.home {
             slab.idle.fetch_add(1, Relaxed);
         }
     }
 
     /// Says that somebody uses it again.
     pub(super) fn become_used(&self) {
-        if let Home::Slab(slab) = &self.home {
+        if let Home::MemorySlab(slab) = &self.home {
             slab.idle.fetch_sub(1, Relaxed);
         }
     }
@@ -101,13 +101,13 @@ impl MemoryBlock {
     pub(super) fn can_go(&self) -> bool {
         match &self.home {
             Home::Heap(_) => true,
-            Home::Slab(slab) => slab.idle.load(Relaxed) == slab.count,
+            Home::MemorySlab(slab) => slab.idle.load(Relaxed) == slab.count,
         }
     }
 
     /// True when it was cut from the same slab as `other`.
     pub(super) fn is_sibling(&self, other: &Self) -> bool {
-        matches!((&self.home, &other.home), (Home::Slab(one), Home::Slab(other)) if Arc::ptr_eq(one, other))
+        matches!((&self.home, &other.home), (Home::MemorySlab(one), Home::MemorySlab(other)) if Arc::ptr_eq(one, other))
     }
 }
 
@@ -127,7 +127,7 @@ fn slab_len(class: usize) -> Result<usize> {
 
 /// A region of a backing that is cut into blocks.
 #[derive(Debug)]
-struct Slab {
+struct MemorySlab {
     start: NonNull<u8>,
     len: usize,
     /// Blocks it is cut into.
@@ -138,11 +138,11 @@ struct Slab {
 }
 
 // SAFETY: a slab is plain memory that is given back once, by whichever thread is last.
-unsafe impl Send for Slab {}
+unsafe impl Send for MemorySlab {}
 // SAFETY: a shared slab gives out its length and address only.
-unsafe impl Sync for Slab {}
+unsafe impl Sync for MemorySlab {}
 
-impl Slab {
+impl MemorySlab {
     /// A slab of `len` bytes for blocks of `class`.
     fn new(len: usize, class: usize, backing: Arc<dyn Backing>) -> Result<Self> {
         let start = backing.map(len)?;
@@ -150,7 +150,7 @@ impl Slab {
     }
 }
 
-impl Drop for Slab {
+impl Drop for MemorySlab {
     fn drop(&mut self) {
         // SAFETY: the region came from `map` with this length, is given back once, and no block of it is left.
         unsafe { self.backing.unmap(self.start, self.len) }

@@ -8,7 +8,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     arena::Arena,
     batch::FieldArray,
-    column::{Column, DenseColumn, Located},
+    column::{Column, DenseColumn, SampleAt},
     to_usize::to_usize,
 };
 
@@ -18,7 +18,7 @@ pub(super) fn densify(
     column: &Column,
     dense: &DenseColumn,
     [values, numbers]: [&FieldArray; 2],
-    located: &[Option<Located>],
+    located: &[Option<SampleAt>],
 ) -> Result<FieldArray> {
     let offsets = values.offsets.as_deref().unwrap_or_default();
     let row_count = offsets.len().saturating_sub(1);

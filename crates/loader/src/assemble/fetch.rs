@@ -6,12 +6,12 @@ use forebay_container::Selection;
 use forebay_source::{Error, Result};
 
 use crate::{
-    cache::{Found, IfBusy, Wanted},
-    column::{Column, ColumnPart, Located},
+    cache::{FoundUnit, IfBusy, UnitRequest},
+    column::{Column, ColumnPart, SampleAt},
     file_maker::FileMaker,
     ledger::Now,
     spill::Place,
-    stats::{Counters, nanos},
+    stats::{LoaderCounters, nanos},
     to_usize::to_usize,
     unit_slices::{MOST_SPILL_READS, UnitSlice},
     units::Units,
@@ -20,15 +20,15 @@ use crate::{
 
 /// A sample, or one line of it, and the memory it goes to.
 #[derive(Debug)]
-pub(super) struct Target<'a> {
-    pub(super) located: Located,
+pub(super) struct SampleTarget<'a> {
+    pub(super) located: SampleAt,
     /// Which line; 0 where the sample is read as a whole.
     pub(super) line: u64,
     pub(super) into: &'a mut [u8],
 }
 
-impl InPart for Target<'_> {
-    fn located(&self) -> Located {
+impl InPart for SampleTarget<'_> {
+    fn located(&self) -> SampleAt {
         self.located
     }
 }
@@ -49,7 +49,7 @@ impl Fetch<'_> {
     /// Samples that the format reads one by one.
     ///
     /// Gives the time that was counted as reading.
-    pub(super) fn boxes(&self, targets: &mut [Target<'_>]) -> Result<u64> {
+    pub(super) fn boxes(&self, targets: &mut [SampleTarget<'_>]) -> Result<u64> {
         let part = self.file();
         let variable = part.variable();
         let began = Instant::now();
@@ -62,9 +62,9 @@ impl Fetch<'_> {
             bytes += target.into.len() as u64;
         }
         let counters = &self.maker.counters;
-        Counters::add(&counters.read_bytes, bytes);
-        Counters::add(&counters.requests, targets.len() as u64);
-        Counters::lap(&counters.read_ns, began);
+        LoaderCounters::add(&counters.read_bytes, bytes);
+        LoaderCounters::add(&counters.requests, targets.len() as u64);
+        LoaderCounters::lap(&counters.read_ns, began);
         Ok(nanos(began.elapsed()))
     }
 
@@ -75,7 +75,7 @@ impl Fetch<'_> {
         units: &Units,
         slices: &mut Vec<UnitSlice>,
         if_busy: IfBusy,
-        targets: &mut [Target<'_>],
+        targets: &mut [SampleTarget<'_>],
     ) -> Result<u64> {
         let mut elsewhere_ns = 0;
         let mut busy = Vec::new();
@@ -93,7 +93,7 @@ impl Fetch<'_> {
             let samples = || units.samples(self.column, self.part, number);
             let at = Place { unit: units.first + number, byte: units.byte_of(number) };
             let len = to_usize(units.unit_len);
-            let wanted = Wanted { place: at, len, samples: &samples };
+            let wanted = UnitRequest { place: at, len, samples: &samples };
             let counters = &self.maker.counters;
             let found = self.maker.cache.get(&wanted, self.now, if_busy, |out| {
                 let began = Instant::now();
@@ -101,7 +101,7 @@ impl Fetch<'_> {
                 elsewhere_ns += nanos(began.elapsed());
                 loaded
             })?;
-            if let Found::Busy = found {
+            if let FoundUnit::Busy = found {
                 busy.extend_from_slice(same_unit);
                 continue;
             }
@@ -109,7 +109,7 @@ impl Fetch<'_> {
                 // The spill lost it: the unit is read again where it came from.
                 let mut unit = self.maker.cache.unit(len)?;
                 units.load(self.file(), number, &mut unit, counters)?;
-                Counters::add(&counters.decoded_again, 1);
+                LoaderCounters::add(&counters.decoded_again, 1);
                 copy_slices(&unit, same_unit, targets);
                 Ok::<(), Error>(())
             })?;
@@ -120,22 +120,22 @@ impl Fetch<'_> {
 
     fn copy(
         &self,
-        found: Found,
+        found: FoundUnit,
         at: Place,
         len: usize,
         slices: &[UnitSlice],
-        targets: &mut [Target<'_>],
+        targets: &mut [SampleTarget<'_>],
     ) -> Result<()> {
         let cache = &self.maker.cache;
         match found {
-            Found::Busy => {}
-            Found::Memory(unit) => copy_slices(&unit, slices, targets),
-            Found::Spill if slices.len() > MOST_SPILL_READS => {
+            FoundUnit::Busy => {}
+            FoundUnit::Memory(unit) => copy_slices(&unit, slices, targets),
+            FoundUnit::Spill if slices.len() > MOST_SPILL_READS => {
                 let mut unit = self.maker.cache.unit(len)?;
                 cache.read_spilled(at, 0, &mut unit)?;
                 copy_slices(&unit, slices, targets);
             }
-            Found::Spill => {
+            FoundUnit::Spill => {
                 for slice in slices {
                     let into = &mut targets[slice.target].into[slice.to..slice.to + slice.len];
                     cache.read_spilled(at, slice.from, into)?;
@@ -146,7 +146,7 @@ impl Fetch<'_> {
     }
 }
 
-fn copy_slices(unit: &[u8], slices: &[UnitSlice], targets: &mut [Target<'_>]) {
+fn copy_slices(unit: &[u8], slices: &[UnitSlice], targets: &mut [SampleTarget<'_>]) {
     for slice in slices {
         let into = &mut targets[slice.target].into[slice.to..slice.to + slice.len];
         into.copy_from_slice(&unit[slice.from..slice.from + slice.len]);

@@ -7,21 +7,21 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     densify::densify,
-    fetch::{Fetch, Target},
-    rows::Rows,
+    fetch::{Fetch, SampleTarget},
+    rows::RowCopies,
     unverified::UnverifiedSources,
 };
 use crate::{
     arena::Buffer,
     batch::FieldArray,
     cache::IfBusy,
-    column::{Column, Form, Located, others},
+    column::{Column, SampleAt, SampleForm, others},
     convert_sample::{ConvertSample, Joint, samples_per_read},
     file_maker::FileMaker,
     layout::Storage,
     ledger::Now,
     scratch_vec,
-    stats::{Counters, nanos},
+    stats::{LoaderCounters, nanos},
     to_usize::to_usize,
     unit_slices::unit_slices,
     walk::FieldRead,
@@ -42,8 +42,8 @@ pub(super) struct MadeField {
 }
 
 thread_local! {
-    static LOCATED: Cell<Vec<Option<Located>>> = const { Cell::new(Vec::new()) };
-    static TARGETS: Cell<Vec<Target<'static>>> = const { Cell::new(Vec::new()) };
+    static LOCATED: Cell<Vec<Option<SampleAt>>> = const { Cell::new(Vec::new()) };
+    static TARGETS: Cell<Vec<SampleTarget<'static>>> = const { Cell::new(Vec::new()) };
 }
 
 impl<'a> FieldMaker<'a> {
@@ -61,7 +61,7 @@ impl<'a> FieldMaker<'a> {
         made
     }
 
-    fn field_of(&mut self, field: FieldRead<'a>, located: &[Option<Located>]) -> Result<MadeField> {
+    fn field_of(&mut self, field: FieldRead<'a>, located: &[Option<SampleAt>]) -> Result<MadeField> {
         let column = field.column;
         if let (Some(dense), Some(indices)) = (&column.dense, field.indices()) {
             let values = self.joined(field, located)?.values;
@@ -70,8 +70,8 @@ impl<'a> FieldMaker<'a> {
             return Ok(MadeField { values, mask: None });
         }
         match &column.form {
-            Form::Stacked { shape } => self.stacked(field, shape, located),
-            Form::Joined { .. } => self.joined(field, located),
+            SampleForm::Stacked { shape } => self.stacked(field, shape, located),
+            SampleForm::Joined { .. } => self.joined(field, located),
         }
     }
 
@@ -79,7 +79,7 @@ impl<'a> FieldMaker<'a> {
         &mut self,
         field: FieldRead<'a>,
         sample_shape: &[u64],
-        located: &[Option<Located>],
+        located: &[Option<SampleAt>],
     ) -> Result<MadeField> {
         let column = field.column;
         let convert = ConvertSample::of(column);
@@ -91,7 +91,7 @@ impl<'a> FieldMaker<'a> {
         let mut bytes = self.take(column, final_len.saturating_mul(located.len()))?;
         let mut mask = self.take_mask(column, to_usize(count).saturating_mul(located.len()))?;
         if convert.is_needed() {
-            let len_of = |at: &Option<Located>| {
+            let len_of = |at: &Option<SampleAt>| {
                 at.map_or(0, |at| to_usize(count.saturating_mul(column.part(at).element_len() as u64)))
             };
             let most = to_usize(count.saturating_mul(column.element_len as u64));
@@ -122,9 +122,9 @@ impl<'a> FieldMaker<'a> {
         Ok(MadeField::new(column, FieldParts { shape, bytes, mask, offsets: None }))
     }
 
-    fn joined(&mut self, field: FieldRead<'a>, located: &[Option<Located>]) -> Result<MadeField> {
+    fn joined(&mut self, field: FieldRead<'a>, located: &[Option<SampleAt>]) -> Result<MadeField> {
         let column = field.column;
-        let Form::Joined { axis, shape } = &column.form else {
+        let SampleForm::Joined { axis, shape } = &column.form else {
             return Err(Error::new(ErrorKind::Bug, "samples of one shape joined"));
         };
         let mut offsets = Vec::with_capacity(located.len() + 1);
@@ -194,10 +194,10 @@ impl<'a> FieldMaker<'a> {
     }
 
     /// Reads all `targets`, each into its own memory.
-    fn produce(&mut self, field: FieldRead<'a>, mut targets: Vec<Target<'_>>) -> Result<()> {
+    fn produce(&mut self, field: FieldRead<'a>, mut targets: Vec<SampleTarget<'_>>) -> Result<()> {
         let began = Instant::now();
         let (maker, now, column) = (self.maker, self.now, field.column);
-        let mut rows = Rows::new(field, maker.tuning, targets.len());
+        let mut rows = RowCopies::new(field, maker.tuning, targets.len());
         let mut postponed = Vec::new();
         let mut other_ns = 0;
         field.each_part(&mut targets, |part, storage, own| {
@@ -222,7 +222,7 @@ impl<'a> FieldMaker<'a> {
             other_ns += fetch.units(units, &mut slices, IfBusy::Wait, own)?;
         }
         scratch_vec::put_back(&TARGETS, targets);
-        Counters::add(&maker.counters.copy_ns, nanos(began.elapsed()).saturating_sub(other_ns));
+        LoaderCounters::add(&maker.counters.copy_ns, nanos(began.elapsed()).saturating_sub(other_ns));
         Ok(())
     }
 }
@@ -254,11 +254,11 @@ impl MadeField {
 /// The memory of each of the `lines` lines of each sample, where `len_of` says how long a line of a slot is: one after the
 /// other in `places`, either all in one place or each line in its own. What no sample fills is made zero.
 fn targets<'m>(
-    located: &[Option<Located>],
+    located: &[Option<SampleAt>],
     len_of: impl Fn(usize) -> usize,
     places: &mut [&'m mut [u8]],
     lines: usize,
-) -> Vec<Target<'m>> {
+) -> Vec<SampleTarget<'m>> {
     let mut targets = scratch_vec::take(&TARGETS);
     targets.reserve_exact(located.len().saturating_mul(lines));
     let last = places.len().saturating_sub(1);
@@ -269,7 +269,7 @@ fn targets<'m>(
             let (into, after) = std::mem::take(place).split_at_mut(len);
             *place = after;
             match located {
-                Some(located) => targets.push(Target { located: *located, line: line as u64, into }),
+                Some(located) => targets.push(SampleTarget { located: *located, line: line as u64, into }),
                 None => into.fill(0),
             }
         }

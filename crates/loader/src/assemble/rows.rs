@@ -11,17 +11,17 @@ use forebay_format::fill_all;
 use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, side_by_side};
 
 use super::{
-    fetch::Target,
+    fetch::SampleTarget,
     unverified::{SourcePlace, UnverifiedSources},
 };
 use crate::{
-    column::ColumnPart, file_maker::FileMaker, layout::StoredRows, scratch_vec, stats::Counters,
+    column::ColumnPart, file_maker::FileMaker, layout::StoredRows, scratch_vec, stats::LoaderCounters,
     to_usize::to_usize, tuning::Tuning, walk::FieldRead,
 };
 
 /// What is copied from all files for one field of a batch. It is gathered first and copied afterwards: the processor
 /// waits for many cache lines at once.
-pub(super) struct Rows<'a, 'm> {
+pub(super) struct RowCopies<'a, 'm> {
     field: FieldRead<'a>,
     tuning: Tuning,
     copies: Vec<SourceCopy<'a>>,
@@ -48,7 +48,7 @@ thread_local! {
     static FILLS: Cell<Vec<Fill<'static>>> = const { Cell::new(Vec::new()) };
 }
 
-impl<'a, 'm> Rows<'a, 'm> {
+impl<'a, 'm> RowCopies<'a, 'm> {
     /// Nothing yet of `field`, of which `count` samples are wanted.
     pub(super) fn new(field: FieldRead<'a>, tuning: Tuning, count: usize) -> Self {
         let (mut copies, mut fills) = (scratch_vec::take(&COPIES), scratch_vec::take(&FILLS));
@@ -62,7 +62,7 @@ impl<'a, 'm> Rows<'a, 'm> {
         &mut self,
         number: u32,
         rows: &'a StoredRows,
-        targets: &mut [Target<'m>],
+        targets: &mut [SampleTarget<'m>],
     ) -> Result<()> {
         let part = &self.field.column.parts[number as usize];
         match rows {
@@ -86,7 +86,7 @@ impl<'a, 'm> Rows<'a, 'm> {
     }
 
     /// Adds samples whose rows lie in several chunks.
-    fn add_chunks(&mut self, number: u32, targets: &mut [Target<'m>]) -> Result<()> {
+    fn add_chunks(&mut self, number: u32, targets: &mut [SampleTarget<'m>]) -> Result<()> {
         let part = &self.field.column.parts[number as usize];
         let variable = part.variable();
         let Some(rows) = PlainRows::of(variable) else { return Ok(()) };
@@ -148,8 +148,8 @@ impl<'a, 'm> Rows<'a, 'm> {
             self.copy_in_turn(unverified)?;
         }
         let bytes = self.fills.iter().map(|fill| fill.range.len()).sum();
-        Counters::add(&maker.counters.read_bytes, bytes);
-        Counters::add(&maker.counters.requests, self.fills.len() as u64);
+        LoaderCounters::add(&maker.counters.read_bytes, bytes);
+        LoaderCounters::add(&maker.counters.requests, self.fills.len() as u64);
         scratch_vec::put_back(&COPIES, self.copies);
         scratch_vec::put_back(&FILLS, self.fills);
         Ok(())

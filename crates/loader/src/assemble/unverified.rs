@@ -7,7 +7,7 @@ use forebay_source::{Result, Source};
 
 use crate::{
     batch::Verify,
-    layout::{Layout, Storage, StoredRows},
+    layout::{SetLayout, Storage, StoredRows},
     set::SampleSet,
     walk::FieldRead,
 };
@@ -67,7 +67,7 @@ impl UnverifiedSources {
     }
 
     /// Asks each source of `set`, which is read as `layout` says, whether its bytes are those that were copied.
-    pub(super) fn verify(&self, set: &SampleSet, layout: &Layout) -> Result<()> {
+    pub(super) fn verify(&self, set: &SampleSet, layout: &SetLayout) -> Result<()> {
         for UnverifiedSource { place, .. } in &self.sources {
             let whole = FieldRead::of(set, layout, place.column);
             let field = whole.indices().filter(|_| place.is_indices).unwrap_or(whole);
@@ -86,7 +86,7 @@ impl UnverifiedSources {
 #[derive(Debug)]
 pub(super) struct UnverifiedFiles {
     pub(super) set: Arc<SampleSet>,
-    pub(super) layout: Arc<Layout>,
+    pub(super) layout: Arc<SetLayout>,
     pub(super) sources: UnverifiedSources,
 }
 

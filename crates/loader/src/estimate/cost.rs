@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::share::Share;
+use crate::share::WalkedShare;
 
-/// What one epoch costs. The names are those of [`Stats`](crate::Stats).
+/// What one epoch costs. The names are those of [`LoaderStats`](crate::Stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EpochCost {
@@ -30,7 +30,7 @@ pub struct EpochCost {
     pub unspilled_bytes: u64,
     /// The most the spill holds.
     pub peak_spill_bytes: u64,
-    /// The most memory that is in use: batches ahead, decoded units, a unit in the works of each thread, stored and decoded.
+    /// The most memory that is in use: batches ahead, decoded units, a unit that each thread decodes, stored and decoded.
     pub peak_memory_bytes: u64,
 }
 
@@ -46,7 +46,7 @@ impl EpochCost {
     }
 
     /// The cost of all, where this is that of a share.
-    pub(super) fn of_all(self, share: Share) -> Self {
+    pub(super) fn of_all(self, share: WalkedShare) -> Self {
         Self {
             delivered_bytes: share.all_of(self.delivered_bytes),
             read_bytes: share.all_of(self.read_bytes),

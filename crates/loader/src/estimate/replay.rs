@@ -9,14 +9,14 @@ use super::{
     unit_lens::{UnitLens, in_use},
 };
 use crate::{
-    column::{Column, Form, Located},
+    column::{Column, SampleAt, SampleForm},
     layout::{Storage, StoredRows},
-    ledger::{Decoding, Ledger, Moment, Now, Uses},
+    ledger::{Decoding, Moment, Now, UnitLedger, Uses},
     order::Shuffle,
     plan::{Epoch, Plan},
     set::SampleSet,
     setup::Setup,
-    share::Share,
+    share::WalkedShare,
     shares::room_of,
     unit_slices::{MOST_SPILL_READS, unit_slices},
     units::Units,
@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct Replay<'a> {
     set: &'a SampleSet,
     setup: &'a Setup,
-    ledger: Ledger,
+    ledger: UnitLedger,
     budget: u64,
     /// Units that were decoded, where there is room for all: none of them leaves, whenever it is used next.
     kept: Option<HashSet<u64>>,
@@ -68,7 +68,7 @@ struct UnitUse<'a> {
 impl<'a> Replay<'a> {
     /// A replay of what `setup` decides, with as much room as the share of the set that is walked; `whole` is the plan of
     /// all of it.
-    pub(super) fn new(set: &'a SampleSet, setup: &'a Setup, whole: &Plan, share: Share) -> Self {
+    pub(super) fn new(set: &'a SampleSet, setup: &'a Setup, whole: &Plan, share: WalkedShare) -> Self {
         // What a full shuffle uses at a time grows with the set. What others use does not: it keeps its room.
         let least = match whole.spec().shuffle {
             Shuffle::Full => 0,
@@ -85,7 +85,7 @@ impl<'a> Replay<'a> {
         Self {
             set,
             setup,
-            ledger: Ledger::default(),
+            ledger: UnitLedger::default(),
             budget,
             kept: (lens.room <= cache).then(HashSet::new),
             spill,
@@ -134,7 +134,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn rows(&mut self, column: &Column, rows: &StoredRows, located: &[Located]) -> Result<()> {
+    fn rows(&mut self, column: &Column, rows: &StoredRows, located: &[SampleAt]) -> Result<()> {
         let part = column.part(located[0]);
         for at in located {
             rows.each_range(part, at.number, |_, range| {
@@ -145,14 +145,14 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn boxes(&mut self, column: &Column, located: &[Located]) {
+    fn boxes(&mut self, column: &Column, located: &[SampleAt]) {
         for at in located {
             self.cost.read_bytes += column.sample_count(*at) * column.part(*at).element_len() as u64;
             self.cost.requests += 1;
         }
     }
 
-    fn units(&mut self, column: &Column, units: &Units, located: &[Located], now: Now<'_>) {
+    fn units(&mut self, column: &Column, units: &Units, located: &[SampleAt], now: Now<'_>) {
         let part = column.part(located[0]);
         let slices = unit_slices(part, units, located.iter().map(|at| at.number));
         for same_unit in slices.chunk_by(|one, next| one.unit == next.unit) {
@@ -196,9 +196,9 @@ impl<'a> Replay<'a> {
         if self.ledger.admit(unit, room, uses) == Decoding::Again {
             self.cost.decoded_again += 1;
         }
-        while let Some(leaver) = self.ledger.evict(self.budget, now) {
-            let Some(spill) = self.spill.as_mut().filter(|_| leaver.is_used_again) else { continue };
-            spill.put(leaver.unit, self.lens.of(leaver.unit), &mut self.cost);
+        while let Some(evicted) = self.ledger.evict(self.budget, now) {
+            let Some(spill) = self.spill.as_mut().filter(|_| evicted.is_used_again) else { continue };
+            spill.put(evicted.unit, self.lens.of(evicted.unit), &mut self.cost);
         }
         self.peak_units = self.peak_units.max(self.ledger.len());
     }
@@ -208,8 +208,10 @@ impl<'a> Replay<'a> {
 fn delivered(column: &Column, samples: impl Iterator<Item = u64>, slot_count: usize) -> u64 {
     let count: u64 = match (&column.dense, &column.form) {
         (Some(dense), _) => dense.columns * slot_count as u64,
-        (None, Form::Stacked { shape }) => shape.iter().product::<u64>() * slot_count as u64,
-        (None, Form::Joined { .. }) => samples.map(|sample| column.sample_count(column.locate(sample))).sum(),
+        (None, SampleForm::Stacked { shape }) => shape.iter().product::<u64>() * slot_count as u64,
+        (None, SampleForm::Joined { .. }) => {
+            samples.map(|sample| column.sample_count(column.locate(sample))).sum()
+        }
     };
     count * column.delivered_len() as u64
 }

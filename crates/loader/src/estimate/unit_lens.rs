@@ -1,7 +1,7 @@
 //! How long units are, and how many bytes of them an order uses at a time.
 
 use crate::{
-    layout::{Layout, Storage},
+    layout::{SetLayout, Storage},
     order::Shuffle,
     plan::Plan,
     set::SampleSet,
@@ -20,7 +20,7 @@ pub(super) struct UnitLens {
 }
 
 impl UnitLens {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &SetLayout) -> Self {
         let indices = layout.columns.iter().filter_map(|column| column.indices.as_deref());
         let columns = || layout.columns.iter().chain(indices.clone());
         let len = |storage: &Storage| match storage {
@@ -47,7 +47,7 @@ impl UnitLens {
 }
 
 /// Bytes of units that an order uses at a time.
-pub(super) fn in_use(plan: &Plan, set: &SampleSet, layout: &Layout) -> u64 {
+pub(super) fn in_use(plan: &Plan, set: &SampleSet, layout: &SetLayout) -> u64 {
     let unit = UnitLens::new(layout).first_of_columns;
     let (lanes, group) = match plan.spec().shuffle {
         Shuffle::Full => return layout.unit_bytes,

@@ -27,7 +27,7 @@ use std::{ops::Range, sync::Arc};
 use crate::{
     groups::Groups,
     permutation::Permutation,
-    seed::{Key, Purpose},
+    seed::{Purpose, SeedKey},
 };
 
 #[derive(Clone, Debug)]
@@ -38,11 +38,16 @@ pub(super) struct BlockShuffle {
     turn: u64,
     lanes: Lanes,
     window: u64,
-    window_key: Key,
+    window_key: SeedKey,
 }
 
 impl BlockShuffle {
-    pub(super) fn new(lanes: u32, window: u32, key: impl Fn(Purpose) -> Key, groups: Arc<Groups>) -> Self {
+    pub(super) fn new(
+        lanes: u32,
+        window: u32,
+        key: impl Fn(Purpose) -> SeedKey,
+        groups: Arc<Groups>,
+    ) -> Self {
         let slots = Slots::new(&groups, key(Purpose::Groups));
         let is_turned = !slots.short.is_empty() && lanes.is_multiple_of(2);
         Self {
@@ -103,7 +108,7 @@ struct ShortSlot {
 }
 
 impl Slots {
-    fn new(groups: &Groups, key: Key) -> Self {
+    fn new(groups: &Groups, key: SeedKey) -> Self {
         let order = Permutation::new(groups.group_count(), key.pair());
         let group_len = groups.group_len();
         let short =

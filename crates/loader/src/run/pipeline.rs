@@ -21,14 +21,14 @@ use crate::{
     effort::ThreadClock,
     make_batch::{RunSpec, Task},
     plan::Epoch,
-    stats::Counters,
+    stats::LoaderCounters,
     tuning::{Tuning, Waiting},
 };
 
 /// What the consumer and the threads of a run share.
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    pub(super) queue: Mutex<Queue>,
+    pub(super) queue: Mutex<BatchQueue>,
     /// The batch the consumer waits for is there.
     pub(super) ready: Condvar,
     /// There is room for another batch.
@@ -39,12 +39,12 @@ pub(super) struct Pipeline {
     pub(super) waiting: Waiting,
     pub(super) epoch: Epoch,
     pub(super) spec: RunSpec,
-    pub(super) pace: Pace,
+    pub(super) pace: RunPace,
 }
 
-/// How far a run is ahead of its consumer, and how many threads see to that.
+/// How far ahead of the consumer batches are made, and by how many threads.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RunPace {
     /// How many threads.
     pub(crate) depth: Arc<Depth>,
     /// Batches that memory has room for ahead of the consumer; 0 where each is made when it is asked for.
@@ -54,7 +54,7 @@ pub(crate) struct Pace {
     pub(crate) tuning: Tuning,
 }
 
-impl Pace {
+impl RunPace {
     /// Batches that may be made ahead now.
     fn ahead(&self) -> u64 {
         self.ahead.min(self.prefetch.saturating_add(self.depth.now() as u64))
@@ -63,7 +63,7 @@ impl Pace {
 
 /// Batches on their way, in order.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct BatchQueue {
     /// The next batch no thread works on yet.
     pub(super) next: u64,
     /// The next batch the consumer gets.
@@ -82,14 +82,14 @@ pub(super) struct Queue {
     pub(super) idle: usize,
 }
 
-impl Queue {
+impl BatchQueue {
     pub(super) fn delivered_all(&self, step_count: u64) -> bool {
         !self.failed && self.deliver >= step_count
     }
 }
 
 impl Pipeline {
-    pub(super) fn new(spec: RunSpec, epoch: Epoch, pace: Pace) -> Self {
+    pub(super) fn new(spec: RunSpec, epoch: Epoch, pace: RunPace) -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Self {
             queue: Mutex::default(),
@@ -150,8 +150,8 @@ impl Pipeline {
             if failed {
                 break;
             }
-            if effort.is_some_and(|effort| self.pace.depth.hear(effort, is_awaited, Instant::now())) {
-                // Those there are go on alone if no more can be had.
+            if effort.is_some_and(|effort| self.pace.depth.note_batch(effort, is_awaited, Instant::now())) {
+                // Where no more can be started, the present ones go on.
                 let _ = self.start_threads();
                 self.needed.notify_all();
             }
@@ -216,7 +216,7 @@ impl Pipeline {
     /// Counts the time since `began`, if a thread began to wait.
     fn count_full(&self, began: Option<Instant>) {
         if let Some(began) = began {
-            Counters::lap(&self.spec.counters.full_ns, began);
+            LoaderCounters::lap(&self.spec.counters.full_ns, began);
         }
     }
 
@@ -229,7 +229,7 @@ impl Pipeline {
         drop(queue);
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BatchQueue> {
         // Batches are put in and taken out whole.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

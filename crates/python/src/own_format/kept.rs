@@ -32,10 +32,10 @@ type Callables = HashMap<String, Py<PyAny>>;
 
 /// The callables of one format. Touched only by those who have the interpreter's lock.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<State>);
+pub(super) struct Kept(Mutex<FormatState>);
 
 #[derive(Default)]
-struct State {
+struct FormatState {
     process: u32,
     /// The one used last comes last.
     files: VecDeque<(Key, Callables)>,
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Kept {
-    fn state(&self) -> (MutexGuard<'_, State>, VecDeque<(Key, Callables)>) {
+    fn state(&self) -> (MutexGuard<'_, FormatState>, VecDeque<(Key, Callables)>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = VecDeque::new();
         if state.process != process::id() {

@@ -11,6 +11,7 @@ import numpy as np
 try:
     import torch
     import torch.utils.data
+    from torch.utils.dlpack import from_dlpack
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
@@ -23,7 +24,7 @@ from ._forebay import Memory, RawBatch
 def _tensor_of(memory: Memory) -> Any:
     """The tensor that lies in ``memory``; an array where PyTorch has no such type."""
     if memory.is_bfloat16:
-        return torch.from_dlpack(memory)
+        return from_dlpack(memory)
     array = _batch.array_of(memory)
     try:
         return torch.from_numpy(array)

@@ -3,29 +3,25 @@
 //! | file | idea |
 //! |---|---|
 //! | `machine` | what is asked of a machine, so that tests can make one up |
-//! | `mounts` | what is mounted where |
 //! | `device` | what is behind a mount: flash, a spinning disk, memory, a network |
 //! | `judge` | whether a place will do, in a sentence |
 
 mod device;
 mod judge;
 mod machine;
-mod mounts;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use self::judge::{Candidate, judge};
 pub use self::{
     device::Device,
     judge::Verdict,
     machine::{Machine, Room, ThisMachine},
 };
-use self::{
-    judge::{Candidate, judge},
-    mounts::Mounts,
-};
 use crate::config::TierConfig;
+use forebay_source::Mounts;
 
 /// Folders that sites give to node-local disks; a `*` at the end stands for anything.
 const USUAL: [&str; 8] = [
@@ -83,7 +79,7 @@ pub struct Located {
 
 /// The places of `machine`, those of the configured `tiers` first, then by how likely they are meant for this.
 pub fn survey(machine: &dyn Machine, tiers: &[TierConfig]) -> Vec<LocalPlace> {
-    let mounts = Mounts::of(machine);
+    let mounts = mounts_of(machine);
     let mut places: Vec<LocalPlace> = Vec::new();
     for candidate in candidates(machine, &mounts, tiers) {
         let real = machine.real(&candidate.path).unwrap_or_else(|| candidate.path.clone());
@@ -102,13 +98,17 @@ pub fn best(places: &[LocalPlace]) -> Option<&LocalPlace> {
 
 /// Where `path` lies, if mounts are known and it exists.
 pub fn locate(machine: &dyn Machine, path: &Path) -> Option<Located> {
-    let mounts = Mounts::of(machine);
+    let mounts = mounts_of(machine);
     let mount = mounts.above(&machine.real(path)?)?;
     Some(Located {
         mount_point: mount.point.clone(),
         file_system: mount.file_system.clone(),
         device: device::of_mount(mount, machine),
     })
+}
+
+fn mounts_of(machine: &dyn Machine) -> Mounts {
+    Mounts::parse(machine.read(Path::new("/proc/self/mountinfo")).unwrap_or_default().as_bytes())
 }
 
 fn candidates(machine: &dyn Machine, mounts: &Mounts, tiers: &[TierConfig]) -> Vec<Candidate> {

@@ -6,10 +6,11 @@ use std::{collections::BTreeSet, path::PathBuf, process::Command};
 const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-source", &[]),
     ("forebay-format", &["forebay-source"]),
-    ("forebay-loader", &["forebay-format", "forebay-source"]),
+    ("forebay-scratch", &["forebay-source"]),
+    ("forebay-loader", &["forebay-format", "forebay-scratch", "forebay-source"]),
     ("forebay-mount", &["forebay-source"]),
-    ("forebay-tier", &["forebay-source"]),
-    ("forebay", &["forebay-format", "forebay-loader", "forebay-source", "forebay-tier"]),
+    ("forebay-tier", &["forebay-scratch", "forebay-source"]),
+    ("forebay", &["forebay-format", "forebay-loader", "forebay-scratch", "forebay-source", "forebay-tier"]),
     ("forebay-cli", &["forebay", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];

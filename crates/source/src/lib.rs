@@ -22,13 +22,13 @@
 //! | `read` | reading a file: at once what is in memory, side by side what is waited for |
 //! | `side_by_side` | requests that wait at the same time |
 //! | `place` | whether a file is near or behind a network |
+//! | `mountinfo` | what is mounted where, as the kernel tells it |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
 //! | `budget`, `ranks` | how much memory and how many cores this process may use, and beside whom |
 //! | `ledger` | who in this process has taken how much of it |
 //! | `process_tree` | what a process and those it forks have taken, seen by all of them |
 //! | `size` | sizes as people write them |
-//! | `private` | folders and files of this user alone, and what tells jobs and boots apart |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `warning` | what the program in front of us should tell its user |
@@ -50,6 +50,7 @@ mod ledger;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
 mod memory;
+mod mountinfo;
 #[cfg(feature = "object")]
 mod object;
 mod origin;
@@ -57,7 +58,6 @@ mod peek;
 mod place;
 mod pool;
 mod prefetch;
-pub mod private;
 mod process;
 mod process_tree;
 mod range;
@@ -80,6 +80,7 @@ pub use file::FileOrigin;
 pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
 pub use map::{Mapping, mapping};
 pub use memory::MemoryOrigin;
+pub use mountinfo::{Mount, Mounts};
 #[cfg(feature = "object")]
 pub use object::ObjectOrigin;
 pub use origin::{Locator, Origin};

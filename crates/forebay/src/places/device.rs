@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Machine, mounts::Mount};
+use forebay_source::Mount;
+
+use super::Machine;
 
 /// What is behind a file system, the best for copies first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

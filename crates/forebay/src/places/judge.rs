@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_source::Mounts;
 use serde::Serialize;
 
-use super::{Device, LocalPlace, Machine, Room, device, mounts::Mounts};
+use super::{Device, LocalPlace, Machine, Room, device};
 use crate::{config::DiskTier, size};
 
 /// Less is not worth a tier.

@@ -12,7 +12,7 @@ use crate::options::SpillOptions;
 
 /// A folder for spills, and how much may go there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpillPlace {
+pub(crate) struct SpillFolder {
     pub(crate) folder: PathBuf,
     pub(crate) quota: u64,
     /// True when the user named it.
@@ -20,7 +20,7 @@ pub(crate) struct SpillPlace {
 }
 
 /// The folder the user names, which must be of use, or else the first for temporary files that is.
-pub(crate) fn choose(options: &SpillOptions, is_shared: bool) -> Result<Option<SpillPlace>> {
+pub(crate) fn choose(options: &SpillOptions, is_shared: bool) -> Result<Option<SpillFolder>> {
     if options.quota == Some(0) {
         return Ok(None);
     }
@@ -34,7 +34,7 @@ pub(crate) fn choose(options: &SpillOptions, is_shared: bool) -> Result<Option<S
             rustix::fs::statvfs(&folder).map_or(0, |facts| facts.f_bavail.saturating_mul(facts.f_frsize));
         // Processes that have a spill each, of the same disk, share what is free there.
         let sharers = if is_shared { 1 } else { ranks_on_node() * ledger().workers() };
-        SpillPlace { quota: options.quota.unwrap_or(free / 2 / sharers), folder, is_named }
+        SpillFolder { quota: options.quota.unwrap_or(free / 2 / sharers), folder, is_named }
     }))
 }
 

@@ -1,26 +1,26 @@
-//! Which places of this machine could hold copies, and why or why not.
+//! Which folders of this machine could hold copies, and why or why not.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `machine` | what is asked of a machine, so that tests can make one up |
 //! | `device` | what is behind a mount: flash, a spinning disk, memory, a network |
-//! | `judge` | whether a place will do, in a sentence |
+//! | `suitability` | whether a folder is suitable, with the reason |
 
 mod device;
-mod judge;
 mod machine;
+mod suitability;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use self::judge::{Candidate, judge};
+use self::suitability::{Proposal, assess};
 pub use self::{
     device::Device,
-    judge::Verdict,
-    machine::{Machine, Room, ThisMachine},
+    machine::{Capacity, Machine, ThisMachine},
+    suitability::{Candidate, Suitability},
 };
-use crate::config::TierConfig;
+use crate::tier::TierConfig;
 use forebay_source::Mounts;
 
 /// Folders that sites give to node-local disks; a `*` at the end stands for anything.
@@ -39,33 +39,6 @@ const TEMPORARY: [&str; 2] = ["/var/tmp", "/tmp"];
 /// What is mounted below these, or for reading only, is the system's.
 const OF_SYSTEM: [&str; 9] = ["/proc", "/sys", "/run", "/boot", "/etc", "/usr", "/snap", "/var/lib", "/opt"];
 
-/// A place for copies that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LocalPlace {
-    /// The folder.
-    pub path: PathBuf,
-    /// What led to it: a variable, the configuration, a usual name, a mount.
-    pub named_by: String,
-    /// What is behind it.
-    pub device: Device,
-    /// The type of its file system, if that is known.
-    pub file_system: Option<String>,
-    /// The size of its file system.
-    pub disk_bytes: u64,
-    /// What is free there for this user.
-    pub free_bytes: u64,
-    /// Whether this user may write there.
-    pub writable: bool,
-    /// What a tier there would get.
-    pub quota_bytes: u64,
-    /// Whether it is used.
-    pub verdict: Verdict,
-    /// The reason, in a sentence without its full stop.
-    pub why: String,
-    /// Where in it a tier of this user would go.
-    pub tier_path: PathBuf,
-}
-
 /// Where a path lies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Located {
@@ -77,23 +50,24 @@ pub struct Located {
     pub device: Device,
 }
 
-/// The places of `machine`, those of the configured `tiers` first, then by how likely they are meant for this.
-pub fn survey(machine: &dyn Machine, tiers: &[TierConfig]) -> Vec<LocalPlace> {
+/// The candidates of `machine`: the configured `tiers` first, then folders by how likely sites mean them for copies.
+pub fn survey(machine: &dyn Machine, tiers: &[TierConfig]) -> Vec<Candidate> {
     let mounts = mounts_of(machine);
-    let mut places: Vec<LocalPlace> = Vec::new();
-    for candidate in candidates(machine, &mounts, tiers) {
-        let real = machine.real(&candidate.path).unwrap_or_else(|| candidate.path.clone());
-        let is_known = |place: &LocalPlace| machine.real(&place.path).as_ref() == Some(&real);
-        if !places.iter().any(is_known) {
-            places.push(judge(candidate, machine, &mounts, &places));
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for proposal in proposals(machine, &mounts, tiers) {
+        let real = machine.real(&proposal.path).unwrap_or_else(|| proposal.path.clone());
+        let is_known = |known: &Candidate| machine.real(&known.path).as_ref() == Some(&real);
+        if !candidates.iter().any(is_known) {
+            candidates.push(assess(proposal, machine, &mounts, &candidates));
         }
     }
-    places
+    candidates
 }
 
-/// The best of `places` that will do and are not used yet.
-pub fn best(places: &[LocalPlace]) -> Option<&LocalPlace> {
-    places.iter().filter(|place| place.verdict == Verdict::Suitable).min_by_key(|place| place.device)
+/// The best of the suitable `candidates` that are not used yet.
+pub fn best(candidates: &[Candidate]) -> Option<&Candidate> {
+    let suitable = candidates.iter().filter(|candidate| candidate.verdict == Suitability::Suitable);
+    suitable.min_by_key(|candidate| candidate.device)
 }
 
 /// Where `path` lies, if mounts are known and it exists.
@@ -111,17 +85,18 @@ fn mounts_of(machine: &dyn Machine) -> Mounts {
     Mounts::parse(machine.read(Path::new("/proc/self/mountinfo")).unwrap_or_default().as_bytes())
 }
 
-fn candidates(machine: &dyn Machine, mounts: &Mounts, tiers: &[TierConfig]) -> Vec<Candidate> {
+/// The folders to look at.
+fn proposals(machine: &dyn Machine, mounts: &Mounts, tiers: &[TierConfig]) -> Vec<Proposal> {
     let mut found = Vec::new();
     for (index, tier) in tiers.iter().enumerate() {
         if let TierConfig::Disk(disk) = tier {
             let named_by = format!("tier {}", index + 1);
-            found.push(Candidate { path: disk.path.clone(), named_by, tier: Some(disk.clone()) });
+            found.push(Proposal { path: disk.path.clone(), named_by, tier: Some(disk.clone()) });
         }
     }
     let mut add = |path: PathBuf, named_by: String| {
         if path.is_absolute() && path != Path::new("/") {
-            found.push(Candidate { path, named_by, tier: None });
+            found.push(Proposal { path, named_by, tier: None });
         }
     };
     for name in ["SLURM_TMPDIR", "TMPDIR"] {

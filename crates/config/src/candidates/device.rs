@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use forebay_source::Mount;
 
-use super::Machine;
+use super::machine::Machine;
 
 /// What is behind a file system, the best for copies first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -80,7 +80,7 @@ const PSEUDO: [&str; 27] = [
     "fuse.gvfsd-fuse",
 ];
 
-/// True for file systems that are no place for files of anybody's.
+/// True for file systems that hold no files of users.
 pub(super) fn is_pseudo(file_system: &str) -> bool {
     PSEUDO.contains(&file_system)
 }

@@ -1,4 +1,4 @@
-//! Places of made-up machines, and what is thought of them.
+//! Candidates of made-up machines, and whether they are suitable.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -8,10 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay::{
-    TierConfig,
-    config::DiskTier,
-    places::{Device, LocalPlace, Machine, Room, Verdict, best, locate, survey},
+use forebay_config::{
+    DiskConfig, TierConfig,
+    candidates::{Candidate, Capacity, Device, Machine, Suitability, best, locate, survey},
 };
 use tempfile::TempDir;
 
@@ -63,7 +62,7 @@ impl MadeUp {
             .unwrap();
     }
 
-    fn survey(&self, tiers: &[TierConfig]) -> Vec<LocalPlace> {
+    fn survey(&self, tiers: &[TierConfig]) -> Vec<Candidate> {
         survey(self, tiers)
     }
 }
@@ -92,9 +91,9 @@ impl Machine for MadeUp {
         self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     }
 
-    fn room(&self, path: &Path) -> Option<Room> {
+    fn capacity(&self, path: &Path) -> Option<Capacity> {
         let free = self.free.iter().find(|(known, _)| path.starts_with(known));
-        Some(Room { disk_bytes: 1000 * GIB, free_bytes: free.map_or(500 * GIB, |(_, free)| *free) })
+        Some(Capacity { disk_bytes: 1000 * GIB, free_bytes: free.map_or(500 * GIB, |(_, free)| *free) })
     }
 
     fn may_write(&self, path: &Path) -> bool {
@@ -102,7 +101,7 @@ impl Machine for MadeUp {
     }
 }
 
-fn place<'a>(places: &'a [LocalPlace], path: &str) -> &'a LocalPlace {
+fn place<'a>(places: &'a [Candidate], path: &str) -> &'a Candidate {
     let found = places.iter().find(|place| place.path == Path::new(path));
     assert!(found.is_some(), "{path}: {places:#?}");
     found.unwrap()
@@ -127,7 +126,7 @@ fn node() -> MadeUp {
 fn each_kind_of_place_is_told_and_judged() {
     let places = node().survey(&[]);
     let nvme = place(&places, "/nvme/ada");
-    assert_eq!((nvme.device, nvme.verdict), (Device::Nvme, Verdict::Suitable));
+    assert_eq!((nvme.device, nvme.verdict), (Device::Nvme, Suitability::Suitable));
     assert_eq!((nvme.free_bytes, nvme.quota_bytes), (500 * GIB, (500 * GIB) / 100 * 80));
     assert_eq!(
         (nvme.named_by.as_str(), nvme.tier_path.as_path()),
@@ -136,7 +135,7 @@ fn each_kind_of_place_is_told_and_judged() {
     let job = place(&places, "/tmp/job");
     assert_eq!(
         (job.device, job.verdict, job.named_by.as_str()),
-        (Device::Hdd, Verdict::Suitable, "SLURM_TMPDIR")
+        (Device::Hdd, Suitability::Suitable, "SLURM_TMPDIR")
     );
     assert!(job.why.contains("the system's own") && job.why.contains("spinning"), "{}", job.why);
     assert_eq!(job.tier_path, Path::new("/tmp/job/forebay-ada"));
@@ -148,7 +147,11 @@ fn each_kind_of_place_is_told_and_judged() {
         ("/nvme", Device::Nvme, "the same disk as /nvme/ada"),
     ] {
         let found = place(&places, path);
-        assert_eq!((found.device, found.verdict, found.quota_bytes), (device, Verdict::Unfit, 0), "{path}");
+        assert_eq!(
+            (found.device, found.verdict, found.quota_bytes),
+            (device, Suitability::Unfit, 0),
+            "{path}"
+        );
         assert!(found.why.contains(why), "{path}: {}", found.why);
     }
     assert!(!places.iter().any(|place| place.path.starts_with("/proc") || place.path == Path::new("/")));
@@ -170,22 +173,25 @@ fn a_place_that_is_full_or_not_ours_or_missing_is_passed_over() {
 #[test]
 fn a_configured_tier_is_used_or_refused_with_the_reason() {
     let node = node();
-    let tiers = ["/nvme/ada/new/deep", "/lustre/copies"].map(|path| TierConfig::Disk(DiskTier::at(path)));
+    let tiers = ["/nvme/ada/new/deep", "/lustre/copies"].map(|path| TierConfig::Disk(DiskConfig::at(path)));
     let places = node.survey(&tiers);
     let used = place(&places, "/nvme/ada/new/deep");
-    assert_eq!((used.verdict, used.device, used.named_by.as_str()), (Verdict::Used, Device::Nvme, "tier 1"));
+    assert_eq!(
+        (used.verdict, used.device, used.named_by.as_str()),
+        (Suitability::Used, Device::Nvme, "tier 1")
+    );
     let refused = place(&places, "/lustre/copies");
-    assert_eq!((refused.verdict, refused.quota_bytes), (Verdict::Refused, 0));
+    assert_eq!((refused.verdict, refused.quota_bytes), (Suitability::Refused, 0));
     assert!(refused.why.contains("behind a network"), "{}", refused.why);
-    let wanted = TierConfig::Disk(DiskTier { network: true, ..DiskTier::at("/lustre/copies") });
-    let in_memory = TierConfig::Disk(DiskTier::at("/dev/shm/copies"));
+    let wanted = TierConfig::Disk(DiskConfig { network: true, ..DiskConfig::at("/lustre/copies") });
+    let in_memory = TierConfig::Disk(DiskConfig::at("/dev/shm/copies"));
     for tier in [wanted, in_memory] {
-        let TierConfig::Disk(DiskTier { path, .. }) = &tier else { panic!("no disk") };
+        let TierConfig::Disk(DiskConfig { path, .. }) = &tier else { panic!("no disk") };
         let places = node.survey(std::slice::from_ref(&tier));
         let used = place(&places, path.to_str().expect("text"));
-        assert_eq!(used.verdict, Verdict::Used, "{}: {}", path.display(), used.why);
+        assert_eq!(used.verdict, Suitability::Used, "{}: {}", path.display(), used.why);
     }
-    assert_eq!(place(&places, "/nvme/ada").verdict, Verdict::Unfit, "the disk is used already");
+    assert_eq!(place(&places, "/nvme/ada").verdict, Suitability::Unfit, "the disk is used already");
 }
 
 #[test]
@@ -222,7 +228,7 @@ fn without_sysfs_a_disk_is_unknown_and_a_containers_layer_is_no_place() {
     node.folder("/tmp");
     let places = node.survey(&[]);
     assert_eq!(place(&places, "/local").device, Device::Unknown);
-    assert_eq!(place(&places, "/local").verdict, Verdict::Suitable);
+    assert_eq!(place(&places, "/local").verdict, Suitability::Suitable);
     assert!(place(&places, "/tmp").why.contains("container's own layer"));
     assert_eq!(place(&places, "/mnt/nvme1").why, "not writable by this user");
 }

@@ -7,16 +7,16 @@ use std::{
 
 use rustix::fs::{Access, access, statvfs};
 
-/// How large a file system is.
+/// How large a file system is, and how much of it is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct Capacity {
     /// All of it.
     pub disk_bytes: u64,
     /// What is free for this user.
     pub free_bytes: u64,
 }
 
-/// A machine whose places are looked at.
+/// A machine whose folders are looked at.
 pub trait Machine {
     /// The text of the file at `path`.
     fn read(&self, path: &Path) -> Option<String>;
@@ -28,8 +28,8 @@ pub trait Machine {
     fn is_folder(&self, path: &Path) -> bool;
     /// A variable of the environment.
     fn variable(&self, name: &str) -> Option<String>;
-    /// The room on the file system of `path`.
-    fn room(&self, path: &Path) -> Option<Room>;
+    /// The capacity of the file system of `path`.
+    fn capacity(&self, path: &Path) -> Option<Capacity>;
     /// True when this user may make files in the folder at `path`.
     fn may_write(&self, path: &Path) -> bool;
 }
@@ -61,10 +61,10 @@ impl Machine for ThisMachine {
         std::env::var(name).ok()
     }
 
-    fn room(&self, path: &Path) -> Option<Room> {
+    fn capacity(&self, path: &Path) -> Option<Capacity> {
         let found = statvfs(path).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        Some(Room { disk_bytes: bytes(found.f_blocks), free_bytes: bytes(found.f_bavail) })
+        Some(Capacity { disk_bytes: bytes(found.f_blocks), free_bytes: bytes(found.f_bavail) })
     }
 
     fn may_write(&self, path: &Path) -> bool {

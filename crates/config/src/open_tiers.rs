@@ -1,45 +1,47 @@
-//! From a configuration to running parts: origins that are read through tiers.
+//! From a configuration to tiers, and an origin that is read through them.
 
 use std::{fs, os::unix::fs::DirBuilderExt, sync::Arc};
 
 use forebay_source::{Error, ErrorKind, Origin, Result, ledger, lies_near};
 use forebay_tier::{
-    DiskOptions, DiskTier, Judge, LeftOutTier, MemoryTier, Outlook, Placement, Policy as Ranking, Tier,
-    Tiered,
+    DiskOptions, DiskTier, Judge, LeftOutTier, MemoryTier, Outlook, Placement, Policy, Tier, Tiered,
 };
 
-use crate::config::{Config, DiskTier as DiskConfig, TierConfig};
+use crate::{
+    config::Config,
+    tier::{DiskConfig, TierConfig},
+};
 
-/// `origin` read through the tiers of `config`; nothing where it has none. `ranking` is the user's own policy, in place
-/// of the one that is configured.
+/// `origin` read through the tiers of `config`; nothing where it has none. `policy` is the user's own, in place of the one
+/// that is configured.
 pub fn tiered(
     origin: Arc<dyn Origin>,
     config: &Config,
-    ranking: Option<Arc<dyn Ranking>>,
+    policy: Option<Arc<dyn Policy>>,
 ) -> Result<Option<Arc<Tiered>>> {
     if config.tiers.is_empty() {
         return Ok(None);
     }
     let outlook = Outlook::default();
-    let ranking = ranking.unwrap_or_else(|| Arc::new(config.placement.policy.standard()));
+    let policy = policy.unwrap_or_else(|| Arc::new(config.placement.policy.standard()));
     let placement = Placement {
         block_len: config.placement.block,
         threads: config.placement.threads,
         whole_file: config.placement.whole_file,
         ahead: config.placement.ahead,
-        is_lasting: ranking.newcomers_compete(),
-        looks_ahead: ranking.needs_foresight(),
+        is_lasting: policy.newcomers_compete(),
+        looks_ahead: policy.needs_foresight(),
         outlook: outlook.clone(),
         ..Placement::default()
     };
-    let judge = Judge { policy: ranking, outlook };
+    let judge = Judge { policy, outlook };
     let (tiers, block_len) = (config.tiers.clone(), config.placement.block);
     let make = move || tiers.iter().map(|tier| open_or_leave_out(tier, block_len, &judge)).collect();
     Tiered::new(origin, make, placement).map(|tiered| Some(Arc::new(tiered)))
 }
 
-/// The tier that `tier` describes, or one that keeps nothing where it cannot be opened here and now: copies save time, and
-/// a run needs none. What can be opened nowhere is an error.
+/// The tier that `tier` describes, or one that keeps nothing where it cannot be opened at the moment: copies save time, and
+/// a run can do without. A configuration that works nowhere is an error.
 fn open_or_leave_out(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {
     match open_tier(tier, block_len, judge) {
         Err(error) if error.kind() != ErrorKind::Invalid => {
@@ -56,7 +58,7 @@ fn open_or_leave_out(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result
 fn open_tier(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {
     match tier {
         TierConfig::Memory { quota } => {
-            // A share is one of what this process may take, of which other ranks and workers have theirs.
+            // A percentage is one of the share of this process: other ranks and workers have theirs.
             let grant = ledger().take("memory tier", quota.of(ledger().share()));
             Ok(Arc::new(MemoryTier::within(grant, judge.clone())))
         }
@@ -67,20 +69,20 @@ fn open_tier(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn
 /// The disk tier that `disk` describes.
 pub fn open_disk_tier(disk: &DiskConfig, block_len: u64, judge: Judge) -> Result<DiskTier> {
     let named = |error: Error| error.at(format!("disk tier '{}'", disk.path.display()));
-    let place = |error| named(Error::from_io(error));
+    let failed = |error| named(Error::from_io(error));
     if let Some(file) = disk.path.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()) {
         return Err(named(Error::new(ErrorKind::Invalid, format!("{} is not a folder", file.display()))));
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&disk.path).map_err(place)?;
-    if !disk.network && !lies_near(fs::File::open(&disk.path).map_err(place)?) {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&disk.path).map_err(failed)?;
+    if !disk.network && !lies_near(fs::File::open(&disk.path).map_err(failed)?) {
         let far = "lies behind a network, or on a file system that is not known: copies there are no nearer";
         let error = named(Error::new(ErrorKind::Invalid, far));
         return Err(error.hint("name a folder on a disk of this node, or set `network = true` for the tier"));
     }
-    let facts = rustix::fs::statvfs(&disk.path).map_err(|errno| place(errno.into()))?;
+    let facts = rustix::fs::statvfs(&disk.path).map_err(|errno| failed(errno.into()))?;
     let bytes = |blocks: u64| blocks.saturating_mul(facts.f_frsize);
     let (size, free) = (bytes(facts.f_blocks), bytes(facts.f_bavail));
-    // What it holds already is as good as free.
+    // What the tier holds already counts as free.
     let quota = disk.quota_bytes(size, free.saturating_add(DiskTier::used_at(&disk.path, disk.keep)));
     let options = DiskOptions {
         path: disk.path.clone(),
@@ -98,7 +100,7 @@ mod tests {
     use forebay_tier::Standard;
 
     use super::*;
-    use crate::config::Amount;
+    use crate::amount::Amount;
 
     #[test]
     fn tiers_are_made_as_configured_and_none_where_none_are() {

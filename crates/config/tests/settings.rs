@@ -4,10 +4,10 @@
 
 use std::fs;
 
-use forebay::{
-    ErrorKind, Result, Settings, TierConfig,
-    config::{Amount, DISK_QUOTA, DiskTier, Overrides, Policy, Surroundings, Whence},
+use forebay_config::{
+    Amount, DISK_QUOTA, DiskConfig, Environment, Overrides, PolicyName, Settings, TierConfig, ValueOrigin,
 };
+use forebay_source::{ErrorKind, Result};
 
 const WHOLE: &str = r#"
 [origin]
@@ -33,15 +33,15 @@ ahead = "1GiB"
 "#;
 
 /// The settings where the file says `text`, by these flags and this environment.
-fn loaded(text: &str, overrides: Overrides, environment: &[(&str, &str)]) -> Result<Settings> {
+fn loaded(text: &str, overrides: Overrides, variables: &[(&str, &str)]) -> Result<Settings> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("forebay.toml"), text).unwrap();
     let variable = |name: &str| {
         let known = [("USER", "ada"), ("HOME", "/home/ada")];
-        let found = environment.iter().chain(&known).find(|(known, _)| *known == name);
+        let found = variables.iter().chain(&known).find(|(known, _)| *known == name);
         found.map(|(_, value)| (*value).to_owned())
     };
-    Settings::load_in(&overrides, &Surroundings { variable: &variable, folder: folder.path().to_owned() })
+    Settings::load_in(&overrides, &Environment { variable: &variable, folder: folder.path().to_owned() })
 }
 
 fn of_file(text: &str) -> Result<Settings> {
@@ -57,7 +57,7 @@ fn a_file_says_everything() {
     let settings = of_file(WHOLE).unwrap();
     let config = &settings.config;
     assert_eq!(config.origin.path.as_deref(), Some("/lustre/set"));
-    let disk = DiskTier {
+    let disk = DiskConfig {
         path: "/nvme/ada".into(),
         quota: Amount::Percent(50),
         keep: false,
@@ -66,7 +66,7 @@ fn a_file_says_everything() {
     };
     assert_eq!(config.tiers, [TierConfig::Memory { quota: Amount::Bytes(4 << 30) }, TierConfig::Disk(disk)]);
     let placement = &config.placement;
-    assert_eq!((placement.policy, placement.threads, placement.block), (Policy::FirstFit, 3, 2 << 20));
+    assert_eq!((placement.policy, placement.threads, placement.block), (PolicyName::FirstFit, 3, 2 << 20));
     assert_eq!((placement.whole_file, placement.ahead), (false, 1 << 30));
 }
 
@@ -74,10 +74,10 @@ fn a_file_says_everything() {
 fn without_anything_said_there_are_defaults_and_no_tiers() {
     let settings = of_file("").unwrap();
     let placement = &settings.config.placement;
-    assert_eq!((placement.policy, placement.threads, placement.block), (Policy::Auto, 6, 1 << 20));
+    assert_eq!((placement.policy, placement.threads, placement.block), (PolicyName::Auto, 6, 1 << 20));
     assert_eq!((placement.whole_file, placement.ahead), (true, 256 << 20));
     assert!(settings.config.tiers.is_empty() && settings.config.origin.path.is_none());
-    assert_eq!(settings.whence("placement.threads"), &Whence::Default);
+    assert_eq!(settings.origin_of("placement.threads"), &ValueOrigin::Default);
 }
 
 #[test]
@@ -87,13 +87,13 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     let flags = Overrides { policy: text("lfu"), ..Overrides::default() };
     let settings = loaded(WHOLE, flags, &environment).unwrap();
     let placement = &settings.config.placement;
-    assert_eq!((placement.policy, placement.block, placement.threads), (Policy::Lfu, 64 << 10, 3));
-    assert_eq!(settings.whence("placement.policy"), &Whence::Flag("--policy"));
-    assert_eq!(settings.whence("placement.block"), &Whence::Variable("FOREBAY_BLOCK"));
-    assert!(matches!(settings.whence("placement.threads"), Whence::File { line: 18, .. }));
-    assert_eq!(settings.config.tiers[1], TierConfig::Disk(DiskTier::at("/nvme/ada")));
-    assert_eq!(settings.whence("tier.1.path"), &Whence::Variable("FOREBAY_TIERS"));
-    assert_eq!(settings.whence("tier.1.quota"), &Whence::Default);
+    assert_eq!((placement.policy, placement.block, placement.threads), (PolicyName::Lfu, 64 << 10, 3));
+    assert_eq!(settings.origin_of("placement.policy"), &ValueOrigin::Flag("--policy"));
+    assert_eq!(settings.origin_of("placement.block"), &ValueOrigin::Variable("FOREBAY_BLOCK"));
+    assert!(matches!(settings.origin_of("placement.threads"), ValueOrigin::File { line: 18, .. }));
+    assert_eq!(settings.config.tiers[1], TierConfig::Disk(DiskConfig::at("/nvme/ada")));
+    assert_eq!(settings.origin_of("tier.1.path"), &ValueOrigin::Variable("FOREBAY_TIERS"));
+    assert_eq!(settings.origin_of("tier.1.quota"), &ValueOrigin::Default);
 
     let none = Overrides { tiers: vec!["none".to_owned()], ..Overrides::default() };
     assert_eq!(loaded(WHOLE, none, &environment).unwrap().config.tiers, [], "tiers are replaced, not joined");
@@ -195,13 +195,48 @@ fn what_is_printed_says_where_each_value_comes_from() {
 }
 
 #[test]
+fn the_effective_configuration_is_printed_in_a_fixed_order_with_aligned_comments() {
+    let flags = Overrides {
+        config: text("none"),
+        origin: text("/lustre/set"),
+        tiers: vec!["memory:4GiB".to_owned(), "/nvme/$USER:keep".to_owned()],
+        ..Overrides::default()
+    };
+    let printed = loaded("", flags, &[("FOREBAY_POLICY", "lru")]).unwrap().to_toml();
+    let expected = r#"# file: none
+
+[origin]
+path = "/lustre/set"  # flag --origin
+
+[[tier]]
+kind = "memory"       # flag --tier
+quota = "4GiB"        # flag --tier
+
+[[tier]]
+kind = "disk"         # flag --tier
+path = "/nvme/ada"    # flag --tier
+quota = "80%"         # default
+keep = true           # default
+# free is not set: 5% of the disk, at least 1GiB, stay free
+
+[placement]
+policy = "lru"        # environment FOREBAY_POLICY
+threads = 6           # default
+block = "1MiB"        # default
+whole_file = true     # default
+ahead = "256MiB"      # default
+"#;
+    assert_eq!(printed, expected);
+}
+
+#[test]
 fn a_relative_origin_lies_beside_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("forebay.toml");
     fs::write(&path, "[origin]\npath = \"data\"").unwrap();
     let flags = Overrides { config: text(path.to_str().unwrap()), ..Overrides::default() };
-    let surroundings = Surroundings { variable: &|_| None, folder: "/elsewhere".into() };
-    let settings = Settings::load_in(&flags, &surroundings).unwrap();
+    let environment = Environment { variable: &|_| None, folder: "/elsewhere".into() };
+    let settings = Settings::load_in(&flags, &environment).unwrap();
     assert_eq!(settings.config.origin.path.unwrap(), folder.path().join("data").to_str().unwrap());
 }
 
@@ -215,6 +250,6 @@ fn the_examples_of_the_guide_are_configurations() {
     for example in examples {
         let settings = loaded(example, Overrides::default(), &environment);
         let settings = settings.unwrap_or_else(|error| panic!("{error}\n{example}"));
-        assert_ne!(settings.whences.len(), 0, "{example}");
+        assert_ne!(settings.origins.len(), 0, "{example}");
     }
 }

@@ -1,4 +1,4 @@
-//! The same work for each of many things, on threads of its own.
+//! The same work for each of many files, on threads of its own.
 
 use std::{
     num::NonZeroUsize,
@@ -8,11 +8,14 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Locator, Result};
 
-/// Whoever opens remote files waits far more than it works.
+/// A thread that opens remote files waits far more than it computes.
 const REMOTE_THREADS: usize = 16;
 
 /// What `work` gives for each of `names`, in their order; the first error, in their order, ends it.
-pub(crate) fn each<T: Send>(names: &[String], work: impl Fn(&Locator) -> Result<T> + Sync) -> Result<Vec<T>> {
+pub(crate) fn parallel_map<T: Send>(
+    names: &[String],
+    work: impl Fn(&Locator) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     // Threads of its own: a pool would be dead in a process that was forked.
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let is_remote = names.iter().any(|name| Locator::new(name.as_str()).is_url());

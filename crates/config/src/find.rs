@@ -10,35 +10,37 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::OFlags;
 
-use super::{Surroundings, layer::NONE, paths::expand};
+use crate::environment::{Environment, expand};
 
 /// What the file is called.
 const NAME: &str = "forebay.toml";
+/// What stands for no file and for no tiers.
+pub(crate) const NONE: &str = "none";
 /// No configuration is longer.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// A file that was read.
 #[derive(Debug)]
-pub(super) struct Text {
-    pub(super) path: PathBuf,
-    pub(super) text: String,
+pub(crate) struct Text {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
 }
 
 /// The file that a flag or the environment names, else one in the working directory or in the user's own folder.
-pub(super) fn find(
+pub(crate) fn find(
     flag: Option<&str>,
     variable: Option<&str>,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Option<Text>> {
     for (name, by) in [(flag, "--config"), (variable, "FOREBAY_CONFIG")] {
         let Some(name) = name else { continue };
         if name == NONE {
             return Ok(None);
         }
-        let path = expand(name, surroundings).map_err(|error| error.at(by))?;
-        return named(surroundings.folder.join(path)).map(Some).map_err(|error| error.at(by));
+        let path = expand(name, environment).map_err(|error| error.at(by))?;
+        return named(environment.folder.join(path)).map(Some).map_err(|error| error.at(by));
     }
-    for path in candidates(surroundings) {
+    for path in candidates(environment) {
         if let Some(found) = found(path)? {
             return Ok(Some(found));
         }
@@ -46,22 +48,21 @@ pub(super) fn find(
     Ok(None)
 }
 
-fn candidates(surroundings: &Surroundings<'_>) -> Vec<PathBuf> {
-    let of_user =
-        surroundings.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let of_user = of_user.or_else(|| Some(Path::new(&surroundings.get("HOME")?).join(".config")));
-    let mut paths = vec![surroundings.folder.join(NAME)];
+fn candidates(environment: &Environment<'_>) -> Vec<PathBuf> {
+    let of_user = environment.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let of_user = of_user.or_else(|| Some(Path::new(&environment.get("HOME")?).join(".config")));
+    let mut paths = vec![environment.folder.join(NAME)];
     paths.extend(of_user.map(|folder| folder.join("forebay").join(NAME)));
     paths
 }
 
-/// The file at `path`, which the user asked for: whoever it belongs to, and be it a pipe.
+/// The file at `path`, which the user named: it may belong to anyone, and may be a pipe.
 fn named(path: PathBuf) -> Result<Text> {
     let file = File::open(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
     read(file, path)
 }
 
-/// The file at `path`, if there is one, which nobody asked for: it has to be the user's own.
+/// The file at `path`, if there is one, which the user did not name: it has to be the user's own.
 fn found(path: PathBuf) -> Result<Option<Text>> {
     let Ok(link) = fs::symlink_metadata(&path) else { return Ok(None) };
     let at = |error: Error| {
@@ -76,7 +77,7 @@ fn found(path: PathBuf) -> Result<Option<Text>> {
     read(file, path).map(Some)
 }
 
-/// A stranger's file does not decide where copies go.
+/// A file of another user must not decide where copies go.
 fn check(link: &Metadata, file: &Metadata) -> Result<()> {
     let user = rustix::process::geteuid().as_raw();
     let is_trusted = |owner: u32| owner == user || owner == 0;
@@ -113,8 +114,8 @@ mod tests {
 
     fn found_in(folder: &Path, flag: Option<&str>, home: Option<&Path>) -> Result<Option<PathBuf>> {
         let variable = |name: &str| home.filter(|_| name == "HOME").map(|home| home.display().to_string());
-        let surroundings = Surroundings { variable: &variable, folder: folder.to_owned() };
-        find(flag, None, &surroundings).map(|found| found.map(|text| text.path))
+        let environment = Environment { variable: &variable, folder: folder.to_owned() };
+        find(flag, None, &environment).map(|found| found.map(|text| text.path))
     }
 
     fn write(path: &Path, mode: u32) {

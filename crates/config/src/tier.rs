@@ -8,21 +8,21 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Amount, Surroundings,
-    paths::{expand, literal},
-    words::unknown,
+use crate::{
+    amount::Amount,
+    environment::{Environment, expand, literal},
+    suggest::unknown,
 };
 
-/// What a memory tier takes unless told otherwise: this share of the memory budget.
+/// What a memory tier takes by default: this share of the memory budget.
 pub const MEMORY_QUOTA: Amount = Amount::Percent(25);
-/// What a disk tier takes unless told otherwise: this share of what is free there, its own copies counted as free.
+/// What a disk tier takes by default: this share of what is free there, its own copies counted as free.
 pub const DISK_QUOTA: Amount = Amount::Percent(80);
-/// What a disk tier leaves free unless told otherwise, and the least.
+/// What a disk tier leaves free by default, and the least.
 const FREE: (Amount, u64) = (Amount::Percent(5), 1 << 30);
 
 /// The kinds of tiers.
-pub(super) const KINDS: [&str; 2] = ["memory", "disk"];
+pub(crate) const KINDS: [&str; 2] = ["memory", "disk"];
 
 /// A place for copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,13 +35,13 @@ pub enum TierConfig {
         quota: Amount,
     },
     /// In a folder on a local disk.
-    Disk(DiskTier),
+    Disk(DiskConfig),
 }
 
 /// A folder for copies on a local disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DiskTier {
+pub struct DiskConfig {
     /// The folder, which is made when it is missing.
     pub path: PathBuf,
     /// The most it holds; a share is one of what is free there, the tier's own copies counted as free.
@@ -67,7 +67,7 @@ fn disk_quota() -> Amount {
     DISK_QUOTA
 }
 
-impl DiskTier {
+impl DiskConfig {
     /// A tier in the folder `path`, everything else by default.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), quota: DISK_QUOTA, keep: false, free: None, network: false }
@@ -91,15 +91,14 @@ impl TierConfig {
     /// The tier that `word` names: `memory`, `memory:4GiB`, `disk:/nvme/$USER:100GiB`, or a path for a disk tier, with
     /// `:keep` behind it where copies stay.
     pub fn parse(word: &str) -> Result<Self> {
-        let variable = |name: &str| std::env::var(name).ok();
-        Self::parse_in(word, &Surroundings { variable: &variable, folder: PathBuf::new() })
+        Self::parse_in(word, &Environment::of_process(PathBuf::new()))
     }
 
-    pub(super) fn parse_in(word: &str, surroundings: &Surroundings<'_>) -> Result<Self> {
-        parse(word.trim(), surroundings).map_err(|error| error.at(format!("tier '{word}'")))
+    pub(crate) fn parse_in(word: &str, environment: &Environment<'_>) -> Result<Self> {
+        parse(word.trim(), environment).map_err(|error| error.at(format!("tier '{word}'")))
     }
 
-    /// What the tier is called.
+    /// The word for the kind of tier.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Memory { .. } => "memory",
@@ -128,23 +127,23 @@ impl fmt::Display for TierConfig {
     }
 }
 
-fn parse(word: &str, surroundings: &Surroundings<'_>) -> Result<TierConfig> {
+fn parse(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
     let (kind, rest) = match word.split_once(':') {
         Some((kind, rest)) if !is_path(kind) => (kind, Some(rest)),
         None if !is_path(word) => (word, None),
-        _ => return disk(word, surroundings),
+        _ => return disk(word, environment),
     };
     match (kind, rest) {
         ("memory", None) => Ok(TierConfig::Memory { quota: MEMORY_QUOTA }),
         ("memory", Some(quota)) => Ok(TierConfig::Memory { quota: quota.parse()? }),
-        ("disk", Some(rest)) => disk(rest, surroundings),
+        ("disk", Some(rest)) => disk(rest, environment),
         ("disk", None) => Err(without_path()),
         _ => Err(unknown("kind", kind, &KINDS)),
     }
 }
 
 /// A path, perhaps a quota after a colon, and perhaps `keep` after the last.
-fn disk(word: &str, surroundings: &Surroundings<'_>) -> Result<TierConfig> {
+fn disk(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
     let (word, keep) = match word.strip_suffix(":keep") {
         Some(word) => (word, true),
         None => (word, false),
@@ -154,25 +153,25 @@ fn disk(word: &str, surroundings: &Surroundings<'_>) -> Result<TierConfig> {
         Some((path, quota)) if !quota.contains('/') => (path, quota.parse()?),
         _ => (word, DISK_QUOTA),
     };
-    Ok(TierConfig::Disk(DiskTier { quota, keep, ..DiskTier::at(folder(path, surroundings)?) }))
+    Ok(TierConfig::Disk(DiskConfig { quota, keep, ..DiskConfig::at(folder(path, environment)?) }))
 }
 
 fn is_path(word: &str) -> bool {
     word.starts_with(['~', '$', '.']) || word.contains('/')
 }
 
-/// The error for a disk tier that says nothing of where.
-pub(super) fn without_path() -> Error {
+/// The error for a disk tier without a path.
+pub(crate) fn without_path() -> Error {
     Error::new(ErrorKind::Invalid, "a disk tier needs a path").hint("such as disk:/nvme/$USER:100GiB")
 }
 
 /// The folder that `text` names.
-pub(super) fn folder(text: &str, surroundings: &Surroundings<'_>) -> Result<PathBuf> {
+pub(crate) fn folder(text: &str, environment: &Environment<'_>) -> Result<PathBuf> {
     if text.is_empty() {
         return Err(without_path());
     }
-    let path = expand(text, surroundings)?;
-    // Whatever the working directory happens to be must not decide where copies go.
+    let path = expand(text, environment)?;
+    // The working directory of the moment must not decide where copies go.
     if !Path::new(&path).is_absolute() {
         return Err(Error::new(ErrorKind::Invalid, format!("'{path}' is not an absolute path"))
             .hint("begin it with '/', '~/' or a variable"));
@@ -186,11 +185,11 @@ mod tests {
 
     fn parsed(word: &str) -> Result<TierConfig> {
         let variable = |name: &str| (name == "USER").then(|| "ada".to_owned());
-        TierConfig::parse_in(word, &Surroundings { variable: &variable, folder: PathBuf::new() })
+        TierConfig::parse_in(word, &Environment { variable: &variable, folder: PathBuf::new() })
     }
 
     fn disk_of(path: &str, quota: Amount) -> TierConfig {
-        TierConfig::Disk(DiskTier { quota, ..DiskTier::at(path) })
+        TierConfig::Disk(DiskConfig { quota, ..DiskConfig::at(path) })
     }
 
     #[test]
@@ -204,13 +203,13 @@ mod tests {
             ("/nvme/${USER}", disk_of("/nvme/ada", DISK_QUOTA)),
             (" /nvme:50% ", disk_of("/nvme", Amount::Percent(50))),
             ("/a:b/c", disk_of("/a:b/c", DISK_QUOTA)),
-            ("/nvme:keep", TierConfig::Disk(DiskTier { keep: true, ..DiskTier::at("/nvme") })),
+            ("/nvme:keep", TierConfig::Disk(DiskConfig { keep: true, ..DiskConfig::at("/nvme") })),
             (
                 "disk:/nvme:1GiB:keep",
-                TierConfig::Disk(DiskTier {
+                TierConfig::Disk(DiskConfig {
                     keep: true,
                     quota: Amount::Bytes(1 << 30),
-                    ..DiskTier::at("/nvme")
+                    ..DiskConfig::at("/nvme")
                 }),
             ),
         ] {
@@ -240,12 +239,12 @@ mod tests {
 
     #[test]
     fn a_disk_keeps_its_floor_whatever_the_quota() {
-        let tier = DiskTier::at("/nvme");
+        let tier = DiskConfig::at("/nvme");
         assert_eq!(tier.free_bytes(10 << 30), 1 << 30, "the least");
         assert_eq!(tier.free_bytes(1000 << 30), (1000 << 30) / 100 * 5);
         assert_eq!(tier.quota_bytes(10 << 30, 2 << 30), 1 << 30);
         assert_eq!(tier.quota_bytes(10 << 30, 1 << 20), 0);
-        assert_eq!(DiskTier { free: Some(Amount::Bytes(0)), ..tier }.quota_bytes(100, 100), 80);
+        assert_eq!(DiskConfig { free: Some(Amount::Bytes(0)), ..tier }.quota_bytes(100, 100), 80);
     }
 
     #[test]
@@ -253,7 +252,7 @@ mod tests {
         let tier: TierConfig =
             serde_json::from_str(r#"{"kind": "disk", "path": "/nvme", "quota": 1024, "keep": false}"#)
                 .unwrap();
-        let DiskTier { quota, keep, .. } = match &tier {
+        let DiskConfig { quota, keep, .. } = match &tier {
             TierConfig::Disk(disk) => disk.clone(),
             TierConfig::Memory { .. } => panic!("not a disk"),
         };

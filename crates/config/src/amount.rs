@@ -1,13 +1,11 @@
-//! So many bytes, or a share of something.
+//! Bytes, or a share of something.
 
 use std::{fmt, str::FromStr};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::size;
-
-/// So many bytes, or a share of what there is.
+/// Bytes, or a share of what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Amount {
     /// Bytes.

@@ -1,9 +1,9 @@
-//! Names that are not known, and the nearest that is.
+//! Unknown words, and the nearest known one (by Damerau-Levenshtein distance).
 
 use forebay_source::{Error, ErrorKind};
 
-/// The error for a `what` that nobody knows, with the nearest of those that are known.
-pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> Error {
+/// The error for an unknown `what`, with the nearest of the `known` ones as a hint.
+pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> Error {
     let error = Error::new(ErrorKind::Invalid, format!("unknown {what} '{word}'"));
     match nearest(word, known) {
         Some(near) => error.hint(format!("did you mean '{near}'?")),
@@ -11,7 +11,7 @@ pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> Error {
     }
 }
 
-/// The one of `known` that was probably meant.
+/// The one of `known` that is nearest to `word`; none where all are far.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.to_lowercase();
     let by_distance =
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_put_right_and_a_stranger_gets_the_list() {
+    fn a_slip_is_put_right_and_an_unknown_word_gets_the_list() {
         let known = ["kind", "path", "quota"];
         assert_eq!(
             unknown("key", "quotta", &known).to_string(),

@@ -6,15 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Locator, Result};
 
-use crate::config::{Surroundings, expand_path};
+use crate::environment::{Environment, expand};
 
 /// What makes a name a pattern.
-pub(crate) const WILDCARDS: [char; 3] = ['*', '?', '['];
+pub const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 /// True where `name` is a pattern and not the name of a file that is there.
-pub(crate) fn is_pattern(name: &str) -> bool {
+pub fn is_pattern(name: &str) -> bool {
     name.contains(WILDCARDS) && fs::symlink_metadata(name).is_err()
 }
 
@@ -24,13 +24,12 @@ pub(crate) fn spelled_out(name: &str) -> Result<String> {
     if has_none || fs::symlink_metadata(name).is_ok() {
         return Ok(name.to_owned());
     }
-    // What a variable says is a path as it stands; relative to what does not matter for it.
-    let surroundings = Surroundings { variable: &|name| env::var(name).ok(), folder: PathBuf::new() };
-    expand_path(name, &surroundings)
+    // The working directory does not matter for variables.
+    expand(name, &Environment::of_process(PathBuf::new()))
 }
 
 /// The path or pattern `name`, written out and absolute.
-pub(crate) fn absolute(name: &str) -> Result<String> {
+pub fn absolute(name: &str) -> Result<String> {
     let name = spelled_out(name)?;
     if name.starts_with('/') {
         return Ok(name);
@@ -44,9 +43,19 @@ pub(crate) fn absolute(name: &str) -> Result<String> {
     Ok(format!("{}/{name}", folder.trim_end_matches('/')))
 }
 
+/// The file or folder of this machine that a user calls `name`.
+///
+/// The path is made absolute, `~` and variables in it are written out and links among its folders are followed: one file
+/// has one name, by which its copies and its saved index are found.
+pub fn locate(name: &str) -> Result<Locator> {
+    let (path, mut names) = (absolute(name)?, RealNames::default());
+    let is_folder = Path::new(&path).is_dir();
+    Ok(Locator::new(if is_folder { names.of_folder(&path) } else { names.of_file(&path) }))
+}
+
 /// Follows the links among the folders of absolute paths, and asks about each folder once.
 #[derive(Debug, Default)]
-pub(crate) struct RealNames {
+pub struct RealNames {
     folders: HashMap<PathBuf, Option<PathBuf>>,
 }
 
@@ -55,7 +64,7 @@ impl RealNames {
     ///
     /// A link to the file itself is a name of its own: what a file names beside it is looked for beside the link, and its
     /// format may be told by the link's name.
-    pub(crate) fn of_file(&mut self, path: &str) -> String {
+    pub fn of_file(&mut self, path: &str) -> String {
         let whole = Path::new(path);
         let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return path.to_owned() };
         let real = self.folders.entry(folder.to_owned()).or_insert_with(|| fs::canonicalize(folder).ok());
@@ -65,7 +74,7 @@ impl RealNames {
     }
 
     /// The name of the folder at `path`, without links.
-    pub(crate) fn of_folder(&mut self, path: &str) -> String {
+    pub fn of_folder(&mut self, path: &str) -> String {
         let real = fs::canonicalize(path).ok().and_then(|path| Some(path.to_str()?.to_owned()));
         // Some formats are told by the extension of their folder.
         let keeps = |real: &String| Path::new(real).extension() == Path::new(path).extension();

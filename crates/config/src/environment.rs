@@ -1,18 +1,44 @@
-//! Variables and `~` in paths.
+//! The environment that settings are read in, and variables and `~` in paths.
+
+use std::{env, fmt, path::PathBuf};
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::Surroundings;
+/// What the meaning of a path depends on: variables and the working directory.
+pub struct Environment<'a> {
+    /// The variables.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The working directory.
+    pub folder: PathBuf,
+}
+
+impl fmt::Debug for Environment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl Environment<'_> {
+    /// The variables of this process, with `folder` as the working directory.
+    pub fn of_process(folder: PathBuf) -> Self {
+        Self { variable: &|name| env::var(name).ok(), folder }
+    }
+
+    /// A variable that is set and not empty.
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+}
 
 /// `text` with `$NAME`, `${NAME}` and a leading `~` replaced; `$$` is a dollar.
-pub(crate) fn expand(text: &str, surroundings: &Surroundings<'_>) -> Result<String> {
+pub(crate) fn expand(text: &str, environment: &Environment<'_>) -> Result<String> {
     let mut path = String::with_capacity(text.len());
     let mut rest = text;
     if let Some(after) = text.strip_prefix('~') {
         if !after.is_empty() && !after.starts_with('/') {
             return Err(invalid(format!("'{text}' names another user's home")).hint("write the path in full"));
         }
-        path += &get("HOME", text, surroundings)?;
+        path += &get("HOME", text, environment)?;
         rest = after;
     }
     while let Some(at) = rest.find('$') {
@@ -26,7 +52,7 @@ pub(crate) fn expand(text: &str, surroundings: &Surroundings<'_>) -> Result<Stri
         let (name, after) = name_of(after).ok_or_else(|| {
             invalid(format!("no name after '$' in '{text}'")).hint("a plain dollar is '$$'")
         })?;
-        path += &get(name, text, surroundings)?;
+        path += &get(name, text, environment)?;
         rest = after;
     }
     path += rest;
@@ -34,7 +60,7 @@ pub(crate) fn expand(text: &str, surroundings: &Surroundings<'_>) -> Result<Stri
 }
 
 /// `path` so that [`expand`] gives it back.
-pub(super) fn literal(path: &str) -> String {
+pub(crate) fn literal(path: &str) -> String {
     path.replace('$', "$$")
 }
 
@@ -56,8 +82,8 @@ fn is_of_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-fn get(name: &str, text: &str, surroundings: &Surroundings<'_>) -> Result<String> {
-    surroundings.get(name).ok_or_else(|| {
+fn get(name: &str, text: &str, environment: &Environment<'_>) -> Result<String> {
+    environment.get(name).ok_or_else(|| {
         Error::new(ErrorKind::NotFound, format!("the variable {name} in '{text}' is not set"))
             .hint("set it, or write the path in full")
     })
@@ -78,7 +104,7 @@ mod tests {
             "EMPTY" => Some(String::new()),
             _ => None,
         };
-        expand(text, &Surroundings { variable: &variable, folder: "/".into() })
+        expand(text, &Environment { variable: &variable, folder: "/".into() })
     }
 
     #[test]

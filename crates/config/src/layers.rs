@@ -11,7 +11,7 @@ use crate::{
     find::NONE,
     given::Given,
     table::{Overrides, Setting, TABLE},
-    tier::TierConfig,
+    tier::{TierConfig, split_keep},
     value_origin::ValueOrigin,
 };
 
@@ -85,7 +85,9 @@ impl Layers {
             let tier = TierConfig::parse_in(word, environment)?;
             let mut keys = vec!["kind"];
             keys.extend(matches!(tier, TierConfig::Disk(_)).then_some("path"));
-            keys.extend(has_quota(word).then_some("quota"));
+            let (rest, keep) = split_keep(word.trim());
+            keys.extend(keep.then_some("keep"));
+            keys.extend(has_quota(rest).then_some("quota"));
             let origins = keys.into_iter().map(|key| (key, origin.clone())).collect();
             Ok(TierSetting { tier, origins })
         };

@@ -64,8 +64,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         variable: "FOREBAY_ORIGIN",
         text: |overrides| overrides.origin.as_ref(),
         set: |config, given, environment| {
-            config.origin.path = Some(origin(given.text()?, environment)?);
-            Ok(())
+            put(&mut config.origin.path, origin(given.text()?, environment).map(Some))
         },
         toml: |config| config.origin.path.as_ref().map(|path| quoted(&literal(path))),
     },
@@ -75,10 +74,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         flag: "--policy",
         variable: "FOREBAY_POLICY",
         text: |overrides| overrides.policy.as_ref(),
-        set: |config, given, _| {
-            config.placement.policy = given.text()?.parse()?;
-            Ok(())
-        },
+        set: |config, given, _| put(&mut config.placement.policy, given.text()?.parse()),
         toml: |config| Some(quoted(config.placement.policy.word())),
     },
     Setting {
@@ -87,10 +83,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         flag: "--placement-threads",
         variable: "FOREBAY_PLACEMENT_THREADS",
         text: |overrides| overrides.threads.as_ref(),
-        set: |config, given, _| {
-            config.placement.threads = threads(given)?;
-            Ok(())
-        },
+        set: |config, given, _| put(&mut config.placement.threads, threads(given)),
         toml: |config| Some(config.placement.threads.to_string()),
     },
     Setting {
@@ -99,10 +92,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         flag: "--block",
         variable: "FOREBAY_BLOCK",
         text: |overrides| overrides.block.as_ref(),
-        set: |config, given, _| {
-            config.placement.block = block(given.bytes()?)?;
-            Ok(())
-        },
+        set: |config, given, _| put(&mut config.placement.block, block(given.bytes()?)),
         toml: |config| Some(quoted(&size::exact(config.placement.block))),
     },
     Setting {
@@ -111,10 +101,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         flag: "--whole-file",
         variable: "FOREBAY_WHOLE_FILE",
         text: |overrides| overrides.whole_file.as_ref(),
-        set: |config, given, _| {
-            config.placement.whole_file = given.boolean()?;
-            Ok(())
-        },
+        set: |config, given, _| put(&mut config.placement.whole_file, given.boolean()),
         toml: |config| Some(config.placement.whole_file.to_string()),
     },
     Setting {
@@ -123,13 +110,15 @@ pub(crate) const TABLE: [Setting; 6] = [
         flag: "--ahead",
         variable: "FOREBAY_AHEAD",
         text: |overrides| overrides.ahead.as_ref(),
-        set: |config, given, _| {
-            config.placement.ahead = given.bytes()?;
-            Ok(())
-        },
+        set: |config, given, _| put(&mut config.placement.ahead, given.bytes()),
         toml: |config| Some(quoted(&size::exact(config.placement.ahead))),
     },
 ];
+
+fn put<T>(into: &mut T, value: Result<T>) -> Result<()> {
+    *into = value?;
+    Ok(())
+}
 
 /// The settings of the table `section` of the file.
 pub(crate) fn of_section(section: &str) -> impl Iterator<Item = &'static Setting> {

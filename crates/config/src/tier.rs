@@ -144,16 +144,21 @@ fn parse(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
 
 /// A path, perhaps a quota after a colon, and perhaps `keep` after the last.
 fn disk(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
-    let (word, keep) = match word.strip_suffix(":keep") {
-        Some(word) => (word, true),
-        None => (word, false),
-    };
+    let (word, keep) = split_keep(word);
     let (path, quota) = match word.rsplit_once(':') {
         // A colon further up belongs to the path.
         Some((path, quota)) if !quota.contains('/') => (path, quota.parse()?),
         _ => (word, DISK_QUOTA),
     };
     Ok(TierConfig::Disk(DiskConfig { quota, keep, ..DiskConfig::at(folder(path, environment)?) }))
+}
+
+/// `word` without a `:keep` at its end, and whether there was one.
+pub(crate) fn split_keep(word: &str) -> (&str, bool) {
+    match word.strip_suffix(":keep") {
+        Some(word) => (word, true),
+        None => (word, false),
+    }
 }
 
 fn is_path(word: &str) -> bool {

@@ -199,7 +199,7 @@ fn the_effective_configuration_is_printed_in_a_fixed_order_with_aligned_comments
     let flags = Overrides {
         config: text("none"),
         origin: text("/lustre/set"),
-        tiers: vec!["memory:4GiB".to_owned(), "/nvme/$USER:keep".to_owned()],
+        tiers: vec!["memory:4GiB".to_owned(), "/nvme/$USER:1GiB:keep".to_owned()],
         ..Overrides::default()
     };
     let printed = loaded("", flags, &[("FOREBAY_POLICY", "lru")]).unwrap().to_toml();
@@ -215,8 +215,8 @@ quota = "4GiB"        # flag --tier
 [[tier]]
 kind = "disk"         # flag --tier
 path = "/nvme/ada"    # flag --tier
-quota = "80%"         # default
-keep = true           # default
+quota = "1GiB"        # flag --tier
+keep = true           # flag --tier
 # free is not set: 5% of the disk, at least 1GiB, stay free
 
 [placement]

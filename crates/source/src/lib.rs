@@ -21,7 +21,7 @@
 //! | `prefetch` | memory that is wanted soon, asked for ahead |
 //! | `read` | reading a file: at once what is in memory, side by side what is waited for |
 //! | `side_by_side` | requests that wait at the same time |
-//! | `place` | whether a file is near or behind a network |
+//! | `file_system_kind` | whether a file lies on this machine or behind a network |
 //! | `mountinfo` | what is mounted where, as the kernel tells it |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
@@ -46,6 +46,7 @@ pub mod descriptors;
 mod error;
 mod fault;
 mod file;
+mod file_system_kind;
 mod ledger;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
@@ -55,7 +56,6 @@ mod mountinfo;
 mod object;
 mod origin;
 mod peek;
-mod place;
 mod pool;
 mod prefetch;
 mod process;
@@ -77,6 +77,7 @@ pub use clock::Clock;
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
+pub use file_system_kind::lies_near;
 pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
 pub use map::{Mapping, mapping};
 pub use memory::MemoryOrigin;
@@ -84,7 +85,6 @@ pub use mountinfo::{Mount, Mounts};
 #[cfg(feature = "object")]
 pub use object::ObjectOrigin;
 pub use origin::{Locator, Origin};
-pub use place::lies_near;
 pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};

@@ -1,4 +1,4 @@
-//! Whether a file lies on this machine or behind a network.
+//! Which kind of file system a file lies on: of this machine, or behind a network.
 
 use std::{os::fd::AsFd, path::Path};
 
@@ -7,12 +7,12 @@ pub(crate) const FAR_REQUEST_BYTES: u64 = 1 << 20;
 
 /// True when the open `file` or folder lies on this machine; what cannot be told counts as behind a network.
 pub fn lies_near(file: impl AsFd) -> bool {
-    Place::of(file) != Place::Far
+    FileSystemKind::of(file) != FileSystemKind::Far
 }
 
-/// What kind of file system a file lies on.
+/// The kind of a file system, by its magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FileSystemKind {
     /// On this machine. A file that is cut shows its new length before its bytes vanish.
     Near,
     /// On this machine, but a page may be partly cleared while the file still has its old length: XFS clears the
@@ -27,7 +27,7 @@ pub(crate) enum Place {
     Far,
 }
 
-impl Place {
+impl FileSystemKind {
     /// Where the open `file` lies; what cannot be told counts as far.
     pub(crate) fn of(file: impl AsFd) -> Self {
         rustix::fs::fstatfs(file).map_or(Self::Far, |found| Self::named(&found))
@@ -90,19 +90,19 @@ mod tests {
         let fuse = 0x6573_5546;
         let (smb2, nine_p, ceph) = (0xfe53_4d42, 0x0102_1997, 0x00c3_6400);
         for magic in [nfs, lustre, gpfs, fuse, smb2, nine_p, ceph, 0, 0x1234_5678] {
-            assert_eq!(Place::of_magic(magic), Place::Far, "{magic:#x}");
+            assert_eq!(FileSystemKind::of_magic(magic), FileSystemKind::Far, "{magic:#x}");
         }
-        assert_eq!(Place::of_magic(0xef53), Place::Near);
+        assert_eq!(FileSystemKind::of_magic(0xef53), FileSystemKind::Near);
         let (squashfs, erofs, iso9660) = (0x7371_7368, 0xe0f5_e1e2, 0x9660);
         for magic in [squashfs, erofs, iso9660] {
-            assert_eq!(Place::of_magic(magic), Place::Image, "{magic:#x}");
+            assert_eq!(FileSystemKind::of_magic(magic), FileSystemKind::Image, "{magic:#x}");
         }
     }
 
     #[test]
     fn a_far_request_is_at_least_as_long_as_the_file_system_wishes() {
-        assert_eq!(Place::Near.request_bytes(4 << 20), 0);
-        assert_eq!(Place::Far.request_bytes(4096), 1 << 20);
-        assert_eq!(Place::Far.request_bytes(4 << 20), 4 << 20);
+        assert_eq!(FileSystemKind::Near.request_bytes(4 << 20), 0);
+        assert_eq!(FileSystemKind::Far.request_bytes(4096), 1 << 20);
+        assert_eq!(FileSystemKind::Far.request_bytes(4 << 20), 4 << 20);
     }
 }

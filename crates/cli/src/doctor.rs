@@ -14,9 +14,11 @@ mod text;
 
 use forebay::{
     Error, Result, Settings, TierConfig,
-    config::nearest,
+    config::{
+        candidates::{self, Candidate, Suitability, ThisMachine},
+        nearest,
+    },
     format::find_libhdf5,
-    places::{self, LocalPlace, ThisMachine, Verdict},
     source::ledger,
 };
 use serde::Serialize;
@@ -66,7 +68,7 @@ struct Report {
     settings: Option<SettingsFacts>,
     settings_error: Option<String>,
     tiers: Vec<TierFacts>,
-    places: Vec<LocalPlace>,
+    places: Vec<Candidate>,
     /// The tier that would be the best of those nobody asked for.
     suggestion: Option<String>,
     paths: Vec<PathFacts>,
@@ -86,7 +88,7 @@ struct Warning {
 struct TierFacts {
     tier: String,
     quota_bytes: u64,
-    verdict: Verdict,
+    verdict: Suitability,
     why: String,
 }
 
@@ -115,8 +117,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
 impl Report {
     fn gather(settings: Result<Settings>, paths: Vec<PathFacts>) -> Self {
         let configured = settings.as_ref().map(|settings| settings.config.tiers.clone()).unwrap_or_default();
-        let places = places::survey(&ThisMachine, &configured);
-        let suggestion = places::best(&places).filter(|_| configured.is_empty());
+        let places = candidates::survey(&ThisMachine, &configured);
+        let suggestion = candidates::best(&places).filter(|_| configured.is_empty());
         let mut report = Self {
             version: env!("CARGO_PKG_VERSION"),
             warnings: Vec::new(),
@@ -141,7 +143,7 @@ impl Report {
             let remedy = "put it right; `forebay config` shows what is in force".to_owned();
             warn(format!("the configuration cannot be used: {error}"), remedy);
         }
-        for tier in self.tiers.iter().filter(|tier| tier.verdict == Verdict::Refused) {
+        for tier in self.tiers.iter().filter(|tier| tier.verdict == Suitability::Refused) {
             let remedy = "name another place: those that are suitable are listed below".to_owned();
             warn(format!("{} will not do: {}", tier.tier, tier.why), remedy);
         }
@@ -163,17 +165,17 @@ impl Report {
 }
 
 impl TierFacts {
-    fn of(tier: &TierConfig, places: &[LocalPlace]) -> Self {
+    fn of(tier: &TierConfig, places: &[Candidate]) -> Self {
         let TierConfig::Disk(disk) = tier else {
             let quota_bytes = tier.quota().of(ledger().share());
             let why = "out of the memory budget".to_owned();
-            return Self { tier: tier.to_string(), quota_bytes, verdict: Verdict::Used, why };
+            return Self { tier: tier.to_string(), quota_bytes, verdict: Suitability::Used, why };
         };
         let place = places.iter().find(|place| place.path == disk.path);
         Self {
             tier: tier.to_string(),
             quota_bytes: place.map_or(0, |place| place.quota_bytes),
-            verdict: place.map_or(Verdict::Refused, |place| place.verdict),
+            verdict: place.map_or(Suitability::Refused, |place| place.verdict),
             why: place
                 .map_or_else(|| "the same folder as another tier".to_owned(), |place| place.why.clone()),
         }
@@ -181,7 +183,7 @@ impl TierFacts {
 }
 
 /// A tier at `place`, as a flag says it, with a round quota.
-fn word(place: &LocalPlace) -> String {
+fn word(place: &Candidate) -> String {
     let quota = (place.quota_bytes >> 30).max(1);
     format!("disk:{}:{quota}GiB", place.tier_path.display())
 }

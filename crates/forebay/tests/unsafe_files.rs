@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/loader/src/arena.rs", "lends memory by address"),
     ("crates/loader/src/arena/block.rs", "takes memory from the heap and the system"),
     ("crates/python/src/array_struct.rs", "hands NumPy a structure by its address"),
+    ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
     ("crates/source/src/peek.rs", "asks about a descriptor by its number"),
     ("crates/source/src/prefetch.rs", "asks for memory ahead"),
@@ -26,7 +27,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),
     ("crates/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
-    ("crates/tier/src/disk/lock.rs", "takes locks of open file descriptions"),
     ("crates/tier/src/disk/writeback.rs", "asks an open file whether its write-back failed"),
 ];
 

@@ -45,6 +45,7 @@ fn the_example_agrees_with_h5py() {
     let file = folder.path().join("chunks.h5");
     let python = std::env::var_os("FOREBAY_PYTHON").unwrap_or_else(|| "python3".into());
     let by_h5py = printed(Command::new(python).args(["-c", BY_H5PY]).arg(&file));
-    let by_example = ["plain", "packed", "small"].map(|name| printed(Command::new(example()).arg(&file).arg(name)));
+    let by_example =
+        ["plain", "packed", "small"].map(|name| printed(Command::new(example()).arg(&file).arg(name)));
     assert_eq!(by_example.concat(), by_h5py);
 }

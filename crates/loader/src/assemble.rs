@@ -18,7 +18,7 @@ use crate::{
     column::{Column, Form},
     layout::{ColumnLayout, Layout},
     set::SampleSet,
-    spill_place::SpillPlace,
+    spill_folder::SpillFolder,
     stats::Counters,
 };
 pub(crate) use doubt::Doubts;
@@ -40,7 +40,7 @@ pub(crate) struct Assembler {
     /// The most bytes that are taken at once.
     pub(crate) memory: u64,
     /// Where the spill lies.
-    pub(crate) place: Option<SpillPlace>,
+    pub(crate) place: Option<SpillFolder>,
     /// The process it belongs to.
     pub(crate) process: ProcessIdentity,
     /// The memory that was granted; last, so that it is free again only when all of it is.

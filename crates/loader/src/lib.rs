@@ -17,7 +17,7 @@
 //! | `plan` | which samples are in which batch |
 //! | `layout`, `units` | how samples are got: from their places, or by way of decoded units |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
-//! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
+//! | `cache`, `ledger`, `bitmap`, `spill`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena`, `batch`, `convert`, `unpack` | memory that is used again; what is in it; numbers on their way |
 //! | `assemble/` | sample numbers to the memory of a batch |
 //! | `trouble`, `left_out`, `run/` | a batch, whatever happens to its samples; those of which nothing can be read; an epoch and the threads that make it ahead |
@@ -63,7 +63,7 @@ mod shares;
 mod sparse;
 mod spec;
 mod spill;
-mod spill_place;
+mod spill_folder;
 mod state;
 mod stats;
 mod trouble;
@@ -89,7 +89,7 @@ pub use shares::Shares;
 pub use spec::{
     AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec, Unpack, UnpackKind,
 };
-pub use spill::{Admission, FileSpill, Place, Spill};
+pub use spill::{Admission, FileSpill, Spill, UnitPlace};
 pub use state::{STATE_VERSION, State};
 pub use stats::{Stats, Verdict};
 pub use unpack::{UnpackedArray, unpack};

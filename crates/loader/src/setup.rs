@@ -5,9 +5,8 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_source::{
-    Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, private, warn,
-};
+use forebay_scratch::job_name;
+use forebay_source::{Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, warn};
 use serde::Serialize;
 
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     set::SampleSet,
     shares::{Needs, Shares},
     spill::{FileSpill, Spill},
-    spill_place::{self, SpillPlace},
+    spill_folder::{self, SpillFolder},
     stats::Counters,
 };
 
@@ -30,7 +29,7 @@ pub(crate) struct Setup {
     pub(crate) shares: Shares,
     needs: Needs,
     /// Where a spill goes, if one is of use.
-    pub(crate) spill: Option<SpillPlace>,
+    pub(crate) spill: Option<SpillFolder>,
     /// Whether the processes of a node share it.
     pub(crate) is_shared: bool,
 }
@@ -67,11 +66,11 @@ pub(crate) enum Reader {
 impl Setup {
     /// How a loader of `set` would read it with `options`, as memory and disks are now.
     pub(crate) fn planned(set: &SampleSet, options: &Options) -> Result<Self> {
-        let spill = spill_place::choose(&options.spill, is_shared(options))?;
+        let spill = spill_folder::choose(&options.spill, is_shared(options))?;
         Self::of(set, options, Reader::Loader, spill)
     }
 
-    fn of(set: &SampleSet, options: &Options, reader: Reader, spill: Option<SpillPlace>) -> Result<Self> {
+    fn of(set: &SampleSet, options: &Options, reader: Reader, spill: Option<SpillFolder>) -> Result<Self> {
         memory_setting()?;
         if options.batch_size == 0 {
             return Err(
@@ -117,7 +116,7 @@ impl Setup {
         let is_too_long = self.layout.unit_bytes.saturating_add(self.layout.unit_count) > 1 << 62;
         let Some(place) = self.spill.as_ref().filter(|_| !is_too_long) else { return Ok(None) };
         let opened = if self.is_shared {
-            let name = format!("{}-{}-{}", set.fingerprint(), self.layout.signature(), private::job_name());
+            let name = format!("{}-{}-{}", set.fingerprint(), self.layout.signature(), job_name());
             FileSpill::shared(&place.folder, &name, self.layout.unit_count, place.quota)?
         } else {
             FileSpill::private(&place.folder, self.layout.unit_count, place.quota)?
@@ -136,12 +135,12 @@ pub(crate) fn assembler(
     options: &Options,
     reader: Reader,
 ) -> Result<(Assembler, Shares)> {
-    let place = spill_place::choose(&options.spill, is_shared(options))?;
+    let place = spill_folder::choose(&options.spill, is_shared(options))?;
     let is_named = place.as_ref().is_some_and(|place| place.is_named);
     let mut setup = Setup::of(&set, options, reader, place)?;
     let spill = match setup.open_spill(&set) {
         Ok(spill) => spill,
-        Err(error) if is_named => return Err(spill_place::unusable(error)),
+        Err(error) if is_named => return Err(spill_folder::unusable(error)),
         // A folder that nobody named is done without, and how samples are read is decided anew.
         Err(error) => {
             warn(format!("decoded values that memory cannot hold are not kept on disk: {error}"));

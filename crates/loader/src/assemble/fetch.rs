@@ -9,7 +9,7 @@ use super::Assembler;
 use crate::{
     cache::{Found, IfBusy, Now, Wanted},
     column::{Column, ColumnPart, Located},
-    spill::Place,
+    spill::UnitPlace,
     stats::Counters,
     units::Units,
 };
@@ -102,7 +102,7 @@ impl Fetch<'_> {
             }
             let number = same_unit[0].unit;
             let samples = || units.samples(self.column, self.part, number);
-            let at = Place { unit: units.first + number, byte: units.byte_of(number) };
+            let at = UnitPlace { unit: units.first + number, byte: units.byte_of(number) };
             let len = usize::try_from(units.unit_len).unwrap_or(usize::MAX);
             let wanted = Wanted { place: at, len, samples: &samples };
             let counters = &self.assembler.counters;
@@ -132,7 +132,7 @@ impl Fetch<'_> {
     fn copy(
         &self,
         found: Found,
-        at: Place,
+        at: UnitPlace,
         len: usize,
         pieces: &[Piece],
         targets: &mut [Target<'_>],

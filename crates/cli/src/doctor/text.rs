@@ -2,7 +2,7 @@
 
 use forebay::config::candidates::Suitability;
 
-use super::Report;
+use super::report::Report;
 use crate::{
     color::{Paint, Role},
     show,

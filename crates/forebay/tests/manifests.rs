@@ -39,7 +39,12 @@ fn every_published_crate_holds_the_texts_of_its_licences() {
         for text in ["LICENSE-APACHE", "LICENSE-MIT"] {
             let ours = std::fs::read(Path::new(manifest).with_file_name(text));
             let whole = std::fs::read(Path::new("../..").join(text)).expect("a text at the root");
-            assert_eq!(ours.ok(), Some(whole), "{}: {text} (make it a link to ../../{text})", package["name"]);
+            assert_eq!(
+                ours.ok(),
+                Some(whole),
+                "{}: {text} (make it a link to ../../{text})",
+                package["name"]
+            );
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | `error` | the one error type of the workspace |
 //! | `range` | byte ranges, checked, and how near ones are joined |
 //! | `source` | the contract of a run of bytes |
-//! | `origin` | the contract of a place that opens sources |
+//! | `origin`, `locator` | the contract of a place that opens sources, and the names it has for them |
 //! | `memory` | an origin in memory |
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
@@ -48,6 +48,7 @@ mod fault;
 mod file;
 mod file_system_kind;
 mod ledger;
+mod locator;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
 mod memory;
@@ -79,12 +80,13 @@ pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
 pub use file_system_kind::lies_near;
 pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
+pub use locator::Locator;
 pub use map::{Mapping, mapping};
 pub use memory::MemoryOrigin;
 pub use mountinfo::{Mount, Mounts};
 #[cfg(feature = "object")]
 pub use object::ObjectOrigin;
-pub use origin::{Locator, Origin};
+pub use origin::Origin;
 pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};

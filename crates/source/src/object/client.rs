@@ -37,6 +37,7 @@ pub(super) fn patience() -> Duration {
 
 /// The client of `store`, such as `s3://bucket`.
 pub(super) fn make(store: &str, patience: Duration, engine: &Engine) -> Result<Arc<dyn ObjectStore>> {
+    choose_cryptography();
     let retry = retry(patience);
     let (scheme, bucket) = store.split_once("://").unwrap_or_default();
     let made = match scheme {
@@ -46,6 +47,11 @@ pub(super) fn make(store: &str, patience: Duration, engine: &Engine) -> Result<A
         _ => web(store).with_retry(retry).build().map(|client| Arc::new(client) as _),
     };
     made.map_err(|error| told(error, store))
+}
+
+/// Says which library TLS encrypts with, as clients are built without one. Where the program has said so before, that stands.
+fn choose_cryptography() {
+    drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
 }
 
 /// Time alone decides when to give up. Pauses are drawn at random, so that ranks do not come back all at once.

@@ -1,4 +1,4 @@
-"""Writes the licence notices of all crates that are linked into the Python package: third_party.py OUT"""
+"""Writes the licence notices of all crates that are linked into one of ours: third_party.py PACKAGE OUT"""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("licen", "copying", "notice", "unlicense")
 RULE = "\n\n" + "-" * 80 + "\n\n"
+# What is built for one of these may have crates that the other has not.
+PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 
 
-def linked() -> list[dict[str, Any]]:
-    """The crates of others that forebay-python is built of on this machine."""
-    version = subprocess.check_output(["rustc", "-vV"], text=True)
-    host = next(line.split()[1] for line in version.splitlines() if line.startswith("host:"))
-    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", host]
+def linked(package: str) -> list[dict[str, Any]]:
+    """The crates of others that `package` is built of."""
+    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
+    command += [f"--filter-platform={platform}" for platform in PLATFORMS]
     metadata = json.loads(subprocess.check_output(command, cwd=ROOT))
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    waiting = [key for key, package in packages.items() if package["name"] == "forebay-python"]
+    waiting = [key for key, found in packages.items() if found["name"] == package]
     seen: set[str] = set()
     while waiting:
         key = waiting.pop()
@@ -41,18 +42,18 @@ def texts(package: dict[str, Any]) -> list[str]:
     return [path.read_text("utf-8", "replace").strip() for path in found if path.is_file()]
 
 
-def main(out: Path) -> None:
+def main(ours: str, out: Path) -> None:
     lines = []
     owners: dict[str, list[str]] = {}
-    for package in linked():
+    for package in linked(ours):
         name = f"{package['name']} {package['version']}"
         lines.append(f"{name}: {package['license'] or 'see below'}; {package['repository'] or 'no address'}")
         for text in texts(package):
             owners.setdefault(text, []).append(name)
-    parts = ["Crates that are linked into forebay:\n\n" + "\n".join(lines)]
+    parts = [f"Crates that are linked into {ours}:\n\n" + "\n".join(lines)]
     parts += [f"{', '.join(dict.fromkeys(names))}:\n\n{text}" for text, names in owners.items()]
     out.write_text(RULE.join(parts) + "\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))

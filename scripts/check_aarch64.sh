@@ -17,7 +17,7 @@ make_root() {
     command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
     if [[ ${#missing[@]} -gt 0 ]]; then install_packages "${missing[@]}"; fi
     say "unpacking a Debian 12 for arm64 in $1"
-    debootstrap --foreign --arch=arm64 --variant=minbase --include=python3,python3-venv bookworm "$1" "$MIRROR" >&2 ||
+    debootstrap --foreign --arch=arm64 --variant=minbase --include=python3 bookworm "$1" "$MIRROR" >&2 ||
         skip "debootstrap could not fetch it from $MIRROR"
     find "$1/var/cache/apt/archives" -name '*.deb' -exec dpkg-deb -x {} "$1" \;
     rm -rf "$1/var/cache/apt/archives"

@@ -16,23 +16,19 @@ PLATFORMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 
 
 def linked(package: str) -> list[dict[str, Any]]:
-    """The crates of others that `package` is built of."""
-    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
-    command += [f"--filter-platform={platform}" for platform in PLATFORMS]
-    metadata = json.loads(subprocess.check_output(command, cwd=ROOT))
-    packages = {package["id"]: package for package in metadata["packages"]}
-    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    waiting = [key for key, found in packages.items() if found["name"] == package]
-    seen: set[str] = set()
-    while waiting:
-        key = waiting.pop()
-        if key in seen:
-            continue
-        seen.add(key)
-        needs = nodes[key]["deps"]
-        waiting += [need["pkg"] for need in needs if any(kind["kind"] is None for kind in need["dep_kinds"])]
-    others = seen - set(metadata["workspace_members"])
-    return sorted((packages[key] for key in others), key=lambda package: (package["name"], package["version"]))
+    """The crates of others whose code is in `package`; what runs at build time alone is not among them."""
+    metadata = json.loads(cargo("metadata", "--format-version", "1"))
+    ours = set(metadata["workspace_members"])
+    others = {(found["name"], found["version"]): found for found in metadata["packages"] if found["id"] not in ours}
+    # The graph that `metadata` has names crates too that only a feature nobody asked for would bring.
+    targets = [f"--target={platform}" for platform in PLATFORMS]
+    tree = cargo("tree", "-p", package, "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}", *targets)
+    names = {(line.split()[0], line.split()[1].removeprefix("v")) for line in tree.splitlines() if line}
+    return [others[name] for name in sorted(names & others.keys())]
+
+
+def cargo(*arguments: str) -> str:
+    return subprocess.check_output(["cargo", *arguments, "--locked"], cwd=ROOT, text=True)
 
 
 def texts(package: dict[str, Any]) -> list[str]:

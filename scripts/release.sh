@@ -34,34 +34,37 @@ try_crates() {
 pack_sources() {
     say "the source archive"
     "$ROOT/scripts/licences.sh"
-    (cd "$ROOT/crates/python" && "$VENV/bin/maturin" sdist --quiet --out "$dist")
+    (cd "$ROOT/crates/python" && "$VENV/bin/maturin" sdist --out "$dist")
     rm -rf "$unpacked"
     mkdir -p "$unpacked"
     tar xf "$dist/forebay-$version.tar.gz" -C "$unpacked" --strip-components 1
 }
 
-# Wheel and command for target $1, from the source archive alone and without a network.
-build() {
-    local machine
-    machine=$(machine_of "$1")
-    say "wheel and command for $machine, from the source archive"
-    (
-        cd "$unpacked"
-        "$VENV/bin/maturin" build --quiet --release --locked --offline --zig --target "$1" --compatibility "manylinux_${GLIBC/./_}" \
-            --interpreter "$FOREBAY_PYTHON" --out "$dist"
-        cargo zigbuild --quiet --release --locked --offline --target "$1.$GLIBC" -p forebay-cli
-    )
-    pack_command "$1" "forebay-$version-$machine-linux"
+# Runs maturin in the folder $2 of the unpacked sources, for target $1 and without a network; what it makes goes to folder $3.
+build_wheel() {
+    (cd "$unpacked/$2" && "$VENV/bin/maturin" build --quiet --release --locked --offline --zig --target "$1" \
+        --compatibility "manylinux_${GLIBC/./_}" --interpreter "$FOREBAY_PYTHON" --out "$3")
 }
 
-# The command of target $1 with its licences, as the archive $2.
-pack_command() {
-    local folder=$work/$2
-    rm -rf "$folder"
+# Wheel and command for target $1, from the source archive alone.
+build() {
+    local machine folder
+    machine=$(machine_of "$1")
+    folder=$work/forebay-$version-$machine-linux
+    say "the wheel for $machine, from the source archive"
+    build_wheel "$1" . "$dist"
+    say "the command for $machine"
+    # By maturin too, which packs it as a wheel: linked by another tool, all of it would be compiled again.
+    rm -rf "$work/command"
+    build_wheel "$1" crates/cli "$work/command"
     mkdir -p "$folder"
-    cp "$CARGO_TARGET_DIR/$1/release/forebay" "$ROOT"/LICENSE* "$folder/"
+    (cd "$folder" && "$FOREBAY_PYTHON" -m zipfile -e "$work"/command/*.whl .)
+    mv "$folder"/*.data/scripts/forebay "$folder/forebay"
+    rm -r "$folder"/*.data "$folder"/*.dist-info
+    chmod 755 "$folder/forebay"
+    cp "$ROOT"/LICENSE* "$folder/"
     "$FOREBAY_PYTHON" "$ROOT/scripts/third_party.py" forebay-cli "$folder/THIRD-PARTY.txt"
-    tar czf "$dist/$2.tar.gz" --owner 0 --group 0 --numeric-owner --sort name -C "$work" "$2"
+    tar czf "$dist/$(basename "$folder").tar.gz" --owner 0 --group 0 --numeric-owner --sort name -C "$work" "$(basename "$folder")"
 }
 
 # What can be read off the files for target $1.
@@ -94,8 +97,8 @@ check_here() {
 use_setup
 need_packages tests/requirements-wheel.txt
 need_packages tests/requirements-release.txt
-# `cargo zigbuild` and zig are among them.
-export PATH=$VENV/bin:$PATH ZIG_GLOBAL_CACHE_DIR=$CACHE/zig
+# Maturin looks for zig in the Python that comes first.
+export PATH=$VENV/bin:$PATH ZIG_GLOBAL_CACHE_DIR=$CACHE/zig CARGO_ZIGBUILD_CACHE_DIR=$CACHE/zigbuild
 version=$(cd "$ROOT" && cargo metadata --format-version 1 --no-deps --locked | "$FOREBAY_PYTHON" -c '
 import json, sys
 print(next(package["version"] for package in json.load(sys.stdin)["packages"] if package["name"] == "forebay"))')

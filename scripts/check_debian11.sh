@@ -67,7 +67,7 @@ say "the wheel in $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' "$root/etc/os-release"
 inside "$root" '
     cd /try
     /opt/python/bin/python3 -m venv venv
-    venv/bin/pip install --quiet --disable-pip-version-check --no-index --find-links . forebay-*.whl
+    venv/bin/pip --isolated install --quiet --disable-pip-version-check --no-index --find-links . forebay-*.whl
     FOREBAY_CACHE=/try/index venv/bin/python try_wheel.py load set.h5
     venv/bin/forebay --no-index inspect set.h5
     ./forebay --version

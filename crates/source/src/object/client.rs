@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use object_store::{
-    BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig,
+    BackoffConfig, ClientOptions, ObjectStore, RetryConfig,
     azure::{AzureConfigKey, MicrosoftAzureBuilder},
     gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
     http::HttpBuilder,

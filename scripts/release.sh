@@ -98,7 +98,7 @@ use_setup
 need_packages tests/requirements-wheel.txt
 need_packages tests/requirements-release.txt
 # Maturin looks for zig in the Python that comes first.
-export PATH=$VENV/bin:$PATH ZIG_GLOBAL_CACHE_DIR=$CACHE/zig CARGO_ZIGBUILD_CACHE_DIR=$CACHE/zigbuild
+export PATH=$VENV/bin:$PATH ZIG_GLOBAL_CACHE_DIR=$CACHE/zig CARGO_ZIGBUILD_CACHE_DIR=${CARGO_ZIGBUILD_CACHE_DIR:-$CACHE/zigbuild}
 version=$(cd "$ROOT" && cargo metadata --format-version 1 --no-deps --locked | "$FOREBAY_PYTHON" -c '
 import json, sys
 print(next(package["version"] for package in json.load(sys.stdin)["packages"] if package["name"] == "forebay"))')

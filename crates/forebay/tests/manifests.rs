@@ -29,6 +29,9 @@ fn every_published_crate_states_what_crates_io_shows() {
             let count = package[key].as_array().map_or(0, Vec::len);
             assert!((1..=5).contains(&count), "{name} has {count} {key}");
         }
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let readme = manifest.with_file_name(package["readme"].as_str().expect("looked at above"));
+        assert!(readme.is_file(), "{} is not there", readme.display());
     }
 }
 

@@ -20,12 +20,13 @@ if [[ ! -d $set_folder ]]; then
     mv -T "$temporary" "$set_folder" 2>/dev/null || rm -rf "$temporary"
     trap - EXIT
 fi
-(cd "$ROOT" && cargo build --release -p forebay-cli)
-forebay=$CARGO_TARGET_DIR/release/forebay
+# The command comes with the Python package: built alone as well, it would be linked twice, which takes minutes.
 wheels=$CARGO_TARGET_DIR/wheels-demo site=$CARGO_TARGET_DIR/python-demo
 "$ROOT/scripts/wheel.sh" "$wheels"
 rm -rf "$site"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
+export PYTHONPATH=$site
+forebay=$site/bin/forebay
 use_fresh_index
 
 cd "$set_folder"
@@ -44,4 +45,4 @@ show load train_*.h5 --field image --label label --batch 64 --shuffle full --epo
     --tier "disk:$set_folder/tier:1GiB"
 show doctor train_0.h5
 printf '\nA model trained through forebay, and the h5py way, in one run:\n'
-PYTHONPATH=$site "$FOREBAY_PYTHON" "$ROOT/scripts/demo_train.py" "$set_folder"
+"$FOREBAY_PYTHON" "$ROOT/scripts/demo_train.py" "$set_folder"

@@ -13,11 +13,8 @@ folder=$(absolute "${1:-$ROOT/dist}")
 
 use_setup
 need_packages tests/requirements-wheel.txt
+"$ROOT/scripts/licences.sh"
 cd "$ROOT/crates/python"
-# Not kept in the clone's history: texts of the licences, and of all that is linked in.
-mkdir -p licenses
-cp "$ROOT"/LICENSE* licenses/
-"$FOREBAY_PYTHON" "$ROOT/scripts/third_party.py" licenses/THIRD-PARTY.txt
 mkdir -p "$folder"
 rm -f "$folder"/forebay-*.whl
 "$VENV/bin/maturin" build --quiet --profile "$profile" --locked --interpreter "$FOREBAY_PYTHON" --out "$folder"

@@ -100,11 +100,11 @@ pub(crate) struct SettingsFacts {
 
 impl SettingsFacts {
     pub(crate) fn of(settings: &Settings) -> Self {
-        let whences = settings.whences.iter();
+        let origins = settings.origins.iter();
         Self {
             file: settings.file.as_ref().map(|path| path.display().to_string()),
             config: settings.config.clone(),
-            whence: whences.map(|(name, whence)| (name.clone(), whence.to_string())).collect(),
+            whence: origins.map(|(name, origin)| (name.clone(), origin.to_string())).collect(),
         }
     }
 }

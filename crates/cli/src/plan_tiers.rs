@@ -2,8 +2,10 @@
 
 use forebay::{
     Error, ErrorKind, Result, Settings, TierForecast, TierPlan,
-    config::{Amount, TierConfig},
-    places::{Machine, ThisMachine},
+    config::{
+        Amount, TierConfig,
+        candidates::{Machine, ThisMachine},
+    },
     source::ledger,
     tier::{ForecastTier, Policy, Standard},
 };
@@ -118,7 +120,7 @@ fn tier(config: &TierConfig) -> Result<ForecastTier> {
         (TierConfig::Memory { quota }, _) => quota.of(ledger().share()),
         (TierConfig::Disk(disk), _) => {
             let there =
-                disk.path.ancestors().find_map(|folder| ThisMachine.room(folder)).ok_or_else(|| {
+                disk.path.ancestors().find_map(|folder| ThisMachine.capacity(folder)).ok_or_else(|| {
                     Error::new(ErrorKind::NotFound, "no such disk here")
                         .hint("give its quota in bytes, such as disk:/nvme:100GiB")
                         .at(disk.path.display())

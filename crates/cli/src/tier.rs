@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, time::SystemTime};
 
 use forebay::{
     Config, Error, ErrorKind, Locator, Origins, Result, TierConfig,
-    config::DiskTier as DiskConfig,
+    config::DiskConfig,
     tier::{DiskTier, Judge, Mirror, Standard, Tier, Warmed, warm},
 };
 use serde_json::json;

@@ -2,14 +2,11 @@
 
 use std::{collections::HashSet, path::Path};
 
+use forebay_config::names::{RealNames, WILDCARDS, is_pattern};
+use forebay_format::{Found, format_of};
 use forebay_source::{Error, ErrorKind, Locator, Result};
 
-use crate::{
-    Origins,
-    each::each,
-    names::{RealNames, WILDCARDS, is_pattern},
-};
-use forebay_format::{Found, format_of};
+use crate::{Origins, parallel_map::parallel_map};
 
 /// The files that `patterns` name, in order: a path or URL is itself, a pattern all that match it, a folder all files
 /// under it of a format that can be read. What a pattern or folder gives is sorted by name.
@@ -167,7 +164,7 @@ fn under(origins: &Origins, folder: &str) -> Result<Vec<String>> {
     let folders = folders.map(str::to_owned).collect();
     let listed = with_folders(origins, listed, folders)?;
     // Notes and checksums often lie beside the data.
-    let formats = each(&listed, |at| format_at(origins, at))?;
+    let formats = parallel_map(&listed, |at| format_at(origins, at))?;
     let is_note = |format: &str| NOTES.contains(&format);
     let has_data = formats.iter().flatten().any(|format| !is_note(format));
     let is_read = |format: Option<String>| format.is_some_and(|format| !(has_data && is_note(&format)));

@@ -4,10 +4,8 @@
 //! wrong with an entry or with the folder makes it a miss: nothing here can fail a read.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{Read, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    io::Read,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -17,8 +15,8 @@ use std::{
 
 use forebay_container::{Container, Extents, load, save};
 use forebay_format::CSV_HEADER;
-use forebay_source::{ErrorKind, Locator, Origin, SourceId, descriptors::retry_when_exhausted};
-use rustix::fs::OFlags;
+use forebay_scratch::{FileFacts, OwnFolder};
+use forebay_source::{ErrorKind, Locator, Origin, SourceId};
 use sha2::{Digest, Sha256};
 
 /// So many chunks are described in 0.2 ms, saved in 0.1 ms and loaded in 0.03 ms: fewer are not worth a file.
@@ -81,9 +79,9 @@ impl IndexCache {
         if !id.version.is_settled(SystemTime::now()) {
             return None;
         }
-        self.check_folder()?;
-        let path = self.path(id)?;
-        let container = load(&read_own(&path)?).ok()?;
+        // A folder that belongs to somebody else, or that others may look into, is not used.
+        let folder = OwnFolder::open(&self.folder).ok()?;
+        let container = load(&read_entry(&folder, &entry_name(id)?)?).ok()?;
         let (first, others) = container.sources.split_first()?;
         let unchanged =
             |known: &SourceId| origin.open(&known.locator).is_ok_and(|source| source.id() == known);
@@ -102,63 +100,47 @@ impl IndexCache {
         if !settled || container.swmr || !is_worth_saving(container) {
             return;
         }
-        let Some(path) = self.path(id) else { return };
+        let Some(name) = entry_name(id) else { return };
         let Ok(bytes) = save(container) else { return };
-        let is_written = self.make_folder().is_some() && write_whole(&path, &bytes).is_some();
+        let Ok(folder) = OwnFolder::create_all(&self.folder) else { return };
+        let is_written = folder.write_atomically(&name, &bytes).is_ok();
         if is_written && self.since_listed.is_due(bytes.len() as u64) {
-            self.shrink();
+            shrink(&folder);
         }
     }
+}
 
-    fn path(&self, id: &SourceId) -> Option<PathBuf> {
-        let mut bytes = postcard::to_stdvec(id).ok()?;
-        // What is said of a CSV file depends on this setting too.
-        bytes.extend(std::env::var_os(CSV_HEADER).unwrap_or_default().as_encoded_bytes());
-        let hash = Sha256::digest(&bytes);
-        let name: String = hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        Some(self.folder.join(name))
-    }
+/// The name of the entry for the source `id`.
+fn entry_name(id: &SourceId) -> Option<String> {
+    let mut bytes = postcard::to_stdvec(id).ok()?;
+    // What is said of a CSV file depends on this setting too.
+    bytes.extend(std::env::var_os(CSV_HEADER).unwrap_or_default().as_encoded_bytes());
+    let hash = Sha256::digest(&bytes);
+    Some(hash[..16].iter().map(|byte| format!("{byte:02x}")).collect())
+}
 
-    /// The folder, made for this user alone.
-    fn make_folder(&self) -> Option<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).ok()?;
-        self.check_folder()
-    }
-
-    /// A folder that belongs to somebody else, or that others may look into, is not used.
-    fn check_folder(&self) -> Option<()> {
-        let folder = fs::symlink_metadata(&self.folder).ok()?;
-        (folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw() && folder.mode() & 0o077 == 0)
-            .then_some(())
-    }
-
-    /// Removes the entries used longest ago until the rest fit.
-    fn shrink(&self) {
-        let Ok(listed) = fs::read_dir(&self.folder) else { return };
-        let mut entries: Vec<_> = listed
-            .flatten()
-            .filter_map(|entry| {
-                // Whatever else lies here is not ours to remove.
-                let name = entry.file_name().into_string().ok()?;
-                let meta = entry.metadata().ok()?;
-                if is_abandoned(&name, meta.modified().ok()?) {
-                    let _ = fs::remove_file(entry.path());
-                    return None;
-                }
-                is_entry_name(&name).then_some(())?;
-                Some((meta.modified().ok()?, meta.len(), entry.path()))
-            })
-            .collect();
-        entries.sort();
-        let mut total: u64 = entries.iter().map(|(_, len, _)| len).sum();
-        for (_, len, path) in entries {
-            if total <= MOST_BYTES {
-                break;
-            }
-            total -= len;
-            // Another process may have been faster.
-            let _ = fs::remove_file(path);
+/// Removes the entries used longest ago until the rest fit.
+fn shrink(folder: &OwnFolder) {
+    let mut entries = Vec::new();
+    let mut total: u64 = 0;
+    // Whatever else lies here is not ours to remove.
+    for name in folder.names().unwrap_or_default() {
+        let Ok(facts) = folder.facts(&name) else { continue };
+        if is_abandoned(&name, facts.modified()) {
+            let _ = folder.remove_file(&name);
+        } else if is_entry_name(&name) {
+            total = total.saturating_add(facts.len);
+            entries.push((facts.modified(), facts.len, name));
         }
+    }
+    entries.sort();
+    for (_, len, name) in entries {
+        if total <= MOST_BYTES {
+            break;
+        }
+        total -= len;
+        // Another process may have been faster.
+        let _ = folder.remove_file(name);
     }
 }
 
@@ -183,43 +165,17 @@ fn is_worth_saving(container: &Container) -> bool {
         || container.variables.len() >= LEAST_VARIABLES
 }
 
-/// The bytes of an entry, if it is a plain file of this user; using it makes it young.
-fn read_own(path: &Path) -> Option<Vec<u8>> {
-    // Neither a link nor a pipe that nobody writes to leads or holds us anywhere.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = File::options();
-    options.read(true).custom_flags(flags.bits().cast_signed());
-    let mut file = retry_when_exhausted(|| options.open(path)).ok()?;
-    let meta = file.metadata().ok()?;
-    let ours =
-        meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0;
-    if !ours || meta.len() > MOST_ENTRY_BYTES {
+/// The bytes of the entry `name`, if it is a plain file of this user; using it makes it young.
+fn read_entry(folder: &OwnFolder, name: &str) -> Option<Vec<u8>> {
+    let mut file = folder.open_to_read(name).ok()?;
+    let len = FileFacts::of(&file).ok()?.len;
+    if len > MOST_ENTRY_BYTES {
         return None;
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).ok()?);
+    let mut bytes = Vec::with_capacity(usize::try_from(len).ok()?);
     file.read_to_end(&mut bytes).ok()?;
     let _ = file.set_modified(SystemTime::now());
     Some(bytes)
-}
-
-/// Writes `bytes` to `path` so that a reader sees all of it or nothing.
-fn write_whole(path: &Path, bytes: &[u8]) -> Option<()> {
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
-    let temporary = path.with_extension(format!("{}-{nanos}", std::process::id()));
-    let write = || -> std::io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let mut file: File = retry_when_exhausted(|| options.open(&temporary))?;
-        file.write_all(bytes)?;
-        fs::rename(&temporary, path)
-    };
-    match write() {
-        Ok(()) => Some(()),
-        Err(_) => {
-            let _ = fs::remove_file(&temporary);
-            None
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,36 +8,28 @@
 //! |---|---|
 //! | `open` | the way from a path to an opened container |
 //! | `origins` | which side a name belongs to: this machine, or behind a URL |
-//! | `names` | one name for each file of this machine |
 //! | `files`, `set` | from patterns and fields to a set of samples |
-//! | `each` | the same work for each of many files, on threads |
+//! | `parallel_map` | the same work for each of many files, on threads |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
-//! | `assemble` | from a configuration to tiers |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
-//! | `config` | what the user wants of tiers and placement |
-//! | `places` | which places of this machine could hold copies, and why or why not |
 //! | `slow` | files as if behind a slow file system, for trials |
 
-mod assemble;
-pub mod config;
-mod each;
 mod feed;
 mod files;
 mod foresight;
 mod index_cache;
-mod names;
 mod open;
 mod origins;
-pub mod places;
+mod parallel_map;
 mod set;
 mod slow;
 
-pub use assemble::{open_disk_tier, tiered};
-pub use config::{Config, Settings, TierConfig};
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::{expand, expand_among, expand_to_files};
 
+pub use forebay_config as config;
+pub use forebay_config::{Config, Settings, TierConfig, open_disk_tier, tiered};
 pub use forebay_container as container;
 pub use forebay_container::{Array, Container, Selection, Values, Variable};
 pub use forebay_format as format;

@@ -1,17 +1,12 @@
 //! Where files are looked for: on this machine, or behind a URL.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
+use forebay_config::{Config, names, tiered};
 use forebay_source::{
     Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result, Source, SourceId, WholeOrigin,
 };
 use forebay_tier::{Policy, Tiered};
-
-use crate::{
-    assemble::tiered,
-    config::Config,
-    names::{RealNames, absolute},
-};
 
 /// An origin for paths and one for URLs.
 ///
@@ -54,13 +49,13 @@ impl Origins {
         Self { near: whole(&self.near), far: whole(&self.far), tiered: None, are_paths: self.are_paths }
     }
 
-    /// The same, read through the tiers of `config`; `ranking` is the user's own policy.
+    /// The same, read through the tiers of `config`; `policy` is the user's own.
     pub fn through_tiers(
         self,
         config: &Config,
-        ranking: Option<Arc<dyn Policy>>,
+        policy: Option<Arc<dyn Policy>>,
     ) -> Result<(Self, Option<Arc<Tiered>>)> {
-        let Some(tiered) = tiered(Arc::new(ByName(self.clone())), config, ranking)? else {
+        let Some(tiered) = tiered(Arc::new(ByName(self.clone())), config, policy)? else {
             return Ok((self, None));
         };
         let side = |is_far| Arc::new(Side { tiered: Arc::clone(&tiered), is_far }) as Arc<dyn Origin>;
@@ -76,18 +71,13 @@ impl Origins {
     /// file has one name, by which its copies and its saved index are found. A URL stands for itself.
     pub fn locate(&self, name: &str) -> Result<Locator> {
         let at = Locator::new(name);
-        if at.is_url() || !self.are_paths {
-            return Ok(at);
-        }
-        let (path, mut names) = (absolute(name)?, RealNames::default());
-        let is_folder = Path::new(&path).is_dir();
-        Ok(Locator::new(if is_folder { names.of_folder(&path) } else { names.of_file(&path) }))
+        if at.is_url() || !self.are_paths { Ok(at) } else { names::locate(name) }
     }
 
     /// The path or pattern `name` with `~` and variables written out, made absolute; a URL stands for itself.
     pub fn absolute(&self, name: &str) -> Result<String> {
         let stands = Locator::new(name).is_url() || !self.are_paths;
-        if stands { Ok(name.to_owned()) } else { absolute(name) }
+        if stands { Ok(name.to_owned()) } else { names::absolute(name) }
     }
 
     /// Warns of tiers that were left out, or are of no use to what was opened so far.

@@ -7,7 +7,7 @@ use forebay_loader::{SampleSet, SampleSpec};
 use forebay_source::{Origin, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{IndexCache, Origins, each::each, files::expand_among, open, open::WHOLE_BYTES};
+use crate::{IndexCache, Origins, files::expand_among, open, open::WHOLE_BYTES, parallel_map::parallel_map};
 
 /// Which files, and what of them is a sample; plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub fn open_named_set(
     let spec = SetSpec { files, fields: spec.fields };
     let one =
         |at: &_| Ok(Arc::new(open(Arc::clone(origins.of(at)), at, cache).map(Opened::on_caller_thread)?));
-    let files = spec.files.iter().map(|list| each(list, one)).collect::<Result<Vec<_>>>()?;
+    let files = spec.files.iter().map(|list| parallel_map(list, one)).collect::<Result<Vec<_>>>()?;
     origins.warn_of_tiers();
     Ok((SampleSet::new(spec.fields.clone(), &files)?, spec))
 }

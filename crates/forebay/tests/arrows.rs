@@ -9,16 +9,43 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-container", &["forebay-filter", "forebay-source"]),
     ("forebay-hdf5", &["forebay-container", "forebay-filter", "forebay-source"]),
     ("forebay-format", &["forebay-container", "forebay-filter", "forebay-hdf5", "forebay-source"]),
-    ("forebay-loader", &["forebay-container", "forebay-format", "forebay-source"]),
+    ("forebay-scratch", &["forebay-source"]),
+    ("forebay-loader", &["forebay-container", "forebay-format", "forebay-scratch", "forebay-source"]),
     ("forebay-mount", &["forebay-source"]),
-    ("forebay-tier", &["forebay-source"]),
-    ("forebay", &["forebay-container", "forebay-format", "forebay-loader", "forebay-source", "forebay-tier"]),
+    ("forebay-tier", &["forebay-scratch", "forebay-source"]),
+    ("forebay-config", &["forebay-source", "forebay-tier"]),
+    (
+        "forebay",
+        &[
+            "forebay-config",
+            "forebay-container",
+            "forebay-format",
+            "forebay-loader",
+            "forebay-scratch",
+            "forebay-source",
+            "forebay-tier",
+        ],
+    ),
     ("forebay-cli", &["forebay", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 
+/// Crates that libraries loaded into other programs are built on: none of these may come with them.
+const LEAN: &[(&str, &[&str])] = &[(
+    "forebay-config",
+    &["forebay", "forebay-format", "forebay-loader", "hyper", "object_store", "reqwest", "rustls", "tokio"],
+)];
+
 fn root() -> PathBuf {
     PathBuf::from("../..")
+}
+
+/// What cargo answers to `arguments`.
+fn cargo(arguments: &[&str]) -> Vec<u8> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let answer = Command::new(cargo).args(arguments).current_dir(root()).output().expect("cargo runs");
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    answer.stdout
 }
 
 /// `a -> b` for each arrow, and `a` alone for each crate.
@@ -37,12 +64,9 @@ fn of_table() -> BTreeSet<String> {
 }
 
 fn of_cargo() -> BTreeSet<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let asked = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
-    let told = Command::new(cargo).args(asked).current_dir(root()).output().expect("cargo runs");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("cargo speaks JSON");
-    let packages = told["packages"].as_array().expect("packages");
+    let answer = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
+    let answer: serde_json::Value = serde_json::from_slice(&answer).expect("cargo speaks JSON");
+    let packages = answer["packages"].as_array().expect("packages");
     let is_ours = |name: &str| name == "forebay" || name.starts_with("forebay-");
     lines(packages.iter().map(|package| {
         let needs = package["dependencies"].as_array().expect("dependencies");
@@ -78,4 +102,18 @@ fn crates_depend_on_each_other_as_the_table_says() {
 #[test]
 fn the_picture_in_architecture_md_shows_every_crate_and_arrow() {
     assert_eq!(of_picture(), of_table(), "left: ARCHITECTURE.md, right: the table in this file");
+}
+
+#[test]
+fn what_other_programs_load_brings_no_runtime_no_tls_and_no_formats() {
+    for (name, forbidden) in LEAN {
+        // By package, as `cargo metadata` resolves features of the whole workspace at once: there the object stores of the
+        // facade count for every crate.
+        let tree = cargo(&["tree", "--package", name, "--edges", "normal", "--prefix", "none", "--offline"]);
+        let tree = String::from_utf8(tree).expect("UTF-8");
+        let needed: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(needed.contains("forebay-source"), "{tree}");
+        let found: Vec<_> = forbidden.iter().filter(|crate_name| needed.contains(*crate_name)).collect();
+        assert!(found.is_empty(), "{name} needs {found:?}");
+    }
 }

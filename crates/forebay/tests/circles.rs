@@ -2,6 +2,8 @@
 //!
 //! What counts is the file where a name is defined: a name that `lib.rs` passes on leads to the file it comes from.
 
+#![expect(clippy::panic, reason = "a file that cannot be parsed has failed the test")]
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs,
@@ -233,7 +235,7 @@ fn shown(found: &Crate, module: &Names) -> String {
 }
 
 /// Crates whose circles are yet to be cut: one that has none any more leaves this list.
-const STILL_TIED: [&str; 4] = ["cli", "forebay", "source", "tier"];
+const STILL_TIED: [&str; 1] = ["tier"];
 
 #[test]
 fn no_file_imports_one_that_imports_it() {

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/loader/tests/memory.rs", "brings memory of its own, and takes tensors as other libraries do"),
     ("crates/python/src/array_struct.rs", "hands NumPy a structure by its address"),
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
+    ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
     ("crates/source/src/peek.rs", "asks about a descriptor by its number"),
     ("crates/source/src/prefetch.rs", "asks for memory ahead"),
@@ -30,7 +31,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),
     ("crates/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
-    ("crates/tier/src/disk/lock.rs", "takes locks of open file descriptions"),
     ("crates/tier/src/disk/writeback.rs", "asks an open file whether its write-back failed"),
 ];
 

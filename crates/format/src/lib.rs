@@ -1,6 +1,6 @@
 //! The formats, how they are told apart, and how values are read from what they describe.
 //!
-//! A format reader ends at [`Container`], plain data. Nothing to the right of it knows which format it was.
+//! A format reader ends at [`Container`](forebay_container::Container), plain data. Nothing to the right of it knows which format it was.
 //!
 //! ```text
 //! Origin ─► Format::describe ─► Container ─► Opened::read(variable, selection) ─► Array

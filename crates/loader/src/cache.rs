@@ -15,13 +15,13 @@ use crate::{
     backing::PlainBacking,
     ledger::{Decoding, Moment, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
-    spill::{Admission, Place, Spill},
+    spill::{Admission, Spill, UnitPlace},
     stats::LoaderCounters,
 };
 
 /// A unit that is asked for.
 pub(crate) struct UnitRequest<'a> {
-    pub(crate) place: Place,
+    pub(crate) place: UnitPlace,
     pub(crate) len: usize,
     pub(crate) samples: SamplesOf<'a>,
 }
@@ -81,7 +81,7 @@ enum UnitEntry {
 #[derive(Debug)]
 struct Resident {
     buffer: Arc<Buffer>,
-    place: Place,
+    place: UnitPlace,
 }
 
 impl UnitCache {
@@ -219,14 +219,14 @@ impl UnitCache {
         }
     }
 
-    fn put(&self, spill: &dyn Spill, place: Place, bytes: &[u8]) {
+    fn put(&self, spill: &dyn Spill, place: UnitPlace, bytes: &[u8]) {
         if !spill.has(place) && spill.put(place, bytes) == Admission::Kept {
             LoaderCounters::add(&self.counters.spilled_bytes, bytes.len() as u64);
         }
     }
 
     /// Reads bytes of a unit that [`get`](Self::get) found in the spill.
-    pub(crate) fn read_spilled(&self, place: Place, from: usize, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_spilled(&self, place: UnitPlace, from: usize, into: &mut [u8]) -> Result<()> {
         LoaderCounters::add(&self.counters.unspilled_bytes, into.len() as u64);
         let read = self.spill.as_ref().is_some_and(|spill| spill.read(place, from as u64, into));
         let lost = || Error::new(ErrorKind::Unavailable, "the spill file lost what was written to it");

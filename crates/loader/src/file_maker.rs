@@ -6,7 +6,7 @@ use forebay_source::{Grant, ProcessIdentity};
 
 use crate::{
     arena::Arena, batch_maker::SetIdentity, cache::UnitCache, layout::SetLayout, set::SampleSet,
-    shares::Shares, spill_place::SpillPlace, stats::LoaderCounters, tuning::Tuning,
+    shares::Shares, spill_folder::SpillFolder, stats::LoaderCounters, tuning::Tuning,
 };
 
 /// Makes batches from files. Many threads may do so at once.
@@ -24,7 +24,7 @@ pub(crate) struct FileMaker {
     /// How memory is divided.
     pub(crate) shares: Shares,
     /// Where the spill lies.
-    pub(crate) place: Option<SpillPlace>,
+    pub(crate) place: Option<SpillFolder>,
     pub(crate) tuning: Tuning,
     /// The process it belongs to.
     pub(crate) process: ProcessIdentity,

@@ -18,7 +18,7 @@
 //! | `layout`, `units`, `unit_slices` | how samples are read: from where they are stored, or from decoded units |
 //! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
-//! | `cache`, `ledger`, `bitmap`, `spill`, `spill_place` | decoded units in memory, by their next use, and on disk when there is no room |
+//! | `cache`, `ledger`, `bitmap`, `spill`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena/`, `backing` | memory that is used again, and where it comes from |
 //! | `batch`, `dlpack` | what is in it, and how other libraries see it |
 //! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
@@ -76,7 +76,7 @@ mod shuffle_group;
 mod sparse;
 mod spec;
 mod spill;
-mod spill_place;
+mod spill_folder;
 mod state;
 mod stats;
 mod to_usize;
@@ -108,6 +108,6 @@ pub use setup::InForce;
 pub use shard::{Shard, Steps, StepsSpec, Tail};
 pub use shares::Shares;
 pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
-pub use spill::{Admission, FileSpill, Place, Spill};
+pub use spill::{Admission, FileSpill, Spill, UnitPlace};
 pub use state::{Check, Resumed, STATE_VERSION, State};
 pub use stats::{Bottleneck, LoaderStats};

@@ -5,9 +5,8 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_source::{
-    Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, private, warn,
-};
+use forebay_scratch::job_name;
+use forebay_source::{Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, warn};
 use serde::Serialize;
 
 use crate::{
@@ -22,7 +21,7 @@ use crate::{
     shares::{Needs, Shares},
     shuffle_group::shuffle_group_len,
     spill::{FileSpill, Spill},
-    spill_place::{self, SpillPlace},
+    spill_folder::{self, SpillFolder},
     stats::LoaderCounters,
     tuning::Tuning,
 };
@@ -34,7 +33,7 @@ pub(crate) struct Setup {
     pub(crate) shares: Shares,
     needs: Needs,
     /// Where a spill goes, if one is of use.
-    pub(crate) spill: Option<SpillPlace>,
+    pub(crate) spill: Option<SpillFolder>,
     /// Whether the processes of a node share it.
     pub(crate) is_shared: bool,
 }
@@ -71,11 +70,16 @@ pub(crate) enum ReaderKind {
 impl Setup {
     /// How a loader of `set` would read it with `options`, as memory and disks are now.
     pub(crate) fn planned(set: &SampleSet, options: &Options) -> Result<Self> {
-        let spill = spill_place::choose(&options.spill, is_shared(options))?;
+        let spill = spill_folder::choose(&options.spill, is_shared(options))?;
         Self::of(set, options, ReaderKind::Loader, spill)
     }
 
-    fn of(set: &SampleSet, options: &Options, reader: ReaderKind, spill: Option<SpillPlace>) -> Result<Self> {
+    fn of(
+        set: &SampleSet,
+        options: &Options,
+        reader: ReaderKind,
+        spill: Option<SpillFolder>,
+    ) -> Result<Self> {
         memory_setting()?;
         if options.batch_size == 0 {
             let error = Error::new(ErrorKind::Invalid, "batch_size=0");
@@ -120,7 +124,7 @@ impl Setup {
         let is_too_long = self.layout.unit_bytes.saturating_add(self.layout.unit_count) > 1 << 62;
         let Some(place) = self.spill.as_ref().filter(|_| !is_too_long) else { return Ok(None) };
         let opened = if self.is_shared {
-            let name = format!("{}-{}-{}", set.fingerprint(), self.layout.signature(), private::job_name());
+            let name = format!("{}-{}-{}", set.fingerprint(), self.layout.signature(), job_name());
             FileSpill::shared(&place.folder, &name, self.layout.unit_count, place.quota)?
         } else {
             FileSpill::private(&place.folder, self.layout.unit_count, place.quota)?
@@ -140,12 +144,12 @@ pub(crate) fn file_maker(
     reader: ReaderKind,
     backing: Arc<dyn Backing>,
 ) -> Result<FileMaker> {
-    let place = spill_place::choose(&options.spill, is_shared(options))?;
+    let place = spill_folder::choose(&options.spill, is_shared(options))?;
     let is_named = place.as_ref().is_some_and(|place| place.is_named);
     let mut setup = Setup::of(&set, options, reader, place)?;
     let spill = match setup.open_spill(&set) {
         Ok(spill) => spill,
-        Err(error) if is_named => return Err(spill_place::unusable(error)),
+        Err(error) if is_named => return Err(spill_folder::unusable(error)),
         // The loader does without a folder that the user did not name, and decides anew how samples are read.
         Err(error) => {
             warn(format!("decoded values that memory cannot hold are not kept on disk: {error}"));

@@ -2,31 +2,31 @@
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions},
+    fs::File,
     os::unix::fs::{FileExt, MetadataExt},
-    path::{Path, PathBuf},
-    process,
+    path::Path,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result, private};
-use rustix::fs::FlockOperation;
+use forebay_scratch::{OwnFolder, SharedFile, boot_id, user_folder_name};
+use forebay_source::{Error, ErrorKind, Result};
 
 use crate::bitmap::Bitmap;
 
 /// A place for decoded units that memory cannot hold. It may lose them, it may never change them.
 pub trait Spill: Send + Sync + fmt::Debug {
     /// Keeps the bytes of `unit`, if there is room.
-    fn put(&self, unit: Place, bytes: &[u8]) -> Admission;
+    fn put(&self, unit: UnitPlace, bytes: &[u8]) -> Admission;
 
     /// True when `unit` is kept.
-    fn has(&self, unit: Place) -> bool;
+    fn has(&self, unit: UnitPlace) -> bool;
 
     /// Fills `into` with the bytes of `unit` from `from` on; false when they cannot be had any more.
-    fn read(&self, unit: Place, from: u64, into: &mut [u8]) -> bool;
+    fn read(&self, unit: UnitPlace, from: u64, into: &mut [u8]) -> bool;
 
     /// True when other processes see what is put here.
     fn is_shared(&self) -> bool;
@@ -43,7 +43,7 @@ pub enum Admission {
 
 /// Which unit, and where it lies among the bytes of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct UnitPlace {
     /// Its number among all units.
     pub unit: u64,
     /// Its first byte among the bytes of all units.
@@ -56,8 +56,7 @@ pub struct Place {
 /// needs no more than that: the kernel lets nobody see the mark before the bytes.
 #[derive(Debug)]
 pub struct FileSpill {
-    file: File,
-    path: Option<PathBuf>,
+    file: SpillFile,
     /// What this process knows to be there: a file may claim more units than there is memory to mark them all.
     known: Mutex<Bitmap>,
     unit_count: u64,
@@ -65,64 +64,74 @@ pub struct FileSpill {
     quota: u64,
     used: Mutex<u64>,
     broken: AtomicBool,
-    /// The process that opened it: a forked child shares the lock and must leave it be.
-    process: u32,
+}
+
+/// The file of a spill.
+#[derive(Debug)]
+enum SpillFile {
+    /// A file without a name, of one process.
+    Private(File),
+    /// A file with a name, which the last process that uses it removes.
+    Shared(SharedFile),
+}
+
+impl SpillFile {
+    fn file(&self) -> &File {
+        match self {
+            Self::Private(file) => file,
+            Self::Shared(shared) => shared.file(),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
 }
 
 const PRESENT: u8 = 1;
+const EXTENSION: &str = ".spill";
+/// A process has the lock of a shared spill alone for a moment when it opens or removes it.
+const LIMIT: Duration = Duration::from_secs(30);
 
 impl FileSpill {
     /// A spill of this process alone, in `folder`, for `unit_count` units; it has no name and goes with the process.
     pub fn private(folder: &Path, unit_count: u64, quota: u64) -> Result<Self> {
         let file =
             tempfile::tempfile_in(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
-        Self::new(file, None, unit_count, quota)
+        Self::new(SpillFile::Private(file), unit_count, quota)
     }
 
     /// A spill shared by all processes that give the same `name`, removed when the last of them closes it.
     pub fn shared(folder: &Path, name: &str, unit_count: u64, quota: u64) -> Result<Self> {
-        let folder = own_folder(folder)?;
-        let name = format!("{name}-{}.spill", private::boot_id());
-        let path = folder.join(name);
-        remove_deserted(&folder, &path);
-        for _ in 0..16 {
-            let file = private::own_file(&path)?;
-            rustix::fs::flock(&file, FlockOperation::LockShared)
-                .map_err(|errno| Error::from_io(errno.into()))?;
-            let own = file.metadata().map_err(Error::from_io)?;
-            // Its last user may have removed it between our opening and our locking it.
-            if fs::symlink_metadata(&path)
-                .is_ok_and(|there| there.ino() == own.ino() && there.dev() == own.dev())
-            {
-                return Self::new(file, Some(path), unit_count, quota);
-            }
-        }
-        Err(Error::new(ErrorKind::Unavailable, "is removed as often as it is made").at(path.display()))
+        let folder = Arc::new(OwnFolder::create_in(folder, &user_folder_name("spill"))?);
+        let name = format!("{name}-{}{EXTENSION}", boot_id());
+        remove_deserted(&folder, &name);
+        let (file, _) = SharedFile::open(&folder, &name, Instant::now() + LIMIT)?;
+        file.share()?;
+        Self::new(SpillFile::Shared(file), unit_count, quota)
     }
 
-    fn new(file: File, path: Option<PathBuf>, unit_count: u64, quota: u64) -> Result<Self> {
+    fn new(file: SpillFile, unit_count: u64, quota: u64) -> Result<Self> {
         let full = || Error::new(ErrorKind::Full, "too many units");
         // Its length is never set: another process may have written to a shared file since it was looked at.
         let first_byte = unit_count.checked_next_multiple_of(4096).ok_or_else(full)?;
         Ok(Self {
             file,
-            path,
             known: Mutex::default(),
             unit_count,
             first_byte,
             quota,
             used: Mutex::new(0),
             broken: AtomicBool::new(false),
-            process: process::id(),
         })
     }
 
     /// Bytes the file takes, by whichever process they were written.
     fn used(&self, own: u64) -> u64 {
-        if self.path.is_none() {
+        if !self.file.is_shared() {
             return own;
         }
-        self.file.metadata().map_or(u64::MAX, |facts| facts.blocks() * 512)
+        self.file.file().metadata().map_or(u64::MAX, |facts| facts.blocks() * 512)
     }
 
     fn known(&self) -> MutexGuard<'_, Bitmap> {
@@ -131,7 +140,7 @@ impl FileSpill {
 }
 
 impl Spill for FileSpill {
-    fn put(&self, place: Place, bytes: &[u8]) -> Admission {
+    fn put(&self, place: UnitPlace, bytes: &[u8]) -> Admission {
         if self.broken.load(Relaxed) || place.unit >= self.unit_count {
             return Admission::Refused;
         }
@@ -142,9 +151,8 @@ impl Spill for FileSpill {
             }
             *own += bytes.len() as u64;
         }
-        let at = self.first_byte + place.byte;
-        let written =
-            self.file.write_all_at(bytes, at).and_then(|()| self.file.write_all_at(&[PRESENT], place.unit));
+        let (file, at) = (self.file.file(), self.first_byte + place.byte);
+        let written = file.write_all_at(bytes, at).and_then(|()| file.write_all_at(&[PRESENT], place.unit));
         if written.is_err() {
             // A full or broken disk stays so for a while: no unit is lost by it, only time.
             self.broken.store(true, Relaxed);
@@ -154,14 +162,14 @@ impl Spill for FileSpill {
         Admission::Kept
     }
 
-    fn has(&self, place: Place) -> bool {
+    fn has(&self, place: UnitPlace) -> bool {
         if self.known().contains(place.unit) {
             return true;
         }
         let mut there = [0];
-        let is_there = self.path.is_some()
+        let is_there = self.file.is_shared()
             && place.unit < self.unit_count
-            && self.file.read_exact_at(&mut there, place.unit).is_ok()
+            && self.file.file().read_exact_at(&mut there, place.unit).is_ok()
             && there[0] == PRESENT;
         if is_there {
             self.known().insert(place.unit);
@@ -169,8 +177,8 @@ impl Spill for FileSpill {
         is_there
     }
 
-    fn read(&self, place: Place, from: u64, into: &mut [u8]) -> bool {
-        let read = self.file.read_exact_at(into, self.first_byte + place.byte + from).is_ok();
+    fn read(&self, place: UnitPlace, from: u64, into: &mut [u8]) -> bool {
+        let read = self.file.file().read_exact_at(into, self.first_byte + place.byte + from).is_ok();
         if !read {
             self.known().remove(place.unit);
             self.broken.store(true, Relaxed);
@@ -179,36 +187,24 @@ impl Spill for FileSpill {
     }
 
     fn is_shared(&self) -> bool {
-        self.path.is_some()
+        self.file.is_shared()
     }
 }
 
 impl Drop for FileSpill {
     fn drop(&mut self) {
-        let Some(path) = self.path.as_ref().filter(|_| self.process == process::id()) else { return };
-        // The last one out removes it; others still hold the lock they share.
-        if rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::remove_file(path);
+        if let SpillFile::Shared(file) = &self.file {
+            file.remove_if_last();
         }
     }
 }
 
-/// The folder of this user's spills under `folder`, which nobody else can look into.
-fn own_folder(folder: &Path) -> Result<PathBuf> {
-    private::own_folder(folder, &format!("forebay-spill-{}", rustix::process::geteuid().as_raw()))
-}
-
-/// Removes spills that no process uses any more: their makers were killed.
-fn remove_deserted(folder: &Path, but: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let is_spill = path.extension().is_some_and(|extension| extension == "spill");
-        if path == but || !is_spill {
-            continue;
-        }
-        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
-        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::remove_file(&path);
+/// Removes the spills in `folder` other than `but` that no process uses: their processes were killed.
+fn remove_deserted(folder: &Arc<OwnFolder>, but: &str) {
+    let names = folder.names().unwrap_or_default();
+    for name in names.iter().filter(|name| name.ends_with(EXTENSION) && *name != but) {
+        if let Some(deserted) = SharedFile::deserted(folder, name) {
+            deserted.remove_if_last();
         }
     }
 }
@@ -217,8 +213,8 @@ fn remove_deserted(folder: &Path, but: &Path) {
 mod tests {
     use super::*;
 
-    fn place(unit: u64) -> Place {
-        Place { unit, byte: unit * 100 }
+    fn place(unit: u64) -> UnitPlace {
+        UnitPlace { unit, byte: unit * 100 }
     }
 
     #[test]
@@ -244,12 +240,25 @@ mod tests {
         let mut read = [0; 100];
         assert!(other.has(place(2)) && other.read(place(2), 0, &mut read));
         assert_eq!(read, [5; 100]);
-        let path = one.path.clone().unwrap();
+        let own = folder.path().join(user_folder_name("spill"));
+        let count = || std::fs::read_dir(&own).unwrap().count();
         drop(one);
-        assert!(path.exists());
+        assert_eq!(count(), 1);
         drop(other);
-        assert!(!path.exists());
+        assert_eq!(count(), 0);
         assert!(!open().has(place(2)), "a new one is empty");
+    }
+
+    #[test]
+    fn a_spill_of_killed_processes_is_removed_by_the_next_that_opens_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = Arc::new(OwnFolder::create_in(folder.path(), &user_folder_name("spill")).unwrap());
+        drop(SharedFile::open(&own, "killed-1.spill", Instant::now() + LIMIT).unwrap());
+        std::fs::write(own.path().join("letter.txt"), "x").unwrap();
+        let _spill = FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
+        let mut names = own.names().unwrap();
+        names.sort();
+        assert_eq!(names, ["letter.txt".to_owned(), format!("set-{}.spill", boot_id())]);
     }
 
     #[test]
@@ -257,9 +266,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let one = FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
         assert_eq!(one.put(place(9), &[5; 100]), Admission::Kept);
-        let len = one.file.metadata().unwrap().len();
+        let len = one.file.file().metadata().unwrap().len();
         let other = FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
-        assert_eq!(other.file.metadata().unwrap().len(), len);
+        assert_eq!(other.file.file().metadata().unwrap().len(), len);
         assert!(other.has(place(9)));
     }
 

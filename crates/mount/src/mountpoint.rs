@@ -1,14 +1,12 @@
 //! What stands at a mount point: nothing, a living mount, or one whose program died.
 
 use std::{
-    ffi::OsString,
     fs, io,
-    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Mounts, Result};
 use rustix::{
     io::Errno,
     mount::{UnmountFlags, unmount},
@@ -78,9 +76,7 @@ fn is_disconnected(error: &io::Error) -> bool {
 /// True when the topmost mount at `mountpoint` is one of ours, living or dead.
 fn is_ours(mountpoint: &Path) -> bool {
     let Some(place) = place(mountpoint) else { return false };
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let mut mounts = table.split(|byte| *byte == b'\n').filter_map(entry);
-    mounts.rfind(|(path, _)| *path == place).is_some_and(|(_, source)| source == NAME.as_bytes())
+    Mounts::of_this_process().at(&place).is_some_and(|mount| mount.source == NAME)
 }
 
 /// The path as the system's table has it; the last part may be a dead mount, which cannot be asked.
@@ -92,49 +88,7 @@ fn place(mountpoint: &Path) -> Option<PathBuf> {
     Some(mountpoint.parent()?.canonicalize().ok()?.join(mountpoint.file_name()?))
 }
 
-/// Mount point and source of a line of mountinfo: `36 35 98:0 / /mnt rw,noatime - fuse forebay-slow rw`.
-fn entry(line: &[u8]) -> Option<(PathBuf, &[u8])> {
-    let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-    let dash = fields.iter().position(|field| *field == b"-")?;
-    let path = PathBuf::from(OsString::from_vec(unescaped(fields.get(4)?)));
-    Some((path, *fields.get(dash + 2)?))
-}
-
-/// Spaces and their like stand in the table as `\040`.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..3).filter(|_| *first == b'\\');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => (plain.push(byte), rest = &tail[3..]),
-            None => (plain.push(*first), rest = tail),
-        };
-    }
-    plain
-}
-
 /// True when one of two canonical paths lies in the other, or both are the same: what is mounted would show itself.
 pub(crate) fn overlap(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_table_gives_mount_point_and_source() {
-        let line = b"36 35 0:44 / /mnt/with\\040space rw,nosuid shared:1 - fuse forebay-slow rw,user_id=0";
-        assert_eq!(entry(line), Some((PathBuf::from("/mnt/with space"), NAME.as_bytes())));
-        assert_eq!(entry(b""), None);
-        assert_eq!(entry(b"1 2 0:1 / /mnt rw"), None);
-    }
-
-    #[test]
-    fn a_backslash_that_begins_no_number_is_itself() {
-        assert_eq!(unescaped(b"a\\0"), b"a\\0");
-        assert_eq!(unescaped(b"\\134x"), b"\\x");
-    }
 }

@@ -2,7 +2,7 @@
 
 use forebay::{
     Config, Error, ErrorKind, Settings, TierConfig,
-    config::{Amount, Overrides, Whence, nearest},
+    config::{Amount, Overrides, ValueOrigin, nearest},
 };
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -68,7 +68,7 @@ fn settled(given: TierSetting, base: Option<Config>) -> Result<Config, Error> {
 
 /// `base`, but for the values that arguments of the call gave.
 fn laid_over(base: Config, settings: &Settings) -> Config {
-    let is_given = |name| matches!(settings.whence(name), Whence::Flag(_));
+    let is_given = |name| matches!(settings.origin_of(name), ValueOrigin::Flag(_));
     let (new, mut config) = (&settings.config.placement, base);
     let placement = &mut config.placement;
     if is_given("placement.policy") {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::{
     ByteRange, Clock, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust,
-    place::FAR_REQUEST_BYTES,
+    file_system_kind::FAR_REQUEST_BYTES,
     source::{check_fills, check_ranges},
 };
 

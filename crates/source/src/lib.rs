@@ -11,7 +11,7 @@
 //! | `error` | the one error type of the workspace |
 //! | `range` | byte ranges, checked, and how near ones are joined |
 //! | `source` | the contract of a run of bytes |
-//! | `origin` | the contract of a place that opens sources |
+//! | `origin`, `locator` | the contract of a place that opens sources, and the names it has for them |
 //! | `memory` | an origin in memory |
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
@@ -21,14 +21,14 @@
 //! | `prefetch` | memory that is wanted soon, asked for ahead |
 //! | `read` | reading a file: at once what is in memory, side by side what is waited for |
 //! | `side_by_side` | requests that wait at the same time |
-//! | `place` | whether a file is near or behind a network |
+//! | `file_system_kind` | whether a file lies on this machine or behind a network |
+//! | `mountinfo` | what is mounted where, as the kernel tells it |
 //! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | which process this is, told without a system call |
 //! | `budget`, `ranks` | how much memory and how many cores this process may use, and beside whom |
 //! | `ledger` | who in this process has taken how much of it |
 //! | `process_tree` | what a process and those it forks have taken, seen by all of them |
 //! | `size` | sizes as people write them |
-//! | `private` | folders and files of this user alone, and what tells jobs and boots apart |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `warning` | what the program in front of us should tell its user |
@@ -46,18 +46,19 @@ pub mod descriptors;
 mod error;
 mod fault;
 mod file;
+mod file_system_kind;
 mod ledger;
+mod locator;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
 mod memory;
+mod mountinfo;
 #[cfg(feature = "object")]
 mod object;
 mod origin;
 mod peek;
-mod place;
 mod pool;
 mod prefetch;
-pub mod private;
 mod process;
 mod process_tree;
 mod range;
@@ -77,13 +78,15 @@ pub use clock::Clock;
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
+pub use file_system_kind::lies_near;
 pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
+pub use locator::Locator;
 pub use map::{Mapping, mapping};
 pub use memory::MemoryOrigin;
+pub use mountinfo::{Mount, Mounts};
 #[cfg(feature = "object")]
 pub use object::ObjectOrigin;
-pub use origin::{Locator, Origin};
-pub use place::lies_near;
+pub use origin::Origin;
 pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce};

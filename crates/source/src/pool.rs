@@ -23,9 +23,9 @@ use rustix::{
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Result, SourceId, Trust,
     descriptors::{self, Budget, Holder},
+    file_system_kind::FileSystemKind,
     map::{Copied, Mapped},
     peek::is_open_on,
-    place::Place,
     prefetch::{LINE, prefetch_line},
     process::{Owned, PerProcess, ProcessIdentity, current},
     stamp::{Stamp, changed},
@@ -41,7 +41,7 @@ pub(crate) struct Pooled {
     stamp: Stamp,
     /// The time of change (ctime) that is known to have left the bytes alone.
     changed_ns: AtomicI64,
-    place: Place,
+    file_system: FileSystemKind,
     request_bytes: u64,
     descriptor: ArcSwapOption<Descriptor>,
     /// Of the descriptor, as a hint: by the time it is used it may mean another file.
@@ -62,7 +62,7 @@ struct Descriptor {
 impl Pooled {
     /// Which bytes these are, when opened as `locator`.
     pub(crate) fn id(&self, locator: Locator) -> SourceId {
-        self.stamp.id(locator, self.place)
+        self.stamp.id(locator, self.file_system)
     }
 
     /// How many bytes one request ought to bring.
@@ -117,7 +117,7 @@ impl Pooled {
 
     /// Maps the file, or gives its mapping up, if it is time for that; `bytes` of it were just read.
     fn consider(&self, file: &File, bytes: u64) {
-        if self.place != Place::Far && self.mapped.is_due(bytes) {
+        if self.file_system != FileSystemKind::Far && self.mapped.is_due(bytes) {
             self.mapped.decide(file);
         }
     }
@@ -196,18 +196,18 @@ impl Pools {
             return Ok(known);
         }
         let (file, stamp) = pool.open_regular(&path)?;
-        let place = pool.place(&stamp, || Place::of(&file));
+        let file_system = pool.file_system(&stamp, || FileSystemKind::of(&file));
         let fresh = Arc::new(Pooled {
             path,
             stamp,
             changed_ns: AtomicI64::new(stamp.changed_ns()),
-            place,
-            request_bytes: place.request_bytes(block_bytes(&file, place)),
+            file_system,
+            request_bytes: file_system.request_bytes(block_bytes(&file, file_system)),
             descriptor: ArcSwapOption::empty(),
             number: AtomicI32::new(CLOSED),
             mapped: Mapped::new(stamp.len()),
             used: AtomicBool::new(true),
-            tells_what_waits: AtomicBool::new(place != Place::Far),
+            tells_what_waits: AtomicBool::new(file_system != FileSystemKind::Far),
         });
         let pooled = pool.lock().remember(fresh);
         admit(&pool, &pooled, file);
@@ -217,8 +217,8 @@ impl Pools {
     /// Which bytes lie at `path`, told without opening them, when they are called `locator`.
     pub(crate) fn survey(&self, path: &Path, locator: Locator) -> Result<SourceId> {
         let stamp = Stamp::at(path)?;
-        let place = self.of_process().place(&stamp, || Place::at(path));
-        Ok(stamp.id(locator, place))
+        let file_system = self.of_process().file_system(&stamp, || FileSystemKind::at(path));
+        Ok(stamp.id(locator, file_system))
     }
 
     /// Runs `reads` on the open file, then makes sure that the file did not change meanwhile.
@@ -266,7 +266,7 @@ impl Pools {
 
     /// Makes sure that the file did not change before what was copied from its mapping was copied.
     pub(crate) fn vouch(&self, pooled: &Arc<Pooled>) -> Result<()> {
-        if let Place::NearClearingFirst = pooled.place {
+        if let FileSystemKind::NearClearingFirst = pooled.file_system {
             return self.read(pooled, |file| {
                 // Waits until whoever cuts the file is done, so that its length tells.
                 let _waited = rustix::io::pread(file, &mut [0; 1], 0);
@@ -311,10 +311,12 @@ fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor
 }
 
 /// What the file system wishes one request to be; asked only where it matters.
-fn block_bytes(file: &File, place: Place) -> u64 {
-    match place {
-        Place::Near | Place::NearClearingFirst | Place::Image => 0,
-        Place::Far => rustix::fs::fstat(file).map_or(0, |stat| u64::try_from(stat.st_blksize).unwrap_or(0)),
+fn block_bytes(file: &File, file_system: FileSystemKind) -> u64 {
+    match file_system {
+        FileSystemKind::Near | FileSystemKind::NearClearingFirst | FileSystemKind::Image => 0,
+        FileSystemKind::Far => {
+            rustix::fs::fstat(file).map_or(0, |stat| u64::try_from(stat.st_blksize).unwrap_or(0))
+        }
     }
 }
 
@@ -330,7 +332,7 @@ struct State {
     by_path: HashMap<PathBuf, Weak<Pooled>>,
     /// By device, where it is no block device: asking may take a request to a server. A block device may be unmounted
     /// and carry an image next, and a device number that comes to mean another file system otherwise costs speed at worst.
-    places: HashMap<i128, Place>,
+    file_systems: HashMap<i128, FileSystemKind>,
     /// Length of `by_path` at which files that nobody holds are removed.
     sweep_at: usize,
 }
@@ -345,15 +347,15 @@ impl Pool {
     }
 
     /// Where a file lies whose state is `stamp`, by `ask` if that is not known of its device.
-    fn place(&self, stamp: &Stamp, ask: impl FnOnce() -> Place) -> Place {
+    fn file_system(&self, stamp: &Stamp, ask: impl FnOnce() -> FileSystemKind) -> FileSystemKind {
         if stamp.is_on_block_device() {
             return ask();
         }
-        let known = self.lock().places.get(&stamp.device()).copied();
+        let known = self.lock().file_systems.get(&stamp.device()).copied();
         known.unwrap_or_else(|| {
-            let place = ask();
-            self.lock().places.insert(stamp.device(), place);
-            place
+            let file_system = ask();
+            self.lock().file_systems.insert(stamp.device(), file_system);
+            file_system
         })
     }
 

@@ -8,7 +8,9 @@ use std::{
 
 use rustix::fs::{FileType, Stat};
 
-use crate::{Error, ErrorKind, FileState, Locator, Result, SourceId, Version, place::Place};
+use crate::{
+    Error, ErrorKind, FileState, Locator, Result, SourceId, Version, file_system_kind::FileSystemKind,
+};
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -110,15 +112,15 @@ impl Stamp {
             && changed_ns == nanos(stat.st_ctime, i128::from(stat.st_ctime_nsec))
     }
 
-    /// Which bytes these are, when opened as `locator` on a file system of kind `place`.
-    pub(crate) fn id(&self, locator: Locator, place: Place) -> SourceId {
+    /// Which bytes these are, when opened as `locator` on a file system of kind `file_system`.
+    pub(crate) fn id(&self, locator: Locator, file_system: FileSystemKind) -> SourceId {
         let mut tag = self.modified_ns.to_string();
         // Stores of a million files keep as many of them.
         tag.shrink_to_fit();
         let file = Some(FileState { inode: self.inode, changed_ns: self.changed_ns });
-        let modified = match place {
+        let modified = match file_system {
             // Its times and numbers are what the tool that made the image wrote there: another image may have the same.
-            Place::Image => UNIX_EPOCH + NEVER,
+            FileSystemKind::Image => UNIX_EPOCH + NEVER,
             _ => time(self.modified_ns.max(i128::from(self.changed_ns))),
         };
         SourceId { locator, len: self.len, version: Version { tag, file, modified: Some(modified) } }
@@ -170,9 +172,12 @@ mod tests {
     #[test]
     fn files_of_read_only_images_are_never_settled_for_two_images_may_have_the_same_times_and_numbers() {
         let stamp = Stamp { device: 1, inode: 2, len: 3, modified_ns: 0, changed_ns: 0 };
-        let id = |place| stamp.id(Locator::new("/mnt/a.h5"), place);
-        assert!(id(Place::Near).version.is_settled(SystemTime::now()));
-        assert!(!id(Place::Image).version.is_settled(SystemTime::now()));
-        assert!(id(Place::Image).is_unchanged(&id(Place::Image)), "within a run it is the same file");
+        let id = |file_system| stamp.id(Locator::new("/mnt/a.h5"), file_system);
+        assert!(id(FileSystemKind::Near).version.is_settled(SystemTime::now()));
+        assert!(!id(FileSystemKind::Image).version.is_settled(SystemTime::now()));
+        assert!(
+            id(FileSystemKind::Image).is_unchanged(&id(FileSystemKind::Image)),
+            "within a run it is the same file"
+        );
     }
 }

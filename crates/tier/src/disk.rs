@@ -11,7 +11,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `folder` | who may use the folder, and who removes it |
+//! | `folder` | what the folder is called, and what in it is the tier's own |
 //! | `usage` | one counter of bytes for all processes |
 //! | `device` | which device a source lies on |
 //! | `name` | what files are called |
@@ -20,7 +20,6 @@
 //! | `writeback` | whether what was written reached the disk |
 //! | `mirror`, `find` | the copies of one source, and how they are found |
 //! | `whole` | a mirror of which all is there, read as one file |
-//! | `lock` | who fetches a block, among processes |
 //! | `shelf` | all mirrors of the folder: listed, ranked, removed |
 //! | `unwanted` | mirrors that leave a full tier before all others |
 //! | `in_use` | the copies that are in use |
@@ -32,7 +31,6 @@ mod files;
 mod find;
 mod folder;
 mod in_use;
-mod lock;
 mod map;
 mod mirror;
 mod name;
@@ -55,11 +53,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use forebay_scratch::{OwnFolder, SharedFolder, Sharing};
 use forebay_source::{Error, FileOrigin, Result, SourceId};
 
 use self::{
     device::Devices,
-    folder::{Folder, Standing},
     in_use::InUse,
     mirror::Copy,
     name::MirrorName,
@@ -90,15 +88,15 @@ pub struct DiskOptions {
 /// A tier on a local disk.
 #[derive(Debug)]
 pub struct DiskTier {
-    place: Arc<Place>,
+    shared: Arc<DiskShared>,
 }
 
 /// What all mirrors of the tier share.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DiskShared {
     name: String,
     options: DiskOptions,
-    folder: Folder,
+    shared_folder: SharedFolder,
     counter: Counter,
     /// Reads whole mirrors, all by one budget of descriptors.
     files: FileOrigin,
@@ -135,9 +133,9 @@ impl DiskTier {
     fn open_with(options: DiskOptions, judge: Judge, disk: Disk) -> Result<Self> {
         let at = |error: Error| error.at(format!("disk tier '{}'", options.path.display()));
         let device = fs::metadata(&options.path).map_err(|error| at(Error::from_io(error)))?.dev();
-        let (folder, standing) = Folder::open(&options.path, options.keep).map_err(at)?;
-        let counter = Counter::open(folder.path()).map_err(at)?;
-        let count = if standing == Standing::Alone && counter.is_inexact() {
+        let (shared_folder, sharing) = folder::open(&options.path, options.keep).map_err(at)?;
+        let counter = Counter::open(shared_folder.folder()).map_err(at)?;
+        let count = if sharing == Sharing::Alone && counter.is_inexact() {
             Some(counter.begin_count())
         } else {
             counter.is_unknown().then(|| counter.before())
@@ -145,11 +143,11 @@ impl DiskTier {
         let since = SystemTime::now();
         counter.enter();
         // Before anything is counted: no other process waits for that.
-        folder.share().map_err(at)?;
-        let place = Arc::new(Place {
+        shared_folder.share().map_err(at)?;
+        let shared = Arc::new(DiskShared {
             name: format!("disk {}", options.path.display()),
             options,
-            folder,
+            shared_folder,
             counter,
             files: FileOrigin::new(),
             device,
@@ -166,60 +164,60 @@ impl DiskTier {
             faults: AtomicU64::new(0),
             worker: Worker::default(),
         });
-        place.clear_up(count, since);
-        Ok(Self { place })
+        shared.clear_up(count, since);
+        Ok(Self { shared })
     }
 
     /// Bytes that the tier at `path` holds, told without using it.
     pub fn used_at(path: &Path, keep: bool) -> u64 {
-        folder::path_at(path, keep).map_or(0, |folder| usage::peek(&folder))
+        folder::find(path, keep).map_or(0, |folder| usage::peek(&folder))
     }
 
     /// What is in it, largest first.
     pub fn mirrors(&self) -> Vec<Mirror> {
-        shelf::mirrors(self.place.folder.path())
+        shelf::mirrors(self.shared.folder())
     }
 
     /// Removes the mirrors of those sources that `leaves` names, and says how many bytes they took.
     pub fn clear(&self, leaves: impl Fn(&Mirror) -> bool) -> u64 {
         let leaving = self.mirrors().into_iter().filter(leaves);
-        leaving.map(|mirror| self.place.remove(mirror.name())).sum()
+        leaving.map(|mirror| self.shared.remove(mirror.name())).sum()
     }
 
     /// The folder of its own.
     pub fn folder(&self) -> &Path {
-        self.place.folder.path()
+        self.shared.folder().path()
     }
 }
 
 impl Tier for DiskTier {
     fn name(&self) -> &str {
-        &self.place.name
+        &self.shared.name
     }
 
     fn copies(&self, source: &SourceId) -> Option<Arc<dyn Copies>> {
-        if self.place.devices.of(&source.locator) == Some(self.place.device) {
+        if self.shared.devices.of(&source.locator) == Some(self.shared.device) {
             return None;
         }
-        let blocks = Blocks::new(source.len, self.place.options.block_len);
+        let blocks = Blocks::new(source.len, self.shared.options.block_len);
         let name = MirrorName { key: SourceKey::of(source), block_len: blocks.block_len() };
-        let mut open = self.place.lock_open();
+        let mut open = self.shared.lock_open();
         if let Some(copy) = open.get(name) {
             return Some(copy);
         }
-        let copy = Copy::new(Arc::clone(&self.place), source.clone(), blocks);
+        let copy = Copy::new(Arc::clone(&self.shared), source.clone(), blocks);
         open.insert(&copy);
         drop(open);
-        self.place.note_opened(source, name);
+        self.shared.note_opened(source, name);
         Some(copy)
     }
 
     fn usage(&self) -> Usage {
         Usage {
-            used: self.place.counter.used(),
-            quota: self.place.options.quota,
-            evicted: self.place.evicted.load(Relaxed),
-            faults: self.place.faults.load(Relaxed),
+            used: self.shared.counter.used(),
+            quota: self.shared.options.quota,
+            evicted: self.shared.evicted.load(Relaxed),
+            faults: self.shared.faults.load(Relaxed),
         }
     }
 
@@ -228,14 +226,14 @@ impl Tier for DiskTier {
     }
 
     fn wait(&self, until: Instant) -> bool {
-        self.place.worker.wait(until)
+        self.shared.worker.wait(until)
     }
 }
 
 impl Drop for DiskTier {
     fn drop(&mut self) {
         // Its thread ends first, so that what it uses ends here and not some time later.
-        self.place.worker.close(CLOSE_PATIENCE);
+        self.shared.worker.close(CLOSE_PATIENCE);
     }
 }
 
@@ -245,7 +243,11 @@ const LEAST_INODES: u64 = 1024;
 /// To rank all mirrors takes a walk through the folder: it is not done for every block that finds no room.
 const ALL_STAY: Duration = Duration::from_millis(100);
 
-impl Place {
+impl DiskShared {
+    fn folder(&self) -> &OwnFolder {
+        self.shared_folder.folder()
+    }
+
     fn lock_open(&self) -> MutexGuard<'_, InUse> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,20 +260,20 @@ impl Place {
     /// Removes what killed processes left before `since`, in the background, and counts what is there if that is to be.
     fn clear_up(self: &Arc<Self>, count: Option<Before>, since: SystemTime) {
         let later = |work: Box<dyn FnOnce(&Self) + Send>| {
-            let place = Arc::downgrade(self);
+            let shared = Arc::downgrade(self);
             self.worker.push(Box::new(move || {
-                if let Some(place) = place.upgrade() {
-                    work(&place);
+                if let Some(shared) = shared.upgrade() {
+                    work(&shared);
                 }
             }));
         };
         if let Some(before) = count {
-            later(Box::new(move |place| {
-                shelf::sweep(place.folder.path(), since);
-                place.counter.finish_count(before, shelf::used(place.folder.path()));
+            later(Box::new(move |shared| {
+                shelf::sweep(shared.folder(), since);
+                shared.counter.finish_count(before, shelf::used(shared.folder()));
             }));
         }
-        later(Box::new(|place| folder::remove_deserted(place.folder.path())));
+        later(Box::new(|shared| folder::remove_deserted(shared.shared_folder.parent())));
         self.worker.wait(Instant::now() + COUNT_PATIENCE);
     }
 
@@ -287,7 +289,7 @@ impl Place {
 
     /// True when the file system has room for `len` bytes more than must stay free.
     fn is_roomy(&self, len: u64) -> bool {
-        let Ok(facts) = rustix::fs::statvfs(self.folder.path()) else { return false };
+        let Ok(facts) = rustix::fs::fstatvfs(self.folder().descriptor()) else { return false };
         let free = facts.f_bavail.saturating_mul(facts.f_frsize);
         // A file system that makes inodes as they are needed says that it has none.
         let has_inodes = facts.f_files == 0 || facts.f_favail >= LEAST_INODES;
@@ -362,7 +364,7 @@ impl Place {
     ) -> Option<(Worth, MirrorName)> {
         let newcomer = self.judge.policy.newcomers_compete().then(newcomer);
         let all = || {
-            let ranked = shelf::ranked(self.folder.path()).into_iter();
+            let ranked = shelf::ranked(self.folder()).into_iter();
             let ranked = ranked.filter(|(name, _)| *name != but);
             ranked.map(|(name, known)| (self.judge.worth(name.key, known.facts()), name)).collect()
         };
@@ -371,7 +373,7 @@ impl Place {
             if *name == but {
                 return None;
             }
-            let known = shelf::known(self.folder.path(), *name)?;
+            let known = shelf::known(self.folder(), *name)?;
             Some(self.judge.worth(name.key, known.facts()))
         };
         let leaver = leavers.next(newcomer, all, now)?;
@@ -380,7 +382,7 @@ impl Place {
 
     /// Removes the mirror called `name`, and gives the bytes it took. Who has blocks of it open reads on.
     fn remove(&self, name: MirrorName) -> u64 {
-        let freed = shelf::remove(self.folder.path(), name);
+        let freed = shelf::remove(self.folder(), name);
         self.counter.release(freed);
         let copy = self.lock_open().get(name);
         if let Some(copy) = copy {
@@ -390,9 +392,16 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for DiskShared {
     fn drop(&mut self) {
-        self.folder.leave(|| self.counter.leave());
+        if self.shared_folder.is_of_this_process() {
+            self.counter.leave();
+        }
+        if self.options.keep {
+            self.shared_folder.leave();
+        } else {
+            self.shared_folder.remove_if_last(folder::remove_files);
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use std::{fs::File, os::unix::fs::MetadataExt, path::Path};
 
 use forebay::{
     Error, ErrorKind, FileOrigin, Locator, Origins, Result, Settings, TierConfig,
+    config::candidates::{self, Device, ThisMachine},
     format::Found,
-    places::{self, Device, ThisMachine},
     source::lies_near,
 };
 use serde::Serialize;
@@ -53,7 +53,7 @@ fn look_at_one(path: &str, tiers: &[TierConfig]) -> Result<PathFacts> {
     let file = File::open(path).map_err(|error| Error::from_io(error).at(path))?;
     let near = lies_near(&file);
     let format = if is_plain.is_file() { format_of(path)? } else { None };
-    let located = places::locate(&ThisMachine, Path::new(path));
+    let located = candidates::locate(&ThisMachine, Path::new(path));
     let device = located.as_ref().map(|located| located.device);
     let (copied, why) = copying(near, is_plain.dev(), tiers);
     Ok(PathFacts {

@@ -1,8 +1,8 @@
 //! The report for people.
 
-use forebay::places::Verdict;
+use forebay::config::candidates::Suitability;
 
-use super::Report;
+use super::report::Report;
 use crate::{
     color::{Paint, Role},
     show,
@@ -65,7 +65,7 @@ fn configuration(report: &Report) -> Rows {
     }
     for (index, tier) in report.tiers.iter().enumerate() {
         let what = match tier.verdict {
-            Verdict::Used => format!("{}: {}", tier.tier, show::size(tier.quota_bytes)),
+            Suitability::Used => format!("{}: {}", tier.tier, show::size(tier.quota_bytes)),
             _ => format!("{}: not used, {}", tier.tier, tier.why),
         };
         rows.push(row(&[&format!("tier {}", index + 1), &what]));
@@ -82,10 +82,10 @@ fn places(report: &Report) -> Rows {
     let mut rows = vec![head];
     for place in &report.places {
         let verdict = match place.verdict {
-            Verdict::Used => "used",
-            Verdict::Refused => "refused",
-            Verdict::Suitable => "suitable",
-            Verdict::Unfit => "no",
+            Suitability::Used => "used",
+            Suitability::Refused => "refused",
+            Suitability::Suitable => "suitable",
+            Suitability::Unfit => "no",
         };
         let quota = if place.quota_bytes > 0 { show::size(place.quota_bytes) } else { "-".to_owned() };
         rows.push(row(&[

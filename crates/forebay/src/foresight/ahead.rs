@@ -8,7 +8,7 @@ use std::{
 use forebay_loader::ScheduledRead;
 use forebay_tier::{Coming, Upcoming};
 
-use super::{LoaderForesight, course::Course};
+use super::{course::Course, loader_foresight::LoaderForesight};
 
 /// Names what a loader will ask for, batch after batch.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Ahead {
             let range = asked.range;
             if seen.insert((asked.source, range)) {
                 self.later_bytes += if self.later > 0 { range.len() } else { 0 };
-                self.coming.push_back(Coming { source: foresight.places.keys[asked.source], range });
+                self.coming.push_back(Coming { source: foresight.numbers.keys[asked.source], range });
             }
         }
         Some(())
@@ -94,42 +94,4 @@ impl Upcoming for Ahead {
         }
         self.coming.pop_front()
     }
-}
-
-/// Units that were named: a loader that has one does not ask for it again.
-#[derive(Debug)]
-pub(super) struct Named {
-    bits: Vec<u64>,
-}
-
-/// Units of which it is noted whether they were named; 16 MiB of notes.
-const MOST_UNITS: u64 = 1 << 27;
-
-impl Named {
-    pub(super) fn new(unit_count: u64) -> Self {
-        let noted = if unit_count <= MOST_UNITS { unit_count } else { 0 };
-        Self { bits: vec![0; usize::try_from(noted.div_ceil(64)).unwrap_or(0)] }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.bits.fill(0);
-    }
-
-    fn is_new(&self, unit: u64) -> bool {
-        self.bits.get(word(unit)).is_none_or(|bits| bits & bit(unit) == 0)
-    }
-
-    fn add(&mut self, unit: u64) {
-        if let Some(bits) = self.bits.get_mut(word(unit)) {
-            *bits |= bit(unit);
-        }
-    }
-}
-
-fn word(unit: u64) -> usize {
-    usize::try_from(unit / 64).unwrap_or(usize::MAX)
-}
-
-fn bit(unit: u64) -> u64 {
-    1 << (unit % 64)
 }

@@ -11,7 +11,7 @@ use forebay_loader::{Options, SampleSet, Schedule, ScheduledRead};
 use forebay_source::Result;
 use forebay_tier::{Forecast, ForecastTier, Standard, Used, forecast};
 
-use super::Places;
+use super::block_numbers::BlockNumbers;
 
 /// Tiers that are thought of.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ impl TierPlan {
         most_uses: u64,
     ) -> Result<TierForecast> {
         let whole = Schedule::new(set, options)?;
-        let places = Places::new(&whole, self.block_len);
+        let places = BlockNumbers::new(&whole, self.block_len);
         let most_samples = most_uses / EPOCHS.saturating_mul(uses_per_sample(&whole, &places));
         let schedule = if whole.walked_samples() <= most_samples.max(1) {
             whole
@@ -136,7 +136,7 @@ fn times(amount: u64, by: u64, over: u64) -> u64 {
 }
 
 /// The usual number of blocks that a sample needs, at least 1.
-fn uses_per_sample(schedule: &Schedule, places: &Places) -> u64 {
+fn uses_per_sample(schedule: &Schedule, places: &BlockNumbers) -> u64 {
     let (count, mut asked, mut blocks) = (schedule.sample_count(), Vec::new(), 0);
     let every = (count / PROBES).max(1);
     let probed = (0..count).step_by(usize::try_from(every).unwrap_or(usize::MAX));
@@ -153,7 +153,7 @@ fn uses_per_sample(schedule: &Schedule, places: &Places) -> u64 {
 }
 
 /// The uses of blocks, epoch by epoch: each once in a batch, of units as often as the loader reads them.
-fn uses(schedule: &Schedule, places: &Places) -> Result<Vec<Vec<Used>>> {
+fn uses(schedule: &Schedule, places: &BlockNumbers) -> Result<Vec<Vec<Used>>> {
     let (mut slots, mut asked) = (Vec::new(), Vec::new());
     let mut units = HashSet::new();
     let mut epochs = Vec::new();
@@ -190,7 +190,7 @@ fn uses(schedule: &Schedule, places: &Places) -> Result<Vec<Vec<Used>>> {
 }
 
 /// `uses` with all blocks of a source right before its first use.
-fn followed(uses: &[Vec<Used>], places: &Places) -> Vec<Vec<Used>> {
+fn followed(uses: &[Vec<Used>], places: &BlockNumbers) -> Vec<Vec<Used>> {
     let mut seen = HashSet::new();
     let epoch = |uses: &Vec<Used>| {
         let mut more = Vec::with_capacity(uses.len());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use forebay_loader::Schedule;
 
-use super::Places;
+use super::block_numbers::BlockNumbers;
 
 /// The samples that need each block and each source, as runs of neighbours: those of a block are few.
 #[derive(Debug)]
@@ -27,7 +27,11 @@ const SAMPLES_PER_QUESTION: u64 = 4096;
 
 impl BlockIndex {
     /// The index of all samples; nothing where it would be too large, or is no longer wanted.
-    pub(super) fn new(schedule: &Schedule, places: &Places, is_wanted: impl Fn() -> bool) -> Option<Self> {
+    pub(super) fn new(
+        schedule: &Schedule,
+        places: &BlockNumbers,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<Self> {
         let sample_count = schedule.sample_count();
         if sample_count > MOST_SAMPLES || places.count() > MOST_BLOCKS {
             return None;

@@ -10,7 +10,7 @@ use crate::{
     column::{Column, ColumnPart, SampleAt},
     file_maker::FileMaker,
     ledger::Now,
-    spill::Place,
+    spill::UnitPlace,
     stats::{LoaderCounters, nanos},
     to_usize::to_usize,
     unit_slices::{MOST_SPILL_READS, UnitSlice},
@@ -91,7 +91,7 @@ impl Fetch<'_> {
             }
             let number = same_unit[0].unit;
             let samples = || units.samples(self.column, self.part, number);
-            let at = Place { unit: units.first + number, byte: units.byte_of(number) };
+            let at = UnitPlace { unit: units.first + number, byte: units.byte_of(number) };
             let len = to_usize(units.unit_len);
             let wanted = UnitRequest { place: at, len, samples: &samples };
             let counters = &self.maker.counters;
@@ -121,7 +121,7 @@ impl Fetch<'_> {
     fn copy(
         &self,
         found: FoundUnit,
-        at: Place,
+        at: UnitPlace,
         len: usize,
         slices: &[UnitSlice],
         targets: &mut [SampleTarget<'_>],

@@ -13,6 +13,7 @@ mod expiring;
 mod ini;
 mod profile;
 mod sts;
+mod usable;
 
 use std::{
     env,
@@ -33,8 +34,14 @@ use self::{
     expiring::Expiring,
     profile::{CredentialSource, Profiles, Role},
     sts::RoleIssuer,
+    usable::usable,
 };
-use super::{client, engine::Engine, lock, trouble::told};
+use super::{
+    client_options::{TIMES, environment},
+    engine::Engine,
+    lock::lock,
+    trouble::told,
+};
 use crate::{Error, ErrorKind, Result, process::PerProcess};
 
 /// A machine that has a role answers within milliseconds.
@@ -101,7 +108,7 @@ fn find(
     must_sign: bool,
     engine: &Engine,
 ) -> Result<Option<AwsCredentialProvider>> {
-    let mut variables: Vec<_> = client::environment("AWS_").collect();
+    let mut variables: Vec<_> = environment("AWS_").collect();
     variables.sort_unstable();
     let now = Surroundings { variables, profiles, patience: settings.retry.retry_timeout };
     let found = FOUND.get(Mutex::default);
@@ -118,23 +125,6 @@ fn find(
     Ok(Some(provider))
 }
 
-/// `keys`, unless they hold letters that no header can, which the crate does not expect.
-fn usable(keys: AwsCredential) -> Result<AwsCredential> {
-    let is_text = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    for (name, text) in [
-        ("access key", Some(&keys.key_id)),
-        ("secret access key", Some(&keys.secret_key)),
-        ("session token", keys.token.as_ref()),
-    ] {
-        if text.is_some_and(|text| !is_text(text)) {
-            let what =
-                format!("the {name} is empty, or holds a space, a line break or a letter outside of ASCII");
-            return Err(Error::new(ErrorKind::Denied, what).hint("copy it anew"));
-        }
-    }
-    Ok(keys)
-}
-
 /// What the environment sets, and the profile where the environment is silent.
 struct Settings {
     /// Ours first, so that those of the user count more.
@@ -144,8 +134,8 @@ struct Settings {
 
 impl Settings {
     fn new(profiles: &Profiles, retry: &RetryConfig) -> Result<Self> {
-        let ours = client::TIMES.map(|(key, value)| (Key::Client(key), value.to_owned()));
-        let theirs = client::environment("AWS_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
+        let ours = TIMES.map(|(key, value)| (Key::Client(key), value.to_owned()));
+        let theirs = environment("AWS_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
         let set = ours.into_iter().chain(theirs).filter(|(_, value)| !value.is_empty()).collect();
         let mut settings = Self { set, retry: retry.clone() };
         // The last is named so by the SDKs of AWS.

@@ -16,7 +16,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use super::{Heads, lock};
+use super::{heads::Heads, lock::lock};
 use crate::{
     Error, ErrorKind, Result,
     process::{Owned, PerProcess, ProcessIdentity, current},

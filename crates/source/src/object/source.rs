@@ -15,11 +15,11 @@ use object_store::ObjectStore;
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::{
-    Shared,
     address::Address,
     engine::stopped,
     parts::{parts, runs},
     state::State,
+    stores::Stores,
     trouble::told,
 };
 use crate::{
@@ -38,7 +38,7 @@ const MOST_REQUESTS: usize = 64;
 /// An object that is open.
 pub(super) struct ObjectSource {
     id: SourceId,
-    shared: Arc<Shared>,
+    stores: Arc<Stores>,
     address: Address,
     state: State,
 }
@@ -53,8 +53,8 @@ impl fmt::Debug for ObjectSource {
 type Piece = (u64, Bytes);
 
 impl ObjectSource {
-    pub(super) fn new(shared: Arc<Shared>, locator: Locator, address: Address, state: State) -> Self {
-        Self { id: state.id(locator), shared, address, state }
+    pub(super) fn new(stores: Arc<Stores>, locator: Locator, address: Address, state: State) -> Self {
+        Self { id: state.id(locator), stores, address, state }
     }
 
     /// Reads `parts`, and gives their bytes to `place` as they come, in any order.
@@ -65,7 +65,7 @@ impl ObjectSource {
                 _ => error,
             };
             // Perhaps because of what it has become: whoever opens it again is told by the store.
-            self.shared.forget(&self.address);
+            self.stores.forget(&self.address);
             error.at(&self.id.locator)
         })
     }
@@ -75,9 +75,9 @@ impl ObjectSource {
         if left == 0 {
             return Ok(());
         }
-        let engine = self.shared.engines.current();
+        let engine = self.stores.engines.current();
         let handle = engine.handle()?;
-        let client = self.shared.client(&engine, &self.address)?;
+        let client = self.stores.client(&engine, &self.address)?;
         let tasks = parts.len().min(MOST_REQUESTS);
         let work = Arc::new(Work {
             client,

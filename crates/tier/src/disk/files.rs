@@ -8,8 +8,7 @@ use std::{
     collections::HashSet,
     fs::File,
     io,
-    os::unix::fs::MetadataExt,
-    path::Path,
+    path::PathBuf,
     sync::{
         Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
@@ -17,14 +16,14 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use forebay_scratch::{FileFacts, FileIdentity, OwnFolder};
 use forebay_source::{
     Error, ErrorKind,
     descriptors::{self, Holder},
-    private,
 };
 
 use super::{
-    Place,
+    DiskShared,
     map::{self, Layout},
     name::MirrorName,
     writeback::{Disk, Writeback},
@@ -34,11 +33,11 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Files {
     own: Weak<Self>,
-    place: Weak<Place>,
+    shared: Weak<DiskShared>,
     pub(super) name: MirrorName,
     pub(super) layout: Layout,
-    /// Device and inode of the bytes.
-    inode: (u64, u64),
+    /// Which file has the bytes.
+    identity: FileIdentity,
     /// Blocks that are right, and on the disk: what memory forgets of them is read again as it was.
     durable: RwLock<HashSet<u64>>,
     open: ArcSwapOption<Descriptors>,
@@ -103,7 +102,9 @@ impl Descriptors {
 
     /// False once the mirror was removed.
     pub(super) fn is_named(&self) -> bool {
-        [&self.bytes, &*self.map].iter().all(|file| file.metadata().is_ok_and(|facts| facts.nlink() > 0))
+        [&self.bytes, &*self.map]
+            .iter()
+            .all(|file| FileFacts::of(file).is_ok_and(|facts| facts.name_count > 0))
     }
 
     /// Whether what was read just now, of a block that was right, was not yet lost on its way to the disk.
@@ -143,21 +144,21 @@ impl Descriptors {
 }
 
 impl Opened {
-    /// The mirror called `name` of the tier at `place`, which is not known yet.
+    /// The mirror called `name` of the tier that `shared` is of, which is not known yet.
     pub(super) fn new(
-        place: &Arc<Place>,
+        shared: &Arc<DiskShared>,
         name: MirrorName,
         layout: Layout,
         descriptors: Descriptors,
-    ) -> io::Result<Self> {
-        let inode = inode_of(&descriptors.bytes)?;
+    ) -> Result<Self, Error> {
+        let identity = FileFacts::of(&descriptors.bytes)?.identity;
         let descriptors = Arc::new(descriptors);
         let files = Arc::new_cyclic(|own| Files {
             own: Weak::clone(own),
-            place: Arc::downgrade(place),
+            shared: Arc::downgrade(shared),
             name,
             layout,
-            inode,
+            identity,
             durable: RwLock::default(),
             open: ArcSwapOption::from(Some(Arc::clone(&descriptors))),
             was_used: AtomicBool::new(true),
@@ -243,9 +244,9 @@ impl Files {
         self.open.store(None);
     }
 
-    /// True when the file at `path` is that of the bytes.
-    pub(super) fn is_at(&self, facts: &std::fs::Metadata) -> bool {
-        self.inode == (facts.dev(), facts.ino())
+    /// True when `facts` are those of the bytes.
+    pub(super) fn is_at(&self, facts: &FileFacts) -> bool {
+        self.identity == facts.identity
     }
 
     /// Gives the descriptors back.
@@ -255,20 +256,20 @@ impl Files {
 
     /// Brings to the disk what is right, in the background.
     pub(super) fn sync_later(&self) {
-        let Some(place) = self.place.upgrade() else { return };
+        let Some(shared) = self.shared.upgrade() else { return };
         if self.is_syncing.swap(true, Relaxed) {
             return;
         }
         let files = Weak::clone(&self.own);
-        place.worker.push(Box::new(move || {
+        shared.worker.push(Box::new(move || {
             let Some(files) = files.upgrade() else { return };
             files.is_syncing.store(false, Relaxed);
-            let (Some(place), Some(descriptors)) = (files.place.upgrade(), files.open.load_full()) else {
+            let (Some(shared), Some(descriptors)) = (files.shared.upgrade(), files.open.load_full()) else {
                 return;
             };
             let opened = Opened { files, descriptors };
-            if place.sync(&opened).is_err() {
-                place.lose(&opened);
+            if shared.sync(&opened).is_err() {
+                shared.lose(&opened);
             }
         }));
     }
@@ -279,7 +280,7 @@ impl Files {
     }
 
     /// The mirror in `folder` with its descriptors, opened again if they were given back.
-    pub(super) fn open(self: &Arc<Self>, folder: &Path, disk: Disk) -> Result<Opened, Closed> {
+    pub(super) fn open(self: &Arc<Self>, folder: &OwnFolder, disk: Disk) -> Result<Opened, Closed> {
         self.was_used.store(true, Relaxed);
         if let Some(descriptors) = self.open.load_full() {
             return Ok(Opened { files: Arc::clone(self), descriptors });
@@ -294,11 +295,11 @@ impl Files {
         Ok(Opened { files: Arc::clone(self), descriptors })
     }
 
-    fn reopen(&self, folder: &Path, disk: Disk) -> Result<Descriptors, Closed> {
-        let open = |path: &Path| private::existing_file(path).map_err(|error| closed(&error));
-        let bytes = open(&self.name.bytes(folder, self.layout.nonce))?;
-        let map = open(&self.name.map(folder))?;
-        let is_same = inode_of(&bytes).map_err(|_| Closed::Trouble)? == self.inode
+    fn reopen(&self, folder: &OwnFolder, disk: Disk) -> Result<Descriptors, Closed> {
+        let open = |path: PathBuf| folder.open_existing(path).map_err(|error| closed(&error));
+        let bytes = open(self.name.bytes(self.layout.nonce))?;
+        let map = open(self.name.map())?;
+        let is_same = FileFacts::of(&bytes).map_err(|_| Closed::Trouble)?.identity == self.identity
             && match map::read_header(&map) {
                 Ok(header) => header.layout == self.layout,
                 Err(error) if map::is_no_map(&error) => false,
@@ -335,17 +336,13 @@ impl Drop for Closing {
     fn drop(&mut self) {
         // A later descriptor would not be told what of its blocks did not reach the disk.
         if self.0.has_unsynced()
-            && let Some(place) = self.0.files.place.upgrade()
+            && let Some(shared) = self.0.files.shared.upgrade()
         {
-            place.sync_later(self.0.clone());
+            shared.sync_later(self.0.clone());
         }
     }
 }
 
 fn closed(error: &Error) -> Closed {
     if error.kind() == ErrorKind::NotFound { Closed::Left } else { Closed::Trouble }
-}
-
-fn inode_of(file: &File) -> io::Result<(u64, u64)> {
-    file.metadata().map(|facts| (facts.dev(), facts.ino()))
 }

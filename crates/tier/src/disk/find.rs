@@ -1,12 +1,13 @@
 //! How a mirror is found under its name, or made.
 
 use std::{
-    fs::{self, File},
-    os::unix::fs::{FileExt, MetadataExt},
+    fs::File,
+    os::unix::fs::FileExt,
     sync::{Arc, PoisonError},
 };
 
-use forebay_source::{ErrorKind, private};
+use forebay_scratch::nonce;
+use forebay_source::ErrorKind;
 
 use super::{
     files::{Closed, Descriptors, Opened},
@@ -37,7 +38,7 @@ impl Copy {
     /// The mirror as it is known, if it is.
     fn reopened(&self) -> Result<Opened, Closed> {
         let files = self.files.load_full().ok_or(Closed::Left)?;
-        let opened = files.open(self.place.folder.path(), self.place.disk);
+        let opened = files.open(self.shared.folder(), self.shared.disk);
         if matches!(opened, Err(Closed::Left)) {
             // Removed by another process.
             self.forget();
@@ -63,8 +64,8 @@ impl Copy {
 
     /// What lies under the name of the mirror. What cannot be told, for want of descriptors or memory, removes nothing.
     fn find(&self) -> Found {
-        let folder = self.place.folder.path();
-        let map = match private::existing_file(&self.name.map(folder)) {
+        let folder = self.shared.folder();
+        let map = match folder.open_existing(self.name.map()) {
             Ok(map) => map,
             Err(error) if error.kind() == ErrorKind::NotFound => return Found::Absent,
             Err(_) => return Found::Trouble,
@@ -77,7 +78,7 @@ impl Copy {
         if (&header.id, header.blocks) != (&self.id, self.blocks) {
             return self.discard(&map);
         }
-        let bytes = match private::existing_file(&self.name.bytes(folder, header.layout.nonce)) {
+        let bytes = match folder.open_existing(self.name.bytes(header.layout.nonce)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return self.discard(&map),
             Err(_) => return Found::Trouble,
@@ -87,43 +88,46 @@ impl Copy {
             Ok(_) => {}
             Err(_) => return Found::Trouble,
         }
-        let opened =
-            Opened::new(&self.place, self.name, header.layout, Descriptors::new(bytes, map, self.place.disk));
+        let opened = Opened::new(
+            &self.shared,
+            self.name,
+            header.layout,
+            Descriptors::new(bytes, map, self.shared.disk),
+        );
         opened.map_or(Found::Trouble, Found::There)
     }
 
     /// Removes the mirror with `map`, which is half removed or damaged: nothing can be made of it.
     fn discard(&self, map: &File) -> Found {
-        let named = fs::symlink_metadata(self.name.map(self.place.folder.path()));
-        let (Ok(named), Ok(own)) = (named, map.metadata()) else { return Found::Absent };
-        if (named.dev(), named.ino()) == (own.dev(), own.ino()) {
-            self.place.fault();
-            self.place.counter.release(shelf::remove(self.place.folder.path(), self.name));
+        let folder = self.shared.folder();
+        if folder.is_named(self.name.map(), map) {
+            self.shared.fault();
+            self.shared.counter.release(shelf::remove(folder, self.name));
             // How much it took is not known any more: the next who opens the folder alone counts.
-            self.place.counter.mark_inexact();
+            self.shared.counter.mark_inexact();
         }
         Found::Absent
     }
 
     /// A new mirror, with nothing in it.
     fn make(&self) -> Option<Opened> {
-        let (folder, nonce) = (self.place.folder.path(), shelf::nonce());
-        private::own_folder(folder, &self.name.folder_name()).ok()?;
+        let (folder, nonce) = (self.shared.folder(), nonce());
+        folder.subfolder(&self.name.folder_name()).ok()?;
         let (header, layout) = map::header(&self.id, self.blocks, nonce)?;
-        let (bytes_path, unfinished) = (self.name.bytes(folder, nonce), self.name.unfinished(folder, nonce));
+        let (bytes_path, unfinished) = (self.name.bytes(nonce), self.name.unfinished(nonce));
         let make = || -> Option<Opened> {
-            let bytes = private::new_file(&bytes_path).ok()?;
+            let bytes = folder.create_new(&bytes_path).ok()?;
             bytes.set_len(self.blocks.len()).ok()?;
-            let map = private::new_file(&unfinished).ok()?;
+            let map = folder.create_new(&unfinished).ok()?;
             map.write_all_at(&header, 0).ok()?;
             // The map appears whole, or not at all; of two who make it, one wins.
-            fs::hard_link(&unfinished, self.name.map(folder)).ok()?;
-            Opened::new(&self.place, self.name, layout, Descriptors::new(bytes, map, self.place.disk)).ok()
+            folder.link(&unfinished, self.name.map()).ok()?;
+            Opened::new(&self.shared, self.name, layout, Descriptors::new(bytes, map, self.shared.disk)).ok()
         };
         let made = make();
-        let _ = fs::remove_file(&unfinished);
+        let _ = folder.remove_file(&unfinished);
         if made.is_none() {
-            let _ = fs::remove_file(&bytes_path);
+            let _ = folder.remove_file(&bytes_path);
         }
         made
     }

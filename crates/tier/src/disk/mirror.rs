@@ -12,12 +12,12 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use forebay_scratch::ByteLock;
 use forebay_source::SourceId;
 
 use super::{
-    Place,
+    DiskShared,
     files::{Files, Opened},
-    lock::BlockLock,
     name::MirrorName,
     shelf,
     whole::Whole,
@@ -30,7 +30,7 @@ use crate::{Admission, Blocks, Claim, Claimed, Copies, Evicted, Facts, Room, Sou
 pub(super) struct Copy {
     /// For work in the background, which must not keep the copies in use.
     own: Weak<Self>,
-    pub(super) place: Arc<Place>,
+    pub(super) shared: Arc<DiskShared>,
     pub(super) id: SourceId,
     pub(super) name: MirrorName,
     pub(super) blocks: Blocks,
@@ -55,11 +55,11 @@ pub(super) const MOST_TIMES_WRONG: u32 = 3;
 const READS_PER_SYNC: u32 = 64;
 
 impl Copy {
-    pub(super) fn new(place: Arc<Place>, id: SourceId, blocks: Blocks) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<DiskShared>, id: SourceId, blocks: Blocks) -> Arc<Self> {
         Arc::new_cyclic(|own| Self {
             own: Weak::clone(own),
             name: MirrorName { key: SourceKey::of(&id), block_len: blocks.block_len() },
-            place,
+            shared,
             id,
             blocks,
             files: ArcSwapOption::empty(),
@@ -104,7 +104,7 @@ impl Copy {
 
     /// Notes that `block` is right; settles the mirror when it was the last.
     fn know(&self, opened: &Opened, block: u64) {
-        if opened.know(block, self.place.now_ms()) == self.blocks.count() {
+        if opened.know(block, self.shared.now_ms()) == self.blocks.count() {
             self.settle_later();
         }
     }
@@ -116,7 +116,7 @@ impl Copy {
         if is_lost {
             self.drop_block(opened, block);
         } else {
-            self.place.fault();
+            self.shared.fault();
         }
     }
 
@@ -128,18 +128,18 @@ impl Copy {
         if opened.files.layout.get(&opened.descriptors.map, block).is_none() {
             return;
         }
-        self.place.fault();
+        self.shared.fault();
         opened.files.layout.unset(&opened.descriptors.map, block);
         opened.files.present_below.fetch_min(block, Relaxed);
         if opened.descriptors.is_named() {
-            self.place.counter.release(self.blocks.range(block).len());
+            self.shared.counter.release(self.blocks.range(block).len());
         }
     }
 
     /// Whether a mirror may leave for this one. Where newcomers compete, only for a source of one block: a whole mirror
     /// that leaves for a part of another is soon read again.
     fn may_replace(&self) -> bool {
-        !self.place.judge.policy.newcomers_compete() || self.blocks.count() == 1
+        !self.shared.judge.policy.newcomers_compete() || self.blocks.count() == 1
     }
 
     fn newcomer(&self) -> Worth {
@@ -153,7 +153,7 @@ impl Copy {
             uses: 1,
             next_use: None,
         };
-        self.place.judge.worth(self.name.key, facts)
+        self.shared.judge.worth(self.name.key, facts)
     }
 
     /// Reads bytes of `block` that were right when they were written or last compared, and may not be on the disk yet.
@@ -167,7 +167,7 @@ impl Copy {
             match opened.descriptors.ask() {
                 Writeback::Sound => return true,
                 Writeback::Failed => {
-                    self.place.lose(opened);
+                    self.shared.lose(opened);
                     return false;
                 }
                 Writeback::Unknown => {}
@@ -192,7 +192,7 @@ impl Copy {
     /// Does `work` in the background, if the copies are still in use then.
     pub(super) fn later(&self, work: impl FnOnce(&Self) + Send + 'static) {
         let copy = Weak::clone(&self.own);
-        self.place.worker.push(Box::new(move || {
+        self.shared.worker.push(Box::new(move || {
             if let Some(copy) = copy.upgrade() {
                 work(&copy);
             }
@@ -205,7 +205,7 @@ impl Copy {
 struct Reserved {
     copy: Arc<Copy>,
     opened: Opened,
-    _lock: BlockLock,
+    _lock: ByteLock,
     block: u64,
     /// What is given back: nothing once the block is there.
     len: u64,
@@ -225,14 +225,14 @@ impl Claimed for Reserved {
             .write_all_at(bytes, range.start)
             .and_then(|()| files.layout.set(&descriptors.map, self.block, crc32c::crc32c(bytes)));
         if written.is_err() {
-            self.copy.place.fault();
+            self.copy.shared.fault();
             return Admission::Refused;
         }
-        self.copy.place.counter.placed(self.len);
+        self.copy.shared.counter.placed(self.len);
         self.len = 0;
         if !descriptors.is_named() {
             // Removed while it was written: whether it was counted is not known, so that the next who is alone counts.
-            self.copy.place.counter.mark_inexact();
+            self.copy.shared.counter.mark_inexact();
         }
         self.copy.know(&opened, self.block);
         self.copy.settle_if_complete(&opened);
@@ -247,7 +247,7 @@ impl Claimed for Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if self.len > 0 {
-            self.copy.place.counter.cancel(self.len);
+            self.copy.shared.counter.cancel(self.len);
         }
     }
 }
@@ -278,14 +278,14 @@ impl Copies for Copy {
         let present =
             |opened: Opened| opened.files.layout.present_bytes(&opened.descriptors.map, self.blocks);
         let own = self.opened().map_or(0, present);
-        own.saturating_add(self.place.superseded_bytes(&self.id, self.name))
+        own.saturating_add(self.shared.superseded_bytes(&self.id, self.name))
     }
 
     fn room(&self, _: u64, len: u64) -> Room {
-        if self.place.is_free(len) || self.place.has_unwanted(self.name, len) {
+        if self.shared.is_free(len) || self.shared.has_unwanted(self.name, len) {
             return Room::Free;
         }
-        if self.may_replace() && self.place.would_evict_for(self.name, len, || self.newcomer()) {
+        if self.may_replace() && self.shared.would_evict_for(self.name, len, || self.newcomer()) {
             return Room::ByLeaving;
         }
         Room::Full
@@ -300,14 +300,14 @@ impl Copies for Copy {
             return Claim::Here;
         }
         let map = &opened.descriptors.map;
-        let Some(lock) = BlockLock::take(Arc::clone(map), block) else { return Claim::Busy };
+        let Some(lock) = ByteLock::take(Arc::clone(map), block) else { return Claim::Busy };
         if opened.files.layout.get(map, block).is_some() {
             return Claim::Here;
         }
         let may_replace = may_replace && self.may_replace();
-        let is_reserved = self.place.take(len)
-            || self.place.take_from_unwanted(self.name, len)
-            || may_replace && self.place.reserve_by_evicting(self.name, len, || self.newcomer());
+        let is_reserved = self.shared.take(len)
+            || self.shared.take_from_unwanted(self.name, len)
+            || may_replace && self.shared.reserve_by_evicting(self.name, len, || self.newcomer());
         if !is_reserved {
             return Claim::Full;
         }
@@ -333,7 +333,7 @@ impl Copies for Copy {
     fn touch(&self) {
         let now_s = shelf::clock(SystemTime::now()) / 1_000_000_000;
         if self.touched_s.swap(now_s, Relaxed) != now_s {
-            shelf::touch(&self.name.map(self.place.folder.path()));
+            shelf::touch(self.shared.folder(), self.name);
         }
     }
 }

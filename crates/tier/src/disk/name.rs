@@ -26,23 +26,24 @@ impl MirrorName {
         format!("{:02x}", self.key.first())
     }
 
-    fn path(self, folder: &Path, rest: &str) -> PathBuf {
-        folder.join(self.folder_name()).join(format!("{self}.{rest}"))
+    /// The path of a file of the mirror in the tier's folder.
+    fn path(self, rest: &str) -> PathBuf {
+        Path::new(&self.folder_name()).join(format!("{self}.{rest}"))
     }
 
-    /// The map under `folder`.
-    pub(super) fn map(self, folder: &Path) -> PathBuf {
-        self.path(folder, MAP)
+    /// The map.
+    pub(super) fn map(self) -> PathBuf {
+        self.path(MAP)
     }
 
-    /// The bytes under `folder` that belong to the map with `nonce`.
-    pub(super) fn bytes(self, folder: &Path, nonce: u64) -> PathBuf {
-        self.path(folder, &format!("{nonce:016x}.{BYTES}"))
+    /// The bytes that belong to the map with `nonce`.
+    pub(super) fn bytes(self, nonce: u64) -> PathBuf {
+        self.path(&format!("{nonce:016x}.{BYTES}"))
     }
 
-    /// A map under `folder` that is not there yet, or not any more, as `nonce` tells it from others.
-    pub(super) fn unfinished(self, folder: &Path, nonce: u64) -> PathBuf {
-        self.path(folder, &format!("{nonce:016x}.{UNFINISHED}"))
+    /// A map that is not there yet, or not any more, as `nonce` tells it from others.
+    pub(super) fn unfinished(self, nonce: u64) -> PathBuf {
+        self.path(&format!("{nonce:016x}.{UNFINISHED}"))
     }
 
     /// The mirror that a file called so is about, if it is one of ours.
@@ -82,14 +83,13 @@ mod tests {
     fn a_name_is_found_again_in_each_of_its_files_and_nowhere_else() {
         let id = SourceId { locator: Locator::new("a"), len: 1, version: Version::named("v") };
         let name = MirrorName { key: SourceKey::of(&id), block_len: 1 << 20 };
-        let folder = Path::new("/tier");
-        for path in [name.map(folder), name.bytes(folder, 7), name.unfinished(folder, 7)] {
+        for path in [name.map(), name.bytes(7), name.unfinished(7)] {
             assert_eq!(MirrorName::of(&path), Some(name), "{}", path.display());
             assert!(!is_outdated(&path));
         }
         for foreign in ["usage", "notes-5.map", "3f.map"] {
             assert_eq!(MirrorName::of(Path::new(foreign)), None, "{foreign}");
         }
-        assert!(is_outdated(&folder.join(format!("{}.bytes", name.key))));
+        assert!(is_outdated(Path::new(&format!("3f/{}.bytes", name.key))));
     }
 }

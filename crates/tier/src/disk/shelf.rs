@@ -1,15 +1,14 @@
 //! All mirrors of a folder: listed, ranked, removed.
 
 use std::{
-    collections::hash_map::RandomState,
-    fs::{self, File},
-    hash::BuildHasher,
+    fs::File,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use forebay_source::{SourceId, descriptors::retry_when_exhausted};
+use forebay_scratch::{FileFacts, OwnFolder, nonce};
+use forebay_source::{ErrorKind, SourceId};
 
 use super::{
     map,
@@ -38,48 +37,37 @@ impl Mirror {
     }
 }
 
-/// A number that no mirror had before.
-pub(super) fn nonce() -> u64 {
-    RandomState::new().hash_one((std::process::id(), SystemTime::now()))
-}
-
 /// Nanoseconds since 1970.
 pub(super) fn clock(time: SystemTime) -> u64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// All files of the tier under `folder`, by their paths.
-fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let inside =
-        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.len() == 2 && u8::from_str_radix(name, 16).is_ok())
-    };
-    inside(folder.to_owned()).filter(is_ours).flat_map(inside)
+/// All files of the tier, by their paths in `folder`.
+fn files(folder: &OwnFolder) -> impl Iterator<Item = PathBuf> {
+    let is_ours = |name: &String| name.len() == 2 && u8::from_str_radix(name, 16).is_ok();
+    folder.names().unwrap_or_default().into_iter().filter(is_ours).flat_map(|inner| {
+        let names = folder.names_in(&inner).unwrap_or_default();
+        names.into_iter().map(move |name| Path::new(&inner).join(name))
+    })
 }
 
-fn open(path: &Path) -> std::io::Result<File> {
-    retry_when_exhausted(|| File::open(path))
+/// The names of all mirrors that have a map.
+fn maps(folder: &OwnFolder) -> impl Iterator<Item = MirrorName> {
+    files(folder).filter(|path| ends_in(path, MAP)).filter_map(|path| MirrorName::of(&path))
 }
 
-fn maps(folder: &Path) -> impl Iterator<Item = (MirrorName, PathBuf)> {
-    let maps = files(folder).filter(|path| ends_in(path, MAP));
-    maps.filter_map(|path| Some((MirrorName::of(&path)?, path)))
-}
-
-fn mirror(name: MirrorName, map_path: &Path) -> Option<Mirror> {
-    let map = open(map_path).ok()?;
+fn mirror(folder: &OwnFolder, name: MirrorName) -> Option<Mirror> {
+    let map = folder.open_to_read(name.map()).ok()?;
     let map::Header { id: source, blocks, layout } = map::read_header(&map).ok()?;
-    let used = map.metadata().and_then(|facts| facts.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let used = FileFacts::of(&map).map_or(SystemTime::UNIX_EPOCH, |facts| facts.modified());
     let MirrorName { key, block_len } = name;
     let is_named_so = SourceKey::of(&source) == key && blocks.block_len() == block_len;
     is_named_so.then(|| Mirror { key, block_len, present: layout.present_bytes(&map, blocks), source, used })
 }
 
-pub(super) fn mirrors(folder: &Path) -> Vec<Mirror> {
-    let mut found: Vec<Mirror> = maps(folder).filter_map(|(name, path)| mirror(name, &path)).collect();
+pub(super) fn mirrors(folder: &OwnFolder) -> Vec<Mirror> {
+    let mut found: Vec<Mirror> = maps(folder).filter_map(|name| mirror(folder, name)).collect();
     found.sort_by(|one, other| {
         other.present.cmp(&one.present).then_with(|| one.source.locator.cmp(&other.source.locator))
     });
@@ -91,43 +79,44 @@ const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 
 /// Removes what processes left half made or half removed that were killed before `since`: bytes without a map, maps that
 /// never got a name, and what is of no use any more. Others may be making mirrors meanwhile.
-pub(super) fn sweep(folder: &Path, since: SystemTime) {
-    let is_old = |path: &Path| {
-        let modified = fs::symlink_metadata(path).and_then(|facts| facts.modified());
-        modified.is_ok_and(|modified| modified + CLOCK_GRAIN < since)
-    };
+pub(super) fn sweep(folder: &OwnFolder, since: SystemTime) {
+    let is_old = |path: &Path| folder.facts(path).is_ok_and(|facts| facts.modified() + CLOCK_GRAIN < since);
     for path in files(folder) {
         let Some(name) = MirrorName::of(&path) else {
             if is_outdated(&path) && is_ours(&path) {
-                let _ = fs::remove_file(&path);
+                let _ = folder.remove_file(&path);
             }
             continue;
         };
         let is_leftover = ends_in(&path, UNFINISHED)
             || ends_in(&path, BYTES) && !is_mapped(folder, name, &path)
-            || ends_in(&path, MAP) && is_damaged(&path);
+            || ends_in(&path, MAP) && is_damaged(folder, name);
         if is_leftover && is_old(&path) {
-            let _ = fs::remove_file(&path);
+            let _ = folder.remove_file(&path);
         }
     }
 }
 
 /// False when the map of `name` is that of other bytes than those at `path`, or there is none.
-fn is_mapped(folder: &Path, name: MirrorName, path: &Path) -> bool {
-    match open(&name.map(folder)).and_then(|map| map::read_header(&map)) {
-        Ok(header) => name.bytes(folder, header.layout.nonce) == path,
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound && !map::is_no_map(&error),
+fn is_mapped(folder: &OwnFolder, name: MirrorName, path: &Path) -> bool {
+    match folder.open_to_read(name.map()) {
+        Ok(map) => match map::read_header(&map) {
+            Ok(header) => name.bytes(header.layout.nonce) == path,
+            Err(error) => !map::is_no_map(&error),
+        },
+        Err(error) => error.kind() != ErrorKind::NotFound,
     }
 }
 
 /// True for a map that can be read and is none.
-fn is_damaged(map_path: &Path) -> bool {
-    open(map_path).and_then(|map| map::read_header(&map)).is_err_and(|error| map::is_no_map(&error))
+fn is_damaged(folder: &OwnFolder, name: MirrorName) -> bool {
+    let map = folder.open_to_read(name.map());
+    map.is_ok_and(|map| map::read_header(&map).is_err_and(|error| map::is_no_map(&error)))
 }
 
 /// Bytes that all mirrors take.
-pub(super) fn used(folder: &Path) -> u64 {
-    maps(folder).filter_map(|(name, path)| mirror(name, &path)).map(|mirror| mirror.present).sum()
+pub(super) fn used(folder: &OwnFolder) -> u64 {
+    maps(folder).filter_map(|name| mirror(folder, name)).map(|mirror| mirror.present).sum()
 }
 
 /// What is known of a mirror, as its files tell.
@@ -153,22 +142,21 @@ impl Known {
     }
 }
 
-pub(super) fn known(folder: &Path, name: MirrorName) -> Option<Known> {
-    let map = open(&name.map(folder)).ok()?;
+pub(super) fn known(folder: &OwnFolder, name: MirrorName) -> Option<Known> {
+    let map = folder.open_to_read(name.map()).ok()?;
     let map::Header { id: source, layout, .. } = map::read_header(&map).ok()?;
-    let modified = |facts: fs::Metadata| facts.modified().map(clock).ok();
-    let placed = fs::metadata(name.bytes(folder, layout.nonce)).ok().and_then(modified)?;
-    let used = map.metadata().ok().and_then(modified)?;
+    let placed = clock(folder.facts(name.bytes(layout.nonce)).ok()?.modified());
+    let used = clock(FileFacts::of(&map).ok()?.modified());
     Some(Known { source, placed, used, uses: layout.uses(&map) })
 }
 
-pub(super) fn ranked(folder: &Path) -> Vec<(MirrorName, Known)> {
-    maps(folder).filter_map(|(name, _)| Some((name, known(folder, name)?))).collect()
+pub(super) fn ranked(folder: &OwnFolder) -> Vec<(MirrorName, Known)> {
+    maps(folder).filter_map(|name| Some((name, known(folder, name)?))).collect()
 }
 
-/// Counts a use of the mirror whose map lies at `map_path`.
-pub(super) fn touch(map_path: &Path) {
-    let Ok(map) = File::options().read(true).write(true).open(map_path) else { return };
+/// Counts a use of the mirror called `name`.
+pub(super) fn touch(folder: &OwnFolder, name: MirrorName) {
+    let Ok(map) = folder.open_existing(name.map()) else { return };
     if let Ok(map::Header { layout, .. }) = map::read_header(&map) {
         // Two who count at once may count one: it is a rank, not an account.
         let _ = map.write_all_at(&(layout.uses(&map) + 1).to_le_bytes(), layout.uses_at());
@@ -176,25 +164,24 @@ pub(super) fn touch(map_path: &Path) {
 }
 
 /// Removes the mirror called `name`, and says how many bytes it took. The map first: bytes without one are nothing.
-pub(super) fn remove(folder: &Path, name: MirrorName) -> u64 {
+pub(super) fn remove(folder: &OwnFolder, name: MirrorName) -> u64 {
     // Of several who remove it one gets it, and never a mirror that was made under the same name meanwhile.
-    let leaving = name.unfinished(folder, nonce());
-    if fs::rename(name.map(folder), &leaving).is_err() {
+    let leaving = name.unfinished(nonce());
+    if folder.rename(name.map(), &leaving).is_err() {
         return 0;
     }
-    let present = remove_bytes(folder, name, &leaving);
-    let _ = fs::remove_file(&leaving);
+    let present = folder.open_to_read(&leaving).map_or(0, |map| remove_bytes(folder, name, &map));
+    let _ = folder.remove_file(&leaving);
     present
 }
 
-/// Removes the bytes that belong to the map at `leaving`, and says how many were there.
-fn remove_bytes(folder: &Path, name: MirrorName, leaving: &Path) -> u64 {
-    let found = open(leaving).and_then(|map| Ok((map::read_header(&map)?, map)));
+/// Removes the bytes that belong to `map`, and says how many were there.
+fn remove_bytes(folder: &OwnFolder, name: MirrorName, map: &File) -> u64 {
     // A map that cannot be read does not say which bytes are its own: the next sweep finds them.
-    let Ok((map::Header { blocks, layout, .. }, map)) = found else { return 0 };
-    let _ = fs::remove_file(name.bytes(folder, layout.nonce));
+    let Ok(map::Header { blocks, layout, .. }) = map::read_header(map) else { return 0 };
+    let _ = folder.remove_file(name.bytes(layout.nonce));
     // Counted after the names are gone: what is put from now on gives back its own.
-    layout.present_bytes(&map, blocks)
+    layout.present_bytes(map, blocks)
 }
 
 fn is_ours(path: &Path) -> bool {
@@ -202,13 +189,13 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// Removes all that is ours; what somebody else put there stays.
-pub(super) fn remove_all(folder: &Path) {
+pub(super) fn remove_all(folder: &OwnFolder) {
     for path in files(folder) {
         if is_ours(&path) && (MirrorName::of(&path).is_some() || is_outdated(&path)) {
-            let _ = fs::remove_file(&path);
+            let _ = folder.remove_file(&path);
         }
     }
     for first in 0..=u8::MAX {
-        let _ = fs::remove_dir(folder.join(format!("{first:02x}")));
+        let _ = folder.remove_folder(format!("{first:02x}"));
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use super::{Place, files::Opened};
+use super::{DiskShared, files::Opened};
 
 /// So many mirrors that wait for a sync are synced together.
 const MANY_TO_SYNC: usize = 16;
@@ -13,7 +13,7 @@ const MANY_TO_SYNC: usize = 16;
 /// The most mirrors that are closed once they are synced: each holds two descriptors until then.
 const MOST_CLOSING: usize = 8;
 
-impl Place {
+impl DiskShared {
     /// Brings to the disk what is right in `closed`, in the background, before its descriptors go: a later descriptor
     /// would not be told what of it was lost.
     pub(super) fn sync_later(self: &Arc<Self>, closed: Opened) {
@@ -21,12 +21,12 @@ impl Place {
         if self.worker.backlog() >= MOST_CLOSING {
             return;
         }
-        let place = Arc::downgrade(self);
+        let shared = Arc::downgrade(self);
         self.worker.push(Box::new(move || {
-            if let Some(place) = place.upgrade()
-                && place.sync(&closed).is_err()
+            if let Some(shared) = shared.upgrade()
+                && shared.sync(&closed).is_err()
             {
-                place.lose(&closed);
+                shared.lose(&closed);
             }
         }));
     }
@@ -39,7 +39,7 @@ impl Place {
         if self.worker.backlog() >= MANY_TO_SYNC
             && !is_synced()
             && opened.is_settled_at(now_ms)
-            && (self.disk.sync_all)(self.folder.lock_file()).is_ok()
+            && (self.disk.sync_all)(self.shared_folder.lock_file()).is_ok()
         {
             self.all_synced_ms.store(now_ms, Relaxed);
         }

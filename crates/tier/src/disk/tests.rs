@@ -102,7 +102,7 @@ fn many_mirrors_are_synced_together_and_each_is_asked_whether_it_was_lost() {
     let (tier, _) = tier(folder.path(), disk);
     // While one is synced, the others queue up.
     let (go_on, gate) = mpsc::channel::<()>();
-    tier.place.worker.push(Box::new(move || {
+    tier.shared.worker.push(Box::new(move || {
         let _ = gate.recv();
     }));
     let all: Vec<_> = (0..100)
@@ -153,7 +153,7 @@ fn opening_many_sources_looks_at_each_a_few_times_and_not_once_for_every_other()
     for number in 0..COUNT {
         let id =
             SourceId { locator: Locator::new(format!("far{number}")), len: 1, version: Version::named("v") };
-        let copy = Copy::new(Arc::clone(&tier.place), id, Blocks::new(1, 1000));
+        let copy = Copy::new(Arc::clone(&tier.shared), id, Blocks::new(1, 1000));
         looked_at += in_use.insert(&copy);
         held.push(copy);
     }
@@ -161,6 +161,6 @@ fn opening_many_sources_looks_at_each_a_few_times_and_not_once_for_every_other()
     drop(held);
     in_use.sweep_at = 0;
     let id = SourceId { locator: Locator::new("last"), len: 1, version: Version::named("v") };
-    in_use.insert(&Copy::new(Arc::clone(&tier.place), id, Blocks::new(1, 1000)));
+    in_use.insert(&Copy::new(Arc::clone(&tier.shared), id, Blocks::new(1, 1000)));
     assert_eq!(in_use.copies.len(), 1, "those that nobody uses are gone");
 }

@@ -13,7 +13,7 @@ use std::{
 
 use forebay_source::{Locator, SourceId};
 
-use super::{Mirror, Place, name::MirrorName, shelf};
+use super::{DiskShared, Mirror, name::MirrorName, shelf};
 
 /// A mirror that was used within this time may be another job's, which knows what it reads and we do not.
 const IDLE: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ impl Listed {
     }
 }
 
-impl Place {
+impl DiskShared {
     /// Notes that `source` was opened.
     pub(super) fn note_opened(&self, source: &SourceId, name: MirrorName) {
         // A thread that lists the folder just now looks at what is open itself.
@@ -175,7 +175,7 @@ impl Place {
     fn is_idle(&self, name: MirrorName) -> bool {
         let now = shelf::clock(SystemTime::now());
         let idle_ns = u64::try_from(IDLE.as_nanos()).unwrap_or(u64::MAX);
-        shelf::known(self.folder.path(), name)
+        shelf::known(self.folder(), name)
             .is_some_and(|known| known.facts().used.saturating_add(idle_ns) <= now)
     }
 
@@ -186,7 +186,7 @@ impl Place {
         let is_over = |listed: &Listed| listed.superseded.is_empty() && Instant::now() >= listed.again_at;
         if held.as_ref().is_none_or(is_over) {
             let began = Instant::now();
-            let mirrors = shelf::mirrors(self.folder.path());
+            let mirrors = shelf::mirrors(self.folder());
             let again_at = Instant::now() + LIST_AGAIN.max(began.elapsed() * LISTING_SHARE);
             let mut listed = Listed::new(mirrors, again_at);
             for (source, name) in self.open_sources() {

@@ -6,14 +6,12 @@
 use std::{
     fs::File,
     os::unix::fs::FileExt,
-    path::Path,
     sync::{Mutex, PoisonError},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use forebay_source::{Result, private};
-use rustix::fs::{FlockOperation, flock};
+use forebay_scratch::{LockMode, OwnFolder, boot_id, lock_within, unlock};
+use forebay_source::Result;
 use sha2::{Digest, Sha256};
 
 /// The counter's file.
@@ -26,7 +24,7 @@ pub(super) struct Counter {
 }
 
 /// Nobody holds the lock longer than two small reads and writes take, unless it was stopped.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// What the file says, eight bytes each; a file that is shorter says nothing of the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +66,7 @@ impl Tally {
 
 /// This start of the machine as a number, which is not 0.
 fn this_boot() -> u64 {
-    let hash = Sha256::digest(private::boot_id());
+    let hash = Sha256::digest(boot_id());
     hash.first_chunk().map_or(1, |first| u64::from_le_bytes(*first)).max(1)
 }
 
@@ -79,8 +77,8 @@ pub(super) struct Before {
 }
 
 impl Counter {
-    pub(super) fn open(folder: &Path) -> Result<Self> {
-        Ok(Self { file: Mutex::new(private::own_file(&folder.join(NAME))?) })
+    pub(super) fn open(folder: &OwnFolder) -> Result<Self> {
+        Ok(Self { file: Mutex::new(folder.open_or_create(NAME)?) })
     }
 
     /// Bytes taken.
@@ -172,29 +170,33 @@ impl Counter {
     /// Makes the counter what `change` says, if it says anything and it can be written.
     fn change(&self, change: impl FnOnce(Tally) -> Option<Tally>) -> bool {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = Instant::now() + PATIENCE;
-        while flock(&*file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            if Instant::now() > until {
-                return false;
-            }
-            thread::sleep(Duration::from_micros(50));
+        if lock_within(&file, LockMode::Exclusive, LIMIT).is_err() {
+            return false;
         }
         let changed = change(Tally::read(&file)).is_some_and(|tally| tally.write(&file));
-        let _ = flock(&*file, FlockOperation::Unlock);
+        unlock(&file);
         changed
     }
 }
 
 /// The counter of `folder`, as it stands.
-pub(super) fn peek(folder: &Path) -> u64 {
-    File::open(folder.join(NAME)).map_or(0, |file| Tally::read(&file).used)
+pub(super) fn peek(folder: &OwnFolder) -> u64 {
+    folder.open_to_read(NAME).map_or(0, |file| Tally::read(&file).used)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
-    fn counted(folder: &Path) -> Counter {
+    fn own() -> (tempfile::TempDir, OwnFolder) {
+        let folder = tempfile::tempdir().unwrap();
+        let own = OwnFolder::create_in(folder.path(), "own").unwrap();
+        (folder, own)
+    }
+
+    fn counted(folder: &OwnFolder) -> Counter {
         let counter = Counter::open(folder).unwrap();
         counter.finish_count(counter.before(), 0);
         counter
@@ -202,8 +204,8 @@ mod tests {
 
     #[test]
     fn two_who_count_together_never_take_more_than_the_quota() {
-        let folder = tempfile::tempdir().unwrap();
-        let counters = [(); 2].map(|()| counted(folder.path()));
+        let (_temporary, folder) = own();
+        let counters = [(); 2].map(|()| counted(&folder));
         let taken: u64 = thread::scope(|scope| {
             let each = counters.iter().flat_map(|counter| {
                 [(); 2].map(|()| scope.spawn(|| (0..500).filter(|_| counter.reserve(1, 700)).count() as u64))
@@ -217,8 +219,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_was_lost_gives_nothing_away_until_all_is_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let counter = counted(folder.path());
+        let (_temporary, folder) = own();
+        let counter = counted(&folder);
         assert!(counter.reserve(10, 700) && !counter.is_inexact());
         std::fs::write(folder.path().join(NAME), [0; TALLY_LEN]).unwrap();
         assert!(counter.is_unknown() && !counter.reserve(1, 700));
@@ -228,8 +230,8 @@ mod tests {
 
     #[test]
     fn what_comes_while_it_is_counted_is_never_left_out() {
-        let folder = tempfile::tempdir().unwrap();
-        let counter = counted(folder.path());
+        let (_temporary, folder) = own();
+        let counter = counted(&folder);
         // Killed with 30 in its hands, 50 being there.
         assert!(counter.reserve(80, 700));
         counter.placed(50);

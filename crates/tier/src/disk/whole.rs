@@ -3,17 +3,13 @@
 //! Before it is, each block was compared with its checksum and all bytes are on the disk. A seal in the map says so to
 //! the other processes of this machine, until it is started anew.
 
-use std::{
-    fs::{self, Metadata},
-    os::unix::fs::MetadataExt,
-    sync::{Arc, atomic::Ordering::Relaxed},
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use forebay_source::{Locator, Origin, Source, private};
+use forebay_scratch::{ByteLock, FileFacts, boot_id};
+use forebay_source::{ErrorKind, Locator, Origin, Source};
 
 use super::{
     files::{Files, Opened},
-    lock::BlockLock,
     map,
     mirror::{Copy, MOST_TIMES_WRONG},
 };
@@ -23,22 +19,8 @@ use super::{
 pub(super) enum Whole {
     /// It is not all there, was not compared, or nobody looked.
     Not,
-    /// All is there and compared, and the file is unchanged since.
-    There(Arc<dyn Source>, Stamp),
-}
-
-/// What tells whether a file was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    len: u64,
-    times: [i64; 4],
-}
-
-impl Stamp {
-    fn of(facts: &Metadata) -> Self {
-        let times = [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()];
-        Self { len: facts.len(), times }
-    }
+    /// All is there and compared, and the file is unchanged since it had these facts.
+    There(Arc<dyn Source>, FileFacts),
 }
 
 /// How often a reader looks whether another process has sealed the mirror meanwhile.
@@ -50,7 +32,7 @@ impl Copy {
         if let Whole::There(source, _) = &*self.lock_whole() {
             return Some(Arc::clone(source));
         }
-        let (now, looked) = (self.place.now_ms(), self.looked_ms.load(Relaxed));
+        let (now, looked) = (self.shared.now_ms(), self.looked_ms.load(Relaxed));
         if looked != 0 && now.saturating_sub(looked) < LOOK_AGAIN_MS {
             return None;
         }
@@ -64,29 +46,29 @@ impl Copy {
         if sealed == [0; 32] {
             return None;
         }
-        let (source, stamp) = self.as_file(&opened.files)?;
-        if sealed != map::seal(&private::boot_id(), &source.id().version.full_tag()) {
+        let (source, facts) = self.as_file(&opened.files)?;
+        if sealed != map::seal(&boot_id(), &source.id().version.full_tag()) {
             return None;
         }
-        self.become_whole(&opened.files, Arc::clone(&source), stamp);
+        self.become_whole(&opened.files, Arc::clone(&source), facts);
         Some(source)
     }
 
-    fn become_whole(&self, files: &Files, source: Arc<dyn Source>, stamp: Stamp) {
+    fn become_whole(&self, files: &Files, source: Arc<dyn Source>, facts: FileFacts) {
         let mut whole = self.lock_whole();
         self.has_left.store(false, Relaxed);
-        *whole = Whole::There(source, stamp);
+        *whole = Whole::There(source, facts);
         drop(whole);
         files.close();
     }
 
     /// The bytes of the mirror by their name; nothing when they were removed.
-    fn as_file(&self, files: &Files) -> Option<(Arc<dyn Source>, Stamp)> {
-        let path = self.name.bytes(self.place.folder.path(), files.layout.nonce);
-        let source = self.place.files.open(&Locator::new(path.to_str()?)).ok()?;
-        let facts = fs::symlink_metadata(&path).ok()?;
+    fn as_file(&self, files: &Files) -> Option<(Arc<dyn Source>, FileFacts)> {
+        let (folder, name) = (self.shared.folder(), self.name.bytes(files.layout.nonce));
+        let source = self.shared.files.open(&Locator::new(folder.path().join(&name).to_str()?)).ok()?;
+        let facts = folder.facts(&name).ok()?;
         let is_same = files.is_at(&facts) && source.id().len == self.blocks.len();
-        is_same.then(|| (source, Stamp::of(&facts)))
+        is_same.then_some((source, facts))
     }
 
     /// Settles the mirror in the background, if all blocks are there by now.
@@ -127,23 +109,24 @@ impl Copy {
             return;
         }
         // Past the last block: one process does it for all, and the others will see its seal.
-        let Some(_lock) = BlockLock::take(Arc::clone(map), count) else { return };
+        let Some(_lock) = ByteLock::take(Arc::clone(map), count) else { return };
         for block in 0..count {
-            if self.place.worker.is_stopped() || !opened.knows(block) && self.load(&opened, block).is_none() {
+            if self.shared.worker.is_stopped() || !opened.knows(block) && self.load(&opened, block).is_none()
+            {
                 return;
             }
         }
-        if self.place.sync(&opened).is_err() {
-            self.place.lose(&opened);
+        if self.shared.sync(&opened).is_err() {
+            self.shared.lose(&opened);
             return;
         }
         let is_all_durable = (0..count).all(|block| opened.files.is_durable(block));
         if !is_all_durable || !opened.descriptors.is_named() {
             return;
         }
-        let Some((source, stamp)) = self.as_file(&opened.files) else { return };
-        opened.files.layout.write_seal(map, map::seal(&private::boot_id(), &source.id().version.full_tag()));
-        self.become_whole(&opened.files, source, stamp);
+        let Some((source, facts)) = self.as_file(&opened.files) else { return };
+        opened.files.layout.write_seal(map, map::seal(&boot_id(), &source.id().version.full_tag()));
+        self.become_whole(&opened.files, source, facts);
     }
 
     /// The whole could not be read: it was removed, something is short for a moment, or it is not what it was.
@@ -151,13 +134,12 @@ impl Copy {
         let mut whole = self.lock_whole();
         let before = std::mem::replace(&mut *whole, Whole::Not);
         drop(whole);
-        let (Whole::There(_, stamp), Some(files)) = (before, self.files.load_full()) else { return };
-        let path = self.name.bytes(self.place.folder.path(), files.layout.nonce);
-        match fs::symlink_metadata(path) {
+        let (Whole::There(_, known), Some(files)) = (before, self.files.load_full()) else { return };
+        match self.shared.folder().facts(self.name.bytes(files.layout.nonce)) {
             // Another process removed it, to make room: that is no fault of the disk.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.forget(),
-            Ok(facts) if !files.is_at(&facts) || Stamp::of(&facts) != stamp => {
-                self.place.fault();
+            Err(error) if error.kind() == ErrorKind::NotFound => self.forget(),
+            Ok(facts) if !files.is_at(&facts) || facts != known => {
+                self.shared.fault();
                 self.wrong_times.fetch_add(1, Relaxed);
                 files.forget_all();
                 if let Some(opened) = self.opened() {
@@ -166,8 +148,8 @@ impl Copy {
             }
             // Unchanged: its seal holds, and is looked at again a little later.
             _ => {
-                self.place.fault();
-                self.looked_ms.store(self.place.now_ms(), Relaxed);
+                self.shared.fault();
+                self.looked_ms.store(self.shared.now_ms(), Relaxed);
             }
         }
     }

@@ -18,8 +18,7 @@ use serde::Deserialize;
 
 use super::{
     expiring::{Issued, Issuer},
-    profile::ProfileCommand,
-    usable,
+    usable::usable,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -27,6 +26,13 @@ use crate::{Error, ErrorKind, Result};
 const LIMIT: Duration = Duration::from_secs(60);
 /// A session token has a few kilobytes.
 const MOST_BYTES: u64 = 256 << 10;
+
+/// The program that prints the credentials of a profile.
+#[derive(Clone)]
+pub(super) struct ProfileCommand {
+    pub(super) profile: String,
+    pub(super) words: Vec<String>,
+}
 
 #[async_trait]
 impl Issuer for ProfileCommand {

@@ -11,9 +11,9 @@ use std::{
 use object_store::aws::AwsCredential;
 
 use super::{
-    command,
+    command::{self, ProfileCommand},
     ini::{Ini, Section},
-    usable,
+    usable::usable,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -48,13 +48,6 @@ pub(super) enum CredentialSource {
     Container,
     /// The machine's own role.
     Instance,
-}
-
-/// The program that prints the credentials of a profile.
-#[derive(Clone)]
-pub(super) struct ProfileCommand {
-    pub(super) profile: String,
-    pub(super) words: Vec<String>,
 }
 
 /// What is asked of STS.

@@ -13,7 +13,7 @@ use super::{
     command::time,
     expiring::{Issued, Issuer},
     profile::Role,
-    usable,
+    usable::usable,
 };
 use crate::{Error, ErrorKind, Result};
 

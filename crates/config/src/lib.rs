@@ -1,0 +1,54 @@
+//! Settings of tiers and placement as plain data, where each value comes from, and tiers made from them.
+//!
+//! ```text
+//! flags ──────┐
+//! environment ┼─► Settings: a Config, and the origin of each value ─► tiered(origin) ─► Origin read through tiers
+//! file ───────┘
+//! ```
+//!
+//! This is what a library needs that is loaded into other programs: it knows no formats, no loader and no HTTP. Whoever
+//! has an [`Origin`](forebay_source::Origin) of another kind hands it in.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `config` | the configuration: origin, tiers, placement |
+//! | `tier`, `amount` | one tier, as a table or a short word; bytes, or a share of something |
+//! | `settings` | the settings in force: flags over the environment over a file over defaults |
+//! | `layers` | values of several layers, of which the upper one wins |
+//! | `table` | the settings of one value each: a row says how one is called, read and printed |
+//! | `given` | a value as it is given: text, or a value of a TOML file |
+//! | `find`, `file` | which file is read and whether it may be trusted; from TOML to values with their lines |
+//! | `print` | settings as a file that can be read back |
+//! | `value_origin` | where a value comes from |
+//! | `environment` | variables and `~` in paths |
+//! | `names` | one name for each file of this machine |
+//! | `suggest` | unknown words, and the nearest known one |
+//! | `open_tiers` | from a configuration to tiers |
+//! | `candidates` | which local disks could hold copies, and why or why not |
+
+mod amount;
+pub mod candidates;
+mod config;
+mod environment;
+mod file;
+mod find;
+mod given;
+mod layers;
+pub mod names;
+mod open_tiers;
+mod print;
+mod settings;
+mod suggest;
+mod table;
+mod tier;
+mod value_origin;
+
+pub use amount::Amount;
+pub use config::{Config, OriginConfig, PlacementConfig, PolicyName};
+pub use environment::Environment;
+pub use open_tiers::{open_disk_tier, tiered};
+pub use settings::Settings;
+pub use suggest::nearest;
+pub use table::Overrides;
+pub use tier::{DISK_QUOTA, DiskConfig, MEMORY_QUOTA, TierConfig};
+pub use value_origin::ValueOrigin;

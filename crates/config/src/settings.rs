@@ -1,0 +1,54 @@
+//! The settings in force: flags over the environment over a file over defaults.
+
+use std::{collections::BTreeMap, env, path::PathBuf};
+
+use forebay_source::{Error, Result};
+
+use crate::{
+    config::Config, environment::Environment, file, find, layers::Layers, print, table::Overrides,
+    value_origin::ValueOrigin,
+};
+
+/// The configuration in force, and where each value of it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What is in force.
+    pub config: Config,
+    /// The file that was read, if any.
+    pub file: Option<PathBuf>,
+    /// By a value's name, such as `placement.threads` or `tier.0.quota`; what is not there is a default.
+    pub origins: BTreeMap<String, ValueOrigin>,
+}
+
+const CONFIG_VARIABLE: &str = "FOREBAY_CONFIG";
+
+impl Settings {
+    /// The settings of this process, under what `overrides` say.
+    pub fn load(overrides: &Overrides) -> Result<Self> {
+        let folder = env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
+        Self::load_in(overrides, &Environment::of_process(folder))
+    }
+
+    /// As [`Settings::load`], in a given environment.
+    pub fn load_in(overrides: &Overrides, environment: &Environment<'_>) -> Result<Self> {
+        let variable = environment.get(CONFIG_VARIABLE);
+        let found = find::find(overrides.config.as_deref(), variable.as_deref(), environment)?;
+        let mut layers = Layers::default();
+        layers.add_flags(overrides, environment)?;
+        layers.add_environment(environment)?;
+        if let Some(text) = &found {
+            file::read(text, environment, &mut layers)?;
+        }
+        Ok(Self { config: layers.config, file: found.map(|text| text.path), origins: layers.origins })
+    }
+
+    /// Where the value called `name` comes from.
+    pub fn origin_of(&self, name: &str) -> &ValueOrigin {
+        self.origins.get(name).unwrap_or(&ValueOrigin::Default)
+    }
+
+    /// The settings as a file that can be read back, with where each value comes from.
+    pub fn to_toml(&self) -> String {
+        print::toml(&self.config, self.file.as_deref(), &self.origins)
+    }
+}

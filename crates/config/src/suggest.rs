@@ -1,0 +1,39 @@
+//! Unknown words, and the nearest known one (by Damerau-Levenshtein distance).
+
+use forebay_source::{Error, ErrorKind};
+
+/// The error for an unknown `what`, with the nearest of the `known` ones as a hint.
+pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> Error {
+    let error = Error::new(ErrorKind::Invalid, format!("unknown {what} '{word}'"));
+    match nearest(word, known) {
+        Some(near) => error.hint(format!("did you mean '{near}'?")),
+        None => error.hint(format!("it is one of {}", known.join(", "))),
+    }
+}
+
+/// The one of `known` that is nearest to `word`; none where all are far.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let by_distance =
+        known.iter().map(|known| (strsim::damerau_levenshtein(&known.to_lowercase(), &word), *known));
+    let (_, near) = by_distance.min().filter(|(distance, _)| *distance <= word.len() / 3)?;
+    Some(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_put_right_and_an_unknown_word_gets_the_list() {
+        let known = ["kind", "path", "quota"];
+        assert_eq!(
+            unknown("key", "quotta", &known).to_string(),
+            "unknown key 'quotta'; did you mean 'quota'?"
+        );
+        assert_eq!(
+            unknown("key", "sise", &known).to_string(),
+            "unknown key 'sise'; it is one of kind, path, quota"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! Folders, locks and small files of our own on disks that other users and other jobs write to as well.
+//!
+//! ```text
+//! PATH/forebay-tier-UID/            OwnFolder: 0700, owner checked, held by its descriptor
+//!     job-NAME-BOOT/                SharedFolder: removed by the last process that uses it
+//!         lock                      SharedFile: every process that uses the folder holds its flock
+//!         3f…                       files, opened relative to the descriptor and never through a link
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `own_files` | folders of this user alone, and the files in them, by `openat` and its like |
+//! | `facts` | which file a name or a descriptor leads to, and its times |
+//! | `names` | what tells users, jobs, boots and single files apart |
+//! | `lock` | whole-file locks (`flock`), and waiting for them with a limit |
+//! | `byte_lock` | locks on single bytes of an open file (OFD locks) |
+//! | `shared_file` | a file that several processes use, and the last of them removes |
+//! | `shared_folder` | the same for a folder, and folders whose processes were killed |
+//!
+//! The crate decides who may use and who removes a folder; what lies in one is its user's business. A disk tier and the
+//! loader's spill remove what killed processes left; a user that has to save it instead gets the deserted folder with its
+//! lock held ([`SharedFolder::deserted`]).
+
+mod byte_lock;
+mod facts;
+mod lock;
+mod names;
+mod own_files;
+mod shared_file;
+mod shared_folder;
+
+pub use byte_lock::ByteLock;
+pub use facts::{FileFacts, FileIdentity};
+pub use lock::{LockMode, lock_within, try_lock, unlock};
+pub use names::{boot_id, job_name, nonce, user_folder_name};
+pub use own_files::OwnFolder;
+pub use shared_file::{SharedFile, Sharing};
+pub use shared_folder::SharedFolder;

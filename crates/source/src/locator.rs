@@ -1,0 +1,156 @@
+//! Names under which origins have bytes: paths and URLs.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A name under which an [`Origin`](crate::Origin) has bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Locator(String);
+
+impl Locator {
+    /// The locator `name`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// True for a URL, `scheme://…`: it names something remote, and never a file of this machine.
+    pub fn is_url(&self) -> bool {
+        self.root_len() > 0
+    }
+
+    /// How long `scheme://bucket` is, or 0 for a path.
+    fn root_len(&self) -> usize {
+        let Some((scheme, rest)) = self.0.split_once("://") else { return 0 };
+        let is_scheme = scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+        if !is_scheme {
+            return 0;
+        }
+        scheme.len() + "://".len() + rest.find('/').unwrap_or(rest.len())
+    }
+
+    /// The locator of `name` in the folder that this one names.
+    #[must_use]
+    pub fn inside(&self, name: &str) -> Self {
+        Self(format!("{}/{name}", self.0.trim_end_matches('/')))
+    }
+
+    /// The locator of `name` beside this one: in the same folder, or `name` itself when it is absolute.
+    ///
+    /// Steps of `.` and `..` in `name` are taken here, so that one file has one locator however it is reached. Beside
+    /// a URL everything stays in its bucket: an absolute name starts there, and steps upwards end there.
+    #[must_use]
+    pub fn beside(&self, name: &str) -> Self {
+        let (bucket, path) = self.0.split_at(self.root_len());
+        if bucket.is_empty() {
+            return Self(self.path_beside(name));
+        }
+        // As a path, the bucket is the root folder: no step leads above it.
+        let inside = Self(if path.is_empty() { "/".into() } else { path.to_owned() }).path_beside(name);
+        let steps = inside.split('/').filter(|step| !matches!(*step, "" | "." | ".."));
+        Self(steps.fold(bucket.to_owned(), |url, step| url + "/" + step))
+    }
+
+    fn path_beside(&self, name: &str) -> String {
+        // Empty, or ending in a slash.
+        let mut path = match self.0.rfind('/') {
+            Some(at) if !name.starts_with('/') => self.0[..=at].to_owned(),
+            _ => String::new(),
+        };
+        for step in name.split('/') {
+            let folder = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            match step {
+                "." => {}
+                "" if !path.is_empty() => {}
+                ".." if !matches!(folder, "" | "." | "..") => path.truncate(path.len() - folder.len() - 1),
+                step => {
+                    path.push_str(step);
+                    path.push('/');
+                }
+            }
+        }
+        path.pop();
+        path
+    }
+}
+
+impl fmt::Display for Locator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_keeps_the_folder_and_lets_absolute_names_be() {
+        assert_eq!(Locator::new("d/a.h5").beside("b.h5").as_str(), "d/b.h5");
+        assert_eq!(Locator::new("a.h5").beside("b.h5").as_str(), "b.h5");
+        assert_eq!(Locator::new("d/a.h5").beside("/b.h5").as_str(), "/b.h5");
+        assert_eq!(Locator::new("/a.h5").beside("b.h5").as_str(), "/b.h5");
+        assert_eq!(Locator::new("s3://bucket/d/a.h5").beside("e/b.h5").as_str(), "s3://bucket/d/e/b.h5");
+    }
+
+    #[test]
+    fn beside_a_url_nothing_leaves_the_bucket() {
+        for (from, name, to) in [
+            ("s3://bucket/d/a.h5", "../b.h5", "s3://bucket/b.h5"),
+            ("s3://bucket/d/a.h5", "../../../other/b.h5", "s3://bucket/other/b.h5"),
+            ("s3://bucket/d/a.h5", "/etc/passwd", "s3://bucket/etc/passwd"),
+            ("s3://bucket/a.h5", "/../../etc/passwd", "s3://bucket/etc/passwd"),
+            ("s3://bucket/a.h5", "file:///etc/passwd", "s3://bucket/file:/etc/passwd"),
+            ("s3://bucket/a.h5", "http://169.254.169.254/a", "s3://bucket/http:/169.254.169.254/a"),
+            ("https://host:80/d/a.h5", "../../b.h5", "https://host:80/b.h5"),
+            ("s3://bucket", "b.h5", "s3://bucket/b.h5"),
+        ] {
+            let beside = Locator::new(from).beside(name);
+            assert_eq!(beside.as_str(), to, "{from} {name}");
+            assert!(beside.is_url());
+        }
+    }
+
+    #[test]
+    fn only_a_scheme_makes_a_url() {
+        for (name, is_url) in [
+            ("s3://bucket/a", true),
+            ("gs://bucket", true),
+            ("/data/a://b", false),
+            ("a.h5", false),
+            ("://a", false),
+            ("c:/a", false),
+            ("s3:/bucket/a", false),
+        ] {
+            assert_eq!(Locator::new(name).is_url(), is_url, "{name}");
+        }
+        assert!(
+            !Locator::new("d/a.h5").beside("s3://bucket/b.h5").is_url(),
+            "a local file names local files"
+        );
+        assert!(!Locator::new("a.h5").beside("s3://bucket/b.h5").is_url());
+    }
+
+    #[test]
+    fn one_file_has_one_locator_however_it_is_reached() {
+        for (from, name, to) in [
+            ("d/a.h5", "./b.h5", "d/b.h5"),
+            ("d/a.h5", "././b.h5", "d/b.h5"),
+            ("d/a.h5", "../d/b.h5", "d/b.h5"),
+            ("d/a.h5", "../b.h5", "b.h5"),
+            ("a.h5", "./b.h5", "b.h5"),
+            ("a.h5", "../b.h5", "../b.h5"),
+            ("../a.h5", "../b.h5", "../../b.h5"),
+            ("/d/a.h5", "../b.h5", "/b.h5"),
+            ("d/a.h5", "/e/../b.h5", "/b.h5"),
+        ] {
+            assert_eq!(Locator::new(from).beside(name).as_str(), to, "{from} {name}");
+        }
+    }
+}

@@ -127,7 +127,7 @@ impl Run {
             let error = Error::new(ErrorKind::Invalid, "an epoch does not survive a fork");
             return Err(error.hint("begin a new one in the child"));
         }
-        if self.pipeline.is_on_caller() {
+        if self.pipeline.is_on_caller {
             return self.make();
         }
         let began = Instant::now();

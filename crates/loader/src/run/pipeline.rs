@@ -37,6 +37,8 @@ pub(super) struct Pipeline {
     pub(super) needed: Condvar,
     pub(super) stop: AtomicBool,
     pub(super) waiting: Waiting,
+    /// True when the consumer makes the batches itself.
+    pub(super) is_on_caller: bool,
     pub(super) epoch: Epoch,
     pub(super) spec: RunSpec,
     pub(super) pace: RunPace,
@@ -98,21 +100,17 @@ impl Pipeline {
             needed: Condvar::new(),
             stop: AtomicBool::new(false),
             waiting: Waiting::new(pace.tuning, pace.depth.now() < processors),
+            is_on_caller: spec.maker.threads() == MakerThreads::Caller,
             epoch,
             spec,
             pace,
         }
     }
 
-    /// True when the consumer makes the batches itself.
-    pub(super) fn is_on_caller(&self) -> bool {
-        self.spec.maker.threads() == MakerThreads::Caller
-    }
-
     /// Starts the threads that are wanted now and not there.
     pub(super) fn start_threads(self: &Arc<Self>) -> io::Result<()> {
         let mut queue = self.lock();
-        while !self.is_on_caller() && !queue.over && queue.threads.len() < self.pace.depth.now() {
+        while !self.is_on_caller && !queue.over && queue.threads.len() < self.pace.depth.now() {
             let (shared, number) = (Arc::clone(self), queue.threads.len());
             let name = format!("forebay-{number}");
             let thread = thread::Builder::new().name(name).spawn(move || shared.work(number))?;

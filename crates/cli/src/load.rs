@@ -11,7 +11,8 @@ use std::{
 
 use forebay::{
     Batch, Error, Feed, Origin, Origins, Result, SlowFiles,
-    loader::{Next, Run, Shuffle, State},
+    loader::{Next, Run},
+    plan::{LoaderState, Shuffle},
     size,
     source::Schedule,
 };
@@ -272,7 +273,7 @@ impl Answer<'_> {
         output::say(self.args.loader.describe(self.context))?;
         let Some(path) = self.args.state.as_ref().filter(|_| self.resumed) else { return Ok(()) };
         // The order is the state's, whatever the flags say.
-        let State { epoch, position, samples, shuffle, seed, .. } = loader.state();
+        let LoaderState { epoch, position, samples, shuffle, seed, .. } = loader.state();
         let order = match shuffle {
             Shuffle::Full => format!("full, seed {seed}"),
             Shuffle::Block { .. } => format!("block, seed {seed}"),

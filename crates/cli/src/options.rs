@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use forebay::{
     Options,
-    loader::{AUTO_LANES, DEFAULT_WINDOW, OnError, Shard, Shuffle, SpillOptions, Tail},
+    loader::{OnError, SpillOptions},
+    plan::{AUTO_LANES, DEFAULT_WINDOW, Shard, Shuffle, Tail},
     size,
     source::ledger,
 };

@@ -1,9 +1,6 @@
 //! What would make an epoch cheaper: each remedy is tried on paper before it is named.
 
-use forebay::{
-    SampleSet,
-    loader::{DEFAULT_LANES, Estimate},
-};
+use forebay::{SampleSet, loader::Estimate, plan::DEFAULT_LANES};
 
 use crate::{
     Context,

@@ -9,7 +9,7 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Feed, Result,
-    loader::{Check, Resumed, State},
+    plan::{LoaderState, Resumed, StateCheck},
 };
 
 use crate::part::Part;
@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 64 << 10;
 /// What is done about a file that is no state.
 const ANEW: &str = "name another file, or remove it to begin anew";
 
-/// A file that always holds where a run was a short while ago; it is the JSON of [`State`].
+/// A file that always holds where a run was a short while ago; it is the JSON of [`LoaderState`].
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -47,11 +47,11 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(self.no_state(error)),
             read => read.map_err(place)?,
         };
-        let state = State::from_json(&text).map_err(|error| match error.kind() {
+        let state = LoaderState::from_json(&text).map_err(|error| match error.kind() {
             ErrorKind::Invalid => error.hint(ANEW).at(self.path.display()),
             _ => error.at(self.path.display()),
         })?;
-        let loaded = loader.load_state(&state, Check::Strict);
+        let loaded = loader.load_state(&state, StateCheck::Strict);
         if loaded.map_err(|error| error.at(self.path.display()))? == Resumed::OtherFiles {
             let path = self.path.display();
             let _ = writeln!(

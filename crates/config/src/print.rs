@@ -78,7 +78,9 @@ impl Printer<'_> {
             self.set(&section, "keep", &disk.keep.to_string());
             match disk.free {
                 Some(free) => self.set(&section, "free", &quoted(&free.to_string())),
-                None => self.plain("# free is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free"),
+                None => {
+                    self.plain("# free is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free")
+                }
             }
             if disk.network {
                 self.set(&section, "network", "true");

@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_loader::{Check, InForce, Loader, Next, Options, Receipt, Resumed, Run, SampleSet, State};
+use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
+use forebay_plan::{LoaderState, Resumed, StateCheck};
 use forebay_source::{ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
 use serde::Serialize;
@@ -117,7 +118,7 @@ impl Feed {
     }
 
     /// Goes on from `state`, as [`Loader::load_state`] does. What the tiers know of another order is forgotten.
-    pub fn load_state(&self, state: &State, check: Check) -> Result<Resumed> {
+    pub fn load_state(&self, state: &LoaderState, check: StateCheck) -> Result<Resumed> {
         let before = self.loader.plan();
         let resumed = self.loader.load_state(state, check)?;
         let plan = self.loader.plan();
@@ -128,12 +129,12 @@ impl Feed {
     }
 
     /// Where the consumer is.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LoaderState {
         self.loader.state()
     }
 
     /// Where the consumer is, or nothing where that cannot be told without waiting, as [`Loader::state_at_once`].
-    pub fn state_at_once(&self) -> Option<State> {
+    pub fn state_at_once(&self) -> Option<LoaderState> {
         self.loader.state_at_once()
     }
 

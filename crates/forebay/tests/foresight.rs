@@ -13,7 +13,8 @@ use std::{
 
 use forebay::{
     Feed, Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierPlan, foresee,
-    loader::{Check, FieldSpec, Next, Resumed, Schedule, Shard, Shuffle, Tail},
+    loader::{FieldSpec, Next, Schedule},
+    plan::{Resumed, Shard, Shuffle, StateCheck, Tail},
     source::{FaultOrigin, Origin, WholeOrigin},
     tier::{
         Blocks, ForecastTier, Foresight, Judge, MemoryTier, Outlook, Placement, SourceKey, Standard, Tier,
@@ -235,7 +236,7 @@ fn a_loaded_state_of_another_order_is_the_order_that_is_fetched_ahead() {
     let state = Loader::new(Arc::clone(&set), with_seed(2)).unwrap().state();
     let feed = Feed::new(set, with_seed(1), Some(tiered)).unwrap();
     let own = found_by(&feed);
-    assert_eq!(feed.load_state(&state, Check::Strict).unwrap(), Resumed::SameFiles);
+    assert_eq!(feed.load_state(&state, StateCheck::Strict).unwrap(), Resumed::SameFiles);
     let loaded = found_by(&feed);
     assert!(
         own > 40 && loaded > own / 2,

@@ -13,7 +13,8 @@ use forebay_source::{Error, ErrorKind, Resize, Result};
 use crate::{
     arena::{Arena, Buffer},
     backing::PlainBacking,
-    ledger::{Decoding, Moment, Now, SamplesOf, UnitLedger, Uses},
+    horizon::Moment,
+    ledger::{Decoding, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
     spill::{Admission, Spill, UnitPlace},
     stats::LoaderCounters,

@@ -10,11 +10,11 @@ use forebay_container::{
     PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone, sample_index::SampleIndex,
 };
 use forebay_format::Opened;
+use forebay_plan::Shuffle;
 use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
     column::{Column, ColumnPart, SampleForm},
-    order::Shuffle,
     set::SampleSet,
     shuffle_group::longest_request,
     units::Units,

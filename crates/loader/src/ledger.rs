@@ -5,38 +5,10 @@ use std::{
     ops::Range,
 };
 
-use crate::bitmap::Bitmap;
-
-/// A step of a run, in an order that goes on over runs: what is called an epoch here is the number of a run, whichever
-/// epoch of the data it goes through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
-
-impl Moment {
-    /// Later than anything that is planned.
-    pub(crate) const NEVER: Self = Self(u64::MAX);
-    const STEP_BITS: u32 = 40;
-
-    pub(crate) fn new(epoch: u64, step: u64) -> Self {
-        Self(epoch << Self::STEP_BITS | step & ((1 << Self::STEP_BITS) - 1))
-    }
-
-    fn epoch(self) -> u64 {
-        self.0 >> Self::STEP_BITS
-    }
-}
-
-/// When samples are used.
-pub(crate) trait Horizon: Sync {
-    /// The moments from `now` on, within its epoch, at which one of `samples` is used; in any order.
-    fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment>;
-
-    /// True when what is not used again before the next epoch is worth keeping for it outside memory.
-    fn looks_beyond(&self) -> bool;
-
-    /// The first moment in the epoch after `now`'s at which one of `samples` is used.
-    fn next_epoch_use(&self, samples: Range<u64>, now: Moment) -> Moment;
-}
+use crate::{
+    bitmap::Bitmap,
+    horizon::{Horizon, Moment},
+};
 
 /// Where a reader is, and when samples are used from then on.
 #[derive(Clone, Copy)]

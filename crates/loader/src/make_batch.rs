@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use forebay_plan::{Epoch, sample_seed};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::{Batch, FailedSample, FieldArray, Receipt},
     batch_maker::{BatchMaker, BatchRequest, MadeFields},
     options::OnError,
-    plan::Epoch,
-    seed::sample_seed,
     stats::LoaderCounters,
 };
 

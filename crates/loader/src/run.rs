@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result, ledger};
 
 use self::pipeline::Pipeline;
@@ -16,7 +17,6 @@ use crate::{
     batch::Batch,
     left_out::LeftOutBatches,
     make_batch::{RunSpec, Task},
-    plan::Epoch,
     stats::LoaderCounters,
 };
 

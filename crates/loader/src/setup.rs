@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use forebay_plan::SetIdentity;
 use forebay_scratch::job_name;
 use forebay_source::{Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, warn};
 use serde::Serialize;
@@ -12,7 +13,6 @@ use serde::Serialize;
 use crate::{
     arena::Arena,
     backing::Backing,
-    batch_maker::SetIdentity,
     cache::UnitCache,
     file_maker::FileMaker,
     layout::{SetLayout, Wishes},

@@ -2,11 +2,11 @@
 //! every rank and every run has the same order.
 
 use forebay_container::sample_index::SampleIndex;
+use forebay_plan::Groups;
 use forebay_source::Result;
 
 use crate::{
     column::{Column, ColumnPart},
-    groups::Groups,
     set::SampleSet,
 };
 

@@ -6,7 +6,8 @@ mod made;
 
 use std::{sync::Arc, time::Duration};
 
-use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, Samples, Shuffle};
+use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, Samples};
+use forebay_plan::Shuffle;
 use forebay_source::{FaultOrigin, Schedule};
 use made::{
     Made, Rows, epoch, make, memory, opened_as_one, set_on, twofold_set_on, with_spill, without_spill,

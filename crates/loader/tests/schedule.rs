@@ -12,8 +12,9 @@ use std::{
 use bytes::Bytes;
 use forebay_loader::{
     AxisLen, AxisName, Boundary, Convert, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
-    Schedule, ScheduledRead, Shard, Shuffle, Tail,
+    Schedule, ScheduledRead,
 };
+use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
 use made::{Made, Rows, make, make_plain, memory, opened, opened_as_one, without_spill};
 

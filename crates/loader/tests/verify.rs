@@ -13,7 +13,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_loader::{FieldSpec, Loader, Next, OnError, Options, SampleSet, SampleSpec, Shuffle};
+use forebay_loader::{FieldSpec, Loader, Next, OnError, Options, SampleSet, SampleSpec};
+use forebay_plan::Shuffle;
 use forebay_source::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust,
 };

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
     Feed, Options,
-    loader::{Check, Next, Resumed, Run, State},
+    loader::{Next, Run},
+    plan::{LoaderState, Resumed, StateCheck},
 };
 use pyo3::prelude::*;
 use serde_json::json;
@@ -66,8 +67,8 @@ impl BatchLoader {
 
     /// Goes on from `state` (JSON); false when it was taken of files with other times of modification.
     fn load_state(&self, state: &str, strict: bool) -> PyResult<bool> {
-        let state = State::from_json(state).map_err(raised)?;
-        let check = if strict { Check::Strict } else { Check::CountOnly };
+        let state = LoaderState::from_json(state).map_err(raised)?;
+        let check = if strict { StateCheck::Strict } else { StateCheck::CountOnly };
         let resumed = self.feed.get()?.load_state(&state, check).map_err(raised)?;
         Ok(resumed == Resumed::SameFiles)
     }

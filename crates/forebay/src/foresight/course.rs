@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use forebay_loader::{Epoch, Schedule};
+use forebay_loader::Schedule;
+use forebay_plan::Epoch;
 use forebay_source::Result;
 
 use super::index::Run;

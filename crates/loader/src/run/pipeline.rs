@@ -12,6 +12,7 @@ use std::{
     time::Instant,
 };
 
+use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     depth::Depth,
     effort::ThreadClock,
     make_batch::{RunSpec, Task},
-    plan::Epoch,
     stats::LoaderCounters,
     tuning::{Tuning, Waiting},
 };

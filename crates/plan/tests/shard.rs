@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use forebay_loader::{Groups, Order, Shard, Shuffle, Steps, StepsSpec, Tail};
+use forebay_plan::{Groups, Order, Shard, Shuffle, Steps, StepsSpec, Tail};
 use forebay_source::ErrorKind;
 use proptest::prelude::*;
 

@@ -3,12 +3,12 @@
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{batch_maker::SetIdentity, fingerprint::of_counts, order::Shuffle, permutation::ORDER_VERSION};
+use crate::{identity::SetIdentity, order::Shuffle, permutation::ORDER_VERSION};
 
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct LoaderState {
     /// The version of this format.
     pub version: u32,
     /// The version of the orders it is a position of.
@@ -35,7 +35,7 @@ pub struct State {
 
 /// How far a loaded state must agree with the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum StateCheck {
     /// The same files, or copies of them: names, lengths, counts and types agree.
     Strict,
     /// As many samples; under a block shuffle, as many in each file.
@@ -52,7 +52,7 @@ pub enum Resumed {
     OtherFiles,
 }
 
-/// The version of [`State`] this build writes.
+/// The version of [`LoaderState`] this build writes.
 pub const STATE_VERSION: u32 = 2;
 
 /// What every version of a state has.
@@ -78,7 +78,7 @@ impl Versions {
     }
 }
 
-impl State {
+impl LoaderState {
     /// The state that `json` is; one of another version is [`Unsupported`](ErrorKind::Unsupported).
     pub fn from_json(json: &str) -> Result<Self> {
         let misread = |error: serde_json::Error| {
@@ -89,7 +89,7 @@ impl State {
     }
 
     /// Refuses a state of another version, or of other samples than those of `set`.
-    pub fn check(&self, set: &SetIdentity, check: Check) -> Result<()> {
+    pub fn check(&self, set: &SetIdentity, check: StateCheck) -> Result<()> {
         Versions { version: self.version, order_version: self.order_version, epoch: self.epoch }.check()?;
         let refused = |what: String, hint: &str| Err(Error::new(ErrorKind::Invalid, what).hint(hint));
         let count = set.sample_count();
@@ -97,14 +97,14 @@ impl State {
             let what = format!("the state is of a set of {} samples, this one has {count}", self.samples);
             return refused(what, "open the set the run began with");
         }
-        if check == Check::Strict && self.fingerprint != set.content {
+        if check == StateCheck::Strict && self.fingerprint != set.content {
             let what =
                 "the fields, or names, lengths or types of the files, are not those the run began with";
             let hint = "open the set the run began with; to go on with as many samples of any other, load the state with \
                         strict=False";
             return refused(what.into(), hint);
         }
-        if matches!(self.shuffle, Shuffle::Block { .. }) && self.parts != of_counts(&set.part_lens) {
+        if matches!(self.shuffle, Shuffle::Block { .. }) && self.parts != set.parts_digest() {
             let what = "the files hold other numbers of samples than when the run began, which is part of the order of a block \
                         shuffle";
             return refused(what.into(), "open files that are split as they were, or begin the epoch anew");

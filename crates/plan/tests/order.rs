@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use forebay_loader::{
+use forebay_plan::{
     DEFAULT_LANES, DEFAULT_WINDOW, Groups, ORDER_VERSION, Order, Permutation, Shuffle, sample_seed,
 };
 use forebay_source::ErrorKind;

@@ -1,14 +1,12 @@
 //! Which samples are in which batch: pure, so that resuming, sharding and looking ahead are arithmetic.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     groups::Groups,
-    ledger::{Horizon, Moment},
-    options::Options,
     order::{Order, Shuffle},
     shard::{Shard, Steps, StepsSpec, Tail},
 };
@@ -37,12 +35,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of epochs over `groups` as `options` say.
-    pub(crate) fn of(options: &Options, groups: Groups) -> Result<Self> {
-        let &Options { shuffle, seed, batch_size: batch, shard, tail, .. } = options;
-        Self::new(PlanSpec { shuffle, seed, batch, shard, tail }, Arc::new(groups))
-    }
-
     /// The plan of `spec` for samples that lie in `groups`.
     pub fn new(spec: PlanSpec, groups: Arc<Groups>) -> Result<Self> {
         let spec = PlanSpec { shuffle: spec.shuffle.decided(&groups), ..spec };
@@ -118,18 +110,13 @@ impl Epoch {
     }
 
     /// The same epoch as run number `run`: what is known of another run's future does not hold for it.
-    pub(crate) fn in_run(self, run: u64) -> Self {
+    pub fn in_run(self, run: u64) -> Self {
         Self { run, ..self }
     }
 
     /// Which run it is.
-    pub(crate) fn run(&self) -> u64 {
+    pub fn run(&self) -> u64 {
         self.run
-    }
-
-    /// The moment of `step`.
-    pub(crate) fn moment(&self, step: u64) -> Moment {
-        Moment::new(self.run, step)
     }
 
     /// Batches in it, the same on every rank.
@@ -138,12 +125,12 @@ impl Epoch {
     }
 
     /// How many ranks share it.
-    pub(crate) fn world(&self) -> u32 {
+    pub fn world(&self) -> u32 {
         self.steps.spec().shard.world
     }
 
     /// True when it begins with its first sample, and not in the middle.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.steps.spec().start == 0
     }
 
@@ -160,26 +147,18 @@ impl Epoch {
         self.steps.step_of(self.order.position(sample))
     }
 
-    /// Positions of the order that all ranks together have consumed after batch `step`.
-    pub fn consumed_after(&self, step: u64) -> u64 {
-        self.steps.consumed_after(step)
-    }
-}
-
-impl Horizon for Epoch {
-    fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
-        let steps = samples.filter_map(|sample| self.step_of(sample));
-        steps.map(|step| self.moment(step)).filter(|moment| *moment >= now).collect()
+    /// The step of the next epoch in which `sample` is used, if this rank uses it then.
+    pub fn next_epoch_step_of(&self, sample: u64) -> Option<u64> {
+        self.next_steps.step_of(self.next_order.position(sample))
     }
 
-    /// A full shuffle uses every unit again and again, in every epoch; the others use each for a while, and the next
-    /// epoch may as well decode it again.
-    fn looks_beyond(&self) -> bool {
+    /// True when every sample may come anywhere in it.
+    pub fn is_fully_shuffled(&self) -> bool {
         self.is_full
     }
 
-    fn next_epoch_use(&self, samples: Range<u64>, _: Moment) -> Moment {
-        let steps = samples.filter_map(|sample| self.next_steps.step_of(self.next_order.position(sample)));
-        steps.map(|step| Moment::new(self.run + 1, step)).min().unwrap_or(Moment::NEVER)
+    /// Positions of the order that all ranks together have consumed after batch `step`.
+    pub fn consumed_after(&self, step: u64) -> u64 {
+        self.steps.consumed_after(step)
     }
 }

@@ -27,7 +27,7 @@ ahead}}, whence{by the name of a value; what is not there is a default}.";
 /// Arguments of `forebay config`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ConfigCommandArgs {
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -110,7 +110,7 @@ impl SettingsFacts {
 }
 
 /// Runs `forebay config`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &ConfigCommandArgs) -> Result<()> {
     let settings = args.config.load()?;
     if context.json {
         return output::say(serde_json::json!(SettingsFacts::of(&settings)));

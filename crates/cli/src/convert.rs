@@ -20,8 +20,8 @@ use forebay::{Error, ErrorKind, Opened, Result, Variable};
 use serde::Serialize;
 
 use self::{
-    codec::Codec,
-    job::{Job, Written},
+    codec::ChunkCodec,
+    job::{ConvertJob, Written},
 };
 use crate::{
     Context, exit,
@@ -51,7 +51,7 @@ const MOST_UNNAMED_BYTES: u64 = 1 << 40;
 /// Arguments of `forebay convert`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ConvertArgs {
     /// The file, or its URL.
     input: String,
 
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
     /// How chunks are compressed: `zstd:3`, `gzip:4` or `none`.
     #[arg(long, value_name = "FILTER")]
-    filter: Option<Codec>,
+    filter: Option<ChunkCodec>,
 
     /// The format of the result [default: as the name of the output says].
     #[arg(long, value_name = "FORMAT")]
@@ -87,13 +87,13 @@ enum To {
 
 /// A variable that was not converted, and why.
 #[derive(Debug, Serialize)]
-struct LeftOut {
+struct UnconvertedVariable {
     name: String,
     why: String,
 }
 
 /// Runs `forebay convert`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &ConvertArgs) -> Result<u8> {
     let began = Instant::now();
     let to = args.format()?;
     if args.output.symlink_metadata().is_ok() {
@@ -106,7 +106,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     let bar = progress::bar(total, Beside::Quiet);
     // A file removes itself on an interrupt; a folder is removed by whoever fills it.
     let interrupt = if to == To::Zarr { Interrupt::catch() } else { Interrupt::unwatched() };
-    let job = Job { opened: &opened, variables, output: &args.output, bar: &bar, interrupt: &interrupt };
+    let job =
+        ConvertJob { opened: &opened, variables, output: &args.output, bar: &bar, interrupt: &interrupt };
     let written = match to {
         To::Zarr => zarr::write(&job, &args.chunk, args.filter.unwrap_or_default()),
         To::Npy => npy::write(&job),
@@ -117,7 +118,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     Ok(exit::SUCCESS)
 }
 
-impl Args {
+impl ConvertArgs {
     fn format(&self) -> Result<To> {
         let suffix = self.output.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
         let to = match (self.to, suffix.as_deref()) {
@@ -137,7 +138,11 @@ impl Args {
     }
 
     /// The variables that are converted, and those that cannot be.
-    fn choose<'a>(&self, opened: &'a Opened, to: To) -> Result<(Vec<&'a Variable>, Vec<LeftOut>)> {
+    fn choose<'a>(
+        &self,
+        opened: &'a Opened,
+        to: To,
+    ) -> Result<(Vec<&'a Variable>, Vec<UnconvertedVariable>)> {
         let container = opened.container();
         let refusal = |variable: &Variable| match to {
             To::Zarr => zarr::refusal(variable),
@@ -157,14 +162,14 @@ impl Args {
         let mut left_out = Vec::new();
         if self.variables.is_empty() {
             for refused in &container.refused {
-                left_out.push(LeftOut { name: refused.name.clone(), why: refused.why.clone() });
+                left_out.push(UnconvertedVariable { name: refused.name.clone(), why: refused.why.clone() });
             }
             for variable in container.listed() {
                 let is_vast = variable.logical_len() > MOST_UNNAMED_BYTES;
                 let vast = || format!("{} of values: name it", show::size(variable.logical_len()));
                 match refusal(variable).or_else(|| is_vast.then(vast)) {
                     None => chosen.push(variable),
-                    Some(why) => left_out.push(LeftOut { name: variable.name.clone(), why }),
+                    Some(why) => left_out.push(UnconvertedVariable { name: variable.name.clone(), why }),
                 }
             }
         }
@@ -186,9 +191,9 @@ impl Args {
 
 fn tell(
     context: &Context,
-    args: &Args,
+    args: &ConvertArgs,
     to: To,
-    (written, left_out): (&[Written], &[LeftOut]),
+    (written, left_out): (&[Written], &[UnconvertedVariable]),
     began: Instant,
 ) -> Result<()> {
     let seconds = began.elapsed().as_secs_f64();

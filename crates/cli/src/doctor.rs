@@ -39,7 +39,7 @@ why].";
 /// Arguments of `forebay doctor`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     /// Files or folders of data.
     #[arg(value_name = "PATHS")]
     paths: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `forebay doctor`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<()> {
     let settings = args.config.load();
     let (paths, broken) = paths::look_at(&args.paths, settings.as_ref().ok());
     let report = Report::gather(settings, paths);

@@ -35,7 +35,7 @@ return are written \\\\, \\n and \\r, and one that starts with a space is led by
 /// Arguments of `forebay dump`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct DumpArgs {
     /// The file, or its URL.
     file: String,
 
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `forebay dump`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &DumpArgs) -> Result<()> {
     let opened = context.open(&args.file)?;
     if args.all {
         return all(context, &opened);
@@ -80,7 +80,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
         None => (Sink::text(&shape), Beside::Values),
     };
     let bar = progress::bar(selected_len(variable, &selection), beside);
-    let checksum = Wanted { opened: &opened, variable, selection }.write(sink, &bar, &context.told);
+    let checksum = DumpedPart { opened: &opened, variable, selection }.write(sink, &bar, &context.told);
     bar.finish_and_clear();
     match (checksum?, &args.raw) {
         (Some(checksum), _) if context.json => {
@@ -123,7 +123,7 @@ fn checksum(
     if variable.logical_len() > MOST_UNNAMED_BYTES {
         return Err(format!("{} of values: name it to read them", show::size(variable.logical_len())));
     }
-    let wanted = Wanted { opened, variable, selection: Selection::all(&variable.grid.shape) };
+    let wanted = DumpedPart { opened, variable, selection: Selection::all(&variable.grid.shape) };
     let checksum = wanted.write(Sink::checksum(), bar, told);
     checksum.map(Option::unwrap_or_default).map_err(|error| error.to_string())
 }
@@ -142,13 +142,13 @@ fn answer_line(context: &Context, name: &str, answer: Result<String, String>) ->
 }
 
 /// A part of a variable that is to be dumped.
-struct Wanted<'a> {
+struct DumpedPart<'a> {
     opened: &'a Opened,
     variable: &'a Variable,
     selection: Selection,
 }
 
-impl Wanted<'_> {
+impl DumpedPart<'_> {
     /// Writes the values to `sink`; `told` becomes true when an error is part of what was written.
     fn write(&self, mut sink: Sink, bar: &ProgressBar, told: &Cell<bool>) -> Result<Option<String>> {
         let mut slabs = self.opened.slabs(self.variable, &self.selection, SLAB_BYTES);

@@ -7,11 +7,11 @@ use forebay::{
 };
 use serde::Serialize;
 
-use crate::{value, verdict::Row};
+use crate::{value, verdict::RandomRowCost};
 
 /// A file: what it is, and all that is in it.
 #[derive(Debug, Serialize)]
-pub(crate) struct FileFacts {
+pub(crate) struct InspectedFile {
     pub(crate) file: String,
     pub(crate) format: String,
     /// Length of the file, or of all files of a store.
@@ -74,11 +74,11 @@ pub(crate) struct VariableFacts {
     /// How many parts of other variables it is made of.
     pub(crate) mapping_count: Option<usize>,
     /// The library that reads it, if we do not.
-    pub(crate) library: Option<LibraryFacts>,
+    pub(crate) library: Option<FallbackLibrary>,
     /// Why its values cannot be read, if they cannot.
     pub(crate) unreadable: Option<String>,
     /// What one row costs, read at random; of what can be read.
-    pub(crate) row: Option<Row>,
+    pub(crate) row: Option<RandomRowCost>,
     pub(crate) attributes: Vec<AttributeFacts>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct ChunkFacts {
 
 /// A library that reads what we do not, and why.
 #[derive(Debug, Serialize)]
-pub(crate) struct LibraryFacts {
+pub(crate) struct FallbackLibrary {
     pub(crate) name: String,
     pub(crate) why: String,
     /// Its version and path, where one is found.
@@ -132,7 +132,7 @@ pub(crate) enum AttributeValue {
 /// Values of an attribute that are shown as text.
 pub(crate) const SHOWN_COUNT: usize = 16;
 
-impl FileFacts {
+impl InspectedFile {
     /// All there is to say of `container`, which was found at `file`.
     pub(crate) fn gather(file: &str, container: &Container) -> Self {
         Self {
@@ -221,7 +221,7 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
             Extents::Mapped(mappings) => Some(mappings.len()),
             _ => None,
         },
-        row: Row::of(variable).filter(|_| unreadable.is_none() && library.is_none()),
+        row: RandomRowCost::of(variable).filter(|_| unreadable.is_none() && library.is_none()),
         library,
         unreadable,
         attributes: attributes(&variable.attributes),
@@ -229,7 +229,7 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
 }
 
 /// The library that reads what we do not: what has no extents, and chunks whose filter is unknown here.
-fn library(variable: &Variable) -> Option<LibraryFacts> {
+fn library(variable: &Variable) -> Option<FallbackLibrary> {
     let (name, why) = match (&variable.extents, variable.unknown_filter()) {
         (Extents::Opaque(opaque), _) => (opaque.library.as_str(), opaque.why.clone()),
         (_, Some(filter)) => ("libhdf5", format!("no decoder for {}", filter.label())),
@@ -241,7 +241,7 @@ fn library(variable: &Variable) -> Option<LibraryFacts> {
         // A user's own reader is part of the program.
         other => Some(other.to_owned()),
     };
-    Some(LibraryFacts { name: name.into(), why, found })
+    Some(FallbackLibrary { name: name.into(), why, found })
 }
 
 /// Decoded bytes per stored byte. Values of variable length lie elsewhere, so their references say nothing.

@@ -83,16 +83,16 @@ pub(crate) struct Chosen {
 
 /// A field, for people and for JSON.
 #[derive(Debug, Serialize)]
-pub(crate) struct Field {
+pub(crate) struct FieldSummary {
     name: String,
     dtype: String,
     sample_shape: Vec<Option<u64>>,
 }
 
 impl Chosen {
-    pub(crate) fn fields(&self) -> Vec<Field> {
+    pub(crate) fn fields(&self) -> Vec<FieldSummary> {
         let facts = self.set.fields().into_iter();
-        let field = |facts: forebay::loader::FieldFacts| Field {
+        let field = |facts: forebay::loader::FieldFacts| FieldSummary {
             name: facts.name,
             dtype: match facts.kind {
                 ValueKind::Datetime => "datetime64[ns]".to_owned(),
@@ -110,7 +110,7 @@ impl Chosen {
         let files = show::count(self.set.files().len(), "file", "files");
         let bytes = show::size(self.set.delivered_len());
         let mut lines = vec![format!("{} samples in {files}, {bytes}", self.set.len())];
-        for Field { name, dtype, sample_shape } in self.fields() {
+        for FieldSummary { name, dtype, sample_shape } in self.fields() {
             let axis = |len: &Option<u64>| len.map_or_else(|| "*".into(), |len| len.to_string());
             let shape: Vec<String> = sample_shape.iter().map(axis).collect();
             lines.push(format!("  {} {dtype} {}", show::visible(&name), show::tuple(&shape)));

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use forebay::{Error, Opened, Result};
 
-use crate::{Context, facts::FileFacts, output, tree::Drawing};
+use crate::{Context, facts::InspectedFile, output, tree::Drawing};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,7 @@ error]]. What does not apply is null.";
 /// Arguments of `forebay inspect`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct InspectArgs {
     /// The file, or its URL.
     file: String,
 
@@ -40,11 +40,11 @@ pub(crate) struct Args {
 }
 
 /// Runs `forebay inspect`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &InspectArgs) -> Result<()> {
     let opened = context.open(&args.file)?;
     let container = opened.container();
     let names = args.variables.iter().map(|name| find(&opened, name)).collect::<Result<Vec<_>>>()?;
-    let mut facts = FileFacts::gather(&args.file, container);
+    let mut facts = InspectedFile::gather(&args.file, container);
     if !names.is_empty() {
         facts.keep(container, &names);
     }

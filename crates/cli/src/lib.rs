@@ -58,7 +58,7 @@ use std::{cell::Cell, ffi::OsString, io::Write};
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay::{Error, IndexCache, Opened, Result};
 
-use crate::color::{Color, Paint};
+use crate::color::{ColorMode, Paint};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]
@@ -81,30 +81,30 @@ struct Cli {
 
     /// When to colour the output.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorMode,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show what is in a file, and what reading it at random costs.
-    Inspect(inspect::Args),
+    Inspect(inspect::InspectArgs),
     /// Print a variable's values, or their bytes or checksum.
-    Dump(dump::Args),
+    Dump(dump::DumpArgs),
     /// Write variables as a Zarr store or an NPY file.
-    Convert(convert::Args),
+    Convert(convert::ConvertArgs),
     /// Run epochs over a set of samples, and say how fast they were and what held them up.
-    Load(Box<load::Args>),
+    Load(Box<load::LoadArgs>),
     /// Say what epochs over a set of samples will cost, without running them.
-    Plan(Box<plan::Args>),
+    Plan(Box<plan::PlanArgs>),
     /// Show a folder as a slow file system, and count what is read from it.
     #[cfg(all(feature = "fuse", target_os = "linux"))]
-    Simulate(simulate::Args),
+    Simulate(simulate::SimulateArgs),
     /// Copy files to tiers before anybody reads them; list and remove copies.
-    Tier(Box<tier::Args>),
+    Tier(Box<tier::TierArgs>),
     /// Print the configuration in force, and where each value comes from.
-    Config(config::Args),
+    Config(config::ConfigCommandArgs),
     /// Say what forebay would use on this machine, and why.
-    Doctor(Box<doctor::Args>),
+    Doctor(Box<doctor::DoctorArgs>),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

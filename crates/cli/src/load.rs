@@ -26,7 +26,7 @@ use crate::{
     interrupt::{GLANCE, Interrupt},
     options::LoaderArgs,
     output, period, progress,
-    report::{self, EpochReport, Span},
+    report::{self, EpochReport, EpochSpan},
     state_file::StateFile,
     tier_report,
 };
@@ -55,7 +55,7 @@ waiting, backlog, saved, epochs[the same, epoch, hit_ratio]} with tiers; error a
 /// Arguments of `forebay load`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct LoadArgs {
     #[command(flatten)]
     set: SetArgs,
 
@@ -105,7 +105,7 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 }
 
 /// Runs `forebay load`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
     let interrupt = Interrupt::catch();
     let config = args.config.load()?.config;
     let mut set = args.set.under(&config.origin);
@@ -122,11 +122,11 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;
     let state = args.state.clone().map(StateFile::new);
     let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;
-    let list = args.list.as_deref().map(|path| List::open(path, resumed)).transpose()?;
+    let list = args.list.as_deref().map(|path| SampleList::open(path, resumed)).transpose()?;
     let compute = Duration::from_secs_f64(args.compute_ms / 1e3);
     interrupt.watch();
     let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, troubles: Vec::new() };
-    let answer = Answer { context, args, chosen: &chosen, resumed };
+    let answer = LoadReport { context, args, chosen: &chosen, resumed };
     answer.begin(&loader)?;
     let mut reports = Vec::new();
     let mut failed = None;
@@ -145,12 +145,12 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
 }
 
 /// The samples that were delivered, as a file lists them.
-struct List {
+struct SampleList {
     file: BufWriter<File>,
     path: PathBuf,
 }
 
-impl List {
+impl SampleList {
     /// A new list at `path`, or the one that is there when a run goes on.
     fn open(path: &Path, resumed: bool) -> Result<Self> {
         let mut options = File::options();
@@ -180,7 +180,7 @@ struct Consumer<'a> {
     loader: &'a Feed,
     interrupt: Interrupt,
     state: Option<StateFile>,
-    list: Option<List>,
+    list: Option<SampleList>,
     compute: Duration,
     /// The first samples that could not be read, and why.
     troubles: Vec<(u64, String)>,
@@ -208,7 +208,7 @@ impl Consumer<'_> {
         self.save()?;
         let complete = ended.as_ref().is_ok_and(|complete| *complete);
         let tiers = self.loader.tier_report().and_then(|report| report.epochs.into_iter().next_back());
-        let report = EpochReport::new(Span { epoch, complete, took, first_batch }, stats, tiers);
+        let report = EpochReport::new(EpochSpan { epoch, complete, took, first_batch }, stats, tiers);
         Ok((report, ended.map(|_| ())))
     }
 
@@ -257,14 +257,14 @@ impl Consumer<'_> {
 }
 
 /// What is told of a run, as it goes or at its end.
-struct Answer<'a> {
+struct LoadReport<'a> {
     context: &'a Context,
-    args: &'a Args,
+    args: &'a LoadArgs,
     chosen: &'a Chosen,
     resumed: bool,
 }
 
-impl Answer<'_> {
+impl LoadReport<'_> {
     fn begin(&self, loader: &Feed) -> Result<()> {
         if self.context.json {
             return Ok(());

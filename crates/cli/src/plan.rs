@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     Context,
-    color::Role,
+    color::TextRole,
     columns::aligned,
     config::ConfigArgs,
     fields::{Chosen, SetArgs},
@@ -45,7 +45,7 @@ unspilled_bytes, peak_spill_bytes, peak_memory_bytes.";
 /// Arguments of `forebay plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct PlanArgs {
     #[command(flatten)]
     set: SetArgs,
 
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `forebay plan`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &PlanArgs) -> Result<()> {
     let chosen = args.set.under(&args.config.load()?.config.origin).open(context)?;
     let wanted = args.loader.shuffle();
     // What is asked for must be possible; the others are there to compare with.
@@ -87,13 +87,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
         true => Some(Tiers::of(context, &args.config, &chosen, &args.loader)?),
         false => None,
     };
-    let answer = Answer { context, args, chosen: &chosen, wanted, estimate, all: &all, tiers };
+    let answer = PlanReport { context, args, chosen: &chosen, wanted, estimate, all: &all, tiers };
     if context.json { answer.json() } else { answer.text() }
 }
 
 /// An estimate under the names `forebay load` has for what it counts.
 #[derive(Debug, Serialize)]
-struct Facts {
+struct EstimateFacts {
     exact: bool,
     unit_bytes: u64,
     cache_bytes: u64,
@@ -110,7 +110,7 @@ struct CostFacts {
     cost: EpochCost,
 }
 
-impl Facts {
+impl EstimateFacts {
     fn of(estimate: &Estimate) -> Self {
         let cost = |cost: EpochCost| CostFacts {
             read_factor: cost.read_factor(),
@@ -130,9 +130,9 @@ impl Facts {
 
 type Estimates = [(ShuffleArg, Result<Estimate, String>); 3];
 
-struct Answer<'a> {
+struct PlanReport<'a> {
     context: &'a Context,
-    args: &'a Args,
+    args: &'a PlanArgs,
     chosen: &'a Chosen,
     wanted: ShuffleArg,
     estimate: Estimate,
@@ -140,12 +140,12 @@ struct Answer<'a> {
     tiers: Option<Tiers>,
 }
 
-impl Answer<'_> {
+impl PlanReport<'_> {
     fn json(&self) -> Result<()> {
         let mut estimates = serde_json::Map::new();
         for (shuffle, estimate) in self.all {
             let value = match estimate {
-                Ok(estimate) => serde_json::json!(Facts::of(estimate)),
+                Ok(estimate) => serde_json::json!(EstimateFacts::of(estimate)),
                 Err(why) => serde_json::json!({ "error": why }),
             };
             estimates.insert(shuffle.word().to_owned(), value);
@@ -173,9 +173,9 @@ impl Answer<'_> {
         for (number, line) in self.table().into_iter().enumerate() {
             let is_wanted = line.starts_with(self.wanted.word());
             let role = match number {
-                0 => Role::Dim,
-                _ if is_wanted => Role::Name,
-                _ => Role::Plain,
+                0 => TextRole::Dim,
+                _ if is_wanted => TextRole::Name,
+                _ => TextRole::Plain,
             };
             output::say(paint.paint(role, line.trim_end()))?;
         }
@@ -183,7 +183,7 @@ impl Answer<'_> {
             tiers.text(self.context)?;
         }
         for warning in self.warnings() {
-            output::say(format!("\n{} {warning}", paint.paint(Role::Fair, "warning:")))?;
+            output::say(format!("\n{} {warning}", paint.paint(TextRole::Fair, "warning:")))?;
         }
         Ok(())
     }

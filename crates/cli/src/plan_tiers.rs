@@ -12,8 +12,8 @@ use forebay::{
 use serde::Serialize;
 
 use crate::{
-    Context, color::Role, columns::aligned, config::ConfigArgs, fields::Chosen, options::LoaderArgs, output,
-    show,
+    Context, color::TextRole, columns::aligned, config::ConfigArgs, fields::Chosen, options::LoaderArgs,
+    output, show,
 };
 
 /// What is known of tiers that are thought of.
@@ -81,9 +81,9 @@ impl Tiers {
         output::say(format!("\nread from the origin with tiers {}, in blocks of {block}", named.join(", ")))?;
         for (number, line) in aligned(&self.table()).iter().enumerate() {
             let role = match number {
-                0 => Role::Dim,
-                _ if line.contains(IN_USE) => Role::Name,
-                _ => Role::Plain,
+                0 => TextRole::Dim,
+                _ if line.contains(IN_USE) => TextRole::Name,
+                _ => TextRole::Plain,
             };
             output::say(context.paint.paint(role, line.trim_end()))?;
         }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use forebay::{Error, ErrorKind, Result, size};
-use forebay_mount::{COUNTERS_FILE, Counters, Pace, SlowMount};
+use forebay_mount::{COUNTERS_FILE, MountCounters, Pace, SlowMount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
@@ -40,7 +40,7 @@ JSON, of all that went through: opens, reads, requests, bytes, lookups, stats, l
 /// Arguments of `forebay simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct SimulateArgs {
     /// The folder to show.
     folder: PathBuf,
 
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     program: Vec<OsString>,
 }
 
-impl Args {
+impl SimulateArgs {
     /// What is done, in two lines.
     fn describe(&self, pace: Pace) -> [String; 2] {
         let (folder, place) = (self.folder.display(), self.mountpoint.display());
@@ -91,7 +91,7 @@ const GRACE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs `forebay simulate`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &SimulateArgs) -> Result<u8> {
     let interrupt = Interrupt::catch();
     // From here on an interrupt is seen by us: nothing may stay mounted.
     interrupt.watch();
@@ -120,7 +120,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
 }
 
 /// Waits for an interrupt, which is how this ends, or for somebody who unmounts.
-fn stay(context: &Context, args: &Args, mount: &SlowMount, interrupt: &Interrupt) -> Result<u8> {
+fn stay(context: &Context, args: &SimulateArgs, mount: &SlowMount, interrupt: &Interrupt) -> Result<u8> {
     while !interrupt.is_wanted() && !mount.has_ended() {
         thread::sleep(GLANCE);
     }
@@ -171,11 +171,11 @@ fn tell(line: String) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-fn lines(context: &Context, counters: &Counters) -> Vec<String> {
+fn lines(context: &Context, counters: &MountCounters) -> Vec<String> {
     if context.json {
         return vec![serde_json::json!(counters).to_string()];
     }
-    let Counters { opens, reads, requests, bytes, lookups, stats, lists, seconds } = *counters;
+    let MountCounters { opens, reads, requests, bytes, lookups, stats, lists, seconds } = *counters;
     let row = |name: &str, count: u64| format!("{name:<10} {count:>10}");
     let rate = show::size(if seconds > 0.0 { per_second(bytes, seconds) } else { 0 });
     let mut reading = format!("{}  {}, {rate}/s", row("reads", reads), show::size(bytes));

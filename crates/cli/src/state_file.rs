@@ -12,7 +12,7 @@ use forebay::{
     plan::{LoaderState, Resumed, StateCheck},
 };
 
-use crate::part::Part;
+use crate::part::PartialFile;
 
 /// A run that is killed loses about this much.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ impl StateFile {
     /// Saves where `loader` is; whoever reads the file meanwhile sees the state before or this one.
     pub(crate) fn save(&mut self, loader: &Feed) -> Result<()> {
         let text = serde_json::to_string(&loader.state()).map_err(|error| Error::from_io(error.into()))?;
-        let mut part = Part::create(&self.path)?;
+        let mut part = PartialFile::create(&self.path)?;
         let place = |error| Error::from_io(error).at(self.path.display());
         part.write_all(text.as_bytes()).and_then(|()| part.write_all(b"\n")).map_err(place)?;
         part.finish()?;

@@ -26,13 +26,13 @@ used_bytes, quota_bytes, mirrors[locator, bytes, present_bytes, whole, idle_seco
 /// Arguments of `forebay tier`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct TierArgs {
     #[command(subcommand)]
-    command: Command,
+    command: TierCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum TierCommand {
     /// Copy files to the tiers before anybody reads them.
     Warm {
         /// Files, folders, patterns or URLs.
@@ -59,11 +59,11 @@ enum Command {
 }
 
 /// Runs `forebay tier`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &TierArgs) -> Result<u8> {
     match &args.command {
-        Command::Warm { paths, config } => warm_all(context, paths, config.load()?.config),
-        Command::Ls { config } => list(context, &config.load()?.config).map(|()| exit::SUCCESS),
-        Command::Clear { patterns, config } => {
+        TierCommand::Warm { paths, config } => warm_all(context, paths, config.load()?.config),
+        TierCommand::Ls { config } => list(context, &config.load()?.config).map(|()| exit::SUCCESS),
+        TierCommand::Clear { patterns, config } => {
             clear(context, patterns, &config.load()?.config).map(|()| exit::SUCCESS)
         }
     }

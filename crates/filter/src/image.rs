@@ -112,7 +112,7 @@ fn decode_png(input: &[u8], wanted: Size, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn jpeg_size(header: &jpeg::Header) -> Size {
+fn jpeg_size(header: &jpeg::JpegHeader) -> Size {
     let [height, width, channels] =
         [header.height, header.width, header.channels()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
     Size { height, width, channels, bits: 8 }

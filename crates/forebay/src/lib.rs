@@ -46,5 +46,5 @@ pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, for
 pub use index_cache::IndexCache;
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
-pub use set::{Names, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
+pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;

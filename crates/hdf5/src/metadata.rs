@@ -11,7 +11,7 @@ use forebay_container::{Dtype, Heap, SourceIndex, Values};
 use forebay_source::{ByteRange, Error, Result, Source, SourceExt};
 
 use crate::{
-    cursor::Sizes,
+    cursor::FieldSizes,
     global_heap::{Collections, HeapReader},
 };
 
@@ -35,7 +35,7 @@ pub struct Metadata {
     pub(crate) index: SourceIndex,
     /// What addresses count from: the length of the user block.
     pub(crate) base: u64,
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: FieldSizes,
     page_len: u64,
     pages: RefCell<HashMap<u64, Bytes>>,
     /// Bytes of metadata that may still be read.
@@ -77,7 +77,7 @@ impl Metadata {
             source,
             index,
             base,
-            sizes: Sizes { offset: 8, length: 8 },
+            sizes: FieldSizes { offset: 8, length: 8 },
             pages: RefCell::default(),
         }
     }

@@ -44,7 +44,7 @@ struct ResidentUnit {
 
 /// A unit that was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Evicted {
+pub(crate) struct EvictedUnit {
     pub(crate) unit: u64,
     /// False when no sample of it is used again, or not soon enough to be kept elsewhere.
     pub(crate) is_used_again: bool,
@@ -99,7 +99,7 @@ impl UnitLedger {
     }
 
     /// Evicts the unit that is used last, if all take more than `budget` bytes.
-    pub(crate) fn evict(&mut self, budget: u64, now: Now<'_>) -> Option<Evicted> {
+    pub(crate) fn evict(&mut self, budget: u64, now: Now<'_>) -> Option<EvictedUnit> {
         if self.len <= budget {
             return None;
         }
@@ -108,7 +108,7 @@ impl UnitLedger {
         self.len -= self.units.remove(&unit).map_or(0, |kept| kept.room);
         let is_this_epoch =
             next.epoch() == now.oldest.epoch() || now.horizon.is_none_or(Horizon::looks_beyond);
-        Some(Evicted { unit, is_used_again: next != Moment::NEVER && is_this_epoch })
+        Some(EvictedUnit { unit, is_used_again: next != Moment::NEVER && is_this_epoch })
     }
 
     /// Bytes of all units in memory.
@@ -191,12 +191,12 @@ mod tests {
             let uses = Uses::new(&|| Some(first..first + 1), now);
             assert_eq!(ledger.admit(unit, 10, uses), Decoding::First);
         }
-        assert_eq!(ledger.evict(20, now), Some(Evicted { unit: 2, is_used_again: true }));
+        assert_eq!(ledger.evict(20, now), Some(EvictedUnit { unit: 2, is_used_again: true }));
         assert_eq!((ledger.evict(20, now), ledger.len()), (None, 20));
         // Unit 3 is used, and then not before the next epoch.
         let later = at(2);
         assert!(ledger.touch(3, later) && !ledger.touch(2, later));
-        assert_eq!(ledger.evict(10, later), Some(Evicted { unit: 3, is_used_again: true }));
+        assert_eq!(ledger.evict(10, later), Some(EvictedUnit { unit: 3, is_used_again: true }));
         assert_eq!(ledger.admit(3, 10, Uses::new(&|| Some(2..3), later)), Decoding::Again);
     }
 
@@ -210,9 +210,9 @@ mod tests {
         ledger.admit(1, 10, both);
         ledger.touch(1, ahead);
         ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
-        assert_eq!(ledger.evict(10, ahead), Some(Evicted { unit: 2, is_used_again: true }));
+        assert_eq!(ledger.evict(10, ahead), Some(EvictedUnit { unit: 2, is_used_again: true }));
         ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
         let later = Now { moment: Moment::new(0, 9), oldest: Moment::new(0, 9), horizon: Some(&InOrder) };
-        assert_eq!(ledger.evict(10, later), Some(Evicted { unit: 1, is_used_again: true }));
+        assert_eq!(ledger.evict(10, later), Some(EvictedUnit { unit: 1, is_used_again: true }));
     }
 }

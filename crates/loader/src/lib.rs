@@ -95,5 +95,5 @@ pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
 pub use shares::Shares;
 pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
-pub use spill::{Admission, FileSpill, Spill, UnitPlace};
+pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};
 pub use stats::{Bottleneck, LoaderStats};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use forebay::{
-    Config, Error, ErrorKind, IndexCache, Locator, Names, Options, Origins, SampleSet, Samples, SetSpec,
+    Config, Error, ErrorKind, IndexCache, Locator, NameKind, Options, Origins, SampleSet, Samples, SetSpec,
     TierReport,
     container::cf::ValueKind,
     loader::{FieldArray, FieldFacts},
@@ -132,7 +132,7 @@ impl SampleReader {
         let config: Config =
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
         let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
-        let names = if is_expanded { Names::Files } else { Names::Patterns };
+        let names = if is_expanded { NameKind::Files } else { NameKind::Patterns };
         let opening = SetOpening { spec, names, config, ranking };
         let (opened, spec) = interruptible(py, move || opening.open(&options))?;
         show_warnings(py)?;
@@ -297,7 +297,7 @@ impl OpenTiers {
 /// A set that is to be opened.
 struct SetOpening {
     spec: SetSpec,
-    names: Names,
+    names: NameKind,
     config: Config,
     ranking: Option<Arc<dyn Policy>>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "FIELD", value_parser = FieldArg::parse)]
     label: Option<FieldArg>,
 
-    /// What of a variable is one sample: fixed:ROWS, along:AXIS or along:AXIS:ROWS, ragged:OFFSETS or whole (one for
+    /// Sample boundary: what of a variable is one sample: fixed:ROWS, along:AXIS or along:AXIS:ROWS, ragged:OFFSETS or whole (one for
     /// each file).
     #[arg(long, value_name = "BOUNDARY", default_value = "fixed:1", value_parser = boundary)]
     samples: Boundary,

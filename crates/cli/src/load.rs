@@ -69,20 +69,20 @@ pub(crate) struct LoadArgs {
     #[arg(long, help_heading = "Run", value_name = "N", default_value_t = 1)]
     epochs: u64,
 
-    /// Wait so long with each batch, in milliseconds, as a model would.
+    /// Simulated compute time per batch, in milliseconds.
     #[arg(long, help_heading = "Run", value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
     compute_ms: f64,
 
-    /// Read as if behind a slow file system, inside the process: latency of a request, and bandwidth of all, such as
+    /// Simulated slow storage, inside this process: latency of each request and bandwidth of all together, such as
     /// 2ms,200MiB/s. `forebay simulate` does so for any program.
     #[arg(long, help_heading = "Run", value_name = "PACE", value_parser = slow)]
     slow: Option<Schedule>,
 
-    /// Keep where the run is in FILE, and go on from there if it exists.
+    /// State file for resuming: holds the position of the run, which goes on from there if FILE exists.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
     state: Option<PathBuf>,
 
-    /// Write the epoch and number of each sample to FILE, a line each; a run that goes on adds to it.
+    /// List of delivered samples: writes epoch and number of each to FILE, a line each; a run that goes on adds to it.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
     list: Option<PathBuf>,
 }

@@ -52,7 +52,7 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     loader: LoaderArgs,
 
-    /// Also say what each policy would read from the origin, with the tiers that are configured.
+    /// Compare cache policies: what each would read from the origin, with the configured tiers.
     #[arg(long)]
     tiers: bool,
 

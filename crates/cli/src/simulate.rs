@@ -47,15 +47,15 @@ pub(crate) struct SimulateArgs {
     /// The folder to show it at, empty as a rule.
     mountpoint: PathBuf,
 
-    /// How long each read waits: 2ms, 500us, 0.1s.
+    /// Latency of each read: 2ms, 500us, 0.1s.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = period::parse)]
     latency: Duration,
 
-    /// How fast bytes come, for all readers together: 200MiB/s; 0 is no limit.
+    /// Bandwidth of all readers together: 200MiB/s; 0 is no limit.
     #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = bandwidth)]
     bandwidth: u64,
 
-    /// How long each open waits [default: as long as each read].
+    /// Latency of each open [default: that of a read].
     #[arg(long, value_name = "TIME", value_parser = period::parse)]
     open_latency: Option<Duration>,
 

@@ -83,7 +83,8 @@ pub use backing::{ALIGNMENT, Backing, PlainBacking};
 pub use batch::{Batch, FailedSample, FieldArray, Receipt, Verify};
 pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads};
 pub use dlpack::{
-    DL_CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
+    DL_CPU, DL_FLAG_IS_COPIED, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
+    DLPackVersion, DLTensor,
 };
 pub use estimate::{EpochCost, Estimate};
 pub use loader::{Batches, Loader};

@@ -14,7 +14,7 @@ use pyo3::{
 
 use crate::{
     array_struct,
-    dlpack::{self, Wish},
+    dlpack::{self, ExportRequest},
     dtype,
 };
 
@@ -102,7 +102,7 @@ impl Memory {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         drop(stream);
-        dlpack::capsule(py, &self.field, &Wish { max_version, dl_device, copy })
+        dlpack::capsule(py, &self.field, &ExportRequest { max_version, dl_device, copy })
     }
 
     /// The device of the tensor: the host.

@@ -104,7 +104,7 @@ pub(crate) fn run(context: &Context, args: &ConvertArgs) -> Result<u8> {
     let (variables, left_out) = args.choose(&opened, to).map_err(|error| error.at(&args.input))?;
     let total = variables.iter().fold(0u64, |sum, variable| sum.saturating_add(variable.logical_len()));
     let bar = progress::bar(total, Beside::Quiet);
-    // A file removes itself on an interrupt; a folder is removed by whoever fills it.
+    // A file removes itself on an interrupt; a folder is removed by the writer that fills it.
     let interrupt = if to == To::Zarr { Interrupt::catch() } else { Interrupt::unwatched() };
     let job =
         ConvertJob { opened: &opened, variables, output: &args.output, bar: &bar, interrupt: &interrupt };

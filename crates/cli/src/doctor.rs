@@ -55,7 +55,7 @@ pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<()> {
     let report = Report::gather(settings, paths);
     if context.json {
         output::say(serde_json::json!(report))?;
-        context.told.set(true);
+        context.error_was_shown.set(true);
     } else {
         text::lines(&report, context.paint).into_iter().try_for_each(output::say)?;
     }

@@ -80,7 +80,8 @@ pub(crate) fn run(context: &Context, args: &DumpArgs) -> Result<()> {
         None => (Sink::text(&shape), Beside::Values),
     };
     let bar = progress::bar(selected_len(variable, &selection), beside);
-    let checksum = DumpedPart { opened: &opened, variable, selection }.write(sink, &bar, &context.told);
+    let checksum =
+        DumpedPart { opened: &opened, variable, selection }.write(sink, &bar, &context.error_was_shown);
     bar.finish_and_clear();
     match (checksum?, &args.raw) {
         (Some(checksum), _) if context.json => {
@@ -103,7 +104,7 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
     let total = names.iter().fold(0u64, |sum, (_, variable)| sum.saturating_add(variable.logical_len()));
     let bar = progress::bar(total, Beside::Quiet);
     for (name, variable) in names {
-        let answer = checksum(opened, variable, &bar, &context.told);
+        let answer = checksum(opened, variable, &bar, &context.error_was_shown);
         bar.suspend(|| answer_line(context, name, answer))?;
     }
     bar.finish_and_clear();
@@ -113,18 +114,18 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
         .try_for_each(|refused| answer_line(context, &refused.name, Err(refused.why.clone())))
 }
 
-/// The checksum of a variable among all; one no one can have meant to read whole is left to those who name it.
+/// The checksum of a variable among all; one that is too large to be read by accident is read only when it is named.
 fn checksum(
     opened: &Opened,
     variable: &Variable,
     bar: &ProgressBar,
-    told: &Cell<bool>,
+    error_was_shown: &Cell<bool>,
 ) -> Result<String, String> {
     if variable.logical_len() > MOST_UNNAMED_BYTES {
         return Err(format!("{} of values: name it to read them", show::size(variable.logical_len())));
     }
     let wanted = DumpedPart { opened, variable, selection: Selection::all(&variable.grid.shape) };
-    let checksum = wanted.write(Sink::checksum(), bar, told);
+    let checksum = wanted.write(Sink::checksum(), bar, error_was_shown);
     checksum.map(Option::unwrap_or_default).map_err(|error| error.to_string())
 }
 
@@ -149,8 +150,13 @@ struct DumpedPart<'a> {
 }
 
 impl DumpedPart<'_> {
-    /// Writes the values to `sink`; `told` becomes true when an error is part of what was written.
-    fn write(&self, mut sink: Sink, bar: &ProgressBar, told: &Cell<bool>) -> Result<Option<String>> {
+    /// Writes the values to `sink`; `error_was_shown` becomes true when an error is part of what was written.
+    fn write(
+        &self,
+        mut sink: Sink,
+        bar: &ProgressBar,
+        error_was_shown: &Cell<bool>,
+    ) -> Result<Option<String>> {
         let mut slabs = self.opened.slabs(self.variable, &self.selection, SLAB_BYTES);
         let written = slabs.try_for_each(|slab| {
             let array = self.opened.read(self.variable, &slab)?;
@@ -159,7 +165,7 @@ impl DumpedPart<'_> {
             Ok(())
         });
         if let Err(error) = written {
-            told.set(sink.fail(&error));
+            error_was_shown.set(sink.fail(&error));
             return Err(error);
         }
         sink.finish()

@@ -167,7 +167,7 @@ impl InspectedFile {
         };
         self.groups.retain(|group| kept(&group.name));
         self.variables.retain(|variable| kept(&variable.stored_name));
-        // What is not listed is shown to those who name it.
+        // What is not listed is shown when it is named.
         for name in names.iter().filter(|name| !name.is_empty()) {
             let is_shown = self.variables.iter().any(|variable| variable.stored_name == *name);
             let asked = container.variables.iter().find(|variable| variable.name == *name);

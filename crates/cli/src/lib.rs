@@ -12,7 +12,7 @@
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
-//! | `tier`, `tier_report` | copies made before anybody reads; what was read from which tier |
+//! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
 //! | `fields`, `options` | the set and the loader, as the command line says them |
@@ -99,7 +99,7 @@ enum Command {
     /// Show a folder as a slow file system, and count what is read from it.
     #[cfg(all(feature = "fuse", target_os = "linux"))]
     Simulate(simulate::SimulateArgs),
-    /// Copy files to tiers before anybody reads them; list and remove copies.
+    /// Copy files to tiers before a job reads them; list and remove copies.
     Tier(Box<tier::TierArgs>),
     /// Print the configuration in force, and where each value comes from.
     Config(config::ConfigCommandArgs),
@@ -120,7 +120,7 @@ struct Context {
     index: Option<IndexCache>,
     paint: Paint,
     /// The error that ends the command is already part of its JSON.
-    told: Cell<bool>,
+    error_was_shown: Cell<bool>,
 }
 
 impl Context {
@@ -158,7 +158,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         threads: cli.threads,
         index,
         paint: Paint::for_stdout(cli.color),
-        told: Cell::new(false),
+        error_was_shown: Cell::new(false),
     };
     let whole = |()| exit::SUCCESS;
     let done = match &cli.command {
@@ -174,5 +174,5 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Doctor(args) => doctor::run(&context, args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
-    exit::code(done, context.json && !context.told.get())
+    exit::code(done, context.json && !context.error_was_shown.get())
 }

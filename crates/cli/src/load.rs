@@ -125,7 +125,7 @@ pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
     let list = args.list.as_deref().map(|path| SampleList::open(path, resumed)).transpose()?;
     let compute = Duration::from_secs_f64(args.compute_ms / 1e3);
     interrupt.watch();
-    let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, troubles: Vec::new() };
+    let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, failed: Vec::new() };
     let answer = LoadReport { context, args, chosen: &chosen, resumed };
     answer.begin(&loader)?;
     let mut reports = Vec::new();
@@ -183,11 +183,11 @@ struct Consumer<'a> {
     list: Option<SampleList>,
     compute: Duration,
     /// The first samples that could not be read, and why.
-    troubles: Vec<(u64, String)>,
+    failed: Vec<(u64, String)>,
 }
 
 /// More samples than this are counted and not named.
-const MOST_TROUBLES: usize = 20;
+const MOST_FAILED: usize = 20;
 
 impl Consumer<'_> {
     /// Runs an epoch: to its end, to an interrupt or to an error, which stands beside the report.
@@ -234,9 +234,9 @@ impl Consumer<'_> {
         if let Some(list) = &mut self.list {
             list.add(batch)?;
         }
-        let room = MOST_TROUBLES.saturating_sub(self.troubles.len());
+        let room = MOST_FAILED.saturating_sub(self.failed.len());
         let named = batch.failed.iter().take(room);
-        self.troubles.extend(named.map(|failed| (failed.sample, failed.why.clone())));
+        self.failed.extend(named.map(|failed| (failed.sample, failed.why.clone())));
         self.interrupt.sleep(self.compute);
         if self.state.as_ref().is_some_and(StateFile::is_due) {
             self.save()?;
@@ -256,7 +256,7 @@ impl Consumer<'_> {
     }
 }
 
-/// What is told of a run, as it goes or at its end.
+/// What is reported of a run, as it goes and at its end.
 struct LoadReport<'a> {
     context: &'a Context,
     args: &'a LoadArgs,
@@ -294,10 +294,10 @@ impl LoadReport<'_> {
 
     fn end(&self, consumer: &Consumer<'_>, reports: &[EpochReport], failed: Option<&Error>) -> Result<()> {
         if self.context.json {
-            self.context.told.set(failed.is_some());
+            self.context.error_was_shown.set(failed.is_some());
             return output::say(self.json(consumer, reports, failed));
         }
-        for (sample, why) in &consumer.troubles {
+        for (sample, why) in &consumer.failed {
             output::say(format!("sample {sample}: {}", crate::show::message(why)))?;
         }
         if reports.is_empty() && self.resumed {
@@ -316,7 +316,7 @@ impl LoadReport<'_> {
         failed: Option<&Error>,
     ) -> serde_json::Value {
         let verdict = report::verdict(reports);
-        let trouble = |(sample, why): &(u64, String)| serde_json::json!({ "sample": sample, "why": why });
+        let row = |(sample, why): &(u64, String)| serde_json::json!({ "sample": sample, "why": why });
         let mut answer = serde_json::json!({
             "samples": self.chosen.set.len(),
             "file_count": self.chosen.set.files().len(),
@@ -324,7 +324,7 @@ impl LoadReport<'_> {
             "resumed": self.resumed,
             "interrupted": consumer.interrupt.is_wanted(),
             "epochs": reports,
-            "troubles": consumer.troubles.iter().map(trouble).collect::<Vec<_>>(),
+            "troubles": consumer.failed.iter().map(row).collect::<Vec<_>>(),
             "verdict": verdict,
             "advice": verdict.advice(),
         });

@@ -74,11 +74,11 @@ pub(crate) fn run(context: &Context, args: &PlanArgs) -> Result<()> {
         started.map(|(shuffle, thread)| {
             let bug = |_| Err(Error::new(ErrorKind::Bug, "a thread that plans panicked"));
             let own = thread.join().unwrap_or_else(bug);
-            let told = own.as_ref().map(|own| *own).map_err(ToString::to_string);
+            let report = own.as_ref().map(|own| *own).map_err(ToString::to_string);
             if shuffle == wanted {
                 estimate = Some(own);
             }
-            (shuffle, told)
+            (shuffle, report)
         })
     });
     let missing = || Err(Error::new(ErrorKind::Bug, "a shuffle that was not planned"));
@@ -150,7 +150,7 @@ impl PlanReport<'_> {
             };
             estimates.insert(shuffle.word().to_owned(), value);
         }
-        let mut told = serde_json::json!({
+        let mut report = serde_json::json!({
             "samples": self.chosen.set.len(),
             "file_count": self.chosen.set.files().len(),
             "fields": self.chosen.fields(),
@@ -159,9 +159,9 @@ impl PlanReport<'_> {
             "warnings": self.warnings(),
         });
         if let Some(tiers) = &self.tiers {
-            told["tiers"] = serde_json::json!(tiers.facts());
+            report["tiers"] = serde_json::json!(tiers.facts());
         }
-        output::say(told)
+        output::say(report)
     }
 
     fn text(&self) -> Result<()> {

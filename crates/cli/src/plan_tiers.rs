@@ -52,8 +52,8 @@ impl Tiers {
         for own in &self.forecast.policies {
             let read = |read: forebay::tier::Forecast| serde_json::json!({ "reads": read.reads, "bytes": read.bytes });
             let epochs: Vec<_> = own.epochs.iter().map(|epoch| read(*epoch)).collect();
-            let told = serde_json::json!({ "epochs": epochs, "sum": read(own.sum()) });
-            policies.insert(own.policy.name().to_owned(), told);
+            let facts = serde_json::json!({ "epochs": epochs, "sum": read(own.sum()) });
+            policies.insert(own.policy.name().to_owned(), facts);
         }
         let configured = self.settings.config.tiers.iter().zip(&self.plan.tiers);
         let tiers: Vec<_> = configured
@@ -111,7 +111,7 @@ impl Tiers {
 /// What stands beside the policy that a loader would use.
 const IN_USE: &str = "in use";
 
-/// The tier `config` to reckon with.
+/// The tier that is simulated for `config`.
 fn tier(config: &TierConfig) -> Result<ForecastTier> {
     let evicts_sources = matches!(config, TierConfig::Disk(_));
     let quota = match (config, config.quota()) {

@@ -32,7 +32,7 @@ Examples:
 Every read that a program makes waits --latency, many at the same time; then its bytes come over a line of --bandwidth that \
 all readers share. Nothing can be written, and the page cache keeps nothing. Needs FUSE: root and /dev/fuse, or the package fuse3.
 
-With a program, its exit code is that of the command (128 and the signal's number if one ended it), and what is told goes \
+With a program, its exit code is that of the command (128 and the signal's number if one ended it), and messages go \
 to standard error.
 
 JSON, of all that went through: opens, reads, requests, bytes, lookups, stats, lists, seconds.";
@@ -119,7 +119,7 @@ pub(crate) fn run(context: &Context, args: &SimulateArgs) -> Result<u8> {
     Ok(code_of(ended?))
 }
 
-/// Waits for an interrupt, which is how this ends, or for somebody who unmounts.
+/// Waits for an interrupt, which is how this ends, or until another process unmounts.
 fn stay(context: &Context, args: &SimulateArgs, mount: &SlowMount, interrupt: &Interrupt) -> Result<u8> {
     while !interrupt.is_wanted() && !mount.has_ended() {
         thread::sleep(GLANCE);
@@ -128,7 +128,7 @@ fn stay(context: &Context, args: &SimulateArgs, mount: &SlowMount, interrupt: &I
     if interrupt.is_wanted() {
         return Ok(exit::SUCCESS);
     }
-    let error = Error::new(ErrorKind::Unavailable, "somebody else unmounted it");
+    let error = Error::new(ErrorKind::Unavailable, "another process unmounted it");
     Err(error.at(args.mountpoint.display()))
 }
 

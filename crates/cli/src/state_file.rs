@@ -72,7 +72,7 @@ impl StateFile {
         self.saved.elapsed() >= INTERVAL
     }
 
-    /// Saves where `loader` is; whoever reads the file meanwhile sees the state before or this one.
+    /// Saves where `loader` is; a reader of the file meanwhile sees the state before or this one.
     pub(crate) fn save(&mut self, loader: &Feed) -> Result<()> {
         let text = serde_json::to_string(&loader.state()).map_err(|error| Error::from_io(error.into()))?;
         let mut part = PartialFile::create(&self.path)?;

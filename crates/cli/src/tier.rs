@@ -1,4 +1,4 @@
-//! `forebay tier`: copies made before anybody reads, listed and removed.
+//! `forebay tier`: copies made before a job reads, listed and removed.
 
 use std::{num::NonZeroUsize, time::SystemTime};
 
@@ -33,7 +33,7 @@ pub(crate) struct TierArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum TierCommand {
-    /// Copy files to the tiers before anybody reads them.
+    /// Copy files to the tiers before a job reads them.
     Warm {
         /// Files, folders, patterns or URLs.
         #[arg(required = true, value_name = "PATH")]

@@ -63,7 +63,7 @@ impl RealNames {
     /// The name of the file at `path`, without links among its folders.
     ///
     /// A link to the file itself is a name of its own: what a file names beside it is looked for beside the link, and its
-    /// format may be told by the link's name.
+    /// format may be recognised by the link's name.
     pub fn of_file(&mut self, path: &str) -> String {
         let whole = Path::new(path);
         let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return path.to_owned() };
@@ -76,7 +76,7 @@ impl RealNames {
     /// The name of the folder at `path`, without links.
     pub fn of_folder(&mut self, path: &str) -> String {
         let real = fs::canonicalize(path).ok().and_then(|path| Some(path.to_str()?.to_owned()));
-        // Some formats are told by the extension of their folder.
+        // Some formats are recognised by the extension of their folder.
         let keeps = |real: &String| Path::new(real).extension() == Path::new(path).extension();
         real.filter(keeps).unwrap_or_else(|| self.of_file(path.trim_end_matches('/')))
     }

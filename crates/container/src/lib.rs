@@ -7,7 +7,7 @@
 //!                        └─ Extents   where each chunk's bytes lie: source and range
 //! ```
 //!
-//! A container can be saved, sent to other ranks and compared; whoever reads values from it knows no format.
+//! A container can be saved, sent to other ranks and compared; code that reads values from it knows no format.
 //!
 //! | file | idea |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! A JPEG or PNG file, told apart by its first bytes, decoded to rows of pixels.
+//! A JPEG or PNG file, recognised by its first bytes, decoded to rows of pixels.
 //!
 //! An image of another size is an error, never cut or stretched;
 //! a grey one is repeated over three channels where those are wanted.

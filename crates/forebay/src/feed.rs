@@ -133,7 +133,7 @@ impl Feed {
         self.loader.state()
     }
 
-    /// Where the consumer is, or nothing where that cannot be told without waiting, as [`Loader::state_at_once`].
+    /// Where the consumer is, or nothing where that cannot be known without waiting, as [`Loader::state_at_once`].
     pub fn state_at_once(&self) -> Option<LoaderState> {
         self.loader.state_at_once()
     }

@@ -37,7 +37,7 @@ pub fn expand_among(origins: &Origins, patterns: &[String]) -> Result<Vec<String
     Ok(files)
 }
 
-/// As [`expand`], with all files of a folder that counts as one: for whoever copies files instead of reading values.
+/// As [`expand`], with all files of a folder that counts as one: for callers that copy files instead of reading values.
 pub fn expand_to_files(patterns: &[String]) -> Result<Vec<String>> {
     let origins = Origins::new();
     let mut files = Vec::new();

@@ -79,7 +79,7 @@ impl IndexCache {
         if !id.version.is_settled(SystemTime::now()) {
             return None;
         }
-        // A folder that belongs to somebody else, or that others may look into, is not used.
+        // A folder that belongs to another user, or that others may look into, is not used.
         let folder = OwnFolder::open(&self.folder).ok()?;
         let container = load(&read_entry(&folder, &entry_name(id)?)?).ok()?;
         let (first, others) = container.sources.split_first()?;

@@ -18,7 +18,7 @@ use forebay_container::{
 
 /// A virtual data set of virtual data sets of virtual data sets…
 const MOST_NESTING: usize = 8;
-/// Numbered sources are counted until one is missing; a writer that numbers more has other troubles.
+/// Numbered sources are counted until one is missing; a writer that numbers more cannot be read in reasonable time.
 const MOST_NUMBERED: u64 = 1 << 20;
 
 /// Places the values of a virtual data set listed in object `index` of the heap at `heap`.

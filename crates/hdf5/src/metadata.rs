@@ -51,7 +51,7 @@ pub struct Metadata {
 }
 
 /// Structures may point to each other and be read more than once, but a file whose metadata comes to many times its
-/// length has laid them over each other to waste the time and memory of whoever reads it.
+/// length has laid them over each other to waste the time and memory of its readers.
 const MOST_REREADS: u64 = 32;
 /// Small files are allowed this much on top.
 const LEAST_ALLOWANCE: u64 = 16 << 20;

@@ -76,6 +76,6 @@ pub struct BatchRequest<'a> {
 pub struct MadeFields {
     /// The fields.
     pub fields: Vec<FieldArray>,
-    /// What has to be verified before anybody may see them; nothing where they are right for certain.
+    /// What has to be verified before the consumer may see them; nothing where they are right for certain.
     pub unverified: Option<Box<dyn Verify>>,
 }

@@ -161,7 +161,7 @@ impl UnitCache {
         }
         state.entries.insert(unit, UnitEntry::Loading);
         drop(state);
-        // Whatever happens now, those who wait for the unit must be woken.
+        // Whatever happens now, threads that wait for the unit must be woken.
         let mut claim = LoadClaim { cache: self, unit, is_open: true };
         if self.spill.as_ref().is_some_and(|spill| spill.has(wanted.place)) {
             return Ok(FoundUnit::Spill);

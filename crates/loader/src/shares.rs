@@ -176,7 +176,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Threads, units and memory from little to more than anybody has.
+    /// Threads, units and memory from little to more than any machine has.
     fn table() -> impl Iterator<Item = (u64, Needs)> {
         let memories =
             [1u64, 5, 16, 64, 100, 256, 1 << 10, 12 << 10, 1 << 20].map(|mebibytes| mebibytes * MIB);

@@ -32,7 +32,7 @@ impl Nodes {
     }
 
     fn tables(&self) -> MutexGuard<'_, NodeTables> {
-        // A path is pushed before its number is known to anybody: a panic leaves at most an unused entry.
+        // A path is pushed before its number is known to any caller: a panic leaves at most an unused entry.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -61,7 +61,7 @@ impl SlowMount {
         &self.mountpoint
     }
 
-    /// What went through since the mount was made, whoever set back the counters meanwhile; may be asked while others read.
+    /// What went through since the mount was made, also when the counters were reset meanwhile; may be asked while others read.
     pub fn counters(&self) -> MountCounters {
         self.tally.total()
     }
@@ -71,7 +71,7 @@ impl SlowMount {
         self.replaced_dead
     }
 
-    /// True when somebody else took the mount away.
+    /// True when another process unmounted it.
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }

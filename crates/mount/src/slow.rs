@@ -50,7 +50,7 @@ const HIDDEN_NODE: INodeNo = INodeNo(2);
 const COUNTERS_NODE: INodeNo = INodeNo(3);
 const RESET_NODE: INodeNo = INodeNo(4);
 
-/// How long the kernel believes what it was told of names, sizes and times.
+/// How long the kernel caches names, sizes and times.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// A folder, shown slowly.

@@ -59,7 +59,7 @@ impl BatchLoader {
         serde_json::to_string(&self.feed.get()?.state()).map_err(|error| misread(&error))
     }
 
-    /// The same without waiting, for a process that was forked; nothing where it cannot be told.
+    /// The same without waiting, for a process that was forked; nothing where it cannot be known.
     fn state_at_once(&self) -> PyResult<Option<String>> {
         let state = self.feed.get()?.state_at_once();
         state.map(|state| serde_json::to_string(&state)).transpose().map_err(|error| misread(&error))

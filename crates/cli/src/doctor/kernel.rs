@@ -20,7 +20,7 @@ pub(super) struct KernelFacts {
     pub(super) fuse_why: &'static str,
     /// How many files may be open; nothing for any number.
     pub(super) open_files: Option<u64>,
-    /// How many could be allowed without asking anybody.
+    /// How many a process may allow itself.
     pub(super) open_files_most: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What each policy would read from the origin, reckoned and not run.
+//! What each policy would read from the origin, computed and not run.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -53,9 +53,9 @@ impl PolicyForecast {
     }
 }
 
-/// Epochs that are reckoned.
+/// Epochs that are computed.
 const EPOCHS: u64 = 3;
-/// Uses of blocks that are reckoned in all epochs together: twelve million took more than half a minute.
+/// Uses of blocks that are computed over all epochs together: twelve million took more than half a minute.
 const MOST_USES: u64 = 1_000_000;
 /// Samples that tell how many blocks one needs.
 const PROBES: u64 = 512;

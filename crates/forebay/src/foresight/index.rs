@@ -22,7 +22,7 @@ const MOST_SAMPLES: u64 = 32 << 20;
 const MOST_BLOCKS: u64 = 16 << 20;
 /// Runs that it may have, of 8 bytes each and 12 more while it is made.
 const MOST_RUNS: usize = 16 << 20;
-/// Samples after which it is asked whether anybody still waits.
+/// Samples after which it is asked whether the caller still waits.
 const SAMPLES_PER_QUESTION: u64 = 4096;
 
 impl BlockIndex {

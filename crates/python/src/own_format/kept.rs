@@ -30,7 +30,7 @@ impl DescribedKey {
 /// Callables by variable.
 type Callables = HashMap<String, Py<PyAny>>;
 
-/// The callables of one format. Touched only by those who have the interpreter's lock.
+/// The callables of one format. Touched only with the interpreter's lock held.
 #[derive(Default)]
 pub(super) struct KeptCallables(Mutex<FormatState>);
 
@@ -56,7 +56,7 @@ impl KeptCallables {
         (state, left)
     }
 
-    /// What those who call take in turn.
+    /// Callers take it in turn.
     pub(super) fn turn(&self) -> Arc<Mutex<()>> {
         let (state, left) = self.state();
         let turn = Arc::clone(&state.turn);

@@ -113,7 +113,7 @@ fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link
                 Err(error) => Target::Broken(error.to_string()),
             },
             (_, Some(object)) => Target::Object(object),
-            (_, None) => Target::Broken("leads nowhere".into()),
+            (_, None) => Target::Broken("a link to an undefined address".into()),
         };
         links.push(Link { name, to });
     }

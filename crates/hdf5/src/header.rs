@@ -126,7 +126,7 @@ fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader>
     let mut messages = Vec::new();
     let mut blocks = Vec::new();
     let total =
-        prefix.checked_add(len).and_then(|sum| sum.checked_add(4)).ok_or_else(|| Error::corrupt("wraps"))?;
+        prefix.checked_add(len).and_then(|sum| sum.checked_add(4)).ok_or_else(|| Error::corrupt("header length overflows 64 bits"))?;
     let bytes = file.read(address, total)?;
     let mut reading = NewBlock { file, bytes, address, from: prefix, has_creation_order };
     reading.messages(&mut messages, &mut blocks)?;

@@ -225,7 +225,7 @@ class Loader:
         """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
 
         The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
-        be the same, and a warning tells of other times of modification. ``strict=False`` accepts any set that has as many samples,
+        be the same, and other times of modification are a warning. ``strict=False`` accepts any set that has as many samples,
         and as many in each file where the shuffle is by blocks.
         """
         if not isinstance(state, dict) or "fingerprint" not in state:

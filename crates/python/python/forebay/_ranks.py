@@ -120,7 +120,7 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
     differing = [name for name in {**theirs, **mine} if theirs.get(name) != mine.get(name)]
     if not differing:
         return
-    told = ", ".join(
+    differences = ", ".join(
         _NAMES.get(name, name)
         if name in ("fingerprint", "parts")
         else f"{_NAMES.get(name, name)} {mine.get(name)} (rank 0: {theirs.get(name)})"
@@ -128,5 +128,5 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
     )
     raise InvalidError(
         f"rank {rank} and rank 0 would not read the same samples in the same order, so that some would be lost and others "
-        f"repeated; they differ in: {told}\n  hint: give every rank the same files and options, or check_ranks=False"
+        f"repeated; they differ in: {differences}\n  hint: give every rank the same files and options, or check_ranks=False"
     )

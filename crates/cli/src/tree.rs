@@ -176,6 +176,11 @@ fn title(variable: &VariableFacts) -> Line {
             .with(Role::Plain, lens(&chunks.shape))
             .with(Role::Dim, format!("{}/{} chunks", chunks.written_count, chunks.count));
     }
+    if let Some(shards) = &variable.shards {
+        line = line
+            .with(Role::Plain, lens(&shards.shape))
+            .with(Role::Dim, format!("{}/{} shards", shards.written_count, shards.count));
+    }
     if variable.filters.is_empty() {
         line
     } else {

@@ -63,7 +63,9 @@ fn touched_by_a_row(mappings: &Mappings, shape: &[u64]) -> usize {
 
 /// True when each chunk of `part` that `mapping` takes values from is part of one row.
 fn has_rows_in_own_chunks(part: &Variable, mapping: &Mapping) -> bool {
-    let Extents::Chunks(_) = &part.extents else { return false };
+    if !matches!(part.extents, Extents::Chunks(_) | Extents::Shards(_)) {
+        return false;
+    }
     let within_row: Vec<usize> = mapping.pairs.iter().skip(1).flatten().copied().collect();
     let (chunk, shape) = (&part.grid.chunk, &part.grid.shape);
     (0..shape.len()).all(|axis| within_row.contains(&axis) || chunk[axis] == 1 || shape[axis] <= 1)

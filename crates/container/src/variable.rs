@@ -75,11 +75,13 @@ impl Variable {
         name.is_some_and(|name| name.first().is_some_and(|name| name.starts_with(BARE_DIMENSION)))
     }
 
-    /// True unless values that stand in the description itself, or in segments, are more or fewer than the shape says.
-    pub fn has_its_inline_bytes(&self) -> bool {
+    /// True unless values that stand in the description itself, or in segments, are more or fewer than the shape says, or
+    /// shards do not fit the chunks.
+    pub fn extents_fit_shape(&self) -> bool {
         match &self.extents {
             Extents::Inline(bytes) => bytes.len() as u64 == self.logical_len() && !self.dtype.is_variable(),
             Extents::Segments(segments) => segments.array_len() == self.logical_len(),
+            Extents::Shards(shards) => shards.fits(&self.grid),
             _ => true,
         }
     }
@@ -96,8 +98,11 @@ impl Variable {
 
     /// The first filter that was used on some chunk and cannot be undone here, if there is one.
     pub fn unknown_filter(&self) -> Option<&Filter> {
-        let Extents::Chunks(table) = &self.extents else { return None };
-        let was_used = |index: usize| table.iter().any(|(_, extent)| extent.skipped >> index & 1 == 0);
+        let was_used = |index: usize| match &self.extents {
+            Extents::Chunks(table) => table.iter().any(|(_, extent)| extent.skipped >> index & 1 == 0),
+            Extents::Shards(shards) => !shards.files.is_empty(),
+            _ => false,
+        };
         let unknown =
             self.filters.iter().enumerate().find(|(index, filter)| !filter.is_known() && was_used(*index));
         unknown.map(|(_, filter)| filter)
@@ -107,6 +112,7 @@ impl Variable {
     pub fn stored_len(&self) -> Option<u64> {
         match &self.extents {
             Extents::Chunks(table) => Some(table.stored_len()),
+            Extents::Shards(shards) => Some(shards.stored_len(&self.grid)),
             Extents::Segments(segments) => Some(segments.stored_len()),
             Extents::Inline(bytes) => Some(bytes.len() as u64),
             Extents::Mapped(_) | Extents::Opaque(_) => None,

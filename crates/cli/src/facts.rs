@@ -75,6 +75,8 @@ pub(crate) struct VariableFacts {
     pub(crate) ratio: Option<f64>,
     /// How many parts of other variables it is made of.
     pub(crate) mapping_count: Option<usize>,
+    /// Only of variables in blocks that form no grid.
+    pub(crate) block_count: Option<usize>,
     /// The library that reads it, if we do not.
     pub(crate) library: Option<LibraryFacts>,
     /// Why its values cannot be read, if they cannot.
@@ -210,6 +212,10 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
         shards,
         mapping_count: match &variable.extents {
             Extents::Mapped(mappings) => Some(mappings.len()),
+            _ => None,
+        },
+        block_count: match &variable.extents {
+            Extents::Boxes(boxes) => Some(boxes.len()),
             _ => None,
         },
         row: Row::of(variable).filter(|_| unreadable.is_none() && library.is_none()),

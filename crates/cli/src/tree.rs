@@ -208,6 +208,10 @@ fn details(variable: &VariableFacts) -> Vec<Line> {
         let text = format!("made of {} of other variables", show::count(count, "part", "parts"));
         lines.push(Line::default().words(Role::Plain, &text));
     }
+    if let Some(count) = variable.block_count {
+        let text = format!("written in {}", show::count(count, "block", "blocks"));
+        lines.push(Line::default().words(Role::Plain, &text));
+    }
     if let Some(library) = &variable.library {
         let why = show::visible(&library.why);
         lines.push(match &library.found {

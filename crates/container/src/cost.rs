@@ -47,7 +47,7 @@ pub fn row_cost(variable: &Variable) -> Option<RowCost> {
         Extents::Chunks(table) => Some(in_chunks(variable, table, used)),
         Extents::Shards(shards) => Some(in_shards(variable, shards, used)),
         Extents::Segments(_) => Some(RowCost { used, read: used, decoded: 0 }),
-        Extents::Inline(_) | Extents::Mapped(_) | Extents::Opaque(_) => None,
+        Extents::Inline(_) | Extents::Boxes(_) | Extents::Mapped(_) | Extents::Opaque(_) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ChunkTable, Mappings, Segments, Shards, SourceIndex};
+use crate::{Boxes, ChunkTable, Mappings, Segments, Shards, SourceIndex};
 
 /// What reads values that have no extents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Extents {
     Shards(Shards),
     /// The array is one chunk, laid end to end in segments of sources.
     Segments(Segments),
+    /// In boxes that form no grid, each stored and filtered as a whole; what is in none has the fill value.
+    Boxes(Boxes),
     /// In parts of other variables; later mappings lie over earlier ones.
     Mapped(Mappings),
     /// In the description itself, as stored elements in C order: what a format works out, such as labels and offsets.
@@ -41,6 +43,7 @@ impl Extents {
             Self::Chunks(table) => table.is_sound(source_count),
             Self::Shards(shards) => shards.files.is_sound(source_count),
             Self::Segments(segments) => segments.is_sound(source_count),
+            Self::Boxes(boxes) => boxes.is_sound(source_count),
             Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
             Self::Inline(_) => true,
             Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,

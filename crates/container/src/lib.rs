@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
-//! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `mapping`, `mappings` | where values lie: chunks, segments, shards, parts of other variables |
+//! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree` | where values lie: chunks, segments, shards, boxes, parts of other variables |
 //! | `shape`, `grid`, `selection`, `runs`, `sample_index` | arithmetic of chunks, hyperslabs and boxes that are samples |
 //! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
 //! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
@@ -24,6 +24,7 @@
 //! | `saved` | the description as bytes |
 
 mod array;
+mod boxes;
 pub mod cast;
 pub mod categories;
 pub mod cf;
@@ -36,6 +37,7 @@ mod dimension_scales;
 mod dtype;
 mod extents;
 pub mod grid;
+mod interval_tree;
 pub mod mapping;
 mod mappings;
 pub mod names;
@@ -56,6 +58,7 @@ pub mod unpack;
 mod variable;
 
 pub use array::{Array, Values};
+pub use boxes::{ArrayBox, Boxes};
 pub use chunk_sizes::ChunkSizes;
 pub use chunk_table::{ChunkTable, Extent};
 pub use container::{Alias, Container, Group, Refused};

@@ -76,19 +76,24 @@ impl Variable {
     }
 
     /// True unless values that stand in the description itself, or in segments, are more or fewer than the shape says, or
-    /// shards do not fit the chunks.
+    /// shards or boxes do not fit the array.
     pub fn extents_fit_shape(&self) -> bool {
         match &self.extents {
             Extents::Inline(bytes) => bytes.len() as u64 == self.logical_len() && !self.dtype.is_variable(),
             Extents::Segments(segments) => segments.array_len() == self.logical_len(),
             Extents::Shards(shards) => shards.fits(&self.grid),
+            Extents::Boxes(boxes) => boxes.fits(&self.grid.shape),
             _ => true,
         }
     }
 
-    /// Bytes of one decoded chunk, `u64::MAX` when there are more.
+    /// Bytes of one decoded chunk, of the largest where they differ; `u64::MAX` when there are more.
     pub fn chunk_len(&self) -> u64 {
-        self.grid.chunk_element_count().saturating_mul(self.dtype.stored_len() as u64)
+        let count = match &self.extents {
+            Extents::Boxes(boxes) => boxes.largest(),
+            _ => self.grid.chunk_element_count(),
+        };
+        count.saturating_mul(self.dtype.stored_len() as u64)
     }
 
     /// Bytes of all elements, decoded.
@@ -114,6 +119,7 @@ impl Variable {
             Extents::Chunks(table) => Some(table.stored_len()),
             Extents::Shards(shards) => Some(shards.stored_len(&self.grid)),
             Extents::Segments(segments) => Some(segments.stored_len()),
+            Extents::Boxes(boxes) => Some(boxes.stored_len()),
             Extents::Inline(bytes) => Some(bytes.len() as u64),
             Extents::Mapped(_) | Extents::Opaque(_) => None,
         }

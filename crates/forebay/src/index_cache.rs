@@ -158,6 +158,7 @@ fn is_worth_saving(container: &Container) -> bool {
     let chunks = |extents: &Extents| match extents {
         Extents::Chunks(table) if !table.is_regular() => table.len(),
         Extents::Shards(shards) => shards.files.len(),
+        Extents::Boxes(boxes) => boxes.len(),
         Extents::Segments(joined) => joined.len(),
         _ => 0,
     };

@@ -161,7 +161,9 @@ impl Opened {
                 fill_all(variable, out);
                 Ok(())
             }
-            Extents::Chunks(_) | Extents::Shards(_) => execute::in_parallel(self, variable, selection, out),
+            Extents::Chunks(_) | Extents::Shards(_) | Extents::Boxes(_) => {
+                execute::in_parallel(self, variable, selection, out)
+            }
             Extents::Segments(_) | Extents::Mapped(_) => execute::here(self, variable, selection, out),
             Extents::Inline(bytes) => {
                 copy_inline(variable, bytes, selection, out);

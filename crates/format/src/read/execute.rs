@@ -47,8 +47,11 @@ pub(super) fn in_parallel(
     }
     let most = (out.len() / (4 * threads)).max(PARALLEL_BYTES) as u64;
     let sizes = slabs::Sizes { wanted: most, most: u64::MAX };
-    let slabs: Vec<Selection> = slabs::cut(variable, selection, sizes).collect();
-    if slabs.len() == 1 {
+    // A box that is decoded for one slab would be decoded again for the next.
+    let is_whole = matches!(variable.extents, Extents::Boxes(_)) && !variable.filters.is_empty();
+    let slabs: Vec<Selection> =
+        if is_whole { Vec::new() } else { slabs::cut(variable, selection, sizes).collect() };
+    if slabs.len() < 2 {
         let at_once = wave_len(opened, variable, threads);
         return Execution::new(opened, variable, selection, at_once, out).run(selection);
     }
@@ -165,6 +168,10 @@ impl<'a> Execution<'a> {
             Step::Unwritten(bytes) => {
                 runs::fill(&self.fill, &mut self.gather.out()[bytes]);
                 Ok(())
+            }
+            Step::Barrier => {
+                self.decode_waiting()?;
+                self.gather.flush()
             }
             Step::Zeros(bytes) => {
                 self.gather.out()[bytes].fill(0);

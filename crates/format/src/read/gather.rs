@@ -116,12 +116,17 @@ impl<'a> Gather<'a> {
         self.out
     }
 
-    /// Reads all that is still wanted, and gives the output back.
-    pub(super) fn finish(mut self) -> Result<&'a mut [u8]> {
+    /// Reads all that is still wanted: after it a byte of the output may be wanted again.
+    pub(super) fn flush(&mut self) -> Result<()> {
         if let Some(window) = self.windows.last() {
             self.take(window)?;
         }
-        self.read_alone()?;
+        self.read_alone()
+    }
+
+    /// Reads all that is still wanted, and gives the output back.
+    pub(super) fn finish(mut self) -> Result<&'a mut [u8]> {
+        self.flush()?;
         Ok(self.out)
     }
 

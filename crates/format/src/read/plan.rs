@@ -14,7 +14,10 @@ use super::gather::Placed;
 use crate::{Opened, PlainRows, RowPlace};
 use forebay_container::mapping::Patch;
 use forebay_container::runs::{Part, Run};
-use forebay_container::{Extent, Extents, Mappings, Overlap, Segment, Segments, Selection, Variable};
+use forebay_container::{
+    ArrayBox, Boxes, Extent, Extents, Mappings, Overlap, Segment, Segments, Selection, Variable,
+    shape::product,
+};
 
 /// One thing to do for a selection; ranges without a source are bytes of the output.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) enum Step<'v> {
     Unwritten(Range<usize>),
     /// Bytes that no segment has.
     Zeros(Range<usize>),
+    /// What follows may lie over what came before.
+    Barrier,
 }
 
 /// A chunk that has to be decoded, and what of it is wanted.
@@ -66,6 +71,7 @@ pub(super) fn walk<'v>(
             if is_done { Ok(()) } else { chunks(opened, variable, selection, each) }
         }
         Extents::Segments(list) => segments(variable, list, selection, each),
+        Extents::Boxes(list) => boxes(opened, variable, list, selection, each),
         Extents::Mapped(mappings) => patches(opened, mappings, selection, each),
         Extents::Inline(_) | Extents::Opaque(_) => Ok(()),
     }
@@ -115,21 +121,72 @@ fn chunks<'v>(
                 let to = index(run.to) * element_len;
                 each(Step::Unwritten(to..to + index(run.count) * element_len))
             })?,
-            Some(extent) if is_plain(variable, extent) => {
-                for run in part(&overlap, shape, &to_shape).runs() {
-                    let range = plain_range(element_len as u64, extent, run)
-                        .map_err(|error| at_chunk(opened, error, overlap.chunk, extent))?;
-                    each(Step::Stored(Placed {
-                        source: extent.source,
-                        range,
-                        to: index(run.to) * element_len,
-                    }))?;
-                }
+            Some(extent) => {
+                chunk(opened, variable, EncodedChunk { extent, shape, overlap }, &to_shape, each)?;
             }
-            Some(extent) => each(Step::Encoded(EncodedChunk { extent, shape, overlap }))?,
         }
     }
     Ok(())
+}
+
+/// The steps of one chunk that was written.
+fn chunk<'v>(
+    opened: &Opened,
+    variable: &Variable,
+    chunk: EncodedChunk<'v>,
+    to_shape: &[u64],
+    each: &mut Each<'_, 'v>,
+) -> Result<()> {
+    let EncodedChunk { extent, overlap, .. } = &chunk;
+    if !is_plain(variable, *extent) {
+        return each(Step::Encoded(chunk));
+    }
+    let element_len = variable.dtype.stored_len();
+    chunk.part(to_shape).runs().try_for_each(|run| {
+        let range = plain_range(element_len as u64, *extent, run)
+            .map_err(|error| at_chunk(opened, error, overlap.chunk, *extent))?;
+        each(Step::Stored(Placed { source: extent.source, range, to: index(run.to) * element_len }))
+    })
+}
+
+/// Boxes that are executed together, at most: each is compared with all of them.
+const MOST_TOGETHER: usize = 64;
+
+fn boxes<'v>(
+    opened: &Opened,
+    variable: &'v Variable,
+    boxes: &'v Boxes,
+    selection: &Selection,
+    each: &mut Each<'_, 'v>,
+) -> Result<()> {
+    let to_shape = selection.shape();
+    // Where boxes since the last barrier go in the output, along each axis.
+    let mut together: Vec<Vec<Range<u64>>> = Vec::new();
+    let mut is_filled = false;
+    for number in boxes.touching(selection) {
+        let Some(overlap) = boxes.overlap(number, selection) else { continue };
+        let counts = overlap.in_chunk.spans().iter().map(|span| span.count);
+        let region: Vec<_> = overlap.in_selection.iter().zip(counts).map(|(at, n)| *at..at + n).collect();
+        if !is_filled && region.iter().zip(&to_shape).any(|(axis, len)| *axis != (0..*len)) {
+            unwritten(variable, &to_shape, each)?;
+        }
+        is_filled = true;
+        let meets = |other: &Vec<Range<u64>>| {
+            other.iter().zip(&region).all(|(one, other)| one.start < other.end && other.start < one.end)
+        };
+        if together.len() == MOST_TOGETHER || together.iter().any(meets) {
+            each(Step::Barrier)?;
+            together.clear();
+        }
+        together.push(region);
+        let ArrayBox { count: shape, extent, .. } = boxes.get(number);
+        chunk(opened, variable, EncodedChunk { extent, shape, overlap }, &to_shape, each)?;
+    }
+    if is_filled { Ok(()) } else { unwritten(variable, &to_shape, each) }
+}
+
+fn unwritten(variable: &Variable, shape: &[u64], each: &mut Each<'_, '_>) -> Result<()> {
+    each(Step::Unwritten(0..index(product(shape)) * variable.dtype.stored_len()))
 }
 
 fn segments(

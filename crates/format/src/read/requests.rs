@@ -31,7 +31,7 @@ impl Opened {
                 Step::Segment(placed) => each(placed.source, placed.range),
                 Step::Encoded(chunk) => each(chunk.extent.source, chunk.extent.range),
                 Step::Patch(part, patch) => self.plan(part, &patch.from, each)?,
-                Step::Unwritten(_) | Step::Zeros(_) => {}
+                Step::Unwritten(_) | Step::Zeros(_) | Step::Barrier => {}
             }
             Ok(())
         })?;

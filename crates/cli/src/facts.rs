@@ -2,7 +2,7 @@
 
 use forebay::{
     Array, Container, Variable,
-    container::{Attribute, ChunkTable, Extents, Group},
+    container::{Attribute, ChunkSizes, Extents, Group},
     format::{libhdf5_version, libsilo_version},
 };
 use serde::Serialize;
@@ -64,6 +64,8 @@ pub(crate) struct VariableFacts {
     pub(crate) layout: String,
     /// Only of chunked variables.
     pub(crate) chunks: Option<ChunkFacts>,
+    /// Only of variables whose chunks lie in shards.
+    pub(crate) shards: Option<ChunkFacts>,
     pub(crate) filters: Vec<String>,
     /// Bytes of all values, decoded.
     pub(crate) logical_bytes: u64,
@@ -73,6 +75,8 @@ pub(crate) struct VariableFacts {
     pub(crate) ratio: Option<f64>,
     /// How many parts of other variables it is made of.
     pub(crate) mapping_count: Option<usize>,
+    /// Only of variables in blocks that form no grid.
+    pub(crate) block_count: Option<usize>,
     /// The library that reads it, if we do not.
     pub(crate) library: Option<FallbackLibrary>,
     /// Why its values cannot be read, if they cannot.
@@ -86,8 +90,8 @@ pub(crate) struct VariableFacts {
 #[derive(Debug, Serialize)]
 pub(crate) struct ChunkFacts {
     pub(crate) shape: Vec<u64>,
-    /// Chunks that were written.
-    pub(crate) written_count: usize,
+    /// Those that were written; of chunks in shards, those whose shard was.
+    pub(crate) written_count: u64,
     pub(crate) count: u64,
 }
 
@@ -188,19 +192,7 @@ fn group(group: &Group) -> GroupFacts {
 }
 
 fn variable(container: &Container, variable: &Variable) -> VariableFacts {
-    let table = match &variable.extents {
-        Extents::Chunks(table) => Some(table),
-        _ => None,
-    };
-    let is_chunked = |table: &&ChunkTable| {
-        let is_cut = !table.is_regular() && variable.grid.chunk_count() > 1;
-        is_cut || matches!(variable.layout.as_str(), "chunked" | "sharded")
-    };
-    let chunks = table.filter(is_chunked).map(|table| ChunkFacts {
-        shape: variable.grid.chunk.clone(),
-        written_count: table.len(),
-        count: variable.grid.chunk_count(),
-    });
+    let (chunks, shards) = (chunks(variable), shards(variable));
     let unreadable = variable.dtype.refusal();
     let library = library(variable).filter(|_| unreadable.is_none());
     let stored_bytes = variable.stored_len();
@@ -217,8 +209,13 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
         stored_bytes,
         ratio: stored_bytes.and_then(|stored| ratio(variable, chunks.as_ref(), stored)),
         chunks,
+        shards,
         mapping_count: match &variable.extents {
             Extents::Mapped(mappings) => Some(mappings.len()),
+            _ => None,
+        },
+        block_count: match &variable.extents {
+            Extents::Boxes(boxes) => Some(boxes.len()),
             _ => None,
         },
         row: RandomRowCost::of(variable).filter(|_| unreadable.is_none() && library.is_none()),
@@ -226,6 +223,26 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
         unreadable,
         attributes: attributes(&variable.attributes),
     }
+}
+
+fn chunks(variable: &Variable) -> Option<ChunkFacts> {
+    let is_chunked = match &variable.extents {
+        Extents::Chunks(table) => {
+            let is_cut = !table.is_regular() && variable.grid.chunk_count() > 1;
+            is_cut || variable.layout == "chunked"
+        }
+        Extents::Shards(_) => true,
+        _ => false,
+    };
+    let sizes = ChunkSizes::of(variable).filter(|_| is_chunked)?;
+    let (shape, count) = (variable.grid.chunk.clone(), variable.grid.chunk_count());
+    Some(ChunkFacts { shape, written_count: sizes.count(), count })
+}
+
+fn shards(variable: &Variable) -> Option<ChunkFacts> {
+    let Extents::Shards(shards) = &variable.extents else { return None };
+    let (shape, count) = (shards.grid.chunk.clone(), shards.grid.chunk_count());
+    Some(ChunkFacts { shape, written_count: shards.files.len() as u64, count })
 }
 
 /// The library that reads what we do not: what has no extents, and chunks whose filter is unknown here.
@@ -250,8 +267,8 @@ fn ratio(variable: &Variable, chunks: Option<&ChunkFacts>, stored: u64) -> Optio
         return None;
     }
     let logical = match chunks {
-        Some(chunks) if (chunks.written_count as u64) < chunks.count => {
-            variable.chunk_len().saturating_mul(chunks.written_count as u64).min(variable.logical_len())
+        Some(chunks) if chunks.written_count < chunks.count => {
+            variable.chunk_len().saturating_mul(chunks.written_count).min(variable.logical_len())
         }
         _ => variable.logical_len(),
     };

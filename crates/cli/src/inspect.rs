@@ -18,8 +18,8 @@ and stored. Random access is judged by one index of axis 0, read alone: good up 
 (or a variable so small that it is kept), fair up to eight times, poor beyond.
 
 JSON: file, format, bytes, source_count, swmr, groups[name, attributes], aliases[name, target], \
-refused[name, why, corrupt], variables[name, dtype, shape, dimensions, max_shape, layout, chunks{shape, written_count, count}, \
-filters, logical_bytes, stored_bytes, ratio, mapping_count, library{name, why, found}, unreadable, row{used_bytes, \
+refused[name, why, corrupt], variables[name, dtype, shape, dimensions, max_shape, layout, chunks{shape, written_count, count}, shards{shape, written_count, count}, \
+filters, logical_bytes, stored_bytes, ratio, mapping_count, block_count, library{name, why, found}, unreadable, row{used_bytes, \
 read_bytes, decoded_bytes, read_factor, decode_factor, verdict, kept, hint}, attributes[name, dtype, shape, values or \
 error]]. What does not apply is null.";
 

@@ -177,6 +177,11 @@ fn title(variable: &VariableFacts) -> WrappedLine {
             .with(TextRole::Plain, lens(&chunks.shape))
             .with(TextRole::Dim, format!("{}/{} chunks", chunks.written_count, chunks.count));
     }
+    if let Some(shards) = &variable.shards {
+        line = line
+            .with(TextRole::Plain, lens(&shards.shape))
+            .with(TextRole::Dim, format!("{}/{} shards", shards.written_count, shards.count));
+    }
     if variable.filters.is_empty() {
         line
     } else {
@@ -202,6 +207,10 @@ fn details(variable: &VariableFacts) -> Vec<WrappedLine> {
     let mut lines = vec![sizes(variable)];
     if let Some(count) = variable.mapping_count {
         let text = format!("made of {} of other variables", show::count(count, "part", "parts"));
+        lines.push(WrappedLine::default().words(TextRole::Plain, &text));
+    }
+    if let Some(count) = variable.block_count {
+        let text = format!("written in {}", show::count(count, "block", "blocks"));
         lines.push(WrappedLine::default().words(TextRole::Plain, &text));
     }
     if let Some(library) = &variable.library {

@@ -157,6 +157,8 @@ fn is_entry_name(name: &str) -> bool {
 fn is_worth_saving(container: &Container) -> bool {
     let chunks = |extents: &Extents| match extents {
         Extents::Chunks(table) if !table.is_regular() => table.len(),
+        Extents::Shards(shards) => shards.files.len(),
+        Extents::Boxes(boxes) => boxes.len(),
         Extents::Segments(joined) => joined.len(),
         _ => 0,
     };

@@ -402,7 +402,7 @@ fn tiny_records_are_read_by_few_requests_and_asked_tells_which() {
         let read = log.lock().unwrap().clone();
         assert!(read.len() < 4, "{} requests", read.len());
         let mut asked = Vec::new();
-        opened.asked(variable, selection, &mut |_, range| asked.push(range)).unwrap();
+        opened.plan(variable, selection, &mut |_, range| asked.push(range)).unwrap();
         assert_eq!(asked, read);
     }
 }

@@ -125,8 +125,10 @@ fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader>
     let has_creation_order = flags & 0x04 != 0;
     let mut messages = Vec::new();
     let mut blocks = Vec::new();
-    let total =
-        prefix.checked_add(len).and_then(|sum| sum.checked_add(4)).ok_or_else(|| Error::corrupt("header length overflows 64 bits"))?;
+    let total = prefix
+        .checked_add(len)
+        .and_then(|sum| sum.checked_add(4))
+        .ok_or_else(|| Error::corrupt("header length overflows 64 bits"))?;
     let bytes = file.read(address, total)?;
     let mut reading = NewBlock { file, bytes, address, from: prefix, has_creation_order };
     reading.messages(&mut messages, &mut blocks)?;

@@ -122,7 +122,9 @@ impl Metadata {
     /// Counts `len` bytes of metadata that are read, or kept once more though they stand in the file once.
     pub(crate) fn spend(&self, len: u64) -> Result<()> {
         let Some(left) = self.allowance.get().checked_sub(len) else {
-            return Err(Error::corrupt("metadata structures overlap: together they are many times longer than the file"));
+            return Err(Error::corrupt(
+                "metadata structures overlap: together they are many times longer than the file",
+            ));
         };
         self.allowance.set(left);
         Ok(())

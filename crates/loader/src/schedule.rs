@@ -182,7 +182,7 @@ impl Schedule {
                 for at in located {
                     part.index.spans(at.number, &variable.grid.shape, &mut spans);
                     let selection = Selection::new(std::mem::take(&mut spans));
-                    let _ = part.opened.asked(variable, &selection, &mut |source, range| {
+                    let _ = part.opened.plan(variable, &selection, &mut |source, range| {
                         push(source, range, None);
                     });
                 }

@@ -118,6 +118,10 @@ pub(crate) fn variable_facts(variable: &Variable) -> Value {
             Extents::Mapped(mappings) => Some(mappings.len()),
             _ => None,
         },
+        "block_count": match &variable.extents {
+            Extents::Boxes(boxes) => Some(boxes.len()),
+            _ => None,
+        },
         "library": library,
         "unreadable": unreadable,
         "row": row,

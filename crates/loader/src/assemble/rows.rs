@@ -6,8 +6,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use forebay_container::{PlainRows, RowPlace, SourceIndex, native};
-use forebay_format::fill_all;
+use forebay_container::{SourceIndex, native};
+use forebay_format::{PlainRows, RowPlace, fill_all};
 use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, side_by_side};
 
 use super::{
@@ -89,7 +89,7 @@ impl<'a, 'm> RowCopies<'a, 'm> {
     fn add_chunks(&mut self, number: u32, targets: &mut [SampleTarget<'m>]) -> Result<()> {
         let part = &self.field.column.parts[number as usize];
         let variable = part.variable();
-        let Some(rows) = PlainRows::of(variable) else { return Ok(()) };
+        let Some(rows) = PlainRows::of(&part.opened, variable) else { return Ok(()) };
         let row_len = to_usize(rows.row_len());
         let is_native = native::is_native(&variable.dtype);
         let mut last: Option<(SourceIndex, SourceCopy<'a>)> = None;

@@ -1,9 +1,9 @@
-//! Where a variable's stored bytes lie.
+//! Where the chunks of a variable lie, one by one or at equal distances.
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Mappings, Segments, SourceIndex};
+use crate::SourceIndex;
 
 /// Where one chunk's stored bytes lie, before any filter is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -165,47 +165,6 @@ impl ChunkTable {
 impl Extent {
     fn is_sound(&self, source_count: usize) -> bool {
         (self.source.0 as usize) < source_count && self.range.start <= self.range.end
-    }
-}
-
-/// What reads values that have no extents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opaque {
-    /// The name of its reader: `libhdf5`.
-    pub library: String,
-    /// Why there are no extents, for `inspect` and messages.
-    pub why: String,
-    /// What the reader calls the variable: whatever it needs to find it.
-    pub name: String,
-    /// Which source the library opens.
-    pub source: SourceIndex,
-}
-
-/// Where a variable's values lie.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Extents {
-    /// Chunk by chunk.
-    Chunks(ChunkTable),
-    /// The array is one chunk, laid end to end in segments of sources.
-    Segments(Segments),
-    /// In parts of other variables; later mappings lie over earlier ones.
-    Mapped(Mappings),
-    /// In the description itself, as stored elements in C order: what a format works out, such as labels and offsets.
-    Inline(Vec<u8>),
-    /// Nowhere we know: a library reads it.
-    Opaque(Opaque),
-}
-
-impl Extents {
-    /// True when every index in here points to something the container has.
-    pub fn is_sound(&self, source_count: usize, part_count: usize) -> bool {
-        match self {
-            Self::Chunks(table) => table.is_sound(source_count),
-            Self::Segments(segments) => segments.is_sound(source_count),
-            Self::Mapped(mappings) => mappings.iter().all(|mapping| mapping.is_sound(part_count)),
-            Self::Inline(_) => true,
-            Self::Opaque(opaque) => (opaque.source.0 as usize) < source_count,
-        }
     }
 }
 

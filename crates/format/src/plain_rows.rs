@@ -2,12 +2,15 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use crate::{ChunkTable, Extents, SourceIndex, Variable, shape::product};
+use forebay_container::{Extent, Extents, SourceIndex, Variable, shape::product};
+
+use crate::Opened;
 
 /// The rows of axis 0 of a variable that is stored unfiltered, each row in one piece.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainRows<'a> {
-    table: &'a ChunkTable,
+    opened: &'a Opened,
+    variable: &'a Variable,
     row_count: u64,
     chunk_rows: u64,
     row_len: u64,
@@ -28,9 +31,11 @@ pub enum RowPlace {
 }
 
 impl<'a> PlainRows<'a> {
-    /// The rows of `variable`, if each of them lies in one piece.
-    pub fn of(variable: &'a Variable) -> Option<Self> {
-        let Extents::Chunks(table) = &variable.extents else { return None };
+    /// The rows of `variable`, which belongs to `opened`, if each of them lies in one piece.
+    pub fn of(opened: &'a Opened, variable: &'a Variable) -> Option<Self> {
+        if !matches!(variable.extents, Extents::Chunks(_) | Extents::Shards(_)) {
+            return None;
+        }
         let (grid, dtype) = (&variable.grid, &variable.dtype);
         let (row_count, inner) = grid.shape.split_first()?;
         let is_fixed = !dtype.is_variable() && dtype.native_len() == dtype.stored_len();
@@ -38,12 +43,24 @@ impl<'a> PlainRows<'a> {
             return None;
         }
         let row_len = product(inner).saturating_mul(dtype.stored_len() as u64);
-        Some(Self { table, row_count: *row_count, chunk_rows: grid.chunk[0], row_len })
+        Some(Self { opened, variable, row_count: *row_count, chunk_rows: grid.chunk[0], row_len })
     }
 
     /// Bytes of one row.
     pub fn row_len(&self) -> u64 {
         self.row_len
+    }
+
+    /// Where all rows lie, if the description says that they lie together.
+    pub fn whole(&self) -> Option<(SourceIndex, ByteRange)> {
+        let Extents::Chunks(table) = &self.variable.extents else { return None };
+        if self.row_count == 0 || self.row_count > self.chunk_rows {
+            return None;
+        }
+        match self.place(0, table.get(0), 0, self.row_count) {
+            Ok(RowPlace::Stored { source, range }) => Some((source, range)),
+            _ => None,
+        }
     }
 
     /// Where the first of `count` rows from `row` on lie, and how many lie there together.
@@ -54,13 +71,19 @@ impl<'a> PlainRows<'a> {
         }
         let (number, within) = (row / self.chunk_rows, row % self.chunk_rows);
         let together = count.min(self.chunk_rows - within);
-        let Some(extent) = self.table.get(number) else { return Ok((RowPlace::Unwritten, together)) };
-        let (start, len) = (within.saturating_mul(self.row_len), together.saturating_mul(self.row_len));
+        let extent = self.opened.chunk_extent(self.variable, number)?;
+        Ok((self.place(number, extent, within, together)?, together))
+    }
+
+    /// Where `count` rows lie, the first of which has `within` others before it in chunk `number`.
+    fn place(&self, number: u64, extent: Option<Extent>, within: u64, count: u64) -> Result<RowPlace> {
+        let Some(extent) = extent else { return Ok(RowPlace::Unwritten) };
+        let (start, len) = (within.saturating_mul(self.row_len), count.saturating_mul(self.row_len));
         if start.saturating_add(len) > extent.range.len() {
             let error = Error::new(ErrorKind::Corrupt, "rows lie past the end of their chunk");
             return Err(error.at(format!("chunk {number} at {:#x}", extent.range.start)));
         }
         let range = ByteRange::at(extent.range.start + start, len);
-        Ok((RowPlace::Stored { source: extent.source, range }, together))
+        Ok(RowPlace::Stored { source: extent.source, range })
     }
 }

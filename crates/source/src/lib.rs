@@ -12,6 +12,7 @@
 //! | `range` | byte ranges, checked, and how near ones are joined |
 //! | `source` | the contract of a run of bytes |
 //! | `origin`, `locator` | the contract of a place that opens sources, and the names it has for them |
+//! | `byte_path` | paths of any bytes as text |
 //! | `memory` | an origin in memory |
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
@@ -39,6 +40,7 @@
 //! | `check` | the contracts as functions, for whoever implements them (feature `check`) |
 
 mod budget;
+mod byte_path;
 #[cfg(feature = "check")]
 pub mod check;
 mod clock;
@@ -74,6 +76,7 @@ mod whole;
 mod work_memory;
 
 pub use budget::{MemoryLimit, memory_budget, memory_limit, memory_setting};
+pub use byte_path::{path_of_text, text_of_path};
 pub use clock::Clock;
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};

@@ -1,10 +1,15 @@
 //! Names under which origins have bytes: paths and URLs.
 
-use std::fmt;
+use std::{borrow::Cow, fmt, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// A name under which an [`Origin`](crate::Origin) has bytes.
+use crate::byte_path::{path_of_text, show, text_of_path};
+
+/// A name under which an [`Origin`](crate::Origin) has bytes: a URL, a path, or what else an origin calls them by.
+///
+/// Paths may be any bytes: [`from_path`](Self::from_path) takes them, [`to_path`](Self::to_path) gives them back, and those
+/// that are not UTF-8 are [written out](crate::text_of_path) in between. For people such a name is shown with `\xff` in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Locator(String);
 
@@ -14,7 +19,17 @@ impl Locator {
         Self(name.into())
     }
 
-    /// The name.
+    /// The locator of the file at `path`, whose bytes may be any.
+    pub fn from_path(path: impl AsRef<Path>) -> Self {
+        Self(text_of_path(path.as_ref()))
+    }
+
+    /// The path that this locator names, where it names one.
+    pub fn to_path(&self) -> Cow<'_, Path> {
+        path_of_text(&self.0)
+    }
+
+    /// The name, with bytes of a path that are not UTF-8 [written out](crate::text_of_path).
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -82,12 +97,14 @@ impl Locator {
 
 impl fmt::Display for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        show(&self.0, f)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
+
     use super::*;
 
     #[test]
@@ -115,6 +132,17 @@ mod tests {
             assert_eq!(beside.as_str(), to, "{from} {name}");
             assert!(beside.is_url());
         }
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf8_is_kept_and_shown_with_its_bytes_written_out() {
+        let path = PathBuf::from(OsStr::from_bytes(b"/d\xfe/a\xff.h5"));
+        let at = Locator::from_path(&path);
+        assert_eq!((&*at.to_path(), at.to_string()), (&*path, r"/d\xfe/a\xff.h5".to_owned()));
+        let beside = at.beside("b.h5");
+        assert_eq!(&*beside.to_path(), Path::new(OsStr::from_bytes(b"/d\xfe/b.h5")));
+        let saved = serde_json::to_string(&at).unwrap();
+        assert_eq!(serde_json::from_str::<Locator>(&saved).unwrap(), at);
     }
 
     #[test]

@@ -76,6 +76,11 @@ impl Mapped {
         Self { view: View::new(len), len, read_bytes: AtomicU64::new(0), due_bytes: AtomicU64::new(1) }
     }
 
+    /// A file `len` long that is never mapped: no handler is installed for its sake.
+    pub(crate) fn never(len: u64) -> Self {
+        Self { due_bytes: AtomicU64::new(NEVER), ..Self::new(len) }
+    }
+
     /// Copies from the mapping, if there is one and this thread may.
     #[inline]
     pub(crate) fn copy(&self, fills: &mut [Fill<'_>]) -> Copied {

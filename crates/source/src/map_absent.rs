@@ -39,6 +39,10 @@ impl Mapped {
         Self
     }
 
+    pub(crate) fn never(_: u64) -> Self {
+        Self
+    }
+
     pub(crate) fn copy(&self, _: &mut [Fill<'_>]) -> Copied {
         Copied::Not
     }

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
     ptr,
     sync::{
@@ -37,7 +37,8 @@ const CLOSED: RawFd = -1;
 /// A file that is open, or was and will be again.
 #[derive(Debug)]
 pub(crate) struct Pooled {
-    path: PathBuf,
+    /// Where it is opened again; nothing for a descriptor that was adopted, which is kept as long as the file is.
+    path: Option<PathBuf>,
     stamp: Stamp,
     /// The time of change (ctime) that is known to have left the bytes alone.
     changed_ns: AtomicI64,
@@ -75,9 +76,20 @@ impl Pooled {
         &self.tells_what_waits
     }
 
+    /// The open file in `held`, if this process may read by it: one that has a path is opened anew in a forked child.
+    #[inline]
+    fn usable<'a>(&self, held: Option<&'a Descriptor>) -> Option<&'a File> {
+        let held = held?;
+        (held.process == current() || self.path.is_none()).then_some(&held.file)
+    }
+
+    fn path(&self) -> Result<&Path> {
+        self.path.as_deref().ok_or_else(|| Error::new(ErrorKind::Bug, "an adopted descriptor was given up"))
+    }
+
     /// Opens the file anew and makes sure that it is still the same one.
     fn reopen(&self, pool: &Pool) -> Result<File> {
-        let (file, stamp) = pool.open_regular(&self.path).map_err(replaced)?;
+        let (file, stamp) = pool.open_regular(self.path()?).map_err(replaced)?;
         self.verify(&stamp)?;
         self.changed_ns.store(stamp.changed_ns(), Relaxed);
         Ok(file)
@@ -85,7 +97,7 @@ impl Pooled {
 
     /// Refuses the file if what lies at its path is no longer the same.
     fn verify_by_path(&self) -> Result<()> {
-        self.verify(&Stamp::at(&self.path).map_err(replaced)?)
+        self.verify(&Stamp::at(self.path()?).map_err(replaced)?)
     }
 
     /// Refuses an open file whose bytes may no longer be those that were opened.
@@ -104,10 +116,11 @@ impl Pooled {
     }
 
     /// Refuses an open file that has no name any more, or whose name is another file's by now. One that was renamed, or
-    /// whose folder cannot be looked into any more, is still what it was.
+    /// whose folder cannot be looked into any more, is still what it was; one that was adopted needs no name.
     #[cold]
     fn check_name(&self, has_name: bool) -> Result<()> {
-        match Stamp::at(&self.path) {
+        let Some(path) = &self.path else { return Ok(()) };
+        match Stamp::at(path) {
             _ if !has_name => Err(changed("removed or replaced since it was opened")),
             Ok(there) if there.has_bytes_of(&self.stamp) => Ok(()),
             Err(error) if error.kind() != ErrorKind::Invalid => Ok(()),
@@ -117,7 +130,7 @@ impl Pooled {
 
     /// Maps the file, or gives its mapping up, if it is time for that; `bytes` of it were just read.
     fn consider(&self, file: &File, bytes: u64) {
-        if self.file_system != FileSystemKind::Far && self.mapped.is_due(bytes) {
+        if self.mapped.is_due(bytes) {
             self.mapped.decide(file);
         }
     }
@@ -168,26 +181,33 @@ fn replaced(error: Error) -> Error {
     }
 }
 
-/// The pool of whichever process asks; descriptors too carry the process that opened them.
+/// How an origin treats the files it opens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolOptions {
+    /// A budget of descriptors of its own, besides those in use at this moment; else it draws on that of the process.
+    pub(crate) own_budget: Option<usize>,
+    /// Whether files may be copied from a mapping.
+    pub(crate) maps: bool,
+}
+
+/// The pool of the process that asks; descriptors too carry the process that opened them.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    /// A budget of its own, where it does not draw on that of the process.
-    own_budget: Option<usize>,
+    options: PoolOptions,
     pools: PerProcess<Pool>,
 }
 
 impl Pools {
-    /// Pools that draw on the process's one budget of descriptors.
-    pub(crate) fn shared() -> Self {
-        Self { own_budget: None, pools: PerProcess::empty() }
+    /// Pools that open no file yet.
+    pub(crate) fn new(options: PoolOptions) -> Self {
+        Self { options, pools: PerProcess::empty() }
     }
 
-    /// Pools that keep at most `budget` descriptors open, besides those in use at this moment.
-    pub(crate) fn with_budget(budget: usize) -> Self {
-        Self { own_budget: Some(budget), pools: PerProcess::empty() }
+    pub(crate) fn options(&self) -> PoolOptions {
+        self.options
     }
 
-    /// The file at `path`, which shares its descriptor with whoever has it open unchanged.
+    /// The file at `path`, which shares its descriptor with all that have it open unchanged.
     pub(crate) fn open(&self, path: PathBuf) -> Result<Arc<Pooled>> {
         // Looking before opening: opening a device may do things, such as rewinding a tape.
         let stamp = Stamp::at(&path)?;
@@ -196,22 +216,38 @@ impl Pools {
             return Ok(known);
         }
         let (file, stamp) = pool.open_regular(&path)?;
-        let file_system = pool.file_system(&stamp, || FileSystemKind::of(&file));
-        let fresh = Arc::new(Pooled {
+        let pooled = self.pooled(&pool, Some(path.clone()), &file, stamp);
+        let pooled = pool.lock().remember(path, Arc::new(pooled));
+        admit(&pool, &pooled, file);
+        Ok(pooled)
+    }
+
+    /// The file that `descriptor` is open on. It is in no budget, as it cannot be closed and opened again.
+    pub(crate) fn adopt(&self, descriptor: OwnedFd) -> Result<Arc<Pooled>> {
+        check_readable(&descriptor)?;
+        let (pool, file) = (self.of_process(), File::from(descriptor));
+        let stamp = Stamp::of(&file)?;
+        let pooled = self.pooled(&pool, None, &file, stamp);
+        pooled.number.store(file.as_raw_fd(), Relaxed);
+        pooled.descriptor.store(Some(Arc::new(Descriptor { process: pool.process, file })));
+        Ok(Arc::new(pooled))
+    }
+
+    fn pooled(&self, pool: &Pool, path: Option<PathBuf>, file: &File, stamp: Stamp) -> Pooled {
+        let file_system = pool.file_system(&stamp, || FileSystemKind::of(file));
+        let may_map = self.options.maps && file_system != FileSystemKind::Far;
+        Pooled {
             path,
             stamp,
             changed_ns: AtomicI64::new(stamp.changed_ns()),
             file_system,
-            request_bytes: file_system.request_bytes(block_bytes(&file, file_system)),
+            request_bytes: file_system.request_bytes(block_bytes(file, file_system)),
             descriptor: ArcSwapOption::empty(),
             number: AtomicI32::new(CLOSED),
-            mapped: Mapped::new(stamp.len()),
+            mapped: if may_map { Mapped::new(stamp.len()) } else { Mapped::never(stamp.len()) },
             used: AtomicBool::new(true),
             tells_what_waits: AtomicBool::new(file_system != FileSystemKind::Far),
-        });
-        let pooled = pool.lock().remember(fresh);
-        admit(&pool, &pooled, file);
-        Ok(pooled)
+        }
     }
 
     /// Which bytes lie at `path`, told without opening them, when they are called `locator`.
@@ -225,9 +261,9 @@ impl Pools {
     pub(crate) fn read<T>(&self, pooled: &Arc<Pooled>, reads: impl FnOnce(&File) -> Result<T>) -> Result<T> {
         let lent = pooled.descriptor.load();
         let reopened;
-        let file = match &*lent {
-            Some(descriptor) if descriptor.process == current() => &descriptor.file,
-            _ => {
+        let file = match pooled.usable(lent.as_deref()) {
+            Some(file) => file,
+            None => {
                 let pool = self.of_process();
                 reopened = admit(&pool, pooled, pooled.reopen(&pool)?);
                 &reopened.file
@@ -250,10 +286,9 @@ impl Pools {
         let bytes = fills.iter().map(|fill| fill.range.len()).sum();
         if let Copied::Whole = pooled.mapped.copy(fills) {
             if pooled.mapped.is_due(bytes)
-                && let Some(descriptor) = &*pooled.descriptor.load()
-                && descriptor.process == current()
+                && let Some(file) = pooled.usable(pooled.descriptor.load().as_deref())
             {
-                pooled.mapped.decide(&descriptor.file);
+                pooled.mapped.decide(file);
             }
             return Ok(Trust::OnceVouched);
         }
@@ -277,18 +312,19 @@ impl Pools {
             pooled.mark_used();
             return Ok(());
         }
-        match &*pooled.descriptor.load() {
-            Some(descriptor) if descriptor.process == current() => {
+        match pooled.usable(pooled.descriptor.load().as_deref()) {
+            Some(file) => {
                 pooled.mark_used();
-                pooled.verify_open(&descriptor.file)
+                pooled.verify_open(file)
             }
-            // A mapping needs no descriptor, so none is taken from those who do.
-            _ => pooled.verify_by_path(),
+            // A mapping needs no descriptor, so none is taken from the files that do.
+            None => pooled.verify_by_path(),
         }
     }
 
     fn of_process(&self) -> Arc<Owned<Pool>> {
-        self.pools.get(|| Pool { own_budget: self.own_budget.map(Budget::new), state: Mutex::default() })
+        self.pools
+            .get(|| Pool { own_budget: self.options.own_budget.map(Budget::new), state: Mutex::default() })
     }
 }
 
@@ -308,6 +344,22 @@ fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor
     let holder: Weak<Pooled> = Arc::downgrade(pooled);
     pool.budget(|budget| budget.admit(holder, 1));
     fresh
+}
+
+/// Refuses a descriptor that bytes cannot be read from at any place and length.
+fn check_readable(descriptor: &OwnedFd) -> Result<()> {
+    let flags = rustix::fs::fcntl_getfl(descriptor).map_err(|errno| Error::from_io(errno.into()))?;
+    #[cfg(target_os = "linux")]
+    let odd =
+        [(OFlags::PATH, "is not open for reading"), (OFlags::DIRECT, "reads aligned memory only (O_DIRECT)")];
+    #[cfg(not(target_os = "linux"))]
+    let odd: [(OFlags, &str); 0] = [];
+    let what = match odd.into_iter().find(|(flag, _)| flags.contains(*flag)) {
+        Some((_, what)) => what,
+        None if flags & OFlags::RWMODE == OFlags::WRONLY => "is not open for reading",
+        None => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Invalid, what))
 }
 
 /// What the file system wishes one request to be; asked only where it matters.
@@ -385,16 +437,16 @@ impl State {
         self.by_path.get(path)?.upgrade().filter(|known| known.stamp == *stamp)
     }
 
-    /// The file as it is known by its path: `fresh`, or what another thread was quicker to open.
-    fn remember(&mut self, fresh: Arc<Pooled>) -> Arc<Pooled> {
-        if let Some(known) = self.known(&fresh.path, &fresh.stamp) {
+    /// The file as it is known by its `path`: `fresh`, or what another thread was quicker to open.
+    fn remember(&mut self, path: PathBuf, fresh: Arc<Pooled>) -> Arc<Pooled> {
+        if let Some(known) = self.known(&path, &fresh.stamp) {
             return known;
         }
         if self.by_path.len() >= self.sweep_at {
             self.by_path.retain(|_, known| known.strong_count() > 0);
             self.sweep_at = (2 * self.by_path.len()).max(64);
         }
-        self.by_path.insert(fresh.path.clone(), Arc::downgrade(&fresh));
+        self.by_path.insert(path, Arc::downgrade(&fresh));
         fresh
     }
 }

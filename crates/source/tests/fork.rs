@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    os::fd::AsRawFd,
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -211,6 +212,29 @@ fn become_ordinary() -> bool {
     const NOBODY: u32 = 65534;
     // SAFETY: the call changes the user of this child alone.
     !rustix::process::geteuid().is_root() || unsafe { libc::seteuid(NOBODY) } == 0
+}
+
+#[test]
+fn a_forked_child_reads_by_the_adopted_descriptor_that_it_inherits_and_never_by_anothers_of_its_number() {
+    let folder = folder(2);
+    let path = |byte: u8| folder.path().join(format!("{byte}.bin"));
+    let adopted = File::open(path(1)).expect("a file");
+    let number = adopted.as_raw_fd();
+    let source = FileOrigin::new().adopt(adopted.into(), Locator::new("adopted")).expect("a source");
+    fs::remove_file(path(1)).expect("removed");
+    assert!(reads_right(&*source, 1));
+    let reads = || {
+        if !reads_right(&*source, 1) {
+            return false;
+        }
+        let other = File::open(path(0)).expect("a file");
+        // SAFETY: gives the number to another file, as a child does that closes all it inherits and opens its own.
+        #[expect(unsafe_code, reason = "std closes no descriptor that it does not own")]
+        let replaced = unsafe { libc::dup2(other.as_raw_fd(), number) } == number;
+        replaced && source.fetch_one(ByteRange::at(0, 100)).is_err()
+    };
+    assert!(forked(reads));
+    assert!(reads_right(&*source, 1));
 }
 
 #[test]

@@ -117,7 +117,7 @@ mod tests {
         let text = text_of_path(&path(b"/d\xff/a\xc3\xa9.h5"));
         assert_eq!(text, "/d\0ff/aé.h5");
         assert_eq!(text.rsplit('/').next(), Some("aé.h5"));
-        for kept in ["\0", "a\0zz", "\0FF", "\041", "\0f"] {
+        for kept in ["\0", "a\0zz", "\0FF", "\0f"] {
             assert_eq!(path_of_text(kept).as_os_str().as_bytes(), kept.as_bytes(), "{kept:?}");
         }
     }

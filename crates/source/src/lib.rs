@@ -32,6 +32,8 @@
 //! | `size` | sizes as people write them |
 //! | `stamp` | what tells one state of a file from the next |
 //! | `object` | an origin over object stores and web servers (feature `object`) |
+//! | `trace` | an origin that reports each request to a sink |
+//! | `histogram` | how long requests took, in buckets of even relative width |
 //! | `warning` | what the program in front of us should tell its user |
 //! | `work_memory` | memory for long bytes that goes back to the system at once |
 //! | `whole` | an origin that reads small, far sources by one request |
@@ -49,6 +51,7 @@ mod error;
 mod fault;
 mod file;
 mod file_system_kind;
+mod histogram;
 mod ledger;
 mod locator;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
@@ -70,6 +73,7 @@ mod side_by_side;
 pub mod size;
 mod source;
 mod stamp;
+mod trace;
 mod walk;
 mod warning;
 mod whole;
@@ -82,6 +86,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
 pub use file_system_kind::lies_near;
+pub use histogram::{Histogram, LatencySummary};
 pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
 pub use locator::Locator;
 pub use map::{Mapping, mapping};
@@ -98,6 +103,7 @@ pub use side_by_side::side_by_side;
 pub use source::{
     FileState, Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
 };
+pub use trace::{Operation, TraceEntry, TraceRing, TraceSink, TracedOrigin, TracedRequest};
 pub use warning::{take_warnings, warn};
 pub use whole::WholeOrigin;
 pub use work_memory::WorkMemory;

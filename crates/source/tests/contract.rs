@@ -4,7 +4,10 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use forebay_source::{FaultOrigin, FileOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin, check};
+use forebay_source::{
+    FaultOrigin, FileOrigin, Locator, MemoryOrigin, Origin, Schedule, TraceRing, TracedOrigin, WholeOrigin,
+    check,
+};
 use tempfile::TempDir;
 
 /// Names under `d`, in no order, with lengths around a page and around the gap that is read over.
@@ -72,6 +75,12 @@ fn files_under_a_budget_of_one_descriptor_keep_the_contract() {
 #[test]
 fn a_fault_origin_without_faults_keeps_the_contract() {
     let origin = FaultOrigin::new(Arc::new(memory()), Schedule::default());
+    keeps_the_contract(&origin, &expected(), &Locator::new("d"));
+}
+
+#[test]
+fn a_traced_origin_keeps_the_contract() {
+    let origin = TracedOrigin::new(Arc::new(memory()), Arc::new(TraceRing::new(10)));
     keeps_the_contract(&origin, &expected(), &Locator::new("d"));
 }
 

@@ -243,7 +243,8 @@ class Loader:
         """What was read, decoded and waited for so far, and which stage limits (``verdict``).
 
         ``tiers`` is what was read from where, in all and in each epoch; ``None`` without tiers. ``in_force`` is what
-        :meth:`describe` says of threads and memory.
+        :meth:`describe` says of threads and memory. ``origin_latency`` is how long reads from behind a network took,
+        for all loaders of the data set: ``count``, ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns`` and ``max_ns``.
         """
         stats: dict[str, Any] = json.loads(self._loader.stats())
         return stats

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use forebay_config::{Config, names, tiered};
 use forebay_source::{
-    Error, ErrorKind, FileOrigin, Histogram, Locator, ObjectOrigin, Origin, Result, Source, SourceId,
-    TracedOrigin, WholeOrigin,
+    Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, ObjectOrigin, Origin, Result, Source,
+    SourceId, TracedOrigin, WholeOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 
@@ -95,7 +95,8 @@ impl Origins {
 
     /// Warns of tiers that were left out, or are of no use to what was opened so far.
     pub(crate) fn warn_of_tiers(&self) {
-        self.tiered.iter().flat_map(|tiered| tiered.warnings()).for_each(forebay_source::warn);
+        let warnings = self.tiered.iter().flat_map(|tiered| tiered.warnings());
+        warnings.for_each(|text| Event::new(EventKind::Tier, text).emit());
     }
 
     /// What opens the file at `at` and all that it names.

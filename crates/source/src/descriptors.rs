@@ -16,10 +16,16 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-use crate::process::{Owned, PerProcess};
+use crate::{
+    Event, EventKind,
+    process::{Owned, PerProcess},
+};
 
 /// Enough to keep a data set of many files open; more only lengthens the process's descriptor table.
 const MOST_DESCRIPTORS: u64 = 1024;
+
+/// With fewer than this, files of a set are closed and opened again all the time.
+const FEW_DESCRIPTORS: u64 = 128;
 
 /// The soft limit is raised no further, whatever the hard one is: programs that are started later inherit it, and some
 /// of them walk through all numbers up to it. This is the kernel's own default for the hard one.
@@ -178,7 +184,14 @@ fn room() -> usize {
         return usize::try_from(MOST_DESCRIPTORS).unwrap_or(usize::MAX);
     };
     let open = fs::read_dir("/dev/fd").map_or(0, |entries| entries.count() as u64);
-    usize::try_from((allowed.saturating_sub(open) / 2).min(MOST_DESCRIPTORS)).unwrap_or(1)
+    let room = (allowed.saturating_sub(open) / 2).min(MOST_DESCRIPTORS);
+    if room < FEW_DESCRIPTORS {
+        let text = format!(
+            "at most {room} files are kept open: the limit is {allowed} (ulimit -n), and {open} are open"
+        );
+        Event::new(EventKind::Descriptors, text).about("limit of open files").emit();
+    }
+    usize::try_from(room).unwrap_or(1)
 }
 
 /// How many descriptors the process may open, after its soft limit was raised to the hard one; nothing where there is no

@@ -34,7 +34,7 @@
 //! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `trace` | an origin that reports each request to a sink |
 //! | `histogram` | how long requests took, in buckets of even relative width |
-//! | `warning` | what the program in front of us should tell its user |
+//! | `events` | what was left out or done otherwise, and why: for subscribers, and for users as warnings |
 //! | `work_memory` | memory for long bytes that goes back to the system at once |
 //! | `whole` | an origin that reads small, far sources by one request |
 //! | `clock` | a line that lets so many bytes pass in a second |
@@ -48,6 +48,7 @@ pub mod check;
 mod clock;
 pub mod descriptors;
 mod error;
+mod events;
 mod fault;
 mod file;
 mod file_system_kind;
@@ -75,7 +76,6 @@ mod source;
 mod stamp;
 mod trace;
 mod walk;
-mod warning;
 mod whole;
 mod work_memory;
 
@@ -83,6 +83,7 @@ pub use budget::{MemoryLimit, memory_budget, memory_limit, memory_setting};
 pub use byte_path::{path_of_text, text_of_path};
 pub use clock::Clock;
 pub use error::{Error, ErrorKind, Result};
+pub use events::{Event, EventKind, take_warnings};
 pub use fault::{Counters, FaultOrigin, Schedule};
 pub use file::FileOrigin;
 pub use file_system_kind::lies_near;
@@ -104,6 +105,5 @@ pub use source::{
     FileState, Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
 };
 pub use trace::{Operation, TraceEntry, TraceRing, TraceSink, TracedOrigin, TracedRequest};
-pub use warning::{take_warnings, warn};
 pub use whole::WholeOrigin;
 pub use work_memory::WorkMemory;

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{Error, ErrorKind, Locator, Result, descriptors::retry_when_exhausted, warn};
+use crate::{Error, ErrorKind, Event, EventKind, Locator, Result, descriptors::retry_when_exhausted};
 
 /// The regular files under `folder` at any depth, sorted, named from `name` on; a file is a list of itself.
 ///
@@ -54,7 +54,8 @@ impl LeftOut {
     fn warn(&self, folder: &Path, why: &str) {
         if let Some(first) = &self.first {
             let (folder, count, first) = (folder.display(), self.count, first.display());
-            warn(format!("{folder}: {count} left out {why}, such as '{first}'"));
+            let text = format!("{folder}: {count} left out {why}, such as '{first}'");
+            Event::new(EventKind::List, text).about(folder).emit();
         }
     }
 }

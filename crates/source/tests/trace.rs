@@ -1,5 +1,4 @@
 //! What a traced origin reports is what was asked, and it changes nothing.
-#![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
 
 use std::{
     num::NonZeroU64,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _ranks
 from ._batch import Batch
-from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch, memory_report
+from ._forebay import BatchLoader, EpochRun, ForebayWarning, InvalidError, RawBatch, memory_report
 from ._sizes import size_of, whole
 from ._tiers import Policy, Tiers, leave_at_exit
 
@@ -236,6 +236,7 @@ class Loader:
             warnings.warn(
                 "the state was taken of files with other times of modification: right for copies of them, wrong if their "
                 "contents were changed",
+                ForebayWarning,
                 stacklevel=2,
             )
 

@@ -20,7 +20,10 @@ use std::{
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use crate::process::{ProcessIdentity, current};
+use crate::{
+    Event, EventKind,
+    process::{ProcessIdentity, current},
+};
 
 /// The most mappings at once: a data set of a few thousand files.
 const MOST_MAPPINGS: usize = 4096;
@@ -179,6 +182,7 @@ pub(super) fn is_installed() -> bool {
             let stands = asked().is_some_and(|found| is_ours(&found));
             if !stands {
                 STATE.store(GONE, Relaxed);
+                tell("another handler for SIGBUS took the place of ours");
             }
             stands
         }
@@ -201,7 +205,20 @@ fn install() -> bool {
     LIMIT.store((max_map_count() / MAPPINGS_PER_OURS).min(MOST_MAPPINGS), Relaxed);
     let installed = !is_off && put_handler().is_some();
     STATE.store(if installed { INSTALLED } else { GONE }, Release);
+    if !installed {
+        let why = if is_off { "FOREBAY_MAP=off" } else { "the system refused a handler for SIGBUS" };
+        tell(why);
+    }
     installed
+}
+
+/// Tells that files are read without mappings from now on, and why.
+pub(super) fn tell(why: &str) {
+    Event::new(
+        EventKind::Mapping,
+        format!("files are read by system calls, not copied from mappings: {why}"),
+    )
+    .emit();
 }
 
 fn max_map_count() -> usize {

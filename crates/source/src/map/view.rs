@@ -110,7 +110,11 @@ impl View {
 
     fn map(&self, file: &File) -> Option<()> {
         // Whoever limits the address space does not want it spent on what can be read without.
-        if self.len == 0 || !guard::is_installed() || getrlimit(Resource::As).current.is_some() {
+        if self.len == 0 || !guard::is_installed() {
+            return None;
+        }
+        if getrlimit(Resource::As).current.is_some() {
+            guard::tell("the address space is limited (ulimit -v)");
             return None;
         }
         // SAFETY: the kernel chooses the address, so no other memory is touched.

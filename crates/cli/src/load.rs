@@ -14,7 +14,7 @@ use forebay::{
     loader::{Next, Run},
     plan::{LoaderState, Shuffle},
     size,
-    source::Schedule,
+    source::FaultSchedule,
 };
 use indicatif::ProgressBar;
 
@@ -77,7 +77,7 @@ pub(crate) struct LoadArgs {
     /// Simulated slow storage, inside this process: latency of each request and bandwidth of all together, such as
     /// 2ms,200MiB/s. `forebay simulate` does so for any program.
     #[arg(long, help_heading = "Run", value_name = "PACE", value_parser = slow)]
-    slow: Option<Schedule>,
+    slow: Option<FaultSchedule>,
 
     /// State file for resuming: holds the position of the run, which goes on from there if FILE exists.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
@@ -89,13 +89,13 @@ pub(crate) struct LoadArgs {
 }
 
 /// `2ms` or `2ms,200MiB/s`.
-fn slow(text: &str) -> Result<Schedule, String> {
+fn slow(text: &str) -> Result<FaultSchedule, String> {
     let (latency, bandwidth) = match text.split_once(',') {
         Some((latency, bandwidth)) => (latency, size::parse(bandwidth.trim().trim_end_matches("/s"))?),
         None => (text, 0),
     };
     let delay = period::parse(latency)?;
-    Ok(Schedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..Schedule::default() })
+    Ok(FaultSchedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..FaultSchedule::default() })
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use forebay_config::{Config, names, tiered};
 use forebay_source::{
-    Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, ObjectOrigin, Origin, Result, Source,
-    SourceId, TracedOrigin, WholeOrigin,
+    Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, ObjectOrigin, Origin, Result,
+    SmallSourceCache, Source, SourceId, TracedOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 
@@ -53,7 +53,7 @@ impl Origins {
             return self.clone();
         }
         let whole =
-            |origin: &Arc<dyn Origin>| Arc::new(WholeOrigin::new(Arc::clone(origin), budget_bytes)) as _;
+            |origin: &Arc<dyn Origin>| Arc::new(SmallSourceCache::new(Arc::clone(origin), budget_bytes)) as _;
         Self { near: whole(&self.near), far: whole(&self.far), ..self.clone() }
     }
 

@@ -36,8 +36,8 @@ pub fn path_of_text(text: &str) -> Cow<'_, Path> {
     let mut bytes = Vec::with_capacity(text.len());
     for part in parts(text) {
         match part {
-            Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
-            Part::Byte(byte) => bytes.push(byte),
+            TextPart::Text(text) => bytes.extend_from_slice(text.as_bytes()),
+            TextPart::Byte(byte) => bytes.push(byte),
         }
     }
     Cow::Owned(PathBuf::from(OsString::from_vec(bytes)))
@@ -49,18 +49,18 @@ pub(crate) fn show(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return f.write_str(text);
     }
     parts(text).try_for_each(|part| match part {
-        Part::Text(text) => f.write_str(text),
-        Part::Byte(byte) => write!(f, "\\x{byte:02x}"),
+        TextPart::Text(text) => f.write_str(text),
+        TextPart::Byte(byte) => write!(f, "\\x{byte:02x}"),
     })
 }
 
-enum Part<'a> {
+enum TextPart<'a> {
     Text(&'a str),
     Byte(u8),
 }
 
 /// Splits `text` at the bytes that are written out in it.
-fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+fn parts(text: &str) -> impl Iterator<Item = TextPart<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -68,13 +68,13 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
         }
         if let Some(byte) = byte_at_start(rest) {
             rest = &rest[3..];
-            return Some(Part::Byte(byte));
+            return Some(TextPart::Byte(byte));
         }
         let next =
             rest.match_indices(MARK).map(|(at, _)| at).find(|at| byte_at_start(&rest[*at..]).is_some());
         let (plain, after) = rest.split_at(next.unwrap_or(rest.len()));
         rest = after;
-        Some(Part::Text(plain))
+        Some(TextPart::Text(plain))
     })
 }
 

@@ -66,7 +66,7 @@ impl EventKind {
 /// # Contract
 /// - An event is given once in a process for each kind and subject: neither subscribers nor users hear of the same thing
 ///   twice. A forked child begins anew.
-/// - At most 1000 are told apart in a process, later ones are dropped; at most 100 warnings wait to be shown.
+/// - At most 1000 are remembered in a process, later ones are dropped; at most 100 warnings wait to be shown.
 /// - To emit one never fails, and holds no lock while a subscriber is called. It is for what happens seldom, not for each
 ///   request.
 #[derive(Clone, Debug, PartialEq, Eq)]

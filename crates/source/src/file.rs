@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust,
-    pool::{PoolOptions, Pooled, Pools},
+    pool::{FilePools, PoolOptions, PooledFile},
     range::coalesce_within,
-    read::Reader,
+    read::PreadReader,
     source::{check_fills, check_ranges},
     walk::files_under,
 };
@@ -22,7 +22,7 @@ use crate::{
 /// 0.12 ns per byte, so a gap of 2 KiB breaks even; from a disk the rest of the page comes along for nothing.
 const GAP_BYTES: u64 = 4096;
 
-/// Ranges are joined up to this length: a larger request is no faster, and whoever keeps one small part of
+/// Ranges are joined up to this length: a larger request is no faster, and a caller that keeps one small part of
 /// what was read together keeps all of it in memory.
 const RUN_BYTES: u64 = 64 << 20;
 
@@ -36,18 +36,18 @@ const RUN_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct FileOrigin {
     root: Option<PathBuf>,
-    pools: Arc<Pools>,
+    pools: Arc<FilePools>,
 }
 
 impl FileOrigin {
     /// An origin whose locators are paths as they are.
     pub fn new() -> Self {
-        Self { root: None, pools: Arc::new(Pools::new(PoolOptions { own_budget: None, maps: true })) }
+        Self { root: None, pools: Arc::new(FilePools::new(PoolOptions { own_budget: None, maps: true })) }
     }
 
     /// An origin whose locators are relative to `root` and cannot climb out of it by `..`.
     ///
-    /// Links below `root` are followed wherever they lead: whoever made them had the right to.
+    /// Links below `root` are followed wherever they lead: only users with access to `root` could make them.
     pub fn under(root: impl Into<PathBuf>) -> Self {
         Self { root: Some(root.into()), ..Self::new() }
     }
@@ -67,7 +67,7 @@ impl FileOrigin {
     }
 
     fn with(self, change: impl FnOnce(PoolOptions) -> PoolOptions) -> Self {
-        Self { pools: Arc::new(Pools::new(change(self.pools.options()))), ..self }
+        Self { pools: Arc::new(FilePools::new(change(self.pools.options()))), ..self }
     }
 
     /// The file that `descriptor` is open on, as a source called `at`.
@@ -89,7 +89,7 @@ impl FileOrigin {
         Ok(self.source(pooled, at))
     }
 
-    fn source(&self, pooled: Arc<Pooled>, at: Locator) -> Arc<dyn Source> {
+    fn source(&self, pooled: Arc<PooledFile>, at: Locator) -> Arc<dyn Source> {
         Arc::new(FileSource { id: pooled.id(at), pooled, pools: Arc::clone(&self.pools) })
     }
 
@@ -163,8 +163,8 @@ impl Origin for FileOrigin {
 #[derive(Debug)]
 struct FileSource {
     id: SourceId,
-    pooled: Arc<Pooled>,
-    pools: Arc<Pools>,
+    pooled: Arc<PooledFile>,
+    pools: Arc<FilePools>,
 }
 
 impl FileSource {
@@ -172,8 +172,12 @@ impl FileSource {
         self.pools.read(&self.pooled, reads).map_err(|error| error.at(&self.id.locator))
     }
 
-    fn reader<'a>(&'a self, file: &'a File) -> Reader<'a> {
-        Reader { file, request_bytes: self.pooled.request_bytes(), tells: self.pooled.tells_what_waits() }
+    fn reader<'a>(&'a self, file: &'a File) -> PreadReader<'a> {
+        PreadReader {
+            file,
+            request_bytes: self.pooled.request_bytes(),
+            tells: self.pooled.tells_what_waits(),
+        }
     }
 }
 
@@ -203,16 +207,16 @@ impl Source for FileSource {
         filled.map_err(|error| error.at(&self.id.locator))
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.pools.vouch(&self.pooled).map_err(|error| error.at(&self.id.locator))
+    fn verify(&self) -> Result<()> {
+        self.pools.verify(&self.pooled).map_err(|error| error.at(&self.id.locator))
     }
 
     fn request_bytes(&self) -> u64 {
         self.pooled.request_bytes()
     }
 
-    fn expect(&self, range: ByteRange) {
-        self.pooled.expect(range);
+    fn will_read(&self, range: ByteRange) {
+        self.pooled.will_read(range);
     }
 }
 

@@ -6,18 +6,18 @@ use crate::{ByteRange, Fill};
 
 /// Whether this process copies near files from mappings, and how it learns what is in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mapping {
+pub enum MappingMode {
     /// It does, and the kernel tells by `cachestat`.
     ByCachestat,
     /// It does, and tries bytes to learn it: the kernel has no `cachestat`, or does not answer it.
     ByTrying,
-    /// It does not: it was told not to, or cannot.
+    /// It does not: `FOREBAY_MAP=off`, or it cannot.
     Off,
 }
 
-/// How it stands with mappings in this process.
-pub fn mapping() -> Mapping {
-    Mapping::Off
+/// Whether and how this process maps files.
+pub fn mapping() -> MappingMode {
+    MappingMode::Off
 }
 
 /// A file's mapping: none.
@@ -26,7 +26,7 @@ pub(crate) struct Mapped;
 
 /// Whether bytes were copied from a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Copied {
+pub(crate) enum MappedCopy {
     /// All were.
     #[expect(dead_code, reason = "the same answers as where files are mapped")]
     Whole,
@@ -43,11 +43,11 @@ impl Mapped {
         Self
     }
 
-    pub(crate) fn copy(&self, _: &mut [Fill<'_>]) -> Copied {
-        Copied::Not
+    pub(crate) fn copy(&self, _: &mut [Fill<'_>]) -> MappedCopy {
+        MappedCopy::Not
     }
 
-    pub(crate) fn expect(&self, _: ByteRange) {}
+    pub(crate) fn will_read(&self, _: ByteRange) {}
 
     pub(crate) fn is_due(&self, _: u64) -> bool {
         false

@@ -76,7 +76,7 @@ impl Source for MemorySource {
         fill_by_fetching(self, fills)
     }
 
-    fn vouch(&self) -> Result<()> {
+    fn verify(&self) -> Result<()> {
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl Source for MemorySource {
         0
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 #[cfg(test)]

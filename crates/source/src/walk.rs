@@ -23,7 +23,7 @@ pub(crate) fn files_under(folder: &Path, name: &Path) -> Result<Vec<Locator>> {
     if !metadata.is_dir() {
         return Err(Error::new(ErrorKind::Invalid, "neither a file nor a folder"));
     }
-    let mut walk = Walk::default();
+    let mut walk = FolderWalk::default();
     walk.enter(folder, name, &metadata).map_err(|error| Error::from_io(error).at(folder.display()))?;
     walk.denied.warn(folder, "that may not be looked into");
     walk.found.sort_unstable();
@@ -31,21 +31,21 @@ pub(crate) fn files_under(folder: &Path, name: &Path) -> Result<Vec<Locator>> {
 }
 
 #[derive(Default)]
-struct Walk {
+struct FolderWalk {
     /// Device and inode of each folder from the first down to the current one.
     within: Vec<(u64, u64)>,
     found: Vec<Locator>,
-    denied: LeftOut,
+    denied: OmittedPaths,
 }
 
 /// What a list leaves out.
 #[derive(Default)]
-struct LeftOut {
+struct OmittedPaths {
     count: u64,
     first: Option<PathBuf>,
 }
 
-impl LeftOut {
+impl OmittedPaths {
     fn add(&mut self, path: &Path) {
         self.count += 1;
         self.first.get_or_insert_with(|| path.to_owned());
@@ -60,7 +60,7 @@ impl LeftOut {
     }
 }
 
-impl Walk {
+impl FolderWalk {
     /// Lists `folder`; the error is that of looking into this very folder.
     fn enter(&mut self, folder: &Path, name: &Path, metadata: &Metadata) -> io::Result<()> {
         let identity = (metadata.dev(), metadata.ino());

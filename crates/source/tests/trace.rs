@@ -10,8 +10,8 @@ use std::{
 };
 
 use forebay_source::{
-    ByteRange, ErrorKind, FaultOrigin, Fill, Histogram, Locator, MemoryOrigin, Operation, Origin, Result,
-    Schedule, Source, SourceExt, SourceId, TraceRing, TraceSink, TracedOrigin, TracedRequest,
+    ByteRange, ErrorKind, FaultOrigin, FaultSchedule, Fill, Histogram, Locator, MemoryOrigin, Operation,
+    Origin, Result, Source, SourceExt, SourceId, TraceRing, TraceSink, TracedOrigin, TracedRequest,
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -71,7 +71,7 @@ fn a_closure_is_a_sink_and_hears_of_what_failed() {
     let kinds = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&kinds);
     let sink = move |request: &TracedRequest<'_>| heard.lock().unwrap().push(request.error);
-    let schedule = Schedule { fail_every: NonZeroU64::new(2), ..Schedule::default() };
+    let schedule = FaultSchedule { fail_every: NonZeroU64::new(2), ..FaultSchedule::default() };
     let origin = TracedOrigin::new(Arc::new(FaultOrigin::new(memory(), schedule)), Arc::new(sink));
     origin.open(&Locator::new("none")).unwrap_err();
     let source = origin.open(&at()).unwrap();
@@ -103,7 +103,7 @@ fn a_second_sink_is_a_few_lines() {
 fn a_histogram_counts_reads_that_came_and_nothing_else() {
     let histogram = Arc::new(Histogram::new());
     let delay = Duration::from_millis(3);
-    let schedule = Schedule { fail_every: NonZeroU64::new(4), delay, ..Schedule::default() };
+    let schedule = FaultSchedule { fail_every: NonZeroU64::new(4), delay, ..FaultSchedule::default() };
     let far: Arc<dyn Origin> = Arc::new(FaultOrigin::new(memory(), schedule));
     let source = TracedOrigin::of_far(far, histogram.clone()).open(&at()).unwrap();
     for _ in 0..4 {

@@ -109,7 +109,7 @@ impl View {
     }
 
     fn map(&self, file: &File) -> Option<()> {
-        // Whoever limits the address space does not want it spent on what can be read without.
+        // A limited address space is left to the program: files can be read without mappings.
         if self.len == 0 || !guard::is_installed() {
             return None;
         }
@@ -133,9 +133,9 @@ impl View {
         Some(())
     }
 
-    /// Asks for the first lines of `range`, where there is something to copy from.
+    /// Prefetches the first cache lines of `range`, if the file is mapped.
     #[inline]
-    pub(super) fn expect(&self, range: ByteRange) {
+    pub(super) fn will_read(&self, range: ByteRange) {
         let start = self.start.load(Relaxed);
         if !start.is_null() {
             prefetch(start, range);

@@ -1,4 +1,4 @@
-//! A line that lets so many bytes pass in a second, whoever they are for.
+//! A bandwidth limit that all readers share.
 
 use std::{
     num::NonZeroU64,
@@ -6,22 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tells when bytes have come over a line that all readers share.
+/// A bandwidth limit (token bucket without burst): tells when bytes have passed a line that all readers share.
 #[derive(Debug)]
-pub struct Clock {
+pub struct Throttle {
     bytes_per_second: Option<NonZeroU64>,
     began: Instant,
-    /// When the last byte granted so far will have come, in nanoseconds since `began`.
+    /// When the last byte queued so far will have passed, in nanoseconds since `began`.
     busy_until_ns: AtomicU64,
 }
 
-impl Clock {
-    /// A line of this speed, free from now on; without one, bytes take no time.
+impl Throttle {
+    /// A limit of `bytes_per_second`, idle from now on; without one, bytes take no time.
     pub fn new(bytes_per_second: Option<NonZeroU64>) -> Self {
         Self { bytes_per_second, began: Instant::now(), busy_until_ns: AtomicU64::new(0) }
     }
 
-    /// Puts `bytes` on the line behind all others, not before `start`, and gives when the last of them has come.
+    /// Queues `bytes` behind all others, not before `start`, and gives the time when the last of them has passed.
     pub fn pass(&self, start: Instant, bytes: u64) -> Instant {
         let Some(rate) = self.bytes_per_second else { return start };
         let cost_ns = saturate(u128::from(bytes) * 1_000_000_000 / u128::from(rate.get()));
@@ -29,7 +29,7 @@ impl Clock {
         let done_ns = |busy_ns: u64| busy_ns.max(start_ns).saturating_add(cost_ns);
         let before_ns = self.busy_until_ns.fetch_update(Relaxed, Relaxed, |busy_ns| Some(done_ns(busy_ns)));
         let until = Duration::from_nanos(done_ns(before_ns.unwrap_or_else(|busy_ns| busy_ns)));
-        // Only a line that is busy for centuries has no such moment.
+        // Only a limit that is busy for centuries has no such moment.
         self.began.checked_add(until).unwrap_or(start)
     }
 }
@@ -43,18 +43,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_one_after_another_at_the_speed_of_the_line() {
-        let clock = Clock::new(NonZeroU64::new(1000));
+    fn bytes_pass_one_after_another_at_the_given_bandwidth() {
+        let throttle = Throttle::new(NonZeroU64::new(1000));
         let start = Instant::now() + Duration::from_secs(1);
-        assert_eq!(clock.pass(start, 500), start + Duration::from_millis(500));
-        assert_eq!(clock.pass(start, 500), start + Duration::from_secs(1));
+        assert_eq!(throttle.pass(start, 500), start + Duration::from_millis(500));
+        assert_eq!(throttle.pass(start, 500), start + Duration::from_secs(1));
         let later = start + Duration::from_secs(9);
-        assert_eq!(clock.pass(later, 1), later + Duration::from_millis(1));
+        assert_eq!(throttle.pass(later, 1), later + Duration::from_millis(1));
     }
 
     #[test]
-    fn without_a_speed_bytes_take_no_time() {
+    fn without_a_bandwidth_bytes_take_no_time() {
         let start = Instant::now();
-        assert_eq!(Clock::new(None).pass(start, u64::MAX), start);
+        assert_eq!(Throttle::new(None).pass(start, u64::MAX), start);
     }
 }

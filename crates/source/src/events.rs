@@ -137,23 +137,3 @@ pub fn take_warnings() -> Vec<Event> {
     let Some(events) = EVENTS.peek() else { return Vec::new() };
     std::mem::take(&mut events.lock().unwrap_or_else(PoisonError::into_inner).waiting)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_warning_is_given_once_for_a_subject_and_a_note_is_not_shown() {
-        let ours = || {
-            let taken = take_warnings().into_iter().filter(|event| event.text.starts_with("this test"));
-            taken.map(|event| event.text).collect::<Vec<_>>()
-        };
-        Event::new(EventKind::List, "this test leaves out 1").about("a folder").emit();
-        Event::new(EventKind::List, "this test leaves out 2").about("a folder").emit();
-        Event::new(EventKind::Tier, "this test leaves out 3").about("a folder").emit();
-        Event::new(EventKind::Mapping, "this test notes").emit();
-        assert_eq!(ours(), ["this test leaves out 1", "this test leaves out 3"]);
-        Event::new(EventKind::List, "this test leaves out 4").about("a folder").emit();
-        assert_eq!(ours(), [""; 0]);
-    }
-}

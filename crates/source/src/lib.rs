@@ -24,7 +24,7 @@
 //! | `concurrent` | a thread pool for requests that wait for a disk or a network |
 //! | `file_system_kind` | whether a file lies on this machine or behind a network |
 //! | `mountinfo` | the mount table of the kernel |
-//! | `map` | when files in the page cache are copied from a mapping, and the guard around that |
+//! | `map`, `mapping_mode` | when files in the page cache are copied from a mapping, and the guard around that |
 //! | `process` | the identity of this process without a system call, and state per process |
 //! | `budget`, `ranks` | how much memory and how many cores this process may use, and how many ranks share the node |
 //! | `ledger` | which part of this process has taken how much of it |
@@ -59,6 +59,7 @@ mod ledger;
 mod locator;
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "map_absent.rs")]
 mod map;
+mod mapping_mode;
 mod memory;
 mod mountinfo;
 #[cfg(feature = "object")]
@@ -90,7 +91,8 @@ pub use file_system_kind::lies_near;
 pub use histogram::{Histogram, LatencySummary};
 pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
 pub use locator::Locator;
-pub use map::{MappingMode, mapping};
+pub use map::mapping;
+pub use mapping_mode::MappingMode;
 pub use memory::MemoryOrigin;
 pub use mountinfo::{Mount, Mounts};
 #[cfg(feature = "object")]
@@ -105,5 +107,5 @@ pub use source::{
     FileState, Source, SourceExt, SourceId, Trust, Version, check_fills, check_ranges, fill_by_fetching,
 };
 pub use throttle::Throttle;
-pub use trace::{Operation, TraceEntry, TraceRing, TraceSink, TracedOrigin, TracedRequest};
+pub use trace::{Operation, TraceRing, TraceSink, TracedOrigin, TracedRequest};
 pub use work_memory::WorkMemory;

@@ -17,7 +17,10 @@ use self::{
     resident::is_resident,
     view::{Opening, Refusal, View},
 };
-use crate::{ByteRange, Fill};
+use crate::{
+    ByteRange, Fill,
+    mapping_mode::{MappedCopy, MappingMode},
+};
 
 /// The page cache is asked about a mapped file again after as many bytes as it is long, within these bounds: asking
 /// costs up to 7 us, as much as copying 64 KiB, and 3 % of all time where every file is 1 MiB long. One that is not
@@ -28,17 +31,6 @@ const MOST_BYTES_PER_ASKING: u64 = 1 << 30;
 
 /// Never again: no such number of bytes is ever read.
 const NEVER: u64 = u64::MAX;
-
-/// Whether this process copies near files from mappings, and how it learns what is in the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MappingMode {
-    /// It does, and the kernel tells by `cachestat`.
-    ByCachestat,
-    /// It does, and tries bytes to learn it: the kernel has no `cachestat`, or does not answer it.
-    ByTrying,
-    /// It does not: `FOREBAY_MAP=off`, or it cannot.
-    Off,
-}
 
 /// Whether and how this process maps files.
 pub fn mapping() -> MappingMode {
@@ -58,15 +50,6 @@ pub(crate) struct Mapped {
     read_bytes: AtomicU64,
     /// How many bytes have to be read before it is asked next.
     due_bytes: AtomicU64,
-}
-
-/// Whether bytes were copied from a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MappedCopy {
-    /// All were, and are unverified.
-    Whole,
-    /// They have to be read.
-    Not,
 }
 
 impl Mapped {

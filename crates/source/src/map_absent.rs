@@ -2,18 +2,10 @@
 
 use std::fs::File;
 
-use crate::{ByteRange, Fill};
-
-/// Whether this process copies near files from mappings, and how it learns what is in the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MappingMode {
-    /// It does, and the kernel tells by `cachestat`.
-    ByCachestat,
-    /// It does, and tries bytes to learn it: the kernel has no `cachestat`, or does not answer it.
-    ByTrying,
-    /// It does not: `FOREBAY_MAP=off`, or it cannot.
-    Off,
-}
+use crate::{
+    ByteRange, Fill,
+    mapping_mode::{MappedCopy, MappingMode},
+};
 
 /// Whether and how this process maps files.
 pub fn mapping() -> MappingMode {
@@ -23,16 +15,6 @@ pub fn mapping() -> MappingMode {
 /// A file's mapping: none.
 #[derive(Debug)]
 pub(crate) struct Mapped;
-
-/// Whether bytes were copied from a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MappedCopy {
-    /// All were.
-    #[expect(dead_code, reason = "the same answers as where files are mapped")]
-    Whole,
-    /// They have to be read.
-    Not,
-}
 
 impl Mapped {
     pub(crate) fn new(_: u64) -> Self {

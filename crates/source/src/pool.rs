@@ -26,7 +26,8 @@ use crate::{
     fd_stat::is_open_on,
     file_stat::{FileStat, changed},
     file_system_kind::FileSystemKind,
-    map::{Mapped, MappedCopy},
+    map::Mapped,
+    mapping_mode::MappedCopy,
     prefetch::{LINE, prefetch_line},
     process::{Owned, PerProcess, ProcessIdentity, current},
 };

@@ -111,14 +111,14 @@ struct SourceCacheKey {
 #[derive(Debug)]
 struct SourceCache {
     budget_bytes: u64,
-    state: PerProcess<Mutex<CacheState>>,
+    state: PerProcess<Mutex<SmallSources>>,
 }
 
 /// The bytes of one source once they have come; locked while they are on their way.
 type CachedBytes = Arc<Mutex<Option<Bytes>>>;
 
 #[derive(Debug, Default)]
-struct CacheState {
+struct SmallSources {
     entries: HashMap<Arc<SourceCacheKey>, CachedBytes>,
     /// Of entries whose bytes have come, oldest first.
     order: VecDeque<Arc<SourceCacheKey>>,
@@ -154,7 +154,7 @@ impl SourceCache {
     }
 }
 
-impl CacheState {
+impl SmallSources {
     /// Counts the bytes of `entry`, which have come, and evicts the oldest beyond the budget.
     fn admit(&mut self, key: &Arc<SourceCacheKey>, entry: &CachedBytes, budget_bytes: u64) {
         // Another may stand there by now, if an earlier reader failed and this one had waited for it.

@@ -1,6 +1,7 @@
 //! An origin that reports each request to a sink: for statistics, for traces and for replaying them.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     fmt,
     sync::{
@@ -17,14 +18,14 @@ use crate::{
 };
 
 /// One request to an origin that has ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TracedRequest<'a> {
     /// What was asked for.
     pub operation: Operation,
     /// Of which source.
-    pub locator: &'a Arc<Locator>,
+    pub locator: Arc<Locator>,
     /// Which bytes, in the order asked; none for an open. The source may have joined or split them.
-    pub ranges: &'a [ByteRange],
+    pub ranges: Cow<'a, [ByteRange]>,
     /// When it began.
     pub began: Instant,
     /// How long the caller waited.
@@ -109,6 +110,7 @@ fn traced<T>(
     let began = Instant::now();
     let done = work();
     let (took, error) = (began.elapsed(), done.as_ref().err().map(crate::Error::kind));
+    let (locator, ranges) = (Arc::clone(locator), Cow::Borrowed(ranges));
     sink.record(&TracedRequest { operation, locator, ranges, began, took, error });
     done
 }
@@ -154,18 +156,8 @@ impl Source for TracedSource {
     }
 
     fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
-        let (one, many);
-        let ranges: &[ByteRange] = match &*fills {
-            [fill] => {
-                one = [fill.range];
-                &one
-            }
-            fills => {
-                many = fills.iter().map(|fill| fill.range).collect::<Vec<_>>();
-                &many
-            }
-        };
-        traced(&*self.sink, (Operation::CopyInto, &self.locator), ranges, || self.inner.copy_into(fills))
+        let ranges: Vec<_> = fills.iter().map(|fill| fill.range).collect();
+        traced(&*self.sink, (Operation::CopyInto, &self.locator), &ranges, || self.inner.copy_into(fills))
     }
 
     fn verify(&self) -> Result<()> {
@@ -181,27 +173,10 @@ impl Source for TracedSource {
     }
 }
 
-/// A request as a [`TraceRing`] keeps it.
-#[derive(Clone, Debug)]
-pub struct TraceEntry {
-    /// What was asked for.
-    pub operation: Operation,
-    /// Of which source.
-    pub locator: Arc<Locator>,
-    /// Which bytes, in the order asked.
-    pub ranges: Vec<ByteRange>,
-    /// When it began.
-    pub began: Instant,
-    /// How long the caller waited.
-    pub took: Duration,
-    /// What went wrong, if something did.
-    pub error: Option<ErrorKind>,
-}
-
 /// The last requests, the oldest given up first; each process has its own.
 #[derive(Debug)]
 pub struct TraceRing {
-    entries: PerProcess<Mutex<VecDeque<TraceEntry>>>,
+    entries: PerProcess<Mutex<VecDeque<TracedRequest<'static>>>>,
     most: usize,
     dropped: AtomicU64,
 }
@@ -213,7 +188,7 @@ impl TraceRing {
     }
 
     /// Takes out what is in the ring, in the order in which requests ended.
-    pub fn take(&self) -> Vec<TraceEntry> {
+    pub fn take(&self) -> Vec<TracedRequest<'static>> {
         let Some(entries) = self.entries.peek() else { return Vec::new() };
         std::mem::take(&mut *entries.lock().unwrap_or_else(PoisonError::into_inner)).into()
     }
@@ -226,12 +201,10 @@ impl TraceRing {
 
 impl TraceSink for TraceRing {
     fn record(&self, request: &TracedRequest<'_>) {
-        let TracedRequest { operation, locator, ranges, began, took, error } = *request;
-        let (locator, ranges) = (Arc::clone(locator), ranges.to_vec());
-        let entry = TraceEntry { operation, locator, ranges, began, took, error };
+        let request = TracedRequest { ranges: Cow::Owned(request.ranges.to_vec()), ..request.clone() };
         let entries = self.entries.get(Mutex::default);
         let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push_back(entry);
+        entries.push_back(request);
         if entries.len() > self.most {
             entries.pop_front();
             self.dropped.fetch_add(1, Relaxed);

@@ -94,3 +94,19 @@ fn threads_that_tell_the_same_at_once_are_heard_once() {
     });
     assert_eq!(take_warnings().iter().filter(|event| event.subject == "one sample").count(), 1);
 }
+
+#[test]
+fn a_warning_is_given_once_for_a_subject_and_a_note_is_not_shown() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let ours = || {
+        let taken = take_warnings().into_iter().filter(|event| event.text.starts_with("this test"));
+        taken.map(|event| event.text).collect::<Vec<_>>()
+    };
+    Event::new(EventKind::List, "this test leaves out 1").about("a folder").emit();
+    Event::new(EventKind::List, "this test leaves out 2").about("a folder").emit();
+    Event::new(EventKind::Tier, "this test leaves out 3").about("a folder").emit();
+    Event::new(EventKind::Mapping, "this test notes").emit();
+    assert_eq!(ours(), ["this test leaves out 1", "this test leaves out 3"]);
+    Event::new(EventKind::List, "this test leaves out 4").about("a folder").emit();
+    assert_eq!(ours(), [""; 0]);
+}

@@ -45,7 +45,7 @@ proptest! {
         let entries = ring.take();
         prop_assert_eq!((entries[0].operation, entries[0].ranges.len()), (Operation::Open, 0));
         let reads = &entries[1..];
-        prop_assert_eq!(reads.iter().map(|entry| entry.ranges.clone()).collect::<Vec<_>>(), asked);
+        prop_assert_eq!(reads.iter().map(|entry| entry.ranges.to_vec()).collect::<Vec<_>>(), asked);
         for (number, entry) in reads.iter().enumerate() {
             let operation = if number % 2 == 0 { Operation::Fetch } else { Operation::CopyInto };
             prop_assert_eq!((entry.operation, &*entry.locator, entry.error), (operation, &at(), None));

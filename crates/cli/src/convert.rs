@@ -16,7 +16,7 @@ mod zarr_type;
 use std::{path::PathBuf, time::Instant};
 
 use clap::ValueEnum;
-use forebay::{Error, ErrorKind, Opened, Result, Variable};
+use forebay::{Error, ErrorKind, Locator, Opened, Result, Variable};
 use serde::Serialize;
 
 use self::{
@@ -26,7 +26,7 @@ use self::{
 use crate::{
     Context, exit,
     interrupt::Interrupt,
-    output,
+    output, path_arg,
     progress::{self, Beside},
     show,
 };
@@ -53,7 +53,8 @@ const MOST_UNNAMED_BYTES: u64 = 1 << 40;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
     /// The file, or its URL.
-    input: String,
+    #[arg(value_parser = path_arg::file())]
+    input: Locator,
 
     /// Where the result goes: a folder for Zarr, a file for NPY.
     output: PathBuf,
@@ -199,7 +200,7 @@ fn tell(
     let seconds = began.elapsed().as_secs_f64();
     if context.json {
         return output::say(serde_json::json!({
-            "input": args.input, "output": args.output.to_string_lossy(), "to": to, "seconds": seconds,
+            "input": args.input.to_string(), "output": args.output.to_string_lossy(), "to": to, "seconds": seconds,
             "variables": written, "left_out": left_out,
         }));
     }

@@ -14,10 +14,10 @@ mod paths;
 mod report;
 mod text;
 
-use forebay::Result;
+use forebay::{Locator, Result};
 
 use self::report::Report;
-use crate::{Context, config::ConfigArgs, output};
+use crate::{Context, config::ConfigArgs, output, path_arg};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,8 +41,8 @@ why].";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
     /// Files or folders of data.
-    #[arg(value_name = "PATHS")]
-    paths: Vec<String>,
+    #[arg(value_name = "PATHS", value_parser = path_arg::file())]
+    paths: Vec<Locator>,
 
     #[command(flatten)]
     config: ConfigArgs,

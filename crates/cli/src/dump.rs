@@ -2,11 +2,11 @@
 
 use std::{cell::Cell, path::PathBuf};
 
-use forebay::{Opened, Result, Selection, Variable};
+use forebay::{Locator, Opened, Result, Selection, Variable};
 use indicatif::ProgressBar;
 
 use crate::{
-    Context, output,
+    Context, output, path_arg,
     progress::{self, Beside},
     show,
     sink::Sink,
@@ -37,7 +37,8 @@ return are written \\\\, \\n and \\r, and one that starts with a space is led by
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DumpArgs {
     /// The file, or its URL.
-    file: String,
+    #[arg(value_parser = path_arg::file())]
+    file: Locator,
 
     /// The variable, such as `group/temperature`.
     #[arg(required_unless_present = "all")]
@@ -71,7 +72,7 @@ pub(crate) fn run(context: &Context, args: &DumpArgs) -> Result<()> {
         .map_err(|error| error.at(format!("variable '{}'", variable.name)).at(&args.file))?;
     let shape = selection.shape();
     let mut head = serde_json::json!({
-        "file": args.file, "variable": variable.name, "dtype": variable.dtype.to_string(), "shape": shape,
+        "file": args.file.to_string(), "variable": variable.name, "dtype": variable.dtype.to_string(), "shape": shape,
     });
     let (sink, beside) = match &args.raw {
         Some(path) => (Sink::raw(path)?, Beside::Quiet),

@@ -1,7 +1,7 @@
 //! What `inspect` says of a file, as plain structs; in JSON these are the field names.
 
 use forebay::{
-    Array, Container, Variable,
+    Array, Container, Locator, Variable,
     container::{Attribute, ChunkSizes, Extents, Group},
     format::{libhdf5_version, libsilo_version},
 };
@@ -138,9 +138,9 @@ pub(crate) const SHOWN_COUNT: usize = 16;
 
 impl InspectedFile {
     /// All there is to say of `container`, which was found at `file`.
-    pub(crate) fn gather(file: &str, container: &Container) -> Self {
+    pub(crate) fn gather(file: &Locator, container: &Container) -> Self {
         Self {
-            file: file.to_owned(),
+            file: file.to_string(),
             format: container.format.clone(),
             bytes: container.stored_len(),
             source_count: container.sources.len(),

@@ -8,17 +8,18 @@ use forebay::{
     container::unpack::{Unpack, UnpackKind},
     container::{Number, cf::ValueKind},
     loader::{AxisName, Boundary, Convert, FieldSpec, Offsets},
+    source::{path_of_text, text_of_path},
 };
 use serde::Serialize;
 
-use crate::{Context, show};
+use crate::{Context, path_arg, show};
 
 /// Which files, and what of them is a sample.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct SetArgs {
     /// Files, folders, or patterns such as 'train/*.h5'; URLs too, such as 's3://bucket/train/*.h5'.
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", value_parser = path_arg::files())]
     paths: Vec<String>,
 
     /// A variable that is part of a sample, as NAME, NAME=VARIABLE or NAME:float32; may be given more than once
@@ -151,8 +152,8 @@ impl SetArgs {
     /// The same, each file under the name that `rename` gives its absolute path.
     pub(crate) fn rename(&mut self, rename: impl Fn(&str) -> Result<String>) -> Result<()> {
         let absolute = |path: String| {
-            let path = std::path::absolute(&path).map_err(Error::from_io)?;
-            rename(&path.to_string_lossy())
+            let path = std::path::absolute(path_of_text(&path)).map_err(Error::from_io)?;
+            rename(&text_of_path(&path))
         };
         self.paths = forebay::expand(&self.paths)?.into_iter().map(absolute).collect::<Result<_>>()?;
         Ok(())

@@ -2,9 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use forebay::{Error, Opened, Result};
+use forebay::{Error, Locator, Opened, Result};
 
-use crate::{Context, facts::InspectedFile, output, tree::Drawing};
+use crate::{Context, facts::InspectedFile, output, path_arg, tree::Drawing};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,8 @@ error]]. What does not apply is null.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
     /// The file, or its URL.
-    file: String,
+    #[arg(value_parser = path_arg::file())]
+    file: Locator,
 
     /// Only these variables, or the groups of these names.
     #[arg(value_name = "VARIABLE")]

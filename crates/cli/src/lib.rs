@@ -33,6 +33,7 @@ mod load;
 mod options;
 mod output;
 mod part;
+mod path_arg;
 mod period;
 mod plan;
 mod plan_tiers;
@@ -56,7 +57,7 @@ mod wrap;
 use std::{cell::Cell, ffi::OsString, io::Write};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use forebay::{Error, IndexCache, Opened, Result};
+use forebay::{Error, IndexCache, Locator, Opened, Result};
 
 use crate::color::{ColorMode, Paint};
 
@@ -124,8 +125,8 @@ struct Context {
 }
 
 impl Context {
-    fn open(&self, path: &str) -> Result<Opened> {
-        forebay::open_file_with(path, self.index.as_ref())
+    fn open(&self, at: &Locator) -> Result<Opened> {
+        forebay::open_file_with(at.as_str(), self.index.as_ref())
     }
 }
 

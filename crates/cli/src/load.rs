@@ -14,7 +14,7 @@ use forebay::{
     loader::{Next, Run},
     plan::{LoaderState, Shuffle},
     size,
-    source::Schedule,
+    source::FaultSchedule,
 };
 use indicatif::ProgressBar;
 
@@ -48,7 +48,8 @@ so far and exit code 130. With --state, the file holds where the run is: --epoch
 JSON: samples, file_count, fields[name, dtype, sample_shape], resumed, interrupted, epochs[epoch, complete, seconds, \
 first_batch_seconds, samples_per_second, bytes_per_second, read_factor, decode_factor, verdict, batches, samples, delivered_bytes, \
 read_bytes, requests, decoded_bytes, decoded_units, decoded_again, spilled_bytes, unspilled_bytes, skipped, skipped_batches, substituted, \
-read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], verdict, advice; tiers{tiers[name, reads, \
+read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], origin_latency{count, \
+mean_ns, p50_ns, p90_ns, p99_ns, max_ns} of reads from behind a network, verdict, advice; tiers{tiers[name, reads, \
 bytes, ns, used, quota, evicted, faults], origin{reads, bytes, ns}, placed, placed_bytes, refused, ahead, ahead_bytes, wait_ns, \
 waiting, backlog, saved, epochs[the same, epoch, hit_ratio]} with tiers; error and kind if it failed.";
 
@@ -76,7 +77,7 @@ pub(crate) struct LoadArgs {
     /// Simulated slow storage, inside this process: latency of each request and bandwidth of all together, such as
     /// 2ms,200MiB/s. `forebay simulate` does so for any program.
     #[arg(long, help_heading = "Run", value_name = "PACE", value_parser = slow)]
-    slow: Option<Schedule>,
+    slow: Option<FaultSchedule>,
 
     /// State file for resuming: holds the position of the run, which goes on from there if FILE exists.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
@@ -88,13 +89,13 @@ pub(crate) struct LoadArgs {
 }
 
 /// `2ms` or `2ms,200MiB/s`.
-fn slow(text: &str) -> Result<Schedule, String> {
+fn slow(text: &str) -> Result<FaultSchedule, String> {
     let (latency, bandwidth) = match text.split_once(',') {
         Some((latency, bandwidth)) => (latency, size::parse(bandwidth.trim().trim_end_matches("/s"))?),
         None => (text, 0),
     };
     let delay = period::parse(latency)?;
-    Ok(Schedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..Schedule::default() })
+    Ok(FaultSchedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..FaultSchedule::default() })
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
@@ -120,6 +121,7 @@ pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
     let (origins, tiers) = origins.through_tiers(&config, None)?;
     let chosen = set.open_among(context, &origins)?;
     let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;
+    let loader = loader.measured_by(Arc::clone(origins.latency()));
     let state = args.state.clone().map(StateFile::new);
     let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;
     let list = args.list.as_deref().map(|path| SampleList::open(path, resumed)).transpose()?;
@@ -325,6 +327,7 @@ impl LoadReport<'_> {
             "interrupted": consumer.interrupt.is_wanted(),
             "epochs": reports,
             "troubles": consumer.failed.iter().map(row).collect::<Vec<_>>(),
+            "origin_latency": consumer.loader.origin_latency(),
             "verdict": verdict,
             "advice": verdict.advice(),
         });

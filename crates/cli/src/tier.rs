@@ -9,7 +9,7 @@ use forebay::{
 };
 use serde_json::json;
 
-use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, progress, show};
+use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, path_arg, progress, show};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ enum TierCommand {
     /// Copy files to the tiers before a job reads them.
     Warm {
         /// Files, folders, patterns or URLs.
-        #[arg(required = true, value_name = "PATH")]
+        #[arg(required = true, value_name = "PATH", value_parser = path_arg::files())]
         paths: Vec<String>,
 
         #[command(flatten)]
@@ -163,7 +163,7 @@ fn list(context: &Context, config: &Config) -> Result<()> {
         if context.json {
             let mirror = |mirror: &Mirror| {
                 json!({
-                    "locator": mirror.source.locator,
+                    "locator": mirror.source.locator.to_string(),
                     "bytes": mirror.source.len,
                     "present_bytes": mirror.present,
                     "whole": mirror.present == mirror.source.len,
@@ -193,7 +193,7 @@ fn list(context: &Context, config: &Config) -> Result<()> {
             } else {
                 format!("{}%", present.saturating_mul(100) / len.max(1))
             };
-            let name = show::visible(mirror.source.locator.as_str());
+            let name = show::visible(&mirror.source.locator.to_string());
             output::say(format!("  {:>10}  {part:>5}  {name}", show::size(present)))?;
         }
     }

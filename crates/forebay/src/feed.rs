@@ -7,7 +7,7 @@ use std::{
 
 use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
 use forebay_plan::{LoaderState, Resumed, StateCheck};
-use forebay_source::{ProcessIdentity, Result, current_process};
+use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
 use serde::Serialize;
 
@@ -23,6 +23,8 @@ pub struct Feed {
     foresight: Mutex<Option<Arc<LoaderForesight>>>,
     /// The process whose tiers these are.
     process: ProcessIdentity,
+    /// How long reads of the set's origin took.
+    origin_latency: Arc<Histogram>,
 }
 
 /// What was read from where, run by run.
@@ -73,7 +75,20 @@ impl Feed {
     pub fn new(set: Arc<SampleSet>, options: Options, tiers: Option<Arc<Tiered>>) -> Result<Self> {
         let loader = Loader::new(set, options)?;
         let process = current_process();
-        Ok(Self { loader, tiers, epochs: Mutex::default(), foresight: Mutex::default(), process })
+        let (epochs, foresight) = (Mutex::default(), Mutex::default());
+        Ok(Self { loader, tiers, epochs, foresight, process, origin_latency: Arc::default() })
+    }
+
+    /// The same, with what the origin of the set measures: [`Origins::latency`](crate::Origins::latency).
+    #[must_use]
+    pub fn measured_by(mut self, origin_latency: Arc<Histogram>) -> Self {
+        self.origin_latency = origin_latency;
+        self
+    }
+
+    /// How long reads of the set's origin took so far, by whichever loader of the set; empty if it is not measured.
+    pub fn origin_latency(&self) -> LatencySummary {
+        self.origin_latency.summary()
     }
 
     /// Begins an epoch, and tells the tiers what is in it.

@@ -15,7 +15,7 @@ use forebay::{
     Feed, Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierPlan, foresee,
     loader::{FieldSpec, Next, Schedule},
     plan::{Resumed, Shard, Shuffle, StateCheck, Tail},
-    source::{FaultOrigin, Origin, WholeOrigin},
+    source::{FaultOrigin, Origin, SmallSourceCache},
     tier::{
         Blocks, ForecastTier, Foresight, Judge, MemoryTier, Outlook, Placement, SourceKey, Standard, Tier,
         Tiered,
@@ -122,7 +122,7 @@ fn the_next_use_of_every_block_is_what_walking_all_batches_finds() {
 
 /// `files`, each request of which takes `delay`, under a memory tier of `quota`.
 fn tiered(files: &[Made], quota: u64, delay: Duration) -> Arc<Tiered> {
-    let slow = forebay::source::Schedule { delay, ..forebay::source::Schedule::default() };
+    let slow = forebay::source::FaultSchedule { delay, ..forebay::source::FaultSchedule::default() };
     let origin: Arc<dyn Origin> = Arc::new(FaultOrigin::new(Arc::new(memory(files)), slow));
     let outlook = Outlook::default();
     let judge = Judge { policy: Arc::new(Standard::Clairvoyant), outlook: outlook.clone() };
@@ -135,7 +135,7 @@ fn tiered(files: &[Made], quota: u64, delay: Duration) -> Arc<Tiered> {
 fn found_ahead(chunk: u64, shuffle: Shuffle, delay: Duration) -> u64 {
     let files = files(chunk);
     let tiered = tiered(&files, 6 * BLOCK, delay);
-    let whole: Arc<dyn Origin> = Arc::new(WholeOrigin::new(Arc::clone(&tiered) as _, 1 << 20));
+    let whole: Arc<dyn Origin> = Arc::new(SmallSourceCache::new(Arc::clone(&tiered) as _, 1 << 20));
     let loader = Loader::new(set_on(&files, &whole), options(shuffle, Shard::default())).unwrap();
     let foresight = foresee(&tiered, Arc::new(loader.schedule().unwrap()), 0, 0).unwrap();
     for epoch in 0..3 {

@@ -4,7 +4,7 @@
 //! not take ten thousand requests.
 
 use forebay_container::{Extent, Extents, Grid, InShard, Selection, ShardIndex, Shards, Variable};
-use forebay_source::{Error, ErrorKind, Result, SourceExt, side_by_side};
+use forebay_source::{Error, ErrorKind, Result, SourceExt, run_concurrently};
 
 use crate::Opened;
 
@@ -88,6 +88,6 @@ impl Opened {
         if missing.len() < 2 {
             return Ok(());
         }
-        side_by_side(missing, |file| self.shard_index(shards, grid, file).map(drop))
+        run_concurrently(missing, |file| self.shard_index(shards, grid, file).map(drop))
     }
 }

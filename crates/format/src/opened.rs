@@ -169,7 +169,7 @@ impl Opened {
                 ));
             }
         }
-        std::path::absolute(id.locator.as_str()).map_err(Error::from_io)
+        std::path::absolute(id.locator.to_path()).map_err(Error::from_io)
     }
 }
 

@@ -351,15 +351,15 @@ impl Source for NotingSource {
         fill_by_fetching(self, fills)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.0.vouch()
+    fn verify(&self) -> Result<()> {
+        self.0.verify()
     }
 
     fn request_bytes(&self) -> u64 {
         0
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 /// A file of `count` records of a double and an int.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use forebay_container::{Array, Selection, Span, Values};
 use forebay_format::{Opened, describe};
-use forebay_source::{ErrorKind, FaultOrigin, Locator, MemoryOrigin, Origin, Result, Schedule};
+use forebay_source::{ErrorKind, FaultOrigin, FaultSchedule, Locator, MemoryOrigin, Origin, Result};
 
 /// What is read of a variable at most: a document can claim any shape.
 const MOST_BYTES: u64 = 1 << 20;
@@ -176,7 +176,7 @@ fn many_shards(count: usize, bad: Option<usize>) -> Arc<FaultOrigin> {
         }
         origin = origin.with(&format!("s/c/{number}"), shard);
     }
-    Arc::new(FaultOrigin::new(Arc::new(origin), Schedule::default()))
+    Arc::new(FaultOrigin::new(Arc::new(origin), FaultSchedule::default()))
 }
 
 fn open_shards(origin: &Arc<FaultOrigin>) -> Opened {
@@ -234,7 +234,7 @@ fn a_shard_with_a_bad_index_is_named_and_the_others_are_read() {
 fn an_index_that_cannot_be_read_is_read_again_the_next_time() {
     let sound = many_shards(4, None);
     let container = describe(&*sound, &Locator::new("s")).unwrap();
-    let schedule = Schedule { fail_every: std::num::NonZeroU64::new(2), ..Schedule::default() };
+    let schedule = FaultSchedule { fail_every: std::num::NonZeroU64::new(2), ..FaultSchedule::default() };
     let origin = Arc::new(FaultOrigin::new(sound, schedule));
     let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);
     let variable = opened.variable(".").unwrap();

@@ -64,8 +64,8 @@ impl<'a> OpenFiles<'a> {
     }
 
     /// Makes sure that no file has changed that a SWMR writer has open: what was read may be half of a change.
-    pub(crate) fn vouch_for_growing(&self) -> Result<()> {
-        self.files.iter().filter(|file| file.swmr).try_for_each(|file| file.source().vouch())
+    pub(crate) fn verify_growing(&self) -> Result<()> {
+        self.files.iter().filter(|file| file.swmr).try_for_each(|file| file.source().verify())
     }
 
     /// The file at `at`, opened once.

@@ -67,7 +67,7 @@ fn run(
             walk.files.adopt(at, file);
         }
         let walked = walk.whole(at);
-        match walk.files.vouch_for_growing() {
+        match walk.files.verify_growing() {
             Ok(()) => return walked.and_then(|()| finished(walk)),
             Err(error) if tries == MOST_TRIES => return Err(swmr::explained(error)),
             Err(_) => tries += 1,

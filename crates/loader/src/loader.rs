@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_plan::{Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, StateCheck};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     backing::{Backing, PlainBacking},
@@ -78,6 +78,7 @@ impl Loader {
     ) -> Result<Self> {
         let set = maker.set();
         let plan = options.plan(Groups::new(&set.part_lens, set.group_len)?)?;
+        tell_of_dropped(&plan);
         let (cursor, counters) = (Mutex::new(EpochCursor::at(plan, 0, 0, 0)), Arc::default());
         Ok(Self { maker, files, options, pace, counters, cursor })
     }
@@ -263,5 +264,18 @@ impl Iterator for Batches<'_> {
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+}
+
+/// Tells of samples at the end of each epoch that do not fill a batch on every rank and are left out.
+fn tell_of_dropped(plan: &Plan) {
+    let dropped = plan.dropped();
+    if dropped > 0 {
+        let PlanSpec { batch, shard, .. } = plan.spec();
+        let text = format!(
+            "{dropped} samples are left out of each epoch: they do not fill a batch of {batch} on each of {} ranks",
+            shard.world
+        );
+        Event::new(EventKind::Tail, text).emit();
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_plan::{Epoch, sample_seed};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     batch::{Batch, FailedSample, FieldArray, Receipt},
@@ -119,6 +119,10 @@ impl RunSpec {
         }
         if self.on_error == OnError::Skip {
             LoaderCounters::add(&self.counters.skipped, failed.len() as u64);
+            for FailedSample { sample, why } in &*failed {
+                let text = format!("sample {sample} is left out: {why}");
+                Event::new(EventKind::Skipped, text).emit();
+            }
         }
         let readable = |(sample, good): (&Option<u64>, &bool)| sample.is_some() && *good;
         let Some(substitute) = samples.iter().zip(&is_good).position(readable) else {

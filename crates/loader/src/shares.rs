@@ -144,7 +144,7 @@ impl Needs {
     }
 }
 
-/// Threads that wait for far data, at the most: as many as `side_by_side` has requests that wait.
+/// Threads that wait for far data, at the most: as many as `run_concurrently` has requests that wait.
 const MOST_WAITING_FAR: u64 = 64;
 /// Threads that wait for a local disk, at the most: the depth of the bare loop of `benches/waiting.py`.
 const MOST_WAITING_NEAR: u64 = 16;

@@ -12,7 +12,7 @@ use std::{
 
 use forebay_loader::{Batch, Loader, Next, Options, SampleSet};
 use forebay_plan::{LoaderState, Resumed, Shard, Shuffle, StateCheck, Tail};
-use forebay_source::{ErrorKind, Schedule};
+use forebay_source::{ErrorKind, FaultSchedule};
 use made::{Rows, check, epoch, make, set, set_on, without_spill};
 
 const ROWS: Rows = Rows { count: 203, row_len: 16, chunk: 8 };
@@ -214,7 +214,7 @@ fn an_epoch_that_was_left_is_followed_by_the_next_and_an_epoch_can_be_chosen() {
 
 #[test]
 fn more_batches_are_never_made_ahead_than_asked() {
-    let (set, origin) = set_on(&[make(Rows { chunk: 0, ..ROWS })], Schedule::default());
+    let (set, origin) = set_on(&[make(Rows { chunk: 0, ..ROWS })], FaultSchedule::default());
     let options = Options { prefetch: 2, read_threads: Some(1), ..options(Shuffle::None) };
     let loader = Loader::new(set, options).unwrap();
     let mut run = loader.start().unwrap();
@@ -238,7 +238,7 @@ fn a_run_that_is_dropped_half_way_ends_its_threads() {
 
 #[test]
 fn closing_while_a_read_hangs_takes_less_than_a_second_and_may_be_done_twice() {
-    let slow = Schedule { delay: Duration::from_secs(3), ..Schedule::default() };
+    let slow = FaultSchedule { delay: Duration::from_secs(3), ..FaultSchedule::default() };
     let (set, _) = set_on(&[make(ROWS)], slow);
     // Opening the source takes its three seconds too.
     let loader = Loader::new(set, options(Shuffle::Full)).unwrap();
@@ -253,7 +253,7 @@ fn closing_while_a_read_hangs_takes_less_than_a_second_and_may_be_done_twice() {
 
 #[test]
 fn after_a_failed_read_the_error_comes_in_its_turn_and_the_run_is_over() {
-    let schedule = Schedule { fail_every: NonZeroU64::new(20), ..Schedule::default() };
+    let schedule = FaultSchedule { fail_every: NonZeroU64::new(20), ..FaultSchedule::default() };
     let (set, _) = set_on(&[make(ROWS)], schedule);
     let loader = Loader::new(set, Options { read_threads: Some(1), ..options(Shuffle::None) }).unwrap();
     let mut run = loader.start().unwrap();
@@ -299,7 +299,7 @@ fn with_memory_for_two_batches_each_is_made_when_it_is_asked_for() {
     let rows = Rows { count: 64, row_len: 64 << 10, chunk: 0 };
     // A batch is 2 MiB: the consumer's own, and the one that is made.
     let options = Options { memory: Some(5 << 20), ..options(Shuffle::Full) };
-    let (set, origin) = set_on(&[make(rows)], Schedule::default());
+    let (set, origin) = set_on(&[make(rows)], FaultSchedule::default());
     let loader = Loader::new(set, options).unwrap();
     let mut run = loader.start().unwrap();
     std::thread::sleep(Duration::from_millis(50));

@@ -73,15 +73,15 @@ impl Source for NotingSource {
         self.inner.copy_into(fills)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.inner.vouch()
+    fn verify(&self) -> Result<()> {
+        self.inner.verify()
     }
 
     fn request_bytes(&self) -> u64 {
         self.request_bytes
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 /// What lies in the files, and what of it is a sample.

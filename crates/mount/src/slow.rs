@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use forebay_source::Clock;
+use forebay_source::Throttle;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
@@ -58,7 +58,7 @@ const BELIEVED: Duration = Duration::from_secs(1);
 pub(crate) struct Slow {
     folder: PathBuf,
     pace: Pace,
-    clock: Clock,
+    throttle: Throttle,
     nodes: Nodes,
     handles: Handles,
     tally: Arc<MountTally>,
@@ -66,8 +66,8 @@ pub(crate) struct Slow {
 
 impl Slow {
     pub(crate) fn new(folder: PathBuf, pace: Pace, tally: Arc<MountTally>) -> Self {
-        let clock = Clock::new(pace.bytes_per_second);
-        Self { folder, pace, clock, nodes: Nodes::new(), handles: Handles::default(), tally }
+        let throttle = Throttle::new(pace.bytes_per_second);
+        Self { folder, pace, throttle, nodes: Nodes::new(), handles: Handles::default(), tally }
     }
 
     /// The path below of a node.
@@ -122,7 +122,7 @@ impl Slow {
         if !is_rest {
             self.tally.reads.fetch_add(1, Relaxed);
         }
-        sleep_until(self.clock.pass(began + latency, bytes.len() as u64));
+        sleep_until(self.throttle.pass(began + latency, bytes.len() as u64));
         Ok(bytes)
     }
 

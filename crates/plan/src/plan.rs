@@ -72,6 +72,11 @@ impl Plan {
         })
     }
 
+    /// Samples at the end of each whole epoch that fill no batch on every rank and are left out.
+    pub fn dropped(&self) -> u64 {
+        self.steps(0).map_or(0, |steps| steps.dropped())
+    }
+
     fn steps(&self, start: u64) -> Result<Steps> {
         let PlanSpec { shuffle, batch, shard, tail, .. } = self.spec;
         let (world, remaining) = (u64::from(shard.world), self.groups.len().saturating_sub(start));

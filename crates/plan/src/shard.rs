@@ -106,6 +106,11 @@ impl Steps {
         &self.spec
     }
 
+    /// Samples of all ranks that fill no batch and are left out.
+    pub(crate) fn dropped(&self) -> u64 {
+        if self.spec.tail == Tail::Drop { self.rest } else { 0 }
+    }
+
     /// How many steps there are, the same for every rank.
     pub fn step_count(&self) -> u64 {
         self.full_count + u64::from(self.rest > 0 && self.spec.tail != Tail::Drop)

@@ -30,8 +30,8 @@ impl BatchLoader {
     #[new]
     fn new(py: Python<'_>, reader: &SampleReader, options: &str) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
-        let (set, tiers) = reader.set_and_tiers()?;
-        let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?;
+        let (set, tiers, origin_latency) = reader.loader_parts()?;
+        let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed) })
     }
@@ -120,6 +120,8 @@ impl BatchLoader {
         let mut value = serde_json::to_value(stats).map_err(|error| misread(&error))?;
         value["verdict"] = serde_json::to_value(stats.bottleneck()).map_err(|error| misread(&error))?;
         value["tiers"] = tier_value(tiers)?;
+        value["origin_latency"] =
+            serde_json::to_value(feed.origin_latency()).map_err(|error| misread(&error))?;
         value["in_force"] = serde_json::to_value(feed.in_force()).map_err(|error| misread(&error))?;
         Ok(value.to_string())
     }

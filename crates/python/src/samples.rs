@@ -13,6 +13,7 @@ use forebay::{
     TierReport,
     container::cf::ValueKind,
     loader::{FieldArray, FieldFacts},
+    source::Histogram,
     tier::{Policy, Tiered},
 };
 use pyo3::prelude::*;
@@ -50,7 +51,12 @@ pub(crate) struct SampleReader {
 struct OpenedSet {
     samples: Samples,
     tiers: Option<OpenTiers>,
+    /// How long reads of the origin took.
+    origin_latency: Arc<Histogram>,
 }
+
+/// What a loader reads, through which tiers, and what measures the origin.
+pub(crate) type LoaderParts = (Arc<SampleSet>, Option<Arc<Tiered>>, Arc<Histogram>);
 
 /// OpenTiers, and what is being copied to them.
 struct OpenTiers {
@@ -89,11 +95,11 @@ impl SampleReader {
         Self { opened: Closable::new("data set", opened), spec, mean_len, is_remote }
     }
 
-    /// What a loader reads, and through which tiers.
-    pub(crate) fn set_and_tiers(&self) -> PyResult<(Arc<SampleSet>, Option<Arc<Tiered>>)> {
+    /// What a loader needs.
+    pub(crate) fn loader_parts(&self) -> PyResult<LoaderParts> {
         let opened = self.opened.get()?;
         let tiered = opened.tiers.as_ref().map(|tiers| Arc::clone(&tiers.tiered));
-        Ok((Arc::clone(opened.samples.set()), tiered))
+        Ok((Arc::clone(opened.samples.set()), tiered, Arc::clone(&opened.origin_latency)))
     }
 
     fn in_force_value(&self) -> PyResult<Value> {
@@ -152,7 +158,9 @@ impl SampleReader {
         let set = Arc::clone(opened.samples.set());
         let tiers =
             opened.tiers.as_ref().map(|tiers| OpenTiers::new(Arc::clone(&tiers.tiered), tiers.threads));
-        Ok(Self::of(OpenedSet { samples: Samples::new(set, &options), tiers }, Arc::clone(&self.spec)))
+        let origin_latency = Arc::clone(&opened.origin_latency);
+        let opened = OpenedSet { samples: Samples::new(set, &options), tiers, origin_latency };
+        Ok(Self::of(opened, Arc::clone(&self.spec)))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -250,6 +258,8 @@ impl SampleReader {
         let total = py.detach(|| opened.tiers.as_ref().map(|tiers| tiers.tiered.stats()));
         let report = total.map(|total| TierReport { saved: total.saved(), total, epochs: Vec::new() });
         value["tiers"] = tier_value(report)?;
+        value["origin_latency"] =
+            serde_json::to_value(opened.origin_latency.summary()).map_err(|error| misread(&error))?;
         value["in_force"] = self.in_force_value()?;
         Ok(value.to_string())
     }
@@ -310,7 +320,8 @@ impl SetOpening {
         let (set, spec) = forebay::open_named_set(&origins, self.spec.clone(), self.names, cache.as_ref())?;
         let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
         let tiers = tiered.map(|tiered| OpenTiers::new(tiered, threads));
-        Ok((OpenedSet { samples: Samples::new(Arc::new(set), options), tiers }, spec))
+        let origin_latency = Arc::clone(origins.latency());
+        Ok((OpenedSet { samples: Samples::new(Arc::new(set), options), tiers, origin_latency }, spec))
     }
 }
 

@@ -55,23 +55,23 @@ impl Source for Copied {
         check_fills(self.id(), fills)?;
         self.by(|parts| match parts {
             None => self.inner.copy_into(fills),
-            Some((running, state)) => state.fetch_into(running, fills).map(|()| Trust::Full),
+            Some((running, state)) => state.fetch_into(running, fills).map(|()| Trust::Verified),
         })
     }
 
-    fn vouch(&self) -> Result<()> {
-        // What a tier has is of the version that was opened, and what came from the origin was vouched for at once.
-        self.by(|parts| if parts.is_none() { self.inner.vouch() } else { Ok(()) })
+    fn verify(&self) -> Result<()> {
+        // What a tier has is of the version that was opened, and what came from the origin was verified at once.
+        self.by(|parts| if parts.is_none() { self.inner.verify() } else { Ok(()) })
     }
 
     fn request_bytes(&self) -> u64 {
         self.request_bytes
     }
 
-    fn expect(&self, range: ByteRange) {
+    fn will_read(&self, range: ByteRange) {
         self.by(|parts| {
             if let Some((_, state)) = parts {
-                state.expect(range);
+                state.will_read(range);
             }
         });
     }

@@ -5,7 +5,7 @@ mod made;
 
 use std::{sync::Arc, thread, time::Duration};
 
-use forebay_source::{ByteRange, Origin, Schedule, SourceExt};
+use forebay_source::{ByteRange, FaultSchedule, Origin, SourceExt};
 use forebay_tier::{DiskOptions, DiskTier, Judge, Placement, Standard, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, placement};
 
@@ -37,7 +37,7 @@ fn forked(child: impl FnOnce() -> bool) -> bool {
 #[test]
 fn a_forked_child_reads_on_and_leaves_its_parents_copies_be() {
     let (slow_origin, contents) =
-        origin(3, 200_000, Schedule { delay: Duration::from_millis(1), ..Schedule::default() });
+        origin(3, 200_000, FaultSchedule { delay: Duration::from_millis(1), ..FaultSchedule::default() });
     let folder = tempfile::tempdir().unwrap();
     let options = DiskOptions { keep: false, ..disk_options(folder.path(), 1 << 30, 4096) };
     let make = move || {
@@ -69,7 +69,7 @@ fn a_forked_child_reads_on_and_leaves_its_parents_copies_be() {
 #[test]
 fn mirrors_that_are_not_whole_draw_on_the_processs_budget_of_descriptors() {
     let (count, len) = (150, 2000);
-    let (far, contents) = origin(count, len, Schedule::default());
+    let (far, contents) = origin(count, len, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let reads = || {
         let limit = libc::rlimit { rlim_cur: 128, rlim_max: 128 };

@@ -107,10 +107,10 @@ impl Source for BrokenSource {
     }
 
     fn copy_into(&self, _: &mut [Fill<'_>]) -> Result<Trust> {
-        self.fetch(&[]).map(|_| Trust::Full)
+        self.fetch(&[]).map(|_| Trust::Verified)
     }
 
-    fn vouch(&self) -> Result<()> {
+    fn verify(&self) -> Result<()> {
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Source for BrokenSource {
         1 << 20
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 #[test]

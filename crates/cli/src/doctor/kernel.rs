@@ -2,7 +2,7 @@
 
 use std::{env, fs::File, io::ErrorKind};
 
-use forebay::source::{Mapping, mapping};
+use forebay::source::{MappingMode, mapping};
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde::Serialize;
 
@@ -58,9 +58,9 @@ fn mapped() -> (bool, &'static str) {
         return (false, "the address space is limited (ulimit -v)");
     }
     match mapping() {
-        Mapping::ByCachestat => (true, "cachestat tells what is in the page cache"),
-        Mapping::ByTrying => (true, "no cachestat (Linux 6.5): the page cache is tried"),
-        Mapping::Off => (false, "the signal handler for vanished pages cannot be had here"),
+        MappingMode::ByCachestat => (true, "cachestat tells what is in the page cache"),
+        MappingMode::ByTrying => (true, "no cachestat (Linux 6.5): the page cache is tried"),
+        MappingMode::Off => (false, "the signal handler for vanished pages cannot be had here"),
     }
 }
 

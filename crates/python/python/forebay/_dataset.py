@@ -374,7 +374,10 @@ class Dataset:
         }
 
     def stats(self) -> dict[str, Any]:
-        """What indexing has read so far; ``tiers`` is what this process read from where, ``None`` without tiers."""
+        """What indexing has read so far; ``tiers`` is what this process read from where, ``None`` without tiers.
+
+        ``origin_latency`` is how long reads from behind a network took, as in :meth:`Loader.stats`.
+        """
         stats: dict[str, Any] = json.loads(self._reader.stats())
         return stats
 

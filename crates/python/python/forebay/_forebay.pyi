@@ -12,6 +12,7 @@ __all__ = [
     "EpochRun",
     "FileReader",
     "ForebayError",
+    "ForebayWarning",
     "FormatFile",
     "FullError",
     "InvalidError",
@@ -46,6 +47,12 @@ class ForebayError(Exception):
     """What the caller can do about it, in a word: ``"not_found"``, ``"corrupt"``, ..."""
     errno: int | None
     """The number of the operating system's error that caused it, or ``None``."""
+
+class ForebayWarning(UserWarning):
+    """Something was left out, or done otherwise than one may think."""
+
+    kind: str
+    """What it is about, in a word: ``"tier"``, ``"list"``, ``"sample"``, ``"spill"``; empty where Python itself warns."""
 
 class NotFoundError(ForebayError, FileNotFoundError):
     """Nothing is there."""

@@ -16,7 +16,7 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from ._forebay import InvalidError
+from ._forebay import ForebayWarning, InvalidError
 
 DEADLINE_SECONDS = 60.0
 """How long a rank waits for rank 0 to begin the same loader."""
@@ -90,12 +90,14 @@ def check(key: str, order: str, rank: int, world: int) -> None:
             return
         found = _wait_for(store, key)
     except (RuntimeError, ValueError, AttributeError) as error:
-        warnings.warn(f"the order of this loader was not compared with that of rank 0: {error}", stacklevel=4)
+        text = f"the order of this loader was not compared with that of rank 0: {error}"
+        warnings.warn(text, ForebayWarning, stacklevel=4)
         return
     if found is None:
         warnings.warn(
             f"rank 0 did not begin this loader within {DEADLINE_SECONDS:.0f} s: its order was not compared with that of rank "
             f"{rank}. Make loaders at the same point of the program on every rank, or give check_ranks=False",
+            ForebayWarning,
             stacklevel=4,
         )
         return

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from ._events import ForebayRuntimeWarning
 from ._forebay import BlockFacts, tier_config
 from ._sizes import size_of, whole
 
@@ -103,7 +104,7 @@ class Ranking:
                 warnings.warn(
                     f"the policy {self._rank!r} raised {type(error).__name__}: {error}; blocks that it cannot rank "
                     "leave first, and no further error of it is told",
-                    RuntimeWarning,
+                    ForebayRuntimeWarning,
                     stacklevel=2,
                 )
             return -math.inf

@@ -1,4 +1,4 @@
-//! Requests that wait at the same time, on threads of their own.
+//! A thread pool for requests that wait for a disk or a network.
 //!
 //! A request to a disk or a network takes hardly any of a processor and much time, so how many are under way must not depend
 //! on how many threads decode. These threads do nothing but wait for requests.
@@ -17,13 +17,13 @@ const MOST_WAITING: usize = 64;
 /// What they run is shallow.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Runs `work` on every one of `items`, all at once as far as there are threads that have nothing else to wait for.
+/// Runs `work` on every one of `items`, concurrently as far as threads of the pool are free.
 ///
 /// All are run whatever becomes of the others; the error of the first that failed is given. A thread of another pool of rayon's
 /// may run jobs of that pool while it waits here: callers hold no lock.
-pub fn side_by_side<T: Send>(items: Vec<T>, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
+pub fn run_concurrently<T: Send>(items: Vec<T>, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
     static POOL: PerProcess<Option<ThreadPool>> = PerProcess::empty();
-    // What already waits beside others does the rest one by one: threads that wait for each other's work would all be taken.
+    // A thread of the pool runs them one by one: threads that waited for each other would block the pool.
     if items.len() < 2 || is_waiter() {
         return items.into_iter().try_for_each(work);
     }
@@ -73,60 +73,4 @@ fn make() -> Option<ThreadPool> {
         .start_handler(|_| IS_WAITER.with(|waits| waits.set(true)))
         .build()
         .ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{
-        sync::{
-            Condvar,
-            atomic::{AtomicUsize, Ordering::Relaxed},
-        },
-        time::Duration,
-    };
-
-    use super::*;
-    use crate::ErrorKind;
-
-    /// Waits until `count` have come, and says whether they have.
-    fn meet(gate: &(Mutex<usize>, Condvar), count: usize) -> bool {
-        let mut come = gate.0.lock().unwrap();
-        *come += 1;
-        gate.1.notify_all();
-        let waited = gate.1.wait_timeout_while(come, Duration::from_secs(20), |come| *come < count).unwrap();
-        !waited.1.timed_out()
-    }
-
-    #[test]
-    fn all_wait_at_once() {
-        let gate = (Mutex::new(0), Condvar::new());
-        let all = side_by_side((0..48).collect(), |_| {
-            if meet(&gate, 48) { Ok(()) } else { Err(Error::new(ErrorKind::Bug, "alone")) }
-        });
-        assert!(all.is_ok(), "{all:?}");
-    }
-
-    #[test]
-    fn the_first_error_is_given_and_the_others_are_run_all_the_same() {
-        let run = AtomicUsize::new(0);
-        let error = side_by_side((0..100).collect(), |number: usize| {
-            run.fetch_add(1, Relaxed);
-            if number % 30 == 17 { Err(Error::new(ErrorKind::Bug, format!("{number}"))) } else { Ok(()) }
-        });
-        assert!(error.unwrap_err().to_string().contains("17"));
-        assert_eq!(run.load(Relaxed), 100);
-    }
-
-    #[test]
-    fn who_waits_beside_others_may_ask_for_several_itself() {
-        let run = AtomicUsize::new(0);
-        let inner = |_| {
-            side_by_side((0..10).collect(), |_: usize| {
-                run.fetch_add(1, Relaxed);
-                Ok(())
-            })
-        };
-        side_by_side((0..200).collect::<Vec<usize>>(), inner).unwrap();
-        assert_eq!(run.load(Relaxed), 2000);
-    }
 }

@@ -1,4 +1,4 @@
-//! An origin that reads small, far sources whole.
+//! A cache of small sources behind a network: each is read whole, by one request.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,42 +16,42 @@ use crate::{
     process::PerProcess, source::check_ranges,
 };
 
-/// An origin over another: what is no longer than one request ought to be is read by one request.
+/// An origin over another: a source no longer than [`Source::request_bytes`] is read by one request and cached (FIFO).
 ///
 /// Such a source is read whole when something of it is first fetched, and served from memory from then on. The
-/// bytes are shared by all who open the same id and are kept within a budget, the oldest given up first; a source
-/// that was given up is read again. Threads that ask at once cause one request. Larger and near sources are handed
+/// bytes are shared by all sources of the same id and are kept within a budget, the oldest evicted first; a source
+/// that was evicted is read again. Concurrent readers cause one request (single flight). Larger and near sources are handed
 /// through as they are.
 ///
 /// A source that changes is noticed when it is opened or read again, and not while it is served from memory: until
 /// then its bytes are those of its id. A source too young for its id to be trusted is not shared.
 #[derive(Debug)]
-pub struct WholeOrigin {
+pub struct SmallSourceCache {
     inner: Arc<dyn Origin>,
-    kept: Arc<Kept>,
+    cache: Arc<SourceCache>,
     /// Tells opens of young sources apart.
     opens: AtomicU64,
 }
 
-impl WholeOrigin {
+impl SmallSourceCache {
     /// `inner`, with at most `budget_bytes` kept besides what readers still hold.
     pub fn new(inner: Arc<dyn Origin>, budget_bytes: u64) -> Self {
-        let kept = Kept { budget_bytes, shelf: PerProcess::new(Mutex::default()) };
-        Self { inner, kept: Arc::new(kept), opens: AtomicU64::new(0) }
+        let cache = SourceCache { budget_bytes, state: PerProcess::new(Mutex::default()) };
+        Self { inner, cache: Arc::new(cache), opens: AtomicU64::new(0) }
     }
 }
 
-impl Origin for WholeOrigin {
+impl Origin for SmallSourceCache {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
         let inner = self.inner.open(at)?;
         let (id, wished_bytes) = (inner.id(), inner.request_bytes());
-        if wished_bytes == 0 || id.len > wished_bytes || id.len > self.kept.budget_bytes {
+        if wished_bytes == 0 || id.len > wished_bytes || id.len > self.cache.budget_bytes {
             return Ok(inner);
         }
         let is_shared = id.version.is_settled(SystemTime::now());
         let open = (!is_shared).then(|| self.opens.fetch_add(1, Relaxed));
-        let key = Arc::new(Key { id: id.clone(), open });
-        Ok(Arc::new(WholeSource { inner, key, kept: Arc::clone(&self.kept) }))
+        let key = Arc::new(SourceCacheKey { id: id.clone(), open });
+        Ok(Arc::new(CachedSource { inner, key, cache: Arc::clone(&self.cache) }))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
@@ -64,13 +64,13 @@ impl Origin for WholeOrigin {
 }
 
 #[derive(Debug)]
-struct WholeSource {
+struct CachedSource {
     inner: Arc<dyn Source>,
-    key: Arc<Key>,
-    kept: Arc<Kept>,
+    key: Arc<SourceCacheKey>,
+    cache: Arc<SourceCache>,
 }
 
-impl Source for WholeSource {
+impl Source for CachedSource {
     fn id(&self) -> &SourceId {
         self.inner.id()
     }
@@ -80,7 +80,7 @@ impl Source for WholeSource {
         if ranges.iter().all(|range| range.is_empty()) {
             return Ok(vec![Bytes::new(); ranges.len()]);
         }
-        let whole = self.kept.get(&self.key, || self.inner.fetch_one(ByteRange::at(0, self.id().len)))?;
+        let whole = self.cache.get(&self.key, || self.inner.fetch_one(ByteRange::at(0, self.id().len)))?;
         Ok(ranges.iter().map(|range| range.cut(&whole, 0)).collect())
     }
 
@@ -88,40 +88,40 @@ impl Source for WholeSource {
         fill_by_fetching(self, fills)
     }
 
-    fn vouch(&self) -> Result<()> {
+    fn verify(&self) -> Result<()> {
         Ok(())
     }
 
-    /// As far as ever: what is kept here may be given up, so whoever comes again and again keeps it himself.
+    /// That of the source below: what is cached here may be evicted, so a caller that reads often keeps the bytes itself.
     fn request_bytes(&self) -> u64 {
         self.inner.request_bytes()
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
-/// What tells kept bytes apart: their id, and the open they belong to where the id alone is not trusted.
+/// The key of cached bytes: their id, and the number of the open where the id alone is not trusted.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct SourceCacheKey {
     id: SourceId,
     open: Option<u64>,
 }
 
-/// Bytes of whole sources, within a budget; each process has its own.
+/// The cached bytes, within a budget; each process has its own.
 #[derive(Debug)]
-struct Kept {
+struct SourceCache {
     budget_bytes: u64,
-    shelf: PerProcess<Mutex<Shelf>>,
+    state: PerProcess<Mutex<SmallSources>>,
 }
 
 /// The bytes of one source once they have come; locked while they are on their way.
-type Entry = Arc<Mutex<Option<Bytes>>>;
+type CachedBytes = Arc<Mutex<Option<Bytes>>>;
 
 #[derive(Debug, Default)]
-struct Shelf {
-    entries: HashMap<Arc<Key>, Entry>,
+struct SmallSources {
+    entries: HashMap<Arc<SourceCacheKey>, CachedBytes>,
     /// Of entries whose bytes have come, oldest first.
-    order: VecDeque<Arc<Key>>,
+    order: VecDeque<Arc<SourceCacheKey>>,
     bytes: u64,
 }
 
@@ -130,11 +130,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Kept {
-    /// The bytes of `key`, by `read` if nobody has read them yet or is about to.
-    fn get(&self, key: &Arc<Key>, read: impl FnOnce() -> Result<Bytes>) -> Result<Bytes> {
-        let shelf = self.shelf.get(Mutex::default);
-        let entry = Arc::clone(lock(&shelf).entries.entry(Arc::clone(key)).or_default());
+impl SourceCache {
+    /// The bytes of `key`: cached, or read by `read` under the lock of their entry.
+    fn get(&self, key: &Arc<SourceCacheKey>, read: impl FnOnce() -> Result<Bytes>) -> Result<Bytes> {
+        let state = self.state.get(Mutex::default);
+        let entry = Arc::clone(lock(&state).entries.entry(Arc::clone(key)).or_default());
         let mut held = lock(&entry);
         if let Some(bytes) = &*held {
             return Ok(bytes.clone());
@@ -142,21 +142,21 @@ impl Kept {
         match read() {
             Ok(bytes) => {
                 *held = Some(bytes.clone());
-                lock(&shelf).admit(key, &entry, self.budget_bytes);
+                lock(&state).admit(key, &entry, self.budget_bytes);
                 Ok(bytes)
             }
             Err(error) => {
                 drop(held);
-                lock(&shelf).forget(key, &entry);
+                lock(&state).forget(key, &entry);
                 Err(error)
             }
         }
     }
 }
 
-impl Shelf {
-    /// Counts the bytes of `entry`, which have come, and gives up the oldest beyond the budget.
-    fn admit(&mut self, key: &Arc<Key>, entry: &Entry, budget_bytes: u64) {
+impl SmallSources {
+    /// Counts the bytes of `entry`, which have come, and evicts the oldest beyond the budget.
+    fn admit(&mut self, key: &Arc<SourceCacheKey>, entry: &CachedBytes, budget_bytes: u64) {
         // Another may stand there by now, if an earlier reader failed and this one had waited for it.
         if !self.entries.get(key).is_some_and(|there| Arc::ptr_eq(there, entry)) {
             return;
@@ -171,10 +171,10 @@ impl Shelf {
         }
     }
 
-    /// Removes `entry`, whose bytes did not come, unless somebody waits to try in its place.
-    fn forget(&mut self, key: &Arc<Key>, entry: &Entry) {
+    /// Removes `entry`, whose read failed, unless another thread waits to try again.
+    fn forget(&mut self, key: &Arc<SourceCacheKey>, entry: &CachedBytes) {
         let is_there = self.entries.get(key).is_some_and(|there| Arc::ptr_eq(there, entry));
-        // One is the shelf's, one the caller's.
+        // One reference is the cache's, one the caller's.
         if is_there && Arc::strong_count(entry) == 2 {
             self.entries.remove(key);
         }

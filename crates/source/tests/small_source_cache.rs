@@ -10,8 +10,8 @@ use std::{
 };
 
 use forebay_source::{
-    ByteRange, FaultOrigin, FileOrigin, Fill, Locator, MemoryOrigin, Origin, Schedule, Source, SourceExt,
-    WholeOrigin,
+    ByteRange, FaultOrigin, FaultSchedule, FileOrigin, Fill, Locator, MemoryOrigin, Origin, SmallSourceCache,
+    Source, SourceExt,
 };
 use tempfile::TempDir;
 
@@ -28,8 +28,8 @@ fn far(count: usize) -> Arc<FaultOrigin> {
     Arc::new(FaultOrigin::new(Arc::new(memory), slow()))
 }
 
-fn slow() -> Schedule {
-    Schedule { delay: Duration::from_millis(2), ..Schedule::default() }
+fn slow() -> FaultSchedule {
+    FaultSchedule { delay: Duration::from_millis(2), ..FaultSchedule::default() }
 }
 
 fn open(origin: &dyn Origin, index: usize) -> Arc<dyn Source> {
@@ -47,7 +47,7 @@ fn reads_right(source: &dyn Source, index: usize) {
 #[test]
 fn describing_and_reading_a_small_far_source_costs_one_operation() {
     let far = far(1);
-    let origin = WholeOrigin::new(Arc::clone(&far) as _, 1 << 20);
+    let origin = SmallSourceCache::new(Arc::clone(&far) as _, 1 << 20);
     for _ in 0..3 {
         let source = open(&origin, 0);
         for _ in 0..3 {
@@ -61,7 +61,7 @@ fn describing_and_reading_a_small_far_source_costs_one_operation() {
 #[test]
 fn threads_that_ask_at_once_cause_one_operation() {
     let far = far(4);
-    let origin = WholeOrigin::new(Arc::clone(&far) as _, 1 << 20);
+    let origin = SmallSourceCache::new(Arc::clone(&far) as _, 1 << 20);
     let barrier = Barrier::new(8);
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -79,7 +79,7 @@ fn threads_that_ask_at_once_cause_one_operation() {
 fn the_oldest_is_given_up_and_read_again() {
     let far = far(3);
     // Two of the three.
-    let origin = WholeOrigin::new(Arc::clone(&far) as _, 2 * LEN as u64);
+    let origin = SmallSourceCache::new(Arc::clone(&far) as _, 2 * LEN as u64);
     let sources: Vec<_> = (0..3).map(|index| open(&origin, index)).collect();
     let operations = |index: usize| {
         let before = far.counters().operations;
@@ -95,9 +95,9 @@ fn the_oldest_is_given_up_and_read_again() {
 fn large_and_near_sources_are_handed_through() {
     let near = Arc::new(FaultOrigin::new(
         Arc::new(MemoryOrigin::default().with("0", bytes(0))),
-        Schedule::default(),
+        FaultSchedule::default(),
     ));
-    let origin = WholeOrigin::new(Arc::clone(&near) as _, 1 << 20);
+    let origin = SmallSourceCache::new(Arc::clone(&near) as _, 1 << 20);
     let source = open(&origin, 0);
     for _ in 0..2 {
         reads_right(&*source, 0);
@@ -106,24 +106,24 @@ fn large_and_near_sources_are_handed_through() {
 
     let large = MemoryOrigin::default().with("0", vec![1; (1 << 20) + 1]);
     let large = Arc::new(FaultOrigin::new(Arc::new(large), slow()));
-    let origin = WholeOrigin::new(Arc::clone(&large) as _, 1 << 30);
+    let origin = SmallSourceCache::new(Arc::clone(&large) as _, 1 << 30);
     let source = open(&origin, 0);
     assert_eq!(source.fetch_one(ByteRange::at(5, 2)).unwrap()[..], [1, 1]);
     assert_eq!((large.counters().operations, large.counters().bytes), (1, 2));
     assert_eq!(source.request_bytes(), 1 << 20);
 
     let far = far(1);
-    let origin = WholeOrigin::new(Arc::clone(&far) as _, 100);
+    let origin = SmallSourceCache::new(Arc::clone(&far) as _, 100);
     open(&origin, 0).fetch_one(ByteRange::at(0, 5)).unwrap();
     assert_eq!(far.counters().bytes, 5, "longer than the budget");
 }
 
 #[test]
 fn a_request_that_fails_is_an_error_and_is_tried_again() {
-    let schedule = Schedule { fail_every: NonZeroU64::new(2), ..slow() };
+    let schedule = FaultSchedule { fail_every: NonZeroU64::new(2), ..slow() };
     let memory = MemoryOrigin::default().with("0", bytes(0)).with("1", bytes(1));
     let failing = Arc::new(FaultOrigin::new(Arc::new(memory), schedule));
-    let origin = WholeOrigin::new(Arc::clone(&failing) as _, 1 << 20);
+    let origin = SmallSourceCache::new(Arc::clone(&failing) as _, 1 << 20);
     let sources = [open(&origin, 0), open(&origin, 1)];
     reads_right(&*sources[0], 0);
     sources[1].fetch_one(ByteRange::at(0, 5)).unwrap_err();
@@ -137,7 +137,7 @@ fn a_young_file_is_not_shared_with_those_who_open_it_later() {
     let path = folder.path().join("0");
     fs::write(&path, bytes(0)).unwrap();
     let far = Arc::new(FaultOrigin::new(Arc::new(FileOrigin::under(folder.path())), slow()));
-    let origin = WholeOrigin::new(Arc::clone(&far) as _, 1 << 20);
+    let origin = SmallSourceCache::new(Arc::clone(&far) as _, 1 << 20);
     for _ in 0..2 {
         let source = open(&origin, 0);
         assert!(!source.id().version.is_settled(SystemTime::now()));

@@ -1,17 +1,17 @@
-//! Errors of stores in our words.
+//! Errors of `object_store` as our own.
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use crate::{Error, ErrorKind, stamp::changed};
+use crate::{Error, ErrorKind, file_stat::changed};
 
 /// What `error`, of a request to `store`, means to the caller.
-pub(super) fn told(error: object_store::Error, store: &str) -> Error {
+pub(super) fn from_store(error: object_store::Error, store: &str) -> Error {
     use object_store::Error as Theirs;
     if let Some(ours) = ours(&error) {
         return ours.clone();
     }
     let text = chain(&error);
-    let told = match &error {
+    let converted = match &error {
         Theirs::NotFound { .. } => missing(&text),
         Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => denied(store),
         Theirs::Precondition { .. } => changed("changed since it was opened"),
@@ -25,7 +25,7 @@ pub(super) fn told(error: object_store::Error, store: &str) -> Error {
             None => answered(&text, store),
         },
     };
-    told.because(error)
+    converted.because(error)
 }
 
 /// An error of this crate that `error` carries, as one of a provider of credentials.
@@ -46,7 +46,7 @@ fn unreached(kind: HttpErrorKind, root: &str, store: &str) -> Error {
     }
 }
 
-/// The error for an answer that the crate has no variant for: told by its words, as its type is private.
+/// The error for an answer that the crate has no variant for: recognised by its text, as its type is private.
 fn answered(text: &str, store: &str) -> Error {
     if text.contains("non-partial response") {
         return whole_only();
@@ -58,7 +58,7 @@ fn answered(text: &str, store: &str) -> Error {
         Some(412) => changed("changed since it was opened"),
         Some(416) => changed("is shorter than when it was opened"),
         Some(408 | 429 | 500..600) => {
-            Error::new(ErrorKind::Unavailable, format!("the server is in trouble: {text}")).hint(AGAIN)
+            Error::new(ErrorKind::Unavailable, format!("the server failed: {text}")).hint(AGAIN)
         }
         status if is_redirect || status.is_some_and(|status| (300..400).contains(&status)) => {
             let what = "the store sends us elsewhere, as it does for a bucket of another region";

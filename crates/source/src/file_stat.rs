@@ -1,4 +1,4 @@
-//! What the file system says of one state of a file.
+//! What `stat` says of a regular file, to notice that its bytes changed.
 
 use std::{
     os::fd::AsFd,
@@ -14,17 +14,17 @@ use crate::{
 
 const NANOS: i128 = 1_000_000_000;
 
-/// One state of a regular file: any change to its bytes that the kernel stamps gives another stamp.
+/// Identity, length and times of a regular file: any change to its bytes that the kernel stamps changes them.
 ///
-/// The kernel stamps a write before it copies the bytes, so a stamp that is unchanged *after* a read vouches
-/// for the read. It cannot vouch for a file opened while a write was under way, nor tell two writes within one
-/// tick of the clock apart: [`Version::is_settled`] says when that can be. A store through a mapping is stamped
+/// The kernel sets the times of a write before it copies the bytes, so times that are unchanged *after* a read prove that the
+/// read is sound. They prove nothing for a file opened while a write was under way, nor do two writes within one
+/// tick of the clock differ: [`Version::is_settled`] says when that can be. A store through a mapping is stamped
 /// only when its page is first dirtied.
 ///
-/// The time of change (ctime) is told apart from the rest: a new mode, owner, name or link sets it and leaves the bytes
+/// The time of change (ctime) is compared apart from the rest: a new mode, owner, name or link sets it and leaves the bytes
 /// alone. A write whose time of modification was set back to the nanosecond shows nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStat {
     /// Wide enough for any system's device number, signed or not.
     device: i128,
     inode: u64,
@@ -33,18 +33,18 @@ pub(crate) struct Stamp {
     changed_ns: i64,
 }
 
-impl Stamp {
-    /// The stamp of what lies at `path`, which is not opened.
+impl FileStat {
+    /// The `stat` of `path`, which is not opened.
     pub(crate) fn at(path: &Path) -> Result<Self> {
         Self::new(&rustix::fs::stat(path).map_err(|errno| Error::from_io(errno.into()))?)
     }
 
-    /// The stamp of an open file.
+    /// The `fstat` of an open file.
     pub(crate) fn of(file: impl AsFd) -> Result<Self> {
         Self::and_name(file).map(|(stamp, _)| stamp)
     }
 
-    /// The stamp of an open file, and whether it still has a name.
+    /// The `fstat` of an open file, and whether it still has a name.
     pub(crate) fn and_name(file: impl AsFd) -> Result<(Self, bool)> {
         let stat = rustix::fs::fstat(file).map_err(|errno| Error::from_io(errno.into()))?;
         Ok((Self::new(&stat)?, stat.st_nlink > 0))
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_the_epoch_and_beyond_every_clock_are_told() {
+    fn times_before_the_epoch_and_beyond_every_clock_are_kept() {
         assert_eq!(time(1_500_000_000), UNIX_EPOCH + Duration::from_millis(1500));
         assert_eq!(time(-500_000_000), UNIX_EPOCH - Duration::from_millis(500));
         assert!(time(i128::MAX) > UNIX_EPOCH);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn files_of_read_only_images_are_never_settled_for_two_images_may_have_the_same_times_and_numbers() {
-        let stamp = Stamp { device: 1, inode: 2, len: 3, modified_ns: 0, changed_ns: 0 };
+        let stamp = FileStat { device: 1, inode: 2, len: 3, modified_ns: 0, changed_ns: 0 };
         let id = |file_system| stamp.id(Locator::new("/mnt/a.h5"), file_system);
         assert!(id(FileSystemKind::Near).version.is_settled(SystemTime::now()));
         assert!(!id(FileSystemKind::Image).version.is_settled(SystemTime::now()));

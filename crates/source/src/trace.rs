@@ -73,8 +73,9 @@ impl TraceSink for Histogram {
 
 /// An origin over another that reports each request to a sink; bytes, ids and errors are those of the other.
 ///
-/// What is traced: `open`, `fetch` and `copy_into`, each call as one request. Two readings of the clock, 40 to 60 ns, are added
-/// to each; a copy of 8 KiB from a mapping takes 700 ns. [`of_far`](Self::of_far) therefore leaves near sources alone.
+/// What is traced: `open`, `fetch` and `copy_into`, each call as one request. Two readings of the clock are added to each (0.53 us
+/// on a busy virtual machine) and what the sink does (0.12 us for a histogram); a copy of 8 KiB from a mapping takes 0.7 us.
+/// [`of_far`](Self::of_far) therefore leaves near sources alone.
 pub struct TracedOrigin {
     inner: Arc<dyn Origin>,
     sink: Arc<dyn TraceSink>,

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Landed, Part, Tiered, Turn,
-    fetch::{Fetched, fetch_block, settle},
-    state::{PATIENCE, State},
+    fetch::{Fetched, fetch_block},
+    source_state::{PATIENCE, SourceState},
 };
 
 /// What warming did, so far or in all.
@@ -106,7 +106,7 @@ pub fn warm(
 }
 
 fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBool) -> Result<()> {
-    let (running, state) = tiered.state(at)?;
+    let (process, state) = tiered.state(at)?;
     counters.sources.fetch_add(1, Relaxed);
     let Some(state) = state else {
         counters.passed_over.fetch_add(1, Relaxed);
@@ -126,10 +126,10 @@ fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBoo
             counters.refused_bytes.fetch_add(len, Relaxed);
             continue;
         }
-        let counter = match running.flights.turn(state.key, Part::Block(block)) {
+        let counter = match process.flights.turn(state.key, Part::Block(block)) {
             Turn::Lead(lead) => {
                 let flight = lead.flight();
-                let fetched = fetch_block(&running, &state, block, false, lead);
+                let fetched = fetch_block(&process, &state, block, false, lead);
                 flight.wait(Duration::ZERO).map_or(Ok(None), Landed::into_result)?;
                 if fetched == Fetched::Kept { &counters.placed_bytes } else { &counters.refused_bytes }
             }
@@ -141,11 +141,11 @@ fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBoo
         };
         counter.fetch_add(len, Relaxed);
     }
-    settle(&state);
+    state.settle();
     Ok(())
 }
 
 /// True when a tier has `block` as it was put.
-fn is_right(state: &State, block: u64) -> bool {
+fn is_right(state: &SourceState, block: u64) -> bool {
     state.copies.iter().any(|(_, copies)| copies.has(block) && copies.get(block).is_some())
 }

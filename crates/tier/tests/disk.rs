@@ -14,7 +14,9 @@ use std::{
 
 use bytes::Bytes;
 use forebay_source::{ByteRange, Locator, Origin, SourceExt, SourceId, Version};
-use forebay_tier::{Admission, Claim, Coming, Copies, DiskTier, Judge, SourceKey, Standard, Tier, Upcoming};
+use forebay_tier::{
+    Admission, Claim, Copies, DiskTier, Judge, SourceKey, Standard, Tier, UpcomingRead, UpcomingReads,
+};
 use made::{disk_options, name, on_disk, origin, pattern, placement, slow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -207,8 +209,8 @@ fn a_relative_name_is_not_taken_for_a_file_of_the_working_directory() {
 #[derive(Debug)]
 struct Nothing;
 
-impl Upcoming for Nothing {
-    fn next(&mut self) -> Option<Coming> {
+impl UpcomingReads for Nothing {
+    fn next(&mut self) -> Option<UpcomingRead> {
         None
     }
 }

@@ -12,7 +12,8 @@ use std::{
 
 use forebay_source::{ByteRange, FaultOrigin, Fill, Origin, Schedule, Source, SourceExt, SourceId};
 use forebay_tier::{
-    Coming, DiskTier, MemoryTier, Placement, Policy, SourceKey, Standard, Tier, Tiered, Upcoming, warm,
+    DiskTier, MemoryTier, Placement, Policy, SourceKey, Standard, Tier, Tiered, UpcomingRead, UpcomingReads,
+    warm,
 };
 use made::{disk_options, judge, name, origin, placement};
 use proptest::prelude::*;
@@ -59,10 +60,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[derive(Debug)]
-struct Named(std::vec::IntoIter<Coming>);
+struct Named(std::vec::IntoIter<UpcomingRead>);
 
-impl Upcoming for Named {
-    fn next(&mut self) -> Option<Coming> {
+impl UpcomingReads for Named {
+    fn next(&mut self) -> Option<UpcomingRead> {
         self.0.next()
     }
 }
@@ -157,7 +158,7 @@ fn run(steps: Vec<Step>, fail_every: Option<NonZeroU64>) -> Result<(), TestCaseE
             Step::LookAhead(coming) => {
                 let coming: Vec<_> = coming
                     .into_iter()
-                    .map(|(source, at, len)| Coming {
+                    .map(|(source, at, len)| UpcomingRead {
                         source: SourceKey::of(&ids[source]),
                         range: ByteRange::at(at, len),
                     })

@@ -15,7 +15,7 @@ use std::{
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
 /// Work that nobody waits for, done step by step, by several threads at once.
-pub(crate) trait Background: Send + Sync + fmt::Debug {
+pub(crate) trait BackgroundTask: Send + Sync + fmt::Debug {
     /// Does one step.
     fn step(&self) -> Step;
 }
@@ -33,7 +33,7 @@ pub(crate) enum Step {
 
 /// Threads that end when the pool is dropped.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct PlacementThreads {
     shared: Arc<Shared>,
     threads: usize,
 }
@@ -48,9 +48,9 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     urgent: VecDeque<Task>,
-    background: VecDeque<Arc<dyn Background>>,
+    background: VecDeque<Arc<dyn BackgroundTask>>,
     /// What had nothing to do, and is asked again a little later.
-    dozing: Vec<Arc<dyn Background>>,
+    dozing: Vec<Arc<dyn BackgroundTask>>,
     /// A thread waits to ask it.
     is_watched: bool,
     /// Threads there are.
@@ -80,7 +80,7 @@ const IDLE_STEP: Duration = Duration::from_millis(2);
 /// How long a pool that is dropped waits for its threads: one that is stuck in a read ends when the read does.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Pool {
+impl PlacementThreads {
     /// A pool of `threads` threads, which start when there is something to do.
     pub(crate) fn new(threads: usize) -> Self {
         let shared = Shared { queue: Mutex::default(), change: Condvar::new(), quiet: Condvar::new() };
@@ -95,14 +95,14 @@ impl Pool {
     }
 
     /// Does `work` when no reader waits.
-    pub(crate) fn background(&self, work: Arc<dyn Background>) {
+    pub(crate) fn background(&self, work: Arc<dyn BackgroundTask>) {
         let mut queue = self.shared.lock();
         queue.background.push_back(work);
         self.wake(queue);
     }
 
     /// Does `work`, which is short, before all else that nobody waits for.
-    pub(crate) fn soon(&self, work: Arc<dyn Background>) {
+    pub(crate) fn background_first(&self, work: Arc<dyn BackgroundTask>) {
         let mut queue = self.shared.lock();
         queue.background.push_front(work);
         self.wake(queue);
@@ -140,7 +140,7 @@ impl Pool {
     }
 
     /// How many threads there may be.
-    pub(crate) fn threads(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.threads
     }
 
@@ -180,7 +180,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for PlacementThreads {
     fn drop(&mut self) {
         self.close();
     }
@@ -193,7 +193,7 @@ thread_local! {
 
 enum Work {
     Urgent(Task),
-    Background(Arc<dyn Background>),
+    Background(Arc<dyn BackgroundTask>),
 }
 
 impl Shared {
@@ -286,7 +286,7 @@ mod tests {
     #[derive(Debug)]
     struct Countdown(AtomicUsize);
 
-    impl Background for Countdown {
+    impl BackgroundTask for Countdown {
         fn step(&self) -> Step {
             let left = self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
             if left.is_ok() { Step::Worked } else { Step::Over }
@@ -295,10 +295,10 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_done_to_its_end() {
-        let pool = Pool::new(3);
+        let pool = PlacementThreads::new(3);
         let works = [5, 100, 1].map(|count| Arc::new(Countdown(AtomicUsize::new(count))));
         for work in &works {
-            pool.background(Arc::clone(work) as Arc<dyn Background>);
+            pool.background(Arc::clone(work) as Arc<dyn BackgroundTask>);
         }
         assert!(pool.wait(Duration::from_secs(20)));
         assert!(works.iter().all(|work| work.0.load(SeqCst) == 0));
@@ -308,7 +308,7 @@ mod tests {
     #[derive(Debug)]
     struct Endless;
 
-    impl Background for Endless {
+    impl BackgroundTask for Endless {
         fn step(&self) -> Step {
             thread::sleep(Duration::from_millis(1));
             Step::Worked
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_reader_finds_a_thread_however_much_is_in_the_background() {
-        let pool = Pool::new(2);
+        let pool = PlacementThreads::new(2);
         pool.background(Arc::new(Endless));
         let (done, told) = mpsc::channel();
         for number in 0..10 {
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_task_that_panics_takes_nothing_with_it() {
-        let pool = Pool::new(1);
+        let pool = PlacementThreads::new(1);
         pool.urgent(Box::new(|| std::panic::resume_unwind(Box::new("on purpose"))));
         let (done, told) = mpsc::channel();
         pool.urgent(Box::new(move || assert!(done.send(7).is_ok())));

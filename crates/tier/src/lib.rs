@@ -61,7 +61,7 @@ mod tiered_source;
 mod warm;
 
 pub use block::{Blocks, SourceKey};
-pub use disk::{DiskOptions, DiskTier, Mirror};
+pub use disk::{DiskOptions, DiskTier, MirrorSummary};
 pub use flight::{Flight, Flights, Landed, Lead, Part, Turn};
 pub use forecast::{Forecast, ForecastTier, Used, forecast};
 pub use left_out::LeftOutTier;

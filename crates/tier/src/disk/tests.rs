@@ -19,16 +19,16 @@ use forebay_source::{Locator, SourceId, Version};
 
 use super::{
     DiskOptions, DiskTier,
-    in_use::InUse,
-    mirror::Copy,
-    writeback::{Disk, Writeback},
+    mirror::Mirror,
+    open_mirrors::OpenMirrors,
+    writeback::{DiskSync, Writeback},
 };
 use crate::{Admission, Blocks, Claim, Copies, Judge, Standard, Tier};
 
-const SOUND: Disk =
-    Disk { sync: |_| Ok(()), sync_all: |_| Ok(()), can_ask: |_| true, ask: |_| Writeback::Sound };
+const SOUND: DiskSync =
+    DiskSync { sync: |_| Ok(()), sync_all: |_| Ok(()), can_ask: |_| true, ask: |_| Writeback::Sound };
 
-fn tier(folder: &Path, disk: Disk) -> (DiskTier, Arc<dyn Copies>) {
+fn tier(folder: &Path, disk: DiskSync) -> (DiskTier, Arc<dyn Copies>) {
     let options =
         DiskOptions { path: folder.to_owned(), quota: 1 << 20, free: 0, keep: true, block_len: 1000 };
     let tier = DiskTier::open_with(options, Judge::new(Standard::FirstFit), disk).unwrap();
@@ -63,7 +63,8 @@ fn lose_pages(tier: &DiskTier) {
 #[test]
 fn a_mirror_that_did_not_reach_the_disk_is_removed_and_never_read_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let (tier, copies) = tier(folder.path(), Disk { sync: |_| Err(io::ErrorKind::Other.into()), ..SOUND });
+    let (tier, copies) =
+        tier(folder.path(), DiskSync { sync: |_| Err(io::ErrorKind::Other.into()), ..SOUND });
     put(&copies, 0);
     put(&copies, 1);
     assert!(settled(&tier));
@@ -87,7 +88,7 @@ fn many_mirrors_are_synced_together_and_each_is_asked_whether_it_was_lost() {
     static ALONE: AtomicU32 = AtomicU32::new(0);
     static TOGETHER: AtomicU32 = AtomicU32::new(0);
     let count = |counter: &'static AtomicU32| counter.load(Relaxed);
-    let disk = Disk {
+    let disk = DiskSync {
         sync: |_| {
             ALONE.fetch_add(1, Relaxed);
             Ok(())
@@ -123,7 +124,7 @@ fn many_mirrors_are_synced_together_and_each_is_asked_whether_it_was_lost() {
 #[test]
 fn where_the_disk_does_not_say_a_block_is_compared_on_every_read_until_it_is_synced() {
     let folder = tempfile::tempdir().unwrap();
-    let (tier, copies) = tier(folder.path(), Disk { can_ask: |_| false, ..SOUND });
+    let (tier, copies) = tier(folder.path(), DiskSync { can_ask: |_| false, ..SOUND });
     put(&copies, 0);
     let mut read = [0; 10];
     assert!(copies.read(0, 5, &mut read) && read == [7; 10]);
@@ -135,7 +136,7 @@ fn where_the_disk_does_not_say_a_block_is_compared_on_every_read_until_it_is_syn
 #[test]
 fn a_write_back_that_failed_before_a_read_makes_it_a_miss_and_removes_the_mirror() {
     let folder = tempfile::tempdir().unwrap();
-    let (tier, copies) = tier(folder.path(), Disk { ask: |_| Writeback::Failed, ..SOUND });
+    let (tier, copies) = tier(folder.path(), DiskSync { ask: |_| Writeback::Failed, ..SOUND });
     put(&copies, 0);
     lose_pages(&tier);
     assert!(!copies.read(0, 5, &mut [0; 10]));
@@ -145,22 +146,18 @@ fn a_write_back_that_failed_before_a_read_makes_it_a_miss_and_removes_the_mirror
 #[test]
 fn opening_many_sources_looks_at_each_a_few_times_and_not_once_for_every_other() {
     const COUNT: usize = 20_000;
-    let folder = tempfile::tempdir().unwrap();
-    let options =
-        DiskOptions { path: folder.path().to_owned(), quota: 0, free: 0, keep: false, block_len: 1000 };
-    let tier = DiskTier::open(options, Judge::new(Standard::FirstFit)).unwrap();
-    let (mut in_use, mut held, mut looked_at) = (InUse::default(), Vec::new(), 0);
+    let (mut in_use, mut held, mut looked_at) = (OpenMirrors::default(), Vec::new(), 0);
     for number in 0..COUNT {
         let id =
             SourceId { locator: Locator::new(format!("far{number}")), len: 1, version: Version::named("v") };
-        let copy = Copy::new(Arc::clone(&tier.shared), id, Blocks::new(1, 1000));
-        looked_at += in_use.insert(&copy);
-        held.push(copy);
+        let mirror = Mirror::new(id, Blocks::new(1, 1000));
+        looked_at += in_use.insert(&mirror);
+        held.push(mirror);
     }
     assert!(looked_at < 4 * COUNT, "{looked_at} for {COUNT}");
     drop(held);
     in_use.sweep_at = 0;
     let id = SourceId { locator: Locator::new("last"), len: 1, version: Version::named("v") };
-    in_use.insert(&Copy::new(Arc::clone(&tier.shared), id, Blocks::new(1, 1000)));
-    assert_eq!(in_use.copies.len(), 1, "those that nobody uses are gone");
+    in_use.insert(&Mirror::new(id, Blocks::new(1, 1000)));
+    assert_eq!(in_use.mirrors.len(), 1, "those that nobody uses are gone");
 }

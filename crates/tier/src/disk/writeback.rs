@@ -8,7 +8,7 @@ use std::{fs::File, io};
 
 /// How a tier finds out; tests put a disk in its place that fails.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Disk {
+pub(super) struct DiskSync {
     /// Waits until the bytes of a file are on the disk; an error where any written since it was opened are not.
     pub(super) sync: fn(&File) -> io::Result<()>,
     /// Waits until all bytes of the file system that a file lies on are on the disk.
@@ -19,7 +19,7 @@ pub(super) struct Disk {
     pub(super) ask: fn(&File) -> Writeback,
 }
 
-impl Default for Disk {
+impl Default for DiskSync {
     fn default() -> Self {
         Self { sync, sync_all, can_ask, ask }
     }

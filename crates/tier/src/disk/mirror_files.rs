@@ -18,7 +18,7 @@ use crate::{Facts, SourceKey};
 
 /// What a disk tier has of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mirror {
+pub struct MirrorSummary {
     /// The name of the source's version.
     pub key: SourceKey,
     /// The source.
@@ -31,7 +31,7 @@ pub struct Mirror {
     pub used: SystemTime,
 }
 
-impl Mirror {
+impl MirrorSummary {
     pub(super) fn name(&self) -> MirrorName {
         MirrorName { key: self.key, block_len: self.block_len }
     }
@@ -57,17 +57,23 @@ fn maps(folder: &OwnFolder) -> impl Iterator<Item = MirrorName> {
     files(folder).filter(|path| ends_in(path, MAP)).filter_map(|path| MirrorName::of(&path))
 }
 
-fn mirror(folder: &OwnFolder, name: MirrorName) -> Option<Mirror> {
+fn mirror(folder: &OwnFolder, name: MirrorName) -> Option<MirrorSummary> {
     let map = folder.open_to_read(name.map()).ok()?;
     let map::Header { id: source, blocks, layout } = map::read_header(&map).ok()?;
     let used = FileFacts::of(&map).map_or(SystemTime::UNIX_EPOCH, |facts| facts.modified());
     let MirrorName { key, block_len } = name;
     let is_named_so = SourceKey::of(&source) == key && blocks.block_len() == block_len;
-    is_named_so.then(|| Mirror { key, block_len, present: layout.present_bytes(&map, blocks), source, used })
+    is_named_so.then(|| MirrorSummary {
+        key,
+        block_len,
+        present: layout.present_bytes(&map, blocks),
+        source,
+        used,
+    })
 }
 
-pub(super) fn mirrors(folder: &OwnFolder) -> Vec<Mirror> {
-    let mut found: Vec<Mirror> = maps(folder).filter_map(|name| mirror(folder, name)).collect();
+pub(super) fn mirrors(folder: &OwnFolder) -> Vec<MirrorSummary> {
+    let mut found: Vec<MirrorSummary> = maps(folder).filter_map(|name| mirror(folder, name)).collect();
     found.sort_by(|one, other| {
         other.present.cmp(&one.present).then_with(|| one.source.locator.cmp(&other.source.locator))
     });
@@ -121,14 +127,14 @@ pub(super) fn used(folder: &OwnFolder) -> u64 {
 
 /// What is known of a mirror, as its files tell.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct RankedMirror {
     source: SourceId,
     placed: u64,
     used: u64,
     uses: u64,
 }
 
-impl Known {
+impl RankedMirror {
     pub(super) fn facts(&self) -> Facts<'_> {
         Facts {
             source: Some(&self.source),
@@ -142,15 +148,15 @@ impl Known {
     }
 }
 
-pub(super) fn known(folder: &OwnFolder, name: MirrorName) -> Option<Known> {
+pub(super) fn known(folder: &OwnFolder, name: MirrorName) -> Option<RankedMirror> {
     let map = folder.open_to_read(name.map()).ok()?;
     let map::Header { id: source, layout, .. } = map::read_header(&map).ok()?;
     let placed = clock(folder.facts(name.bytes(layout.nonce)).ok()?.modified());
     let used = clock(FileFacts::of(&map).ok()?.modified());
-    Some(Known { source, placed, used, uses: layout.uses(&map) })
+    Some(RankedMirror { source, placed, used, uses: layout.uses(&map) })
 }
 
-pub(super) fn ranked(folder: &OwnFolder) -> Vec<(MirrorName, Known)> {
+pub(super) fn ranked(folder: &OwnFolder) -> Vec<(MirrorName, RankedMirror)> {
     maps(folder).filter_map(|name| Some((name, known(folder, name)?))).collect()
 }
 

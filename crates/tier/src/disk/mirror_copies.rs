@@ -1,0 +1,144 @@
+//! The copies of one source on a disk: blocks of a sparse mirror, read and compared.
+
+use std::{
+    io,
+    os::unix::fs::FileExt,
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+
+use super::{
+    mirror::Mirror, mirror_descriptors::OpenMirror, mirror_files, shared::DiskShared, writeback::Writeback,
+};
+use crate::{Facts, Worth};
+
+/// The copies of one source: its mirror, and the tier that it belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct MirrorCopies {
+    pub(super) shared: Arc<DiskShared>,
+    pub(super) mirror: Arc<Mirror>,
+}
+
+/// A mirror that was wrong so often lies on a bad disk.
+pub(super) const MOST_TIMES_WRONG: u32 = 3;
+
+/// A mirror of which so many reads were of blocks that may not have reached the disk is worth a sync.
+const READS_PER_SYNC: u32 = 64;
+
+impl MirrorCopies {
+    /// The bytes of `block`, compared with their checksum.
+    pub(super) fn load(&self, opened: &OpenMirror, block: u64) -> Option<Bytes> {
+        let crc = opened.files.layout.get(&opened.descriptors.map, block)?;
+        let range = self.mirror.blocks.range(block);
+        let mut bytes = vec![0; usize::try_from(range.len()).ok()?];
+        if let Err(error) = opened.descriptors.bytes.read_exact_at(&mut bytes, range.start) {
+            self.fail_block(opened, block, &error);
+            return None;
+        }
+        if crc32c::crc32c(&bytes) != crc {
+            self.drop_block(opened, block);
+            return None;
+        }
+        self.know(opened, block);
+        Some(bytes.into())
+    }
+
+    /// Notes that `block` is right; settles the mirror when it was the last.
+    pub(super) fn know(&self, opened: &OpenMirror, block: u64) {
+        if opened.know(block, self.shared.now_ms()) == self.mirror.blocks.count() {
+            self.settle_later();
+        }
+    }
+
+    /// `block` could not be read. One that the disk lost is given up; what else is wrong may be over next time.
+    fn fail_block(&self, opened: &OpenMirror, block: u64, error: &io::Error) {
+        let is_lost = error.kind() == io::ErrorKind::UnexpectedEof
+            || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+        if is_lost {
+            self.drop_block(opened, block);
+        } else {
+            self.shared.fault();
+        }
+    }
+
+    /// `block` cannot be read, or is not what was put.
+    fn drop_block(&self, opened: &OpenMirror, block: u64) {
+        let _alone = self.mirror.finding.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.forget(block);
+        // Of several threads that see the same, one gives its room back.
+        if opened.files.layout.get(&opened.descriptors.map, block).is_none() {
+            return;
+        }
+        self.shared.fault();
+        opened.files.layout.unset(&opened.descriptors.map, block);
+        opened.files.present_below.fetch_min(block, Relaxed);
+        if opened.descriptors.is_named() {
+            self.shared.counter.release(self.mirror.blocks.range(block).len());
+        }
+    }
+
+    /// Whether a mirror may leave for this one. Where newcomers compete, only for a source of one block: a whole mirror
+    /// that leaves for a part of another is soon read again.
+    pub(super) fn may_replace(&self) -> bool {
+        !self.shared.judge.policy.newcomers_compete() || self.mirror.blocks.count() == 1
+    }
+
+    pub(super) fn newcomer(&self) -> Worth {
+        let now = mirror_files::clock(SystemTime::now());
+        let facts = Facts {
+            source: Some(&self.mirror.id),
+            block: None,
+            len: self.mirror.blocks.len(),
+            placed: now,
+            used: now,
+            uses: 1,
+            next_use: None,
+        };
+        self.shared.judge.worth(self.mirror.name.key, facts)
+    }
+
+    /// Reads bytes of `block` that were right when they were written or last compared, and may not be on the disk yet.
+    pub(super) fn read_unsynced(&self, opened: &OpenMirror, block: u64, from: u64, into: &mut [u8]) -> bool {
+        let reads = opened.files.unsynced_reads.fetch_add(1, Relaxed);
+        if reads.is_multiple_of(READS_PER_SYNC) && reads > 0 {
+            opened.files.sync_later();
+        }
+        if opened.is_right(block) && self.read_at(opened, block, from, into) {
+            // Asked after the read: pages that were lost by then were found out before they could be read.
+            match opened.descriptors.ask() {
+                Writeback::Sound => return true,
+                Writeback::Failed => {
+                    self.shared.lose(opened);
+                    return false;
+                }
+                Writeback::Unknown => {}
+            }
+        }
+        let Some(bytes) = self.load(opened, block) else { return false };
+        let part = usize::try_from(from).ok().and_then(|from| bytes.get(from..from.checked_add(into.len())?));
+        part.map(|part| into.copy_from_slice(part)).is_some()
+    }
+
+    pub(super) fn read_at(&self, opened: &OpenMirror, block: u64, from: u64, into: &mut [u8]) -> bool {
+        let at = self.mirror.blocks.range(block).start + from;
+        match opened.descriptors.bytes.read_exact_at(into, at) {
+            Ok(()) => true,
+            Err(error) => {
+                self.fail_block(opened, block, &error);
+                false
+            }
+        }
+    }
+
+    /// Does `work` in the background, if the mirror is still in use then.
+    pub(super) fn later(&self, work: impl FnOnce(&Self) + Send + 'static) {
+        let (shared, mirror) = (Arc::downgrade(&self.shared), Arc::downgrade(&self.mirror));
+        self.shared.worker.push(Box::new(move || {
+            if let (Some(shared), Some(mirror)) = (shared.upgrade(), mirror.upgrade()) {
+                work(&Self { shared, mirror });
+            }
+        }));
+    }
+}

@@ -26,7 +26,7 @@
 //! | `shared` | what all mirrors of a tier share |
 //! | `sync` | mirrors on their way from the page cache to the disk |
 //! | `evict`, `outdated_mirrors` | which mirrors leave a full tier, and which before all others |
-//! | `mirror_copies`, `find_mirror`, `sealed_mirror`, `copies` | the copies of one source: blocks, files, the sealed whole, the contract |
+//! | `mirror_copies`, `find_mirror`, `read_run`, `sealed_mirror`, `copies` | the copies of one source: blocks, files, vectored reads, the sealed whole, the contract |
 
 mod copies;
 mod device;
@@ -43,6 +43,7 @@ mod name;
 mod open_mirrors;
 mod options;
 mod outdated_mirrors;
+mod read_run;
 mod sealed_mirror;
 mod shared;
 mod sync;

@@ -3,13 +3,15 @@
 use std::{
     collections::HashMap,
     sync::{Arc, PoisonError, Weak},
+    time::Instant,
 };
 
 use bytes::Bytes;
 use forebay_source::{Grant, Source, SourceId};
 
 use crate::{
-    Admission, Claim, Claimed, Copies, Evicted, Facts, Judge, Room, SourceKey, Tier, Usage, Worth,
+    Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Facts, Judge, Room, SourceKey, Tier, Usage,
+    Worth,
     pages::{Pages, Stored},
     policy::{Leavers, Ticks},
     sync::{AtomicU64, Mutex, Relaxed, RwLock, lock},
@@ -111,7 +113,7 @@ impl Tier for MemoryTier {
         None
     }
 
-    fn wait(&self, _: std::time::Instant) -> bool {
+    fn wait(&self, _: Instant) -> bool {
         true
     }
 }
@@ -238,8 +240,12 @@ impl Held {
 }
 
 impl Copies for Held {
-    fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool {
-        self.with(block, |stored| stored.read(from, into)).unwrap_or(false)
+    fn read_many(&self, pieces: &mut [BlockPiece<'_>], _: Option<Instant>) {
+        // A copy within memory waits for nothing: the deadline needs no look at the clock.
+        for piece in pieces.iter_mut().filter(|piece| !piece.is_filled) {
+            let read = |stored: &Stored| stored.read(piece.from, piece.into);
+            piece.is_filled = self.with(piece.block, read).unwrap_or(false);
+        }
     }
 
     fn get(&self, block: u64) -> Option<Bytes> {
@@ -385,10 +391,16 @@ mod tests {
         assert!(matches!(Arc::clone(&one).claim(0, 100, true), Claim::Here));
         drop(Arc::clone(&one).claim(1, 50, true));
         assert_eq!(tier.usage().used, 200, "room that was not used is given back");
-        let mut part = [0; 10];
-        assert!(other.read(0, 90, &mut part));
+        let (mut part, mut beyond) = ([0; 10], [0; 10]);
+        let mut pieces = [(90, &mut part), (95, &mut beyond)].map(|(from, into)| BlockPiece {
+            block: 0,
+            from,
+            into,
+            is_filled: false,
+        });
+        other.read_many(&mut pieces, None);
+        assert_eq!(pieces.map(|piece| piece.is_filled), [true, false], "past the end of the block");
         assert_eq!(part, [9; 10]);
-        assert!(!one.read(0, 95, &mut part), "past the end of the block");
         assert!(one.get(1).is_none());
         assert_eq!(tier.usage(), Usage { used: 200, quota: 250, evicted: 0, faults: 0 });
     }

@@ -9,10 +9,10 @@ use std::{
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, SourceExt};
 
 use crate::{
-    Flight, Landed, Part, Turn,
+    BlockPiece, Flight, Landed, Part, Turn,
     fetch::fetch_block,
     process_tiers::ProcessTiers,
-    source_state::{PATIENCE, Piece, SourceState},
+    source_state::{PATIENCE, SourceState},
     stats::nanos,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) fn read_origin(
     process: &Arc<ProcessTiers>,
     state: &Arc<SourceState>,
-    mut missing: Vec<Piece<'_>>,
+    mut missing: Vec<BlockPiece<'_>>,
 ) -> Result<()> {
     let began = Instant::now();
     missing.sort_unstable_by_key(|piece| (piece.block, piece.from));
@@ -38,10 +38,8 @@ pub(crate) fn read_origin(
             && process.flights.find(state.key, Part::Block(block)).is_none()
         {
             // It may have been placed, and have taken the last room, since it was looked for.
-            exact.extend(
-                own.iter_mut()
-                    .filter_map(|piece| (!state.read_tiers(&process.counters, piece)).then_some(piece)),
-            );
+            state.read_tiers(&process.counters, own);
+            exact.extend(own.iter_mut().filter(|piece| !piece.is_filled));
             continue;
         }
         match process.flights.turn(state.key, Part::Block(block)) {
@@ -67,7 +65,7 @@ pub(crate) fn read_origin(
 }
 
 /// Copies what `flights` bring; gives the blocks that they do not, for want of room or time.
-fn land(flights: &[(u64, Arc<Flight>)], missing: &mut [Piece<'_>]) -> Result<HashSet<u64>> {
+fn land(flights: &[(u64, Arc<Flight>)], missing: &mut [BlockPiece<'_>]) -> Result<HashSet<u64>> {
     let mut unplaced = HashSet::new();
     for (block, flight) in flights {
         // Who waits longer than anybody fetches reads for himstate.
@@ -91,9 +89,9 @@ fn land(flights: &[(u64, Arc<Flight>)], missing: &mut [Piece<'_>]) -> Result<Has
 fn fetch_exactly(
     process: &Arc<ProcessTiers>,
     state: &Arc<SourceState>,
-    pieces: Vec<&mut Piece<'_>>,
+    pieces: Vec<&mut BlockPiece<'_>>,
 ) -> Result<()> {
-    let range_of = |piece: &Piece<'_>| {
+    let range_of = |piece: &BlockPiece<'_>| {
         ByteRange::at(state.blocks.range(piece.block).start + piece.from, piece.into.len() as u64)
     };
     let ranges: Vec<_> = pieces.iter().map(|piece| range_of(piece)).collect();

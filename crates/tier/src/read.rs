@@ -9,12 +9,12 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceExt};
 
 use crate::{
-    Landed,
+    BlockPiece, Landed,
     background_tasks::{PlaceRest, Recheck},
     origin_read::read_origin,
     process_tiers::ProcessTiers,
     read_ahead::Taken,
-    source_state::{PATIENCE, Piece, SourceState, coarse_ms},
+    source_state::{PATIENCE, SourceState, coarse_ms},
     stats::nanos,
 };
 
@@ -79,13 +79,18 @@ fn recheck(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) -> Result<()> 
     Ok(())
 }
 
+/// The most pieces in one call of a tier: on the stack, so that a read of copies allocates nothing, and as many as the
+/// samples of a usual batch.
+const MOST_PIECES: usize = 64;
+
 /// Fills `fills` from the read-ahead buffer, from tiers, and last from the origin.
 fn fill(process: &Arc<ProcessTiers>, state: &Arc<SourceState>, fills: &mut [Fill<'_>]) -> Result<()> {
     // The last block may have been placed meanwhile, by another process even.
     state.find_whole();
-    let mut missing = Vec::new();
+    let mut pieces: [BlockPiece<'_>; MOST_PIECES] = std::array::from_fn(|_| BlockPiece::default());
+    let (mut count, mut missing) = (0, Vec::new());
+    let read = |pieces: &mut [BlockPiece<'_>]| state.read_tiers(&process.counters, pieces);
     for fill in fills {
-        let (start, end) = (fill.range.start, fill.range.end);
         if process.read_ahead.is_active() {
             if state.blocks.covering(fill.range).all(|block| state.has(block)) {
                 process.read_ahead.discard(state.key, fill.range);
@@ -93,18 +98,35 @@ fn fill(process: &Arc<ProcessTiers>, state: &Arc<SourceState>, fills: &mut [Fill
                 continue;
             }
         }
+        let (start, end) = (fill.range.start, fill.range.end);
         let mut rest = &mut *fill.into;
         for block in state.blocks.covering(fill.range) {
             let of_block = state.blocks.range(block);
             let (from, to) = (start.max(of_block.start), end.min(of_block.end));
             let (into, after) = rest.split_at_mut(usize::try_from(to - from).unwrap_or(0));
             rest = after;
-            let mut piece = Piece { block, from: from - of_block.start, into };
-            if !state.read_tiers(&process.counters, &mut piece) {
-                missing.push(piece);
+            if count == MOST_PIECES {
+                read(&mut pieces);
+                take_unfilled(&mut pieces, &mut missing);
+                count = 0;
             }
+            pieces[count] = BlockPiece { block, from: from - of_block.start, into, is_filled: false };
+            count += 1;
         }
     }
+    read(&mut pieces[..count]);
+    take_unfilled(&mut pieces[..count], &mut missing);
+    place_rest(process, state);
+    if missing.is_empty() { Ok(()) } else { read_origin(process, state, missing) }
+}
+
+/// Moves the pieces that no tier filled to `missing`.
+fn take_unfilled<'a>(pieces: &mut [BlockPiece<'a>], missing: &mut Vec<BlockPiece<'a>>) {
+    missing.extend(pieces.iter_mut().filter(|piece| !piece.is_filled).map(std::mem::take));
+}
+
+/// Queues the rest of the source for placement, once, where no schedule says what is read next.
+fn place_rest(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
     if process.placement.whole_file
         && !process.read_ahead.is_active()
         && !state.is_followed.swap(true, Relaxed)
@@ -112,7 +134,6 @@ fn fill(process: &Arc<ProcessTiers>, state: &Arc<SourceState>, fills: &mut [Fill
         let (process_then, state) = (Arc::downgrade(process), Arc::clone(state));
         process.threads.background(Arc::new(PlaceRest { process: process_then, state }));
     }
-    if missing.is_empty() { Ok(()) } else { read_origin(process, state, missing) }
 }
 
 /// Fills from what was prefetched, or waits for it where it is in flight.

@@ -13,17 +13,9 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Result, Source, SourceExt, SourceId};
 
 use crate::{
-    Blocks, Copies, Room, SourceKey,
+    BlockPiece, Blocks, Copies, Room, SourceKey,
     stats::{Counters, nanos},
 };
-
-/// Part of a block that a reader wants.
-#[derive(Debug)]
-pub(crate) struct Piece<'a> {
-    pub(crate) block: u64,
-    pub(crate) from: u64,
-    pub(crate) into: &'a mut [u8],
-}
 
 /// What a process knows of one source.
 #[derive(Debug)]
@@ -158,17 +150,31 @@ impl SourceState {
         }
     }
 
-    /// Fills `piece` from the highest tier that has its block.
-    pub(crate) fn read_tiers(&self, counters: &Counters, piece: &mut Piece<'_>) -> bool {
-        let began = Instant::now();
-        let found = self.copies.iter().find(|(_, copies)| copies.read(piece.block, piece.from, piece.into));
-        if let Some((tier, copies)) = found {
-            counters.tiers[*tier].add(1, piece.into.len() as u64, began);
-            if self.reads.fetch_add(1, Relaxed).is_multiple_of(READS_PER_TOUCH) {
-                copies.touch();
+    /// Fills those of `pieces` that tiers have, each from the highest that has it.
+    pub(crate) fn read_tiers(&self, counters: &Counters, pieces: &mut [BlockPiece<'_>]) {
+        let mut began = Instant::now();
+        let deadline = began + PATIENCE;
+        let mut missing = pieces.iter().filter(|piece| !piece.is_filled).count();
+        for (tier, copies) in &self.copies {
+            if missing == 0 {
+                return;
+            }
+            let len_of = |pieces: &[BlockPiece<'_>]| -> (usize, u64) {
+                let filled = pieces.iter().filter(|piece| piece.is_filled);
+                filled.fold((0, 0), |(count, len), piece| (count + 1, len + piece.into.len() as u64))
+            };
+            let before = len_of(pieces);
+            copies.read_many(pieces, Some(deadline));
+            let after = len_of(pieces);
+            let found = after.0 - before.0;
+            if found > 0 {
+                counters.tiers[*tier].add(found as u64, after.1 - before.1, began);
+                missing -= found;
+            }
+            if missing > 0 {
+                began = Instant::now();
             }
         }
-        found.is_some()
     }
 
     /// Records what the origin answered: a source that has changed cannot be read from now on.

@@ -30,10 +30,38 @@ pub trait Tier: Send + Sync + fmt::Debug {
     fn wait(&self, until: Instant) -> bool;
 }
 
+/// A part of one block that a reader wants.
+#[derive(Debug, Default)]
+pub struct BlockPiece<'a> {
+    /// Which block.
+    pub block: u64,
+    /// The first byte wanted, counted from the start of the block.
+    pub from: u64,
+    /// Where the bytes go: as many as it is long.
+    pub into: &'a mut [u8],
+    /// True once `into` holds the bytes.
+    pub is_filled: bool,
+}
+
 /// The copies that a tier has of one source.
+///
+/// # Contract
+/// - Many threads may call at once, and each call sees what was put before it began.
+/// - Trouble of the tier (a disk that fails, a peer that is gone) is a miss; it is counted, and never an error.
 pub trait Copies: Send + Sync + fmt::Debug {
-    /// Fills `into` with the bytes of `block` from its byte `from` on; false when they are not there.
-    fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool;
+    /// Fills the pieces that are here, vectored: one call for all that a reader wants of the source, so that a tier can
+    /// merge neighbours into one request, or send many requests before it waits for the first.
+    ///
+    /// # Contract
+    /// - The pieces may come in any order, overlap within blocks and be empty; the tier fills them in whatever order it
+    ///   likes, and never changes `block`, `from`, or which memory `into` is.
+    /// - A piece whose `is_filled` is set is passed over, so that the same pieces can be handed to one tier after another.
+    /// - The answer may be partial: `is_filled` is set for each piece that holds its bytes, compared as far as the tier
+    ///   compares any; the others are misses, and what their `into` holds then means nothing. A piece that reaches past the
+    ///   end of its block is a miss.
+    /// - After `deadline` at most one more request is begun, and the call returns when that is answered: what is not
+    ///   filled by then is a miss. Without one it may wait as long as its device does.
+    fn read_many(&self, pieces: &mut [BlockPiece<'_>], deadline: Option<Instant>);
 
     /// The bytes of `block`, if they are there.
     fn get(&self, block: u64) -> Option<Bytes>;

@@ -17,7 +17,7 @@ use forebay_source::{ByteRange, Locator, Origin, SourceExt, SourceId, Version};
 use forebay_tier::{
     Admission, Claim, Copies, DiskTier, Judge, SourceKey, Standard, Tier, UpcomingRead, UpcomingReads,
 };
-use made::{disk_options, name, on_disk, origin, pattern, placement, slow};
+use made::{disk_options, name, on_disk, origin, pattern, placement, read_piece, slow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn open(folder: &Path, block_len: u64) -> DiskTier {
@@ -112,7 +112,7 @@ fn limited_child() {
         setrlimit(Resource::Nofile, Rlimit { current: Some(lowest_free + left), ..before }).unwrap();
         for copies in &copies {
             let mut read = [0; 10];
-            let _may_miss = (copies.read(0, 0, &mut read), copies.has(0), copies.whole().is_some());
+            let _may_miss = (read_piece(&**copies, 0, 0, &mut read), copies.has(0), copies.whole().is_some());
             let _may_be_full = Arc::clone(copies).claim(1, 1000, true);
         }
         setrlimit(Resource::Nofile, before).unwrap();
@@ -163,7 +163,7 @@ fn however_many_mirrors_are_partly_filled_a_small_hit_reads_little_more_than_it_
     let read_all = || {
         for (number, copies) in all.iter().enumerate() {
             let mut read = [0; 100];
-            assert!(copies.read(3, 50, &mut read) && read[..] == block[50..150]);
+            assert!(read_piece(&**copies, 3, 50, &mut read) && read[..] == block[50..150]);
             // What is not on the disk yet is compared when it was closed: the disk is not outrun here.
             if number % 16 == 0 {
                 wait(&tier);

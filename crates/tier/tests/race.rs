@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use forebay_source::{ErrorKind, Locator, SourceId, Version};
-use forebay_tier::{Claim, Flights, Judge, Landed, MemoryTier, Part, SourceKey, Standard, Tier, Turn};
+use forebay_tier::{
+    BlockPiece, Claim, Flights, Judge, Landed, MemoryTier, Part, SourceKey, Standard, Tier, Turn,
+};
 use shuttle::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     thread,
@@ -92,7 +94,10 @@ fn the_memory_tier_never_holds_more_than_its_quota_nor_other_bytes_than_were_put
                                 }
                                 assert!(tier.usage().used <= 200);
                                 let mut read = [9; 10];
-                                if copies.read(block, 5, &mut read) {
+                                let into = &mut read[..];
+                                let mut piece = [BlockPiece { block, from: 5, into, is_filled: false }];
+                                copies.read_many(&mut piece, None);
+                                if piece[0].is_filled {
                                     assert_eq!(read, [block.to_le_bytes()[0]; 10]);
                                 }
                             }

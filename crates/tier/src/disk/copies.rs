@@ -3,7 +3,7 @@
 use std::{
     os::unix::fs::FileExt,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::SystemTime,
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -12,9 +12,9 @@ use forebay_scratch::ByteLock;
 use super::{
     mirror_copies::{MOST_TIMES_WRONG, MirrorCopies},
     mirror_descriptors::OpenMirror,
-    mirror_files,
+    read_run::Run,
 };
-use crate::{Admission, Claim, Claimed, Copies, Evicted, Room};
+use crate::{Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Room};
 
 /// Room for one block, and the lock that keeps other processes from fetching it.
 #[derive(Debug)]
@@ -69,16 +69,28 @@ impl Drop for MirrorClaim {
 }
 
 impl Copies for MirrorCopies {
-    fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool {
-        let Some(opened) = self.opened() else { return false };
-        let len = self.mirror.blocks.range(block).len();
-        if from.checked_add(into.len() as u64).is_none_or(|end| end > len) {
-            return false;
+    fn read_many(&self, pieces: &mut [BlockPiece<'_>], deadline: Option<Instant>) {
+        let Some(opened) = self.opened() else { return };
+        let (mut rest, mut is_first, mut filled) = (&mut *pieces, true, 0);
+        while !rest.is_empty() {
+            // The clock costs as much as a small read: it is looked at before every request but the first.
+            if !is_first && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
+            let (count, run) = self.next_run(&opened, rest);
+            let (now, after) = rest.split_at_mut(count);
+            match run {
+                Run::PassedOver => {}
+                Run::Durable => self.read_run(&opened, now),
+                Run::Unsynced => now.iter_mut().for_each(|piece| self.read_unsynced(&opened, piece)),
+            }
+            if run != Run::PassedOver {
+                filled += now.iter().filter(|piece| piece.is_filled).count() as u64;
+                is_first = false;
+            }
+            rest = after;
         }
-        if opened.files.is_durable(block) {
-            return self.read_at(&opened, block, from, into);
-        }
-        self.read_unsynced(&opened, block, from, into)
+        self.count_reads(filled);
     }
 
     fn get(&self, block: u64) -> Option<Bytes> {
@@ -148,9 +160,6 @@ impl Copies for MirrorCopies {
     }
 
     fn touch(&self) {
-        let now_s = mirror_files::clock(SystemTime::now()) / 1_000_000_000;
-        if self.mirror.touched_s.swap(now_s, Relaxed) != now_s {
-            mirror_files::touch(self.shared.folder(), self.mirror.name);
-        }
+        self.count_use();
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Mirror {
     pub(super) looked_ms: AtomicU64,
     /// How often the mirror was not what it seemed.
     pub(super) wrong_times: AtomicU32,
+    /// Pieces read, to count one use in so many.
+    pub(super) reads: AtomicU64,
     pub(super) touched_s: AtomicU64,
     /// The mirror was removed after it was read as a whole.
     pub(super) has_left: AtomicBool,
@@ -51,6 +53,7 @@ impl Mirror {
             sealed: Mutex::default(),
             looked_ms: AtomicU64::new(0),
             wrong_times: AtomicU32::new(0),
+            reads: AtomicU64::new(0),
             touched_s: AtomicU64::new(0),
             has_left: AtomicBool::new(false),
             is_settling: AtomicBool::new(false),

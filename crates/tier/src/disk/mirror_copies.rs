@@ -9,9 +9,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{
-    mirror::Mirror, mirror_descriptors::OpenMirror, mirror_files, shared::DiskShared, writeback::Writeback,
-};
+use super::{mirror::Mirror, mirror_descriptors::OpenMirror, mirror_files, shared::DiskShared};
 use crate::{Facts, Worth};
 
 /// The copies of one source: its mirror, and the tier that it belongs to.
@@ -24,8 +22,8 @@ pub(super) struct MirrorCopies {
 /// A mirror that was wrong so often lies on a bad disk.
 pub(super) const MOST_TIMES_WRONG: u32 = 3;
 
-/// A mirror of which so many reads were of blocks that may not have reached the disk is worth a sync.
-const READS_PER_SYNC: u32 = 64;
+/// A mirror is ranked by its uses: one read in so many is counted as one.
+const READS_PER_TOUCH: u64 = 256;
 
 impl MirrorCopies {
     /// The bytes of `block`, compared with their checksum.
@@ -53,7 +51,7 @@ impl MirrorCopies {
     }
 
     /// `block` could not be read. One that the disk lost is given up; what else is wrong may be over next time.
-    fn fail_block(&self, opened: &OpenMirror, block: u64, error: &io::Error) {
+    pub(super) fn fail_block(&self, opened: &OpenMirror, block: u64, error: &io::Error) {
         let is_lost = error.kind() == io::ErrorKind::UnexpectedEof
             || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
         if is_lost {
@@ -99,36 +97,23 @@ impl MirrorCopies {
         self.shared.judge.worth(self.mirror.name.key, facts)
     }
 
-    /// Reads bytes of `block` that were right when they were written or last compared, and may not be on the disk yet.
-    pub(super) fn read_unsynced(&self, opened: &OpenMirror, block: u64, from: u64, into: &mut [u8]) -> bool {
-        let reads = opened.files.unsynced_reads.fetch_add(1, Relaxed);
-        if reads.is_multiple_of(READS_PER_SYNC) && reads > 0 {
-            opened.files.sync_later();
+    /// Counts `count` reads of blocks as uses of the mirror, one in so many.
+    pub(super) fn count_reads(&self, count: u64) {
+        if count == 0 {
+            return;
         }
-        if opened.is_right(block) && self.read_at(opened, block, from, into) {
-            // Asked after the read: pages that were lost by then were found out before they could be read.
-            match opened.descriptors.ask() {
-                Writeback::Sound => return true,
-                Writeback::Failed => {
-                    self.shared.lose(opened);
-                    return false;
-                }
-                Writeback::Unknown => {}
-            }
+        let first = self.mirror.reads.fetch_add(count, Relaxed);
+        let last = first.saturating_add(count - 1);
+        if first.is_multiple_of(READS_PER_TOUCH) || first / READS_PER_TOUCH != last / READS_PER_TOUCH {
+            self.count_use();
         }
-        let Some(bytes) = self.load(opened, block) else { return false };
-        let part = usize::try_from(from).ok().and_then(|from| bytes.get(from..from.checked_add(into.len())?));
-        part.map(|part| into.copy_from_slice(part)).is_some()
     }
 
-    pub(super) fn read_at(&self, opened: &OpenMirror, block: u64, from: u64, into: &mut [u8]) -> bool {
-        let at = self.mirror.blocks.range(block).start + from;
-        match opened.descriptors.bytes.read_exact_at(into, at) {
-            Ok(()) => true,
-            Err(error) => {
-                self.fail_block(opened, block, &error);
-                false
-            }
+    /// Counts a use of the mirror, at most one a second.
+    pub(super) fn count_use(&self) {
+        let now_s = mirror_files::clock(SystemTime::now()) / 1_000_000_000;
+        if self.mirror.touched_s.swap(now_s, Relaxed) != now_s {
+            mirror_files::touch(self.shared.folder(), self.mirror.name);
         }
     }
 

@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use forebay_source::{FaultOrigin, Locator, MemoryOrigin, Schedule};
 use forebay_tier::{
-    DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy, Standard, Tier, Tiered,
+    BlockPiece, Copies, DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy, Standard, Tier,
+    Tiered,
 };
 
 /// Bytes that tell where they stand.
@@ -48,6 +49,13 @@ pub(crate) fn placement(block_len: u64) -> Placement {
 
 pub(crate) fn disk_options(folder: &Path, quota: u64, block_len: u64) -> DiskOptions {
     DiskOptions { path: folder.to_owned(), quota, free: 0, keep: true, block_len }
+}
+
+/// Fills `into` with the bytes of `block` from `from` on; false when they are not there.
+pub(crate) fn read_piece(copies: &dyn Copies, block: u64, from: u64, into: &mut [u8]) -> bool {
+    let mut piece = BlockPiece { block, from, into, is_filled: false };
+    copies.read_many(std::slice::from_mut(&mut piece), None);
+    piece.is_filled
 }
 
 /// `origin` through a disk tier in `folder`.

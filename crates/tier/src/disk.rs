@@ -17,6 +17,7 @@
 //! | `device` | which device a source lies on |
 //! | `name` | what files are called |
 //! | `map` | which blocks are there: a file that may lie |
+//! | `lease` | descriptors that were handed out keep eviction off |
 //! | `writeback` | whether what was written reached the disk (`errseq`) |
 //! | `worker` | one thread for work in the background |
 //! | `mirror_files` | the files of all mirrors: listed, ranked, removed |
@@ -33,6 +34,7 @@ mod device;
 mod evict;
 mod find_mirror;
 mod folder;
+mod lease;
 mod map;
 mod mirror;
 mod mirror_copies;

@@ -70,6 +70,6 @@ pub use placement::{AHEAD_BYTES, BLOCK_BYTES, Placement, RECHECK, THREADS};
 pub use policy::{Facts, Foresight, Judge, Outlook, Policy, Standard, Worth};
 pub use read_ahead::{UpcomingRead, UpcomingReads};
 pub use stats::{OriginStats, Stats, TierStats};
-pub use tier::{Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Room, Tier, Usage};
+pub use tier::{Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Room, Tier, Usage, WholeCopy};
 pub use tiered::Tiered;
 pub use warm::{Warmed, warm};

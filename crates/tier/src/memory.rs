@@ -7,11 +7,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{Grant, Source, SourceId};
+use forebay_source::{Grant, SourceId};
 
 use crate::{
     Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Facts, Judge, Room, SourceKey, Tier, Usage,
-    Worth,
+    WholeCopy, Worth,
     pages::{Pages, Stored},
     policy::{Leavers, Ticks},
     sync::{AtomicU64, Mutex, Relaxed, RwLock, lock},
@@ -301,19 +301,11 @@ impl Copies for Held {
         Claim::Held(Box::new(Reserved { held: self, room, block, len, evicted }))
     }
 
-    fn whole(&self) -> Option<Arc<dyn Source>> {
+    fn whole(&self) -> Option<Arc<dyn WholeCopy>> {
         None
     }
 
     fn settle(&self) {}
-
-    fn distrust(&self) {}
-
-    fn has_left(&self) -> bool {
-        false
-    }
-
-    fn touch(&self) {}
 }
 
 /// Room for one block.

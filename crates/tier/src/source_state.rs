@@ -13,7 +13,7 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Result, Source, SourceExt, SourceId};
 
 use crate::{
-    BlockPiece, Blocks, Copies, Room, SourceKey,
+    BlockPiece, Blocks, Copies, Room, SourceKey, WholeCopy,
     stats::{Counters, nanos},
 };
 
@@ -27,7 +27,7 @@ pub(crate) struct SourceState {
     pub(crate) copies: Vec<(usize, Arc<dyn Copies>)>,
     /// Whether all of it will be near for good.
     pub(crate) is_near: bool,
-    pub(crate) whole: ArcSwapOption<WholeCopy>,
+    pub(crate) whole: ArcSwapOption<WholeOnTier>,
     /// The next block that is placed in the background.
     pub(crate) follow_next: AtomicU64,
     /// The rest of the source is being placed in the background.
@@ -40,12 +40,13 @@ pub(crate) struct SourceState {
     reads: AtomicU64,
 }
 
-/// All of a source, on one tier.
+/// All of a source, and the tier that has it.
 #[derive(Debug)]
-pub(crate) struct WholeCopy {
+pub(crate) struct WholeOnTier {
     pub(crate) tier: usize,
-    pub(crate) source: Arc<dyn Source>,
-    copies: Arc<dyn Copies>,
+    pub(crate) copy: Arc<dyn WholeCopy>,
+    /// What the copy is read by, at hand.
+    source: Arc<dyn Source>,
 }
 
 /// No origin takes so long without an error of its own.
@@ -91,8 +92,8 @@ impl SourceState {
             return;
         }
         let found = self.copies.iter().find_map(|(tier, copies)| {
-            let source = copies.whole()?;
-            Some(WholeCopy { tier: *tier, source, copies: Arc::clone(copies) })
+            let copy = copies.whole()?;
+            Some(WholeOnTier { tier: *tier, source: Arc::clone(copy.source()), copy })
         });
         if let Some(found) = found {
             self.whole.store(Some(Arc::new(found)));
@@ -124,7 +125,7 @@ impl SourceState {
     ) -> Option<T> {
         let whole = self.whole.load();
         let whole = whole.as_ref()?;
-        if whole.copies.has_left() {
+        if whole.copy.is_gone() {
             // It was evicted: its space comes back when no process holds it open.
             self.whole.store(None);
             return None;
@@ -137,13 +138,13 @@ impl SourceState {
                 let ns = began.map_or(0, nanos).saturating_mul(READS_PER_TIMING);
                 counters.tiers[whole.tier].count(count as u64, len, ns);
                 if number.is_multiple_of(READS_PER_TOUCH) {
-                    whole.copies.touch();
+                    whole.copy.touch();
                 }
                 Some(found)
             }
             Err(_) => {
                 // Removed, cut, or its disk is gone: the origin still has it.
-                whole.copies.distrust();
+                whole.copy.distrust();
                 self.whole.store(None);
                 None
             }

@@ -1,6 +1,6 @@
 //! The contract of a place for copies.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{fmt, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use forebay_source::{Source, SourceId};
@@ -79,21 +79,46 @@ pub trait Copies: Send + Sync + fmt::Debug {
     /// to this one. Others leave for it only if `may_replace`.
     fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim;
 
-    /// The whole source, where all of it is here and can be read without looking for blocks. Asked often: it may take a
-    /// moment to be noticed.
-    fn whole(&self) -> Option<Arc<dyn Source>>;
+    /// The whole source, where all of it is here, compared and sealed. Asked often: a copy that another process completed
+    /// may take a moment to be noticed.
+    fn whole(&self) -> Option<Arc<dyn WholeCopy>>;
 
     /// Begins what makes [`whole`](Self::whole) possible, if all blocks are there: they are compared where they were not,
-    /// and brought to the disk.
+    /// and synced.
     fn settle(&self);
+}
 
-    /// Forgets what [`whole`](Self::whole) gave: it could not be read.
+/// All of a source on one tier, read without looking for blocks.
+///
+/// # Contract
+/// - Its bytes are those of the source, all of them: each was compared with its checksum before the copy was sealed, and
+///   nothing is written to a sealed copy but, where a block is found damaged later, the source's own bytes.
+/// - It may leave the tier at any time. A copy that has left can be read on by those who hold it, and holds space that
+///   others need: a holder lets go of it once [`is_gone`](Self::is_gone).
+pub trait WholeCopy: Send + Sync + fmt::Debug {
+    /// Reads it.
+    fn source(&self) -> &Arc<dyn Source>;
+
+    /// A read-only descriptor of a file that holds the source's bytes and no more, for a program that reads by itself;
+    /// nothing where the copy is gone, is just leaving, or is no file.
+    ///
+    /// The descriptor is a lease, and lasts as long as any duplicate of it is open, in this process or in another that
+    /// inherited or received it:
+    /// - the tier does not evict the copy, which would free no space before the descriptor is closed;
+    /// - the file is not cut, punched or used for other bytes, even when the user clears the tier or the tier is closed:
+    ///   then its name goes, and the descriptor reads on.
+    ///
+    /// It is closed on `exec` and inherited by `fork`. The lease is a shared `flock` of the open file: a program that
+    /// unlocks the descriptor ends it. Flips on the disk after the hand-out are not detected.
+    fn descriptor(&self) -> Option<OwnedFd>;
+
+    /// True when it has left the tier.
+    fn is_gone(&self) -> bool;
+
+    /// Reports that it could not be read: the tier looks why, and does not give it again before it is right.
     fn distrust(&self);
 
-    /// True when what [`whole`](Self::whole) gave has left the tier since: it can be read, and holds space that others need.
-    fn has_left(&self) -> bool;
-
-    /// Counts a use that the tier does not see, of the whole.
+    /// Counts uses that the tier does not see: reads through [`source`](Self::source).
     fn touch(&self);
 }
 

@@ -8,7 +8,7 @@ use std::{
 use forebay_source::{Locator, Origin, Result, Source, SourceId};
 
 use crate::{
-    Outlook, Placement, SourceKey, Stats, Tier, UpcomingReads, prefetch::PrefetchTask,
+    Outlook, Placement, SourceKey, Stats, Tier, UpcomingReads, WholeCopy, prefetch::PrefetchTask,
     process_tiers::ProcessTiers, source_state::SourceState, tiered_shared::TieredShared,
     tiered_source::TieredSource,
 };
@@ -83,6 +83,14 @@ impl Tiered {
         let (inner, process) = (self.shared.origin.open(at)?, self.shared.process());
         let state = process.settled_state(&inner);
         Ok((process, state))
+    }
+
+    /// The copy of all of the source called `key`, which is open, if a tier of this process has it.
+    pub fn whole_copy(&self, key: SourceKey) -> Option<Arc<dyn WholeCopy>> {
+        let state = self.shared.process().known(key)?;
+        state.find_whole();
+        let whole = state.whole.load();
+        whole.as_ref().map(|whole| Arc::clone(&whole.copy)).filter(|copy| !copy.is_gone())
     }
 
     /// True when a tier of this process has all of the source called `key`, which is open.

@@ -4,16 +4,19 @@ mod made;
 
 use std::{
     collections::HashMap,
+    fs::File,
+    io::Write,
+    os::{fd::OwnedFd, unix::fs::FileExt},
     path::Path,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use forebay_source::{Locator, Source, SourceId, Version};
+use forebay_source::{ByteRange, Locator, MemoryOrigin, Origin, Source, SourceExt, SourceId, Version};
 use forebay_tier::{
     Admission, BlockPiece, Blocks, Claim, Claimed, Copies, DiskTier, Evicted, Judge, MemoryTier, Room,
-    SourceKey, Standard, Tier, Usage,
+    SourceKey, Standard, Tier, Usage, WholeCopy,
 };
 use made::{disk_options, pattern};
 
@@ -98,17 +101,40 @@ impl Copies for Table {
         Claim::Held(Box::new(TableClaim { table: self, block }))
     }
 
-    fn whole(&self) -> Option<Arc<dyn Source>> {
-        None
+    fn whole(&self) -> Option<Arc<dyn WholeCopy>> {
+        let present = self.present.lock().unwrap();
+        let blocks = (0..self.blocks.count()).map(|block| Some(&present.get(&block)?[..]));
+        let bytes = blocks.collect::<Option<Vec<_>>>()?.concat();
+        let origin = MemoryOrigin::default().with("whole", bytes.clone());
+        Some(Arc::new(TableWhole { source: origin.open(&Locator::new("whole")).unwrap(), bytes }))
     }
 
     fn settle(&self) {}
+}
 
-    fn distrust(&self) {}
+/// A whole copy whose file has no name at all: whatever becomes of the tier, it is the holder's.
+#[derive(Debug)]
+struct TableWhole {
+    source: Arc<dyn Source>,
+    bytes: Vec<u8>,
+}
 
-    fn has_left(&self) -> bool {
+impl WholeCopy for TableWhole {
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    fn descriptor(&self) -> Option<OwnedFd> {
+        let mut file = tempfile::tempfile().ok()?;
+        file.write_all(&self.bytes).ok()?;
+        Some(file.into())
+    }
+
+    fn is_gone(&self) -> bool {
         false
     }
+
+    fn distrust(&self) {}
 
     fn touch(&self) {}
 }
@@ -250,6 +276,26 @@ fn a_block_is_put_once_and_counted(tier: &dyn Tier) {
     assert!(tier.copies(&id("another")).is_none_or(|other| !other.has(1)), "{tier:?}");
 }
 
+fn a_whole_copy_is_the_source_and_its_descriptor_lasts_longer_than_the_copy(tier: &dyn Tier) {
+    let bytes = pattern(7, LEN);
+    let copies = filled(tier, "whole", &bytes, &[0, 1, 2, 3]);
+    assert!(copies.whole().is_none(), "a block is missing: {tier:?}");
+    let copies = filled(tier, "whole", &bytes, &[4]);
+    copies.settle();
+    assert!(tier.wait(Instant::now() + Duration::from_secs(60)));
+    // A tier of blocks alone has none.
+    let Some(whole) = copies.whole() else { return };
+    let all = ByteRange { start: 0, end: LEN as u64 };
+    assert_eq!(whole.source().fetch_one(all).unwrap()[..], bytes[..], "{tier:?}");
+    whole.touch();
+    let file = File::from(whole.descriptor().expect("a descriptor"));
+    assert!(!whole.is_gone());
+    drop((whole, copies));
+    let mut read = vec![0; LEN];
+    file.read_exact_at(&mut read, 0).unwrap();
+    assert_eq!((read, file.metadata().unwrap().len()), (bytes, LEN as u64), "{tier:?}");
+}
+
 fn every_clause(tier: &dyn Tier) {
     pieces_in_any_order_are_filled_where_their_blocks_are(tier);
     many_neighbours_are_one_read_of_right_bytes(tier);
@@ -257,6 +303,7 @@ fn every_clause(tier: &dyn Tier) {
     a_piece_that_is_filled_is_left_as_it_is(tier);
     a_deadline_that_is_over_costs_pieces_and_never_bytes(tier);
     a_block_is_put_once_and_counted(tier);
+    a_whole_copy_is_the_source_and_its_descriptor_lasts_longer_than_the_copy(tier);
 }
 
 fn disk_tier(folder: &Path) -> DiskTier {

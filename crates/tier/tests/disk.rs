@@ -59,8 +59,11 @@ fn a_mirror_that_another_process_removed_is_no_fault_and_the_next_one_keeps_its_
     fill(&again, &bytes, 1000);
     wait(&other);
     assert!(again.whole().is_some());
-    assert!(whole.fetch_one(ByteRange { start: 0, end: 2000 }).is_err(), "its file has no name any more");
-    read.distrust();
+    assert!(
+        whole.source().fetch_one(ByteRange { start: 0, end: 2000 }).is_err(),
+        "its file has no name any more"
+    );
+    whole.distrust();
     assert_eq!((reader.usage().faults, other.usage().faults), (0, 0));
     assert!(
         open(folder.path(), 1000).copies(&far).unwrap().whole().is_some(),

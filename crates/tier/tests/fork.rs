@@ -3,14 +3,27 @@
 
 mod made;
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    mem::ManuallyDrop,
+    os::{fd::AsRawFd, unix::fs::FileExt},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use forebay_source::{ByteRange, Origin, Schedule, SourceExt};
-use forebay_tier::{DiskOptions, DiskTier, Judge, Placement, Standard, Tier, Tiered};
+use forebay_tier::{DiskOptions, DiskTier, Judge, Placement, SourceKey, Standard, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, placement};
 
 /// Runs `child` in a forked process; true when it ended well within a minute.
 fn forked(child: impl FnOnce() -> bool) -> bool {
+    forked_while(child, || {})
+}
+
+/// Runs `child` in a forked process and `parent` in this one meanwhile; true when the child ended well within a minute.
+fn forked_while(child: impl FnOnce() -> bool, parent: impl FnOnce()) -> bool {
     // SAFETY: the child uses what a forked child may, leaves by `_exit`, and the test process has few threads.
     match unsafe { libc::fork() } {
         0 => {
@@ -19,6 +32,7 @@ fn forked(child: impl FnOnce() -> bool) -> bool {
             unsafe { libc::_exit(i32::from(!is_right)) }
         }
         pid => {
+            parent();
             for _ in 0..600 {
                 let mut status = 0;
                 // SAFETY: waits for the child that was made above.
@@ -88,4 +102,53 @@ fn mirrors_that_are_not_whole_draw_on_the_processs_budget_of_descriptors() {
         }) && std::fs::read_dir("/dev/fd").unwrap().count() <= 80
     };
     assert!(forked(reads));
+}
+
+#[test]
+fn a_leased_mirror_stays_while_a_child_reads_it_and_its_bytes_outlast_the_tier() {
+    let (len, folder) = (10_500, tempfile::tempdir().unwrap());
+    let (far, contents) = origin(3, len, Schedule::default());
+    // Room for one source and no other.
+    let tiered = on_disk(far, folder.path(), len as u64, Standard::Lru, placement(1000));
+    let read = |index: usize| {
+        let source = tiered.open(&name(index)).unwrap();
+        let all = ByteRange { start: 0, end: len as u64 };
+        assert_eq!(source.fetch_one(all).unwrap()[..], contents[index][..]);
+        assert!(tiered.wait(Duration::from_secs(60)));
+        source
+    };
+    let first = read(0);
+    let whole = tiered.whole_copy(SourceKey::of(first.id())).expect("all of it is there, and sealed");
+    // The parent closes it by hand.
+    let leased = ManuallyDrop::new(File::from(whole.descriptor().expect("a descriptor")));
+    let (mut cleared, mut tell) = std::io::pipe().unwrap();
+    let child = || {
+        // The tier is cleared by then.
+        let is_told = cleared.read_exact(&mut [0]).is_ok();
+        let mut bytes = vec![0; len];
+        is_told && leased.read_exact_at(&mut bytes, 0).is_ok() && bytes == contents[0]
+    };
+    let parent = || {
+        // The child's descriptor alone is a lease, and a full tier keeps what is leased.
+        // SAFETY: the parent's descriptor is closed once and not used any more; the child has its own.
+        assert_eq!(unsafe { libc::close(leased.as_raw_fd()) }, 0);
+        drop(read(1));
+        assert_eq!(tiered.stats().tiers[0].evicted, 0);
+        assert!(!whole.is_gone() && whole.descriptor().is_some());
+        // The user clears it: its name goes.
+        let user =
+            DiskTier::open(disk_options(folder.path(), len as u64, 1000), Judge::new(Standard::Lru)).unwrap();
+        assert_eq!(user.clear(|_| true), len as u64);
+        assert!(user.mirrors().is_empty());
+        assert!(whole.descriptor().is_none(), "what was removed is not handed out any more");
+        tell.write_all(&[1]).unwrap();
+    };
+    assert!(forked_while(child, parent));
+    // Without a lease the next source has the room; a tier that found nothing to evict looks again a little later.
+    let began = Instant::now();
+    drop(read(1));
+    while tiered.stats().tiers[0].evicted == 0 {
+        drop(read(2));
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
 }

@@ -45,7 +45,7 @@ fn a_mirror_that_was_removed_and_begun_anew_is_not_taken_for_the_whole_one() {
     // The reader still holds the old mirror, of which it now knows all blocks.
     assert_eq!(read.get(1).unwrap()[..], bytes[1000..]);
     if let Some(whole) = read.whole() {
-        assert_eq!(whole.fetch_one(ByteRange { start: 0, end: 2000 }).unwrap()[..], bytes[..]);
+        assert_eq!(whole.source().fetch_one(ByteRange { start: 0, end: 2000 }).unwrap()[..], bytes[..]);
     }
 }
 

@@ -13,8 +13,9 @@ use super::{
     mirror_copies::{MOST_TIMES_WRONG, MirrorCopies},
     mirror_descriptors::OpenMirror,
     read_run::Run,
+    sealed_mirror::SealedMirror,
 };
-use crate::{Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Room};
+use crate::{Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Room, WholeCopy};
 
 /// Room for one block, and the lock that keeps other processes from fetching it.
 #[derive(Debug)]
@@ -143,23 +144,12 @@ impl Copies for MirrorCopies {
         Claim::Held(Box::new(MirrorClaim { copies: self, opened, _lock: lock, block, len }))
     }
 
-    fn whole(&self) -> Option<Arc<dyn forebay_source::Source>> {
-        self.sealed_source()
+    fn whole(&self) -> Option<Arc<dyn WholeCopy>> {
+        let file = self.sealed_file()?;
+        Some(Arc::new(SealedMirror { copies: self.clone(), file }))
     }
 
     fn settle(&self) {
         self.settle_later();
-    }
-
-    fn distrust(&self) {
-        self.distrust_whole();
-    }
-
-    fn has_left(&self) -> bool {
-        self.mirror.has_left.load(Relaxed)
-    }
-
-    fn touch(&self) {
-        self.count_use();
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{mirror_files, name::MirrorName, shared::DiskShared};
+use super::{lease, mirror_files, name::MirrorName, shared::DiskShared};
 use crate::{Worth, policy::Leavers};
 
 /// To rank all mirrors takes a walk through the folder: it is not done for every block that finds no room.
@@ -46,8 +46,9 @@ impl DiskShared {
         let mut leavers = self.leavers.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((_, leaver)) = self.next_leaver(&mut leavers, name, newcomer) else { return false };
         drop(leavers);
-        self.remove(leaver);
-        self.evicted.fetch_add(1, Relaxed);
+        if self.evict(leaver).is_some() {
+            self.evicted.fetch_add(1, Relaxed);
+        }
         true
     }
 
@@ -80,8 +81,8 @@ impl DiskShared {
             ranked.map(|(name, known)| (self.judge.worth(name.key, known.facts()), name)).collect()
         };
         let now = |name: &MirrorName| {
-            // Ranked for another newcomer.
-            if *name == but {
+            // Ranked for another newcomer, or not to be had.
+            if *name == but || lease::is_leased(self.folder(), *name) {
                 return None;
             }
             let known = mirror_files::known(self.folder(), *name)?;

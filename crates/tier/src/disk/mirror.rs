@@ -29,8 +29,6 @@ pub(super) struct Mirror {
     /// Pieces read, to count one use in so many.
     pub(super) reads: AtomicU64,
     pub(super) touched_s: AtomicU64,
-    /// The mirror was removed after it was read as a whole.
-    pub(super) has_left: AtomicBool,
     pub(super) is_settling: AtomicBool,
 }
 
@@ -38,8 +36,12 @@ pub(super) struct Mirror {
 #[derive(Debug)]
 pub(super) struct SealedFile {
     pub(super) source: Arc<dyn Source>,
+    /// Tells its file from those of all mirrors that had its name before.
+    pub(super) nonce: u64,
     /// The file is unchanged while it has these.
     pub(super) facts: FileFacts,
+    /// The mirror was removed after it was sealed.
+    pub(super) is_gone: AtomicBool,
 }
 
 impl Mirror {
@@ -55,16 +57,16 @@ impl Mirror {
             wrong_times: AtomicU32::new(0),
             reads: AtomicU64::new(0),
             touched_s: AtomicU64::new(0),
-            has_left: AtomicBool::new(false),
             is_settling: AtomicBool::new(false),
         })
     }
 
     /// Forgets all that was known: the mirror was removed.
     pub(super) fn forget(&self) {
-        self.has_left.store(true, Relaxed);
         self.files.store(None);
-        drop(self.lock_sealed().take());
+        if let Some(sealed) = self.lock_sealed().take() {
+            sealed.is_gone.store(true, Relaxed);
+        }
         self.looked_ms.store(0, Relaxed);
     }
 

@@ -9,7 +9,7 @@ use std::{
 use forebay_source::SourceId;
 
 use super::{
-    mirror_files,
+    lease, mirror_files,
     mirror_listing::{LIST_AGAIN, LISTING_SHARE, ListedMirrors},
     name::MirrorName,
     shared::DiskShared,
@@ -56,7 +56,7 @@ impl DiskShared {
             }
             let Some(leaver) = self.next_unwanted(listed, newcomer) else { return false };
             // Another process may have been faster, and have counted it.
-            if self.remove(leaver) > 0 {
+            if self.evict(leaver).is_some_and(|freed| freed > 0) {
                 self.evicted.fetch_add(1, Relaxed);
             }
         };
@@ -78,12 +78,15 @@ impl DiskShared {
 
     /// The mirror that leaves next for one of `newcomer`.
     fn next_unwanted(&self, listed: &mut ListedMirrors, newcomer: MirrorName) -> Option<MirrorName> {
-        if let Some(older) = listed.superseded.pop() {
-            return Some(older);
+        while let Some(older) = listed.superseded.pop() {
+            if !lease::is_leased(self.folder(), older) {
+                return Some(older);
+            }
         }
         let prefers_known = self.judge.prefers_known(newcomer.key);
         while let Some(oldest) = listed.oldest_last.pop_if(|_| prefers_known) {
-            if oldest != newcomer && !self.judge.knows(oldest.key) && self.is_idle(oldest) {
+            let is_free = || self.is_idle(oldest) && !lease::is_leased(self.folder(), oldest);
+            if oldest != newcomer && !self.judge.knows(oldest.key) && is_free() {
                 return Some(oldest);
             }
         }

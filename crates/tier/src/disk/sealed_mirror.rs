@@ -3,26 +3,33 @@
 //! Before it is, each block was compared with its checksum and all bytes are on the disk. A seal in the map says so to
 //! the other processes of this machine, until it is started anew.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use forebay_scratch::{ByteLock, FileFacts, boot_id};
 use forebay_source::{ErrorKind, Locator, Origin, Source};
 
 use super::{
-    map,
+    lease, map,
     mirror::SealedFile,
     mirror_copies::{MOST_TIMES_WRONG, MirrorCopies},
     mirror_descriptors::{MirrorFiles, OpenMirror},
 };
+use crate::WholeCopy;
 
 /// How often a reader looks whether another process has sealed the mirror meanwhile.
 const LOOK_AGAIN_MS: u64 = 1000;
 
 impl MirrorCopies {
     /// The whole mirror, if it was sealed by this process, or by another when that was last looked at.
-    pub(super) fn sealed_source(&self) -> Option<Arc<dyn Source>> {
+    pub(super) fn sealed_file(&self) -> Option<Arc<SealedFile>> {
         if let Some(sealed) = &*self.mirror.lock_sealed() {
-            return Some(Arc::clone(&sealed.source));
+            return Some(Arc::clone(sealed));
         }
         let (now, looked) = (self.shared.now_ms(), self.mirror.looked_ms.load(Relaxed));
         if looked != 0 && now.saturating_sub(looked) < LOOK_AGAIN_MS {
@@ -33,7 +40,7 @@ impl MirrorCopies {
     }
 
     /// The whole mirror, if its seal says so.
-    fn find_seal(&self, opened: &OpenMirror) -> Option<Arc<dyn Source>> {
+    fn find_seal(&self, opened: &OpenMirror) -> Option<Arc<SealedFile>> {
         let sealed = opened.files.layout.read_seal(&opened.descriptors.map);
         if sealed == [0; 32] {
             return None;
@@ -42,16 +49,20 @@ impl MirrorCopies {
         if sealed != map::seal(&boot_id(), &source.id().version.full_tag()) {
             return None;
         }
-        self.become_whole(&opened.files, Arc::clone(&source), facts);
-        Some(source)
+        Some(self.become_whole(&opened.files, source, facts))
     }
 
-    fn become_whole(&self, files: &MirrorFiles, source: Arc<dyn Source>, facts: FileFacts) {
-        let mut sealed = self.mirror.lock_sealed();
-        self.mirror.has_left.store(false, Relaxed);
-        *sealed = Some(Arc::new(SealedFile { source, facts }));
-        drop(sealed);
+    fn become_whole(
+        &self,
+        files: &MirrorFiles,
+        source: Arc<dyn Source>,
+        facts: FileFacts,
+    ) -> Arc<SealedFile> {
+        let is_gone = AtomicBool::new(false);
+        let sealed = Arc::new(SealedFile { source, nonce: files.layout.nonce, facts, is_gone });
+        *self.mirror.lock_sealed() = Some(Arc::clone(&sealed));
         files.close();
+        sealed
     }
 
     /// The bytes of the mirror by their name; nothing when they were removed.
@@ -119,13 +130,19 @@ impl MirrorCopies {
         self.become_whole(&opened.files, source, facts);
     }
 
-    /// The whole could not be read: it was removed, something is short for a moment, or it is not what it was.
-    pub(super) fn distrust_whole(&self) {
-        let sealed = self.mirror.lock_sealed().take();
+    /// The sealed file could not be read: it was removed, something is short for a moment, or it is not what it was.
+    fn distrust_sealed(&self, sealed: &Arc<SealedFile>) {
+        let mut held = self.mirror.lock_sealed();
+        // Another thread may have been quicker, and what is held by now another file.
+        let sealed = held.take_if(|held| Arc::ptr_eq(held, sealed));
+        drop(held);
         let (Some(sealed), Some(files)) = (sealed, self.mirror.files.load_full()) else { return };
         match self.shared.folder().facts(self.mirror.name.bytes(files.layout.nonce)) {
             // Another process removed it, to make room: that is no fault of the disk.
-            Err(error) if error.kind() == ErrorKind::NotFound => self.mirror.forget(),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                sealed.is_gone.store(true, Relaxed);
+                self.mirror.forget();
+            }
             Ok(facts) if !files.is_at(&facts) || facts != sealed.facts => {
                 self.shared.fault();
                 self.mirror.wrong_times.fetch_add(1, Relaxed);
@@ -140,5 +157,44 @@ impl MirrorCopies {
                 self.mirror.looked_ms.store(self.shared.now_ms(), Relaxed);
             }
         }
+    }
+}
+
+/// A sealed mirror, as the contract of a whole copy has it.
+#[derive(Debug)]
+pub(super) struct SealedMirror {
+    pub(super) copies: MirrorCopies,
+    pub(super) file: Arc<SealedFile>,
+}
+
+impl WholeCopy for SealedMirror {
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.file.source
+    }
+
+    fn descriptor(&self) -> Option<OwnedFd> {
+        let name = self.copies.mirror.name.bytes(self.file.nonce);
+        let file = self.copies.shared.folder().open_to_read(name).ok()?;
+        if !lease::take(&file) {
+            return None;
+        }
+        // Under the lease: an eviction that came first has taken the name away, which the facts tell.
+        if FileFacts::of(&file).is_ok_and(|facts| facts == self.file.facts) {
+            return Some(file.into());
+        }
+        lease::end(&file);
+        None
+    }
+
+    fn is_gone(&self) -> bool {
+        self.file.is_gone.load(Relaxed)
+    }
+
+    fn distrust(&self) {
+        self.copies.distrust_sealed(&self.file);
+    }
+
+    fn touch(&self) {
+        self.copies.count_use();
     }
 }

@@ -13,7 +13,7 @@ use forebay_source::{FileOrigin, SourceId};
 
 use super::{
     device::Devices,
-    folder,
+    folder, lease,
     mirror::Mirror,
     mirror_files,
     mirror_listing::MirrorListing,
@@ -134,6 +134,15 @@ impl DiskShared {
             mirror.forget();
         }
         freed
+    }
+}
+
+impl DiskShared {
+    /// Removes the mirror called `name` to make room, and gives the bytes it took; nothing where it is leased: its space
+    /// would not be free before the lease ends.
+    pub(super) fn evict(&self, name: MirrorName) -> Option<u64> {
+        let _unleased = lease::keep_off(self.folder(), name)?;
+        Some(self.remove(name))
     }
 }
 

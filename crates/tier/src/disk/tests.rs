@@ -20,10 +20,13 @@ use forebay_source::{Locator, SourceId, Version};
 use super::{
     DiskOptions, DiskTier,
     mirror::Mirror,
+    mirror_copies::MirrorCopies,
+    name::MirrorName,
     open_mirrors::OpenMirrors,
+    read_run::Run,
     writeback::{DiskSync, Writeback},
 };
-use crate::{Admission, BlockPiece, Blocks, Claim, Copies, Judge, Standard, Tier};
+use crate::{Admission, BlockPiece, Blocks, Claim, Copies, Judge, SourceKey, Standard, Tier};
 
 const SOUND: DiskSync =
     DiskSync { sync: |_| Ok(()), sync_all: |_| Ok(()), can_ask: |_| true, ask: |_| Writeback::Sound };
@@ -88,6 +91,34 @@ fn a_mirror_is_read_as_a_whole_once_it_is_on_the_disk() {
     assert!(settled(&tier));
     assert!(copies.whole().is_some());
     assert_eq!(tier.usage().faults, 0);
+}
+
+#[test]
+fn pieces_side_by_side_are_one_request_once_their_blocks_are_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, _) = tier(folder.path(), SOUND);
+    // Never whole, so that it is read block by block.
+    let id = SourceId { locator: Locator::new("long"), len: 5000, version: Version::named("v") };
+    let copies = tier.copies(&id).unwrap();
+    (0..3).for_each(|block| put(&copies, block));
+    let name = MirrorName { key: SourceKey::of(&id), block_len: 1000 };
+    let mirror = tier.shared.lock_open().get(name).unwrap();
+    let mirrors = MirrorCopies { shared: Arc::clone(&tier.shared), mirror };
+    let opened = mirrors.opened().unwrap();
+    let mut memory = [[0; 400]; 6];
+    let mut pieces: Vec<_> = memory
+        .iter_mut()
+        .zip([(0, 600), (1, 0), (1, 500), (2, 100), (2, 600), (2, 0)])
+        .map(|(into, (block, from))| BlockPiece { block, from, into, is_filled: false })
+        .collect();
+    assert_eq!(mirrors.next_run(&opened, &pieces), (1, Run::Unsynced));
+    opened.sync(false).unwrap();
+    // 600..1000 and 1000..1400 are side by side, 1500..1900 is not.
+    assert_eq!(mirrors.next_run(&opened, &pieces), (2, Run::Durable));
+    assert_eq!(mirrors.next_run(&opened, &pieces[2..]), (1, Run::Durable));
+    copies.read_many(&mut pieces, None);
+    assert!(pieces.iter().all(|piece| piece.is_filled && piece.into.iter().all(|byte| *byte == 7)));
+    assert_eq!(mirrors.next_run(&opened, &pieces), (1, Run::PassedOver));
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn warm_all(context: &Context, paths: &[String], config: Config) -> Result<u8> {
         !interrupt.is_wanted()
     });
     bar.finish_and_clear();
+    tiered.close();
     let warmed = warmed?;
     if context.json {
         let mut answer =

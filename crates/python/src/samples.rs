@@ -52,7 +52,7 @@ struct OpenedSet {
     tiers: Option<OpenTiers>,
 }
 
-/// OpenTiers, and what is being copied to them.
+/// Tiers, and what is being copied to them.
 struct OpenTiers {
     tiered: Arc<Tiered>,
     threads: NonZeroUsize,
@@ -71,6 +71,10 @@ impl Drop for OpenTiers {
         }
         for warming in self.warmings.get_mut().unwrap_or_else(PoisonError::into_inner) {
             warming.cancel(LAST_BLOCK);
+        }
+        // The last data set or loader to use them ends them.
+        if Arc::strong_count(&self.tiered) == 1 {
+            self.tiered.close();
         }
     }
 }

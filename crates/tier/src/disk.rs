@@ -59,7 +59,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -124,6 +124,7 @@ impl DiskTier {
             evicted: AtomicU64::new(0),
             faults: AtomicU64::new(0),
             worker: Worker::default(),
+            is_closed: AtomicBool::new(false),
         });
         shared.clear_up(count, since);
         Ok(Self { shared })
@@ -188,6 +189,12 @@ impl Tier for DiskTier {
 
     fn wait(&self, until: Instant) -> bool {
         self.shared.worker.wait(until)
+    }
+
+    fn close(&self, until: Instant) {
+        // Its thread ends first: what it is at would otherwise write to a folder that was removed.
+        self.shared.worker.close(until.saturating_duration_since(Instant::now()));
+        self.shared.close();
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, PoisonError, Weak},
+    sync::{
+        Arc, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::Instant,
 };
 
@@ -36,6 +39,7 @@ struct Hall {
     sources: Mutex<HashMap<SourceKey, Arc<Held>>>,
     leavers: Mutex<Leavers<(SourceKey, u64)>>,
     evicted: AtomicU64,
+    is_closed: AtomicBool,
 }
 
 /// The copies of one source.
@@ -80,6 +84,7 @@ impl MemoryTier {
             sources: Mutex::default(),
             leavers: Mutex::default(),
             evicted: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
         };
         Self { room: Arc::new(room) }
     }
@@ -115,6 +120,16 @@ impl Tier for MemoryTier {
 
     fn wait(&self, _: Instant) -> bool {
         true
+    }
+
+    fn close(&self, _: Instant) {
+        self.room.is_closed.store(true, SeqCst);
+        let sources: Vec<_> = lock(&self.room.sources).drain().map(|(_, held)| held).collect();
+        for shard in sources.iter().flat_map(|held| &held.shards) {
+            let blocks = std::mem::take(&mut *shard.write().unwrap_or_else(PoisonError::into_inner));
+            let len = blocks.values().map(|copy| copy.stored.len()).sum();
+            self.room.used.fetch_sub(len, Relaxed);
+        }
     }
 }
 
@@ -290,7 +305,9 @@ impl Copies for Held {
         if self.has(block) {
             return Claim::Here;
         }
-        let Some(room) = self.room.upgrade() else { return Claim::Full };
+        let Some(room) = self.room.upgrade().filter(|room| !room.is_closed.load(SeqCst)) else {
+            return Claim::Full;
+        };
         let reserved = if may_replace {
             room.reserve_for(len, self.newcomer(&room, block, len))
         } else {
@@ -329,6 +346,10 @@ impl Claimed for Reserved {
         let now = self.room.ticks.next();
         let copy = Copy { stored, placed: now, used: AtomicU64::new(now), uses: AtomicU64::new(1) };
         let mut shard = self.held.shard(self.block).write().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: a tier that is closed from now on removes what is here.
+        if self.room.is_closed.load(SeqCst) {
+            return Admission::Refused;
+        }
         // Another thread may have been as fast: then its room is given back.
         self.len = shard.insert(self.block, copy).map_or(0, |before| before.stored.len());
         Admission::Kept

@@ -87,9 +87,13 @@ impl PlacementThreads {
         Self { shared: Arc::new(shared), threads: threads.max(1) }
     }
 
-    /// Does `task` before all that nobody waits for.
+    /// Does `task` before all that nobody waits for; on the caller's thread once the threads were ended.
     pub(crate) fn urgent(&self, task: Task) {
         let mut queue = self.shared.lock();
+        if queue.stop {
+            drop(queue);
+            return task();
+        }
         queue.urgent.push_back(task);
         self.wake(queue);
     }
@@ -97,6 +101,9 @@ impl PlacementThreads {
     /// Does `work` when no reader waits.
     pub(crate) fn background(&self, work: Arc<dyn BackgroundTask>) {
         let mut queue = self.shared.lock();
+        if queue.stop {
+            return;
+        }
         queue.background.push_back(work);
         self.wake(queue);
     }
@@ -104,6 +111,9 @@ impl PlacementThreads {
     /// Does `work`, which is short, before all else that nobody waits for.
     pub(crate) fn background_first(&self, work: Arc<dyn BackgroundTask>) {
         let mut queue = self.shared.lock();
+        if queue.stop {
+            return;
+        }
         queue.background.push_front(work);
         self.wake(queue);
     }
@@ -164,10 +174,16 @@ impl PlacementThreads {
         let until = Instant::now() + PATIENCE;
         let mut queue = self.shared.lock();
         queue.stop = true;
-        queue.urgent.clear();
-        queue.background.clear();
-        queue.dozing.clear();
+        // Dropped without the lock: a reader that waits for one of them is told by what it drops.
+        let left = (
+            std::mem::take(&mut queue.urgent),
+            std::mem::take(&mut queue.background),
+            std::mem::take(&mut queue.dozing),
+        );
+        drop(queue);
+        drop(left);
         self.shared.change.notify_all();
+        let mut queue = self.shared.lock();
         // Whoever is the last to hold a tier closes it, and that may be one of its own threads.
         let own = usize::from(SERVES.get() == ptr::from_ref(&*self.shared).addr());
         while queue.started > own {

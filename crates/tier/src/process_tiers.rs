@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 use forebay_source::{Origin, Source, ledger};
@@ -38,6 +38,9 @@ pub(crate) struct ProcessTiers {
     promises: Promises,
 }
 
+/// How long a tier may take to end what it is at: a sync that takes longer ends after it.
+const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
+
 impl ProcessTiers {
     pub(crate) fn new(origin: &Arc<dyn Origin>, tiers: Vec<Arc<dyn Tier>>, placement: &Placement) -> Self {
         let counters =
@@ -56,6 +59,15 @@ impl ProcessTiers {
             flights: Arc::default(),
             states: Mutex::default(),
             promises: Promises::default(),
+        }
+    }
+
+    /// Ends prefetch, threads and tiers, each after what it is at, in bounded time.
+    pub(crate) fn close(&self) {
+        self.read_ahead.close();
+        self.threads.close();
+        for tier in &self.tiers {
+            tier.close(Instant::now() + CLOSE_PATIENCE);
         }
     }
 

@@ -90,6 +90,14 @@ impl ReadAhead {
         generation
     }
 
+    /// Drops what was prefetched, and ends the list: nothing is prefetched any more.
+    pub(crate) fn close(&self) {
+        self.set(None);
+        let held = std::mem::take(&mut self.lock().held);
+        self.release(held.values().map(|(bytes, _)| bytes.len() as u64).sum());
+        self.is_active.store(false, Relaxed);
+    }
+
     /// True while `generation` is the latest.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.generation.load(Relaxed) == generation

@@ -28,6 +28,10 @@ pub trait Tier: Send + Sync + fmt::Debug {
 
     /// Waits until what it does in the background is done, not past `until`; false when that was not enough.
     fn wait(&self, until: Instant) -> bool;
+
+    /// Ends its work in the background, not much past `until`, and gives back what it holds: memory, and the folder of a
+    /// job. Later claims are refused and later reads may miss; what was leased is read on. May be called more than once.
+    fn close(&self, until: Instant);
 }
 
 /// A part of one block that a reader wants.

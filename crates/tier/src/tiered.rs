@@ -16,6 +16,8 @@ use crate::{
 /// An origin whose bytes are copied to tiers as they are read.
 ///
 /// What is too young to be told from a later change, and what lies on the device of every tier, is handed through.
+///
+/// It ends by [`close`](Self::close), or when it and all its sources are dropped.
 #[derive(Debug)]
 pub struct Tiered {
     shared: Arc<TieredShared>,
@@ -31,6 +33,21 @@ impl Tiered {
         Ok(Self { shared: Arc::new(TieredShared::new(origin, Box::new(make), placement)?) })
     }
 
+    /// Ends prefetch, placement and the tiers of this process: each thread ends after what it is at, and is waited for no
+    /// longer than half a second, as is each tier. Copies in memory are dropped; the folder of a job is removed by the last
+    /// process that uses it.
+    ///
+    /// Sources that are open read on, from the origin, as do those that are opened later: a read gives the same bytes, and
+    /// one that is under way meanwhile does too. May be called more than once, by any thread.
+    pub fn close(&self) {
+        self.shared.close();
+    }
+
+    /// True once it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
     /// What was read from where, by this process.
     pub fn stats(&self) -> Stats {
         self.shared.process().stats()
@@ -44,6 +61,9 @@ impl Tiered {
 
     /// Prefetches what `upcoming` names from now on; nothing any more without it.
     pub fn look_ahead(&self, upcoming: Option<Box<dyn UpcomingReads>>) {
+        if self.is_closed() {
+            return;
+        }
         let process = self.shared.process();
         let has_some = upcoming.is_some();
         let generation = process.read_ahead.set(upcoming);
@@ -81,7 +101,7 @@ impl Tiered {
     /// What this process knows of the source at `at`; nothing where no tier keeps any of it.
     pub(crate) fn state(&self, at: &Locator) -> Result<(Arc<ProcessTiers>, Option<Arc<SourceState>>)> {
         let (inner, process) = (self.shared.origin.open(at)?, self.shared.process());
-        let state = process.settled_state(&inner);
+        let state = if self.is_closed() { None } else { process.settled_state(&inner) };
         Ok((process, state))
     }
 
@@ -108,6 +128,9 @@ impl Tiered {
 impl Origin for Tiered {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
         let inner = self.shared.origin.open(at)?;
+        if self.is_closed() {
+            return Ok(inner);
+        }
         let process = self.shared.process();
         let Some(state) = process.settled_state(&inner) else { return Ok(inner) };
         Ok(Arc::new(TieredSource::new(Arc::clone(&self.shared), inner, process, state)))

@@ -36,6 +36,9 @@ impl TieredSource {
     /// What `read` makes of the parts of this process: a forked child makes its own.
     #[inline]
     fn with_parts<R>(&self, read: impl FnOnce(&Parts) -> R) -> R {
+        if self.shared.is_closed() {
+            return read(&None);
+        }
         let make = || {
             let process = self.shared.process();
             let state = process.state(&self.inner)?;
@@ -54,7 +57,10 @@ impl Source for TieredSource {
         check_ranges(self.id(), ranges.iter().copied())?;
         self.with_parts(|parts| match parts {
             None => self.inner.fetch(ranges),
-            Some((process, state)) => read::fetch(process, state, ranges),
+            Some((process, state)) => match read::fetch(process, state, ranges) {
+                Err(_) if self.shared.is_closed() => self.inner.fetch(ranges),
+                fetched => fetched,
+            },
         })
     }
 
@@ -63,7 +69,12 @@ impl Source for TieredSource {
         check_fills(self.id(), fills)?;
         self.with_parts(|parts| match parts {
             None => self.inner.copy_into(fills),
-            Some((process, state)) => read::fetch_into(process, state, fills).map(|()| Trust::Full),
+            Some((process, state)) => match read::fetch_into(process, state, fills) {
+                Ok(()) => Ok(Trust::Full),
+                // Closed under the reader, which does not notice.
+                Err(_) if self.shared.is_closed() => self.inner.copy_into(fills),
+                Err(error) => Err(error),
+            },
         })
     }
 

@@ -58,6 +58,10 @@ impl Tier for TableTier {
     fn wait(&self, _: Instant) -> bool {
         true
     }
+
+    fn close(&self, _: Instant) {
+        self.0.lock().unwrap().clear();
+    }
 }
 
 impl Copies for Table {
@@ -296,6 +300,18 @@ fn a_whole_copy_is_the_source_and_its_descriptor_lasts_longer_than_the_copy(tier
     assert_eq!((read, file.metadata().unwrap().len()), (bytes, LEN as u64), "{tier:?}");
 }
 
+fn a_tier_that_was_closed_holds_nothing_back_and_changes_no_byte(tier: &dyn Tier) {
+    let bytes = pattern(8, LEN);
+    let copies = filled(tier, "closed", &bytes, &[0, 1]);
+    for _ in 0..2 {
+        let began = Instant::now();
+        tier.close(began + Duration::from_secs(1));
+        assert!(began.elapsed() < Duration::from_secs(10), "{tier:?}");
+        // A hit or a miss, and never other bytes.
+        read(&*copies, &bytes, &[(0, 0, 10), (1, 7, 900)], None);
+    }
+}
+
 fn every_clause(tier: &dyn Tier) {
     pieces_in_any_order_are_filled_where_their_blocks_are(tier);
     many_neighbours_are_one_read_of_right_bytes(tier);
@@ -304,6 +320,7 @@ fn every_clause(tier: &dyn Tier) {
     a_deadline_that_is_over_costs_pieces_and_never_bytes(tier);
     a_block_is_put_once_and_counted(tier);
     a_whole_copy_is_the_source_and_its_descriptor_lasts_longer_than_the_copy(tier);
+    a_tier_that_was_closed_holds_nothing_back_and_changes_no_byte(tier);
 }
 
 fn disk_tier(folder: &Path) -> DiskTier {

@@ -33,7 +33,7 @@ impl Claimed for MirrorClaim {
         let (opened, range) = (self.opened.clone(), self.copies.mirror.blocks.range(self.block));
         let (files, descriptors) = (&*opened.files, &*opened.descriptors);
         // A mirror that was removed meanwhile takes no room any more, and must not be counted.
-        if range.len() != bytes.len() as u64 || !descriptors.is_named() {
+        if self.copies.shared.is_closed() || range.len() != bytes.len() as u64 || !descriptors.is_named() {
             return Admission::Refused;
         }
         // The mark after the bytes: whoever sees it sees them.
@@ -122,7 +122,7 @@ impl Copies for MirrorCopies {
     }
 
     fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim {
-        if self.mirror.wrong_times.load(Relaxed) >= MOST_TIMES_WRONG {
+        if self.shared.is_closed() || self.mirror.wrong_times.load(Relaxed) >= MOST_TIMES_WRONG {
             return Claim::Full;
         }
         let Some(opened) = self.growing() else { return Claim::Full };

@@ -3,7 +3,10 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -53,6 +56,7 @@ pub(super) struct DiskShared {
     pub(super) evicted: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) worker: Worker,
+    pub(super) is_closed: AtomicBool,
 }
 
 /// How long a tier that is opened waits for what was left behind to be counted; a large one is counted meanwhile.
@@ -122,7 +126,7 @@ impl DiskShared {
 
     /// Takes `len` bytes, if they are free.
     pub(super) fn take(&self, len: u64) -> bool {
-        self.is_roomy(len) && self.counter.reserve(len, self.options.quota)
+        !self.is_closed() && self.is_roomy(len) && self.counter.reserve(len, self.options.quota)
     }
 
     /// Removes the mirror called `name`, and gives the bytes it took. A process that has it open reads on.
@@ -146,8 +150,12 @@ impl DiskShared {
     }
 }
 
-impl Drop for DiskShared {
-    fn drop(&mut self) {
+impl DiskShared {
+    /// Ends the use of the folder by this process; the last process removes the folder of a job.
+    pub(super) fn close(&self) {
+        if self.is_closed.swap(true, SeqCst) {
+            return;
+        }
         if self.shared_folder.is_of_this_process() {
             self.counter.leave();
         }
@@ -156,5 +164,16 @@ impl Drop for DiskShared {
         } else {
             self.shared_folder.remove_if_last(folder::remove_files);
         }
+    }
+
+    /// True once the folder may be gone: nothing is written to it any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(SeqCst)
+    }
+}
+
+impl Drop for DiskShared {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, time::SystemTime};
 use forebay::{
     Config, Error, ErrorKind, Locator, Origins, Result, TierConfig,
     config::DiskConfig,
-    tier::{DiskTier, Judge, MirrorSummary, Standard, Tier, Warmed, warm},
+    tier::{BuiltinPolicy, DiskTier, MirrorSummary, Ranking, Tier, Warmed, warm},
 };
 use serde_json::json;
 
@@ -149,7 +149,7 @@ fn lines(warmed: &Warmed, interrupted: bool) -> Vec<String> {
 }
 
 fn open(disk: &DiskConfig, config: &Config) -> Result<DiskTier> {
-    forebay::open_disk_tier(disk, config.placement.block, Judge::new(Standard::FirstFit))
+    forebay::open_disk_tier(disk, config.placement.block, Ranking::new(BuiltinPolicy::FirstFit))
 }
 
 fn idle_seconds(mirror: &MirrorSummary) -> u64 {

@@ -20,7 +20,7 @@ pub struct Feed {
     loader: Loader,
     tiers: Option<Arc<Tiered>>,
     epochs: Mutex<Epochs>,
-    /// Kept here: the tiers hold it loosely.
+    /// Held here: the tiers hold a weak reference.
     foresight: Mutex<Option<Arc<LoaderForesight>>>,
     /// The process whose tiers these are.
     process: ProcessIdentity,
@@ -134,7 +134,7 @@ impl Feed {
         self.loader.state()
     }
 
-    /// Where the consumer is, or nothing where that cannot be told without waiting, as [`Loader::state_at_once`].
+    /// Where the consumer is, or nothing where that is not known without waiting, as [`Loader::state_at_once`].
     pub fn state_at_once(&self) -> Option<State> {
         self.loader.state_at_once()
     }
@@ -228,7 +228,7 @@ impl Drop for Feed {
         // the tiers some time after they were closed.
         let foresight = self.foresight.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process != current_process() {
-            // A forked child has neither those threads nor these tiers, and a lock in them may be held for ever.
+            // A forked child has neither those threads nor these tiers, and a lock in them may have been held by a thread of the parent.
             return std::mem::forget(foresight);
         }
         drop(foresight);

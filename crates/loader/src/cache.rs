@@ -15,7 +15,7 @@ use crate::{
     backing::PlainBacking,
     ledger::{Decoding, Moment, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
-    spill::{Admission, Spill, UnitPlace},
+    spill::{Spill, SpillAdmission, UnitPlace},
     stats::LoaderCounters,
 };
 
@@ -220,7 +220,7 @@ impl UnitCache {
     }
 
     fn put(&self, spill: &dyn Spill, place: UnitPlace, bytes: &[u8]) {
-        if !spill.has(place) && spill.put(place, bytes) == Admission::Kept {
+        if !spill.has(place) && spill.put(place, bytes) == SpillAdmission::Kept {
             LoaderCounters::add(&self.counters.spilled_bytes, bytes.len() as u64);
         }
     }

@@ -108,6 +108,6 @@ pub use setup::InForce;
 pub use shard::{Shard, Steps, StepsSpec, Tail};
 pub use shares::Shares;
 pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
-pub use spill::{Admission, FileSpill, Spill, UnitPlace};
+pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};
 pub use state::{Check, Resumed, STATE_VERSION, State};
 pub use stats::{Bottleneck, LoaderStats};

@@ -20,7 +20,7 @@ use crate::bitmap::Bitmap;
 /// A place for decoded units that memory cannot hold. It may lose them, it may never change them.
 pub trait Spill: Send + Sync + fmt::Debug {
     /// Keeps the bytes of `unit`, if there is room.
-    fn put(&self, unit: UnitPlace, bytes: &[u8]) -> Admission;
+    fn put(&self, unit: UnitPlace, bytes: &[u8]) -> SpillAdmission;
 
     /// True when `unit` is kept.
     fn has(&self, unit: UnitPlace) -> bool;
@@ -34,7 +34,7 @@ pub trait Spill: Send + Sync + fmt::Debug {
 
 /// Whether a spill took something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum SpillAdmission {
     /// It is there.
     Kept,
     /// There is no room, or the disk is in trouble.
@@ -140,14 +140,14 @@ impl FileSpill {
 }
 
 impl Spill for FileSpill {
-    fn put(&self, place: UnitPlace, bytes: &[u8]) -> Admission {
+    fn put(&self, place: UnitPlace, bytes: &[u8]) -> SpillAdmission {
         if self.broken.load(Relaxed) || place.unit >= self.unit_count {
-            return Admission::Refused;
+            return SpillAdmission::Refused;
         }
         {
             let mut own = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             if self.used(*own).saturating_add(bytes.len() as u64) > self.quota {
-                return Admission::Refused;
+                return SpillAdmission::Refused;
             }
             *own += bytes.len() as u64;
         }
@@ -156,10 +156,10 @@ impl Spill for FileSpill {
         if written.is_err() {
             // A full or broken disk stays so for a while: no unit is lost by it, only time.
             self.broken.store(true, Relaxed);
-            return Admission::Refused;
+            return SpillAdmission::Refused;
         }
         self.known().insert(place.unit);
-        Admission::Kept
+        SpillAdmission::Kept
     }
 
     fn has(&self, place: UnitPlace) -> bool {
@@ -222,9 +222,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spill = FileSpill::private(folder.path(), 10, 250).unwrap();
         assert!(!spill.has(place(3)));
-        assert_eq!(spill.put(place(3), &[7; 100]), Admission::Kept);
-        assert_eq!(spill.put(place(9), &[9; 100]), Admission::Kept);
-        assert_eq!(spill.put(place(0), &[1; 100]), Admission::Refused);
+        assert_eq!(spill.put(place(3), &[7; 100]), SpillAdmission::Kept);
+        assert_eq!(spill.put(place(9), &[9; 100]), SpillAdmission::Kept);
+        assert_eq!(spill.put(place(0), &[1; 100]), SpillAdmission::Refused);
         let mut part = [0; 10];
         assert!(spill.has(place(9)) && spill.read(place(9), 90, &mut part));
         assert_eq!(part, [9; 10]);
@@ -236,7 +236,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = || FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
         let (one, other) = (open(), open());
-        assert_eq!(one.put(place(2), &[5; 100]), Admission::Kept);
+        assert_eq!(one.put(place(2), &[5; 100]), SpillAdmission::Kept);
         let mut read = [0; 100];
         assert!(other.has(place(2)) && other.read(place(2), 0, &mut read));
         assert_eq!(read, [5; 100]);
@@ -265,7 +265,7 @@ mod tests {
     fn opening_a_shared_spill_never_cuts_what_another_process_wrote() {
         let folder = tempfile::tempdir().unwrap();
         let one = FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
-        assert_eq!(one.put(place(9), &[5; 100]), Admission::Kept);
+        assert_eq!(one.put(place(9), &[5; 100]), SpillAdmission::Kept);
         let len = one.file.file().metadata().unwrap().len();
         let other = FileSpill::shared(folder.path(), "set", 10, 1 << 20).unwrap();
         assert_eq!(other.file.file().metadata().unwrap().len(), len);

@@ -23,7 +23,7 @@ use crate::{
     dtype,
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
-    ranking::Ranking,
+    ranking::PythonPolicy,
     raw_batch::RawBatch,
     warming::{Progress, WarmingRun},
 };
@@ -135,7 +135,7 @@ impl SampleReader {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let config: Config =
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
-        let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
+        let ranking = rank.map(|rank| Arc::new(PythonPolicy { rank, newcomers_compete }) as Arc<dyn Policy>);
         let names = if is_expanded { Names::Files } else { Names::Patterns };
         let opening = SetOpening { spec, names, config, ranking };
         let (opened, spec) = interruptible(py, move || opening.open(&options))?;

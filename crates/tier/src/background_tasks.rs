@@ -6,7 +6,7 @@ use forebay_source::ErrorKind;
 
 use crate::{
     fetch::place_next,
-    placement_threads::{BackgroundTask, Step},
+    placement_threads::{BackgroundTask, StepOutcome},
     process_tiers::ProcessTiers,
     source_state::SourceState,
 };
@@ -19,8 +19,8 @@ pub(crate) struct PlaceRest {
 }
 
 impl BackgroundTask for PlaceRest {
-    fn step(&self) -> Step {
-        self.process.upgrade().map_or(Step::Over, |process| place_next(&process, &self.state))
+    fn step(&self) -> StepOutcome {
+        self.process.upgrade().map_or(StepOutcome::Over, |process| place_next(&process, &self.state))
     }
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct Recheck {
 }
 
 impl BackgroundTask for Recheck {
-    fn step(&self) -> Step {
-        let Some(process) = self.process.upgrade() else { return Step::Over };
+    fn step(&self) -> StepOutcome {
+        let Some(process) = self.process.upgrade() else { return StepOutcome::Over };
         let id = self.state.id();
         let has_changed = match process.origin.open(&id.locator) {
             Ok(source) => !id.is_unchanged(source.id()),
@@ -41,6 +41,6 @@ impl BackgroundTask for Recheck {
             Err(error) => error.kind() == ErrorKind::NotFound,
         };
         self.state.asked(has_changed);
-        Step::Over
+        StepOutcome::Over
     }
 }

@@ -1,6 +1,6 @@
-//! Blocks that left a tier, on their way to the next one below.
+//! Demotion: blocks that were evicted from a tier, on their way to the next one below.
 //!
-//! A block only ever goes down, so that no two tiers can pass it to and fro.
+//! A block only ever goes down, so that two tiers never exchange it without end.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use forebay_source::SourceId;
 
 use crate::{
-    Admission, Claim, Copies, Evicted, Landed, Lead, Part, Room, SourceKey, Turn, claim::claim,
+    Admission, Claim, Copies, EvictedBlock, FlightPart, Landed, Lead, Room, SourceKey, Turn, claim::claim,
     process_tiers::ProcessTiers,
 };
 
@@ -28,8 +28,8 @@ pub(crate) struct Demotion {
 
 impl Demotion {
     /// Lets readers find the blocks that left tier `from`; those that no tier below has room for are dropped.
-    pub(crate) fn begin(process: &ProcessTiers, from: usize, evicted: Vec<Evicted>) -> Vec<Self> {
-        let begun = evicted.into_iter().filter_map(|Evicted { source, block, stored }| {
+    pub(crate) fn begin(process: &ProcessTiers, from: usize, evicted: Vec<EvictedBlock>) -> Vec<Self> {
+        let begun = evicted.into_iter().filter_map(|EvictedBlock { source, block, stored }| {
             let key = SourceKey::of(&source);
             let mut below = copies_below(process, from, &source, key);
             below.retain(|(_, copies)| copies.room(block, stored.len()) != Room::Full);
@@ -37,7 +37,7 @@ impl Demotion {
                 return None;
             }
             // A thread that fetches it anew also places it.
-            let Turn::Lead(lead) = process.flights.turn(key, Part::Block(block)) else { return None };
+            let Turn::Lead(lead) = process.flights.turn(key, FlightPart::Block(block)) else { return None };
             // A copy: what it lay in is for the block that it left for.
             let bytes = stored.bytes();
             lead.land(Landed::Bytes(bytes.clone()));

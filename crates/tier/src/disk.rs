@@ -71,7 +71,7 @@ use self::{
     device::Devices, mirror::Mirror, mirror_copies::MirrorCopies, mirror_listing::MirrorListing,
     name::MirrorName, shared::DiskShared, usage_counter::UsageCounter, worker::Worker, writeback::DiskSync,
 };
-use crate::{Blocks, Copies, Judge, SourceKey, Tier, Usage};
+use crate::{Copies, Ranking, SourceBlocks, SourceKey, Tier, Usage};
 
 pub use self::{mirror_files::MirrorSummary, options::DiskOptions};
 
@@ -85,12 +85,12 @@ pub struct DiskTier {
 const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 
 impl DiskTier {
-    /// The tier at `options.path`; `judge` says which mirrors leave when it is full.
-    pub fn open(options: DiskOptions, judge: Judge) -> Result<Self> {
-        Self::open_with(options, judge, DiskSync::default())
+    /// The tier at `options.path`; `ranking` says which mirrors are evicted when it is full.
+    pub fn open(options: DiskOptions, ranking: Ranking) -> Result<Self> {
+        Self::open_with(options, ranking, DiskSync::default())
     }
 
-    fn open_with(options: DiskOptions, judge: Judge, disk: DiskSync) -> Result<Self> {
+    fn open_with(options: DiskOptions, ranking: Ranking, disk: DiskSync) -> Result<Self> {
         let at = |error: Error| error.at(format!("disk tier '{}'", options.path.display()));
         let device = fs::metadata(&options.path).map_err(|error| at(Error::from_io(error)))?.dev();
         let (shared_folder, sharing) = folder::open(&options.path, options.keep).map_err(at)?;
@@ -113,12 +113,12 @@ impl DiskTier {
             files: FileOrigin::new(),
             device,
             devices: Devices::default(),
-            judge,
+            ranking,
             open: Mutex::default(),
             disk,
             began: Instant::now(),
             all_synced_ms: AtomicU64::new(0),
-            leavers: Mutex::default(),
+            queue: Mutex::default(),
             listing: MirrorListing::default(),
             all_stay_until: Mutex::default(),
             evicted: AtomicU64::new(0),
@@ -130,7 +130,7 @@ impl DiskTier {
         Ok(Self { shared })
     }
 
-    /// Bytes that the tier at `path` holds, told without using it.
+    /// Bytes that the tier at `path` holds, read without opening the tier.
     pub fn used_at(path: &Path, keep: bool) -> u64 {
         folder::find(path, keep).map_or(0, |folder| usage_counter::read_used(&folder))
     }
@@ -140,7 +140,7 @@ impl DiskTier {
         mirror_files::mirrors(self.shared.folder())
     }
 
-    /// Removes the mirrors of those sources that `leaves` names, and says how many bytes they took.
+    /// Removes the mirrors of the sources that `leaves` names, leased or not, and gives the bytes they took.
     pub fn clear(&self, leaves: impl Fn(&MirrorSummary) -> bool) -> u64 {
         let leaving = self.mirrors().into_iter().filter(leaves);
         leaving.map(|mirror| self.shared.remove(mirror.name())).sum()
@@ -161,7 +161,7 @@ impl Tier for DiskTier {
         if self.shared.devices.of(&source.locator) == Some(self.shared.device) {
             return None;
         }
-        let blocks = Blocks::new(source.len, self.shared.options.block_len);
+        let blocks = SourceBlocks::new(source.len, self.shared.options.block_len);
         let name = MirrorName { key: SourceKey::of(source), block_len: blocks.block_len() };
         let mut open = self.shared.lock_open();
         if let Some(mirror) = open.get(name) {
@@ -200,7 +200,7 @@ impl Tier for DiskTier {
 
 impl Drop for DiskTier {
     fn drop(&mut self) {
-        // Its thread ends first, so that what it uses ends here and not some time later.
+        // The thread ends first, so that what it uses ends here and not some time later.
         self.shared.worker.close(CLOSE_PATIENCE);
     }
 }

@@ -1,12 +1,12 @@
-//! Copies of far bytes on nearer, faster places: an origin over an origin, which no reader can tell from it.
+//! Copies of far bytes on nearer, faster places: an origin over an origin, which readers cannot distinguish.
 //!
 //! ```text
-//!  fetch ─► whole mirror? ─► staged? ─► tier 0 ─► tier 1 … ─► flight ─► placement threads ─► origin
-//!                                         ▲          ▲                        │
-//!                                         └──────────┴──────── put ◄──────────┘
+//!  fetch ─► whole copy? ─► prefetched? ─► tier 0 ─► tier 1 … ─► flight ─► placement threads ─► origin
+//!                                            ▲          ▲                        │
+//!                                            └──────────┴──────── put ◄──────────┘
 //! ```
 //!
-//! A tier may lose bytes and may never change them: trouble inside one is a counted miss. The unit is the block, a
+//! A tier may lose bytes and may never change them: a failure inside one is a counted miss. The unit is the block, a
 //! fixed, aligned stretch of one version of one source.
 //!
 //! | file | idea |
@@ -60,16 +60,16 @@ mod tiered_shared;
 mod tiered_source;
 mod warm;
 
-pub use block::{Blocks, SourceKey};
+pub use block::{SourceBlocks, SourceKey};
 pub use disk::{DiskOptions, DiskTier, MirrorSummary};
-pub use flight::{Flight, Flights, Landed, Lead, Part, Turn};
-pub use forecast::{Forecast, ForecastTier, Used, forecast};
+pub use flight::{Flight, FlightPart, Flights, Landed, Lead, Turn};
+pub use forecast::{BlockUse, Forecast, ForecastTier, forecast};
 pub use left_out::LeftOutTier;
 pub use memory::MemoryTier;
 pub use placement::{AHEAD_BYTES, BLOCK_BYTES, Placement, RECHECK, THREADS};
-pub use policy::{Facts, Foresight, Judge, Outlook, Policy, Standard, Worth};
+pub use policy::{BlockFacts, BuiltinPolicy, Foresight, ForesightHandle, Policy, Ranking, Score};
 pub use read_ahead::{UpcomingRead, UpcomingReads};
 pub use stats::{OriginStats, Stats, TierStats};
-pub use tier::{Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Room, Tier, Usage, WholeCopy};
+pub use tier::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, Tier, Usage, WholeCopy};
 pub use tiered::Tiered;
 pub use warm::{Warmed, warm};

@@ -9,7 +9,7 @@ use std::{
 use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, SourceExt};
 
 use crate::{
-    BlockPiece, Flight, Landed, Part, Turn,
+    BlockPiece, Flight, FlightPart, Landed, Turn,
     fetch::fetch_block,
     process_tiers::ProcessTiers,
     source_state::{PATIENCE, SourceState},
@@ -33,16 +33,16 @@ pub(crate) fn read_origin(
         let (own, after) = rest.split_at_mut(count);
         rest = after;
         let asked = own.iter().map(|piece| piece.into.len() as u64).sum();
-        let may_replace = !process.placement.is_lasting || state.is_most(block, asked);
+        let may_replace = process.placement.evicts_for_prefetch || state.is_most(block, asked);
         if !state.has_room(block, may_replace)
-            && process.flights.find(state.key, Part::Block(block)).is_none()
+            && process.flights.find(state.key, FlightPart::Block(block)).is_none()
         {
             // It may have been placed, and have taken the last room, since it was looked for.
             state.read_tiers(&process.counters, own);
             exact.extend(own.iter_mut().filter(|piece| !piece.is_filled));
             continue;
         }
-        match process.flights.turn(state.key, Part::Block(block)) {
+        match process.flights.turn(state.key, FlightPart::Block(block)) {
             Turn::Follow(flight) => flights.push((block, flight)),
             Turn::Lead(lead) => {
                 flights.push((block, lead.flight()));
@@ -68,7 +68,7 @@ pub(crate) fn read_origin(
 fn land(flights: &[(u64, Arc<Flight>)], missing: &mut [BlockPiece<'_>]) -> Result<HashSet<u64>> {
     let mut unplaced = HashSet::new();
     for (block, flight) in flights {
-        // Who waits longer than anybody fetches reads for himstate.
+        // A reader that waits longer than any fetch takes reads for itself.
         let landed = flight.wait(PATIENCE).unwrap_or(Landed::NoRoom);
         let Some(bytes) = landed.into_result()? else {
             unplaced.insert(*block);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Outlook;
+use crate::ForesightHandle;
 
 /// How copies are placed.
 #[derive(Clone, Debug)]
@@ -17,13 +17,13 @@ pub struct Placement {
     pub ahead: u64,
     /// How long a source may be read from copies before the origin is asked whether it has changed.
     pub recheck: Duration,
-    /// Whether what is kept is meant to stay: then nothing leaves for bytes that nobody asked for, and a source that fits
-    /// counts as near from the start.
-    pub is_lasting: bool,
+    /// Whether copies are evicted for bytes that nobody asked for: the rest of a file, or of a block. Where they are not,
+    /// what was placed stays, and a source that fits counts as near from the start.
+    pub evicts_for_prefetch: bool,
     /// Whether what will be read is prefetched, where it is known; the rest of a file then does not follow a part of it.
     pub looks_ahead: bool,
     /// What is known of the future, shared with the tiers.
-    pub outlook: Outlook,
+    pub foresight: ForesightHandle,
 }
 
 /// Requests of 1 MiB take 5 ms of a file system's 200 MiB/s and 2 ms of latency: larger ones gain less than a third,
@@ -62,9 +62,9 @@ impl Default for Placement {
             whole_file: true,
             ahead: AHEAD_BYTES,
             recheck: RECHECK,
-            is_lasting: true,
+            evicts_for_prefetch: false,
             looks_ahead: true,
-            outlook: Outlook::default(),
+            foresight: ForesightHandle::default(),
         }
     }
 }

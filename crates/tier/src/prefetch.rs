@@ -3,11 +3,11 @@
 use std::sync::{Arc, Weak};
 
 use crate::{
-    Landed, Lead, Part, Turn,
-    fetch::{Fetched, fetch_block},
-    placement_threads::{BackgroundTask, Step},
+    FlightPart, Landed, Lead, Turn,
+    fetch::{FetchOutcome, fetch_block},
+    placement_threads::{BackgroundTask, StepOutcome},
     process_tiers::ProcessTiers,
-    read_ahead::{Budget, NextPrefetch, UpcomingRead},
+    read_ahead::{NextPrefetch, ReadAheadRoom, UpcomingRead},
     source_state::SourceState,
 };
 
@@ -20,28 +20,33 @@ pub(crate) struct PrefetchTask {
 }
 
 impl BackgroundTask for PrefetchTask {
-    fn step(&self) -> Step {
-        let Some(process) = self.process.upgrade() else { return Step::Over };
+    fn step(&self) -> StepOutcome {
+        let Some(process) = self.process.upgrade() else { return StepOutcome::Over };
         if !process.read_ahead.is_current(self.generation) {
-            return Step::Over;
+            return StepOutcome::Over;
         }
         let (upcoming, lead) = match process.read_ahead.next(&process.flights) {
             NextPrefetch::Fetch(upcoming, lead) => (upcoming, lead),
-            NextPrefetch::NoRoom => return Step::Idle,
-            NextPrefetch::Nothing => return Step::Over,
+            NextPrefetch::NoRoom => return StepOutcome::Idle,
+            NextPrefetch::Nothing => return StepOutcome::Over,
         };
         match process.known(upcoming.source) {
             Some(state) => fetch(&process, &state, upcoming, lead),
             None => {
                 lead.land(Landed::NoRoom);
-                Step::Worked
+                StepOutcome::Worked
             }
         }
     }
 }
 
 /// Fetches `upcoming`: whole blocks where a tier keeps them, else its own bytes into the read-ahead buffer.
-fn fetch(process: &Arc<ProcessTiers>, state: &Arc<SourceState>, upcoming: UpcomingRead, lead: Lead) -> Step {
+fn fetch(
+    process: &Arc<ProcessTiers>,
+    state: &Arc<SourceState>,
+    upcoming: UpcomingRead,
+    lead: Lead,
+) -> StepOutcome {
     let (mut kept, mut is_partly_here) = (true, false);
     for block in state.blocks.covering(upcoming.range) {
         if state.has(block) {
@@ -55,31 +60,36 @@ fn fetch(process: &Arc<ProcessTiers>, state: &Arc<SourceState>, upcoming: Upcomi
             kept = false;
             continue;
         }
-        if let Turn::Lead(lead) = process.flights.turn(state.key, Part::Block(block)) {
-            is_partly_here |= fetch_block(process, state, block, is_all, lead) == Fetched::Kept;
+        if let Turn::Lead(lead) = process.flights.turn(state.key, FlightPart::Block(block)) {
+            is_partly_here |= fetch_block(process, state, block, is_all, lead) == FetchOutcome::Kept;
         }
     }
     // Of a range that is here in part, the reader fetches just the rest.
     if kept || is_partly_here {
         lead.land(Landed::NoRoom);
-        return Step::Worked;
+        return StepOutcome::Worked;
     }
     fetch_exact(process, state, upcoming, lead)
 }
 
 /// Fetches `upcoming` into the read-ahead buffer, if its budget has room.
-fn fetch_exact(process: &ProcessTiers, state: &SourceState, upcoming: UpcomingRead, lead: Lead) -> Step {
+fn fetch_exact(
+    process: &ProcessTiers,
+    state: &SourceState,
+    upcoming: UpcomingRead,
+    lead: Lead,
+) -> StepOutcome {
     let read_ahead = &process.read_ahead;
     match read_ahead.reserve(upcoming.range.len()) {
-        Budget::Taken => {}
-        Budget::Later => {
+        ReadAheadRoom::Taken => {}
+        ReadAheadRoom::Later => {
             lead.land(Landed::NoRoom);
             read_ahead.postpone(upcoming);
-            return Step::Idle;
+            return StepOutcome::Idle;
         }
-        Budget::Never => {
+        ReadAheadRoom::Never => {
             lead.land(Landed::NoRoom);
-            return Step::Worked;
+            return StepOutcome::Worked;
         }
     }
     match state.fetch_exact(&process.counters, upcoming.range) {
@@ -93,5 +103,5 @@ fn fetch_exact(process: &ProcessTiers, state: &SourceState, upcoming: UpcomingRe
             lead.land(Landed::Failed(error));
         }
     }
-    Step::Worked
+    StepOutcome::Worked
 }

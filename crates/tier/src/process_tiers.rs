@@ -17,7 +17,7 @@ use crate::{
     promise::Promises,
     read_ahead::ReadAhead,
     source_state::SourceState,
-    stats::{Counters, Reads},
+    stats::{ReadCounters, TierCounters},
 };
 
 /// What the tiered sources of one process share.
@@ -28,7 +28,7 @@ pub(crate) struct ProcessTiers {
     pub(crate) placement: Placement,
     pub(crate) flights: Arc<Flights>,
     pub(crate) threads: PlacementThreads,
-    pub(crate) counters: Counters,
+    pub(crate) counters: TierCounters,
     pub(crate) read_ahead: ReadAhead,
     /// Sources that were opened; of them those too young to be copied, and those that each tier copies.
     opened: AtomicU64,
@@ -43,8 +43,10 @@ const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 
 impl ProcessTiers {
     pub(crate) fn new(origin: &Arc<dyn Origin>, tiers: Vec<Arc<dyn Tier>>, placement: &Placement) -> Self {
-        let counters =
-            Counters { tiers: tiers.iter().map(|_| Reads::default()).collect(), ..Counters::default() };
+        let counters = TierCounters {
+            tiers: tiers.iter().map(|_| ReadCounters::default()).collect(),
+            ..TierCounters::default()
+        };
         let ahead = ledger().take("look-ahead", placement.ahead_within(ledger().share()));
         Self {
             origin: Arc::clone(origin),
@@ -100,7 +102,7 @@ impl ProcessTiers {
         if copies.is_empty() {
             return None;
         }
-        let stays = self.placement.is_lasting && self.placement.whole_file;
+        let stays = !self.placement.evicts_for_prefetch && self.placement.whole_file;
         let is_near = stays && self.promises.promise(&self.tiers, &copies, source.id().len, key);
         let state = Arc::new(SourceState::new(Arc::clone(source), copies, self.placement.block_len, is_near));
         let mut states = self.lock_states();
@@ -160,7 +162,8 @@ impl ProcessTiers {
                 left_out: tier.left_out().map(str::to_owned),
             }
         });
-        let Counters { origin, placed, placed_bytes, refused, demoted, ahead, wait_ns, .. } = &self.counters;
+        let TierCounters { origin, placed, placed_bytes, refused, demoted, ahead, wait_ns, .. } =
+            &self.counters;
         let load = |counter: &AtomicU64| counter.load(Relaxed);
         let (waiting, backlog) = self.threads.backlog();
         Stats {

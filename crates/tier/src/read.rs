@@ -79,15 +79,29 @@ fn recheck(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) -> Result<()> 
     Ok(())
 }
 
-/// The most pieces in one call of a tier: on the stack, so that a read of copies allocates nothing, and as many as the
-/// samples of a usual batch.
-const MOST_PIECES: usize = 64;
+/// The most pieces in one call of a tier, for a batch of samples and for few ranges: they are on the stack, so that a read
+/// of copies allocates nothing, and a short read pays for few.
+const PIECES_OF_BATCH: usize = 64;
+const PIECES_OF_FEW: usize = 8;
 
 /// Fills `fills` from the read-ahead buffer, from tiers, and last from the origin.
 fn fill(process: &Arc<ProcessTiers>, state: &Arc<SourceState>, fills: &mut [Fill<'_>]) -> Result<()> {
     // The last block may have been placed meanwhile, by another process even.
     state.find_whole();
-    let mut pieces: [BlockPiece<'_>; MOST_PIECES] = std::array::from_fn(|_| BlockPiece::default());
+    if fills.len() <= PIECES_OF_FEW / 2 {
+        fill_by::<PIECES_OF_FEW>(process, state, fills)
+    } else {
+        fill_by::<PIECES_OF_BATCH>(process, state, fills)
+    }
+}
+
+/// Fills `fills`, at most `MOST` pieces at a time.
+fn fill_by<const MOST: usize>(
+    process: &Arc<ProcessTiers>,
+    state: &Arc<SourceState>,
+    fills: &mut [Fill<'_>],
+) -> Result<()> {
+    let mut pieces: [BlockPiece<'_>; MOST] = std::array::from_fn(|_| BlockPiece::default());
     let (mut count, mut missing) = (0, Vec::new());
     let read = |pieces: &mut [BlockPiece<'_>]| state.read_tiers(&process.counters, pieces);
     for fill in fills {
@@ -105,7 +119,7 @@ fn fill(process: &Arc<ProcessTiers>, state: &Arc<SourceState>, fills: &mut [Fill
             let (from, to) = (start.max(of_block.start), end.min(of_block.end));
             let (into, after) = rest.split_at_mut(usize::try_from(to - from).unwrap_or(0));
             rest = after;
-            if count == MOST_PIECES {
+            if count == MOST {
                 read(&mut pieces);
                 take_unfilled(&mut pieces, &mut missing);
                 count = 0;

@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Grant};
 
-use crate::{Flight, Flights, Lead, Part, SourceKey, Turn};
+use crate::{Flight, FlightPart, Flights, Lead, SourceKey, Turn};
 
 /// A read that will come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl ReadAhead {
             self.bytes.fetch_sub(bytes.len() as u64, Relaxed);
             return Taken::Bytes(bytes);
         }
-        if let Some(flight) = flights.find(source, Part::From(range.start)) {
+        if let Some(flight) = flights.find(source, FlightPart::From(range.start)) {
             return Taken::InFlight(flight);
         }
         if queue.upcoming.is_some() {
@@ -184,7 +184,7 @@ impl ReadAhead {
                 continue;
             }
             // Under the lock: no reader comes between the choice and the flight.
-            if let Turn::Lead(lead) = flights.turn(upcoming.source, Part::From(upcoming.range.start)) {
+            if let Turn::Lead(lead) = flights.turn(upcoming.source, FlightPart::From(upcoming.range.start)) {
                 return NextPrefetch::Fetch(upcoming, lead);
             }
         }
@@ -195,14 +195,14 @@ impl ReadAhead {
     }
 
     /// Takes `len` bytes of the budget.
-    pub(crate) fn reserve(&self, len: u64) -> Budget {
+    pub(crate) fn reserve(&self, len: u64) -> ReadAheadRoom {
         let more = |bytes: u64| bytes.checked_add(len).filter(|bytes| *bytes <= self.budget);
         if self.bytes.fetch_update(Relaxed, Relaxed, more).is_ok() {
-            Budget::Taken
+            ReadAheadRoom::Taken
         } else if len <= self.budget {
-            Budget::Later
+            ReadAheadRoom::Later
         } else {
-            Budget::Never
+            ReadAheadRoom::Never
         }
     }
 
@@ -228,7 +228,7 @@ impl ReadAhead {
 
 /// Whether the budget has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Budget {
+pub(crate) enum ReadAheadRoom {
     /// It had, and the bytes are taken.
     Taken,
     /// It has once readers have taken some.

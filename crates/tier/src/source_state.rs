@@ -13,8 +13,8 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Result, Source, SourceExt, SourceId};
 
 use crate::{
-    BlockPiece, Blocks, Copies, Room, SourceKey, WholeCopy,
-    stats::{Counters, nanos},
+    BlockPiece, Copies, Room, SourceBlocks, SourceKey, WholeCopy,
+    stats::{TierCounters, nanos},
 };
 
 /// What a process knows of one source.
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct SourceState {
     pub(crate) inner: Arc<dyn Source>,
     pub(crate) key: SourceKey,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: SourceBlocks,
     /// The copies of each tier that keeps any, from the top, with the tier's number.
     pub(crate) copies: Vec<(usize, Arc<dyn Copies>)>,
     /// Whether all of it will be near for good.
@@ -52,7 +52,7 @@ pub(crate) struct WholeOnTier {
 /// No origin takes so long without an error of its own.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One read in so many is reported to a tier that does not see reads of its whole copies.
+/// One read of a whole copy in this many is reported to its tier, which does not see them.
 const READS_PER_TOUCH: u64 = 256;
 const READS_PER_TIMING: u64 = 16;
 
@@ -63,7 +63,7 @@ impl SourceState {
         block_len: u64,
         is_near: bool,
     ) -> Self {
-        let (key, blocks) = (SourceKey::of(inner.id()), Blocks::new(inner.id().len, block_len));
+        let (key, blocks) = (SourceKey::of(inner.id()), SourceBlocks::new(inner.id().len, block_len));
         let state = Self {
             inner,
             key,
@@ -118,7 +118,7 @@ impl SourceState {
     /// Reads `count` ranges of `len` bytes in all from the whole copy, if there is one and it can be read.
     pub(crate) fn read_whole<T>(
         &self,
-        counters: &Counters,
+        counters: &TierCounters,
         count: usize,
         len: u64,
         read: impl FnOnce(&dyn Source) -> Result<T>,
@@ -131,7 +131,7 @@ impl SourceState {
             return None;
         }
         let number = self.reads.fetch_add(1, Relaxed);
-        // The clock costs as much as a small copy: one read in so many is timed, for all of them.
+        // The clock costs as much as a small copy: one read in [`READS_PER_TIMING`] is timed, for all of them.
         let began = number.is_multiple_of(READS_PER_TIMING).then(Instant::now);
         match read(&*whole.source) {
             Ok(found) => {
@@ -152,7 +152,7 @@ impl SourceState {
     }
 
     /// Fills those of `pieces` that tiers have, each from the highest that has it.
-    pub(crate) fn read_tiers(&self, counters: &Counters, pieces: &mut [BlockPiece<'_>]) {
+    pub(crate) fn read_tiers(&self, counters: &TierCounters, pieces: &mut [BlockPiece<'_>]) {
         let mut began = Instant::now();
         let deadline = began + PATIENCE;
         let mut missing = pieces.iter().filter(|piece| !piece.is_filled).count();
@@ -198,7 +198,7 @@ impl SourceState {
         let len = self.blocks.range(block).len();
         self.copies.iter().any(|(_, copies)| match copies.room(block, len) {
             Room::Free => true,
-            Room::ByLeaving => may_replace,
+            Room::ByEvicting => may_replace,
             Room::Full => false,
         })
     }
@@ -209,7 +209,7 @@ impl SourceState {
     }
 
     /// Fetches `range`, which no tier keeps.
-    pub(crate) fn fetch_exact(&self, counters: &Counters, range: ByteRange) -> Result<Bytes> {
+    pub(crate) fn fetch_exact(&self, counters: &TierCounters, range: ByteRange) -> Result<Bytes> {
         let began = Instant::now();
         let bytes = self.inner.fetch_one(range)?;
         counters.origin.add(1, range.len(), began);

@@ -5,16 +5,16 @@ use std::{fmt, os::fd::OwnedFd, sync::Arc, time::Instant};
 use bytes::Bytes;
 use forebay_source::{Source, SourceId};
 
-use crate::pages::Stored;
+use crate::pages::StoredBlock;
 
 /// A place for copies of sources.
 ///
 /// # Contract
 /// - It may lose bytes at any time and may never change them: what is read back is what was put, or a miss.
-/// - Trouble of its own, such as a full or broken disk, is a refusal or a miss, and counted; never an error.
+/// - A failure of its own, such as a full or broken disk, is a refusal or a miss, and counted; never an error.
 /// - Two ids never share copies, so that nothing has to be invalidated.
 pub trait Tier: Send + Sync + fmt::Debug {
-    /// What people call it.
+    /// Its name in reports.
     fn name(&self) -> &str;
 
     /// The copies of `source`, of which there may be none yet; nothing where it keeps none of this source.
@@ -51,7 +51,7 @@ pub struct BlockPiece<'a> {
 ///
 /// # Contract
 /// - Many threads may call at once, and each call sees what was put before it began.
-/// - Trouble of the tier (a disk that fails, a peer that is gone) is a miss; it is counted, and never an error.
+/// - A failure of the tier (a disk that fails, a peer that is gone) is a miss; it is counted, and never an error.
 pub trait Copies: Send + Sync + fmt::Debug {
     /// Fills the pieces that are here, vectored: one call for all that a reader wants of the source, so that a tier can
     /// merge neighbours into one request, or send many requests before it waits for the first.
@@ -70,17 +70,17 @@ pub trait Copies: Send + Sync + fmt::Debug {
     /// The bytes of `block`, if they are there.
     fn get(&self, block: u64) -> Option<Bytes>;
 
-    /// True when `block` is there, as far as can be told without reading it.
+    /// True when `block` is there, as far as is known without reading it.
     fn has(&self, block: u64) -> bool;
 
-    /// Bytes of the source that are here, and of other versions of it, which leave before anything else does.
+    /// Bytes of the source that are here, and of other versions of it, which are evicted before anything else.
     fn held(&self) -> u64;
 
     /// Whether there seems to be room for `block`, which has `len` bytes.
     fn room(&self, block: u64, len: u64) -> Room;
 
-    /// Takes room for `block`, which has `len` bytes, and asks the other processes of this machine to leave fetching it
-    /// to this one. Others leave for it only if `may_replace`.
+    /// Takes room for `block`, which has `len` bytes, and the lock by which one process of the machine fetches it for all.
+    /// Other copies are evicted for it only if `may_replace`.
     fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim;
 
     /// The whole source, where all of it is here, compared and sealed. Asked often: a copy that another process completed
@@ -131,8 +131,8 @@ pub trait WholeCopy: Send + Sync + fmt::Debug {
 pub enum Room {
     /// It has.
     Free,
-    /// It has if another copy leaves, which is worth less.
-    ByLeaving,
+    /// It has if another copy is evicted, whose score is lower.
+    ByEvicting,
     /// It has not.
     Full,
 }
@@ -142,7 +142,7 @@ pub enum Room {
 pub enum Admission {
     /// It is there.
     Kept,
-    /// There is no room, or the tier is in trouble.
+    /// There is no room, or the tier has failed.
     Refused,
 }
 
@@ -151,11 +151,11 @@ pub enum Admission {
 pub enum Claim {
     /// It may, and there is room for it.
     Held(Box<dyn Claimed>),
-    /// Another process is at it.
+    /// Another process fetches it.
     Busy,
     /// It is there already.
     Here,
-    /// There is no room, or the tier is in trouble.
+    /// There is no room, or the tier has failed.
     Full,
 }
 
@@ -164,20 +164,20 @@ pub trait Claimed: Send + fmt::Debug {
     /// Keeps `bytes`, all those of the block.
     fn put(self: Box<Self>, bytes: &Bytes) -> Admission;
 
-    /// The blocks that left the tier for this one, each given once: a lower tier may keep them. Files that leave as a
-    /// whole are not given.
-    fn take_evicted(&mut self) -> Vec<Evicted>;
+    /// The blocks that were evicted for this one, each given once: a lower tier may keep them. Mirrors, which are evicted as
+    /// a whole, are not given.
+    fn take_evicted(&mut self) -> Vec<EvictedBlock>;
 }
 
-/// A block that left a tier for another.
+/// A block that was evicted for another.
 #[derive(Debug)]
-pub struct Evicted {
+pub struct EvictedBlock {
     /// Of which source.
     pub source: SourceId,
     /// Which block of it.
     pub block: u64,
     /// Its bytes, in memory that is the tier's again once this is dropped.
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredBlock,
 }
 
 /// How full a tier is, and what went wrong.
@@ -187,7 +187,7 @@ pub struct Usage {
     pub used: u64,
     /// The most bytes it may hold.
     pub quota: u64,
-    /// Copies that had to leave for others.
+    /// Copies that were evicted for others.
     pub evicted: u64,
     /// Copies that could not be read, or were not what was put.
     pub faults: u64,

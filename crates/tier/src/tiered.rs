@@ -8,14 +8,14 @@ use std::{
 use forebay_source::{Locator, Origin, Result, Source, SourceId};
 
 use crate::{
-    Outlook, Placement, SourceKey, Stats, Tier, UpcomingReads, WholeCopy, prefetch::PrefetchTask,
+    ForesightHandle, Placement, SourceKey, Stats, Tier, UpcomingReads, WholeCopy, prefetch::PrefetchTask,
     process_tiers::ProcessTiers, source_state::SourceState, tiered_shared::TieredShared,
     tiered_source::TieredSource,
 };
 
 /// An origin whose bytes are copied to tiers as they are read.
 ///
-/// What is too young to be told from a later change, and what lies on the device of every tier, is handed through.
+/// A source that changed within the clock's grain, and one that lies on the device of every tier, is handed through.
 ///
 /// It ends by [`close`](Self::close), or when it and all its sources are dropped.
 #[derive(Debug)]
@@ -84,8 +84,8 @@ impl Tiered {
     }
 
     /// What is known of the future, by the policies of its tiers.
-    pub fn outlook(&self) -> &Outlook {
-        &self.shared.placement.outlook
+    pub fn foresight(&self) -> &ForesightHandle {
+        &self.shared.placement.foresight
     }
 
     /// Bytes of a block.

@@ -14,12 +14,12 @@ use crate::{process_tiers::ProcessTiers, read, source_state::SourceState, tiered
 pub(crate) struct TieredSource {
     shared: Arc<TieredShared>,
     inner: Arc<dyn Source>,
-    parts: PerProcess<Parts>,
+    parts: PerProcess<ProcessParts>,
     request_bytes: u64,
 }
 
 /// What a process reads the source by; nothing where no tier keeps any of it and the origin is read.
-type Parts = Option<(Arc<ProcessTiers>, Arc<SourceState>)>;
+type ProcessParts = Option<(Arc<ProcessTiers>, Arc<SourceState>)>;
 
 impl TieredSource {
     pub(crate) fn new(
@@ -33,9 +33,9 @@ impl TieredSource {
         Self { shared, inner, parts: PerProcess::new(Some((process, state))), request_bytes }
     }
 
-    /// What `read` makes of the parts of this process: a forked child makes its own.
+    /// Calls `read` with the parts of this process: a forked child makes its own.
     #[inline]
-    fn with_parts<R>(&self, read: impl FnOnce(&Parts) -> R) -> R {
+    fn with_parts<R>(&self, read: impl FnOnce(&ProcessParts) -> R) -> R {
         if self.shared.is_closed() {
             return read(&None);
         }

@@ -1,4 +1,5 @@
 //! Tiers that are closed while they are in use.
+#![expect(clippy::unwrap_used, reason = "what cannot be had has failed the test")]
 
 mod made;
 
@@ -11,7 +12,8 @@ use std::{
 
 use forebay_source::{ByteRange, FaultOrigin, Origin, Schedule, Source, SourceExt};
 use forebay_tier::{
-    DiskOptions, DiskTier, Judge, MemoryTier, SourceKey, Standard, Tier, Tiered, UpcomingRead, UpcomingReads,
+    BuiltinPolicy, DiskOptions, DiskTier, MemoryTier, Ranking, SourceKey, Tier, Tiered, UpcomingRead,
+    UpcomingReads,
 };
 use made::{disk_options, in_memory, name, origin, placement, slow};
 
@@ -41,9 +43,9 @@ fn worker_count() -> usize {
 fn memory_over_disk(far: Arc<FaultOrigin>, folder: &std::path::Path) -> Tiered {
     let options = DiskOptions { keep: false, ..disk_options(folder, 1 << 30, 1000) };
     let make = move || {
-        let judge = Judge::new(Standard::FirstFit);
-        let memory = Arc::new(MemoryTier::new(20_000, judge.clone())) as Arc<dyn Tier>;
-        Ok(vec![memory, Arc::new(DiskTier::open(options.clone(), judge)?)])
+        let ranking = Ranking::new(BuiltinPolicy::FirstFit);
+        let memory = Arc::new(MemoryTier::new(20_000, ranking.clone())) as Arc<dyn Tier>;
+        Ok(vec![memory, Arc::new(DiskTier::open(options.clone(), ranking)?)])
     };
     Tiered::new(far, make, placement(1000)).unwrap()
 }
@@ -88,7 +90,7 @@ fn a_reader_under_whom_the_tiers_are_closed_gets_the_right_bytes() {
     for round in 0..20 {
         let (far, contents) =
             origin(1, LEN, Schedule { delay: Duration::from_micros(300), ..Schedule::default() });
-        let tiered = in_memory(far, 1 << 20, Standard::FirstFit, placement(1000));
+        let tiered = in_memory(far, 1 << 20, BuiltinPolicy::FirstFit, placement(1000));
         let source = tiered.open(&name(0)).unwrap();
         thread::scope(|scope| {
             let readers: Vec<_> = (0..3).map(|_| scope.spawn(|| read(&*source))).collect();

@@ -1,4 +1,5 @@
 //! The contract of a tier's copies, clause by clause, for every kind of tier and for a tiny one of the tests' own.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what cannot be had has failed the test")]
 
 mod made;
 
@@ -15,8 +16,8 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Locator, MemoryOrigin, Origin, Source, SourceExt, SourceId, Version};
 use forebay_tier::{
-    Admission, BlockPiece, Blocks, Claim, Claimed, Copies, DiskTier, Evicted, Judge, MemoryTier, Room,
-    SourceKey, Standard, Tier, Usage, WholeCopy,
+    Admission, BlockPiece, BuiltinPolicy, Claim, Claimed, Copies, DiskTier, EvictedBlock, MemoryTier,
+    Ranking, Room, SourceBlocks, SourceKey, Tier, Usage, WholeCopy,
 };
 use made::{disk_options, pattern};
 
@@ -29,7 +30,7 @@ struct TableTier(Mutex<HashMap<SourceKey, Arc<Table>>>);
 
 #[derive(Debug)]
 struct Table {
-    blocks: Blocks,
+    blocks: SourceBlocks,
     present: Mutex<HashMap<u64, Bytes>>,
 }
 
@@ -41,7 +42,7 @@ impl Tier for TableTier {
     fn copies(&self, source: &SourceId) -> Option<Arc<dyn Copies>> {
         let mut tables = self.0.lock().unwrap();
         let table = tables.entry(SourceKey::of(source)).or_insert_with(|| {
-            Arc::new(Table { blocks: Blocks::new(source.len, BLOCK_LEN), present: Mutex::default() })
+            Arc::new(Table { blocks: SourceBlocks::new(source.len, BLOCK_LEN), present: Mutex::default() })
         });
         Some(Arc::clone(table) as _)
     }
@@ -155,7 +156,7 @@ impl Claimed for TableClaim {
         Admission::Kept
     }
 
-    fn take_evicted(&mut self) -> Vec<Evicted> {
+    fn take_evicted(&mut self) -> Vec<EvictedBlock> {
         Vec::new()
     }
 }
@@ -166,7 +167,7 @@ fn id(name: &str) -> SourceId {
 
 /// The copies of a source on `tier`, on which the blocks of `present` were put.
 fn filled(tier: &dyn Tier, name: &str, bytes: &[u8], present: &[u64]) -> Arc<dyn Copies> {
-    let (copies, blocks) = (tier.copies(&id(name)).unwrap(), Blocks::new(LEN as u64, BLOCK_LEN));
+    let (copies, blocks) = (tier.copies(&id(name)).unwrap(), SourceBlocks::new(LEN as u64, BLOCK_LEN));
     for block in present {
         let range = blocks.range(*block);
         let of_block = range.cut(&Bytes::copy_from_slice(bytes), 0);
@@ -324,12 +325,12 @@ fn every_clause(tier: &dyn Tier) {
 }
 
 fn disk_tier(folder: &Path) -> DiskTier {
-    DiskTier::open(disk_options(folder, 1 << 20, BLOCK_LEN), Judge::new(Standard::FirstFit)).unwrap()
+    DiskTier::open(disk_options(folder, 1 << 20, BLOCK_LEN), Ranking::new(BuiltinPolicy::FirstFit)).unwrap()
 }
 
 #[test]
 fn a_memory_tier_keeps_the_contract() {
-    every_clause(&MemoryTier::new(1 << 20, Judge::new(Standard::FirstFit)));
+    every_clause(&MemoryTier::new(1 << 20, Ranking::new(BuiltinPolicy::FirstFit)));
 }
 
 #[test]

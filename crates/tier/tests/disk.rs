@@ -15,13 +15,13 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, Locator, Origin, SourceExt, SourceId, Version};
 use forebay_tier::{
-    Admission, Claim, Copies, DiskTier, Judge, SourceKey, Standard, Tier, UpcomingRead, UpcomingReads,
+    Admission, BuiltinPolicy, Claim, Copies, DiskTier, Ranking, SourceKey, Tier, UpcomingRead, UpcomingReads,
 };
 use made::{disk_options, name, on_disk, origin, pattern, placement, read_piece, slow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn open(folder: &Path, block_len: u64) -> DiskTier {
-    DiskTier::open(disk_options(folder, 1 << 30, block_len), Judge::new(Standard::Lru)).unwrap()
+    DiskTier::open(disk_options(folder, 1 << 30, block_len), Ranking::new(BuiltinPolicy::Lru)).unwrap()
 }
 
 fn id(name: &str, len: u64) -> SourceId {
@@ -229,7 +229,7 @@ fn who_places_the_last_block_makes_the_mirror_whole_though_it_looks_ahead_and_ot
         let start = usize::from(block) * 1000;
         put(&copies, block.into(), &contents[0][start..start + 1000]);
     }
-    let tiered = on_disk(far, folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let tiered = on_disk(far, folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000));
     tiered.look_ahead(Some(Box::new(Nothing)));
     let read = tiered.open(&name(0)).unwrap();
     assert_eq!(read.fetch_one(ByteRange { start: 4000, end: 5000 }).unwrap()[..], contents[0][4000..]);
@@ -280,11 +280,11 @@ fn a_tier_that_takes_long_to_count_after_a_kill_keeps_nobody_from_starting() {
     let stuck = map.with_file_name(twin(&map));
     rustix::fs::mknodat(rustix::fs::CWD, &stuck, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    let (opened, told) = mpsc::channel();
+    let (opened, received) = mpsc::channel();
     for _ in 0..3 {
         let (opened, path) = (opened.clone(), folder.path().to_owned());
         thread::spawn(move || {
-            let tier = DiskTier::open(disk_options(&path, 1 << 30, 1000), Judge::new(Standard::Lru));
+            let tier = DiskTier::open(disk_options(&path, 1 << 30, 1000), Ranking::new(BuiltinPolicy::Lru));
             let has = tier.as_ref().is_ok_and(|tier| tier.copies(&id("far", 2000)).unwrap().has(0));
             let _ = opened.send(has);
             // Holds the folder until the test is over.
@@ -293,7 +293,7 @@ fn a_tier_that_takes_long_to_count_after_a_kill_keeps_nobody_from_starting() {
         });
     }
     for _ in 0..3 {
-        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(true));
+        assert_eq!(received.recv_timeout(Duration::from_secs(20)), Ok(true));
     }
 }
 

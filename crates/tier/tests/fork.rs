@@ -14,7 +14,7 @@ use std::{
 };
 
 use forebay_source::{ByteRange, Origin, Schedule, SourceExt};
-use forebay_tier::{DiskOptions, DiskTier, Judge, Placement, SourceKey, Standard, Tier, Tiered};
+use forebay_tier::{BuiltinPolicy, DiskOptions, DiskTier, Placement, Ranking, SourceKey, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, placement};
 
 /// Runs `child` in a forked process; true when it ended well within a minute.
@@ -27,6 +27,8 @@ fn forked_while(child: impl FnOnce() -> bool, parent: impl FnOnce()) -> bool {
     // SAFETY: the child uses what a forked child may, leaves by `_exit`, and the test process has few threads.
     match unsafe { libc::fork() } {
         0 => {
+            // SAFETY: a child that waits for a parent that is gone ends by the signal.
+            unsafe { libc::alarm(60) };
             let is_right = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(false);
             // SAFETY: ends the child without running what belongs to the parent.
             unsafe { libc::_exit(i32::from(!is_right)) }
@@ -55,7 +57,7 @@ fn a_forked_child_reads_on_and_leaves_its_parents_copies_be() {
     let folder = tempfile::tempdir().unwrap();
     let options = DiskOptions { keep: false, ..disk_options(folder.path(), 1 << 30, 4096) };
     let make = move || {
-        let tier = DiskTier::open(options.clone(), Judge::new(Standard::FirstFit))?;
+        let tier = DiskTier::open(options.clone(), Ranking::new(BuiltinPolicy::FirstFit))?;
         Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
     };
     let tiered = Tiered::new(slow_origin, make, placement(4096)).unwrap();
@@ -93,7 +95,7 @@ fn mirrors_that_are_not_whole_draw_on_the_processs_budget_of_descriptors() {
         }
         // Half of each source, so that no mirror is whole.
         let placement = Placement { whole_file: false, looks_ahead: false, ..placement(1000) };
-        let tiered = on_disk(far, folder.path(), 1 << 30, Standard::Lru, placement);
+        let tiered = on_disk(far, folder.path(), 1 << 30, BuiltinPolicy::Lru, placement);
         let sources: Vec<_> = (0..contents.len()).map(|index| tiered.open(&name(index)).unwrap()).collect();
         (0..2).all(|_| {
             sources.iter().zip(&contents).all(|(source, bytes)| {
@@ -109,7 +111,7 @@ fn a_leased_mirror_stays_while_a_child_reads_it_and_its_bytes_outlast_the_tier()
     let (len, folder) = (10_500, tempfile::tempdir().unwrap());
     let (far, contents) = origin(3, len, Schedule::default());
     // Room for one source and no other.
-    let tiered = on_disk(far, folder.path(), len as u64, Standard::Lru, placement(1000));
+    let tiered = on_disk(far, folder.path(), len as u64, BuiltinPolicy::Lru, placement(1000));
     let read = |index: usize| {
         let source = tiered.open(&name(index)).unwrap();
         let all = ByteRange { start: 0, end: len as u64 };
@@ -137,7 +139,8 @@ fn a_leased_mirror_stays_while_a_child_reads_it_and_its_bytes_outlast_the_tier()
         assert!(!whole.is_gone() && whole.descriptor().is_some());
         // The user clears it: its name goes.
         let user =
-            DiskTier::open(disk_options(folder.path(), len as u64, 1000), Judge::new(Standard::Lru)).unwrap();
+            DiskTier::open(disk_options(folder.path(), len as u64, 1000), Ranking::new(BuiltinPolicy::Lru))
+                .unwrap();
         assert_eq!(user.clear(|_| true), len as u64);
         assert!(user.mirrors().is_empty());
         assert!(whole.descriptor().is_none(), "what was removed is not handed out any more");

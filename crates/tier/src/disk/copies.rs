@@ -12,12 +12,12 @@ use forebay_scratch::ByteLock;
 use super::{
     mirror_copies::{MOST_TIMES_WRONG, MirrorCopies},
     mirror_descriptors::OpenMirror,
-    read_run::Run,
+    read_run::PieceRun,
     sealed_mirror::SealedMirror,
 };
-use crate::{Admission, BlockPiece, Claim, Claimed, Copies, Evicted, Room, WholeCopy};
+use crate::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, WholeCopy};
 
-/// Room for one block, and the lock that keeps other processes from fetching it.
+/// Room for one block, and the OFD lock that keeps other processes from fetching it.
 #[derive(Debug)]
 struct MirrorClaim {
     copies: Arc<MirrorCopies>,
@@ -36,7 +36,7 @@ impl Claimed for MirrorClaim {
         if self.copies.shared.is_closed() || range.len() != bytes.len() as u64 || !descriptors.is_named() {
             return Admission::Refused;
         }
-        // The mark after the bytes: whoever sees it sees them.
+        // The mark after the bytes: a process that sees it sees them.
         let written = descriptors
             .bytes
             .write_all_at(bytes, range.start)
@@ -48,7 +48,7 @@ impl Claimed for MirrorClaim {
         self.copies.shared.counter.placed(self.len);
         self.len = 0;
         if !descriptors.is_named() {
-            // Removed while it was written: whether it was counted is not known, so that the next who is alone counts.
+            // Removed while it was written: whether it was counted is not known, so the next process that is alone counts.
             self.copies.shared.counter.mark_inexact();
         }
         self.copies.know(&opened, self.block);
@@ -56,7 +56,7 @@ impl Claimed for MirrorClaim {
         Admission::Kept
     }
 
-    fn take_evicted(&mut self) -> Vec<Evicted> {
+    fn take_evicted(&mut self) -> Vec<EvictedBlock> {
         Vec::new()
     }
 }
@@ -81,11 +81,11 @@ impl Copies for MirrorCopies {
             let (count, run) = self.next_run(&opened, rest);
             let (now, after) = rest.split_at_mut(count);
             match run {
-                Run::PassedOver => {}
-                Run::Durable => self.read_run(&opened, now),
-                Run::Unsynced => now.iter_mut().for_each(|piece| self.read_unsynced(&opened, piece)),
+                PieceRun::PassedOver => {}
+                PieceRun::Durable => self.read_run(&opened, now),
+                PieceRun::Unsynced => now.iter_mut().for_each(|piece| self.read_unsynced(&opened, piece)),
             }
-            if run != Run::PassedOver {
+            if run != PieceRun::PassedOver {
                 filled += now.iter().filter(|piece| piece.is_filled).count() as u64;
                 is_first = false;
             }
@@ -112,11 +112,11 @@ impl Copies for MirrorCopies {
     }
 
     fn room(&self, _: u64, len: u64) -> Room {
-        if self.shared.is_free(len) || self.shared.has_unwanted(self.mirror.name, len) {
+        if self.shared.is_free(len) || self.shared.has_outdated(self.mirror.name, len) {
             return Room::Free;
         }
         if self.may_replace() && self.shared.would_evict_for(self.mirror.name, len, || self.newcomer()) {
-            return Room::ByLeaving;
+            return Room::ByEvicting;
         }
         Room::Full
     }
@@ -136,7 +136,7 @@ impl Copies for MirrorCopies {
         }
         let may_replace = may_replace && self.may_replace();
         let is_reserved = self.shared.take(len)
-            || self.shared.take_from_unwanted(self.mirror.name, len)
+            || self.shared.take_from_outdated(self.mirror.name, len)
             || may_replace && self.shared.reserve_by_evicting(self.mirror.name, len, || self.newcomer());
         if !is_reserved {
             return Claim::Full;

@@ -20,8 +20,8 @@ use super::{
 enum FoundMirror {
     There(OpenMirror),
     Absent,
-    /// It cannot be told now.
-    Trouble,
+    /// It cannot be opened now, for want of descriptors or memory.
+    Unknown,
 }
 
 impl MirrorCopies {
@@ -33,17 +33,17 @@ impl MirrorCopies {
     pub(super) fn opened(&self) -> Option<OpenMirror> {
         match self.reopened() {
             Ok(opened) => return Some(opened),
-            Err(NotOpen::Trouble) => return None,
-            Err(NotOpen::Left) => {}
+            Err(NotOpen::Failed) => return None,
+            Err(NotOpen::Removed) => {}
         }
         self.find_or(|| None)
     }
 
     /// The mirror as it is known, if it is.
     fn reopened(&self) -> Result<OpenMirror, NotOpen> {
-        let files = self.mirror.files.load_full().ok_or(NotOpen::Left)?;
+        let files = self.mirror.files.load_full().ok_or(NotOpen::Removed)?;
         let opened = files.open(self.shared.folder(), self.shared.disk);
-        if matches!(opened, Err(NotOpen::Left)) {
+        if matches!(opened, Err(NotOpen::Removed)) {
             // Removed by another process.
             self.mirror.forget();
         }
@@ -60,24 +60,24 @@ impl MirrorCopies {
         let opened = match self.find() {
             FoundMirror::There(opened) => opened,
             FoundMirror::Absent => make()?,
-            FoundMirror::Trouble => return None,
+            FoundMirror::Unknown => return None,
         };
         self.mirror.files.store(Some(Arc::clone(&opened.files)));
         Some(opened)
     }
 
-    /// What lies under the name of the mirror. What cannot be told, for want of descriptors or memory, removes nothing.
+    /// What lies under the name of the mirror. An error that says nothing of the mirror (`EMFILE`, `ENOMEM`) removes nothing.
     fn find(&self) -> FoundMirror {
         let folder = self.shared.folder();
         let map = match folder.open_existing(self.mirror.name.map()) {
             Ok(map) => map,
             Err(error) if error.kind() == ErrorKind::NotFound => return FoundMirror::Absent,
-            Err(_) => return FoundMirror::Trouble,
+            Err(_) => return FoundMirror::Unknown,
         };
         let header = match map::read_header(&map) {
             Ok(header) => header,
             Err(error) if map::is_no_map(&error) => return self.discard(&map),
-            Err(_) => return FoundMirror::Trouble,
+            Err(_) => return FoundMirror::Unknown,
         };
         if (&header.id, header.blocks) != (&self.mirror.id, self.mirror.blocks) {
             return self.discard(&map);
@@ -85,12 +85,12 @@ impl MirrorCopies {
         let bytes = match folder.open_existing(self.mirror.name.bytes(header.layout.nonce)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return self.discard(&map),
-            Err(_) => return FoundMirror::Trouble,
+            Err(_) => return FoundMirror::Unknown,
         };
         match bytes.metadata() {
             Ok(facts) if facts.len() != self.mirror.blocks.len() => return self.discard(&map),
             Ok(_) => {}
-            Err(_) => return FoundMirror::Trouble,
+            Err(_) => return FoundMirror::Unknown,
         }
         let opened = OpenMirror::new(
             self.sync_queue(),
@@ -98,7 +98,7 @@ impl MirrorCopies {
             header.layout,
             MirrorDescriptors::new(bytes, map, self.shared.disk),
         );
-        opened.map_or(FoundMirror::Trouble, FoundMirror::There)
+        opened.map_or(FoundMirror::Unknown, FoundMirror::There)
     }
 
     /// Removes the mirror with `map`, which is half removed or damaged: nothing can be made of it.
@@ -107,7 +107,7 @@ impl MirrorCopies {
         if folder.is_named(self.mirror.name.map(), map) {
             self.shared.fault();
             self.shared.counter.release(mirror_files::remove(folder, self.mirror.name));
-            // How much it took is not known any more: the next who opens the folder alone counts.
+            // How much it took is not known any more: the next process that opens the folder alone counts.
             self.shared.counter.mark_inexact();
         }
         FoundMirror::Absent
@@ -124,7 +124,7 @@ impl MirrorCopies {
             bytes.set_len(self.mirror.blocks.len()).ok()?;
             let map = folder.create_new(&unfinished).ok()?;
             map.write_all_at(&header, 0).ok()?;
-            // The map appears whole, or not at all; of two who make it, one wins.
+            // `link` fails where the name exists: the map appears whole or not at all, and of two processes that make it one wins.
             folder.link(&unfinished, self.mirror.name.map()).ok()?;
             OpenMirror::new(
                 self.sync_queue(),
@@ -148,13 +148,13 @@ impl MirrorCopies {
             self.make().or_else(|| match self.find() {
                 // Another process was quicker to make it.
                 FoundMirror::There(opened) => Some(opened),
-                FoundMirror::Absent | FoundMirror::Trouble => None,
+                FoundMirror::Absent | FoundMirror::Unknown => None,
             })
         };
         let find_or_make = || match self.reopened() {
             Ok(opened) => Some(opened),
-            Err(NotOpen::Trouble) => None,
-            Err(NotOpen::Left) => self.find_or(make),
+            Err(NotOpen::Failed) => None,
+            Err(NotOpen::Removed) => self.find_or(make),
         };
         let opened = find_or_make()?;
         if opened.descriptors.is_named() {

@@ -38,7 +38,7 @@ pub(super) fn keep_off(folder: &OwnFolder, name: MirrorName) -> Option<Unleased>
         let nonce = map::read_header(&map).ok()?.layout.nonce;
         folder.open_to_read(name.bytes(nonce)).ok()
     };
-    // Without bytes, or without locks, no lease can be had.
+    // Without bytes, or without locks, nothing can be leased.
     let Some(bytes) = bytes() else { return Some(Unleased(None)) };
     match try_lock(&bytes, LockMode::Exclusive) {
         Ok(true) => Some(Unleased(Some(bytes))),

@@ -10,14 +10,14 @@ use forebay_scratch::FileFacts;
 use forebay_source::{Source, SourceId};
 
 use super::{mirror_descriptors::MirrorFiles, name::MirrorName};
-use crate::{Blocks, SourceKey};
+use crate::{SourceBlocks, SourceKey};
 
 /// What a process knows of the mirror of one source.
 #[derive(Debug)]
 pub(super) struct Mirror {
     pub(super) id: SourceId,
     pub(super) name: MirrorName,
-    pub(super) blocks: Blocks,
+    pub(super) blocks: SourceBlocks,
     pub(super) files: ArcSwapOption<MirrorFiles>,
     /// Held by the thread that finds or makes the mirror, or gives a block up.
     pub(super) finding: Mutex<()>,
@@ -26,7 +26,7 @@ pub(super) struct Mirror {
     pub(super) looked_ms: AtomicU64,
     /// How often the mirror was not what it seemed.
     pub(super) wrong_times: AtomicU32,
-    /// Pieces read, to count one use in so many.
+    /// Pieces read: one in some hundred counts as a use.
     pub(super) reads: AtomicU64,
     pub(super) touched_s: AtomicU64,
     pub(super) is_settling: AtomicBool,
@@ -45,7 +45,7 @@ pub(super) struct SealedFile {
 }
 
 impl Mirror {
-    pub(super) fn new(id: SourceId, blocks: Blocks) -> Arc<Self> {
+    pub(super) fn new(id: SourceId, blocks: SourceBlocks) -> Arc<Self> {
         Arc::new(Self {
             name: MirrorName { key: SourceKey::of(&id), block_len: blocks.block_len() },
             id,

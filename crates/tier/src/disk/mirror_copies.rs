@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{mirror::Mirror, mirror_descriptors::OpenMirror, mirror_files, shared::DiskShared};
-use crate::{Facts, Worth};
+use crate::{BlockFacts, Score};
 
 /// The copies of one source: its mirror, and the tier that it belongs to.
 #[derive(Clone, Debug)]
@@ -19,10 +19,10 @@ pub(super) struct MirrorCopies {
     pub(super) mirror: Arc<Mirror>,
 }
 
-/// A mirror that was wrong so often lies on a bad disk.
+/// A mirror that was wrong this often lies on a bad disk.
 pub(super) const MOST_TIMES_WRONG: u32 = 3;
 
-/// A mirror is ranked by its uses: one read in so many is counted as one.
+/// One read in this many counts as a use, by which mirrors are ranked.
 const READS_PER_TOUCH: u64 = 256;
 
 impl MirrorCopies {
@@ -65,7 +65,7 @@ impl MirrorCopies {
     fn drop_block(&self, opened: &OpenMirror, block: u64) {
         let _alone = self.mirror.finding.lock().unwrap_or_else(PoisonError::into_inner);
         opened.forget(block);
-        // Of several threads that see the same, one gives its room back.
+        // Of several threads that find it damaged, one gives its room back.
         if opened.files.layout.get(&opened.descriptors.map, block).is_none() {
             return;
         }
@@ -77,15 +77,15 @@ impl MirrorCopies {
         }
     }
 
-    /// Whether a mirror may leave for this one. Where newcomers compete, only for a source of one block: a whole mirror
-    /// that leaves for a part of another is soon read again.
+    /// Whether a mirror may be evicted for this one. Where newcomers compete, only for a source of one block: a whole mirror
+    /// that is evicted for a part of another is soon read again.
     pub(super) fn may_replace(&self) -> bool {
-        !self.shared.judge.policy.newcomers_compete() || self.mirror.blocks.count() == 1
+        !self.shared.ranking.policy.newcomers_compete() || self.mirror.blocks.count() == 1
     }
 
-    pub(super) fn newcomer(&self) -> Worth {
+    pub(super) fn newcomer(&self) -> Score {
         let now = mirror_files::clock(SystemTime::now());
-        let facts = Facts {
+        let facts = BlockFacts {
             source: Some(&self.mirror.id),
             block: None,
             len: self.mirror.blocks.len(),
@@ -94,10 +94,10 @@ impl MirrorCopies {
             uses: 1,
             next_use: None,
         };
-        self.shared.judge.worth(self.mirror.name.key, facts)
+        self.shared.ranking.score(self.mirror.name.key, facts)
     }
 
-    /// Counts `count` reads of blocks as uses of the mirror, one in so many.
+    /// Counts `count` reads of blocks as uses of the mirror, one in [`READS_PER_TOUCH`].
     pub(super) fn count_reads(&self, count: u64) {
         if count == 0 {
             return;

@@ -24,7 +24,7 @@ use forebay_source::{
 };
 
 use super::{
-    map::{self, Layout},
+    map::{self, MapLayout},
     name::MirrorName,
     writeback::{DiskSync, Writeback},
 };
@@ -35,7 +35,7 @@ pub(super) struct MirrorFiles {
     own: Weak<Self>,
     sync_queue: Weak<dyn SyncQueue>,
     pub(super) name: MirrorName,
-    pub(super) layout: Layout,
+    pub(super) layout: MapLayout,
     /// Which file has the bytes.
     identity: FileIdentity,
     /// Blocks that are right, and on the disk: what memory forgets of them is read again as it was.
@@ -56,13 +56,13 @@ pub(super) struct MirrorFiles {
 pub(super) struct MirrorDescriptors {
     pub(super) bytes: File,
     pub(super) map: Arc<File>,
-    /// Blocks that were written, or found right, through these very descriptors: the kernel tells each of them what of
-    /// that did not reach the disk, and tells a later one nothing.
+    /// Blocks that were written, or compared, through these very descriptors: the kernel reports a failed write-back to
+    /// each descriptor that was open then (`errseq`), and to no later one.
     right: RwLock<HashSet<u64>>,
     disk: DiskSync,
     can_ask: AtomicBool,
     has_failed: AtomicBool,
-    /// Syncs that may have been told of a failure that is not noted yet.
+    /// Syncs under way, which may have been given an error (`errseq`) that is not recorded yet.
     syncing: AtomicU32,
     /// When a block was last found right, in milliseconds of the tier's clock.
     changed_ms: AtomicU64,
@@ -88,9 +88,9 @@ pub(super) trait SyncQueue: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotOpen {
     /// It was removed.
-    Left,
+    Removed,
     /// Something else is wrong, and may not be later.
-    Trouble,
+    Failed,
 }
 
 impl MirrorDescriptors {
@@ -121,10 +121,10 @@ impl MirrorDescriptors {
         if !self.can_ask.load(Relaxed) {
             return Writeback::Unknown;
         }
-        // Who asks takes the answer from all others that use this descriptor: `sync` waits until it is noted.
+        // An error is reported once per open file (`errseq`): under this lock it is recorded before `sync` looks.
         let _noting = self.read_right();
         match (self.disk.ask)(&self.bytes) {
-            // A sync may have been given the answer a moment ago.
+            // A sync may have been given the error a moment ago.
             Writeback::Sound if self.syncing.load(SeqCst) > 0 => Writeback::Unknown,
             Writeback::Sound if self.has_failed.load(SeqCst) => Writeback::Failed,
             Writeback::Failed => {
@@ -139,8 +139,7 @@ impl MirrorDescriptors {
         }
     }
 
-    /// Waits until all bytes are on the disk. The kernel tells of a failure once: it is noted before anybody else relies on an
-    /// answer.
+    /// `fdatasync`. The kernel reports a failure once: it is recorded before another thread relies on an answer.
     fn sync(&self) -> io::Result<()> {
         self.syncing.fetch_add(1, SeqCst);
         let synced = (self.disk.sync)(&self.bytes);
@@ -157,7 +156,7 @@ impl OpenMirror {
     pub(super) fn new(
         sync_queue: Weak<dyn SyncQueue>,
         name: MirrorName,
-        layout: Layout,
+        layout: MapLayout,
         descriptors: MirrorDescriptors,
     ) -> Result<Self, Error> {
         let identity = FileFacts::of(&descriptors.bytes)?.identity;
@@ -304,13 +303,13 @@ impl MirrorFiles {
         let open = |path: PathBuf| folder.open_existing(path).map_err(|error| closed(&error));
         let bytes = open(self.name.bytes(self.layout.nonce))?;
         let map = open(self.name.map())?;
-        let is_same = FileFacts::of(&bytes).map_err(|_| NotOpen::Trouble)?.identity == self.identity
+        let is_same = FileFacts::of(&bytes).map_err(|_| NotOpen::Failed)?.identity == self.identity
             && match map::read_header(&map) {
                 Ok(header) => header.layout == self.layout,
                 Err(error) if map::is_no_map(&error) => false,
-                Err(_) => return Err(NotOpen::Trouble),
+                Err(_) => return Err(NotOpen::Failed),
             };
-        if is_same { Ok(MirrorDescriptors::new(bytes, map, disk)) } else { Err(NotOpen::Left) }
+        if is_same { Ok(MirrorDescriptors::new(bytes, map, disk)) } else { Err(NotOpen::Removed) }
     }
 }
 
@@ -339,7 +338,7 @@ struct ClosingMirror(OpenMirror);
 
 impl Drop for ClosingMirror {
     fn drop(&mut self) {
-        // A later descriptor would not be told what of its blocks did not reach the disk.
+        // The kernel reports a failed write-back to descriptors that were open then, and to no later one.
         if self.0.has_unsynced()
             && let Some(queue) = self.0.files.sync_queue.upgrade()
         {
@@ -349,5 +348,5 @@ impl Drop for ClosingMirror {
 }
 
 fn closed(error: &Error) -> NotOpen {
-    if error.kind() == ErrorKind::NotFound { NotOpen::Left } else { NotOpen::Trouble }
+    if error.kind() == ErrorKind::NotFound { NotOpen::Removed } else { NotOpen::Failed }
 }

@@ -14,14 +14,14 @@ use forebay_source::{Locator, SourceId};
 
 use super::{mirror_files::MirrorSummary, name::MirrorName};
 
-/// The folder is listed again after this time at the earliest, and after so many times what the listing took.
+/// The folder is listed again after this time at the earliest, and after this many times what the listing took.
 pub(super) const LIST_AGAIN: Duration = Duration::from_secs(10);
 pub(super) const LISTING_SHARE: u32 = 20;
 /// A thousand mirrors are listed within this time.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_micros(500);
 
-/// What is known of mirrors that nobody wants.
+/// The listing, and until when nothing in it is outdated.
 #[derive(Debug)]
 pub(super) struct MirrorListing {
     began: Instant,

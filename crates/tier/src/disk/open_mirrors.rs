@@ -15,7 +15,7 @@ pub(super) struct OpenMirrors {
     pub(super) sweep_at: usize,
 }
 
-/// Fewer mirrors are not worth a sweep.
+/// Fewer mirrors are not swept.
 const LEAST_SWEPT: usize = 64;
 
 impl OpenMirrors {

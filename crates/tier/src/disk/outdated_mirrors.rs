@@ -44,8 +44,8 @@ impl DiskShared {
         self.with_listed(sum).unwrap_or(0)
     }
 
-    /// Takes `len` bytes for a mirror of `newcomer`, for which mirrors that nobody wants leave.
-    pub(super) fn take_from_unwanted(&self, newcomer: MirrorName, len: u64) -> bool {
+    /// Takes `len` bytes for a mirror of `newcomer`, for which outdated mirrors leave.
+    pub(super) fn take_from_outdated(&self, newcomer: MirrorName, len: u64) -> bool {
         if len > self.options.quota || self.listing.is_quiet() {
             return false;
         }
@@ -54,39 +54,39 @@ impl DiskShared {
             if self.take(len) {
                 return true;
             }
-            let Some(leaver) = self.next_unwanted(listed, newcomer) else { return false };
+            let Some(victim) = self.next_outdated(listed, newcomer) else { return false };
             // Another process may have been faster, and have counted it.
-            if self.evict(leaver).is_some_and(|freed| freed > 0) {
+            if self.evict(victim).is_some_and(|freed| freed > 0) {
                 self.evicted.fetch_add(1, Relaxed);
             }
         };
         self.with_listed(take).unwrap_or(false)
     }
 
-    /// True when `len` bytes are free, or would be once mirrors that nobody wants leave for one of `newcomer`.
-    pub(super) fn has_unwanted(&self, newcomer: MirrorName, len: u64) -> bool {
+    /// True when `len` bytes are free, or would be once outdated mirrors leave for one of `newcomer`.
+    pub(super) fn has_outdated(&self, newcomer: MirrorName, len: u64) -> bool {
         let look = |listed: &mut ListedMirrors| {
             if self.is_free(len) {
                 return true;
             }
-            let leaver = self.next_unwanted(listed, newcomer);
-            listed.superseded.extend(leaver);
-            leaver.is_some()
+            let victim = self.next_outdated(listed, newcomer);
+            listed.superseded.extend(victim);
+            victim.is_some()
         };
         len <= self.options.quota && !self.listing.is_quiet() && self.with_listed(look).unwrap_or(false)
     }
 
     /// The mirror that leaves next for one of `newcomer`.
-    fn next_unwanted(&self, listed: &mut ListedMirrors, newcomer: MirrorName) -> Option<MirrorName> {
+    fn next_outdated(&self, listed: &mut ListedMirrors, newcomer: MirrorName) -> Option<MirrorName> {
         while let Some(older) = listed.superseded.pop() {
             if !lease::is_leased(self.folder(), older) {
                 return Some(older);
             }
         }
-        let prefers_known = self.judge.prefers_known(newcomer.key);
+        let prefers_known = self.ranking.prefers_known(newcomer.key);
         while let Some(oldest) = listed.oldest_last.pop_if(|_| prefers_known) {
             let is_free = || self.is_idle(oldest) && !lease::is_leased(self.folder(), oldest);
-            if oldest != newcomer && !self.judge.knows(oldest.key) && is_free() {
+            if oldest != newcomer && !self.ranking.knows(oldest.key) && is_free() {
                 return Some(oldest);
             }
         }
@@ -103,7 +103,7 @@ impl DiskShared {
             .is_some_and(|known| known.facts().used.saturating_add(idle_ns) <= now)
     }
 
-    /// What `read` makes of the mirrors as they were listed, now or a while ago; nothing while another thread takes long to
+    /// Calls `read` with the listing, taken now or a while ago; nothing while another thread takes long to
     /// list them.
     fn with_listed<T>(&self, read: impl FnOnce(&mut ListedMirrors) -> T) -> Option<T> {
         let mut held = self.listing.lock()?;

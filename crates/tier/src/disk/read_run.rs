@@ -11,7 +11,7 @@ use crate::BlockPiece;
 
 /// How the next pieces of a read are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum PieceRun {
     /// Not at all: they are filled, or reach past the end of their block.
     PassedOver,
     /// From the file as it is: their blocks are right and on the disk, and they lie side by side.
@@ -23,18 +23,18 @@ pub(super) enum Run {
 /// The most pieces of one `preadv`: longer runs gain nothing that shows.
 const MOST_IN_RUN: usize = 16;
 
-/// A mirror of which so many reads were of blocks that may not have reached the disk is worth a sync.
+/// After this many reads of blocks that may not have reached the disk, a mirror is synced.
 const READS_PER_SYNC: u32 = 64;
 
 impl MirrorCopies {
     /// How many of `pieces` are served at once from the first on, and how.
-    pub(super) fn next_run(&self, opened: &OpenMirror, pieces: &[BlockPiece<'_>]) -> (usize, Run) {
-        let Some(first) = pieces.first() else { return (0, Run::PassedOver) };
+    pub(super) fn next_run(&self, opened: &OpenMirror, pieces: &[BlockPiece<'_>]) -> (usize, PieceRun) {
+        let Some(first) = pieces.first() else { return (0, PieceRun::PassedOver) };
         if first.is_filled || !self.is_inside(first) {
-            return (1, Run::PassedOver);
+            return (1, PieceRun::PassedOver);
         }
         if !opened.files.is_durable(first.block) {
-            return (1, Run::Unsynced);
+            return (1, PieceRun::Unsynced);
         }
         let (mut count, mut end) = (1, self.start_of(first) + first.into.len() as u64);
         for piece in pieces.iter().take(MOST_IN_RUN).skip(1) {
@@ -44,7 +44,7 @@ impl MirrorCopies {
             }
             (count, end) = (count + 1, end + piece.into.len() as u64);
         }
-        (count, Run::Durable)
+        (count, PieceRun::Durable)
     }
 
     fn is_inside(&self, piece: &BlockPiece<'_>) -> bool {

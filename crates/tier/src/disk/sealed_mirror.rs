@@ -1,4 +1,4 @@
-//! A mirror of which all is there, read as one file.
+//! Sealed mirrors: complete, compared, synced, and read as one file.
 //!
 //! Before it is, each block was compared with its checksum and all bytes are on the disk. A seal in the map says so to
 //! the other processes of this machine, until it is started anew.
@@ -99,7 +99,7 @@ impl MirrorCopies {
         }
     }
 
-    /// Compares what was not, waits until all is on the disk, and seals the mirror; or finds the seal of another process.
+    /// Compares the blocks that were not yet, syncs, and seals the mirror; or finds the seal of another process.
     fn settle_now(&self) {
         if self.mirror.is_sealed() || self.mirror.wrong_times.load(Relaxed) >= MOST_TIMES_WRONG {
             return;
@@ -109,7 +109,7 @@ impl MirrorCopies {
         if self.find_seal(&opened).is_some() || opened.files.layout.first_absent(map, 0, count) < count {
             return;
         }
-        // Past the last block: one process does it for all, and the others will see its seal.
+        // An OFD lock past the last block: one process seals for all, and the others find its seal.
         let Some(_lock) = ByteLock::take(Arc::clone(map), count) else { return };
         for block in 0..count {
             if self.shared.worker.is_stopped() || !opened.knows(block) && self.load(&opened, block).is_none()
@@ -178,7 +178,7 @@ impl WholeCopy for SealedMirror {
         if !lease::take(&file) {
             return None;
         }
-        // Under the lease: an eviction that came first has taken the name away, which the facts tell.
+        // Under the lease: an eviction that came first has removed the name, which changes the facts.
         if FileFacts::of(&file).is_ok_and(|facts| facts == self.file.facts) {
             return Some(file.into());
         }

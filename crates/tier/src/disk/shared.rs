@@ -23,11 +23,11 @@ use super::{
     name::MirrorName,
     open_mirrors::OpenMirrors,
     options::DiskOptions,
-    usage_counter::{Before, UsageCounter},
+    usage_counter::{CountStart, UsageCounter},
     worker::Worker,
     writeback::DiskSync,
 };
-use crate::{Judge, policy::Leavers};
+use crate::{Ranking, policy::EvictionQueue};
 
 /// What all mirrors of a disk tier share.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ pub(super) struct DiskShared {
     /// The file system's device: what already lies there is not copied.
     pub(super) device: u64,
     pub(super) devices: Devices,
-    pub(super) judge: Judge,
+    pub(super) ranking: Ranking,
     pub(super) open: Mutex<OpenMirrors>,
     pub(super) disk: DiskSync,
     pub(super) began: Instant,
     /// When all of the file system was last on the disk, in milliseconds since the tier was opened.
     pub(super) all_synced_ms: AtomicU64,
-    pub(super) leavers: Mutex<Leavers<MirrorName>>,
+    pub(super) queue: Mutex<EvictionQueue<MirrorName>>,
     pub(super) listing: MirrorListing,
     /// Until when no mirror is ranked again: none scored less than a newcomer a moment ago.
     pub(super) all_stay_until: Mutex<Option<Instant>>,
@@ -62,7 +62,7 @@ pub(super) struct DiskShared {
 /// How long a tier that is opened waits for what was left behind to be counted; a large one is counted meanwhile.
 const COUNT_PATIENCE: Duration = Duration::from_millis(200);
 
-/// So many inodes stay free, as many bytes do: others want to make files too.
+/// Inodes that stay free for others.
 const LEAST_INODES: u64 = 1024;
 
 impl DiskShared {
@@ -80,7 +80,7 @@ impl DiskShared {
     }
 
     /// Removes what killed processes left before `since`, in the background, and counts what is there if that is to be.
-    pub(super) fn clear_up(&self, count: Option<Before>, since: SystemTime) {
+    pub(super) fn clear_up(&self, count: Option<CountStart>, since: SystemTime) {
         let later = |work: Box<dyn FnOnce(&Self) + Send>| {
             let shared = Weak::clone(&self.own);
             self.worker.push(Box::new(move || {

@@ -1,4 +1,4 @@
-//! Copies on their way from memory to the disk.
+//! Mirrors on their way from the page cache to the disk (`fdatasync`, `syncfs`).
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use super::{
     shared::DiskShared,
 };
 
-/// So many mirrors that wait for a sync are synced together.
+/// With this many mirrors in the queue one `syncfs` serves them all.
 const MANY_TO_SYNC: usize = 16;
 
 /// The most mirrors that are closed once they are synced: each holds two descriptors until then.

@@ -23,10 +23,10 @@ use super::{
     mirror_copies::MirrorCopies,
     name::MirrorName,
     open_mirrors::OpenMirrors,
-    read_run::Run,
+    read_run::PieceRun,
     writeback::{DiskSync, Writeback},
 };
-use crate::{Admission, BlockPiece, Blocks, Claim, Copies, Judge, SourceKey, Standard, Tier};
+use crate::{Admission, BlockPiece, BuiltinPolicy, Claim, Copies, Ranking, SourceBlocks, SourceKey, Tier};
 
 const SOUND: DiskSync =
     DiskSync { sync: |_| Ok(()), sync_all: |_| Ok(()), can_ask: |_| true, ask: |_| Writeback::Sound };
@@ -34,7 +34,7 @@ const SOUND: DiskSync =
 fn tier(folder: &Path, disk: DiskSync) -> (DiskTier, Arc<dyn Copies>) {
     let options =
         DiskOptions { path: folder.to_owned(), quota: 1 << 20, free: 0, keep: true, block_len: 1000 };
-    let tier = DiskTier::open_with(options, Judge::new(Standard::FirstFit), disk).unwrap();
+    let tier = DiskTier::open_with(options, Ranking::new(BuiltinPolicy::FirstFit), disk).unwrap();
     let id = SourceId { locator: Locator::new("far"), len: 2000, version: Version::named("v") };
     let copies = tier.copies(&id).unwrap();
     (tier, copies)
@@ -111,14 +111,14 @@ fn pieces_side_by_side_are_one_request_once_their_blocks_are_on_the_disk() {
         .zip([(0, 600), (1, 0), (1, 500), (2, 100), (2, 600), (2, 0)])
         .map(|(into, (block, from))| BlockPiece { block, from, into, is_filled: false })
         .collect();
-    assert_eq!(mirrors.next_run(&opened, &pieces), (1, Run::Unsynced));
+    assert_eq!(mirrors.next_run(&opened, &pieces), (1, PieceRun::Unsynced));
     opened.sync(false).unwrap();
     // 600..1000 and 1000..1400 are side by side, 1500..1900 is not.
-    assert_eq!(mirrors.next_run(&opened, &pieces), (2, Run::Durable));
-    assert_eq!(mirrors.next_run(&opened, &pieces[2..]), (1, Run::Durable));
+    assert_eq!(mirrors.next_run(&opened, &pieces), (2, PieceRun::Durable));
+    assert_eq!(mirrors.next_run(&opened, &pieces[2..]), (1, PieceRun::Durable));
     copies.read_many(&mut pieces, None);
     assert!(pieces.iter().all(|piece| piece.is_filled && piece.into.iter().all(|byte| *byte == 7)));
-    assert_eq!(mirrors.next_run(&opened, &pieces), (1, Run::PassedOver));
+    assert_eq!(mirrors.next_run(&opened, &pieces), (1, PieceRun::PassedOver));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn opening_many_sources_looks_at_each_a_few_times_and_not_once_for_every_other()
     for number in 0..COUNT {
         let id =
             SourceId { locator: Locator::new(format!("far{number}")), len: 1, version: Version::named("v") };
-        let mirror = Mirror::new(id, Blocks::new(1, 1000));
+        let mirror = Mirror::new(id, SourceBlocks::new(1, 1000));
         looked_at += in_use.insert(&mirror);
         held.push(mirror);
     }
@@ -196,6 +196,6 @@ fn opening_many_sources_looks_at_each_a_few_times_and_not_once_for_every_other()
     drop(held);
     in_use.sweep_at = 0;
     let id = SourceId { locator: Locator::new("last"), len: 1, version: Version::named("v") };
-    in_use.insert(&Mirror::new(id, Blocks::new(1, 1000)));
+    in_use.insert(&Mirror::new(id, SourceBlocks::new(1, 1000)));
     assert_eq!(in_use.mirrors.len(), 1, "those that nobody uses are gone");
 }

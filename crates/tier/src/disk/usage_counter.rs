@@ -1,7 +1,7 @@
-//! One counter of bytes for all processes that use a folder.
+//! One counter of bytes for all processes that use a folder, in a file under `flock`.
 //!
 //! A process that is killed between taking bytes and using them leaves the counter too high, never too low: the tier
-//! is then a little smaller until nobody uses it, and is counted anew by the next who does.
+//! is then a little smaller until no process uses it, and is counted anew by the next one that does.
 
 use std::{
     fs::File,
@@ -23,10 +23,10 @@ pub(super) struct UsageCounter {
     file: Mutex<File>,
 }
 
-/// Nobody holds the lock longer than two small reads and writes take, unless it was stopped.
+/// The lock is held for two small reads and writes, unless its process was stopped.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// What the file says, eight bytes each; a file that is shorter says nothing of the rest.
+/// The numbers of the file, eight bytes each; those that a shorter file lacks are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct UsageRecord {
     /// Bytes taken.
@@ -37,7 +37,7 @@ struct UsageRecord {
     boot: u64,
     /// Bytes taken for what is not there yet; they are in `used`.
     pending: u64,
-    /// Bytes that ever came, to tell a count that took a while what came meanwhile.
+    /// Bytes that were ever placed: a recount that takes a while sees what was placed meanwhile.
     placed: u64,
 }
 
@@ -72,7 +72,7 @@ fn this_boot() -> u64 {
 
 /// What a count begins from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Before {
+pub(super) struct CountStart {
     placed: u64,
 }
 
@@ -86,7 +86,7 @@ impl UsageCounter {
         self.tally().used
     }
 
-    /// Takes `len` bytes, if no more than `quota` are taken then. Where nobody knows how many are, none are to be had.
+    /// Takes `len` bytes, if no more than `quota` are taken then. Before the first count none are given out.
     pub(super) fn reserve(&self, len: u64, quota: u64) -> bool {
         self.change(|tally| {
             let used = tally.used.checked_add(len).filter(|used| *used <= quota && tally.boot != 0)?;
@@ -122,25 +122,25 @@ impl UsageCounter {
         tally.users > 0 || tally.boot != this_boot()
     }
 
-    /// True when nobody knows how much is there.
+    /// True before the first count.
     pub(super) fn is_unknown(&self) -> bool {
         self.tally().boot == 0
     }
 
-    /// Begins a count while nobody uses the folder: nobody is left who has taken bytes for what is to come.
-    pub(super) fn begin_count(&self) -> Before {
+    /// Begins a count while no other process uses the folder: none is left that has taken bytes for what is to come.
+    pub(super) fn begin_count(&self) -> CountStart {
         self.change(|tally| Some(UsageRecord { users: 0, pending: 0, ..tally }));
         self.before()
     }
 
     /// Begins a count that another process did not finish.
-    pub(super) fn before(&self) -> Before {
-        Before { placed: self.tally().placed }
+    pub(super) fn before(&self) -> CountStart {
+        CountStart { placed: self.tally().placed }
     }
 
     /// `present` bytes were found since `before`. What came meanwhile may be among them or not and is added: the counter
     /// may say too much, never too little, and not more than it did.
-    pub(super) fn finish_count(&self, before: Before, present: u64) {
+    pub(super) fn finish_count(&self, before: CountStart, present: u64) {
         self.change(|tally| {
             let meanwhile = tally.placed.wrapping_sub(before.placed);
             let most = present.saturating_add(meanwhile).saturating_add(tally.pending);
@@ -158,7 +158,7 @@ impl UsageCounter {
         self.change(|tally| Some(UsageRecord { users: tally.users.saturating_sub(1), ..tally }));
     }
 
-    /// Says that it may be wrong: the next who uses the folder alone counts.
+    /// Records that it may be wrong: the next process that uses the folder alone counts.
     pub(super) fn mark_inexact(&self) {
         self.enter();
     }

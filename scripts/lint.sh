@@ -32,6 +32,9 @@ if command -v shellcheck >/dev/null; then
     say "shellcheck"
     shellcheck -x scripts/*.sh .ci/run
 fi
+say "dependencies that nothing uses"
+need_cargo_tool machete
+cargo machete
 say "licences, bans, sources"
 need_cargo_tool deny
 cargo deny check licenses bans sources

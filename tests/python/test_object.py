@@ -109,6 +109,20 @@ def test_a_pattern_of_objects_is_read_bit_for_bit(s3: Server, make: Make) -> Non
     same(seen, whole)
 
 
+def test_how_long_reads_of_objects_took_is_told(s3: Server, make: Make) -> None:
+    upload(s3, make, "measured")
+    ds = forebay.open("s3://measured/set/*.h5", ["image"])
+    loader = ds.loader(batch_size=7, shuffle="full")
+    list(loader)
+    for latency in (ds.stats()["origin_latency"], loader.stats()["origin_latency"]):
+        assert latency["count"] >= 3, "a read of each file at least"
+        assert 0 < latency["p50_ns"] <= latency["p90_ns"] <= latency["p99_ns"] <= latency["max_ns"]
+        assert latency["mean_ns"] <= latency["max_ns"]
+    near = forebay.open(str(make("near.h5", image=images(5))), ["image"])
+    near[0]
+    assert near.stats()["origin_latency"]["count"] == 0
+
+
 def test_patterns_stop_at_slashes_and_folders_take_all_that_can_be_read(s3: Server, make: Make) -> None:
     for key in ["a/1.h5", "a/2.h5", "a/b/3.h5", "a/b/c/4.h5"]:
         s3.put("tree", key, make("one.h5", x=np.full(1, int(key[-4]))).read_bytes())

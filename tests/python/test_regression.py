@@ -95,7 +95,7 @@ def test_memory_to_change_samples_in_is_counted(tmp_path: Any) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = np.zeros((4, 1 << 22))
     field = forebay.Field("x", dtype="uint8")
-    with pytest.raises(forebay.FullError, match="change them in"):
+    with pytest.raises(forebay.FullError, match="convert them in"):
         forebay.open(tmp_path / "a.h5", [field]).loader(memory="16MiB", read_threads=1)
 
 

@@ -166,8 +166,12 @@ def test_a_path_may_begin_with_the_home_or_a_variable(origin: Path, monkeypatch:
 
 
 def test_a_tier_that_is_of_no_use_is_told_and_ends_nothing(origin: Path, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="a tier is left out: disk tier '/proc/forebay-no-such'"):
+    with pytest.warns(forebay.ForebayWarning, match="a tier is left out: disk tier '/proc/forebay-no-such'") as seen:
         ds = plain(origin, tiers=["/proc/forebay-no-such:1GiB", "memory:64MiB"])
+    assert {warned.message.kind for warned in seen} == {"tier"}  # type: ignore[union-attr]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="a tier is left out")
+        plain(origin, tiers=["/proc/forebay-no-such:1GiB", "memory:64MiB"])  # the same is not told twice
     left_out, memory = ds.stats()["tiers"]["tiers"]
     assert "/proc/forebay-no-such" in left_out["left_out"] and memory["left_out"] is None
     assert (ds[3]["x"] == image_of(np.arange(3, 4))[0]).all() and settle(ds)["placed"] > 0

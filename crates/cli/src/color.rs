@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 /// When to colour the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Color {
+pub(crate) enum ColorMode {
     /// On a terminal, unless NO_COLOR is set; anywhere if CLICOLOR_FORCE is.
     #[default]
     Auto,
@@ -19,7 +19,7 @@ pub(crate) enum Color {
 
 /// What a piece of output is, which decides how it looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum TextRole {
     Plain,
     Dim,
     Group,
@@ -30,7 +30,7 @@ pub(crate) enum Role {
     Bad,
 }
 
-impl Role {
+impl TextRole {
     fn style(self) -> Style {
         match self {
             Self::Plain => Style::new(),
@@ -53,18 +53,18 @@ pub(crate) struct Paint {
 
 impl Paint {
     /// The paint for standard output.
-    pub(crate) fn for_stdout(color: Color) -> Self {
+    pub(crate) fn for_stdout(color: ColorMode) -> Self {
         let is_on = match color {
-            Color::Auto => AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
-            Color::Always => true,
-            Color::Never => false,
+            ColorMode::Auto => AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
+            ColorMode::Always => true,
+            ColorMode::Never => false,
         };
         Self { is_on }
     }
 
     /// `text` in the colour of `role`.
-    pub(crate) fn paint(self, role: Role, text: &str) -> String {
-        if !self.is_on || role == Role::Plain || text.is_empty() {
+    pub(crate) fn paint(self, role: TextRole, text: &str) -> String {
+        if !self.is_on || role == TextRole::Plain || text.is_empty() {
             return text.to_owned();
         }
         let style = role.style();

@@ -27,7 +27,7 @@ ahead}}, whence{by the name of a value; what is not there is a default}.";
 /// Arguments of `forebay config`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ConfigCommandArgs {
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -36,35 +36,35 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct ConfigArgs {
-    /// The file to read, or 'none'.
+    /// Configuration file, or 'none'.
     #[arg(long, value_name = "FILE")]
     config: Option<String>,
 
-    /// Where the data lie: a folder, or an address such as s3://bucket/prefix.
+    /// Origin of the data: a folder, or a URL such as s3://bucket/prefix.
     #[arg(long, value_name = "PATH")]
     origin: Option<String>,
 
-    /// A place for copies, the fastest first: memory:4GiB, disk:/nvme/$USER:100GiB, a path alone for a disk, or 'none'.
+    /// Cache tier, the fastest first: memory:4GiB, disk:/nvme/$USER:100GiB, a path alone for a disk, or 'none'.
     #[arg(long, value_name = "TIER")]
     tier: Vec<String>,
 
-    /// What is kept in the tiers: auto, first-fit, clairvoyant, lru, lfu, fifo or lifo.
+    /// Cache policy of the tiers: auto, first-fit, clairvoyant, lru, lfu, fifo or lifo.
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
 
-    /// Threads that copy to the tiers.
+    /// Copy threads of the tiers.
     #[arg(long, value_name = "N")]
     placement_threads: Option<String>,
 
-    /// What is copied at once, a power of two.
+    /// Block size of the tiers: what is copied at once, a power of two.
     #[arg(long, value_name = "SIZE")]
     block: Option<String>,
 
-    /// Whether the rest of a file follows a part of it that was read.
+    /// Whole-file copies: whether the rest of a file is copied once a part of it was read.
     #[arg(long, value_name = "BOOL")]
     whole_file: Option<String>,
 
-    /// What is fetched ahead of its use beyond what the tiers keep.
+    /// Prefetch buffer of the tiers: what is fetched ahead of its use beyond what they keep.
     #[arg(long, value_name = "SIZE")]
     ahead: Option<String>,
 }
@@ -110,7 +110,7 @@ impl SettingsFacts {
 }
 
 /// Runs `forebay config`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &ConfigCommandArgs) -> Result<()> {
     let settings = args.config.load()?;
     if context.json {
         return output::say(serde_json::json!(SettingsFacts::of(&settings)));

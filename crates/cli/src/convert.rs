@@ -16,17 +16,17 @@ mod zarr_type;
 use std::{path::PathBuf, time::Instant};
 
 use clap::ValueEnum;
-use forebay::{Error, ErrorKind, Opened, Result, Variable};
+use forebay::{Error, ErrorKind, Locator, Opened, Result, Variable};
 use serde::Serialize;
 
 use self::{
-    codec::Codec,
-    job::{Job, Written},
+    codec::ChunkCodec,
+    job::{ConvertJob, Written},
 };
 use crate::{
     Context, exit,
     interrupt::Interrupt,
-    output,
+    output, path_arg,
     progress::{self, Beside},
     show,
 };
@@ -51,9 +51,10 @@ const MOST_UNNAMED_BYTES: u64 = 1 << 40;
 /// Arguments of `forebay convert`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct ConvertArgs {
     /// The file, or its URL.
-    input: String,
+    #[arg(value_parser = path_arg::file())]
+    input: Locator,
 
     /// Where the result goes: a folder for Zarr, a file for NPY.
     output: PathBuf,
@@ -68,7 +69,7 @@ pub(crate) struct Args {
 
     /// How chunks are compressed: `zstd:3`, `gzip:4` or `none`.
     #[arg(long, value_name = "FILTER")]
-    filter: Option<Codec>,
+    filter: Option<ChunkCodec>,
 
     /// The format of the result [default: as the name of the output says].
     #[arg(long, value_name = "FORMAT")]
@@ -87,13 +88,13 @@ enum To {
 
 /// A variable that was not converted, and why.
 #[derive(Debug, Serialize)]
-struct LeftOut {
+struct UnconvertedVariable {
     name: String,
     why: String,
 }
 
 /// Runs `forebay convert`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &ConvertArgs) -> Result<u8> {
     let began = Instant::now();
     let to = args.format()?;
     if args.output.symlink_metadata().is_ok() {
@@ -104,9 +105,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     let (variables, left_out) = args.choose(&opened, to).map_err(|error| error.at(&args.input))?;
     let total = variables.iter().fold(0u64, |sum, variable| sum.saturating_add(variable.logical_len()));
     let bar = progress::bar(total, Beside::Quiet);
-    // A file removes itself on an interrupt; a folder is removed by whoever fills it.
+    // A file removes itself on an interrupt; a folder is removed by the writer that fills it.
     let interrupt = if to == To::Zarr { Interrupt::catch() } else { Interrupt::unwatched() };
-    let job = Job { opened: &opened, variables, output: &args.output, bar: &bar, interrupt: &interrupt };
+    let job =
+        ConvertJob { opened: &opened, variables, output: &args.output, bar: &bar, interrupt: &interrupt };
     let written = match to {
         To::Zarr => zarr::write(&job, &args.chunk, args.filter.unwrap_or_default()),
         To::Npy => npy::write(&job),
@@ -117,7 +119,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     Ok(exit::SUCCESS)
 }
 
-impl Args {
+impl ConvertArgs {
     fn format(&self) -> Result<To> {
         let suffix = self.output.extension().map(|suffix| suffix.to_string_lossy().to_lowercase());
         let to = match (self.to, suffix.as_deref()) {
@@ -137,7 +139,11 @@ impl Args {
     }
 
     /// The variables that are converted, and those that cannot be.
-    fn choose<'a>(&self, opened: &'a Opened, to: To) -> Result<(Vec<&'a Variable>, Vec<LeftOut>)> {
+    fn choose<'a>(
+        &self,
+        opened: &'a Opened,
+        to: To,
+    ) -> Result<(Vec<&'a Variable>, Vec<UnconvertedVariable>)> {
         let container = opened.container();
         let refusal = |variable: &Variable| match to {
             To::Zarr => zarr::refusal(variable),
@@ -157,14 +163,14 @@ impl Args {
         let mut left_out = Vec::new();
         if self.variables.is_empty() {
             for refused in &container.refused {
-                left_out.push(LeftOut { name: refused.name.clone(), why: refused.why.clone() });
+                left_out.push(UnconvertedVariable { name: refused.name.clone(), why: refused.why.clone() });
             }
             for variable in container.listed() {
                 let is_vast = variable.logical_len() > MOST_UNNAMED_BYTES;
                 let vast = || format!("{} of values: name it", show::size(variable.logical_len()));
                 match refusal(variable).or_else(|| is_vast.then(vast)) {
                     None => chosen.push(variable),
-                    Some(why) => left_out.push(LeftOut { name: variable.name.clone(), why }),
+                    Some(why) => left_out.push(UnconvertedVariable { name: variable.name.clone(), why }),
                 }
             }
         }
@@ -186,15 +192,15 @@ impl Args {
 
 fn tell(
     context: &Context,
-    args: &Args,
+    args: &ConvertArgs,
     to: To,
-    (written, left_out): (&[Written], &[LeftOut]),
+    (written, left_out): (&[Written], &[UnconvertedVariable]),
     began: Instant,
 ) -> Result<()> {
     let seconds = began.elapsed().as_secs_f64();
     if context.json {
         return output::say(serde_json::json!({
-            "input": args.input, "output": args.output.to_string_lossy(), "to": to, "seconds": seconds,
+            "input": args.input.to_string(), "output": args.output.to_string_lossy(), "to": to, "seconds": seconds,
             "variables": written, "left_out": left_out,
         }));
     }

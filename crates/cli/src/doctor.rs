@@ -14,10 +14,10 @@ mod paths;
 mod report;
 mod text;
 
-use forebay::Result;
+use forebay::{Locator, Result};
 
 use self::report::Report;
-use crate::{Context, config::ConfigArgs, output};
+use crate::{Context, config::ConfigArgs, output, path_arg};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,23 +39,23 @@ why].";
 /// Arguments of `forebay doctor`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     /// Files or folders of data.
-    #[arg(value_name = "PATHS")]
-    paths: Vec<String>,
+    #[arg(value_name = "PATHS", value_parser = path_arg::file())]
+    paths: Vec<Locator>,
 
     #[command(flatten)]
     config: ConfigArgs,
 }
 
 /// Runs `forebay doctor`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<()> {
     let settings = args.config.load();
     let (paths, broken) = paths::look_at(&args.paths, settings.as_ref().ok());
     let report = Report::gather(settings, paths);
     if context.json {
         output::say(serde_json::json!(report))?;
-        context.told.set(true);
+        context.error_was_shown.set(true);
     } else {
         text::lines(&report, context.paint).into_iter().try_for_each(output::say)?;
     }

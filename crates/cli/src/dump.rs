@@ -2,11 +2,11 @@
 
 use std::{cell::Cell, path::PathBuf};
 
-use forebay::{Opened, Result, Selection, Variable};
+use forebay::{Locator, Opened, Result, Selection, Variable};
 use indicatif::ProgressBar;
 
 use crate::{
-    Context, output,
+    Context, output, path_arg,
     progress::{self, Beside},
     show,
     sink::Sink,
@@ -35,9 +35,10 @@ return are written \\\\, \\n and \\r, and one that starts with a space is led by
 /// Arguments of `forebay dump`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct DumpArgs {
     /// The file, or its URL.
-    file: String,
+    #[arg(value_parser = path_arg::file())]
+    file: Locator,
 
     /// The variable, such as `group/temperature`.
     #[arg(required_unless_present = "all")]
@@ -61,7 +62,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `forebay dump`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &DumpArgs) -> Result<()> {
     let opened = context.open(&args.file)?;
     if args.all {
         return all(context, &opened);
@@ -71,7 +72,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
         .map_err(|error| error.at(format!("variable '{}'", variable.name)).at(&args.file))?;
     let shape = selection.shape();
     let mut head = serde_json::json!({
-        "file": args.file, "variable": variable.name, "dtype": variable.dtype.to_string(), "shape": shape,
+        "file": args.file.to_string(), "variable": variable.name, "dtype": variable.dtype.to_string(), "shape": shape,
     });
     let (sink, beside) = match &args.raw {
         Some(path) => (Sink::raw(path)?, Beside::Quiet),
@@ -80,7 +81,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
         None => (Sink::text(&shape), Beside::Values),
     };
     let bar = progress::bar(selected_len(variable, &selection), beside);
-    let checksum = Wanted { opened: &opened, variable, selection }.write(sink, &bar, &context.told);
+    let checksum =
+        DumpedPart { opened: &opened, variable, selection }.write(sink, &bar, &context.error_was_shown);
     bar.finish_and_clear();
     match (checksum?, &args.raw) {
         (Some(checksum), _) if context.json => {
@@ -103,7 +105,7 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
     let total = names.iter().fold(0u64, |sum, (_, variable)| sum.saturating_add(variable.logical_len()));
     let bar = progress::bar(total, Beside::Quiet);
     for (name, variable) in names {
-        let answer = checksum(opened, variable, &bar, &context.told);
+        let answer = checksum(opened, variable, &bar, &context.error_was_shown);
         bar.suspend(|| answer_line(context, name, answer))?;
     }
     bar.finish_and_clear();
@@ -113,18 +115,18 @@ fn all(context: &Context, opened: &Opened) -> Result<()> {
         .try_for_each(|refused| answer_line(context, &refused.name, Err(refused.why.clone())))
 }
 
-/// The checksum of a variable among all; one no one can have meant to read whole is left to those who name it.
+/// The checksum of a variable among all; one that is too large to be read by accident is read only when it is named.
 fn checksum(
     opened: &Opened,
     variable: &Variable,
     bar: &ProgressBar,
-    told: &Cell<bool>,
+    error_was_shown: &Cell<bool>,
 ) -> Result<String, String> {
     if variable.logical_len() > MOST_UNNAMED_BYTES {
         return Err(format!("{} of values: name it to read them", show::size(variable.logical_len())));
     }
-    let wanted = Wanted { opened, variable, selection: Selection::all(&variable.grid.shape) };
-    let checksum = wanted.write(Sink::checksum(), bar, told);
+    let wanted = DumpedPart { opened, variable, selection: Selection::all(&variable.grid.shape) };
+    let checksum = wanted.write(Sink::checksum(), bar, error_was_shown);
     checksum.map(Option::unwrap_or_default).map_err(|error| error.to_string())
 }
 
@@ -142,15 +144,20 @@ fn answer_line(context: &Context, name: &str, answer: Result<String, String>) ->
 }
 
 /// A part of a variable that is to be dumped.
-struct Wanted<'a> {
+struct DumpedPart<'a> {
     opened: &'a Opened,
     variable: &'a Variable,
     selection: Selection,
 }
 
-impl Wanted<'_> {
-    /// Writes the values to `sink`; `told` becomes true when an error is part of what was written.
-    fn write(&self, mut sink: Sink, bar: &ProgressBar, told: &Cell<bool>) -> Result<Option<String>> {
+impl DumpedPart<'_> {
+    /// Writes the values to `sink`; `error_was_shown` becomes true when an error is part of what was written.
+    fn write(
+        &self,
+        mut sink: Sink,
+        bar: &ProgressBar,
+        error_was_shown: &Cell<bool>,
+    ) -> Result<Option<String>> {
         let mut slabs = self.opened.slabs(self.variable, &self.selection, SLAB_BYTES);
         let written = slabs.try_for_each(|slab| {
             let array = self.opened.read(self.variable, &slab)?;
@@ -159,7 +166,7 @@ impl Wanted<'_> {
             Ok(())
         });
         if let Err(error) = written {
-            told.set(sink.fail(&error));
+            error_was_shown.set(sink.fail(&error));
             return Err(error);
         }
         sink.finish()

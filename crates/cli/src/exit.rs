@@ -50,7 +50,7 @@ fn code_of(kind: ErrorKind) -> u8 {
 /// Says what went wrong, if anything, and what to know besides, and gives the exit code.
 pub(crate) fn code(done: Result<u8>, json: bool) -> u8 {
     for warning in forebay::source::take_warnings() {
-        let _ = writeln!(io::stderr(), "forebay: warning: {}", show::message(&warning));
+        let _ = writeln!(io::stderr(), "forebay: warning: {}", show::message(&warning.text));
     }
     let error = match done {
         Ok(code) => return code,

@@ -1,17 +1,17 @@
 //! What `inspect` says of a file, as plain structs; in JSON these are the field names.
 
 use forebay::{
-    Array, Container, Variable,
-    container::{Attribute, ChunkTable, Extents, Group},
+    Array, Container, Locator, Variable,
+    container::{Attribute, ChunkSizes, Extents, Group},
     format::{libhdf5_version, libsilo_version},
 };
 use serde::Serialize;
 
-use crate::{value, verdict::Row};
+use crate::{value, verdict::RandomRowCost};
 
 /// A file: what it is, and all that is in it.
 #[derive(Debug, Serialize)]
-pub(crate) struct FileFacts {
+pub(crate) struct InspectedFile {
     pub(crate) file: String,
     pub(crate) format: String,
     /// Length of the file, or of all files of a store.
@@ -64,6 +64,8 @@ pub(crate) struct VariableFacts {
     pub(crate) layout: String,
     /// Only of chunked variables.
     pub(crate) chunks: Option<ChunkFacts>,
+    /// Only of variables whose chunks lie in shards.
+    pub(crate) shards: Option<ChunkFacts>,
     pub(crate) filters: Vec<String>,
     /// Bytes of all values, decoded.
     pub(crate) logical_bytes: u64,
@@ -73,12 +75,14 @@ pub(crate) struct VariableFacts {
     pub(crate) ratio: Option<f64>,
     /// How many parts of other variables it is made of.
     pub(crate) mapping_count: Option<usize>,
+    /// Only of variables in blocks that form no grid.
+    pub(crate) block_count: Option<usize>,
     /// The library that reads it, if we do not.
-    pub(crate) library: Option<LibraryFacts>,
+    pub(crate) library: Option<FallbackLibrary>,
     /// Why its values cannot be read, if they cannot.
     pub(crate) unreadable: Option<String>,
     /// What one row costs, read at random; of what can be read.
-    pub(crate) row: Option<Row>,
+    pub(crate) row: Option<RandomRowCost>,
     pub(crate) attributes: Vec<AttributeFacts>,
 }
 
@@ -86,14 +90,14 @@ pub(crate) struct VariableFacts {
 #[derive(Debug, Serialize)]
 pub(crate) struct ChunkFacts {
     pub(crate) shape: Vec<u64>,
-    /// Chunks that were written.
-    pub(crate) written_count: usize,
+    /// Those that were written; of chunks in shards, those whose shard was.
+    pub(crate) written_count: u64,
     pub(crate) count: u64,
 }
 
 /// A library that reads what we do not, and why.
 #[derive(Debug, Serialize)]
-pub(crate) struct LibraryFacts {
+pub(crate) struct FallbackLibrary {
     pub(crate) name: String,
     pub(crate) why: String,
     /// Its version and path, where one is found.
@@ -132,11 +136,11 @@ pub(crate) enum AttributeValue {
 /// Values of an attribute that are shown as text.
 pub(crate) const SHOWN_COUNT: usize = 16;
 
-impl FileFacts {
+impl InspectedFile {
     /// All there is to say of `container`, which was found at `file`.
-    pub(crate) fn gather(file: &str, container: &Container) -> Self {
+    pub(crate) fn gather(file: &Locator, container: &Container) -> Self {
         Self {
-            file: file.to_owned(),
+            file: file.to_string(),
             format: container.format.clone(),
             bytes: container.stored_len(),
             source_count: container.sources.len(),
@@ -167,7 +171,7 @@ impl FileFacts {
         };
         self.groups.retain(|group| kept(&group.name));
         self.variables.retain(|variable| kept(&variable.stored_name));
-        // What is not listed is shown to those who name it.
+        // What is not listed is shown when it is named.
         for name in names.iter().filter(|name| !name.is_empty()) {
             let is_shown = self.variables.iter().any(|variable| variable.stored_name == *name);
             let asked = container.variables.iter().find(|variable| variable.name == *name);
@@ -188,19 +192,7 @@ fn group(group: &Group) -> GroupFacts {
 }
 
 fn variable(container: &Container, variable: &Variable) -> VariableFacts {
-    let table = match &variable.extents {
-        Extents::Chunks(table) => Some(table),
-        _ => None,
-    };
-    let is_chunked = |table: &&ChunkTable| {
-        let is_cut = !table.is_regular() && variable.grid.chunk_count() > 1;
-        is_cut || matches!(variable.layout.as_str(), "chunked" | "sharded")
-    };
-    let chunks = table.filter(is_chunked).map(|table| ChunkFacts {
-        shape: variable.grid.chunk.clone(),
-        written_count: table.len(),
-        count: variable.grid.chunk_count(),
-    });
+    let (chunks, shards) = (chunks(variable), shards(variable));
     let unreadable = variable.dtype.refusal();
     let library = library(variable).filter(|_| unreadable.is_none());
     let stored_bytes = variable.stored_len();
@@ -217,19 +209,44 @@ fn variable(container: &Container, variable: &Variable) -> VariableFacts {
         stored_bytes,
         ratio: stored_bytes.and_then(|stored| ratio(variable, chunks.as_ref(), stored)),
         chunks,
+        shards,
         mapping_count: match &variable.extents {
             Extents::Mapped(mappings) => Some(mappings.len()),
             _ => None,
         },
-        row: Row::of(variable).filter(|_| unreadable.is_none() && library.is_none()),
+        block_count: match &variable.extents {
+            Extents::Boxes(boxes) => Some(boxes.len()),
+            _ => None,
+        },
+        row: RandomRowCost::of(variable).filter(|_| unreadable.is_none() && library.is_none()),
         library,
         unreadable,
         attributes: attributes(&variable.attributes),
     }
 }
 
+fn chunks(variable: &Variable) -> Option<ChunkFacts> {
+    let is_chunked = match &variable.extents {
+        Extents::Chunks(table) => {
+            let is_cut = !table.is_regular() && variable.grid.chunk_count() > 1;
+            is_cut || variable.layout == "chunked"
+        }
+        Extents::Shards(_) => true,
+        _ => false,
+    };
+    let sizes = ChunkSizes::of(variable).filter(|_| is_chunked)?;
+    let (shape, count) = (variable.grid.chunk.clone(), variable.grid.chunk_count());
+    Some(ChunkFacts { shape, written_count: sizes.count(), count })
+}
+
+fn shards(variable: &Variable) -> Option<ChunkFacts> {
+    let Extents::Shards(shards) = &variable.extents else { return None };
+    let (shape, count) = (shards.grid.chunk.clone(), shards.grid.chunk_count());
+    Some(ChunkFacts { shape, written_count: shards.files.len() as u64, count })
+}
+
 /// The library that reads what we do not: what has no extents, and chunks whose filter is unknown here.
-fn library(variable: &Variable) -> Option<LibraryFacts> {
+fn library(variable: &Variable) -> Option<FallbackLibrary> {
     let (name, why) = match (&variable.extents, variable.unknown_filter()) {
         (Extents::Opaque(opaque), _) => (opaque.library.as_str(), opaque.why.clone()),
         (_, Some(filter)) => ("libhdf5", format!("no decoder for {}", filter.label())),
@@ -241,7 +258,7 @@ fn library(variable: &Variable) -> Option<LibraryFacts> {
         // A user's own reader is part of the program.
         other => Some(other.to_owned()),
     };
-    Some(LibraryFacts { name: name.into(), why, found })
+    Some(FallbackLibrary { name: name.into(), why, found })
 }
 
 /// Decoded bytes per stored byte. Values of variable length lie elsewhere, so their references say nothing.
@@ -250,8 +267,8 @@ fn ratio(variable: &Variable, chunks: Option<&ChunkFacts>, stored: u64) -> Optio
         return None;
     }
     let logical = match chunks {
-        Some(chunks) if (chunks.written_count as u64) < chunks.count => {
-            variable.chunk_len().saturating_mul(chunks.written_count as u64).min(variable.logical_len())
+        Some(chunks) if chunks.written_count < chunks.count => {
+            variable.chunk_len().saturating_mul(chunks.written_count).min(variable.logical_len())
         }
         _ => variable.logical_len(),
     };

@@ -8,17 +8,18 @@ use forebay::{
     container::unpack::{Unpack, UnpackKind},
     container::{Number, cf::ValueKind},
     loader::{AxisName, Boundary, Convert, FieldSpec, Offsets},
+    source::{path_of_text, text_of_path},
 };
 use serde::Serialize;
 
-use crate::{Context, show};
+use crate::{Context, path_arg, show};
 
 /// Which files, and what of them is a sample.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct SetArgs {
     /// Files, folders, or patterns such as 'train/*.h5'; URLs too, such as 's3://bucket/train/*.h5'.
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", value_parser = path_arg::files())]
     paths: Vec<String>,
 
     /// A variable that is part of a sample, as NAME, NAME=VARIABLE or NAME:float32; may be given more than once
@@ -30,7 +31,7 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "FIELD", value_parser = FieldArg::parse)]
     label: Option<FieldArg>,
 
-    /// What of a variable is one sample: fixed:ROWS, along:AXIS or along:AXIS:ROWS, ragged:OFFSETS or whole (one for
+    /// Sample boundary: what of a variable is one sample: fixed:ROWS, along:AXIS or along:AXIS:ROWS, ragged:OFFSETS or whole (one for
     /// each file).
     #[arg(long, value_name = "BOUNDARY", default_value = "fixed:1", value_parser = boundary)]
     samples: Boundary,
@@ -83,16 +84,16 @@ pub(crate) struct Chosen {
 
 /// A field, for people and for JSON.
 #[derive(Debug, Serialize)]
-pub(crate) struct Field {
+pub(crate) struct FieldSummary {
     name: String,
     dtype: String,
     sample_shape: Vec<Option<u64>>,
 }
 
 impl Chosen {
-    pub(crate) fn fields(&self) -> Vec<Field> {
+    pub(crate) fn fields(&self) -> Vec<FieldSummary> {
         let facts = self.set.fields().into_iter();
-        let field = |facts: forebay::loader::FieldFacts| Field {
+        let field = |facts: forebay::loader::FieldFacts| FieldSummary {
             name: facts.name,
             dtype: match facts.kind {
                 ValueKind::Datetime => "datetime64[ns]".to_owned(),
@@ -110,7 +111,7 @@ impl Chosen {
         let files = show::count(self.set.files().len(), "file", "files");
         let bytes = show::size(self.set.delivered_len());
         let mut lines = vec![format!("{} samples in {files}, {bytes}", self.set.len())];
-        for Field { name, dtype, sample_shape } in self.fields() {
+        for FieldSummary { name, dtype, sample_shape } in self.fields() {
             let axis = |len: &Option<u64>| len.map_or_else(|| "*".into(), |len| len.to_string());
             let shape: Vec<String> = sample_shape.iter().map(axis).collect();
             lines.push(format!("  {} {dtype} {}", show::visible(&name), show::tuple(&shape)));
@@ -151,8 +152,8 @@ impl SetArgs {
     /// The same, each file under the name that `rename` gives its absolute path.
     pub(crate) fn rename(&mut self, rename: impl Fn(&str) -> Result<String>) -> Result<()> {
         let absolute = |path: String| {
-            let path = std::path::absolute(&path).map_err(Error::from_io)?;
-            rename(&path.to_string_lossy())
+            let path = std::path::absolute(path_of_text(&path)).map_err(Error::from_io)?;
+            rename(&text_of_path(&path))
         };
         self.paths = forebay::expand(&self.paths)?.into_iter().map(absolute).collect::<Result<_>>()?;
         Ok(())

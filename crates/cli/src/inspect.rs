@@ -2,9 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use forebay::{Error, Opened, Result};
+use forebay::{Error, Locator, Opened, Result};
 
-use crate::{Context, facts::FileFacts, output, tree::Drawing};
+use crate::{Context, facts::InspectedFile, output, path_arg, tree::Drawing};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,17 +18,18 @@ and stored. Random access is judged by one index of axis 0, read alone: good up 
 (or a variable so small that it is kept), fair up to eight times, poor beyond.
 
 JSON: file, format, bytes, source_count, swmr, groups[name, attributes], aliases[name, target], \
-refused[name, why, corrupt], variables[name, dtype, shape, dimensions, max_shape, layout, chunks{shape, written_count, count}, \
-filters, logical_bytes, stored_bytes, ratio, mapping_count, library{name, why, found}, unreadable, row{used_bytes, \
+refused[name, why, corrupt], variables[name, dtype, shape, dimensions, max_shape, layout, chunks{shape, written_count, count}, shards{shape, written_count, count}, \
+filters, logical_bytes, stored_bytes, ratio, mapping_count, block_count, library{name, why, found}, unreadable, row{used_bytes, \
 read_bytes, decoded_bytes, read_factor, decode_factor, verdict, kept, hint}, attributes[name, dtype, shape, values or \
 error]]. What does not apply is null.";
 
 /// Arguments of `forebay inspect`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct InspectArgs {
     /// The file, or its URL.
-    file: String,
+    #[arg(value_parser = path_arg::file())]
+    file: Locator,
 
     /// Only these variables, or the groups of these names.
     #[arg(value_name = "VARIABLE")]
@@ -40,11 +41,11 @@ pub(crate) struct Args {
 }
 
 /// Runs `forebay inspect`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &InspectArgs) -> Result<()> {
     let opened = context.open(&args.file)?;
     let container = opened.container();
     let names = args.variables.iter().map(|name| find(&opened, name)).collect::<Result<Vec<_>>>()?;
-    let mut facts = FileFacts::gather(&args.file, container);
+    let mut facts = InspectedFile::gather(&args.file, container);
     if !names.is_empty() {
         facts.keep(container, &names);
     }

@@ -19,7 +19,7 @@ pub(crate) struct Interrupt {
 
 /// Nothing was done that is worth telling: an interrupt ends the process at once.
 const IDLE: u8 = 0;
-/// An interrupt is seen by whoever asks.
+/// Code that runs asks whether an interrupt came.
 const WATCHED: u8 = 1;
 const WANTED: u8 = 2;
 
@@ -45,7 +45,7 @@ impl Interrupt {
         Self { stage: Arc::new(AtomicU8::new(IDLE)) }
     }
 
-    /// From now on somebody asks.
+    /// Says that this command asks for interrupts from now on.
     pub(crate) fn watch(&self) {
         self.stage.store(WATCHED, SeqCst);
     }

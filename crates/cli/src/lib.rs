@@ -12,7 +12,7 @@
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
-//! | `tier`, `tier_report` | copies made before anybody reads; what was read from which tier |
+//! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
 //! | `fields`, `options` | the set and the loader, as the command line says them |
@@ -33,6 +33,7 @@ mod load;
 mod options;
 mod output;
 mod part;
+mod path_arg;
 mod period;
 mod plan;
 mod plan_tiers;
@@ -56,9 +57,9 @@ mod wrap;
 use std::{cell::Cell, ffi::OsString, io::Write};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use forebay::{Error, IndexCache, Opened, Result};
+use forebay::{Error, IndexCache, Locator, Opened, Result};
 
-use crate::color::{Color, Paint};
+use crate::color::{ColorMode, Paint};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]
@@ -81,30 +82,30 @@ struct Cli {
 
     /// When to colour the output.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    color: ColorMode,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show what is in a file, and what reading it at random costs.
-    Inspect(inspect::Args),
+    Inspect(inspect::InspectArgs),
     /// Print a variable's values, or their bytes or checksum.
-    Dump(dump::Args),
+    Dump(dump::DumpArgs),
     /// Write variables as a Zarr store or an NPY file.
-    Convert(convert::Args),
+    Convert(convert::ConvertArgs),
     /// Run epochs over a set of samples, and say how fast they were and what held them up.
-    Load(Box<load::Args>),
+    Load(Box<load::LoadArgs>),
     /// Say what epochs over a set of samples will cost, without running them.
-    Plan(Box<plan::Args>),
+    Plan(Box<plan::PlanArgs>),
     /// Show a folder as a slow file system, and count what is read from it.
     #[cfg(all(feature = "fuse", target_os = "linux"))]
-    Simulate(simulate::Args),
-    /// Copy files to tiers before anybody reads them; list and remove copies.
-    Tier(Box<tier::Args>),
+    Simulate(simulate::SimulateArgs),
+    /// Copy files to tiers before a job reads them; list and remove copies.
+    Tier(Box<tier::TierArgs>),
     /// Print the configuration in force, and where each value comes from.
-    Config(config::Args),
+    Config(config::ConfigCommandArgs),
     /// Say what forebay would use on this machine, and why.
-    Doctor(Box<doctor::Args>),
+    Doctor(Box<doctor::DoctorArgs>),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -120,12 +121,12 @@ struct Context {
     index: Option<IndexCache>,
     paint: Paint,
     /// The error that ends the command is already part of its JSON.
-    told: Cell<bool>,
+    error_was_shown: Cell<bool>,
 }
 
 impl Context {
-    fn open(&self, path: &str) -> Result<Opened> {
-        forebay::open_file_with(path, self.index.as_ref())
+    fn open(&self, at: &Locator) -> Result<Opened> {
+        forebay::open_file_with(at.as_str(), self.index.as_ref())
     }
 }
 
@@ -158,7 +159,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         threads: cli.threads,
         index,
         paint: Paint::for_stdout(cli.color),
-        told: Cell::new(false),
+        error_was_shown: Cell::new(false),
     };
     let whole = |()| exit::SUCCESS;
     let done = match &cli.command {
@@ -174,5 +175,5 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Doctor(args) => doctor::run(&context, args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
-    exit::code(done, context.json && !context.told.get())
+    exit::code(done, context.json && !context.error_was_shown.get())
 }

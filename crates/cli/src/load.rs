@@ -11,9 +11,10 @@ use std::{
 
 use forebay::{
     Batch, Error, Feed, Origin, Origins, Result, SlowFiles,
-    loader::{Next, Run, Shuffle, State},
+    loader::{Next, Run},
+    plan::{LoaderState, Shuffle},
     size,
-    source::Schedule,
+    source::FaultSchedule,
 };
 use indicatif::ProgressBar;
 
@@ -25,7 +26,7 @@ use crate::{
     interrupt::{GLANCE, Interrupt},
     options::LoaderArgs,
     output, period, progress,
-    report::{self, EpochReport, Span},
+    report::{self, EpochReport, EpochSpan},
     state_file::StateFile,
     tier_report,
 };
@@ -47,14 +48,15 @@ so far and exit code 130. With --state, the file holds where the run is: --epoch
 JSON: samples, file_count, fields[name, dtype, sample_shape], resumed, interrupted, epochs[epoch, complete, seconds, \
 first_batch_seconds, samples_per_second, bytes_per_second, read_factor, decode_factor, verdict, batches, samples, delivered_bytes, \
 read_bytes, requests, decoded_bytes, decoded_units, decoded_again, spilled_bytes, unspilled_bytes, skipped, skipped_batches, substituted, \
-read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], verdict, advice; tiers{tiers[name, reads, \
+read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], origin_latency{count, \
+mean_ns, p50_ns, p90_ns, p99_ns, max_ns} of reads from behind a network, verdict, advice; tiers{tiers[name, reads, \
 bytes, ns, used, quota, evicted, faults], origin{reads, bytes, ns}, placed, placed_bytes, refused, ahead, ahead_bytes, wait_ns, \
 waiting, backlog, saved, epochs[the same, epoch, hit_ratio]} with tiers; error and kind if it failed.";
 
 /// Arguments of `forebay load`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct LoadArgs {
     #[command(flatten)]
     set: SetArgs,
 
@@ -68,32 +70,32 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Run", value_name = "N", default_value_t = 1)]
     epochs: u64,
 
-    /// Wait so long with each batch, in milliseconds, as a model would.
+    /// Simulated compute time per batch, in milliseconds.
     #[arg(long, help_heading = "Run", value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
     compute_ms: f64,
 
-    /// Read as if behind a slow file system, inside the process: latency of a request, and bandwidth of all, such as
+    /// Simulated slow storage, inside this process: latency of each request and bandwidth of all together, such as
     /// 2ms,200MiB/s. `forebay simulate` does so for any program.
     #[arg(long, help_heading = "Run", value_name = "PACE", value_parser = slow)]
-    slow: Option<Schedule>,
+    slow: Option<FaultSchedule>,
 
-    /// Keep where the run is in FILE, and go on from there if it exists.
+    /// State file for resuming: holds the position of the run, which goes on from there if FILE exists.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
     state: Option<PathBuf>,
 
-    /// Write the epoch and number of each sample to FILE, a line each; a run that goes on adds to it.
+    /// List of delivered samples: writes epoch and number of each to FILE, a line each; a run that goes on adds to it.
     #[arg(long, help_heading = "Run", value_name = "FILE")]
     list: Option<PathBuf>,
 }
 
 /// `2ms` or `2ms,200MiB/s`.
-fn slow(text: &str) -> Result<Schedule, String> {
+fn slow(text: &str) -> Result<FaultSchedule, String> {
     let (latency, bandwidth) = match text.split_once(',') {
         Some((latency, bandwidth)) => (latency, size::parse(bandwidth.trim().trim_end_matches("/s"))?),
         None => (text, 0),
     };
     let delay = period::parse(latency)?;
-    Ok(Schedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..Schedule::default() })
+    Ok(FaultSchedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..FaultSchedule::default() })
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
@@ -104,7 +106,7 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 }
 
 /// Runs `forebay load`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
     let interrupt = Interrupt::catch();
     let config = args.config.load()?.config;
     let mut set = args.set.under(&config.origin);
@@ -119,13 +121,14 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     let (origins, tiers) = origins.through_tiers(&config, None)?;
     let chosen = set.open_among(context, &origins)?;
     let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;
+    let loader = loader.measured_by(Arc::clone(origins.latency()));
     let state = args.state.clone().map(StateFile::new);
     let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;
-    let list = args.list.as_deref().map(|path| List::open(path, resumed)).transpose()?;
+    let list = args.list.as_deref().map(|path| SampleList::open(path, resumed)).transpose()?;
     let compute = Duration::from_secs_f64(args.compute_ms / 1e3);
     interrupt.watch();
-    let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, troubles: Vec::new() };
-    let answer = Answer { context, args, chosen: &chosen, resumed };
+    let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, failed: Vec::new() };
+    let answer = LoadReport { context, args, chosen: &chosen, resumed };
     answer.begin(&loader)?;
     let mut reports = Vec::new();
     let mut failed = None;
@@ -147,12 +150,12 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
 }
 
 /// The samples that were delivered, as a file lists them.
-struct List {
+struct SampleList {
     file: BufWriter<File>,
     path: PathBuf,
 }
 
-impl List {
+impl SampleList {
     /// A new list at `path`, or the one that is there when a run goes on.
     fn open(path: &Path, resumed: bool) -> Result<Self> {
         let mut options = File::options();
@@ -182,14 +185,14 @@ struct Consumer<'a> {
     loader: &'a Feed,
     interrupt: Interrupt,
     state: Option<StateFile>,
-    list: Option<List>,
+    list: Option<SampleList>,
     compute: Duration,
     /// The first samples that could not be read, and why.
-    troubles: Vec<(u64, String)>,
+    failed: Vec<(u64, String)>,
 }
 
 /// More samples than this are counted and not named.
-const MOST_TROUBLES: usize = 20;
+const MOST_FAILED: usize = 20;
 
 impl Consumer<'_> {
     /// Runs an epoch: to its end, to an interrupt or to an error, which stands beside the report.
@@ -210,7 +213,7 @@ impl Consumer<'_> {
         self.save()?;
         let complete = ended.as_ref().is_ok_and(|complete| *complete);
         let tiers = self.loader.tier_report().and_then(|report| report.epochs.into_iter().next_back());
-        let report = EpochReport::new(Span { epoch, complete, took, first_batch }, stats, tiers);
+        let report = EpochReport::new(EpochSpan { epoch, complete, took, first_batch }, stats, tiers);
         Ok((report, ended.map(|_| ())))
     }
 
@@ -236,9 +239,9 @@ impl Consumer<'_> {
         if let Some(list) = &mut self.list {
             list.add(batch)?;
         }
-        let room = MOST_TROUBLES.saturating_sub(self.troubles.len());
+        let room = MOST_FAILED.saturating_sub(self.failed.len());
         let named = batch.failed.iter().take(room);
-        self.troubles.extend(named.map(|failed| (failed.sample, failed.why.clone())));
+        self.failed.extend(named.map(|failed| (failed.sample, failed.why.clone())));
         self.interrupt.sleep(self.compute);
         if self.state.as_ref().is_some_and(StateFile::is_due) {
             self.save()?;
@@ -258,15 +261,15 @@ impl Consumer<'_> {
     }
 }
 
-/// What is told of a run, as it goes or at its end.
-struct Answer<'a> {
+/// What is reported of a run, as it goes and at its end.
+struct LoadReport<'a> {
     context: &'a Context,
-    args: &'a Args,
+    args: &'a LoadArgs,
     chosen: &'a Chosen,
     resumed: bool,
 }
 
-impl Answer<'_> {
+impl LoadReport<'_> {
     fn begin(&self, loader: &Feed) -> Result<()> {
         if self.context.json {
             return Ok(());
@@ -275,7 +278,7 @@ impl Answer<'_> {
         output::say(self.args.loader.describe(self.context))?;
         let Some(path) = self.args.state.as_ref().filter(|_| self.resumed) else { return Ok(()) };
         // The order is the state's, whatever the flags say.
-        let State { epoch, position, samples, shuffle, seed, .. } = loader.state();
+        let LoaderState { epoch, position, samples, shuffle, seed, .. } = loader.state();
         let order = match shuffle {
             Shuffle::Full => format!("full, seed {seed}"),
             Shuffle::Block { .. } => format!("block, seed {seed}"),
@@ -296,10 +299,10 @@ impl Answer<'_> {
 
     fn end(&self, consumer: &Consumer<'_>, reports: &[EpochReport], failed: Option<&Error>) -> Result<()> {
         if self.context.json {
-            self.context.told.set(failed.is_some());
+            self.context.error_was_shown.set(failed.is_some());
             return output::say(self.json(consumer, reports, failed));
         }
-        for (sample, why) in &consumer.troubles {
+        for (sample, why) in &consumer.failed {
             output::say(format!("sample {sample}: {}", crate::show::message(why)))?;
         }
         if reports.is_empty() && self.resumed {
@@ -318,7 +321,7 @@ impl Answer<'_> {
         failed: Option<&Error>,
     ) -> serde_json::Value {
         let verdict = report::verdict(reports);
-        let trouble = |(sample, why): &(u64, String)| serde_json::json!({ "sample": sample, "why": why });
+        let row = |(sample, why): &(u64, String)| serde_json::json!({ "sample": sample, "why": why });
         let mut answer = serde_json::json!({
             "samples": self.chosen.set.len(),
             "file_count": self.chosen.set.files().len(),
@@ -326,7 +329,8 @@ impl Answer<'_> {
             "resumed": self.resumed,
             "interrupted": consumer.interrupt.is_wanted(),
             "epochs": reports,
-            "troubles": consumer.troubles.iter().map(trouble).collect::<Vec<_>>(),
+            "troubles": consumer.failed.iter().map(row).collect::<Vec<_>>(),
+            "origin_latency": consumer.loader.origin_latency(),
             "verdict": verdict,
             "advice": verdict.advice(),
         });

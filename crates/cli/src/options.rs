@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use forebay::{
     Options,
-    loader::{AUTO_LANES, DEFAULT_WINDOW, OnError, Shard, Shuffle, SpillOptions, Tail},
+    loader::{OnError, SpillOptions},
+    plan::{AUTO_LANES, DEFAULT_WINDOW, Shard, Shuffle, Tail},
     size,
     source::ledger,
 };
@@ -15,67 +16,66 @@ use crate::Context;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Loader")]
 pub(crate) struct LoaderArgs {
-    /// Samples of a batch.
+    /// Batch size: samples in a batch.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
 
-    /// The order of samples: full (any sample anywhere), block (within windows, so that each chunk is decoded once where
-    /// memory holds as many as there are lanes) or
-    /// none.
+    /// Shuffling: full (any sample may come anywhere), block (samples of a few chunks at a time are mixed, so that each chunk
+    /// is decoded once) or none.
     #[arg(long, value_name = "ORDER", default_value = "full")]
     shuffle: ShuffleArg,
 
-    /// Where the order starts from.
+    /// Random seed of the shuffle.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// Runs of groups a block shuffle deals from: a multiple of the number of ranks [default: 48, or 24 or 12 where the
-    /// files have fewer groups].
+    /// Lanes of a block shuffle: places in the files that are read in turn; a multiple of the number of ranks [default: 48, or
+    /// 24 or 12 where the files have fewer chunk rows].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     lanes: Option<u32>,
 
-    /// Neighbouring groups that a block shuffle mixes.
+    /// Shuffle window of a block shuffle: neighbouring chunk rows whose samples are mixed.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_WINDOW)]
     window: u32,
 
-    /// Threads that make batches [default: --threads, or one per core of this rank, at most 16].
+    /// Reader threads, which read, decode and make batches [default: --threads, or one per core of this rank, at most 16].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     read_threads: Option<u16>,
 
-    /// Memory for everything, such as 2GiB [default: half of what this process may take].
+    /// Memory budget of the loader, such as 2GiB: batches, decoded chunks, buffers [default: half of what this process may take].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
 
-    /// Batches made ahead of the consumer, besides one of each thread; 0 to make each when it is asked for.
+    /// Prefetched batches: made ahead of the consumer, besides one of each thread; 0 makes each on demand.
     #[arg(long, value_name = "N", default_value_t = 4)]
     prefetch: u16,
 
-    /// Bytes a request ought to bring where requests are slow [default: what the place prefers].
+    /// Request size aimed at where requests are slow [default: what the file system or object store prefers].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     transfer_size: Option<u64>,
 
-    /// Which of the ranks this is, from 0.
+    /// Rank of this process, from 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     rank: u32,
 
-    /// How many ranks share each epoch.
+    /// World size: how many ranks share each epoch.
     #[arg(long, value_name = "N", default_value_t = 1)]
     world: u32,
 
-    /// What becomes of samples that do not fill a batch on every rank [default: short, for one rank].
+    /// Last incomplete batch: what becomes of samples that do not fill one on every rank [default: short, for one rank].
     #[arg(long, value_name = "WHAT")]
     tail: Option<TailArg>,
 
-    /// What is done about a sample that cannot be read.
+    /// Unreadable samples: what is done about them.
     #[arg(long, value_name = "WHAT", default_value = "raise")]
     on_error: OnErrorArg,
 
-    /// A folder on a local disk for decoded values that memory cannot hold [default: the folder for temporary
-    /// files, where it is on one].
+    /// Spill folder on a local disk, for decoded chunks that do not fit into memory [default: the folder for temporary
+    /// files, where it is on a local disk].
     #[arg(long, value_name = "DIR")]
     spill: Option<PathBuf>,
 
-    /// The most the spill may take, 0 for none [default: half of what is free there].
+    /// Quota of the spill folder, 0 for no spill [default: half of what is free there].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     spill_quota: Option<u64>,
 }
@@ -106,24 +106,24 @@ impl ShuffleArg {
 /// What becomes of samples that do not fill a batch on every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum TailArg {
-    /// A shorter batch; for one rank alone.
+    /// One shorter batch; for one rank alone.
     Short,
-    /// They are left out.
+    /// Leave them out (drop_last).
     Drop,
-    /// Slots stay empty.
+    /// Fill the batch with zeros, index -1.
     Pad,
-    /// Samples from the epoch's start fill up.
+    /// Fill the batch with samples from the start of the epoch.
     Wrap,
 }
 
 /// What is done about a sample that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum OnErrorArg {
-    /// The run ends.
+    /// End the run with the error.
     Raise,
-    /// The batch is shorter by it; one of which none can be read is left out.
+    /// Leave them out of their batch; a batch of nothing else is left out.
     Skip,
-    /// Another of the batch stands in for it.
+    /// Repeat another sample of the batch in their place.
     Substitute,
 }
 
@@ -186,11 +186,11 @@ impl LoaderArgs {
     }
 
     fn threads(&self, context: &Context) -> usize {
-        let told = self.read_threads.or(context.threads);
-        told.map_or_else(|| ledger().threads(), usize::from)
+        let given = self.read_threads.or(context.threads);
+        given.map_or_else(|| ledger().threads(), usize::from)
     }
 
-    /// What the loader is told, in a line.
+    /// The settings of the loader, in a line.
     pub(crate) fn describe(&self, context: &Context) -> String {
         let mut line = format!("batches of {}, shuffle {}", self.batch, self.shuffle.word());
         if self.shuffle != ShuffleArg::None {

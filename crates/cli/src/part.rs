@@ -12,13 +12,13 @@ use crate::exit;
 
 /// A file written beside its place and moved there when whole.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartialFile {
     file: BufWriter<File>,
     temporary: PathBuf,
     path: PathBuf,
 }
 
-impl Part {
+impl PartialFile {
     /// Starts the file that will stand at `path`. An interrupt from here on removes what was written.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -45,7 +45,7 @@ impl Part {
     }
 }
 
-impl Write for Part {
+impl Write for PartialFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -55,7 +55,7 @@ impl Write for Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // After a success the temporary name is gone already; after a failure nothing half-written stays.
         let _ = fs::remove_file(&self.temporary);

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     Context,
-    color::Role,
+    color::TextRole,
     columns::aligned,
     config::ConfigArgs,
     fields::{Chosen, SetArgs},
@@ -45,14 +45,14 @@ unspilled_bytes, peak_spill_bytes, peak_memory_bytes.";
 /// Arguments of `forebay plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct PlanArgs {
     #[command(flatten)]
     set: SetArgs,
 
     #[command(flatten)]
     loader: LoaderArgs,
 
-    /// Also say what each policy would read from the origin, with the tiers that are configured.
+    /// Compare cache policies: what each would read from the origin, with the configured tiers.
     #[arg(long)]
     tiers: bool,
 
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 }
 
 /// Runs `forebay plan`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
+pub(crate) fn run(context: &Context, args: &PlanArgs) -> Result<()> {
     let chosen = args.set.under(&args.config.load()?.config.origin).open(context)?;
     let wanted = args.loader.shuffle();
     // What is asked for must be possible; the others are there to compare with.
@@ -74,11 +74,11 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
         started.map(|(shuffle, thread)| {
             let bug = |_| Err(Error::new(ErrorKind::Bug, "a thread that plans panicked"));
             let own = thread.join().unwrap_or_else(bug);
-            let told = own.as_ref().map(|own| *own).map_err(ToString::to_string);
+            let report = own.as_ref().map(|own| *own).map_err(ToString::to_string);
             if shuffle == wanted {
                 estimate = Some(own);
             }
-            (shuffle, told)
+            (shuffle, report)
         })
     });
     let missing = || Err(Error::new(ErrorKind::Bug, "a shuffle that was not planned"));
@@ -87,13 +87,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<()> {
         true => Some(Tiers::of(context, &args.config, &chosen, &args.loader)?),
         false => None,
     };
-    let answer = Answer { context, args, chosen: &chosen, wanted, estimate, all: &all, tiers };
+    let answer = PlanReport { context, args, chosen: &chosen, wanted, estimate, all: &all, tiers };
     if context.json { answer.json() } else { answer.text() }
 }
 
 /// An estimate under the names `forebay load` has for what it counts.
 #[derive(Debug, Serialize)]
-struct Facts {
+struct EstimateFacts {
     exact: bool,
     unit_bytes: u64,
     cache_bytes: u64,
@@ -110,7 +110,7 @@ struct CostFacts {
     cost: EpochCost,
 }
 
-impl Facts {
+impl EstimateFacts {
     fn of(estimate: &Estimate) -> Self {
         let cost = |cost: EpochCost| CostFacts {
             read_factor: cost.read_factor(),
@@ -130,9 +130,9 @@ impl Facts {
 
 type Estimates = [(ShuffleArg, Result<Estimate, String>); 3];
 
-struct Answer<'a> {
+struct PlanReport<'a> {
     context: &'a Context,
-    args: &'a Args,
+    args: &'a PlanArgs,
     chosen: &'a Chosen,
     wanted: ShuffleArg,
     estimate: Estimate,
@@ -140,17 +140,17 @@ struct Answer<'a> {
     tiers: Option<Tiers>,
 }
 
-impl Answer<'_> {
+impl PlanReport<'_> {
     fn json(&self) -> Result<()> {
         let mut estimates = serde_json::Map::new();
         for (shuffle, estimate) in self.all {
             let value = match estimate {
-                Ok(estimate) => serde_json::json!(Facts::of(estimate)),
+                Ok(estimate) => serde_json::json!(EstimateFacts::of(estimate)),
                 Err(why) => serde_json::json!({ "error": why }),
             };
             estimates.insert(shuffle.word().to_owned(), value);
         }
-        let mut told = serde_json::json!({
+        let mut report = serde_json::json!({
             "samples": self.chosen.set.len(),
             "file_count": self.chosen.set.files().len(),
             "fields": self.chosen.fields(),
@@ -159,9 +159,9 @@ impl Answer<'_> {
             "warnings": self.warnings(),
         });
         if let Some(tiers) = &self.tiers {
-            told["tiers"] = serde_json::json!(tiers.facts());
+            report["tiers"] = serde_json::json!(tiers.facts());
         }
-        output::say(told)
+        output::say(report)
     }
 
     fn text(&self) -> Result<()> {
@@ -173,9 +173,9 @@ impl Answer<'_> {
         for (number, line) in self.table().into_iter().enumerate() {
             let is_wanted = line.starts_with(self.wanted.word());
             let role = match number {
-                0 => Role::Dim,
-                _ if is_wanted => Role::Name,
-                _ => Role::Plain,
+                0 => TextRole::Dim,
+                _ if is_wanted => TextRole::Name,
+                _ => TextRole::Plain,
             };
             output::say(paint.paint(role, line.trim_end()))?;
         }
@@ -183,7 +183,7 @@ impl Answer<'_> {
             tiers.text(self.context)?;
         }
         for warning in self.warnings() {
-            output::say(format!("\n{} {warning}", paint.paint(Role::Fair, "warning:")))?;
+            output::say(format!("\n{} {warning}", paint.paint(TextRole::Fair, "warning:")))?;
         }
         Ok(())
     }

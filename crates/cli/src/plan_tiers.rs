@@ -12,8 +12,8 @@ use forebay::{
 use serde::Serialize;
 
 use crate::{
-    Context, color::Role, columns::aligned, config::ConfigArgs, fields::Chosen, options::LoaderArgs, output,
-    show,
+    Context, color::TextRole, columns::aligned, config::ConfigArgs, fields::Chosen, options::LoaderArgs,
+    output, show,
 };
 
 /// What is known of tiers that are thought of.
@@ -52,8 +52,8 @@ impl Tiers {
         for own in &self.forecast.policies {
             let read = |read: forebay::tier::Forecast| serde_json::json!({ "reads": read.reads, "bytes": read.bytes });
             let epochs: Vec<_> = own.epochs.iter().map(|epoch| read(*epoch)).collect();
-            let told = serde_json::json!({ "epochs": epochs, "sum": read(own.sum()) });
-            policies.insert(own.policy.name().to_owned(), told);
+            let facts = serde_json::json!({ "epochs": epochs, "sum": read(own.sum()) });
+            policies.insert(own.policy.name().to_owned(), facts);
         }
         let configured = self.settings.config.tiers.iter().zip(&self.plan.tiers);
         let tiers: Vec<_> = configured
@@ -81,9 +81,9 @@ impl Tiers {
         output::say(format!("\nread from the origin with tiers {}, in blocks of {block}", named.join(", ")))?;
         for (number, line) in aligned(&self.table()).iter().enumerate() {
             let role = match number {
-                0 => Role::Dim,
-                _ if line.contains(IN_USE) => Role::Name,
-                _ => Role::Plain,
+                0 => TextRole::Dim,
+                _ if line.contains(IN_USE) => TextRole::Name,
+                _ => TextRole::Plain,
             };
             output::say(context.paint.paint(role, line.trim_end()))?;
         }
@@ -111,7 +111,7 @@ impl Tiers {
 /// What stands beside the policy that a loader would use.
 const IN_USE: &str = "in use";
 
-/// The tier `config` to reckon with.
+/// The tier that is simulated for `config`.
 fn tier(config: &TierConfig) -> Result<ForecastTier> {
     let evicts_sources = matches!(config, TierConfig::Disk(_));
     let quota = match (config, config.quota()) {

@@ -1,16 +1,13 @@
 //! What would make an epoch cheaper: each remedy is tried on paper before it is named.
 
-use forebay::{
-    SampleSet,
-    loader::{DEFAULT_LANES, Estimate},
-};
+use forebay::{SampleSet, loader::Estimate, plan::DEFAULT_LANES};
 
 use crate::{
     Context,
     options::{LoaderArgs, ShuffleArg},
 };
 
-/// Tries remedies for what the loader was told.
+/// Tries other settings of the loader.
 pub(crate) struct Remedies<'a> {
     pub(crate) context: &'a Context,
     pub(crate) loader: &'a LoaderArgs,
@@ -32,11 +29,11 @@ impl Remedies<'_> {
     /// A block shuffle that fits into memory, with fewer lanes if need be.
     fn block(&self) -> Option<String> {
         let world = self.loader.world().max(1);
-        let told = self.loader.lanes();
+        let given = self.loader.lanes();
         let is_told = self.loader.shuffle() == ShuffleArg::Block;
         for halvings in 0..=TRIES {
             // Ranks own whole lanes.
-            let lanes = (told.unwrap_or(DEFAULT_LANES) >> halvings) / world * world;
+            let lanes = (given.unwrap_or(DEFAULT_LANES) >> halvings) / world * world;
             if lanes == 0 {
                 return None;
             }

@@ -32,7 +32,7 @@ pub(crate) struct EpochReport {
 
 /// When an epoch was, and how far it came.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct EpochSpan {
     pub(crate) epoch: u64,
     pub(crate) complete: bool,
     pub(crate) took: Duration,
@@ -40,7 +40,7 @@ pub(crate) struct Span {
 }
 
 impl EpochReport {
-    pub(crate) fn new(span: Span, stats: LoaderStats, tiers: Option<EpochTiers>) -> Self {
+    pub(crate) fn new(span: EpochSpan, stats: LoaderStats, tiers: Option<EpochTiers>) -> Self {
         let seconds = span.took.as_secs_f64();
         Self {
             epoch: span.epoch,

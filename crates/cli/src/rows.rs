@@ -7,13 +7,13 @@ use forebay::{Array, Error, Result};
 use crate::value;
 
 /// Values as text: one row of the last axis per line, a space between values.
-pub(crate) struct Rows<W> {
+pub(crate) struct TextRows<W> {
     out: W,
     row_len: u64,
     column: u64,
 }
 
-impl<W: Write> Rows<W> {
+impl<W: Write> TextRows<W> {
     /// Writes values of `shape` to `out`.
     pub(crate) fn new(out: W, shape: &[u64]) -> Self {
         Self { out, row_len: shape.last().copied().unwrap_or(1), column: 0 }
@@ -36,12 +36,12 @@ impl<W: Write> Rows<W> {
 }
 
 /// Values as one JSON object: the members of `head`, then `values`, a flat list.
-pub(crate) struct List<W> {
+pub(crate) struct JsonList<W> {
     out: W,
     is_first: bool,
 }
 
-impl<W: Write> List<W> {
+impl<W: Write> JsonList<W> {
     /// Starts the object.
     pub(crate) fn new(mut out: W, head: &serde_json::Value) -> Result<Self> {
         let head = head.to_string();
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_row_goes_on_over_the_border_of_two_reads() {
         let mut out = Vec::new();
-        let mut rows = Rows::new(&mut out, &[2, 3]);
+        let mut rows = TextRows::new(&mut out, &[2, 3]);
         rows.put(&bytes(&[1, 2])).unwrap();
         rows.put(&bytes(&[3, 4, 5, 6])).unwrap();
         assert_eq!(out, b"1 2 3\n4 5 6\n");
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_list_is_whole_json_however_it_was_read() {
         let mut out = Vec::new();
-        let mut list = List::new(&mut out, &serde_json::json!({ "shape": [3] })).unwrap();
+        let mut list = JsonList::new(&mut out, &serde_json::json!({ "shape": [3] })).unwrap();
         list.put(&bytes(&[1])).unwrap();
         list.put(&bytes(&[2, 3])).unwrap();
         list.finish().unwrap();

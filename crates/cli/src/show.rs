@@ -7,9 +7,9 @@ use serde::{
     ser::{SerializeMap, SerializeSeq},
 };
 
-use crate::value::{Value, widened};
+use crate::value::{ElementValue, widened};
 
-impl fmt::Display for Value<'_> {
+impl fmt::Display for ElementValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Signed(number) => write!(f, "{number}"),
@@ -44,7 +44,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-impl Serialize for Value<'_> {
+impl Serialize for ElementValue<'_> {
     /// Numbers JSON has no word for are strings: `"NaN"`, `"Infinity"`, `"-Infinity"`.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -54,8 +54,8 @@ impl Serialize for Value<'_> {
             Self::Double(number) => double(*number, to),
             Self::Complex(real, imaginary) => {
                 let mut pair = to.serialize_seq(Some(2))?;
-                pair.serialize_element(&Value::Double(*real))?;
-                pair.serialize_element(&Value::Double(*imaginary))?;
+                pair.serialize_element(&ElementValue::Double(*real))?;
+                pair.serialize_element(&ElementValue::Double(*imaginary))?;
                 pair.end()
             }
             Self::Bool(is) => to.serialize_bool(*is),
@@ -190,25 +190,28 @@ mod tests {
 
     #[test]
     fn numbers_are_as_short_as_they_can_be_read_back() {
-        assert_eq!(Value::Single(0.1).to_string(), "0.1");
-        assert_eq!(Value::Double(1e300).to_string(), "1e300");
-        assert_eq!(Value::Double(f64::NAN).to_string(), "nan");
-        assert_eq!(Value::Single(f32::NEG_INFINITY).to_string(), "-inf");
-        assert_eq!(Value::Complex(1.0, -2.5).to_string(), "(1-2.5j)");
-        assert_eq!(Value::Complex(0.0, f64::NAN).to_string(), "(0+nanj)");
+        assert_eq!(ElementValue::Single(0.1).to_string(), "0.1");
+        assert_eq!(ElementValue::Double(1e300).to_string(), "1e300");
+        assert_eq!(ElementValue::Double(f64::NAN).to_string(), "nan");
+        assert_eq!(ElementValue::Single(f32::NEG_INFINITY).to_string(), "-inf");
+        assert_eq!(ElementValue::Complex(1.0, -2.5).to_string(), "(1-2.5j)");
+        assert_eq!(ElementValue::Complex(0.0, f64::NAN).to_string(), "(0+nanj)");
     }
 
     #[test]
     fn text_stays_on_its_line() {
-        assert_eq!(Value::Text(b"a\"\n\x1b\xff\\").to_string(), r#""a\"\n\x1b\xff\\""#);
+        assert_eq!(ElementValue::Text(b"a\"\n\x1b\xff\\").to_string(), r#""a\"\n\x1b\xff\\""#);
         assert_eq!(visible("a\n\x1b[1m"), "a\\n\\x1b[1m");
         assert_eq!(one_line("a\\b\r\n\x1b"), "a\\\\b\\r\\n\x1b");
     }
 
     #[test]
     fn json_says_what_it_has_no_number_for() {
-        let value =
-            Value::List(vec![Value::Single(0.1), Value::Double(f64::NAN), Value::Double(f64::NEG_INFINITY)]);
+        let value = ElementValue::List(vec![
+            ElementValue::Single(0.1),
+            ElementValue::Double(f64::NAN),
+            ElementValue::Double(f64::NEG_INFINITY),
+        ]);
         assert_eq!(serde_json::to_string(&value).unwrap(), r#"[0.1,"NaN","-Infinity"]"#);
     }
 

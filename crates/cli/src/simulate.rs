@@ -12,7 +12,7 @@ use std::{
 };
 
 use forebay::{Error, ErrorKind, Result, size};
-use forebay_mount::{COUNTERS_FILE, Counters, Pace, SlowMount};
+use forebay_mount::{COUNTERS_FILE, MountCounters, Pace, SlowMount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
@@ -32,7 +32,7 @@ Examples:
 Every read that a program makes waits --latency, many at the same time; then its bytes come over a line of --bandwidth that \
 all readers share. Nothing can be written, and the page cache keeps nothing. Needs FUSE: root and /dev/fuse, or the package fuse3.
 
-With a program, its exit code is that of the command (128 and the signal's number if one ended it), and what is told goes \
+With a program, its exit code is that of the command (128 and the signal's number if one ended it), and messages go \
 to standard error.
 
 JSON, of all that went through: opens, reads, requests, bytes, lookups, stats, lists, seconds.";
@@ -40,22 +40,22 @@ JSON, of all that went through: opens, reads, requests, bytes, lookups, stats, l
 /// Arguments of `forebay simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct SimulateArgs {
     /// The folder to show.
     folder: PathBuf,
 
     /// The folder to show it at, empty as a rule.
     mountpoint: PathBuf,
 
-    /// How long each read waits: 2ms, 500us, 0.1s.
+    /// Latency of each read: 2ms, 500us, 0.1s.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = period::parse)]
     latency: Duration,
 
-    /// How fast bytes come, for all readers together: 200MiB/s; 0 is no limit.
+    /// Bandwidth of all readers together: 200MiB/s; 0 is no limit.
     #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = bandwidth)]
     bandwidth: u64,
 
-    /// How long each open waits [default: as long as each read].
+    /// Latency of each open [default: that of a read].
     #[arg(long, value_name = "TIME", value_parser = period::parse)]
     open_latency: Option<Duration>,
 
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     program: Vec<OsString>,
 }
 
-impl Args {
+impl SimulateArgs {
     /// What is done, in two lines.
     fn describe(&self, pace: Pace) -> [String; 2] {
         let (folder, place) = (self.folder.display(), self.mountpoint.display());
@@ -91,7 +91,7 @@ const GRACE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs `forebay simulate`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &SimulateArgs) -> Result<u8> {
     let interrupt = Interrupt::catch();
     // From here on an interrupt is seen by us: nothing may stay mounted.
     interrupt.watch();
@@ -119,8 +119,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
     Ok(code_of(ended?))
 }
 
-/// Waits for an interrupt, which is how this ends, or for somebody who unmounts.
-fn stay(context: &Context, args: &Args, mount: &SlowMount, interrupt: &Interrupt) -> Result<u8> {
+/// Waits for an interrupt, which is how this ends, or until another process unmounts.
+fn stay(context: &Context, args: &SimulateArgs, mount: &SlowMount, interrupt: &Interrupt) -> Result<u8> {
     while !interrupt.is_wanted() && !mount.has_ended() {
         thread::sleep(GLANCE);
     }
@@ -128,7 +128,7 @@ fn stay(context: &Context, args: &Args, mount: &SlowMount, interrupt: &Interrupt
     if interrupt.is_wanted() {
         return Ok(exit::SUCCESS);
     }
-    let error = Error::new(ErrorKind::Unavailable, "somebody else unmounted it");
+    let error = Error::new(ErrorKind::Unavailable, "another process unmounted it");
     Err(error.at(args.mountpoint.display()))
 }
 
@@ -171,11 +171,11 @@ fn tell(line: String) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-fn lines(context: &Context, counters: &Counters) -> Vec<String> {
+fn lines(context: &Context, counters: &MountCounters) -> Vec<String> {
     if context.json {
         return vec![serde_json::json!(counters).to_string()];
     }
-    let Counters { opens, reads, requests, bytes, lookups, stats, lists, seconds } = *counters;
+    let MountCounters { opens, reads, requests, bytes, lookups, stats, lists, seconds } = *counters;
     let row = |name: &str, count: u64| format!("{name:<10} {count:>10}");
     let rate = show::size(if seconds > 0.0 { per_second(bytes, seconds) } else { 0 });
     let mut reading = format!("{}  {}, {rate}/s", row("reads", reads), show::size(bytes));

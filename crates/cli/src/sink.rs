@@ -11,17 +11,17 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     output,
-    part::Part,
-    rows::{List, Rows},
+    part::PartialFile,
+    rows::{JsonList, TextRows},
 };
 
 /// Where dumped values go.
 pub(crate) enum Sink {
     Checksum(Sha256),
     Stream(Box<dyn Write>),
-    File(Part),
-    Text(Rows<Box<dyn Write>>),
-    Json(List<Box<dyn Write>>),
+    File(PartialFile),
+    Text(TextRows<Box<dyn Write>>),
+    Json(JsonList<Box<dyn Write>>),
 }
 
 impl Sink {
@@ -31,13 +31,13 @@ impl Sink {
 
     /// Lines of text for values of `shape`.
     pub(crate) fn text(shape: &[u64]) -> Self {
-        Self::Text(Rows::new(Box::new(output::stdout()), shape))
+        Self::Text(TextRows::new(Box::new(output::stdout()), shape))
     }
 
     /// One JSON object that starts with the members of `head`.
     pub(crate) fn json(head: &serde_json::Value) -> Result<Self> {
         let out: Box<dyn Write> = Box::new(output::stdout());
-        List::new(out, head).map(Self::Json)
+        JsonList::new(out, head).map(Self::Json)
     }
 
     /// Bytes to the file at `path`; `-` is standard output.
@@ -55,7 +55,7 @@ impl Sink {
             return Ok(Self::Stream(Box::new(BufWriter::new(file))));
         }
         let target = if is_there { fs::canonicalize(path).map_err(place)? } else { path.to_owned() };
-        Part::create(&target).map(Self::File)
+        PartialFile::create(&target).map(Self::File)
     }
 
     pub(crate) fn put(&mut self, array: &Array) -> Result<()> {

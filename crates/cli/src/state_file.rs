@@ -9,10 +9,10 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Feed, Result,
-    loader::{Check, Resumed, State},
+    plan::{LoaderState, Resumed, StateCheck},
 };
 
-use crate::part::Part;
+use crate::part::PartialFile;
 
 /// A run that is killed loses about this much.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 64 << 10;
 /// What is done about a file that is no state.
 const ANEW: &str = "name another file, or remove it to begin anew";
 
-/// A file that always holds where a run was a short while ago; it is the JSON of [`State`].
+/// A file that always holds where a run was a short while ago; it is the JSON of [`LoaderState`].
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -47,11 +47,11 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(self.no_state(error)),
             read => read.map_err(place)?,
         };
-        let state = State::from_json(&text).map_err(|error| match error.kind() {
+        let state = LoaderState::from_json(&text).map_err(|error| match error.kind() {
             ErrorKind::Invalid => error.hint(ANEW).at(self.path.display()),
             _ => error.at(self.path.display()),
         })?;
-        let loaded = loader.load_state(&state, Check::Strict);
+        let loaded = loader.load_state(&state, StateCheck::Strict);
         if loaded.map_err(|error| error.at(self.path.display()))? == Resumed::OtherFiles {
             let path = self.path.display();
             let _ = writeln!(
@@ -72,10 +72,10 @@ impl StateFile {
         self.saved.elapsed() >= INTERVAL
     }
 
-    /// Saves where `loader` is; whoever reads the file meanwhile sees the state before or this one.
+    /// Saves where `loader` is; a reader of the file meanwhile sees the state before or this one.
     pub(crate) fn save(&mut self, loader: &Feed) -> Result<()> {
         let text = serde_json::to_string(&loader.state()).map_err(|error| Error::from_io(error.into()))?;
-        let mut part = Part::create(&self.path)?;
+        let mut part = PartialFile::create(&self.path)?;
         let place = |error| Error::from_io(error).at(self.path.display());
         part.write_all(text.as_bytes()).and_then(|()| part.write_all(b"\n")).map_err(place)?;
         part.finish()?;

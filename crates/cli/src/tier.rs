@@ -1,4 +1,4 @@
-//! `forebay tier`: copies made before anybody reads, listed and removed.
+//! `forebay tier`: copies made before a job reads, listed and removed.
 
 use std::{num::NonZeroUsize, time::SystemTime};
 
@@ -9,7 +9,7 @@ use forebay::{
 };
 use serde_json::json;
 
-use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, progress, show};
+use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, path_arg, progress, show};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,17 +26,17 @@ used_bytes, quota_bytes, mirrors[locator, bytes, present_bytes, whole, idle_seco
 /// Arguments of `forebay tier`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct TierArgs {
     #[command(subcommand)]
-    command: Command,
+    command: TierCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
-    /// Copy files to the tiers before anybody reads them.
+enum TierCommand {
+    /// Copy files to the tiers before a job reads them.
     Warm {
         /// Files, folders, patterns or URLs.
-        #[arg(required = true, value_name = "PATH")]
+        #[arg(required = true, value_name = "PATH", value_parser = path_arg::files())]
         paths: Vec<String>,
 
         #[command(flatten)]
@@ -59,11 +59,11 @@ enum Command {
 }
 
 /// Runs `forebay tier`.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<u8> {
+pub(crate) fn run(context: &Context, args: &TierArgs) -> Result<u8> {
     match &args.command {
-        Command::Warm { paths, config } => warm_all(context, paths, config.load()?.config),
-        Command::Ls { config } => list(context, &config.load()?.config).map(|()| exit::SUCCESS),
-        Command::Clear { patterns, config } => {
+        TierCommand::Warm { paths, config } => warm_all(context, paths, config.load()?.config),
+        TierCommand::Ls { config } => list(context, &config.load()?.config).map(|()| exit::SUCCESS),
+        TierCommand::Clear { patterns, config } => {
             clear(context, patterns, &config.load()?.config).map(|()| exit::SUCCESS)
         }
     }
@@ -164,7 +164,7 @@ fn list(context: &Context, config: &Config) -> Result<()> {
         if context.json {
             let mirror = |mirror: &MirrorSummary| {
                 json!({
-                    "locator": mirror.source.locator,
+                    "locator": mirror.source.locator.to_string(),
                     "bytes": mirror.source.len,
                     "present_bytes": mirror.present,
                     "whole": mirror.present == mirror.source.len,
@@ -194,7 +194,7 @@ fn list(context: &Context, config: &Config) -> Result<()> {
             } else {
                 format!("{}%", present.saturating_mul(100) / len.max(1))
             };
-            let name = show::visible(mirror.source.locator.as_str());
+            let name = show::visible(&mirror.source.locator.to_string());
             output::say(format!("  {:>10}  {part:>5}  {name}", show::size(present)))?;
         }
     }

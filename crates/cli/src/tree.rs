@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    color::{Paint, Role},
-    facts::{AttributeFacts, AttributeValue, FileFacts, SHOWN_COUNT, VariableFacts},
+    color::{Paint, TextRole},
+    facts::{AttributeFacts, AttributeValue, InspectedFile, SHOWN_COUNT, VariableFacts},
     show,
-    verdict::{Row, Verdict},
-    wrap::Line,
+    verdict::{RandomRowCost, Verdict},
+    wrap::WrappedLine,
 };
 
 /// Longer types (enumerations, compounds) and attributes are cut; JSON has them whole.
@@ -24,16 +24,16 @@ pub(crate) struct Drawing {
 
 /// One name in the tree: its own line, and what stands below it.
 #[derive(Debug, Default)]
-struct Entry {
-    title: Line,
-    details: Vec<Line>,
+struct TreeEntry {
+    title: WrappedLine,
+    details: Vec<WrappedLine>,
 }
 
 impl Drawing {
     /// The file as lines of text.
-    pub(crate) fn draw(&self, facts: &FileFacts) -> Vec<String> {
+    pub(crate) fn draw(&self, facts: &InspectedFile) -> Vec<String> {
         let mut lines = vec![header(facts).draw(("", "  "), self.width, self.paint)];
-        let mut entries: BTreeMap<Vec<&str>, Entry> = BTreeMap::new();
+        let mut entries: BTreeMap<Vec<&str>, TreeEntry> = BTreeMap::new();
         for group in &facts.groups {
             let details = match facts.format.as_str() {
                 // What is read from a table depends on what was guessed of it.
@@ -44,31 +44,32 @@ impl Drawing {
                 lines.extend(details.iter().map(|line| line.draw(("  ", "    "), self.width, self.paint)));
                 continue;
             }
-            let title = Line::default().with(Role::Group, format!("{}/", last(&group.name)));
-            entries.insert(path(&group.name), Entry { title, details });
+            let title = WrappedLine::default().with(TextRole::Group, format!("{}/", last(&group.name)));
+            entries.insert(path(&group.name), TreeEntry { title, details });
         }
         for variable in &facts.variables {
             let mut details = details(variable);
             details.extend(self.attributes(&variable.attributes));
-            entries.insert(path(&variable.name), Entry { title: title(variable), details });
+            entries.insert(path(&variable.name), TreeEntry { title: title(variable), details });
         }
         for alias in &facts.aliases {
-            let title = Line::default()
-                .with(Role::Name, last(&alias.name))
-                .with(Role::Dim, "->")
-                .with(Role::Plain, show::visible(&alias.target));
-            entries.insert(path(&alias.name), Entry { title, details: Vec::new() });
+            let title = WrappedLine::default()
+                .with(TextRole::Name, last(&alias.name))
+                .with(TextRole::Dim, "->")
+                .with(TextRole::Plain, show::visible(&alias.target));
+            entries.insert(path(&alias.name), TreeEntry { title, details: Vec::new() });
         }
         for refused in &facts.refused {
             let word = if refused.corrupt { "corrupt:" } else { "refused:" };
-            let line =
-                |line: Line| line.with(Role::Bad, word).words(Role::Plain, &show::visible(&refused.why));
+            let line = |line: WrappedLine| {
+                line.with(TextRole::Bad, word).words(TextRole::Plain, &show::visible(&refused.why))
+            };
             match entries.get_mut(&path(&refused.name)) {
                 // Another thing of that name can be read.
-                Some(other) => other.details.push(line(Line::default())),
+                Some(other) => other.details.push(line(WrappedLine::default())),
                 None => {
-                    let title = line(Line::default().with(Role::Name, last(&refused.name)));
-                    entries.insert(path(&refused.name), Entry { title, details: Vec::new() });
+                    let title = line(WrappedLine::default().with(TextRole::Name, last(&refused.name)));
+                    entries.insert(path(&refused.name), TreeEntry { title, details: Vec::new() });
                 }
             }
         }
@@ -79,7 +80,7 @@ impl Drawing {
 
     /// The entries with the lines that join them, drawn from the last to the first: only what comes later says
     /// whether a line goes on.
-    fn branches(&self, entries: &BTreeMap<Vec<&str>, Entry>) -> Vec<String> {
+    fn branches(&self, entries: &BTreeMap<Vec<&str>, TreeEntry>) -> Vec<String> {
         let mut drawn = Vec::with_capacity(entries.len());
         let mut goes_on: Vec<bool> = Vec::new();
         for (path, entry) in entries.iter().rev() {
@@ -102,7 +103,7 @@ impl Drawing {
         drawn
     }
 
-    fn attributes(&self, attributes: &[AttributeFacts]) -> Vec<Line> {
+    fn attributes(&self, attributes: &[AttributeFacts]) -> Vec<WrappedLine> {
         if self.with_attributes { shown(attributes) } else { Vec::new() }
     }
 }
@@ -116,23 +117,23 @@ fn last(name: &str) -> String {
 }
 
 /// Groups that were left out but hold something that was not.
-fn add_missing_groups(entries: &mut BTreeMap<Vec<&str>, Entry>) {
+fn add_missing_groups(entries: &mut BTreeMap<Vec<&str>, TreeEntry>) {
     let parents: Vec<Vec<&str>> =
         entries.keys().flat_map(|path| (1..path.len()).map(|len| path[..len].to_vec())).collect();
     for parent in parents {
         let name = show::visible(parent.last().copied().unwrap_or_default());
-        entries.entry(parent).or_insert_with(|| Entry {
-            title: Line::default().with(Role::Group, format!("{name}/")),
+        entries.entry(parent).or_insert_with(|| TreeEntry {
+            title: WrappedLine::default().with(TextRole::Group, format!("{name}/")),
             details: Vec::new(),
         });
     }
 }
 
-fn shown(attributes: &[AttributeFacts]) -> Vec<Line> {
+fn shown(attributes: &[AttributeFacts]) -> Vec<WrappedLine> {
     attributes.iter().filter(|one| !one.is_internal).map(attribute).collect()
 }
 
-fn header(facts: &FileFacts) -> Line {
+fn header(facts: &InspectedFile) -> WrappedLine {
     let groups = facts.groups.iter().filter(|group| !group.name.is_empty()).count();
     let mut counts = vec![
         facts.format.clone(),
@@ -149,37 +150,42 @@ fn header(facts: &FileFacts) -> Line {
     if facts.source_count > 1 {
         counts.push(format!("{} files", facts.source_count));
     }
-    let line = Line::default()
-        .with(Role::Name, format!("{}:", show::visible(&facts.file)))
-        .words(Role::Plain, &counts.join(", "));
+    let line = WrappedLine::default()
+        .with(TextRole::Name, format!("{}:", show::visible(&facts.file)))
+        .words(TextRole::Plain, &counts.join(", "));
     match facts.swmr {
-        true => line.words(Role::Bad, "(a SWMR writer has it open: this is how it is now)"),
+        true => line.words(TextRole::Bad, "(a SWMR writer has it open: this is how it is now)"),
         false => line,
     }
 }
 
-fn title(variable: &VariableFacts) -> Line {
+fn title(variable: &VariableFacts) -> WrappedLine {
     let lens = |shape: &[u64]| show::tuple(&shape.iter().map(u64::to_string).collect::<Vec<_>>());
-    let mut line = Line::default()
-        .with(Role::Name, last(&variable.name))
-        .with(Role::Dtype, show::shortened(&show::visible(&variable.dtype), MOST_LETTERS))
-        .with(Role::Plain, shape(variable));
+    let mut line = WrappedLine::default()
+        .with(TextRole::Name, last(&variable.name))
+        .with(TextRole::Dtype, show::shortened(&show::visible(&variable.dtype), MOST_LETTERS))
+        .with(TextRole::Plain, shape(variable));
     let can_grow = variable.max_shape.iter().zip(&variable.shape).any(|(most, len)| *most != Some(*len));
     if can_grow {
         let most = |len: &Option<u64>| len.map_or("inf".to_owned(), |len| len.to_string());
         let most: Vec<_> = variable.max_shape.iter().map(most).collect();
-        line = line.with(Role::Dim, format!("of {}", show::tuple(&most)));
+        line = line.with(TextRole::Dim, format!("of {}", show::tuple(&most)));
     }
-    line = line.with(Role::Plain, variable.layout.clone());
+    line = line.with(TextRole::Plain, variable.layout.clone());
     if let Some(chunks) = &variable.chunks {
         line = line
-            .with(Role::Plain, lens(&chunks.shape))
-            .with(Role::Dim, format!("{}/{} chunks", chunks.written_count, chunks.count));
+            .with(TextRole::Plain, lens(&chunks.shape))
+            .with(TextRole::Dim, format!("{}/{} chunks", chunks.written_count, chunks.count));
+    }
+    if let Some(shards) = &variable.shards {
+        line = line
+            .with(TextRole::Plain, lens(&shards.shape))
+            .with(TextRole::Dim, format!("{}/{} shards", shards.written_count, shards.count));
     }
     if variable.filters.is_empty() {
         line
     } else {
-        line.with(Role::Plain, show::visible(&variable.filters.join(", ")))
+        line.with(TextRole::Plain, show::visible(&variable.filters.join(", ")))
     }
 }
 
@@ -197,37 +203,45 @@ fn shape(variable: &VariableFacts) -> String {
     }
 }
 
-fn details(variable: &VariableFacts) -> Vec<Line> {
+fn details(variable: &VariableFacts) -> Vec<WrappedLine> {
     let mut lines = vec![sizes(variable)];
     if let Some(count) = variable.mapping_count {
         let text = format!("made of {} of other variables", show::count(count, "part", "parts"));
-        lines.push(Line::default().words(Role::Plain, &text));
+        lines.push(WrappedLine::default().words(TextRole::Plain, &text));
+    }
+    if let Some(count) = variable.block_count {
+        let text = format!("written in {}", show::count(count, "block", "blocks"));
+        lines.push(WrappedLine::default().words(TextRole::Plain, &text));
     }
     if let Some(library) = &variable.library {
         let why = show::visible(&library.why);
         lines.push(match &library.found {
             Some(found) => {
                 let text = format!("left to {}, one read at a time: {why}", show::visible(found));
-                Line::default().words(Role::Fair, &text)
+                WrappedLine::default().words(TextRole::Fair, &text)
             }
-            None => Line::default()
-                .with(Role::Bad, "unreadable:")
-                .words(Role::Plain, &format!("{why}, and no {} was found", library.name)),
+            None => WrappedLine::default()
+                .with(TextRole::Bad, "unreadable:")
+                .words(TextRole::Plain, &format!("{why}, and no {} was found", library.name)),
         });
     }
     if let Some(why) = &variable.unreadable {
-        lines.push(Line::default().with(Role::Bad, "unreadable:").words(Role::Plain, &show::visible(why)));
+        lines.push(
+            WrappedLine::default()
+                .with(TextRole::Bad, "unreadable:")
+                .words(TextRole::Plain, &show::visible(why)),
+        );
     }
     if let Some(row) = &variable.row {
         lines.push(cost(row));
         if let Some(hint) = &row.hint {
-            lines.push(Line::default().with(Role::Fair, "hint:").words(Role::Plain, hint));
+            lines.push(WrappedLine::default().with(TextRole::Fair, "hint:").words(TextRole::Plain, hint));
         }
     }
     lines
 }
 
-fn sizes(variable: &VariableFacts) -> Line {
+fn sizes(variable: &VariableFacts) -> WrappedLine {
     let logical = show::size(variable.logical_bytes);
     let text = match (variable.stored_bytes, variable.ratio) {
         (Some(stored), Some(ratio)) => format!("{logical}, stored in {} ({ratio:.1}x)", show::size(stored)),
@@ -235,20 +249,21 @@ fn sizes(variable: &VariableFacts) -> Line {
         (Some(stored), None) if stored > 0 => format!("{logical}, stored in {}", show::size(stored)),
         _ => logical,
     };
-    Line::default().words(Role::Dim, &text)
+    WrappedLine::default().words(TextRole::Dim, &text)
 }
 
-fn cost(row: &Row) -> Line {
+fn cost(row: &RandomRowCost) -> WrappedLine {
     let role = match row.verdict {
-        Verdict::Good => Role::Good,
-        Verdict::Fair => Role::Fair,
-        Verdict::Poor => Role::Bad,
+        Verdict::Good => TextRole::Good,
+        Verdict::Fair => TextRole::Fair,
+        Verdict::Poor => TextRole::Bad,
     };
-    let line =
-        Line::default().with(Role::Plain, "random access").with(role, format!("{}:", row.verdict.word()));
+    let line = WrappedLine::default()
+        .with(TextRole::Plain, "random access")
+        .with(role, format!("{}:", row.verdict.word()));
     if row.kept {
         let once = show::size(row.read_bytes.max(row.decoded_bytes));
-        return line.words(Role::Dim, &format!("so small that the {once} are decoded once and kept"));
+        return line.words(TextRole::Dim, &format!("so small that the {once} are decoded once and kept"));
     }
     let times = |bytes: u64, factor: f64| format!("{} ({factor:.1}x)", show::size(bytes));
     let mut text = format!(
@@ -259,14 +274,14 @@ fn cost(row: &Row) -> Line {
     if row.decoded_bytes > 0 {
         text.push_str(&format!(", {} decoded", times(row.decoded_bytes, row.decode_factor)));
     }
-    line.words(Role::Dim, &text)
+    line.words(TextRole::Dim, &text)
 }
 
-fn attribute(attribute: &AttributeFacts) -> Line {
-    let line = Line::default().with(Role::Dim, format!("@{}", show::visible(&attribute.name)));
+fn attribute(attribute: &AttributeFacts) -> WrappedLine {
+    let line = WrappedLine::default().with(TextRole::Dim, format!("@{}", show::visible(&attribute.name)));
     match &attribute.value {
         AttributeValue::Error { error } => {
-            line.with(Role::Bad, "unreadable:").words(Role::Plain, &show::visible(error))
+            line.with(TextRole::Bad, "unreadable:").words(TextRole::Plain, &show::visible(error))
         }
         AttributeValue::Values { shape, shown, values, .. } => {
             let text = match (&shape[..], &shown[..]) {
@@ -276,7 +291,7 @@ fn attribute(attribute: &AttributeFacts) -> Line {
                 }
                 _ => format!("[{}]", shown.join(", ")),
             };
-            line.with(Role::Dim, "=").words(Role::Plain, &show::shortened(&text, MOST_LETTERS))
+            line.with(TextRole::Dim, "=").words(TextRole::Plain, &show::shortened(&text, MOST_LETTERS))
         }
     }
 }

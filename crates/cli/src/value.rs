@@ -11,7 +11,7 @@ use crate::shortest::shortest;
 
 /// One element, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum ElementValue<'a> {
     Signed(i64),
     Unsigned(u64),
     Single(f32),
@@ -23,12 +23,12 @@ pub(crate) enum Value<'a> {
     /// Text without its padding; not always UTF-8.
     Text(&'a [u8]),
     Bytes(&'a [u8]),
-    List(Vec<Value<'a>>),
-    Record(Vec<(&'a str, Value<'a>)>),
+    List(Vec<ElementValue<'a>>),
+    Record(Vec<(&'a str, ElementValue<'a>)>),
 }
 
 /// Hands every element of `array` to `take`, in C order.
-pub(crate) fn each(array: &Array, mut take: impl FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+pub(crate) fn each(array: &Array, mut take: impl FnMut(ElementValue<'_>) -> Result<()>) -> Result<()> {
     match &array.values {
         Values::Fixed(stored) => {
             let mut packed = Vec::new();
@@ -50,10 +50,10 @@ fn too_short() -> Error {
 }
 
 /// An element by itself: one text or sequence goes to the end of its bytes.
-fn top<'a>(dtype: &'a Dtype, element: &'a [u8]) -> Result<Value<'a>> {
+fn top<'a>(dtype: &'a Dtype, element: &'a [u8]) -> Result<ElementValue<'a>> {
     let mut packed = Packed { rest: element };
     match dtype {
-        Dtype::VarText { .. } => Ok(Value::Text(element)),
+        Dtype::VarText { .. } => Ok(ElementValue::Text(element)),
         Dtype::Sequence { item, .. } => {
             let mut items = Vec::new();
             while !packed.rest.is_empty() {
@@ -63,7 +63,7 @@ fn top<'a>(dtype: &'a Dtype, element: &'a [u8]) -> Result<Value<'a>> {
                     break;
                 }
             }
-            Ok(Value::List(items))
+            Ok(ElementValue::List(items))
         }
         _ => packed.value(dtype),
     }
@@ -81,31 +81,31 @@ impl<'a> Packed<'a> {
         Ok(front)
     }
 
-    fn value(&mut self, dtype: &'a Dtype) -> Result<Value<'a>> {
+    fn value(&mut self, dtype: &'a Dtype) -> Result<ElementValue<'a>> {
         match dtype {
             Dtype::Number { number, .. } | Dtype::Bits { number, .. } => self.number(*number),
             Dtype::Complex { part, .. } => {
                 let [real, imaginary] =
                     [self.number(*part)?, self.number(*part)?].map(|part| as_double(&part));
-                Ok(Value::Complex(real, imaginary))
+                Ok(ElementValue::Complex(real, imaginary))
             }
             Dtype::Enum { base, members } => {
                 let value = self.value(base)?;
                 let Some(number) = as_integer(&value) else { return Ok(value) };
                 if dtype.is_bool() && (0..=1).contains(&number) {
-                    return Ok(Value::Bool(number == 1));
+                    return Ok(ElementValue::Bool(number == 1));
                 }
                 let named = members.iter().find(|member| member.value == number);
-                Ok(named.map_or(value, |member| Value::Name(&member.name)))
+                Ok(named.map_or(value, |member| ElementValue::Name(&member.name)))
             }
             Dtype::Text { len, .. } => {
                 let padded = self.take(*len)?;
                 let end = padded.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-                Ok(Value::Text(&padded[..end]))
+                Ok(ElementValue::Text(&padded[..end]))
             }
             Dtype::VarText { .. } => {
                 let len = self.count()?;
-                self.take(usize::try_from(len).map_err(|_| too_short())?).map(Value::Text)
+                self.take(usize::try_from(len).map_err(|_| too_short())?).map(ElementValue::Text)
             }
             Dtype::Sequence { item, .. } => {
                 let count = self.count()?;
@@ -117,16 +117,16 @@ impl<'a> Packed<'a> {
             }
             Dtype::Compound { fields, .. } => {
                 let members = fields.iter().map(|field| Ok((field.name.as_str(), self.value(&field.dtype)?)));
-                Ok(Value::Record(members.collect::<Result<_>>()?))
+                Ok(ElementValue::Record(members.collect::<Result<_>>()?))
             }
-            _ => self.take(dtype.stored_len()).map(Value::Bytes),
+            _ => self.take(dtype.stored_len()).map(ElementValue::Bytes),
         }
     }
 
-    fn list(&mut self, item: &'a Dtype, count: u64) -> Result<Value<'a>> {
+    fn list(&mut self, item: &'a Dtype, count: u64) -> Result<ElementValue<'a>> {
         // Items without bytes would let a file claim any number of them.
         let most = if native::packed_len(item) == Some(0) { 0 } else { count };
-        Ok(Value::List((0..most).map(|_| self.value(item)).collect::<Result<_>>()?))
+        Ok(ElementValue::List((0..most).map(|_| self.value(item)).collect::<Result<_>>()?))
     }
 
     fn count(&mut self) -> Result<u64> {
@@ -137,24 +137,24 @@ impl<'a> Packed<'a> {
         self.take(N)?.try_into().map_err(|_| too_short())
     }
 
-    fn number(&mut self, number: Number) -> Result<Value<'a>> {
+    fn number(&mut self, number: Number) -> Result<ElementValue<'a>> {
         Ok(match number {
-            Number::I8 => Value::Signed(i8::from_ne_bytes(self.bytes()?).into()),
-            Number::I16 => Value::Signed(i16::from_ne_bytes(self.bytes()?).into()),
-            Number::I32 => Value::Signed(i32::from_ne_bytes(self.bytes()?).into()),
-            Number::I64 => Value::Signed(i64::from_ne_bytes(self.bytes()?)),
-            Number::U8 => Value::Unsigned(u8::from_ne_bytes(self.bytes()?).into()),
-            Number::U16 => Value::Unsigned(u16::from_ne_bytes(self.bytes()?).into()),
-            Number::U32 => Value::Unsigned(u32::from_ne_bytes(self.bytes()?).into()),
-            Number::U64 => Value::Unsigned(u64::from_ne_bytes(self.bytes()?)),
-            Number::F16 => {
-                Value::Double(shortest(u16::from_ne_bytes(self.bytes()?), |bits| f16::from_bits(bits).into()))
-            }
-            Number::Bf16 => Value::Double(shortest(u16::from_ne_bytes(self.bytes()?), |bits| {
+            Number::I8 => ElementValue::Signed(i8::from_ne_bytes(self.bytes()?).into()),
+            Number::I16 => ElementValue::Signed(i16::from_ne_bytes(self.bytes()?).into()),
+            Number::I32 => ElementValue::Signed(i32::from_ne_bytes(self.bytes()?).into()),
+            Number::I64 => ElementValue::Signed(i64::from_ne_bytes(self.bytes()?)),
+            Number::U8 => ElementValue::Unsigned(u8::from_ne_bytes(self.bytes()?).into()),
+            Number::U16 => ElementValue::Unsigned(u16::from_ne_bytes(self.bytes()?).into()),
+            Number::U32 => ElementValue::Unsigned(u32::from_ne_bytes(self.bytes()?).into()),
+            Number::U64 => ElementValue::Unsigned(u64::from_ne_bytes(self.bytes()?)),
+            Number::F16 => ElementValue::Double(shortest(u16::from_ne_bytes(self.bytes()?), |bits| {
+                f16::from_bits(bits).into()
+            })),
+            Number::Bf16 => ElementValue::Double(shortest(u16::from_ne_bytes(self.bytes()?), |bits| {
                 bf16::from_bits(bits).into()
             })),
-            Number::F32 => Value::Single(f32::from_ne_bytes(self.bytes()?)),
-            Number::F64 => Value::Double(f64::from_ne_bytes(self.bytes()?)),
+            Number::F32 => ElementValue::Single(f32::from_ne_bytes(self.bytes()?)),
+            Number::F64 => ElementValue::Double(f64::from_ne_bytes(self.bytes()?)),
         })
     }
 }
@@ -164,20 +164,20 @@ pub(crate) fn widened(number: f32) -> f64 {
     format!("{number:?}").parse().unwrap_or(f64::from(number))
 }
 
-fn as_double(value: &Value<'_>) -> f64 {
+fn as_double(value: &ElementValue<'_>) -> f64 {
     match value {
-        Value::Single(number) => widened(*number),
-        Value::Double(number) => *number,
-        Value::Signed(number) => *number as f64,
-        Value::Unsigned(number) => *number as f64,
+        ElementValue::Single(number) => widened(*number),
+        ElementValue::Double(number) => *number,
+        ElementValue::Signed(number) => *number as f64,
+        ElementValue::Unsigned(number) => *number as f64,
         _ => f64::NAN,
     }
 }
 
-fn as_integer(value: &Value<'_>) -> Option<i64> {
+fn as_integer(value: &ElementValue<'_>) -> Option<i64> {
     match value {
-        Value::Signed(number) => Some(*number),
-        Value::Unsigned(number) => Some(number.cast_signed()),
+        ElementValue::Signed(number) => Some(*number),
+        ElementValue::Unsigned(number) => Some(number.cast_signed()),
         _ => None,
     }
 }

@@ -68,7 +68,7 @@ fn hint(variable: &Variable, cost: &RowCost) -> String {
 
 /// What a row read at random costs. In JSON: sizes in bytes, factors per byte used.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct RandomRowCost {
     pub(crate) used_bytes: u64,
     pub(crate) read_bytes: u64,
     pub(crate) decoded_bytes: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Row {
     pub(crate) hint: Option<String>,
 }
 
-impl Row {
+impl RandomRowCost {
     /// The cost of a row of `variable`, where there is one.
     pub(crate) fn of(variable: &Variable) -> Option<Self> {
         let cost = row_cost(variable)?;

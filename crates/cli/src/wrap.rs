@@ -2,50 +2,50 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::color::{Paint, Role};
+use crate::color::{Paint, TextRole};
 
 /// Text that looks one way.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    role: Role,
+pub(crate) struct StyledText {
+    role: TextRole,
     text: String,
 }
 
 /// Pieces with a space between them; what starts a piece may start a line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
-    pieces: Vec<Piece>,
+pub(crate) struct WrappedLine {
+    pieces: Vec<StyledText>,
 }
 
-impl Line {
+impl WrappedLine {
     /// Adds a piece.
     #[must_use]
-    pub(crate) fn with(mut self, role: Role, text: impl Into<String>) -> Self {
-        self.pieces.push(Piece { role, text: text.into() });
+    pub(crate) fn with(mut self, role: TextRole, text: impl Into<String>) -> Self {
+        self.pieces.push(StyledText { role, text: text.into() });
         self
     }
 
     /// Adds the words of a sentence, each a piece.
     #[must_use]
-    pub(crate) fn words(self, role: Role, text: &str) -> Self {
+    pub(crate) fn words(self, role: TextRole, text: &str) -> Self {
         text.split(' ').fold(self, |line, word| line.with(role, word))
     }
 
     /// The line as text: `first` before its first line, `rest` before the others, `width` letters at most.
     pub(crate) fn draw(&self, (first, rest): (&str, &str), width: Option<usize>, paint: Paint) -> String {
-        let mut out = paint.paint(Role::Dim, first);
+        let mut out = paint.paint(TextRole::Dim, first);
         let mut column = first.width();
-        let mut run = Piece { role: Role::Plain, text: String::new() };
+        let mut run = StyledText { role: TextRole::Plain, text: String::new() };
         for (index, piece) in self.pieces.iter().enumerate() {
             let len = piece.text.width();
             let is_over = index > 0 && width.is_some_and(|width| column + 1 + len > width);
             if is_over || piece.role != run.role {
                 out.push_str(&paint.paint(run.role, &run.text));
-                run = Piece { role: piece.role, text: String::new() };
+                run = StyledText { role: piece.role, text: String::new() };
             }
             if is_over {
                 out.push('\n');
-                out.push_str(&paint.paint(Role::Dim, rest));
+                out.push_str(&paint.paint(TextRole::Dim, rest));
                 column = rest.width();
             } else if index > 0 {
                 let between = if run.text.is_empty() { &mut out } else { &mut run.text };
@@ -63,12 +63,13 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::color::Color;
+    use crate::color::ColorMode;
 
     #[test]
     fn a_line_breaks_between_pieces_and_goes_on_under_its_bars() {
-        let line = Line::default().words(Role::Plain, "one two three").with(Role::Name, "four five");
-        let paint = Paint::for_stdout(Color::Never);
+        let line =
+            WrappedLine::default().words(TextRole::Plain, "one two three").with(TextRole::Name, "four five");
+        let paint = Paint::for_stdout(ColorMode::Never);
         assert_eq!(line.draw(("> ", "| "), None, paint), "> one two three four five");
         assert_eq!(line.draw(("> ", "| "), Some(12), paint), "> one two\n| three\n| four five");
     }

@@ -11,7 +11,7 @@ use toml::{
 use crate::{
     environment::Environment,
     find::Text,
-    given::{Given, wrong},
+    given::{GivenValue, wrong},
     layers::{Layers, TierSetting},
     suggest::unknown,
     table,
@@ -22,19 +22,19 @@ use crate::{
 /// Puts what the file says below what is in `layers`; a relative origin lies in the file's folder.
 pub(crate) fn read(file: &Text, environment: &Environment<'_>, layers: &mut Layers) -> Result<()> {
     let folder = file.path.parent().unwrap_or(Path::new("/")).to_owned();
-    let reader = Reader { file, environment: &Environment { variable: environment.variable, folder } };
+    let reader = ConfigReader { file, environment: &Environment { variable: environment.variable, folder } };
     reader.read(layers).map_err(|error| error.at(file.path.display()))
 }
 
 /// Reads one file.
-struct Reader<'a> {
+struct ConfigReader<'a> {
     file: &'a Text,
     environment: &'a Environment<'a>,
 }
 
 /// A table of the file, and what it is called.
-struct Section<'a> {
-    reader: &'a Reader<'a>,
+struct ConfigSection<'a> {
+    reader: &'a ConfigReader<'a>,
     name: &'static str,
     table: &'a DeTable<'a>,
 }
@@ -50,13 +50,13 @@ struct Item<'a> {
 /// The tables of settings of one value, with their names in messages.
 const SECTIONS: [(&str, &str); 2] = [("origin", "[origin]"), ("placement", "[placement]")];
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn read(&self, layers: &mut Layers) -> Result<()> {
         let document = DeTable::parse(&self.file.text).map_err(|error| {
             let line = error.span().map_or(1, |span| self.line(span.start));
             Error::new(ErrorKind::Invalid, error.message().trim().replace('\n', ", ")).at(at_line(line))
         })?;
-        let root = Section { reader: self, name: "", table: document.get_ref() };
+        let root = ConfigSection { reader: self, name: "", table: document.get_ref() };
         root.check_keys(&["origin", "tier", "placement"])?;
         for (key, name) in SECTIONS {
             if let Some(item) = root.get(key) {
@@ -70,11 +70,12 @@ impl Reader<'_> {
     }
 
     /// The settings of one value that `section` has.
-    fn settings(&self, section: &Section<'_>, key: &str, layers: &mut Layers) -> Result<()> {
+    fn settings(&self, section: &ConfigSection<'_>, key: &str, layers: &mut Layers) -> Result<()> {
         section.check_keys(&table::of_section(key).map(|setting| setting.key).collect::<Vec<_>>())?;
         for setting in table::of_section(key) {
             let Some(item) = section.get(setting.key) else { continue };
-            let set = layers.set(setting, Given::Toml(item.value), self.origin(item.line), self.environment);
+            let set =
+                layers.set(setting, GivenValue::Toml(item.value), self.origin(item.line), self.environment);
             set.map_err(|error| item.place(error))?;
         }
         Ok(())
@@ -92,8 +93,8 @@ impl Reader<'_> {
         tables.iter().map(one).collect()
     }
 
-    fn section<'a>(&'a self, name: &'static str, table: &'a DeTable<'a>) -> Section<'a> {
-        Section { reader: self, name, table }
+    fn section<'a>(&'a self, name: &'static str, table: &'a DeTable<'a>) -> ConfigSection<'a> {
+        ConfigSection { reader: self, name, table }
     }
 
     fn origin(&self, line: usize) -> ValueOrigin {
@@ -105,7 +106,7 @@ impl Reader<'_> {
     }
 }
 
-impl<'a> Section<'a> {
+impl<'a> ConfigSection<'a> {
     /// Nothing but `known` may stand in the table.
     fn check_keys(&self, known: &[&str]) -> Result<()> {
         let stray = self.table.keys().find(|key| !known.contains(&key.get_ref().as_ref()));
@@ -137,7 +138,7 @@ impl<'a> Section<'a> {
         };
         if kind == "memory" {
             self.check_memory_keys()?;
-            let quota = self.value("quota", &mut origins, Given::amount)?.unwrap_or(MEMORY_QUOTA);
+            let quota = self.value("quota", &mut origins, GivenValue::amount)?.unwrap_or(MEMORY_QUOTA);
             return Ok(TierSetting { tier: TierConfig::Memory { quota }, origins });
         }
         self.check_keys(&["kind", "path", "quota", "keep", "free", "network"])?;
@@ -146,10 +147,10 @@ impl<'a> Section<'a> {
         let path = path.ok_or_else(|| without_path().at(self.name).at(at_line(line)))?;
         let tier = TierConfig::Disk(DiskConfig {
             path,
-            quota: self.value("quota", &mut origins, Given::amount)?.unwrap_or(DISK_QUOTA),
-            keep: self.value("keep", &mut origins, Given::boolean)?.unwrap_or(false),
-            free: self.value("free", &mut origins, Given::amount)?,
-            network: self.value("network", &mut origins, Given::boolean)?.unwrap_or(false),
+            quota: self.value("quota", &mut origins, GivenValue::amount)?.unwrap_or(DISK_QUOTA),
+            keep: self.value("keep", &mut origins, GivenValue::boolean)?.unwrap_or(false),
+            free: self.value("free", &mut origins, GivenValue::amount)?,
+            network: self.value("network", &mut origins, GivenValue::boolean)?.unwrap_or(false),
         });
         Ok(TierSetting { tier, origins })
     }
@@ -169,10 +170,10 @@ impl<'a> Section<'a> {
         &self,
         key: &'static str,
         origins: &mut BTreeMap<&'static str, ValueOrigin>,
-        read: impl Fn(Given<'a>) -> Result<T>,
+        read: impl Fn(GivenValue<'a>) -> Result<T>,
     ) -> Result<Option<T>> {
         let Some(item) = self.get(key) else { return Ok(None) };
-        let value = read(Given::Toml(item.value)).map_err(|error| item.place(error))?;
+        let value = read(GivenValue::Toml(item.value)).map_err(|error| item.place(error))?;
         origins.insert(key, self.reader.origin(item.line));
         Ok(Some(value))
     }

@@ -7,14 +7,14 @@ use crate::{amount::Amount, suggest::unknown};
 
 /// A value as it is given.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Given<'a> {
+pub(crate) enum GivenValue<'a> {
     /// Of a flag or a variable.
     Text(&'a str),
     /// Of a file.
     Toml(&'a DeValue<'a>),
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenValue<'a> {
     pub(crate) fn text(self) -> Result<&'a str> {
         match self {
             Self::Text(text) => Ok(text),

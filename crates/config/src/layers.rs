@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     environment::Environment,
     find::NONE,
-    given::Given,
+    given::GivenValue,
     table::{Overrides, Setting, TABLE},
     tier::{TierConfig, split_keep},
     value_origin::ValueOrigin,
@@ -67,7 +67,7 @@ impl Layers {
         origin: ValueOrigin,
         environment: &Environment<'_>,
     ) -> Result<()> {
-        self.set(setting, Given::Text(text.trim()), origin, environment)
+        self.set(setting, GivenValue::Text(text.trim()), origin, environment)
     }
 
     fn add_tier_words(
@@ -99,7 +99,7 @@ impl Layers {
     pub(crate) fn set(
         &mut self,
         setting: &Setting,
-        given: Given<'_>,
+        given: GivenValue<'_>,
         origin: ValueOrigin,
         environment: &Environment<'_>,
     ) -> Result<()> {

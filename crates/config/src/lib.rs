@@ -6,7 +6,7 @@
 //! file ───────┘
 //! ```
 //!
-//! This is what a library needs that is loaded into other programs: it knows no formats, no loader and no HTTP. Whoever
+//! This is what a library needs that is loaded into other programs: it knows no formats, no loader and no HTTP. A crate that
 //! has an [`Origin`](forebay_source::Origin) of another kind hands it in.
 //!
 //! | file | idea |

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Locator, Result};
+use forebay_source::{Error, ErrorKind, Locator, Result, path_of_text, text_of_path};
 
 use crate::environment::{Environment, expand};
 
@@ -15,30 +15,35 @@ pub const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 /// True where `name` is a pattern and not the name of a file that is there.
 pub fn is_pattern(name: &str) -> bool {
-    name.contains(WILDCARDS) && fs::symlink_metadata(name).is_err()
+    name.contains(WILDCARDS) && fs::symlink_metadata(path_of_text(name)).is_err()
 }
 
 /// `name` with `~`, `$NAME` and `${NAME}` written out; a name that is there is meant as it stands.
 pub(crate) fn spelled_out(name: &str) -> Result<String> {
     let has_none = !name.starts_with('~') && !name.contains('$');
-    if has_none || fs::symlink_metadata(name).is_ok() {
+    if has_none || fs::symlink_metadata(path_of_text(name)).is_ok() {
         return Ok(name.to_owned());
     }
     // The working directory does not matter for variables.
     expand(name, &Environment::of_process(PathBuf::new()))
 }
 
-/// The path or pattern `name`, written out and absolute.
+/// The path or pattern `name`, written out and absolute. Bytes that are not UTF-8 stand in it as
+/// [`text_of_path`] writes them; in a pattern there are none.
 pub fn absolute(name: &str) -> Result<String> {
     let name = spelled_out(name)?;
     if name.starts_with('/') {
         return Ok(name);
     }
     let folder = env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
-    let folder = folder.to_str().ok_or_else(|| {
-        Error::new(ErrorKind::Unsupported, "a working directory whose name is not UTF-8").at(folder.display())
-    })?;
-    let folder = if is_pattern(&name) { glob::Pattern::escape(folder) } else { folder.to_owned() };
+    let folder = match (is_pattern(&name), folder.to_str()) {
+        (true, Some(folder)) => glob::Pattern::escape(folder),
+        (true, None) => {
+            let what = "a pattern in a working directory whose name is not UTF-8";
+            return Err(Error::new(ErrorKind::Unsupported, what).at(folder.display()));
+        }
+        (false, _) => text_of_path(&folder),
+    };
     let name = name.strip_prefix("./").unwrap_or(&name);
     Ok(format!("{}/{name}", folder.trim_end_matches('/')))
 }
@@ -49,7 +54,7 @@ pub fn absolute(name: &str) -> Result<String> {
 /// has one name, by which its copies and its saved index are found.
 pub fn locate(name: &str) -> Result<Locator> {
     let (path, mut names) = (absolute(name)?, RealNames::default());
-    let is_folder = Path::new(&path).is_dir();
+    let is_folder = path_of_text(&path).is_dir();
     Ok(Locator::new(if is_folder { names.of_folder(&path) } else { names.of_file(&path) }))
 }
 
@@ -63,20 +68,18 @@ impl RealNames {
     /// The name of the file at `path`, without links among its folders.
     ///
     /// A link to the file itself is a name of its own: what a file names beside it is looked for beside the link, and its
-    /// format may be told by the link's name.
+    /// format may be recognised by the link's name.
     pub fn of_file(&mut self, path: &str) -> String {
-        let whole = Path::new(path);
+        let whole = path_of_text(path);
         let (Some(folder), Some(name)) = (whole.parent(), whole.file_name()) else { return path.to_owned() };
         let real = self.folders.entry(folder.to_owned()).or_insert_with(|| fs::canonicalize(folder).ok());
-        real.as_ref()
-            .and_then(|folder| Some(folder.join(name).to_str()?.to_owned()))
-            .unwrap_or(path.to_owned())
+        real.as_ref().map_or_else(|| path.to_owned(), |folder| text_of_path(&folder.join(name)))
     }
 
     /// The name of the folder at `path`, without links.
     pub fn of_folder(&mut self, path: &str) -> String {
-        let real = fs::canonicalize(path).ok().and_then(|path| Some(path.to_str()?.to_owned()));
-        // Some formats are told by the extension of their folder.
+        let real = fs::canonicalize(path_of_text(path)).ok().map(|path| text_of_path(&path));
+        // Some formats are recognised by the extension of their folder.
         let keeps = |real: &String| Path::new(real).extension() == Path::new(path).extension();
         real.filter(keeps).unwrap_or_else(|| self.of_file(path.trim_end_matches('/')))
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// One line: what is set, and where it comes from.
-struct Line {
+struct PrintedLine {
     text: String,
     comment: String,
 }
@@ -20,7 +20,7 @@ struct Line {
 struct Printer<'a> {
     config: &'a Config,
     origins: &'a BTreeMap<String, ValueOrigin>,
-    lines: Vec<Line>,
+    lines: Vec<PrintedLine>,
 }
 
 /// The configuration as TOML; `file` is the one that was read, and `origins` are those of its values.
@@ -37,11 +37,11 @@ pub(crate) fn toml(config: &Config, file: Option<&Path>, origins: &BTreeMap<Stri
 }
 
 /// The lines, with their comments below each other.
-fn aligned(lines: Vec<Line>) -> String {
+fn aligned(lines: Vec<PrintedLine>) -> String {
     let commented = lines.iter().filter(|line| !line.comment.is_empty());
     let width = commented.map(|line| line.text.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
-    for Line { text: set, comment } in lines {
+    for PrintedLine { text: set, comment } in lines {
         if comment.is_empty() {
             text += &set;
         } else {
@@ -78,7 +78,9 @@ impl Printer<'_> {
             self.set(&section, "keep", &disk.keep.to_string());
             match disk.free {
                 Some(free) => self.set(&section, "free", &quoted(&free.to_string())),
-                None => self.plain("# free is not set: 5% of the disk, at least 1GiB, stay free"),
+                None => {
+                    self.plain("# free is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free")
+                }
             }
             if disk.network {
                 self.set(&section, "network", "true");
@@ -90,11 +92,11 @@ impl Printer<'_> {
     fn set(&mut self, section: &str, key: &str, value: &str) {
         let origin = self.origins.get(&format!("{section}.{key}")).unwrap_or(&ValueOrigin::Default);
         let comment = one_line(&origin.to_string());
-        self.lines.push(Line { text: format!("{key} = {value}"), comment });
+        self.lines.push(PrintedLine { text: format!("{key} = {value}"), comment });
     }
 
     fn plain(&mut self, text: impl Into<String>) {
-        self.lines.push(Line { text: text.into(), comment: String::new() });
+        self.lines.push(PrintedLine { text: text.into(), comment: String::new() });
     }
 }
 

@@ -8,7 +8,7 @@ use toml::Value;
 use crate::{
     config::Config,
     environment::{Environment, expand, literal},
-    given::Given,
+    given::GivenValue,
 };
 
 /// What flags or the arguments of a call say: text that is not yet understood.
@@ -43,7 +43,7 @@ pub(crate) struct Setting {
     /// What the flag says.
     pub(crate) text: fn(&Overrides) -> Option<&String>,
     /// Puts a value that was given into a configuration.
-    pub(crate) set: fn(&mut Config, Given<'_>, &Environment<'_>) -> Result<()>,
+    pub(crate) set: fn(&mut Config, GivenValue<'_>, &Environment<'_>) -> Result<()>,
     /// The value as TOML; nothing where it is not set and has no default.
     pub(crate) toml: fn(&Config) -> Option<String>,
 }
@@ -146,11 +146,11 @@ fn origin(text: &str, environment: &Environment<'_>) -> Result<String> {
     Ok(environment.folder.join(path).to_string_lossy().into_owned())
 }
 
-fn threads(given: Given<'_>) -> Result<usize> {
+fn threads(given: GivenValue<'_>) -> Result<usize> {
     const POSSIBLE: &str = "from 1 to 1024 are possible";
     let count = given.count("threads").map_err(|error| match given {
-        Given::Text(_) => error.hint(POSSIBLE),
-        Given::Toml(_) => error,
+        GivenValue::Text(_) => error.hint(POSSIBLE),
+        GivenValue::Toml(_) => error,
     })?;
     let possible = usize::try_from(count).ok().filter(|_| THREADS.contains(&count));
     possible.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{count} threads")).hint(POSSIBLE))

@@ -18,8 +18,10 @@ use crate::{
 pub const MEMORY_QUOTA: Amount = Amount::Percent(25);
 /// What a disk tier takes by default: this share of what is free there, its own copies counted as free.
 pub const DISK_QUOTA: Amount = Amount::Percent(80);
-/// What a disk tier leaves free by default, and the least.
-const FREE: (Amount, u64) = (Amount::Percent(5), 1 << 30);
+/// What a disk tier leaves free by default: this share of the disk, within [`FREE_LIMITS`].
+const FREE: Amount = Amount::Percent(5);
+/// The least and the most a disk tier leaves free by default: a share alone would leave the last 100 GB of 2 TB unused.
+const FREE_LIMITS: (u64, u64) = (1 << 30, 4 << 30);
 
 /// The kinds of tiers.
 pub(crate) const KINDS: [&str; 2] = ["memory", "disk"];
@@ -50,7 +52,7 @@ pub struct DiskConfig {
     /// Whether copies stay when the job has ended.
     #[serde(default)]
     pub keep: bool,
-    /// What is left free on the disk; a share is one of its size. By default 5 %, at least 1 GiB.
+    /// What is left free on the disk; a share is one of its size. By default 5 %, at least 1 GiB and at most 4 GiB.
     #[serde(default)]
     pub free: Option<Amount>,
     /// Whether the folder may lie behind a network, where copies are no nearer and processes of other nodes may take it
@@ -77,7 +79,7 @@ impl DiskConfig {
     pub fn free_bytes(&self, disk_bytes: u64) -> u64 {
         match self.free {
             Some(amount) => amount.of(disk_bytes),
-            None => FREE.0.of(disk_bytes).max(FREE.1),
+            None => FREE.of(disk_bytes).clamp(FREE_LIMITS.0, FREE_LIMITS.1),
         }
     }
 
@@ -246,7 +248,8 @@ mod tests {
     fn a_disk_keeps_its_floor_whatever_the_quota() {
         let tier = DiskConfig::at("/nvme");
         assert_eq!(tier.free_bytes(10 << 30), 1 << 30, "the least");
-        assert_eq!(tier.free_bytes(1000 << 30), (1000 << 30) / 100 * 5);
+        assert_eq!(tier.free_bytes(40 << 30), (40 << 30) / 100 * 5);
+        assert_eq!(tier.free_bytes(1000 << 30), 4 << 30, "the most");
         assert_eq!(tier.quota_bytes(10 << 30, 2 << 30), 1 << 30);
         assert_eq!(tier.quota_bytes(10 << 30, 1 << 20), 0);
         assert_eq!(DiskConfig { free: Some(Amount::Bytes(0)), ..tier }.quota_bytes(100, 100), 80);

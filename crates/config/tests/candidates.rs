@@ -160,11 +160,11 @@ fn each_kind_of_place_is_told_and_judged() {
 #[test]
 fn a_place_that_is_full_or_not_ours_or_missing_is_passed_over() {
     let mut node = node();
-    node.free = vec![("/nvme", 50 * GIB)];
+    node.free = vec![("/nvme", 4 * GIB)];
     node.read_only = vec!["/tmp"];
     node.variables.push(("TMPDIR", "/nowhere"));
     let places = node.survey(&[]);
-    assert_eq!(place(&places, "/nvme/ada").why, "too full: 50GiB are free, and 50GiB have to stay so");
+    assert_eq!(place(&places, "/nvme/ada").why, "too full: 4GiB are free, and 4GiB have to stay so");
     assert_eq!(place(&places, "/tmp/job").why, "not writable by this user");
     assert_eq!(place(&places, "/nowhere").why, "there is no such folder");
     assert_eq!(best(&places), None);

@@ -217,7 +217,7 @@ kind = "disk"         # flag --tier
 path = "/nvme/ada"    # flag --tier
 quota = "1GiB"        # flag --tier
 keep = true           # flag --tier
-# free is not set: 5% of the disk, at least 1GiB, stay free
+# free is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free
 
 [placement]
 policy = "lru"        # environment FOREBAY_POLICY

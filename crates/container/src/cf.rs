@@ -69,7 +69,7 @@ pub struct Factor {
 pub enum Missing {
     /// They become NaN: integers become floats for it.
     Nan,
-    /// They become 0 and are told elsewhere: integers stay what they are.
+    /// They become 0 and are listed in the mask: integers stay what they are.
     Zero,
 }
 

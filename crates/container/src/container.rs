@@ -188,7 +188,7 @@ impl Container {
                 && variable.logical_len() < u64::MAX
                 && (fill_len == 0 || fill_len == variable.dtype.stored_len())
                 && (variable.dimensions.is_empty() || variable.dimensions.len() == grid.shape.len())
-                && variable.has_its_inline_bytes()
+                && variable.extents_fit_shape()
         };
         let has_its_heap = |variable: &Variable| {
             variable.dtype.heap().is_none_or(|heap| (heap.source.0 as usize) < self.sources.len())

@@ -1,6 +1,6 @@
 //! What it costs to read one row at random. Arithmetic only.
 
-use crate::{ChunkTable, Extent, Extents, Variable};
+use crate::{ChunkTable, Extent, Extents, Shards, Variable};
 
 /// What one row, that is one index of axis 0, costs when it is read alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,9 @@ pub fn row_cost(variable: &Variable) -> Option<RowCost> {
     }
     match &variable.extents {
         Extents::Chunks(table) => Some(in_chunks(variable, table, used)),
+        Extents::Shards(shards) => Some(in_shards(variable, shards, used)),
         Extents::Segments(_) => Some(RowCost { used, read: used, decoded: 0 }),
-        Extents::Inline(_) | Extents::Mapped(_) | Extents::Opaque(_) => None,
+        Extents::Inline(_) | Extents::Boxes(_) | Extents::Mapped(_) | Extents::Opaque(_) => None,
     }
 }
 
@@ -80,6 +81,17 @@ fn in_chunks(variable: &Variable, table: &ChunkTable, used: u64) -> RowCost {
         read: read.saturating_add(share(used, plain_count, written)),
         decoded: share(decoded, filtered_count, written),
     }
+}
+
+/// Chunks in shards are all filtered alike, and their shards say how long they are together.
+fn in_shards(variable: &Variable, shards: &Shards, used: u64) -> RowCost {
+    let (stored, count) = (shards.stored_len(&variable.grid), shards.chunk_count(&variable.grid));
+    if variable.filters.is_empty() || count == 0 {
+        return RowCost { used, read: if count == 0 { 0 } else { used }, decoded: 0 };
+    }
+    let crossed = variable.grid.chunks().iter().skip(1).fold(1, |all: u64, n| all.saturating_mul(*n));
+    let read = share(crossed, stored, count).min(stored);
+    RowCost { used, read, decoded: crossed.saturating_mul(variable.chunk_len()) }
 }
 
 /// `amount * part / whole`, rounded up; 0 where there is no whole.

@@ -7,15 +7,15 @@
 //!                        └─ Extents   where each chunk's bytes lie: source and range
 //! ```
 //!
-//! A container can be saved, sent to other ranks and compared; whoever reads values from it knows no format.
+//! A container can be saved, sent to other ranks and compared; code that reads values from it knows no format.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
-//! | `extent`, `source_index`, `segments`, `mapping`, `mappings` | where values lie: chunks, segments, parts of other variables |
+//! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree` | where values lie: chunks, segments, shards, boxes, parts of other variables |
 //! | `shape`, `grid`, `selection`, `runs`, `sample_index` | arithmetic of chunks, hyperslabs and boxes that are samples |
-//! | `plain`, `row_alone`, `cost` | how rows can be read by themselves, and what that costs |
+//! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
 //! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
 //! | `cast`, `recode`, `categories` | numbers as other numbers, by NumPy's rules and by a table; tables of names, joined |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, missing values, times |
@@ -24,22 +24,25 @@
 //! | `saved` | the description as bytes |
 
 mod array;
+mod boxes;
 pub mod cast;
 pub mod categories;
 pub mod cf;
+mod chunk_sizes;
+mod chunk_table;
 mod container;
 pub mod convert;
 mod cost;
 mod dimension_scales;
 mod dtype;
-mod extent;
+mod extents;
 pub mod grid;
+mod interval_tree;
 pub mod mapping;
 mod mappings;
 pub mod names;
 pub mod native;
 pub mod odd;
-mod plain;
 pub mod recode;
 mod row_alone;
 pub mod runs;
@@ -49,28 +52,32 @@ mod scalar;
 mod segments;
 mod selection;
 pub mod shape;
+mod shards;
 mod source_index;
 pub mod unpack;
 mod variable;
 
 pub use array::{Array, Values};
+pub use boxes::{ArrayBox, Boxes};
+pub use chunk_sizes::ChunkSizes;
+pub use chunk_table::{ChunkTable, Extent};
 pub use container::{Alias, Container, Group, Refused};
 pub use cost::{RowCost, row_cost};
 pub use dimension_scales::{
     AXIS_LABELS, AXIS_NUMBERS, OWN_NUMBER, SCALE_LIST, is_netcdf_attribute, says_scale,
 };
 pub use dtype::{Dtype, Field, Heap, Member, OddBits, Padding, holder};
-pub use extent::{ChunkTable, Extent, Extents, Opaque};
+pub use extents::{Extents, Opaque};
 pub use forebay_filter::{ByteOrder, Filter, Number};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use mapping::{Blocks, Mapping};
 pub use mappings::Mappings;
-pub use plain::{PlainRows, RowPlace};
 pub use row_alone::{RowAlone, row_alone};
 pub use runs::{Part, Run, Runs};
 pub use saved::{load, save};
 pub use scalar::Scalar;
 pub use segments::{Segment, Segments};
 pub use selection::{Selection, Span};
+pub use shards::{InShard, ShardIndex, ShardIndexForm, Shards};
 pub use source_index::SourceIndex;
 pub use variable::{Attribute, Variable};

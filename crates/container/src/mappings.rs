@@ -7,7 +7,7 @@ use std::{fmt, ops::Deref, sync::OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Mapping, Selection};
+use crate::{Mapping, Selection, interval_tree::IntervalTree};
 
 /// The mappings of one variable; later ones lie over earlier ones.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -18,28 +18,19 @@ pub struct Mappings {
     tree: OnceLock<Option<IntervalTree>>,
 }
 
-/// Fewer are looked at one by one.
-const LEAST_INDEXED: usize = 16;
-
 impl Mappings {
     /// Those that may touch `selection`, in the order they are applied.
     pub fn touching(&self, selection: &Selection) -> Vec<&Mapping> {
-        let Some(tree) = self.tree.get_or_init(|| IntervalTree::of(&self.list)) else {
-            return self.list.iter().collect();
+        let along = |number: usize, axis: usize| {
+            let to = self.list[number].to[axis];
+            to.start..to.end().unwrap_or(u64::MAX)
         };
-        let Some(span) = selection.spans().get(tree.axis) else { return self.list.iter().collect() };
-        if span.count == 0 {
-            return Vec::new();
+        let ndim = self.list.first().map_or(0, |mapping| mapping.to.len());
+        let tree = self.tree.get_or_init(|| IntervalTree::of(self.list.len(), ndim, along));
+        match tree.as_ref().and_then(|tree| tree.touching(selection)) {
+            Some(found) => found.into_iter().map(|number| &self.list[number]).collect(),
+            None => self.list.iter().collect(),
         }
-        let mut found = Vec::new();
-        tree.visit(
-            0..tree.places.len(),
-            span.start,
-            span.start + (span.count - 1) * span.step + 1,
-            &mut found,
-        );
-        found.sort_unstable();
-        found.into_iter().map(|number| &self.list[number]).collect()
     }
 }
 
@@ -69,75 +60,6 @@ impl fmt::Debug for Mappings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.list.fmt(formatter)
     }
-}
-
-/// Where a mapping lies along the axis of a tree.
-#[derive(Clone, Copy)]
-struct Place {
-    start: u64,
-    end: u64,
-    /// The largest end among the places of the subtree whose middle this is.
-    largest_end: u64,
-    /// The mapping's position in the list.
-    number: usize,
-}
-
-/// Places sorted by start: a binary tree in which the middle of a range is the root of its two halves.
-#[derive(Clone)]
-struct IntervalTree {
-    axis: usize,
-    places: Vec<Place>,
-}
-
-impl IntervalTree {
-    /// The tree of `mappings` along the axis with the most different starts; `None` where there are few.
-    fn of(mappings: &[Mapping]) -> Option<Self> {
-        let ndim = mappings.first().filter(|_| mappings.len() >= LEAST_INDEXED)?.to.len();
-        let start_count = |axis: &usize| {
-            let mut starts: Vec<u64> = mappings.iter().map(|mapping| mapping.to[*axis].start).collect();
-            starts.sort_unstable();
-            starts.dedup();
-            starts.len()
-        };
-        // Of equals the first: it is the axis of samples.
-        let axis = (0..ndim).rev().max_by_key(start_count)?;
-        let place = |(number, mapping): (usize, &Mapping)| {
-            let to = mapping.to[axis];
-            Place { start: to.start, end: to.end().unwrap_or(u64::MAX), largest_end: 0, number }
-        };
-        let mut places: Vec<Place> = mappings.iter().enumerate().map(place).collect();
-        places.sort_unstable_by_key(|place| (place.start, place.number));
-        raise(&mut places);
-        Some(Self { axis, places })
-    }
-
-    /// Adds the numbers of all places in `range` that share an index with `start..end`.
-    fn visit(&self, range: std::ops::Range<usize>, start: u64, end: u64, found: &mut Vec<usize>) {
-        let middle = range.start.midpoint(range.end);
-        let Some(place) = self.places[range.clone()].get(middle - range.start) else { return };
-        if place.largest_end <= start {
-            return;
-        }
-        self.visit(range.start..middle, start, end, found);
-        if place.start < end {
-            if place.end > start {
-                found.push(place.number);
-            }
-            self.visit(middle + 1..range.end, start, end, found);
-        }
-    }
-}
-
-/// Notes the largest end of each subtree at its root, and gives that of all.
-fn raise(places: &mut [Place]) -> u64 {
-    let middle = places.len() / 2;
-    if places.is_empty() {
-        return 0;
-    }
-    let (left, right) = places.split_at_mut(middle);
-    let largest = raise(left).max(raise(&mut right[1..])).max(right[0].end);
-    right[0].largest_end = largest;
-    largest
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Whether one row is worth reading by itself. Arithmetic only.
 
-use crate::{Container, Extents, Mapping, Mappings, Selection, Span, Variable};
+use crate::{ArrayBox, Container, Extents, Mapping, Selection, Span, Variable};
 
 /// What has to be read and decoded to get one row, that is one index of axis 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,13 +21,19 @@ const MOST_MAPPINGS: usize = 16;
 
 /// What a row of `variable`, which belongs to `container`, takes when it is read alone.
 pub fn row_alone(container: &Container, variable: &Variable) -> RowAlone {
-    let Extents::Mapped(mappings) = &variable.extents else {
-        return match is_stored(variable) {
-            true => RowAlone::Stored,
-            false => RowAlone::WithOthers,
-        };
+    let shape = &variable.grid.shape;
+    let mappings = match &variable.extents {
+        Extents::Mapped(mappings) => mappings,
+        Extents::Boxes(boxes) if touched_by_a_row(|row| boxes.touching(row).len(), shape) > MOST_MAPPINGS => {
+            return RowAlone::WithOthers;
+        }
+        Extents::Boxes(boxes) if !is_stored(variable) => {
+            let has_one_row = |one: ArrayBox<'_>| one.count.first().is_none_or(|rows| *rows == 1);
+            return if boxes.iter().all(has_one_row) { RowAlone::Decoded } else { RowAlone::WithOthers };
+        }
+        _ => return if is_stored(variable) { RowAlone::Stored } else { RowAlone::WithOthers },
     };
-    if touched_by_a_row(mappings, &variable.grid.shape) > MOST_MAPPINGS {
+    if touched_by_a_row(|row| mappings.touching(row).len(), shape) > MOST_MAPPINGS {
         return RowAlone::WithOthers;
     }
     // Parts are described before what is mapped from them: one pass over those tells all.
@@ -51,19 +57,21 @@ fn is_stored(variable: &Variable) -> bool {
     variable.filters.is_empty() && variable.stored_len().is_some()
 }
 
-/// The most mappings that some rows have to be put together from.
-fn touched_by_a_row(mappings: &Mappings, shape: &[u64]) -> usize {
+/// The most boxes or mappings that some rows have to be put together from, of which `touching` counts those of a selection.
+fn touched_by_a_row(touching: impl Fn(&Selection) -> usize, shape: &[u64]) -> usize {
     let Some((row_count, inner)) = shape.split_first().filter(|(count, _)| **count > 0) else { return 0 };
     let touched = |row: u64| {
         let spans = std::iter::once(row..row + 1).chain(inner.iter().map(|len| 0..*len));
-        mappings.touching(&Selection::new(spans.map(Span::range).collect())).len()
+        touching(&Selection::new(spans.map(Span::range).collect()))
     };
     [0, row_count / 3, row_count / 2, row_count - 1].into_iter().map(touched).max().unwrap_or(0)
 }
 
 /// True when each chunk of `part` that `mapping` takes values from is part of one row.
 fn has_rows_in_own_chunks(part: &Variable, mapping: &Mapping) -> bool {
-    let Extents::Chunks(_) = &part.extents else { return false };
+    if !matches!(part.extents, Extents::Chunks(_) | Extents::Shards(_)) {
+        return false;
+    }
     let within_row: Vec<usize> = mapping.pairs.iter().skip(1).flatten().copied().collect();
     let (chunk, shape) = (&part.grid.chunk, &part.grid.shape);
     (0..shape.len()).all(|axis| within_row.contains(&axis) || chunk[axis] == 1 || shape[axis] <= 1)

@@ -75,18 +75,25 @@ impl Variable {
         name.is_some_and(|name| name.first().is_some_and(|name| name.starts_with(BARE_DIMENSION)))
     }
 
-    /// True unless values that stand in the description itself, or in segments, are more or fewer than the shape says.
-    pub fn has_its_inline_bytes(&self) -> bool {
+    /// True unless values that stand in the description itself, or in segments, are more or fewer than the shape says, or
+    /// shards or boxes do not fit the array.
+    pub fn extents_fit_shape(&self) -> bool {
         match &self.extents {
             Extents::Inline(bytes) => bytes.len() as u64 == self.logical_len() && !self.dtype.is_variable(),
             Extents::Segments(segments) => segments.array_len() == self.logical_len(),
+            Extents::Shards(shards) => shards.fits(&self.grid),
+            Extents::Boxes(boxes) => boxes.fits(&self.grid.shape),
             _ => true,
         }
     }
 
-    /// Bytes of one decoded chunk, `u64::MAX` when there are more.
+    /// Bytes of one decoded chunk, of the largest where they differ; `u64::MAX` when there are more.
     pub fn chunk_len(&self) -> u64 {
-        self.grid.chunk_element_count().saturating_mul(self.dtype.stored_len() as u64)
+        let count = match &self.extents {
+            Extents::Boxes(boxes) => boxes.largest(),
+            _ => self.grid.chunk_element_count(),
+        };
+        count.saturating_mul(self.dtype.stored_len() as u64)
     }
 
     /// Bytes of all elements, decoded.
@@ -96,8 +103,11 @@ impl Variable {
 
     /// The first filter that was used on some chunk and cannot be undone here, if there is one.
     pub fn unknown_filter(&self) -> Option<&Filter> {
-        let Extents::Chunks(table) = &self.extents else { return None };
-        let was_used = |index: usize| table.iter().any(|(_, extent)| extent.skipped >> index & 1 == 0);
+        let was_used = |index: usize| match &self.extents {
+            Extents::Chunks(table) => table.iter().any(|(_, extent)| extent.skipped >> index & 1 == 0),
+            Extents::Shards(shards) => !shards.files.is_empty(),
+            _ => false,
+        };
         let unknown =
             self.filters.iter().enumerate().find(|(index, filter)| !filter.is_known() && was_used(*index));
         unknown.map(|(_, filter)| filter)
@@ -107,7 +117,9 @@ impl Variable {
     pub fn stored_len(&self) -> Option<u64> {
         match &self.extents {
             Extents::Chunks(table) => Some(table.stored_len()),
+            Extents::Shards(shards) => Some(shards.stored_len(&self.grid)),
             Extents::Segments(segments) => Some(segments.stored_len()),
+            Extents::Boxes(boxes) => Some(boxes.stored_len()),
             Extents::Inline(bytes) => Some(bytes.len() as u64),
             Extents::Mapped(_) | Extents::Opaque(_) => None,
         }

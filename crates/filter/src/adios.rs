@@ -100,7 +100,7 @@ fn zfp(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<usize> {
         config = config.or(configured(&key, &value, scalar, ndim));
     }
     let config = config.ok_or_else(|| Error::corrupt("zfp without accuracy, precision or rate"))?;
-    zfp::Header { scalar, shape, config, is_big_endian: false }.decode_any(cursor.rest(), out)
+    zfp::ZfpHeader { scalar, shape, config, is_big_endian: false }.decode_any(cursor.rest(), out)
 }
 
 #[cfg(feature = "zfp")]

@@ -24,7 +24,7 @@ const DEFAULT_BLOCK_BYTES: usize = 8192;
 const LEAST_BLOCK_COUNT: usize = 128;
 
 #[derive(Clone, Copy)]
-enum Codec {
+enum BitshuffleCodec {
     None,
     Lz4,
     Zstd,
@@ -37,15 +37,15 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
         return Err(Error::corrupt("element size is missing"));
     }
     let codec = match param(CODEC) {
-        0 => Codec::None,
-        2 => Codec::Lz4,
-        3 => Codec::Zstd,
+        0 => BitshuffleCodec::None,
+        2 => BitshuffleCodec::Lz4,
+        3 => BitshuffleCodec::Zstd,
         other => return Err(unsupported(format!("codec {other} is not supported"))),
     };
     let mut cursor = Cursor::new(input);
     let (total_len, block_count) = match codec {
-        Codec::None => (input.len(), param(BLOCK_COUNT) as usize),
-        Codec::Lz4 | Codec::Zstd => {
+        BitshuffleCodec::None => (input.len(), param(BLOCK_COUNT) as usize),
+        BitshuffleCodec::Lz4 | BitshuffleCodec::Zstd => {
             let total_len = usize::try_from(cursor.u64_be()?).map_err(|_| too_long())?;
             (total_len, cursor.u32_be()? as usize / element_len)
         }
@@ -57,7 +57,7 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
             "{total_len} bytes do not make blocks of {block_count} elements"
         )));
     }
-    decode_blocks(&mut cursor, codec, Shape { element_len, block_count }, out)?;
+    decode_blocks(&mut cursor, codec, BlockShape { element_len, block_count }, out)?;
     Ok(total_len)
 }
 
@@ -65,23 +65,28 @@ fn default_block_count(element_len: usize) -> usize {
     (DEFAULT_BLOCK_BYTES / element_len / GROUP * GROUP).max(LEAST_BLOCK_COUNT)
 }
 
-struct Shape {
+struct BlockShape {
     element_len: usize,
     block_count: usize,
 }
 
-fn decode_blocks(cursor: &mut Cursor<'_>, codec: Codec, shape: Shape, out: &mut [u8]) -> Result<()> {
-    let Shape { element_len, block_count } = shape;
+fn decode_blocks(
+    cursor: &mut Cursor<'_>,
+    codec: BitshuffleCodec,
+    shape: BlockShape,
+    out: &mut [u8],
+) -> Result<()> {
+    let BlockShape { element_len, block_count } = shape;
     let tail_len = out.len() / element_len % GROUP * element_len;
     let (body, tail) = out.split_at_mut(out.len() - tail_len);
     // A block longer than the chunk is the chunk.
     let block_len = block_count.saturating_mul(element_len).min(body.len()).max(1);
-    let mut planes = vec![0; if matches!(codec, Codec::None) { 0 } else { block_len }];
+    let mut planes = vec![0; if matches!(codec, BitshuffleCodec::None) { 0 } else { block_len }];
     let mut lanes = vec![0; block_len];
     for block in body.chunks_mut(block_len) {
         let planes: &[u8] = match codec {
-            Codec::None => cursor.take(block.len())?,
-            Codec::Lz4 | Codec::Zstd => {
+            BitshuffleCodec::None => cursor.take(block.len())?,
+            BitshuffleCodec::Lz4 | BitshuffleCodec::Zstd => {
                 let stored_len = cursor.u32_be()? as usize;
                 let stored = cursor.take(stored_len)?;
                 let planes = &mut planes[..block.len()];
@@ -95,8 +100,8 @@ fn decode_blocks(cursor: &mut Cursor<'_>, codec: Codec, shape: Shape, out: &mut 
     Ok(())
 }
 
-fn inflate(codec: Codec, stored: &[u8], planes: &mut [u8]) -> Result<()> {
-    if !matches!(codec, Codec::Zstd) {
+fn inflate(codec: BitshuffleCodec, stored: &[u8], planes: &mut [u8]) -> Result<()> {
+    if !matches!(codec, BitshuffleCodec::Zstd) {
         return lz4_blocks::decode_block(stored, planes);
     }
     let written = zstd::decode(stored, planes)?;

@@ -14,7 +14,7 @@ mod codec;
 mod header;
 mod lz;
 
-pub(crate) use block::Blocks;
+pub(crate) use block::BloscBlocks;
 pub(crate) use header::Chunk;
 
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
@@ -24,7 +24,7 @@ pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
 /// Decodes all blocks of `chunk` into the front of `out`.
 pub(crate) fn decode_chunk(chunk: &Chunk<'_>, out: &mut [u8]) -> Result<usize> {
     let out = out.get_mut(..chunk.len).ok_or_else(too_long)?;
-    let mut blocks = Blocks::new(chunk);
+    let mut blocks = BloscBlocks::new(chunk);
     for (index, block) in out.chunks_mut(chunk.block_len).enumerate() {
         blocks.decode(index, block)?;
     }

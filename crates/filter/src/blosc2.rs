@@ -8,12 +8,12 @@ mod frame;
 mod msgpack;
 mod tiles;
 
-use self::frame::{Content, Frame};
+use self::frame::{Blosc2Frame, Content};
 use self::tiles::Tiles;
 use super::blosc::{Chunk, decode_chunk};
 
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let frame = Frame::parse(input)?;
+    let frame = Blosc2Frame::parse(input)?;
     let chunk = match frame.content()? {
         Content::Chunk(bytes) => Chunk::parse(bytes)?,
         Content::Fill(element) => return fill(&frame, element, out),
@@ -25,7 +25,7 @@ pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
 }
 
 /// Fills `out` with an element that stands for the whole chunk.
-fn fill(frame: &Frame<'_>, element: &[u8], out: &mut [u8]) -> Result<usize> {
+fn fill(frame: &Blosc2Frame<'_>, element: &[u8], out: &mut [u8]) -> Result<usize> {
     let len = match frame.tiles()? {
         Some(tiles) => tiles.len(),
         None => frame.len,

@@ -2,7 +2,7 @@
 
 use forebay_source::Result;
 
-use crate::stored_number::{StoredNumber, Value, map};
+use crate::stored_number::{NumberValue, StoredNumber, map};
 
 pub(crate) fn decode(
     decoded: StoredNumber,
@@ -11,8 +11,8 @@ pub(crate) fn decode(
     out: &mut [u8],
 ) -> Result<usize> {
     let mut last = None;
-    map((encoded, decoded), input, out, |step: Value| {
-        let sum = last.map_or(step, |last: Value| last.plus(step, decoded));
+    map((encoded, decoded), input, out, |step: NumberValue| {
+        let sum = last.map_or(step, |last: NumberValue| last.plus(step, decoded));
         last = Some(sum);
         sum
     })

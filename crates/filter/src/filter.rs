@@ -255,12 +255,12 @@ impl Filter {
             Self::Crc32 { at_start } => checksum::crc32(*at_start, input, out),
             Self::Adler32 { at_start } => checksum::adler32(*at_start, input, out),
             Self::Transpose { element_len, shape, order } => {
-                transpose::Axes::new(*element_len, shape, order)?.decode(input, out)
+                transpose::TransposedAxes::new(*element_len, shape, order)?.decode(input, out)
             }
             Self::Delta { decoded, encoded } => delta::decode(*decoded, *encoded, input, out),
             Self::AsType { decoded, encoded } => astype::decode(*decoded, *encoded, input, out),
             Self::FixedScaleOffset { decoded, encoded, scale, offset } => {
-                let coding = fixed_scale_offset::Coding { scale: *scale, offset: *offset };
+                let coding = fixed_scale_offset::FixedScaleCoding { scale: *scale, offset: *offset };
                 coding.decode(*decoded, *encoded, input, out)
             }
             Self::PackBits => packbits::decode(input, out),

@@ -2,15 +2,15 @@
 
 use forebay_source::Result;
 
-use crate::stored_number::{StoredNumber, Value, map};
+use crate::stored_number::{NumberValue, StoredNumber, map};
 
 /// What was done to each number.
-pub(crate) struct Coding {
+pub(crate) struct FixedScaleCoding {
     pub(crate) scale: f64,
     pub(crate) offset: f64,
 }
 
-impl Coding {
+impl FixedScaleCoding {
     pub(crate) fn decode(
         &self,
         decoded: StoredNumber,
@@ -25,10 +25,12 @@ impl Coding {
         clippy::cast_possible_truncation,
         reason = "4-byte floats are computed with as such, as NumPy does"
     )]
-    fn restore(&self, stored: Value) -> Value {
+    fn restore(&self, stored: NumberValue) -> NumberValue {
         match stored {
-            Value::Single(stored) => Value::Single(stored / self.scale as f32 + self.offset as f32),
-            stored => Value::Double(stored.as_f64() / self.scale + self.offset),
+            NumberValue::Single(stored) => {
+                NumberValue::Single(stored / self.scale as f32 + self.offset as f32)
+            }
+            stored => NumberValue::Double(stored.as_f64() / self.scale + self.offset),
         }
     }
 }

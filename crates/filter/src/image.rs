@@ -1,4 +1,4 @@
-//! A JPEG or PNG file, told apart by its first bytes, decoded to rows of pixels.
+//! A JPEG or PNG file, recognised by its first bytes, decoded to rows of pixels.
 //!
 //! An image of another size is an error, never cut or stretched;
 //! a grey one is repeated over three channels where those are wanted.
@@ -112,7 +112,7 @@ fn decode_png(input: &[u8], wanted: Size, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn jpeg_size(header: &jpeg::Header) -> Size {
+fn jpeg_size(header: &jpeg::JpegHeader) -> Size {
     let [height, width, channels] =
         [header.height, header.width, header.channels()].map(|len| u32::try_from(len).unwrap_or(u32::MAX));
     Size { height, width, channels, bits: 8 }

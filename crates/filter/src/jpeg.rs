@@ -24,19 +24,19 @@ mod upsample;
 
 use forebay_source::Result;
 
-pub(crate) use header::Header;
+pub(crate) use header::JpegHeader;
 use scan::Scans;
 
 /// Decodes the whole of `input` into `out`, whose length is that of all pixels: 1 channel of grey files, else 3.
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<()> {
     let mut scans = Scans::default();
-    let header = Header::read(input, &mut scans)?;
+    let header = JpegHeader::read(input, &mut scans)?;
     let planes = scans.finish(&header)?;
     color::write_rows(&header, &planes, out);
     Ok(())
 }
 
 /// The size that the header of a file says it has; `start` are its first bytes.
-pub(crate) fn size_of(start: &[u8]) -> Result<Header> {
-    Header::read(start, &mut header::Nothing)
+pub(crate) fn size_of(start: &[u8]) -> Result<JpegHeader> {
+    JpegHeader::read(start, &mut header::Nothing)
 }

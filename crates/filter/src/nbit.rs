@@ -38,19 +38,19 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
     out.fill(0);
     let mut bits = Bits::new(input);
     for element in out.chunks_exact_mut(size) {
-        let mut types = Types { client_values, index: TYPE };
+        let mut types = NbitTypes { client_values, index: TYPE };
         decode_one(&mut types, &mut bits, element, DEPTH_LIMIT)?;
     }
     Ok(total_len)
 }
 
 /// A place in the type description.
-struct Types<'a> {
+struct NbitTypes<'a> {
     client_values: &'a [u32],
     index: usize,
 }
 
-impl Types<'_> {
+impl NbitTypes<'_> {
     fn next(&mut self) -> Result<usize> {
         let param = self
             .client_values
@@ -75,7 +75,7 @@ impl Types<'_> {
 /// Decodes one value of the type that follows, whose size is the length of `out`.
 ///
 /// Every type takes at least one bit, so the work is bounded by the input.
-fn decode_one(types: &mut Types<'_>, bits: &mut Bits<'_>, out: &mut [u8], depth: u32) -> Result<()> {
+fn decode_one(types: &mut NbitTypes<'_>, bits: &mut Bits<'_>, out: &mut [u8], depth: u32) -> Result<()> {
     let depth = depth.checked_sub(1).ok_or_else(|| Error::corrupt("type is nested too deeply"))?;
     let (class, _) = types.peek()?;
     types.index += 2;
@@ -129,7 +129,7 @@ struct Atomic {
 }
 
 impl Atomic {
-    fn parse(types: &mut Types<'_>, len: usize) -> Result<Self> {
+    fn parse(types: &mut NbitTypes<'_>, len: usize) -> Result<Self> {
         let (order, precision, offset) = (types.next()?, types.next()?, types.next()?);
         let end = precision.checked_add(offset).filter(|&end| end <= len.saturating_mul(8));
         if end.is_none() || precision == 0 || order > 1 {

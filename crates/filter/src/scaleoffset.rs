@@ -94,19 +94,19 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
         }
         return Ok(total_len);
     }
-    restore(params, Packing { bit_count, least }, packed, out)?;
+    restore(params, ScaleOffsetHeader { bit_count, least }, packed, out)?;
     Ok(total_len)
 }
 
 /// What the chunk's header says.
 #[derive(Clone, Copy)]
-struct Packing {
+struct ScaleOffsetHeader {
     bit_count: u32,
     least: u64,
 }
 
-fn restore(params: Params, packing: Packing, packed: &[u8], out: &mut [u8]) -> Result<()> {
-    let Packing { bit_count, least } = packing;
+fn restore(params: Params, packing: ScaleOffsetHeader, packed: &[u8], out: &mut [u8]) -> Result<()> {
+    let ScaleOffsetHeader { bit_count, least } = packing;
     match (params.class, params.len) {
         (Class::Integer, _) => fill(params, bit_count, packed, out, |distance| distance.wrapping_add(least)),
         (Class::Float(digits), 4) => {

@@ -15,7 +15,7 @@ pub struct StoredNumber {
 
 /// A number's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum NumberValue {
     Whole(i128),
     Single(f32),
     Double(f64),
@@ -33,7 +33,7 @@ impl StoredNumber {
     }
 
     /// The value of `stored`, which is one number long.
-    pub(crate) fn get(self, stored: &[u8]) -> Value {
+    pub(crate) fn get(self, stored: &[u8]) -> NumberValue {
         let mut bytes = [0; 8];
         let len = self.len();
         bytes[..len].copy_from_slice(stored);
@@ -43,15 +43,15 @@ impl StoredNumber {
         let bits = u64::from_le_bytes(bytes);
         let unused = 64 - 8 * len;
         match self.number {
-            Number::F64 => Value::Double(f64::from_bits(bits)),
+            Number::F64 => NumberValue::Double(f64::from_bits(bits)),
             Number::F32 => {
                 let [a, b, c, d, ..] = bytes;
-                Value::Single(f32::from_le_bytes([a, b, c, d]))
+                NumberValue::Single(f32::from_le_bytes([a, b, c, d]))
             }
             number if number.is_signed_integer() => {
-                Value::Whole(i128::from((bits << unused).cast_signed() >> unused))
+                NumberValue::Whole(i128::from((bits << unused).cast_signed() >> unused))
             }
-            _ => Value::Whole(i128::from(bits)),
+            _ => NumberValue::Whole(i128::from(bits)),
         }
     }
 
@@ -60,7 +60,7 @@ impl StoredNumber {
         clippy::cast_possible_truncation,
         reason = "NumPy's casts, which these filters are made of, do so"
     )]
-    pub(crate) fn put(self, value: Value, place: &mut [u8]) {
+    pub(crate) fn put(self, value: NumberValue, place: &mut [u8]) {
         let bits = match self.number {
             Number::F64 => value.as_f64().to_bits(),
             Number::F32 => u64::from(value.as_f32().to_bits()),
@@ -79,7 +79,7 @@ impl StoredNumber {
     clippy::cast_precision_loss,
     reason = "NumPy's casts, which these filters are made of, do so"
 )]
-impl Value {
+impl NumberValue {
     pub(crate) fn as_f64(self) -> f64 {
         match self {
             Self::Whole(value) => value as f64,
@@ -120,7 +120,7 @@ pub(crate) fn map(
     (from, to): (StoredNumber, StoredNumber),
     input: &[u8],
     out: &mut [u8],
-    mut change: impl FnMut(Value) -> Value,
+    mut change: impl FnMut(NumberValue) -> NumberValue,
 ) -> Result<usize> {
     if !input.len().is_multiple_of(from.len()) {
         return Err(Error::corrupt(format!("{} bytes are no whole number of elements", input.len())));

@@ -27,7 +27,7 @@ const SEGMENT_BLOCKS: usize = 64;
 const PAIR_SUM_END: u32 = 13;
 
 /// What the filter's parameters say.
-struct Coding {
+struct SzipCoding {
     high_byte_first: bool,
     has_reference: bool,
     block_len: usize,
@@ -37,7 +37,7 @@ struct Coding {
     plane_count: usize,
 }
 
-impl Coding {
+impl SzipCoding {
     fn parse(client_values: &[u32]) -> Result<Self> {
         let &[options, block_len, pixel_bits, line_len, ..] = client_values else {
             return Err(Error::corrupt("parameters are missing"));
@@ -80,7 +80,7 @@ impl Coding {
 }
 
 pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let coding = Coding::parse(client_values)?;
+    let coding = SzipCoding::parse(client_values)?;
     let mut cursor = Cursor::new(input);
     let total_len = cursor.u32_le()? as usize;
     let out = out.get_mut(..total_len).ok_or_else(too_long)?;
@@ -98,14 +98,14 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
 }
 
 struct Decoder<'a> {
-    coding: &'a Coding,
+    coding: &'a SzipCoding,
     bits: Bits<'a>,
     /// The samples of one interval.
     samples: Vec<u32>,
 }
 
 impl<'a> Decoder<'a> {
-    fn new(coding: &'a Coding, stream: &'a [u8], total_len: usize) -> Self {
+    fn new(coding: &'a SzipCoding, stream: &'a [u8], total_len: usize) -> Self {
         // The last run of zero blocks may reach up to a segment past the samples there are.
         let most_blocks = (total_len / coding.sample_len()).div_ceil(coding.block_len) + SEGMENT_BLOCKS;
         let sample_count = coding.interval_blocks().min(most_blocks) * coding.block_len;

@@ -8,7 +8,7 @@ use crate::error::too_long;
 const TILE: usize = 32;
 
 /// The chunk's axes, and how far apart neighbours along them lie.
-pub(crate) struct Axes {
+pub(crate) struct TransposedAxes {
     element_len: usize,
     shape: Vec<usize>,
     /// The chunk's axis that the stored bytes run along.
@@ -19,7 +19,7 @@ pub(crate) struct Axes {
     to: Vec<usize>,
 }
 
-impl Axes {
+impl TransposedAxes {
     /// The axes of a chunk of `shape` whose stored axis `i` is axis `order[i]`.
     pub(crate) fn new(element_len: u32, shape: &[u32], order: &[u32]) -> Result<Self> {
         let bad = || Error::corrupt("parameters of transpose do not belong together");
@@ -76,7 +76,7 @@ impl Axes {
     /// Copies tile by tile along the two axes that the bytes run along on either side.
     fn each_tile(&self, copier: &mut dyn CopyLine) {
         let Some(last) = self.shape.len().checked_sub(1) else {
-            return copier.line(0, 0, Line { count: 1, from_step: 1, to_step: 1 });
+            return copier.line(0, 0, CopiedRun { count: 1, from_step: 1, to_step: 1 });
         };
         let outer: Vec<usize> =
             (0..=last).filter(|axis| *axis != last && *axis != self.stored_last).collect();
@@ -96,7 +96,7 @@ impl Axes {
     }
 
     fn plane(&self, from: usize, to: usize, last: usize, copier: &mut dyn CopyLine) {
-        let line = |count| Line { count, from_step: self.from[last], to_step: 1 };
+        let line = |count| CopiedRun { count, from_step: self.from[last], to_step: 1 };
         let across = self.stored_last;
         if across == last {
             return copier.line(from, to, line(self.shape[last]));
@@ -113,7 +113,7 @@ impl Axes {
 
 /// Elements that are copied one after the other, counted in elements.
 #[derive(Clone, Copy)]
-struct Line {
+struct CopiedRun {
     count: usize,
     from_step: usize,
     to_step: usize,
@@ -121,7 +121,7 @@ struct Line {
 
 /// Copies elements of one length.
 trait CopyLine {
-    fn line(&mut self, from: usize, to: usize, line: Line);
+    fn line(&mut self, from: usize, to: usize, line: CopiedRun);
 }
 
 struct Copier<'a, const N: usize> {
@@ -130,7 +130,7 @@ struct Copier<'a, const N: usize> {
 }
 
 impl<const N: usize> CopyLine for Copier<'_, N> {
-    fn line(&mut self, from: usize, to: usize, line: Line) {
+    fn line(&mut self, from: usize, to: usize, line: CopiedRun) {
         let (input, out) = (self.input.as_chunks::<N>().0, self.out.as_chunks_mut::<N>().0);
         let places = out[to..].iter_mut().step_by(line.to_step).take(line.count);
         for (place, element) in places.zip(input[from..].iter().step_by(line.from_step)) {
@@ -146,7 +146,7 @@ struct AnyCopier<'a> {
 }
 
 impl CopyLine for AnyCopier<'_> {
-    fn line(&mut self, from: usize, to: usize, line: Line) {
+    fn line(&mut self, from: usize, to: usize, line: CopiedRun) {
         let input = self.input[from * self.len..].chunks_exact(self.len).step_by(line.from_step);
         let places = self.out[to * self.len..].chunks_exact_mut(self.len).step_by(line.to_step);
         for (place, element) in places.take(line.count).zip(input) {
@@ -162,7 +162,10 @@ mod tests {
     #[test]
     fn columns_become_rows() {
         let mut out = [0; 6];
-        assert_eq!(Axes::new(1, &[2, 3], &[1, 0]).unwrap().decode(&[1, 4, 2, 5, 3, 6], &mut out).unwrap(), 6);
+        assert_eq!(
+            TransposedAxes::new(1, &[2, 3], &[1, 0]).unwrap().decode(&[1, 4, 2, 5, 3, 6], &mut out).unwrap(),
+            6
+        );
         assert_eq!(out, [1, 2, 3, 4, 5, 6]);
     }
 
@@ -188,7 +191,8 @@ mod tests {
                 let small = |lens: &[usize]| -> Vec<u32> {
                     lens.iter().map(|len| u32::try_from(*len).unwrap()).collect()
                 };
-                let axes = Axes::new(small(&[element_len])[0], &small(&shape), &small(&order)).unwrap();
+                let axes =
+                    TransposedAxes::new(small(&[element_len])[0], &small(&shape), &small(&order)).unwrap();
                 let mut out = vec![0; wanted.len()];
                 axes.decode(&stored, &mut out).unwrap();
                 assert_eq!(out, wanted, "{order:?} {element_len}");
@@ -207,8 +211,8 @@ mod tests {
             (1, &[u32::MAX, u32::MAX], &[1, 0]),
         ];
         for (element_len, shape, order) in bad {
-            let done =
-                Axes::new(element_len, shape, order).and_then(|axes| axes.decode(&[0; 4], &mut [0; 4]));
+            let done = TransposedAxes::new(element_len, shape, order)
+                .and_then(|axes| axes.decode(&[0; 4], &mut [0; 4]));
             assert!(done.is_err(), "{element_len} {shape:?} {order:?}");
         }
     }

@@ -12,18 +12,19 @@ const HEADER_WORDS: usize = 5;
 pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
     let words = client_values.get(1..).unwrap_or_default();
     let words = &words[..words.len().min(HEADER_WORDS)];
-    let header = match Header::parse(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()) {
-        Some(header) => header,
-        // A big-endian writer leaves its header's words, and its numbers, the other way round.
-        None => Header::parse(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>())
-            .map(|header| Header { is_big_endian: true, ..header })
-            .ok_or_else(|| unsupported("header is damaged or of another codec version"))?,
-    };
+    let header =
+        match ZfpHeader::parse(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>()) {
+            Some(header) => header,
+            // A big-endian writer leaves its header's words, and its numbers, the other way round.
+            None => ZfpHeader::parse(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>())
+                .map(|header| ZfpHeader { is_big_endian: true, ..header })
+                .ok_or_else(|| unsupported("header is damaged or of another codec version"))?,
+        };
     header.decode_any(input, out)
 }
 
 /// What a ZFP header says.
-pub(crate) struct Header {
+pub(crate) struct ZfpHeader {
     pub(crate) scalar: ZfpScalarType,
     /// The fastest axis first.
     pub(crate) shape: [usize; 4],
@@ -31,7 +32,7 @@ pub(crate) struct Header {
     pub(crate) is_big_endian: bool,
 }
 
-impl Header {
+impl ZfpHeader {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let header = ZfpBitStream::from_bytes(bytes).ok()?.read_header(ZfpHeaderMask::FULL).ok()?;
         let metadata = header.metadata?;

@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
-use forebay_loader::{Check, InForce, Loader, Next, Options, Receipt, Resumed, Run, SampleSet, State};
-use forebay_source::{ProcessIdentity, Result, current_process};
+use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
+use forebay_plan::{LoaderState, Resumed, StateCheck};
+use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
 use serde::Serialize;
 
@@ -24,6 +25,8 @@ pub struct Feed {
     foresight: Mutex<Option<Arc<LoaderForesight>>>,
     /// The process whose tiers these are.
     process: ProcessIdentity,
+    /// How long reads of the set's origin took.
+    origin_latency: Arc<Histogram>,
 }
 
 /// What was read from where, run by run.
@@ -74,7 +77,20 @@ impl Feed {
     pub fn new(set: Arc<SampleSet>, options: Options, tiers: Option<Arc<Tiered>>) -> Result<Self> {
         let loader = Loader::new(set, options)?;
         let process = current_process();
-        Ok(Self { loader, tiers, epochs: Mutex::default(), foresight: Mutex::default(), process })
+        let (epochs, foresight) = (Mutex::default(), Mutex::default());
+        Ok(Self { loader, tiers, epochs, foresight, process, origin_latency: Arc::default() })
+    }
+
+    /// The same, with what the origin of the set measures: [`Origins::latency`](crate::Origins::latency).
+    #[must_use]
+    pub fn measured_by(mut self, origin_latency: Arc<Histogram>) -> Self {
+        self.origin_latency = origin_latency;
+        self
+    }
+
+    /// How long reads of the set's origin took so far, by whichever loader of the set; empty if it is not measured.
+    pub fn origin_latency(&self) -> LatencySummary {
+        self.origin_latency.summary()
     }
 
     /// Begins an epoch, and tells the tiers what is in it.
@@ -119,7 +135,7 @@ impl Feed {
     }
 
     /// Goes on from `state`, as [`Loader::load_state`] does. What the tiers know of another order is forgotten.
-    pub fn load_state(&self, state: &State, check: Check) -> Result<Resumed> {
+    pub fn load_state(&self, state: &LoaderState, check: StateCheck) -> Result<Resumed> {
         let before = self.loader.plan();
         let resumed = self.loader.load_state(state, check)?;
         let plan = self.loader.plan();
@@ -130,12 +146,12 @@ impl Feed {
     }
 
     /// Where the consumer is.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LoaderState {
         self.loader.state()
     }
 
-    /// Where the consumer is, or nothing where that is not known without waiting, as [`Loader::state_at_once`].
-    pub fn state_at_once(&self) -> Option<State> {
+    /// Where the consumer is, or nothing where that cannot be known without waiting, as [`Loader::state_at_once`].
+    pub fn state_at_once(&self) -> Option<LoaderState> {
         self.loader.state_at_once()
     }
 
@@ -228,7 +244,7 @@ impl Drop for Feed {
         // the tiers some time after they were closed.
         let foresight = self.foresight.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process != current_process() {
-            // A forked child has neither those threads nor these tiers, and a lock in them may have been held by a thread of the parent.
+            // A forked child has neither those threads nor these tiers, and a thread of the parent may have held a lock in them.
             return std::mem::forget(foresight);
         }
         drop(foresight);

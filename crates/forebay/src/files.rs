@@ -1,10 +1,10 @@
 //! From what the user calls the files of a set to their paths and URLs.
 
-use std::{collections::HashSet, path::Path};
+use std::collections::HashSet;
 
 use forebay_config::names::{RealNames, WILDCARDS, is_pattern};
 use forebay_format::{Found, format_of};
-use forebay_source::{Error, ErrorKind, Locator, Result};
+use forebay_source::{Error, ErrorKind, Locator, Result, path_of_text, text_of_path};
 
 use crate::{Origins, parallel_map::parallel_map};
 
@@ -16,7 +16,8 @@ use crate::{Origins, parallel_map::parallel_map};
 ///
 /// A folder that is itself of a format that can be read, such as a Zarr store, counts as a file.
 ///
-/// In patterns `*` and `?` stop at slashes, and a step of `**` does not. A URL that ends in a slash is a folder.
+/// In patterns `*` and `?` stop at slashes, and a step of `**` does not. A URL that ends in a slash is a folder. Names that
+/// are not UTF-8 are given as [`text_of_path`] writes them; patterns match none of them.
 pub fn expand(patterns: &[String]) -> Result<Vec<String>> {
     expand_among(&Origins::new(), patterns)
 }
@@ -37,7 +38,7 @@ pub fn expand_among(origins: &Origins, patterns: &[String]) -> Result<Vec<String
     Ok(files)
 }
 
-/// As [`expand`], with all files of a folder that counts as one: for whoever copies files instead of reading values.
+/// As [`expand`], with all files of a folder that counts as one: for callers that copy files instead of reading values.
 pub fn expand_to_files(patterns: &[String]) -> Result<Vec<String>> {
     let origins = Origins::new();
     let mut files = Vec::new();
@@ -45,7 +46,7 @@ pub fn expand_to_files(patterns: &[String]) -> Result<Vec<String>> {
         let at = Locator::new(name.as_str());
         let is_folder = match at.is_url() {
             true => Found::look(&**origins.of(&at), &at).is_ok_and(|found| found.file.is_none()),
-            false => Path::new(&name).is_dir(),
+            false => at.to_path().is_dir(),
         };
         match is_folder {
             true => files.extend(origins.of(&at).list(&at)?.iter().map(|at| at.as_str().to_owned())),
@@ -60,7 +61,7 @@ fn on_this_machine(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
         return matching(origins, pattern);
     }
     let at = origins.locate(pattern)?;
-    if Path::new(pattern).is_dir() {
+    if path_of_text(pattern).is_dir() {
         return under(origins, at.as_str());
     }
     Ok(vec![at.as_str().to_owned()])
@@ -82,10 +83,7 @@ fn matching(origins: &Origins, pattern: &str) -> Result<Vec<String>> {
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for path in glob::glob(pattern).map_err(|error| bad_pattern(pattern, &error))? {
         let path = path.map_err(|error| Error::from_io(error.into()).at(pattern))?;
-        let name = path.to_str().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "a name that is not UTF-8").at(path.display())
-        })?;
-        if path.is_dir() { &mut folders } else { &mut files }.push(name.to_owned());
+        if path.is_dir() { &mut folders } else { &mut files }.push(text_of_path(&path));
     }
     let is_folder: HashSet<String> = folders.iter().cloned().collect();
     let found = not_none(with_folders(origins, files, folders)?, pattern, "no file matches")?;
@@ -174,7 +172,7 @@ fn under(origins: &Origins, folder: &str) -> Result<Vec<String>> {
 
 fn not_none(found: Vec<String>, pattern: &str, otherwise: &str) -> Result<Vec<String>> {
     if found.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, otherwise).at(pattern));
+        return Err(Error::new(ErrorKind::NotFound, otherwise).at(Locator::new(pattern)));
     }
     Ok(found)
 }

@@ -27,7 +27,7 @@ use forebay_loader::Schedule;
 use forebay_source::Result;
 use forebay_tier::Tiered;
 
-use self::{ahead::Ahead, course::Course, loader_foresight::WeakForesight};
+use self::{ahead::UpcomingBatches, course::EpochCourse, loader_foresight::WeakForesight};
 pub use self::{
     forecast::{PolicyForecast, TierForecast, TierPlan},
     loader_foresight::LoaderForesight,
@@ -51,7 +51,7 @@ pub fn foresee(
 impl LoaderForesight {
     /// Goes on with what follows `position` of `epoch`.
     pub fn begin(self: &Arc<Self>, tiered: &Tiered, epoch: u64, position: u64) -> Result<()> {
-        let course = Course::new(&self.schedule, epoch, position)?;
+        let course = EpochCourse::new(&self.schedule, epoch, position)?;
         *self.course.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(course);
         if !self.schedule.keeps_units() {
             self.lock_named().clear();
@@ -63,7 +63,7 @@ impl LoaderForesight {
     fn tell(self: &Arc<Self>, tiered: &Tiered) {
         tiered.foresight().set(Some(Arc::new(WeakForesight(Arc::downgrade(self)))));
         let is_all_near = self.numbers.keys.iter().all(|key| tiered.has_whole(*key));
-        let ahead = (tiered.looks_ahead() && !is_all_near).then(|| Ahead::new(self, self.course()));
+        let ahead = (tiered.looks_ahead() && !is_all_near).then(|| UpcomingBatches::new(self, self.course()));
         tiered.look_ahead(ahead.map(|ahead| Box::new(ahead) as _));
     }
 }

@@ -79,7 +79,7 @@ impl IndexCache {
         if !id.version.is_settled(SystemTime::now()) {
             return None;
         }
-        // A folder that belongs to somebody else, or that others may look into, is not used.
+        // A folder that belongs to another user, or that others may look into, is not used.
         let folder = OwnFolder::open(&self.folder).ok()?;
         let container = load(&read_entry(&folder, &entry_name(id)?)?).ok()?;
         let (first, others) = container.sources.split_first()?;
@@ -157,6 +157,8 @@ fn is_entry_name(name: &str) -> bool {
 fn is_worth_saving(container: &Container) -> bool {
     let chunks = |extents: &Extents| match extents {
         Extents::Chunks(table) if !table.is_regular() => table.len(),
+        Extents::Shards(shards) => shards.files.len(),
+        Extents::Boxes(boxes) => boxes.len(),
         Extents::Segments(joined) => joined.len(),
         _ => 0,
     };

@@ -37,6 +37,7 @@ pub use forebay_format::Opened;
 pub use forebay_format::{describe, formats};
 pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
+pub use forebay_plan as plan;
 pub use forebay_source as source;
 pub use forebay_source::size;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
@@ -45,5 +46,5 @@ pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, for
 pub use index_cache::IndexCache;
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
-pub use set::{Names, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
+pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;

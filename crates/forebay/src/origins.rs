@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use forebay_config::{Config, names, tiered};
 use forebay_source::{
-    Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result, Source, SourceId, WholeOrigin,
+    Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, ObjectOrigin, Origin, Result,
+    SmallSourceCache, Source, SourceId, TracedOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 
@@ -20,6 +21,8 @@ pub struct Origins {
     tiered: Option<Arc<Tiered>>,
     /// False where one origin has names of its own.
     are_paths: bool,
+    /// How long reads of both took, below tiers and what is read whole.
+    latency: Arc<Histogram>,
 }
 
 impl Origins {
@@ -30,12 +33,17 @@ impl Origins {
 
     /// This machine's file systems, and `far` for all URLs.
     pub fn with_far(far: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::new(FileOrigin::new()), far, tiered: None, are_paths: true }
+        let latency = Arc::new(Histogram::new());
+        let traced =
+            |origin| Arc::new(TracedOrigin::of_far(origin, Arc::clone(&latency) as _)) as Arc<dyn Origin>;
+        let (near, far) = (traced(Arc::new(FileOrigin::new())), traced(far));
+        Self { near, far, tiered: None, are_paths: true, latency }
     }
 
     /// One origin for all names.
     pub(crate) fn only(origin: Arc<dyn Origin>) -> Self {
-        Self { near: Arc::clone(&origin), far: origin, tiered: None, are_paths: false }
+        let latency = Arc::default();
+        Self { near: Arc::clone(&origin), far: origin, tiered: None, are_paths: false, latency }
     }
 
     /// The same, with small files behind a network read whole; of each side at most `budget_bytes` are held.
@@ -45,8 +53,8 @@ impl Origins {
             return self.clone();
         }
         let whole =
-            |origin: &Arc<dyn Origin>| Arc::new(WholeOrigin::new(Arc::clone(origin), budget_bytes)) as _;
-        Self { near: whole(&self.near), far: whole(&self.far), tiered: None, are_paths: self.are_paths }
+            |origin: &Arc<dyn Origin>| Arc::new(SmallSourceCache::new(Arc::clone(origin), budget_bytes)) as _;
+        Self { near: whole(&self.near), far: whole(&self.far), ..self.clone() }
     }
 
     /// The same, read through the tiers of `config`; `policy` is the user's own.
@@ -60,9 +68,14 @@ impl Origins {
         };
         let side = |is_far| Arc::new(Side { tiered: Arc::clone(&tiered), is_far }) as Arc<dyn Origin>;
         let through = Some(Arc::clone(&tiered));
-        let origins =
-            Self { near: side(false), far: side(true), tiered: through.clone(), are_paths: self.are_paths };
+        let origins = Self { near: side(false), far: side(true), tiered: through.clone(), ..self };
         Ok((origins, through))
+    }
+
+    /// How long reads of files behind a network took so far, each call as one: what tiers and memory have is not asked of
+    /// the origin. Files of this machine are not measured, as the clock would cost a part of reading them.
+    pub fn latency(&self) -> &Arc<Histogram> {
+        &self.latency
     }
 
     /// The file or folder that a user calls `name`.
@@ -82,7 +95,8 @@ impl Origins {
 
     /// Warns of tiers that were left out, or are of no use to what was opened so far.
     pub(crate) fn warn_of_tiers(&self) {
-        self.tiered.iter().flat_map(|tiered| tiered.warnings()).for_each(forebay_source::warn);
+        let warnings = self.tiered.iter().flat_map(|tiered| tiered.warnings());
+        warnings.for_each(|text| Event::new(EventKind::Tier, text).emit());
     }
 
     /// What opens the file at `at` and all that it names.

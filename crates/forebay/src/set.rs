@@ -31,12 +31,12 @@ pub fn open_set_on(origin: Arc<dyn Origin>, spec: SetSpec, cache: Option<&IndexC
 
 /// The samples of `spec`, whose files lie where `origins` look.
 pub fn open_set_among(origins: &Origins, spec: SetSpec, cache: Option<&IndexCache>) -> Result<SampleSet> {
-    Ok(open_named_set(origins, spec, Names::Patterns, cache)?.0)
+    Ok(open_named_set(origins, spec, NameKind::Patterns, cache)?.0)
 }
 
 /// What the lists of a [`SetSpec`] name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum NameKind {
     /// Patterns and folders too, which are looked up.
     Patterns,
     /// Files alone, as a set that was open before had them.
@@ -47,15 +47,15 @@ pub enum Names {
 pub fn open_named_set(
     origins: &Origins,
     spec: SetSpec,
-    names: Names,
+    names: NameKind,
     cache: Option<&IndexCache>,
 ) -> Result<(SampleSet, SetSpec)> {
     let origins = origins.reading_whole(WHOLE_BYTES);
     let files = match names {
-        Names::Patterns => {
+        NameKind::Patterns => {
             spec.files.iter().map(|list| expand_among(&origins, list)).collect::<Result<_>>()?
         }
-        Names::Files => spec.files,
+        NameKind::Files => spec.files,
     };
     let spec = SetSpec { files, fields: spec.fields };
     let one =

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use forebay_source::{
-    ByteRange, Counters, FaultOrigin, FileOrigin, Fill, Locator, Origin, Result, Schedule, Source, SourceId,
-    Trust,
+    ByteRange, FaultCounters, FaultOrigin, FaultSchedule, FileOrigin, Fill, Locator, Origin, Result, Source,
+    SourceId, Trust,
 };
 
 /// What the names of slow files begin with, so that nothing takes them for near ones.
 const SLOW: &str = "slow://files";
 
-/// This machine's files under the names `slow://files/PATH`, each read as slow as a [`Schedule`] says.
+/// This machine's files under the names `slow://files/PATH`, each read as slow as a [`FaultSchedule`] says.
 #[derive(Debug)]
 pub struct SlowFiles {
     files: FaultOrigin,
@@ -20,12 +20,12 @@ pub struct SlowFiles {
 
 impl SlowFiles {
     /// Files that are read as `schedule` says.
-    pub fn new(schedule: Schedule) -> Self {
+    pub fn new(schedule: FaultSchedule) -> Self {
         Self { files: FaultOrigin::new(Arc::new(FileOrigin::new()), schedule) }
     }
 
     /// What was read so far.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> FaultCounters {
         self.files.counters()
     }
 
@@ -78,16 +78,16 @@ impl Source for SlowFile {
         self.inner.copy_into(fills)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.inner.vouch()
+    fn verify(&self) -> Result<()> {
+        self.inner.verify()
     }
 
     fn request_bytes(&self) -> u64 {
         self.inner.request_bytes()
     }
 
-    fn expect(&self, range: ByteRange) {
-        self.inner.expect(range);
+    fn will_read(&self, range: ByteRange) {
+        self.inner.will_read(range);
     }
 }
 
@@ -103,7 +103,8 @@ mod tests {
     fn slow_files_have_the_bytes_of_files_and_names_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.bin"), b"abcdef").unwrap();
-        let slow = SlowFiles::new(Schedule { delay: Duration::from_millis(1), ..Schedule::default() });
+        let slow =
+            SlowFiles::new(FaultSchedule { delay: Duration::from_millis(1), ..FaultSchedule::default() });
         let under = Locator::new(SlowFiles::name(folder.path().to_str().unwrap()));
         let listed = slow.list(&under).unwrap();
         assert_eq!(listed, [Locator::new(format!("{under}/a.bin"))]);

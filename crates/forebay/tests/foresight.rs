@@ -13,8 +13,9 @@ use std::{
 
 use forebay::{
     Feed, Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierPlan, foresee,
-    loader::{Check, FieldSpec, Next, Resumed, Schedule, Shard, Shuffle, Tail},
-    source::{FaultOrigin, Origin, WholeOrigin},
+    loader::{FieldSpec, Next, Schedule},
+    plan::{Resumed, Shard, Shuffle, StateCheck, Tail},
+    source::{FaultOrigin, Origin, SmallSourceCache},
     tier::{
         BuiltinPolicy, ForecastTier, Foresight, ForesightHandle, MemoryTier, Placement, Ranking,
         SourceBlocks, SourceKey, Tier, Tiered,
@@ -121,7 +122,7 @@ fn the_next_use_of_every_block_is_what_walking_all_batches_finds() {
 
 /// `files`, each request of which takes `delay`, under a memory tier of `quota`.
 fn tiered(files: &[Made], quota: u64, delay: Duration) -> Arc<Tiered> {
-    let slow = forebay::source::Schedule { delay, ..forebay::source::Schedule::default() };
+    let slow = forebay::source::FaultSchedule { delay, ..forebay::source::FaultSchedule::default() };
     let origin: Arc<dyn Origin> = Arc::new(FaultOrigin::new(Arc::new(memory(files)), slow));
     let foresight = ForesightHandle::default();
     let ranking = Ranking { policy: Arc::new(BuiltinPolicy::Clairvoyant), foresight: foresight.clone() };
@@ -135,7 +136,7 @@ fn tiered(files: &[Made], quota: u64, delay: Duration) -> Arc<Tiered> {
 fn found_ahead(chunk: u64, shuffle: Shuffle, delay: Duration) -> u64 {
     let files = files(chunk);
     let tiered = tiered(&files, 6 * BLOCK, delay);
-    let whole: Arc<dyn Origin> = Arc::new(WholeOrigin::new(Arc::clone(&tiered) as _, 1 << 20));
+    let whole: Arc<dyn Origin> = Arc::new(SmallSourceCache::new(Arc::clone(&tiered) as _, 1 << 20));
     let loader = Loader::new(set_on(&files, &whole), options(shuffle, Shard::default())).unwrap();
     let foresight = foresee(&tiered, Arc::new(loader.schedule().unwrap()), 0, 0).unwrap();
     for epoch in 0..3 {
@@ -236,7 +237,7 @@ fn a_loaded_state_of_another_order_is_the_order_that_is_fetched_ahead() {
     let state = Loader::new(Arc::clone(&set), with_seed(2)).unwrap().state();
     let feed = Feed::new(set, with_seed(1), Some(tiered)).unwrap();
     let own = found_by(&feed);
-    assert_eq!(feed.load_state(&state, Check::Strict).unwrap(), Resumed::SameFiles);
+    assert_eq!(feed.load_state(&state, StateCheck::Strict).unwrap(), Resumed::SameFiles);
     let loaded = found_by(&feed);
     assert!(
         own > 40 && loaded > own / 2,

@@ -71,16 +71,16 @@ impl Source for CountedSource {
         self.inner.copy_into(fills)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.inner.vouch()
+    fn verify(&self) -> Result<()> {
+        self.inner.verify()
     }
 
     fn request_bytes(&self) -> u64 {
         self.inner.request_bytes()
     }
 
-    fn expect(&self, range: ByteRange) {
-        self.inner.expect(range);
+    fn will_read(&self, range: ByteRange) {
+        self.inner.will_read(range);
     }
 }
 

@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
-    ("crates/source/src/peek.rs", "asks about a descriptor by its number"),
+    ("crates/source/src/fd_stat.rs", "asks about a descriptor by its number"),
     ("crates/source/src/prefetch.rs", "asks for memory ahead"),
     ("crates/source/src/process.rs", "keeps the process's number in a page that fork clears"),
     ("crates/source/src/process_tree.rs", "maps a page that forked processes share"),

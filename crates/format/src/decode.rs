@@ -47,10 +47,16 @@ impl Workspace {
         }
     }
 
-    /// Decodes a chunk into this thread's memory and lends it.
-    pub(crate) fn decode(&mut self, variable: &Variable, extent: Extent, stored: &[u8]) -> Result<&[u8]> {
-        let len = usize::try_from(variable.chunk_len()).map_err(|_| too_large(variable))?;
-        self.chunk.make_room(len).map_err(|_| too_large(variable))?;
+    /// Decodes a chunk of `chunk_len` bytes into this thread's memory and lends it.
+    pub(crate) fn decode(
+        &mut self,
+        variable: &Variable,
+        chunk_len: u64,
+        extent: Extent,
+        stored: &[u8],
+    ) -> Result<&[u8]> {
+        let len = usize::try_from(chunk_len).map_err(|_| too_large(chunk_len))?;
+        self.chunk.make_room(len).map_err(|_| too_large(chunk_len))?;
         let Self { scratch, chunk } = self;
         decode(variable, extent, stored, &mut chunk[..len], scratch)?;
         Ok(&chunk[..len])
@@ -80,8 +86,8 @@ fn decode(
     Ok(())
 }
 
-fn too_large(variable: &Variable) -> Error {
-    let what = format!("no memory for a chunk of {} bytes", variable.chunk_len());
+fn too_large(chunk_len: u64) -> Error {
+    let what = format!("no memory for a chunk of {chunk_len} bytes");
     Error::new(forebay_source::ErrorKind::Full, what)
 }
 

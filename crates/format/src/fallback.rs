@@ -1,7 +1,7 @@
 //! Variables that have no extents, and those that forebay itself cannot read: a reader or a library reads them.
 
 use forebay_container::{Array, Dtype, Extents, Opaque, Selection, Values, Variable};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     Opened, Wanted,
@@ -17,6 +17,9 @@ pub(crate) fn read(
     selection: &Selection,
 ) -> Result<Array> {
     let array = readers::find(&opaque.library)?.read(&Wanted { opened, opaque, variable, selection });
+    if array.is_ok() && LIBRARIES.contains(&opaque.library.as_str()) {
+        tell(opened, variable, &opaque.library, &opaque.why);
+    }
     let array = array.map_err(|error| error.at(format!("{}, so {} reads it", opaque.why, opaque.library)))?;
     if array.shape != selection.shape() {
         let what = format!(
@@ -44,8 +47,23 @@ pub(crate) fn instead(
     if is_hopeless || native.kind() != ErrorKind::Unsupported || !is_stored_so || is_tried {
         return Err(native);
     }
-    by_library(opened, variable, selection)
-        .map_err(|error| native.hint(format!("libhdf5 was tried: {error}")))
+    match by_library(opened, variable, selection) {
+        Ok(array) => {
+            tell(opened, variable, LIBRARIES[0], &native.to_string());
+            Ok(array)
+        }
+        Err(error) => Err(native.hint(format!("libhdf5 was tried: {error}"))),
+    }
+}
+
+/// C libraries that are found at run time; other readers are forebay's own or the user's.
+const LIBRARIES: [&str; 2] = ["libhdf5", "libsilo"];
+
+/// Tells that `library` reads a variable, and why.
+fn tell(opened: &Opened, variable: &Variable, library: &str, why: &str) {
+    let file = opened.container().sources.first().map(|id| id.locator.to_string()).unwrap_or_default();
+    let subject = format!("{file}: variable '{}'", variable.name);
+    Event::new(EventKind::Library, format!("{subject}: {library} reads it: {why}")).about(subject).emit();
 }
 
 /// As [`instead`], into memory laid out as the variable's type says.

@@ -20,7 +20,8 @@
 //! | `csv/` | tables of numbers as text |
 //! | `indexed` | records of bytes with an index beside them |
 //! | `images` | pictures, in files and in folders of them |
-//! | `opened`, `decode`, `fill`, `threads`, `read/` | chunks to native elements, hyperslabs to arrays |
+//! | `opened`, `chunk_extents`, `shard_indexes`, `plain_rows` | a description with its sources; where its chunks and rows lie |
+//! | `decode`, `fill`, `threads`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `reader`, `readers`, `fallback` | what only a library can read, or a user's own reader |
 //! | `libhdf5/`, `c_library` | libhdf5 where one is found, and how C libraries are found |
 
@@ -29,6 +30,7 @@ compile_error!("forebay reads files of either byte order, on little-endian machi
 
 mod adios;
 mod c_library;
+mod chunk_extents;
 mod csv;
 mod decode;
 mod fallback;
@@ -42,10 +44,12 @@ mod netcdf;
 mod npy;
 mod npz;
 mod opened;
+mod plain_rows;
 mod read;
 mod reader;
 mod readers;
 mod registry;
+mod shard_indexes;
 mod silo;
 mod tfrecord;
 mod threads;
@@ -64,6 +68,7 @@ pub use netcdf::Netcdf3;
 pub use npy::{Npy, folder::NpyFolder};
 pub use npz::Npz;
 pub use opened::Opened;
+pub use plain_rows::{PlainRows, RowPlace};
 pub use read::Stored;
 pub use reader::{Reader, Wanted};
 pub use readers::register_reader;

@@ -9,7 +9,7 @@ use forebay_container::{Container, Selection, SourceIndex, Variable};
 use forebay_hdf5::{SwmrSource, explain_swmr};
 use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result, Source, ledger};
 
-use crate::threads;
+use crate::{shard_indexes::ShardIndexes, threads};
 
 /// A described container with its sources at hand, ready to be read by many threads at once.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub struct Opened {
     container: Arc<Container>,
     origin: Arc<dyn Origin>,
     sources: Vec<OnceLock<Arc<dyn Source>>>,
+    pub(crate) shard_indexes: ShardIndexes,
     budget: u64,
     threads: Threads,
 }
@@ -34,7 +35,8 @@ impl Opened {
     /// The container `container`, whose sources `origin` has. Sources are opened when they are first needed.
     pub fn new(origin: Arc<dyn Origin>, container: Arc<Container>) -> Self {
         let sources = container.sources.iter().map(|_| OnceLock::new()).collect();
-        Self { container, origin, sources, budget: ledger().share(), threads: Threads::Pool }
+        let (budget, shard_indexes) = (ledger().share(), ShardIndexes::default());
+        Self { container, origin, sources, shard_indexes, budget, threads: Threads::Pool }
     }
 
     /// Reads its first source through `source`, by which it was described, if that is still what was described: it need not
@@ -167,7 +169,7 @@ impl Opened {
                 ));
             }
         }
-        std::path::absolute(id.locator.as_str()).map_err(Error::from_io)
+        std::path::absolute(id.locator.to_path()).map_err(Error::from_io)
     }
 }
 

@@ -1,28 +1,27 @@
 //! Reads of a variable: any hyperslab, into the caller's memory, in parallel over chunks.
 //!
 //! ```text
-//! Selection ─► slabs (one per thread's piece of the output) ─► overlaps with chunks ─► fetch ─► decode ─► copy
+//! Selection ─► slabs (one per thread's piece of the output) ─► plan (steps) ─► execute: fetch ─► decode ─► copy
+//!                                                                └──────────► requests: listed, not read
 //! ```
 
-mod asked;
-mod chunks;
-mod direct;
+mod execute;
 mod gather;
-mod mapped;
+mod plan;
 mod requests;
 mod rows;
-mod segments;
 mod slabs;
 mod stored;
 
 pub use stored::Stored;
 
-use forebay_container::{Array, Dtype, Extents, Selection, Values, Variable, odd};
+use forebay_container::{Array, Dtype, Extents, Part, Selection, Values, Variable, native, odd};
 use forebay_hdf5::HeapReader;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     fallback,
+    fill::fill_all,
     opened::{Opened, zeroed},
 };
 
@@ -158,11 +157,16 @@ impl Opened {
             return Ok(());
         }
         match &variable.extents {
-            Extents::Chunks(table) => chunks::read(self, variable, table, selection, out),
-            Extents::Segments(list) => segments::read(self, variable, list, selection, out),
-            Extents::Mapped(mappings) => mapped::read(self, variable, mappings, selection, out),
+            Extents::Chunks(table) if table.is_empty() => {
+                fill_all(variable, out);
+                Ok(())
+            }
+            Extents::Chunks(_) | Extents::Shards(_) | Extents::Boxes(_) => {
+                execute::in_parallel(self, variable, selection, out)
+            }
+            Extents::Segments(_) | Extents::Mapped(_) => execute::here(self, variable, selection, out),
             Extents::Inline(bytes) => {
-                direct::copy_inline(variable, bytes, selection, out);
+                copy_inline(variable, bytes, selection, out);
                 Ok(())
             }
             Extents::Opaque(opaque) => {
@@ -170,4 +174,13 @@ impl Opened {
             }
         }
     }
+}
+
+/// Copies `selection` of a variable whose values stand in the description.
+fn copy_inline(variable: &Variable, bytes: &[u8], selection: &Selection, out: &mut [u8]) {
+    let shape = selection.shape();
+    let start = vec![0; shape.len()];
+    let part = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
+    part.copy(bytes, out, variable.dtype.stored_len());
+    native::make_native(&variable.dtype, out);
 }

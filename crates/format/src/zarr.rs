@@ -1,7 +1,7 @@
 //! Zarr, versions 2 and 3: a folder of metadata in JSON and of chunks, one or more to a file.
 //!
 //! ```text
-//! store (which files are there) ─► hierarchy (documents) ─► v2, v3 (one array) ─► chunks, shard ─► Container
+//! store (which files are there) ─► hierarchy (documents) ─► v2, v3 (one array) ─► chunks ─► Container
 //! ```
 //!
 //! | file | idea |
@@ -14,7 +14,7 @@
 //! | `element`, `fill`, `text` | what an element is, what was never written, bytes in text |
 //! | `codec` | codecs as filters |
 //! | `key` | which file a chunk lies in |
-//! | `chunks`, `shard` | where chunks lie, in files of their own and in shards |
+//! | `chunks` | which files there are: each a chunk, or a shard of many |
 //! | `attributes` | JSON as named values |
 //! | `ragged` | elements of any length, which have no extents |
 //! | `walk` | all of it in order |
@@ -30,7 +30,6 @@ mod json;
 mod key;
 mod missing;
 mod ragged;
-mod shard;
 mod store;
 mod text;
 mod v2;

@@ -351,15 +351,15 @@ impl Source for NotingSource {
         fill_by_fetching(self, fills)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.0.vouch()
+    fn verify(&self) -> Result<()> {
+        self.0.verify()
     }
 
     fn request_bytes(&self) -> u64 {
         0
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 /// A file of `count` records of a double and an int.
@@ -402,7 +402,7 @@ fn tiny_records_are_read_by_few_requests_and_asked_tells_which() {
         let read = log.lock().unwrap().clone();
         assert!(read.len() < 4, "{} requests", read.len());
         let mut asked = Vec::new();
-        opened.asked(variable, selection, &mut |_, range| asked.push(range)).unwrap();
+        opened.plan(variable, selection, &mut |_, range| asked.push(range)).unwrap();
         assert_eq!(asked, read);
     }
 }

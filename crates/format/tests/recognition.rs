@@ -9,7 +9,7 @@ use forebay_source::{FaultOrigin, FileOrigin, Locator, MemoryOrigin, Origin};
 
 /// The format of the one file of `origin`, and how many ranges were asked for until it was known.
 fn recognised(origin: impl Origin + 'static, name: &str) -> (Option<String>, u64) {
-    let counting = FaultOrigin::new(Arc::new(origin), forebay_source::Schedule::default());
+    let counting = FaultOrigin::new(Arc::new(origin), forebay_source::FaultSchedule::default());
     let at = Locator::new(name);
     let found = Found::look(&counting, &at).unwrap();
     let format = format_of(&found).unwrap().map(|format| format.name().to_owned());
@@ -65,7 +65,7 @@ fn hdf5_is_recognised_behind_a_user_block_of_any_length() {
 #[test]
 fn a_description_does_not_open_or_search_an_hdf5_file_again() {
     let origin = Arc::new(MemoryOrigin::default().with("a.h5", behind(b"")));
-    let counting = FaultOrigin::new(origin, forebay_source::Schedule::default());
+    let counting = FaultOrigin::new(origin, forebay_source::FaultSchedule::default());
     describe(&counting, &Locator::new("a.h5")).unwrap();
     assert_eq!(counting.counters().opens, 1);
 }

@@ -287,7 +287,7 @@ impl Source for CrowdSource {
         fill_by_fetching(self, fills)
     }
 
-    fn vouch(&self) -> Result<()> {
+    fn verify(&self) -> Result<()> {
         Ok(())
     }
 
@@ -295,7 +295,7 @@ impl Source for CrowdSource {
         0
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 /// Every thread of the pool took a chunk and two intermediate results, whatever the budget was.

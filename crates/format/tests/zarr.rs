@@ -4,9 +4,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use forebay_container::{Array, Selection, Values};
+use forebay_container::{Array, Selection, Span, Values};
 use forebay_format::{Opened, describe};
-use forebay_source::{ErrorKind, Locator, MemoryOrigin, Result};
+use forebay_source::{ErrorKind, FaultOrigin, FaultSchedule, Locator, MemoryOrigin, Origin, Result};
 
 /// What is read of a variable at most: a document can claim any shape.
 const MOST_BYTES: u64 = 1 << 20;
@@ -160,6 +160,93 @@ fn a_chunk_outside_its_shard_is_named() {
         let said = error.to_string();
         assert!(said.contains("s/shards/c/0") && said.contains("index at 0x2"), "{said}");
     }
+}
+
+/// Shards of two chunks of one element each, `count` of them, in a store that counts requests.
+fn many_shards(count: usize, bad: Option<usize>) -> Arc<FaultOrigin> {
+    let document = SHARDED.replace("\"shape\":[4]", &format!("\"shape\":[{}]", 4 * count));
+    let entries = [0u64, 2, 2, 2].into_iter().flat_map(u64::to_le_bytes);
+    let index: Vec<u8> = entries.collect();
+    let mut origin = MemoryOrigin::default().with("s/zarr.json", document.into_bytes());
+    for number in 0..count {
+        let values = [0, 1, 2, 3].map(|at| u8::try_from((4 * number + at) % 251).unwrap());
+        let mut shard = [&values[..], &index].concat();
+        if bad == Some(number) {
+            shard.truncate(20);
+        }
+        origin = origin.with(&format!("s/c/{number}"), shard);
+    }
+    Arc::new(FaultOrigin::new(Arc::new(origin), FaultSchedule::default()))
+}
+
+fn open_shards(origin: &Arc<FaultOrigin>) -> Opened {
+    let container = describe(&**origin, &Locator::new("s")).unwrap();
+    // A saved description has no more of the indexes than a fresh one.
+    let loaded = forebay_container::load(&forebay_container::save(&container).unwrap()).unwrap();
+    Opened::new(Arc::clone(origin) as Arc<dyn Origin>, Arc::new(loaded)).with_budget(MOST_BYTES)
+}
+
+#[test]
+fn a_store_of_many_shards_is_opened_by_few_requests_and_an_index_is_read_once() {
+    let origin = many_shards(10_000, None);
+    let opened = open_shards(&origin);
+    let before = origin.counters();
+    assert!(before.operations + before.opens < 20, "{before:?}");
+    let variable = opened.variable(".").unwrap();
+    let row = |number: u64| Selection::new(vec![Span::range(number..number + 1)]);
+    let read = |number: u64| fixed(&opened.read(variable, &row(number)).unwrap())[0];
+    assert_eq!([read(4001), read(4000), read(4003)].map(u64::from), [4001, 4000, 4003].map(|n| n % 251));
+    let after = origin.counters();
+    assert_eq!(after.opens - before.opens, 1, "one shard is opened");
+    assert_eq!(after.operations - before.operations, 4, "its index, and a row at a time");
+}
+
+#[test]
+fn all_values_of_many_shards_come_back_and_are_planned_where_they_are_read() {
+    let origin = many_shards(300, None);
+    let opened = open_shards(&origin);
+    let variable = opened.variable(".").unwrap();
+    let all = Selection::all(&variable.grid.shape);
+    let mut planned = 0;
+    opened.plan(variable, &all, &mut |_, range| planned += range.len()).unwrap();
+    assert_eq!(planned, 1200);
+    let values: Vec<u8> = (0..1200u32).map(|value| u8::try_from(value % 251).unwrap()).collect();
+    assert_eq!(fixed(&opened.read(variable, &all).unwrap()), values);
+    let mut rows = vec![0; 3];
+    opened.read_rows(variable, &[1199, 5, 600], &mut rows).unwrap();
+    assert_eq!(rows, [values[1199], values[5], values[600]]);
+}
+
+#[test]
+fn a_shard_with_a_bad_index_is_named_and_the_others_are_read() {
+    let opened = open_shards(&many_shards(20, Some(7)));
+    let variable = opened.variable(".").unwrap();
+    let error = opened.read(variable, &Selection::all(&variable.grid.shape)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("s/c/7: a shard of 20 bytes is too short"), "{error}");
+    let others = Selection::new(vec![Span::range(0..28)]);
+    let values: Vec<u8> = (0..28).collect();
+    assert_eq!(fixed(&opened.read(variable, &others).unwrap()), values);
+    assert!(opened.plan(variable, &Selection::all(&variable.grid.shape), &mut |_, _| ()).is_err());
+}
+
+#[test]
+fn an_index_that_cannot_be_read_is_read_again_the_next_time() {
+    let sound = many_shards(4, None);
+    let container = describe(&*sound, &Locator::new("s")).unwrap();
+    let schedule = FaultSchedule { fail_every: std::num::NonZeroU64::new(2), ..FaultSchedule::default() };
+    let origin = Arc::new(FaultOrigin::new(sound, schedule));
+    let opened = Opened::new(origin, Arc::new(container)).with_budget(MOST_BYTES);
+    let variable = opened.variable(".").unwrap();
+    let mut failed = Vec::new();
+    for shard in 0..4u8 {
+        let value = 4 * shard + 1;
+        let row = Selection::new(vec![Span::range(u64::from(value)..u64::from(value) + 1)]);
+        let mut tries = (0..4).map(|_| opened.read(variable, &row));
+        let array = tries.find_map(|read| read.map_err(|error| failed.push(error.to_string())).ok());
+        assert_eq!(fixed(&array.unwrap()), [value]);
+    }
+    assert!(failed.iter().any(|error| error.contains("s/c/1: index at 0x4")), "{failed:?}");
 }
 
 #[test]

@@ -6,33 +6,38 @@ use super::{
     attributes::attributes,
     cursor::Cursor,
     external,
-    files::{Files, Object},
-    header::{Header, Message},
-    index::Indexed,
+    files::{ObjectAddress, OpenFiles},
+    header::{Message, ObjectHeader},
+    index::IndexedArray,
     mapped,
     message::{
         self,
         dataspace::Dataspace,
         datatype::Datatypes,
         fill,
-        layout::{self, Chunked, Layout},
+        layout::{self, ChunkedLayout, DataLayout},
         pipeline,
     },
-    placement::Placement,
+    placement::DataPlacement,
 };
 use forebay_container::{ChunkTable, Extent, Extents, Filter, Grid, Segments, Variable};
 
 /// Describes the variable that `object` is.
-fn describe_object(files: &mut Files<'_>, object: Object, name: &str, nesting: usize) -> Result<Variable> {
+fn describe_object(
+    files: &mut OpenFiles<'_>,
+    object: ObjectAddress,
+    name: &str,
+    nesting: usize,
+) -> Result<Variable> {
     let header = files.file(object.0).header(object.1)?;
     describe(files, object, &header, name, nesting)
 }
 
 /// Describes the variable whose header is `header`.
 pub(crate) fn describe(
-    files: &mut Files<'_>,
-    object: Object,
-    header: &Header,
+    files: &mut OpenFiles<'_>,
+    object: ObjectAddress,
+    header: &ObjectHeader,
     name: &str,
     nesting: usize,
 ) -> Result<Variable> {
@@ -79,20 +84,22 @@ pub(crate) fn describe(
     if space.is_null {
         return Ok(variable);
     }
-    let place = Placement { files, file: &file, object, nesting, describe: describe_object };
+    let place = DataPlacement { files, file: &file, object, nesting, describe: describe_object };
     match layout {
-        Layout::Compact { at, len } => place.compact(&mut variable, layout_message.address + at as u64, len),
-        Layout::Contiguous { address } => match header.find(message::EXTERNAL_FILES) {
+        DataLayout::Compact { at, len } => {
+            place.compact(&mut variable, layout_message.address + at as u64, len)
+        }
+        DataLayout::Contiguous { address } => match header.find(message::EXTERNAL_FILES) {
             Some(message) => place.external(&mut variable, &message.body),
             None => place.contiguous(&mut variable, address),
         },
-        Layout::Chunked(chunked) => place.chunked(&mut variable, &chunked, filters),
-        Layout::Virtual { heap, index } => mapped::place(place, &mut variable, heap, index),
+        DataLayout::Chunked(chunked) => place.chunked(&mut variable, &chunked, filters),
+        DataLayout::Virtual { heap, index } => mapped::place(place, &mut variable, heap, index),
     }?;
     Ok(variable)
 }
 
-impl Placement<'_, '_> {
+impl DataPlacement<'_, '_> {
     fn compact(self, variable: &mut Variable, address: u64, len: usize) -> Result<()> {
         variable.layout = "compact".into();
         let needed = variable.logical_len();
@@ -120,7 +127,7 @@ impl Placement<'_, '_> {
         Ok(Extents::Chunks(ChunkTable::new(vec![(0, extent)], 1)?))
     }
 
-    fn chunked(self, variable: &mut Variable, layout: &Chunked, filters: Vec<Filter>) -> Result<()> {
+    fn chunked(self, variable: &mut Variable, layout: &ChunkedLayout, filters: Vec<Filter>) -> Result<()> {
         variable.layout = "chunked".into();
         let ndim = variable.grid.shape.len();
         let element_len = variable.dtype.stored_len() as u64;
@@ -146,7 +153,7 @@ impl Placement<'_, '_> {
         }
         variable.grid.chunk = chunk;
         variable.filters = filters;
-        let indexed = Indexed {
+        let indexed = IndexedArray {
             file: self.file,
             grid: &variable.grid,
             max_shape: &variable.max_shape,

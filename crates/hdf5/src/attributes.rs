@@ -7,7 +7,7 @@ use super::{
     cursor::Cursor,
     file::File,
     fractal_heap::FractalHeap,
-    header::Header,
+    header::ObjectHeader,
     message::{self, attribute},
     tree_v2::TreeV2,
 };
@@ -17,7 +17,7 @@ use forebay_container::Attribute;
 const SHARED: u8 = 0x02;
 
 /// All attributes, sorted by name; one that cannot be made out says why and hides nothing else.
-pub(crate) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>> {
+pub(crate) fn attributes(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     let mut found = Vec::new();
     each_body(file, header, &mut |body| {
         found.push(readable(body.and_then(|body| attribute::parse(file, &body)))?);
@@ -28,7 +28,7 @@ pub(crate) fn attributes(file: &File, header: &Header) -> Result<Vec<Attribute>>
 }
 
 /// The addresses of the objects that lists of references in the attribute `name` lead to, the first of each list.
-pub(crate) fn references(file: &File, header: &Header, name: &str) -> Result<Vec<Option<u64>>> {
+pub(crate) fn references(file: &File, header: &ObjectHeader, name: &str) -> Result<Vec<Option<u64>>> {
     let mut found = Vec::new();
     each_body(file, header, &mut |body| {
         if let Ok(Some(lists)) = body.and_then(|body| attribute::references(file, &body, name)) {
@@ -45,7 +45,7 @@ const REASON_BYTES: u64 = 256;
 type Each<'a> = dyn FnMut(Result<Bytes>) -> Result<()> + 'a;
 
 /// Calls `each` with the message of every attribute, or with why it, or the rest of them, cannot be found.
-fn each_body(file: &File, header: &Header, each: &mut Each<'_>) -> Result<()> {
+fn each_body(file: &File, header: &ObjectHeader, each: &mut Each<'_>) -> Result<()> {
     for message in &header.messages {
         match message.kind {
             message::ATTRIBUTE => each(Ok(message.body.clone()))?,

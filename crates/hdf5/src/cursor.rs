@@ -4,7 +4,7 @@ use forebay_source::{Error, Result};
 
 /// How many bytes a file uses for addresses and for lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sizes {
+pub(crate) struct FieldSizes {
     pub(crate) offset: u8,
     pub(crate) length: u8,
 }
@@ -14,11 +14,11 @@ pub(crate) struct Sizes {
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: FieldSizes,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8], sizes: Sizes) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], sizes: FieldSizes) -> Self {
         Self { bytes, at: 0, sizes }
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    const SIZES: Sizes = Sizes { offset: 4, length: 8 };
+    const SIZES: FieldSizes = FieldSizes { offset: 4, length: 8 };
 
     #[test]
     fn the_hash_agrees_with_its_published_values() {

@@ -6,7 +6,7 @@ use super::{cursor::Cursor, local_heap::LocalHeap, metadata::Metadata};
 
 /// A stretch of a raw file.
 #[derive(Clone, Debug)]
-pub(crate) struct Segment {
+pub(crate) struct ExternalSegment {
     pub(crate) file: String,
     pub(crate) offset: u64,
     /// `None` goes on to the end of the array.
@@ -14,7 +14,7 @@ pub(crate) struct Segment {
 }
 
 /// The segments of an external files message, in the order the array runs through them.
-pub(crate) fn segments(file: &Metadata, body: &[u8]) -> Result<Vec<Segment>> {
+pub(crate) fn segments(file: &Metadata, body: &[u8]) -> Result<Vec<ExternalSegment>> {
     let mut cursor = Cursor::new(body, file.sizes);
     cursor.version(1, "an external files message")?;
     cursor.skip(3)?;
@@ -29,7 +29,7 @@ pub(crate) fn segments(file: &Metadata, body: &[u8]) -> Result<Vec<Segment>> {
             if name.is_empty() {
                 return Err(Error::corrupt("an external file without a name"));
             }
-            Ok(Segment { file: name, offset, len })
+            Ok(ExternalSegment { file: name, offset, len })
         })
         .collect()
 }

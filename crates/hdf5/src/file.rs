@@ -6,8 +6,8 @@ use forebay_container::SourceIndex;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use crate::{
-    cursor::{Cursor, Sizes, text},
-    header::Header,
+    cursor::{Cursor, FieldSizes, text},
+    header::ObjectHeader,
     message,
     metadata::Metadata,
     shared::SharedMessages,
@@ -108,9 +108,9 @@ impl File {
     }
 
     /// The object header at `address`, with what its shared messages stand for.
-    pub(crate) fn header(&self, address: u64) -> Result<Header> {
+    pub(crate) fn header(&self, address: u64) -> Result<ObjectHeader> {
         let place = |error: Error| error.at(format!("object header at {address:#x}"));
-        let header = Header::read(self, address).map_err(place)?;
+        let header = ObjectHeader::read(self, address).map_err(place)?;
         self.shared.resolve_all(self, header, address).map_err(place)
     }
 
@@ -169,7 +169,7 @@ impl File {
     }
 
     /// Metadata that libhdf5 keeps in a cache image is not written to its own place, where old bytes may lie.
-    fn refuse_cache_image(&self, header: &Header) -> Result<()> {
+    fn refuse_cache_image(&self, header: &ObjectHeader) -> Result<()> {
         let Some(message) = header.find(message::CACHE_IMAGE) else { return Ok(()) };
         let mut cursor = Cursor::new(&message.body, self.sizes);
         cursor.version(0, "a metadata cache image message")?;
@@ -181,7 +181,7 @@ impl File {
     }
 
     fn set_sizes(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
-        let sizes = Sizes { offset: cursor.u8()?, length: cursor.u8()? };
+        let sizes = FieldSizes { offset: cursor.u8()?, length: cursor.u8()? };
         let known = |size| matches!(size, 2 | 4 | 8 | 16 | 32);
         if !known(sizes.offset) || !known(sizes.length) {
             return Err(Error::corrupt(format!(

@@ -17,10 +17,10 @@ pub(crate) const MOST_HOPS: usize = 16;
 const MOST_PIECES: usize = 1 << 17;
 
 /// An object: which file, and the address of its header.
-pub(crate) type Object = (usize, u64);
+pub(crate) type ObjectAddress = (usize, u64);
 
 /// The files that a walk has opened.
-pub(crate) struct Files<'a> {
+pub(crate) struct OpenFiles<'a> {
     origin: &'a dyn Origin,
     files: Vec<Rc<File>>,
     opened: HashMap<Locator, usize>,
@@ -33,14 +33,14 @@ pub(crate) struct Files<'a> {
     /// How often an element of each part reads plain values.
     pub(crate) part_reads: Vec<u64>,
     /// The links of groups that names were looked up in.
-    links: HashMap<Object, Rc<HashMap<String, Target>>>,
+    links: HashMap<ObjectAddress, Rc<HashMap<String, Target>>>,
     /// Files that were looked for and are not there.
     pub(crate) absent: BTreeSet<Locator>,
     /// Pieces that mappings between boxes of different shape may still be cut into.
     pub(crate) pieces_left: usize,
 }
 
-impl<'a> Files<'a> {
+impl<'a> OpenFiles<'a> {
     /// No files yet, of those that `origin` has.
     pub(crate) fn new(origin: &'a dyn Origin) -> Self {
         Self {
@@ -64,8 +64,8 @@ impl<'a> Files<'a> {
     }
 
     /// Makes sure that no file has changed that a SWMR writer has open: what was read may be half of a change.
-    pub(crate) fn vouch_for_growing(&self) -> Result<()> {
-        self.files.iter().filter(|file| file.swmr).try_for_each(|file| file.source().vouch())
+    pub(crate) fn verify_growing(&self) -> Result<()> {
+        self.files.iter().filter(|file| file.swmr).try_for_each(|file| file.source().verify())
     }
 
     /// The file at `at`, opened once.
@@ -166,7 +166,7 @@ impl<'a> Files<'a> {
     }
 
     /// The object a link of `group` leads to.
-    pub(crate) fn target(&mut self, group: Object, to: &Target, hops: usize) -> Result<Object> {
+    pub(crate) fn target(&mut self, group: ObjectAddress, to: &Target, hops: usize) -> Result<ObjectAddress> {
         if hops == 0 {
             return Err(Error::new(ErrorKind::NotFound, "links to links without end"));
         }
@@ -186,12 +186,12 @@ impl<'a> Files<'a> {
     }
 
     /// The object at `path` of file number `file`.
-    pub(crate) fn find(&mut self, file: usize, path: &str) -> Result<Object> {
+    pub(crate) fn find(&mut self, file: usize, path: &str) -> Result<ObjectAddress> {
         let root = (file, self.files[file].root);
         self.find_from(root, path, MOST_HOPS)
     }
 
-    fn find_from(&mut self, group: Object, path: &str, hops: usize) -> Result<Object> {
+    fn find_from(&mut self, group: ObjectAddress, path: &str, hops: usize) -> Result<ObjectAddress> {
         let mut at = if path.starts_with('/') { (group.0, self.files[group.0].root) } else { group };
         for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
             let links = self.links_of(at)?;
@@ -206,7 +206,7 @@ impl<'a> Files<'a> {
         Ok(at)
     }
 
-    fn links_of(&mut self, object: Object) -> Result<Rc<HashMap<String, Target>>> {
+    fn links_of(&mut self, object: ObjectAddress) -> Result<Rc<HashMap<String, Target>>> {
         if let Some(links) = self.links.get(&object) {
             return Ok(Rc::clone(links));
         }

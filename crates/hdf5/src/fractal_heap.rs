@@ -26,23 +26,23 @@ pub(crate) struct FractalHeap {
     most_direct: u64,
     offset_len: usize,
     length_len: usize,
-    root: Option<Block>,
+    root: Option<HeapBlock>,
     /// Rows of the root when it is an indirect block, 0 when it is a direct one.
     root_rows: u64,
     filters: Vec<Filter>,
     /// Blocks by address: the objects of a tree lie all over its heap.
-    kept: RefCell<Kept>,
+    kept: RefCell<KeptBlocks>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptBlocks {
     blocks: HashMap<u64, Bytes>,
     bytes: usize,
 }
 
 /// Where a block lies, and how it was filtered.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct HeapBlock {
     address: u64,
     filtered: Option<(u64, u32)>,
 }
@@ -113,7 +113,7 @@ impl FractalHeap {
             most_direct,
             offset_len: usize::try_from(offset_bits.div_ceil(8)).unwrap_or(8),
             length_len: (most_direct.ilog2().div_ceil(8) as usize).min(bytes_for(most_managed)),
-            root: root.map(|address| Block { address, filtered: root_filtered }),
+            root: root.map(|address| HeapBlock { address, filtered: root_filtered }),
             root_rows,
             filters,
             kept: RefCell::default(),
@@ -226,7 +226,14 @@ impl FractalHeap {
     }
 
     /// The child at `row`, `column` of the indirect block `block`, which has `rows` rows.
-    fn child(&self, file: &Metadata, block: Block, rows: u64, row: u64, column: u64) -> Result<Block> {
+    fn child(
+        &self,
+        file: &Metadata,
+        block: HeapBlock,
+        rows: u64,
+        row: u64,
+        column: u64,
+    ) -> Result<HeapBlock> {
         let direct_rows = u64::from(self.most_direct.ilog2() - self.first_len.ilog2()) + 2;
         let is_filtered = !self.filters.is_empty();
         let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
@@ -254,10 +261,17 @@ impl FractalHeap {
         let address = cursor.some_address("a heap block")?;
         let filtered =
             if is_filtered && row < direct_rows { Some((cursor.length()?, cursor.u32()?)) } else { None };
-        Ok(Block { address, filtered })
+        Ok(HeapBlock { address, filtered })
     }
 
-    fn in_direct(&self, file: &Metadata, block: Block, block_len: u64, at: u64, len: u64) -> Result<Bytes> {
+    fn in_direct(
+        &self,
+        file: &Metadata,
+        block: HeapBlock,
+        block_len: u64,
+        at: u64,
+        len: u64,
+    ) -> Result<Bytes> {
         let bytes = self.direct_block(file, block, block_len)?;
         let from = usize::try_from(at).ok();
         let to = at.checked_add(len).and_then(|end| usize::try_from(end).ok());
@@ -267,7 +281,7 @@ impl FractalHeap {
         }
     }
 
-    fn direct_block(&self, file: &Metadata, block: Block, block_len: u64) -> Result<Bytes> {
+    fn direct_block(&self, file: &Metadata, block: HeapBlock, block_len: u64) -> Result<Bytes> {
         self.keep(file, block.address, || {
             let bytes = match block.filtered {
                 None => file.read(block.address, block_len)?,
@@ -292,7 +306,7 @@ impl FractalHeap {
         let mut kept = self.kept.borrow_mut();
         // A true heap is no longer than its file, unless it is filtered, and only blocks that overlap come to more.
         if kept.bytes as u64 > file.left_at(0).max(MOST_KEPT_BYTES) {
-            *kept = Kept::default();
+            *kept = KeptBlocks::default();
         }
         kept.bytes += bytes.len();
         kept.blocks.insert(address, bytes.clone());

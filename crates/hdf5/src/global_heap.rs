@@ -38,13 +38,13 @@ struct Collection {
 }
 
 /// Why values were not resolved.
-enum Stop {
+enum Unresolved {
     /// They take more than they may.
     Full,
     Other(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for Unresolved {
     fn from(error: Error) -> Self {
         Self::Other(error)
     }
@@ -75,11 +75,11 @@ impl<'a> HeapReader<'a> {
         let mut bytes = Vec::new();
         for element in stored.chunks_exact(dtype.stored_len()) {
             self.append_top(dtype, element, &mut bytes).map_err(|error| match error {
-                Stop::Full => {
+                Unresolved::Full => {
                     let what = format!("values of more than {most} bytes, which is all they may take");
                     Error::new(ErrorKind::Full, what).hint("read them in slices")
                 }
-                Stop::Other(error) => error,
+                Unresolved::Other(error) => error,
             })?;
             offsets.push(bytes.len() as u64);
         }
@@ -87,7 +87,7 @@ impl<'a> HeapReader<'a> {
     }
 
     /// Counts `len` bytes before they are written: a level further down may repeat them any number of times.
-    fn spend(&mut self, len: usize) -> Result<(), Stop> {
+    fn spend(&mut self, len: usize) -> Result<(), Unresolved> {
         match self.left.checked_sub(len as u64) {
             Some(left) => {
                 self.left = left;
@@ -95,13 +95,13 @@ impl<'a> HeapReader<'a> {
             }
             None => {
                 self.left = 0;
-                Err(Stop::Full)
+                Err(Unresolved::Full)
             }
         }
     }
 
     /// An element by itself: its length is known from the offsets.
-    fn append_top(&mut self, dtype: &Dtype, element: &[u8], out: &mut Vec<u8>) -> Result<(), Stop> {
+    fn append_top(&mut self, dtype: &Dtype, element: &[u8], out: &mut Vec<u8>) -> Result<(), Unresolved> {
         match dtype {
             Dtype::VarText { heap, .. } => {
                 let text = self.object(*heap, element, 1)?;
@@ -116,7 +116,7 @@ impl<'a> HeapReader<'a> {
     }
 
     /// An element inside another: what has no fixed length is led by its count.
-    fn append(&mut self, dtype: &Dtype, element: &[u8], out: &mut Vec<u8>) -> Result<(), Stop> {
+    fn append(&mut self, dtype: &Dtype, element: &[u8], out: &mut Vec<u8>) -> Result<(), Unresolved> {
         match dtype {
             Dtype::VarText { .. } | Dtype::Sequence { .. } => {
                 let at = out.len();
@@ -158,7 +158,7 @@ impl<'a> HeapReader<'a> {
         item: &Dtype,
         element: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<u64, Stop> {
+    ) -> Result<u64, Unresolved> {
         let items = self.object(heap, element, item.stored_len())?;
         if item.is_variable() {
             items.chunks_exact(item.stored_len()).try_for_each(|bytes| self.append(item, bytes, out))?;
@@ -194,7 +194,7 @@ impl<'a> HeapReader<'a> {
         }
     }
 
-    /// The bytes of one object of a heap, for those who know where it is.
+    /// The bytes of one object of a heap, for callers that know where it is.
     pub(crate) fn whole_object(&mut self, heap: Heap, address: u64, object: u32) -> Result<Bytes> {
         let collection = self.collections.get(self.source, heap, address)?;
         let found = u16::try_from(object).ok().and_then(|object| collection.objects.get(&object));

@@ -6,22 +6,22 @@ use super::{
     cursor::{Cursor, lookup3},
     file::File,
     fractal_heap::FractalHeap,
-    header::Header,
+    header::ObjectHeader,
     local_heap::LocalHeap,
     message::{self, link, link::Link, link::Target},
-    tree_v1::{self, Keys},
+    tree_v1::{self, TreeKeys},
     tree_v2::TreeV2,
 };
 
 /// True when the object of this header is a group.
-pub(crate) fn is_group(header: &Header) -> bool {
+pub(crate) fn is_group(header: &ObjectHeader) -> bool {
     [message::SYMBOL_TABLE, message::LINK_INFO, message::GROUP_INFO, message::LINK]
         .into_iter()
         .any(|kind| header.has(kind))
 }
 
 /// All links of the group, in the order the file has them.
-pub(crate) fn links(file: &File, header: &Header) -> Result<Vec<Link>> {
+pub(crate) fn links(file: &File, header: &ObjectHeader) -> Result<Vec<Link>> {
     let mut links = Vec::new();
     for message in &header.messages {
         match message.kind {
@@ -35,7 +35,7 @@ pub(crate) fn links(file: &File, header: &Header) -> Result<Vec<Link>> {
 }
 
 /// True when the group has a link called `name`; reads only what may hold it.
-pub(crate) fn has_link(file: &File, header: &Header, name: &str) -> Result<bool> {
+pub(crate) fn has_link(file: &File, header: &ObjectHeader, name: &str) -> Result<bool> {
     for message in &header.messages {
         let is_here = match message.kind {
             message::LINK => link::parse(Cursor::new(&message.body, file.sizes))?.name == name,
@@ -56,7 +56,7 @@ fn symbol_table_has(file: &File, body: &[u8], name: &str) -> Result<bool> {
     let tree = cursor.some_address("a group's B-tree")?;
     let heap = LocalHeap::read(file, cursor.some_address("a group's heap")?)?;
     let (mut is_here, mut is_past) = (false, false);
-    tree_v1::walk(file, tree, Keys::Group, &mut |_, child| {
+    tree_v1::walk(file, tree, TreeKeys::Group, &mut |_, child| {
         if is_here || is_past {
             return Ok(());
         }
@@ -88,7 +88,7 @@ fn symbol_table(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
     let mut cursor = Cursor::new(body, file.sizes);
     let tree = cursor.some_address("a group's B-tree")?;
     let heap = LocalHeap::read(file, cursor.some_address("a group's heap")?)?;
-    tree_v1::walk(file, tree, Keys::Group, &mut |_, child| symbol_node(file, child, &heap, links))
+    tree_v1::walk(file, tree, TreeKeys::Group, &mut |_, child| symbol_node(file, child, &heap, links))
 }
 
 fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link>) -> Result<()> {
@@ -113,7 +113,7 @@ fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link
                 Err(error) => Target::Broken(error.to_string()),
             },
             (_, Some(object)) => Target::Object(object),
-            (_, None) => Target::Broken("leads nowhere".into()),
+            (_, None) => Target::Broken("a link to an undefined address".into()),
         };
         links.push(Link { name, to });
     }

@@ -24,17 +24,17 @@ pub(crate) struct Message {
 
 /// An object header.
 #[derive(Clone, Debug)]
-pub(crate) struct Header {
+pub(crate) struct ObjectHeader {
     pub(crate) messages: Vec<Message>,
 }
 
 /// What is still to be read of a header.
-struct Block {
+struct HeaderBlock {
     address: u64,
     len: u64,
 }
 
-impl Header {
+impl ObjectHeader {
     /// The first message of `kind`.
     pub(crate) fn find(&self, kind: u16) -> Option<&Message> {
         self.messages.iter().find(|message| message.kind == kind)
@@ -73,7 +73,7 @@ impl Header {
     }
 }
 
-fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
+fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader> {
     let mut cursor = Cursor::new(start, file.sizes);
     match cursor.u8()? {
         1 => {}
@@ -82,7 +82,7 @@ fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
     cursor.skip(1)?;
     let count = cursor.u16()?;
     let _references = cursor.u32()?;
-    let first = Block { address: address + 16, len: cursor.u32()?.into() };
+    let first = HeaderBlock { address: address + 16, len: cursor.u32()?.into() };
     let mut messages = Vec::new();
     let mut blocks = vec![first];
     let mut done = 0;
@@ -106,10 +106,10 @@ fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
         }
         done += 1;
     }
-    Ok(Header { messages })
+    Ok(ObjectHeader { messages })
 }
 
-fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
+fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader> {
     let mut cursor = Cursor::new(start, file.sizes);
     cursor.signature(b"OHDR")?;
     cursor.version(2, "an object header")?;
@@ -125,8 +125,10 @@ fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
     let has_creation_order = flags & 0x04 != 0;
     let mut messages = Vec::new();
     let mut blocks = Vec::new();
-    let total =
-        prefix.checked_add(len).and_then(|sum| sum.checked_add(4)).ok_or_else(|| Error::corrupt("wraps"))?;
+    let total = prefix
+        .checked_add(len)
+        .and_then(|sum| sum.checked_add(4))
+        .ok_or_else(|| Error::corrupt("header length overflows 64 bits"))?;
     let bytes = file.read(address, total)?;
     let mut reading = NewBlock { file, bytes, address, from: prefix, has_creation_order };
     reading.messages(&mut messages, &mut blocks)?;
@@ -138,7 +140,7 @@ fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<Header> {
         reading.messages(&mut messages, &mut blocks)?;
         done += 1;
     }
-    Ok(Header { messages })
+    Ok(ObjectHeader { messages })
 }
 
 /// A block of a version 2 header: messages from `from` up to the checksum at the end.
@@ -151,7 +153,7 @@ struct NewBlock<'a> {
 }
 
 impl NewBlock<'_> {
-    fn messages(&self, messages: &mut Vec<Message>, blocks: &mut Vec<Block>) -> Result<()> {
+    fn messages(&self, messages: &mut Vec<Message>, blocks: &mut Vec<HeaderBlock>) -> Result<()> {
         let Some(end) = self.bytes.len().checked_sub(4) else {
             return Err(Error::corrupt("a block of an object header shorter than its checksum"));
         };
@@ -189,13 +191,14 @@ struct RawMessage {
 fn push(
     file: &Metadata,
     messages: &mut Vec<Message>,
-    blocks: &mut Vec<Block>,
+    blocks: &mut Vec<HeaderBlock>,
     raw: RawMessage,
 ) -> Result<()> {
     let RawMessage { kind, flags, body, address } = raw;
     if kind == message::CONTINUATION && flags & SHARED == 0 {
         let mut cursor = Cursor::new(&body, file.sizes);
-        let block = Block { address: cursor.some_address("a continuation block")?, len: cursor.length()? };
+        let block =
+            HeaderBlock { address: cursor.some_address("a continuation block")?, len: cursor.length()? };
         if blocks.len() >= MOST_BLOCKS {
             return Err(Error::corrupt("continuation blocks in a ring"));
         }

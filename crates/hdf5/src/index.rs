@@ -9,13 +9,13 @@ use forebay_source::{Error, Result};
 
 use forebay_container::ChunkTable;
 
-use crate::message::layout::{Chunked, Index};
-pub(crate) use chunk_list::Indexed;
-use chunk_list::{Order, Pairs, Stored};
+use crate::message::layout::{ChunkedLayout, Index};
+pub(crate) use chunk_list::IndexedArray;
+use chunk_list::{ChunkNumbering, IndexedChunk, Pairs};
 
-impl Indexed<'_> {
+impl IndexedArray<'_> {
     /// The chunk table of the array.
-    pub(crate) fn table(&self, layout: &Chunked) -> Result<ChunkTable> {
+    pub(crate) fn table(&self, layout: &ChunkedLayout) -> Result<ChunkTable> {
         let mut pairs = Pairs { of: self, found: Vec::new() };
         let Some(address) = layout.address else {
             return ChunkTable::new(Vec::new(), self.grid.chunk_count());
@@ -25,7 +25,7 @@ impl Indexed<'_> {
             Index::TreeV2 => trees::tree_v2(self, address, &mut pairs)?,
             Index::Single { filtered } => {
                 let (len, mask) = filtered.unwrap_or((self.chunk_len, 0));
-                pairs.push(&vec![0; self.grid.shape.len()], Stored { address, len, mask })?;
+                pairs.push(&vec![0; self.grid.shape.len()], IndexedChunk { address, len, mask })?;
             }
             Index::Implicit => self.implicit(address, &mut pairs)?,
             Index::FixedArray => fixed_array::read(self, address, &mut pairs)?,
@@ -36,7 +36,7 @@ impl Indexed<'_> {
 
     /// Chunks end to end, in the order of the largest grid the array may have.
     fn implicit(&self, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
-        let order = Order::row_major(self);
+        let order = ChunkNumbering::row_major(self);
         for number in 0..self.grid.chunk_count() {
             let at = self.grid.chunk_at(number);
             let place = order.position(&at).and_then(|position| position.checked_mul(self.chunk_len));
@@ -44,7 +44,7 @@ impl Indexed<'_> {
             let address = address.ok_or_else(|| Error::corrupt("a chunk beyond 64 bits"))?;
             // No index has to be read, and any number of arrays may lie over the same bytes.
             self.file.spend(IMPLICIT_BYTES)?;
-            pairs.push(&at, Stored { address, len: self.chunk_len, mask: 0 })?;
+            pairs.push(&at, IndexedChunk { address, len: self.chunk_len, mask: 0 })?;
         }
         Ok(())
     }

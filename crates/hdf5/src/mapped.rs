@@ -6,8 +6,8 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     overlap,
-    placement::Placement,
-    virtual_layout::{self, Entry, Hyperslab},
+    placement::DataPlacement,
+    virtual_layout::{self, Hyperslab, VirtualEntry},
 };
 use forebay_container::{
     Blocks, Dtype, Extents, Grid, Mapping, Mappings, Opaque, Variable,
@@ -18,12 +18,12 @@ use forebay_container::{
 
 /// A virtual data set of virtual data sets of virtual data sets…
 const MOST_NESTING: usize = 8;
-/// Numbered sources are counted until one is missing; a writer that numbers more has other troubles.
+/// Numbered sources are counted until one is missing; a writer that numbers more cannot be read in reasonable time.
 const MOST_NUMBERED: u64 = 1 << 20;
 
 /// Places the values of a virtual data set listed in object `index` of the heap at `heap`.
 pub(crate) fn place(
-    placement: Placement<'_, '_>,
+    placement: DataPlacement<'_, '_>,
     variable: &mut Variable,
     heap: Option<u64>,
     index: u32,
@@ -73,7 +73,7 @@ pub(crate) fn place(
 }
 
 struct Building<'a, 'w> {
-    placement: Placement<'a, 'w>,
+    placement: DataPlacement<'a, 'w>,
     variable: &'a Variable,
     mappings: Vec<Mapping>,
     /// How far sources without bound reach along each axis they grow along.
@@ -87,7 +87,7 @@ struct Building<'a, 'w> {
 }
 
 impl Building<'_, '_> {
-    fn add_all(&mut self, entries: &[Entry]) -> Result<()> {
+    fn add_all(&mut self, entries: &[VirtualEntry]) -> Result<()> {
         if self.placement.nesting >= MOST_NESTING {
             return Err(Error::unsupported("virtual data sets nested too deep"));
         }
@@ -109,7 +109,7 @@ impl Building<'_, '_> {
         axes.map(|((grown, least), stored)| grown.map_or(*stored, |grown| grown.max(*least))).collect()
     }
 
-    fn add_fixed(&mut self, entry: &Entry) -> Result<()> {
+    fn add_fixed(&mut self, entry: &VirtualEntry) -> Result<()> {
         let to = axes(entry.to.as_deref(), &self.variable.grid.shape);
         for (least, axis) in self.least.iter_mut().zip(&to) {
             *least = (*least).max(axis.end().unwrap_or(0));
@@ -121,7 +121,7 @@ impl Building<'_, '_> {
     }
 
     /// A source without bound: it fills as much of the growing axis as it has rows.
-    fn add_growing(&mut self, entry: &Entry, to_axis: usize) -> Result<()> {
+    fn add_growing(&mut self, entry: &VirtualEntry, to_axis: usize) -> Result<()> {
         let Some(from_axis) = growing(&entry.from)? else {
             return Err(Error::unsupported("a mapping that grows on one side only"));
         };
@@ -159,7 +159,7 @@ impl Building<'_, '_> {
     }
 
     /// Numbered sources: block `n` of the growing axis comes from the source with `n` in its name.
-    fn add_numbered(&mut self, entry: &Entry, axis: usize) -> Result<()> {
+    fn add_numbered(&mut self, entry: &VirtualEntry, axis: usize) -> Result<()> {
         let mut end = 0;
         for number in 0..MOST_NUMBERED {
             let Some(part) = self.part(entry, number)? else { break };
@@ -216,7 +216,7 @@ impl Building<'_, '_> {
     }
 
     /// The position among the container's parts of the variable an entry reads, if it is there.
-    fn part(&mut self, entry: &Entry, number: u64) -> Result<Option<usize>> {
+    fn part(&mut self, entry: &VirtualEntry, number: u64) -> Result<Option<usize>> {
         let names = (place_of(&entry.file), place_of(&entry.variable));
         if number == 0
             && let Some(known) = self.parts.get(&names)
@@ -234,7 +234,7 @@ impl Building<'_, '_> {
         *self.numbered.entry(place_of(name)).or_insert_with(|| named(name, 0).1)
     }
 
-    fn find_part(&mut self, entry: &Entry, number: u64) -> Result<Option<usize>> {
+    fn find_part(&mut self, entry: &VirtualEntry, number: u64) -> Result<Option<usize>> {
         let ((file, _), (variable, _)) = (named(&entry.file, number), named(&entry.variable, number));
         let absent = |error: Error| if error.kind() == ErrorKind::NotFound { Ok(None) } else { Err(error) };
         let files = &mut *self.placement.files;

@@ -11,7 +11,7 @@ use forebay_container::{Dtype, Heap, SourceIndex, Values};
 use forebay_source::{ByteRange, Error, Result, Source, SourceExt};
 
 use crate::{
-    cursor::Sizes,
+    cursor::FieldSizes,
     global_heap::{Collections, HeapReader},
 };
 
@@ -35,7 +35,7 @@ pub struct Metadata {
     pub(crate) index: SourceIndex,
     /// What addresses count from: the length of the user block.
     pub(crate) base: u64,
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: FieldSizes,
     page_len: u64,
     pages: RefCell<HashMap<u64, Bytes>>,
     /// Bytes of metadata that may still be read.
@@ -51,7 +51,7 @@ pub struct Metadata {
 }
 
 /// Structures may point to each other and be read more than once, but a file whose metadata comes to many times its
-/// length has laid them over each other to waste the time and memory of whoever reads it.
+/// length has laid them over each other to waste the time and memory of its readers.
 const MOST_REREADS: u64 = 32;
 /// Small files are allowed this much on top.
 const LEAST_ALLOWANCE: u64 = 16 << 20;
@@ -77,7 +77,7 @@ impl Metadata {
             source,
             index,
             base,
-            sizes: Sizes { offset: 8, length: 8 },
+            sizes: FieldSizes { offset: 8, length: 8 },
             pages: RefCell::default(),
         }
     }
@@ -122,7 +122,9 @@ impl Metadata {
     /// Counts `len` bytes of metadata that are read, or kept once more though they stand in the file once.
     pub(crate) fn spend(&self, len: u64) -> Result<()> {
         let Some(left) = self.allowance.get().checked_sub(len) else {
-            return Err(Error::corrupt("metadata that comes to many times the file's length"));
+            return Err(Error::corrupt(
+                "metadata structures overlap: together they are many times longer than the file",
+            ));
         };
         self.allowance.set(left);
         Ok(())

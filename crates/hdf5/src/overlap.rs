@@ -24,7 +24,7 @@ pub(crate) fn reads_per_element(mappings: &[Mapping], part_reads: &[u64]) -> u64
     let most_of_one = weighed.iter().map(|(weight, _)| *weight).max().unwrap_or(1);
     let all = weighed.iter().fold(0u64, |sum, (weight, _)| sum.saturating_add(*weight));
     let ndim = mappings.first().map_or(0, |mapping| mapping.to.len());
-    let lines = (0..ndim).map(|axis| Line::along(axis, &weighed));
+    let lines = (0..ndim).map(|axis| MappingLine::along(axis, &weighed));
     let Some(best) = lines.min_by_key(|line| line.pairs) else { return all.max(1) };
     if best.pairs == 0 {
         return most_of_one;
@@ -37,7 +37,7 @@ pub(crate) fn reads_per_element(mappings: &[Mapping], part_reads: &[u64]) -> u64
 }
 
 /// Mappings by where they begin along one axis.
-struct Line {
+struct MappingLine {
     axis: usize,
     /// Positions of mappings that are not empty.
     order: Vec<usize>,
@@ -47,7 +47,7 @@ struct Line {
     depth: u64,
 }
 
-impl Line {
+impl MappingLine {
     fn along(axis: usize, mappings: &[(u64, &[Blocks])]) -> Self {
         let at = |index: &usize| mappings[*index].1[axis];
         let mut order: Vec<usize> = (0..mappings.len()).filter(|index| !at(index).is_empty()).collect();

@@ -6,7 +6,7 @@ use forebay_source::{Error, Result};
 use super::{
     cursor::Cursor,
     fractal_heap::FractalHeap,
-    header::Header,
+    header::ObjectHeader,
     message::{DATATYPE, SHARED_TABLE},
     metadata::Metadata,
 };
@@ -17,7 +17,7 @@ pub(crate) struct SharedMessages(Vec<(u16, FractalHeap)>);
 
 impl SharedMessages {
     /// Reads the table that a superblock extension may point to.
-    pub(crate) fn read(file: &Metadata, extension: &Header) -> Result<Self> {
+    pub(crate) fn read(file: &Metadata, extension: &ObjectHeader) -> Result<Self> {
         let Some(message) = extension.find(SHARED_TABLE) else { return Ok(Self::default()) };
         let mut cursor = Cursor::new(&message.body, file.sizes);
         cursor.version(0, "a shared message table")?;
@@ -42,7 +42,12 @@ impl SharedMessages {
     }
 
     /// The header at `address` with the bodies that its shared messages stand for.
-    pub(crate) fn resolve_all(&self, file: &Metadata, mut header: Header, address: u64) -> Result<Header> {
+    pub(crate) fn resolve_all(
+        &self,
+        file: &Metadata,
+        mut header: ObjectHeader,
+        address: u64,
+    ) -> Result<ObjectHeader> {
         for message in header.messages.iter_mut().filter(|message| message.is_shared) {
             message.body = self.locate(file, &message.body, message.kind, Some(address))?;
         }
@@ -87,7 +92,7 @@ impl SharedMessages {
         if owner == Some(address) {
             return Err(Error::corrupt("a message that shares itself"));
         }
-        Header::unshared_message(file, address, kind)
+        ObjectHeader::unshared_message(file, address, kind)
     }
 
     /// The message of `kind` that the file's shared heaps hold under `id`.

@@ -35,15 +35,15 @@ impl Source for SwmrSource {
         self.0.copy_into(fills).map_err(explained)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.0.vouch().map_err(explained)
+    fn verify(&self) -> Result<()> {
+        self.0.verify().map_err(explained)
     }
 
     fn request_bytes(&self) -> u64 {
         self.0.request_bytes()
     }
 
-    fn expect(&self, range: ByteRange) {
-        self.0.expect(range);
+    fn will_read(&self, range: ByteRange) {
+        self.0.will_read(range);
     }
 }

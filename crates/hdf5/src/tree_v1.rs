@@ -8,14 +8,14 @@ use super::{cursor::Cursor, metadata::Metadata};
 
 /// What a tree's keys look like.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Keys {
+pub(crate) enum TreeKeys {
     /// An offset into the local heap.
     Group,
     /// Length, filter mask, and an offset per dimension and one more.
     Chunks { ndim: usize },
 }
 
-impl Keys {
+impl TreeKeys {
     fn code(self) -> u8 {
         match self {
             Self::Group => 0,
@@ -35,7 +35,7 @@ impl Keys {
 pub(crate) fn walk(
     file: &Metadata,
     root: u64,
-    keys: Keys,
+    keys: TreeKeys,
     each: &mut dyn FnMut(&[u8], u64) -> Result<()>,
 ) -> Result<()> {
     let mut seen = HashSet::new();
@@ -45,7 +45,7 @@ pub(crate) fn walk(
         if !seen.insert(address) {
             return Err(place(Error::corrupt("a node that is its own ancestor or sibling")));
         }
-        let node = Node::read(file, address, keys, level).map_err(place)?;
+        let node = TreeNode::read(file, address, keys, level).map_err(place)?;
         if node.level == 0 {
             for (key, child) in &node.entries {
                 each(key, *child).map_err(place)?;
@@ -58,13 +58,13 @@ pub(crate) fn walk(
     Ok(())
 }
 
-struct Node {
+struct TreeNode {
     level: u8,
     entries: Vec<(Vec<u8>, u64)>,
 }
 
-impl Node {
-    fn read(file: &Metadata, address: u64, keys: Keys, level: Option<u8>) -> Result<Self> {
+impl TreeNode {
+    fn read(file: &Metadata, address: u64, keys: TreeKeys, level: Option<u8>) -> Result<Self> {
         let head_len = 8 + 2 * u64::from(file.sizes.offset);
         let head = file.read(address, head_len)?;
         let mut cursor = Cursor::new(&head, file.sizes);

@@ -12,7 +12,7 @@ use forebay_container::Blocks;
 
 /// One entry of a virtual data set.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct VirtualEntry {
     pub(crate) file: Rc<str>,
     pub(crate) variable: Rc<str>,
     /// Blocks per axis; `None` selects everything.
@@ -32,7 +32,7 @@ const NAME_BYTES_PER_BYTE: u64 = 64;
 const LEAST_NAME_BYTES: u64 = 16 << 20;
 
 /// The entries of the virtual data set listed in object `index` of the heap at `address`.
-pub(crate) fn entries(file: &Metadata, address: u64, index: u32) -> Result<Vec<Entry>> {
+pub(crate) fn entries(file: &Metadata, address: u64, index: u32) -> Result<Vec<VirtualEntry>> {
     let bytes = file.heap_object(address, index)?;
     let mut cursor = Cursor::new(&bytes, file.sizes);
     let version = cursor.u8()?;
@@ -40,7 +40,7 @@ pub(crate) fn entries(file: &Metadata, address: u64, index: u32) -> Result<Vec<E
         return Err(Error::unsupported(format!("a virtual layout of version {version}")));
     }
     let count = cursor.length()?;
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<VirtualEntry> = Vec::new();
     let mut name_bytes_left =
         file.left_at(0).saturating_mul(NAME_BYTES_PER_BYTE).saturating_add(LEAST_NAME_BYTES);
     for _ in 0..count {
@@ -54,7 +54,7 @@ pub(crate) fn entries(file: &Metadata, address: u64, index: u32) -> Result<Vec<E
             return Err(Error::corrupt("names of sources far longer than the file that says them"));
         };
         name_bytes_left = left;
-        entries.push(Entry { file: source, variable, from, to });
+        entries.push(VirtualEntry { file: source, variable, from, to });
     }
     cursor.checksum("a virtual layout")?;
     Ok(entries)
@@ -73,8 +73,8 @@ fn name(
     cursor: &mut Cursor<'_>,
     flags: u8,
     bits: NameFlags,
-    earlier: &[Entry],
-    of: impl Fn(&Entry) -> &Rc<str>,
+    earlier: &[VirtualEntry],
+    of: impl Fn(&VirtualEntry) -> &Rc<str>,
 ) -> Result<Rc<str>> {
     if flags & bits.this_file != 0 {
         return Ok(".".into());

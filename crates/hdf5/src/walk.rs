@@ -10,7 +10,7 @@ use crate::{
     attributes::{attributes, references},
     axes,
     file::File,
-    files::{Files, MOST_HOPS, Object},
+    files::{MOST_HOPS, ObjectAddress, OpenFiles},
     group,
     message::{self, link::Target},
     swmr,
@@ -21,17 +21,17 @@ const MOST_DEPTH: usize = 2048;
 
 /// Describes the file at `at`.
 pub(crate) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
-    run(origin, at, None, Types::Passed).map(|(container, _)| container)
+    run(origin, at, None, NamedTypes::Passed).map(|(container, _)| container)
 }
 
 /// Describes the file at `at`, which is open as `file` already.
 pub fn describe_opened(origin: &dyn Origin, at: &Locator, file: Rc<File>) -> Result<Container> {
-    run(origin, at, Some(file), Types::Passed).map(|(container, _)| container)
+    run(origin, at, Some(file), NamedTypes::Passed).map(|(container, _)| container)
 }
 
 /// Describes the file at `at`, and its named types with them.
 pub(crate) fn describe_with_types(origin: &dyn Origin, at: &Locator) -> Result<(Container, Vec<NamedType>)> {
-    run(origin, at, None, Types::Kept)
+    run(origin, at, None, NamedTypes::Kept)
 }
 
 /// A type that stands under a name of its own: formats on top of HDF5 hang attributes on them.
@@ -45,7 +45,7 @@ pub struct NamedType {
 
 /// What a walk does with named types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Types {
+enum NamedTypes {
     Passed,
     Kept,
 }
@@ -57,7 +57,7 @@ fn run(
     origin: &dyn Origin,
     at: &Locator,
     mut file: Option<Rc<File>>,
-    types: Types,
+    types: NamedTypes,
 ) -> Result<(Container, Vec<NamedType>)> {
     let mut tries = 1;
     loop {
@@ -67,7 +67,7 @@ fn run(
             walk.files.adopt(at, file);
         }
         let walked = walk.whole(at);
-        match walk.files.vouch_for_growing() {
+        match walk.files.verify_growing() {
             Ok(()) => return walked.and_then(|()| finished(walk)),
             Err(error) if tries == MOST_TRIES => return Err(swmr::explained(error)),
             Err(_) => tries += 1,
@@ -75,11 +75,11 @@ fn run(
     }
 }
 
-fn new_walk(origin: &dyn Origin, types: Types) -> Walk<'_> {
-    Walk {
+fn new_walk(origin: &dyn Origin, types: NamedTypes) -> ContainerWalk<'_> {
+    ContainerWalk {
         types,
         named_types: Vec::new(),
-        files: Files::new(origin),
+        files: OpenFiles::new(origin),
         container: Container { format: "hdf5".into(), ..Container::default() },
         names: HashMap::new(),
         scales: HashMap::new(),
@@ -90,8 +90,8 @@ fn new_walk(origin: &dyn Origin, types: Types) -> Walk<'_> {
 }
 
 /// The description, sorted and with names for its axes, once all was walked.
-fn finished(walk: Walk<'_>) -> Result<(Container, Vec<NamedType>)> {
-    let Walk { mut container, files, names, scales, named_types, .. } = walk;
+fn finished(walk: ContainerWalk<'_>) -> Result<(Container, Vec<NamedType>)> {
+    let ContainerWalk { mut container, files, names, scales, named_types, .. } = walk;
     container.swmr = files.has_swmr();
     container.sources = files.sources;
     container.parts = files.parts;
@@ -109,22 +109,22 @@ fn finished(walk: Walk<'_>) -> Result<(Container, Vec<NamedType>)> {
 
 /// A soft or external link that is yet to be followed.
 struct Deferred {
-    group: Object,
+    group: ObjectAddress,
     to: Target,
     name: String,
     external_hops: usize,
 }
 
 /// What is known while a file is walked.
-struct Walk<'a> {
-    types: Types,
+struct ContainerWalk<'a> {
+    types: NamedTypes,
     named_types: Vec<NamedType>,
-    files: Files<'a>,
+    files: OpenFiles<'a>,
     container: Container,
     /// The first name of every object met.
-    names: HashMap<Object, String>,
+    names: HashMap<ObjectAddress, String>,
     /// By the names of variables: the objects that stand for their axes.
-    scales: HashMap<String, Vec<Option<Object>>>,
+    scales: HashMap<String, Vec<Option<ObjectAddress>>>,
     /// Soft and external links that were met.
     deferred: Vec<Deferred>,
     /// External links that led to where the walk is now.
@@ -132,7 +132,7 @@ struct Walk<'a> {
     name_bytes: u64,
 }
 
-impl Walk<'_> {
+impl ContainerWalk<'_> {
     /// Describes all that the file at `at` leads to.
     fn whole(&mut self, at: &Locator) -> Result<()> {
         let main = self.files.open(at)?;
@@ -148,7 +148,7 @@ impl Walk<'_> {
     }
 
     /// Describes `first`, known as `name`, and everything below it.
-    fn object(&mut self, first: Object, name: String) -> Result<()> {
+    fn object(&mut self, first: ObjectAddress, name: String) -> Result<()> {
         let mut stack = vec![(first, name, 0)];
         let mut is_first = true;
         while let Some((object, name, depth)) = stack.pop() {
@@ -184,7 +184,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn one(&mut self, object: Object, name: &str, children: &mut Vec<(Object, String)>) -> Result<()> {
+    fn one(
+        &mut self,
+        object: ObjectAddress,
+        name: &str,
+        children: &mut Vec<(ObjectAddress, String)>,
+    ) -> Result<()> {
         let file = self.files.file(object.0);
         let header = file.header(object.1)?;
         if header.has(message::LAYOUT) {
@@ -198,7 +203,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if !group::is_group(&header) {
-            if self.types == Types::Kept && header.has(message::DATATYPE) {
+            if self.types == NamedTypes::Kept && header.has(message::DATATYPE) {
                 let attributes = attributes(&file, &header)?;
                 self.named_types.push(NamedType { name: name.to_owned(), attributes });
             }

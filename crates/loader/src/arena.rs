@@ -23,7 +23,7 @@ use crate::backing::{ALIGNMENT, Backing, LONG, PlainBacking, full};
 /// Lends memory and takes it back to lend it again: fresh pages cost four times as much to fill.
 #[derive(Debug)]
 pub struct Arena {
-    free: Mutex<Free>,
+    free: Mutex<FreeBlocks>,
     lent: AtomicU64,
     backing: Arc<dyn Backing>,
     /// The process that lends.
@@ -31,7 +31,7 @@ pub struct Arena {
 }
 
 #[derive(Debug, Default)]
-struct Free {
+struct FreeBlocks {
     /// By the length they were asked for; of equal ones the last returned goes first, as the caches may still have it.
     by_len: BTreeMap<usize, Vec<MemoryBlock>>,
     len: u64,
@@ -49,7 +49,7 @@ impl Arena {
     /// As [`new`](Self::new), of the memory of `backing`.
     pub fn over(limit: u64, backing: Arc<dyn Backing>) -> Arc<Self> {
         Arc::new(Self {
-            free: Mutex::new(Free { limit, ..Free::default() }),
+            free: Mutex::new(FreeBlocks { limit, ..FreeBlocks::default() }),
             lent: AtomicU64::new(0),
             backing,
             process: process::id(),
@@ -135,13 +135,13 @@ impl Arena {
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Free> {
+    fn lock(&self) -> MutexGuard<'_, FreeBlocks> {
         // Blocks are whole or gone: a panic elsewhere cannot leave one half-made.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Free {
+impl FreeBlocks {
     fn put(&mut self, block: MemoryBlock) {
         block.become_idle();
         self.len += block.len() as u64;

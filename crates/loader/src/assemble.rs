@@ -8,6 +8,7 @@ mod unverified;
 
 use std::sync::Arc;
 
+use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Result, current_process};
 
 use self::{
@@ -16,8 +17,9 @@ use self::{
 };
 use crate::{
     batch::{FieldArray, Verify},
-    batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads, SetIdentity},
+    batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads},
     file_maker::FileMaker,
+    horizon::moment_of,
     ledger::Now,
     stats::LoaderStats,
     walk::FieldRead,
@@ -63,7 +65,7 @@ impl BatchMaker for FileMaker {
 
     fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
         let BatchRequest { samples, epoch, step, oldest_step } = *request;
-        let (moment, oldest) = (epoch.moment(step), epoch.moment(oldest_step));
+        let (moment, oldest) = (moment_of(epoch, step), moment_of(epoch, oldest_step));
         let (fields, sources) = self.copy(samples, Now { moment, oldest, horizon: Some(epoch) })?;
         let unverified = (!sources.is_empty()).then(|| {
             let (set, layout) = (Arc::clone(&self.set), Arc::clone(&self.layout));

@@ -1,4 +1,4 @@
-//! Where the memory of an arena comes from: private pages of the system, unless somebody brings others.
+//! Where the memory of an arena comes from: private pages of the system, unless the caller brings others.
 
 #![expect(unsafe_code, reason = "memory is mapped and unmapped by address")]
 

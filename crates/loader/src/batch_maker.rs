@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use forebay_plan::{Epoch, SetIdentity};
 use forebay_source::Result;
 
 use crate::{
     batch::{FieldArray, Verify},
-    plan::Epoch,
     stats::LoaderStats,
 };
 
@@ -49,26 +49,6 @@ pub trait BatchMaker: fmt::Debug + Send + Sync {
     fn stats(&self) -> LoaderStats;
 }
 
-/// The samples of a maker, as orders and states know them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetIdentity {
-    /// Samples of each part, such as a file. No group of a block shuffle crosses parts.
-    pub part_lens: Vec<u64>,
-    /// Samples of a group of a block shuffle.
-    pub group_len: u64,
-    /// Differs when other samples, or other types or shapes of them, are made.
-    pub content: String,
-    /// Differs also when the same samples were written anew.
-    pub version: String,
-}
-
-impl SetIdentity {
-    /// How many samples there are.
-    pub fn sample_count(&self) -> u64 {
-        self.part_lens.iter().sum()
-    }
-}
-
 /// On which threads batches may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MakerThreads {
@@ -96,6 +76,6 @@ pub struct BatchRequest<'a> {
 pub struct MadeFields {
     /// The fields.
     pub fields: Vec<FieldArray>,
-    /// What has to be verified before anybody may see them; nothing where they are right for certain.
+    /// What has to be verified before the consumer may see them; nothing where they are right for certain.
     pub unverified: Option<Box<dyn Verify>>,
 }

@@ -13,7 +13,8 @@ use forebay_source::{Error, ErrorKind, Resize, Result};
 use crate::{
     arena::{Arena, Buffer},
     backing::PlainBacking,
-    ledger::{Decoding, Moment, Now, SamplesOf, UnitLedger, Uses},
+    horizon::Moment,
+    ledger::{Decoding, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
     spill::{Spill, SpillAdmission, UnitPlace},
     stats::LoaderCounters,
@@ -160,7 +161,7 @@ impl UnitCache {
         }
         state.entries.insert(unit, UnitEntry::Loading);
         drop(state);
-        // Whatever happens now, those who wait for the unit must be woken.
+        // Whatever happens now, threads that wait for the unit must be woken.
         let mut claim = LoadClaim { cache: self, unit, is_open: true };
         if self.spill.as_ref().is_some_and(|spill| spill.has(wanted.place)) {
             return Ok(FoundUnit::Spill);

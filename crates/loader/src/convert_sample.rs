@@ -36,7 +36,7 @@ pub(crate) struct Joint<'a> {
 }
 
 /// Makes other numbers of numbers.
-type Step<'a> = dyn Fn(&[u8], &mut [u8]) -> Result<()> + 'a;
+type ConvertStep<'a> = dyn Fn(&[u8], &mut [u8]) -> Result<()> + 'a;
 
 /// Numbers that are unpacked and then cast at a time: what lies between stays in the first-level cache.
 const NUMBERS_AT_ONCE: usize = 512;
@@ -154,7 +154,7 @@ impl<'a> ConvertSample<'a> {
         &self,
         part: &ColumnPart,
         (number, cast): (Number, Option<Cast>),
-        step: &Step<'_>,
+        step: &ConvertStep<'_>,
         from: &[u8],
         to: &mut [u8],
     ) -> Result<()> {

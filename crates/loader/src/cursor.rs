@@ -1,6 +1,7 @@
 //! Where the consumer is in its epochs: what it committed, not what it was handed.
 
-use crate::{batch::Receipt, plan::Plan};
+use crate::batch::Receipt;
+use forebay_plan::Plan;
 
 /// Where the consumer is.
 #[derive(Debug)]

@@ -24,6 +24,9 @@ pub struct DLDevice {
 /// The memory of the host.
 pub const DL_CPU: DLDevice = DLDevice { device_type: 1, device_id: 0 };
 
+/// Says that the values were copied for this tensor: nobody else has its memory.
+pub const DL_FLAG_IS_COPIED: u64 = 2;
+
 /// The type of an element.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +91,7 @@ pub struct DLManagedTensorVersioned {
     pub manager_ctx: *mut c_void,
     /// The consumer calls it once, on any thread, when it needs the tensor no more.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
-    /// 1 for a tensor that must not be written to, 2 for one that was copied.
+    /// 1 for a tensor that must not be written to, [`DL_FLAG_IS_COPIED`] for one that was copied.
     pub flags: u64,
     /// The tensor.
     pub dl_tensor: DLTensor,
@@ -119,13 +122,13 @@ impl FieldArray {
         })
     }
 
-    /// The same as a tensor of DLPack 1.0.
-    pub fn to_dlpack_versioned(self: &Arc<Self>) -> Result<NonNull<DLManagedTensorVersioned>> {
+    /// The same as a tensor of DLPack 1.0, with `flags` such as [`DL_FLAG_IS_COPIED`].
+    pub fn to_dlpack_versioned(self: &Arc<Self>, flags: u64) -> Result<NonNull<DLManagedTensorVersioned>> {
         self.export(|dl_tensor| DLManagedTensorVersioned {
             version: DLPackVersion { major: 1, minor: 0 },
             manager_ctx: std::ptr::null_mut(),
             deleter: Some(delete::<DLManagedTensorVersioned>),
-            flags: 0,
+            flags,
             dl_tensor,
         })
     }

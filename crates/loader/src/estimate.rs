@@ -5,6 +5,7 @@ mod cost;
 mod replay;
 mod unit_lens;
 
+use forebay_plan::Plan;
 use forebay_source::Result;
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use self::{replay::Replay, unit_lens::in_use};
 use crate::{
     ledger::MOST_USES,
     options::Options,
-    plan::Plan,
     set::SampleSet,
     setup::Setup,
     share::{WalkedShare, plan_of},
@@ -59,7 +59,7 @@ impl Estimate {
     /// What they cost, judged by at most the first `most_samples` samples.
     pub fn within(set: &SampleSet, options: &Options, most_samples: u64) -> Result<Self> {
         let setup = Setup::planned(set, options)?;
-        let whole = Plan::of(options, groups_of(set)?)?;
+        let whole = options.plan(groups_of(set)?)?;
         let share = WalkedShare { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
         let walk = match share.is_all() {
             true => whole.clone(),

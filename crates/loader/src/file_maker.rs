@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use forebay_plan::SetIdentity;
 use forebay_source::{Grant, ProcessIdentity};
 
 use crate::{
-    arena::Arena, batch_maker::SetIdentity, cache::UnitCache, layout::SetLayout, set::SampleSet,
-    shares::Shares, spill_folder::SpillFolder, stats::LoaderCounters, tuning::Tuning,
+    arena::Arena, cache::UnitCache, layout::SetLayout, set::SampleSet, shares::Shares,
+    spill_folder::SpillFolder, stats::LoaderCounters, tuning::Tuning,
 };
 
 /// Makes batches from files. Many threads may do so at once.

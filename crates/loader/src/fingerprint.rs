@@ -46,15 +46,6 @@ impl Fingerprints {
     }
 }
 
-/// How `counts` samples lie in files: part of the order of a block shuffle.
-pub(crate) fn of_counts(counts: &[u64]) -> String {
-    let mut hash = Sha256::new();
-    for count in counts {
-        hash.update(count.to_le_bytes());
-    }
-    text(hash)
-}
-
 /// Text and an end that no text has, so that two do not run together.
 fn add_text(hash: &mut Sha256, text: &str) {
     hash.update(text.as_bytes());

@@ -6,15 +6,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use forebay_container::{
-    PlainRows, RowAlone, RowPlace, SourceIndex, native, row_alone, sample_index::SampleIndex,
-};
-use forebay_format::Opened;
+use forebay_container::{RowAlone, SourceIndex, native, row_alone, sample_index::SampleIndex};
+use forebay_format::{Opened, PlainRows, RowPlace};
+use forebay_plan::Shuffle;
 use forebay_source::{ByteRange, Result, Source};
 
 use crate::{
     column::{Column, ColumnPart, SampleForm},
-    order::Shuffle,
     set::SampleSet,
     shuffle_group::longest_request,
     units::Units,
@@ -122,12 +120,11 @@ impl StoredRows {
             _ if part.index.is_rows() => 0,
             _ => return None,
         };
-        let rows = PlainRows::of(variable)?;
-        let row_count = variable.grid.shape[0];
+        let rows = PlainRows::of(&part.opened, variable)?;
         // A sample that is the whole variable has its length from the shape, not from its number.
         let is_counted = !matches!(part.index, SampleIndex::Whole);
-        match rows.locate(0, row_count) {
-            Ok((RowPlace::Stored { source, range }, together)) if together == row_count && is_counted => {
+        match rows.whole() {
+            Some((source, range)) if is_counted => {
                 let inner = variable.grid.shape[axis + 1..].iter().product::<u64>();
                 Some(Self::Contiguous {
                     start: range.start,
@@ -175,7 +172,9 @@ impl StoredRows {
             return Ok(());
         }
         let variable = part.variable();
-        let Some(rows) = PlainRows::of(variable).filter(|rows| rows.row_len() > 0) else { return Ok(()) };
+        let Some(rows) = PlainRows::of(&part.opened, variable).filter(|rows| rows.row_len() > 0) else {
+            return Ok(());
+        };
         let Some(wanted) = part.index.rows(number, &variable.grid.shape) else { return Ok(()) };
         let mut row = wanted.start;
         while row < wanted.end {

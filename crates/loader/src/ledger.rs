@@ -5,38 +5,10 @@ use std::{
     ops::Range,
 };
 
-use crate::bitmap::Bitmap;
-
-/// A step of a run, in an order that goes on over runs: what is called an epoch here is the number of a run, whichever
-/// epoch of the data it goes through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
-
-impl Moment {
-    /// Later than anything that is planned.
-    pub(crate) const NEVER: Self = Self(u64::MAX);
-    const STEP_BITS: u32 = 40;
-
-    pub(crate) fn new(epoch: u64, step: u64) -> Self {
-        Self(epoch << Self::STEP_BITS | step & ((1 << Self::STEP_BITS) - 1))
-    }
-
-    fn epoch(self) -> u64 {
-        self.0 >> Self::STEP_BITS
-    }
-}
-
-/// When samples are used.
-pub(crate) trait Horizon: Sync {
-    /// The moments from `now` on, within its epoch, at which one of `samples` is used; in any order.
-    fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment>;
-
-    /// True when what is not used again before the next epoch is worth keeping for it outside memory.
-    fn looks_beyond(&self) -> bool;
-
-    /// The first moment in the epoch after `now`'s at which one of `samples` is used.
-    fn next_epoch_use(&self, samples: Range<u64>, now: Moment) -> Moment;
-}
+use crate::{
+    bitmap::Bitmap,
+    horizon::{Horizon, Moment},
+};
 
 /// Where a reader is, and when samples are used from then on.
 #[derive(Clone, Copy)]
@@ -72,7 +44,7 @@ struct ResidentUnit {
 
 /// A unit that was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Evicted {
+pub(crate) struct EvictedUnit {
     pub(crate) unit: u64,
     /// False when no sample of it is used again, or not soon enough to be kept elsewhere.
     pub(crate) is_used_again: bool,
@@ -127,7 +99,7 @@ impl UnitLedger {
     }
 
     /// Evicts the unit that is used last, if all take more than `budget` bytes.
-    pub(crate) fn evict(&mut self, budget: u64, now: Now<'_>) -> Option<Evicted> {
+    pub(crate) fn evict(&mut self, budget: u64, now: Now<'_>) -> Option<EvictedUnit> {
         if self.len <= budget {
             return None;
         }
@@ -136,7 +108,7 @@ impl UnitLedger {
         self.len -= self.units.remove(&unit).map_or(0, |kept| kept.room);
         let is_this_epoch =
             next.epoch() == now.oldest.epoch() || now.horizon.is_none_or(Horizon::looks_beyond);
-        Some(Evicted { unit, is_used_again: next != Moment::NEVER && is_this_epoch })
+        Some(EvictedUnit { unit, is_used_again: next != Moment::NEVER && is_this_epoch })
     }
 
     /// Bytes of all units in memory.
@@ -219,12 +191,12 @@ mod tests {
             let uses = Uses::new(&|| Some(first..first + 1), now);
             assert_eq!(ledger.admit(unit, 10, uses), Decoding::First);
         }
-        assert_eq!(ledger.evict(20, now), Some(Evicted { unit: 2, is_used_again: true }));
+        assert_eq!(ledger.evict(20, now), Some(EvictedUnit { unit: 2, is_used_again: true }));
         assert_eq!((ledger.evict(20, now), ledger.len()), (None, 20));
         // Unit 3 is used, and then not before the next epoch.
         let later = at(2);
         assert!(ledger.touch(3, later) && !ledger.touch(2, later));
-        assert_eq!(ledger.evict(10, later), Some(Evicted { unit: 3, is_used_again: true }));
+        assert_eq!(ledger.evict(10, later), Some(EvictedUnit { unit: 3, is_used_again: true }));
         assert_eq!(ledger.admit(3, 10, Uses::new(&|| Some(2..3), later)), Decoding::Again);
     }
 
@@ -238,9 +210,9 @@ mod tests {
         ledger.admit(1, 10, both);
         ledger.touch(1, ahead);
         ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
-        assert_eq!(ledger.evict(10, ahead), Some(Evicted { unit: 2, is_used_again: true }));
+        assert_eq!(ledger.evict(10, ahead), Some(EvictedUnit { unit: 2, is_used_again: true }));
         ledger.admit(2, 10, Uses::new(&|| Some(9..10), ahead));
         let later = Now { moment: Moment::new(0, 9), oldest: Moment::new(0, 9), horizon: Some(&InOrder) };
-        assert_eq!(ledger.evict(10, later), Some(Evicted { unit: 1, is_used_again: true }));
+        assert_eq!(ledger.evict(10, later), Some(EvictedUnit { unit: 1, is_used_again: true }));
     }
 }

@@ -1,6 +1,6 @@
 //! Batches of which no sample could be read: what there is to say of them later.
 
-use forebay_source::{Error, warn};
+use forebay_source::{Error, Event, EventKind};
 
 use crate::batch::{Batch, FailedSample};
 
@@ -40,9 +40,10 @@ impl LeftOutBatches {
     pub(crate) fn warn_of_rest(&mut self) {
         if let Some(FailedSample { sample, why }) = self.failed.first() {
             let count = self.failed.len();
-            warn(format!(
+            let text = format!(
                 "{count} samples at the end of an epoch could not be read; the first, {sample}: {why}"
-            ));
+            );
+            Event::new(EventKind::Sample, text).emit();
         }
         self.failed.clear();
     }

@@ -1,4 +1,4 @@
-//! Samples to batches: what to read, in which order, and the threads that do it.
+//! Samples to batches: what to read, and the threads that do it.
 //!
 //! ```text
 //! SampleSpec ─► SampleSet ─► Plan ──► Run (threads) ─► Batch ─► DLPack
@@ -13,12 +13,11 @@
 //! | `boundary` | which part of a variable a sample is |
 //! | `column`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
 //! | `join`, `categories`, `sparse` | files that differ as one field: types, integers that stand for names, columns of sparse rows |
-//! | `permutation`, `order/`, `groups`, `shuffle_group`, `shard`, `seed` | which sample comes when, and for which rank: arithmetic |
-//! | `plan` | which samples are in which batch |
+//! | `shuffle_group` | which samples a block shuffle keeps together; the order itself is the crate `plan`'s |
 //! | `layout`, `units`, `unit_slices` | how samples are read: from where they are stored, or from decoded units |
 //! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
-//! | `cache`, `ledger`, `bitmap`, `spill`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
+//! | `cache`, `ledger`, `horizon`, `bitmap`, `spill`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `arena/`, `backing` | memory that is used again, and where it comes from |
 //! | `batch`, `dlpack` | what is in it, and how other libraries see it |
 //! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
@@ -29,7 +28,7 @@
 //! | `loader`, `cursor`, `samples` | epochs of batches; what the consumer has used of them; samples by number |
 //! | `schedule` | which bytes samples need, and when: for tiers that fetch ahead |
 //! | `estimate/`, `share` | what an epoch will cost, computed without running it |
-//! | `options`, `state`, `stats` | what the user may set; where a run is; what it did |
+//! | `options`, `stats` | what the user may set; what a run did |
 //! | `to_usize` | counts of 64 bits as indexes |
 
 mod arena;
@@ -50,7 +49,7 @@ mod effort;
 mod estimate;
 mod file_maker;
 mod fingerprint;
-mod groups;
+mod horizon;
 mod join;
 mod layout;
 mod ledger;
@@ -59,17 +58,12 @@ mod loader;
 mod longest;
 mod make_batch;
 mod options;
-mod order;
-mod permutation;
-mod plan;
 mod run;
 mod samples;
 mod schedule;
 mod scratch_vec;
-mod seed;
 mod set;
 mod setup;
-mod shard;
 mod share;
 mod shares;
 mod shuffle_group;
@@ -77,7 +71,6 @@ mod sparse;
 mod spec;
 mod spill;
 mod spill_folder;
-mod state;
 mod stats;
 mod to_usize;
 mod tuning;
@@ -88,26 +81,20 @@ mod walk;
 pub use arena::{Arena, Buffer};
 pub use backing::{ALIGNMENT, Backing, PlainBacking};
 pub use batch::{Batch, FailedSample, FieldArray, Receipt, Verify};
-pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads, SetIdentity};
+pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads};
 pub use dlpack::{
-    DL_CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
+    DL_CPU, DL_FLAG_IS_COPIED, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
+    DLPackVersion, DLTensor,
 };
 pub use estimate::{EpochCost, Estimate};
-pub use groups::{DEFAULT_LANES, Groups};
 pub use loader::{Batches, Loader};
 pub use options::{OnError, Options, SpillOptions};
-pub use order::{AUTO_LANES, DEFAULT_WINDOW, Order, Shuffle};
-pub use permutation::{ORDER_VERSION, Permutation};
-pub use plan::{Epoch, Plan, PlanSpec};
 pub use run::{Next, Run};
 pub use samples::Samples;
 pub use schedule::{Schedule, ScheduledRead};
-pub use seed::sample_seed;
 pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
-pub use shard::{Shard, Steps, StepsSpec, Tail};
 pub use shares::Shares;
 pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
 pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};
-pub use state::{Check, Resumed, STATE_VERSION, State};
 pub use stats::{Bottleneck, LoaderStats};

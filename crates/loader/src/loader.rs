@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_plan::{Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, StateCheck};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     backing::{Backing, PlainBacking},
@@ -15,17 +16,12 @@ use crate::{
     depth::Depth,
     estimate::Estimate,
     file_maker::FileMaker,
-    fingerprint::of_counts,
-    groups::Groups,
     make_batch::RunSpec,
     options::Options,
-    permutation::ORDER_VERSION,
-    plan::{Plan, PlanSpec},
     run::{Next, Run, RunPace},
     schedule::Schedule,
     set::SampleSet,
     setup::{InForce, ReaderKind, file_maker},
-    state::{Check, Resumed, STATE_VERSION, State},
     stats::{LoaderCounters, LoaderStats},
     tuning::Tuning,
 };
@@ -81,7 +77,8 @@ impl Loader {
         pace: RunPace,
     ) -> Result<Self> {
         let set = maker.set();
-        let plan = Plan::of(&options, Groups::new(&set.part_lens, set.group_len)?)?;
+        let plan = options.plan(Groups::new(&set.part_lens, set.group_len)?)?;
+        tell_of_dropped(&plan);
         let (cursor, counters) = (Mutex::new(EpochCursor::at(plan, 0, 0, 0)), Arc::default());
         Ok(Self { maker, files, options, pace, counters, cursor })
     }
@@ -141,13 +138,13 @@ impl Loader {
     }
 
     /// Where the consumer is: after the last batch that it committed.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LoaderState {
         self.state_of(&self.cursor())
     }
 
-    fn state_of(&self, cursor: &EpochCursor) -> State {
+    fn state_of(&self, cursor: &EpochCursor) -> LoaderState {
         let (PlanSpec { shuffle, seed, .. }, set) = (*cursor.plan.spec(), self.maker.set());
-        State {
+        LoaderState {
             version: STATE_VERSION,
             order_version: ORDER_VERSION,
             fingerprint: set.content.clone(),
@@ -155,7 +152,7 @@ impl Loader {
             samples: set.sample_count(),
             shuffle,
             group_len: cursor.plan.group_len(),
-            parts: of_counts(&set.part_lens),
+            parts: set.parts_digest(),
             seed,
             epoch: cursor.epoch,
             position: cursor.position,
@@ -163,11 +160,11 @@ impl Loader {
     }
 
     /// Goes on from `state`: the next epoch that is begun continues there, in the state's own order.
-    pub fn load_state(&self, state: &State, check: Check) -> Result<Resumed> {
+    pub fn load_state(&self, state: &LoaderState, check: StateCheck) -> Result<Resumed> {
         let set = self.maker.set();
         state.check(set, check)?;
         let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
-        let plan = Plan::of(&options, Groups::new(&set.part_lens, state.group_len)?)?;
+        let plan = options.plan(Groups::new(&set.part_lens, state.group_len)?)?;
         plan.epoch(state.epoch, state.position)?;
         let mut cursor = self.cursor();
         *cursor = EpochCursor::at(plan, state.epoch, state.position, cursor.runs);
@@ -192,7 +189,7 @@ impl Loader {
 
     /// Where the consumer is, or nothing where that takes a lock that another thread has: in a forked child that thread may not
     /// be there.
-    pub fn state_at_once(&self) -> Option<State> {
+    pub fn state_at_once(&self) -> Option<LoaderState> {
         match self.cursor.try_lock() {
             Ok(cursor) => Some(self.state_of(&cursor)),
             Err(TryLockError::Poisoned(poisoned)) => Some(self.state_of(&poisoned.into_inner())),
@@ -267,5 +264,18 @@ impl Iterator for Batches<'_> {
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+}
+
+/// Tells of samples at the end of each epoch that do not fill a batch on every rank and are left out.
+fn tell_of_dropped(plan: &Plan) {
+    let dropped = plan.dropped();
+    if dropped > 0 {
+        let PlanSpec { batch, shard, .. } = plan.spec();
+        let text = format!(
+            "{dropped} samples are left out of each epoch: they do not fill a batch of {batch} on each of {} ranks",
+            shard.world
+        );
+        Event::new(EventKind::Tail, text).emit();
     }
 }

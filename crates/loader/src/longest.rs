@@ -1,6 +1,6 @@
 //! Samples that are longer than all memory there is for them: known beforehand where offsets say how long each is.
 
-use forebay_source::{Error, ErrorKind, Result, warn};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     column::{Column, ColumnPart, SampleForm, others},
@@ -41,7 +41,7 @@ impl SampleSet {
             let error = Error::new(ErrorKind::Full, what);
             return Err(error.hint("set memory higher, or leave such samples out with on_error='skip'"));
         }
-        warn(format!("{what}: it counts as one that cannot be read"));
+        Event::new(EventKind::Sample, format!("{what}: it counts as one that cannot be read")).emit();
         Ok(())
     }
 }

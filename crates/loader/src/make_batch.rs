@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_plan::{Epoch, sample_seed};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     batch::{Batch, FailedSample, FieldArray, Receipt},
     batch_maker::{BatchMaker, BatchRequest, MadeFields},
     options::OnError,
-    plan::Epoch,
-    seed::sample_seed,
     stats::LoaderCounters,
 };
 
@@ -24,7 +23,7 @@ pub(crate) struct RunSpec {
 
 /// A batch to make.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
+pub(crate) struct BatchTask {
     /// Which.
     pub(crate) step: u64,
     /// The first batch that some thread still works on.
@@ -37,7 +36,7 @@ impl RunSpec {
     pub(crate) fn make_batch(
         &self,
         epoch: &Epoch,
-        task: Task,
+        task: BatchTask,
         leaves_unverified: impl Fn() -> bool,
     ) -> Result<Batch> {
         let mut samples = Vec::new();
@@ -86,12 +85,12 @@ impl RunSpec {
         })
     }
 
-    fn make(&self, epoch: &Epoch, task: Task, samples: &[Option<u64>]) -> Result<MadeFields> {
+    fn make(&self, epoch: &Epoch, task: BatchTask, samples: &[Option<u64>]) -> Result<MadeFields> {
         self.maker.make(&BatchRequest { samples, epoch, step: task.step, oldest_step: task.oldest })
     }
 
     /// The fields of `samples`, verified.
-    fn verified(&self, epoch: &Epoch, task: Task, samples: &[Option<u64>]) -> Result<Vec<FieldArray>> {
+    fn verified(&self, epoch: &Epoch, task: BatchTask, samples: &[Option<u64>]) -> Result<Vec<FieldArray>> {
         let made = self.make(epoch, task, samples)?;
         made.unverified.map_or(Ok(()), |unverified| unverified.verify())?;
         Ok(made.fields)
@@ -102,7 +101,7 @@ impl RunSpec {
     fn set_aside(
         &self,
         epoch: &Epoch,
-        task: Task,
+        task: BatchTask,
         samples: &mut Vec<Option<u64>>,
         failed: &mut Vec<FailedSample>,
     ) -> Result<bool> {
@@ -120,6 +119,10 @@ impl RunSpec {
         }
         if self.on_error == OnError::Skip {
             LoaderCounters::add(&self.counters.skipped, failed.len() as u64);
+            for FailedSample { sample, why } in &*failed {
+                let text = format!("sample {sample} is left out: {why}");
+                Event::new(EventKind::Skipped, text).emit();
+            }
         }
         let readable = |(sample, good): (&Option<u64>, &bool)| sample.is_some() && *good;
         let Some(substitute) = samples.iter().zip(&is_good).position(readable) else {

@@ -1,14 +1,10 @@
 //! How a loader works: what the user may say, and what holds when nothing is said.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
+use forebay_plan::{Groups, Plan, PlanSpec, Shard, Shuffle, Tail};
 use forebay_source::{Error, ErrorKind, Result, ledger};
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    order::Shuffle,
-    shard::{Shard, Tail},
-};
 
 /// How a loader works; plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,6 +85,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The plan of epochs over `groups`.
+    pub(crate) fn plan(&self, groups: Groups) -> Result<Plan> {
+        let &Self { shuffle, seed, batch_size: batch, shard, tail, .. } = self;
+        Plan::new(PlanSpec { shuffle, seed, batch, shard, tail }, Arc::new(groups))
+    }
+
     /// How many threads are to read, where memory has room for them.
     pub(crate) fn threads(&self) -> Result<usize> {
         match self.read_threads {

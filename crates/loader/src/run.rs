@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result, ledger};
 
 use self::pipeline::Pipeline;
@@ -15,8 +16,7 @@ pub(crate) use self::pipeline::RunPace;
 use crate::{
     batch::Batch,
     left_out::LeftOutBatches,
-    make_batch::{RunSpec, Task},
-    plan::Epoch,
+    make_batch::{BatchTask, RunSpec},
     stats::LoaderCounters,
 };
 
@@ -115,7 +115,8 @@ impl Run {
         queue.deliver += 1;
         drop(queue);
         let began = Instant::now();
-        let batch = self.pipeline.make(Task { step, oldest: step }, || false).inspect_err(|_| self.fail());
+        let batch =
+            self.pipeline.make(BatchTask { step, oldest: step }, || false).inspect_err(|_| self.fail());
         self.count_wait(began);
         Ok(Next::Batch(Box::new(batch?)))
     }

@@ -7,13 +7,13 @@ use std::{
 
 use forebay_container::{Selection, SourceIndex};
 use forebay_format::Opened;
+use forebay_plan::{Epoch, Plan};
 use forebay_source::{ByteRange, Result, SourceId};
 
 use crate::{
     column::{Column, SampleAt},
     layout::{SetLayout, Storage, preferred_request},
     options::Options,
-    plan::{Epoch, Plan},
     set::SampleSet,
     setup::Setup,
     share::{WalkedShare, plan_of},
@@ -59,7 +59,7 @@ impl Schedule {
     pub fn new(set: &Arc<SampleSet>, options: &Options) -> Result<Self> {
         let setup = Setup::planned(set, options)?;
         let keeps_units = setup.keeps_units();
-        let plan = Plan::of(options, groups_of(set)?)?;
+        let plan = options.plan(groups_of(set)?)?;
         Self::of(Arc::clone(set), Arc::new(setup.layout), keeps_units, plan)
     }
 
@@ -182,7 +182,7 @@ impl Schedule {
                 for at in located {
                     part.index.spans(at.number, &variable.grid.shape, &mut spans);
                     let selection = Selection::new(std::mem::take(&mut spans));
-                    let _ = part.opened.asked(variable, &selection, &mut |source, range| {
+                    let _ = part.opened.plan(variable, &selection, &mut |source, range| {
                         push(source, range, None);
                     });
                 }

@@ -5,14 +5,16 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use forebay_plan::SetIdentity;
 use forebay_scratch::job_name;
-use forebay_source::{Error, ErrorKind, Resize, Result, current_process, ledger, memory_setting, warn};
+use forebay_source::{
+    Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
+};
 use serde::Serialize;
 
 use crate::{
     arena::Arena,
     backing::Backing,
-    batch_maker::SetIdentity,
     cache::UnitCache,
     file_maker::FileMaker,
     layout::{SetLayout, Wishes},
@@ -152,7 +154,8 @@ pub(crate) fn file_maker(
         Err(error) if is_named => return Err(spill_folder::unusable(error)),
         // The loader does without a folder that the user did not name, and decides anew how samples are read.
         Err(error) => {
-            warn(format!("decoded values that memory cannot hold are not kept on disk: {error}"));
+            let text = format!("decoded values that memory cannot hold are not kept on disk: {error}");
+            Event::new(EventKind::Spill, text).emit();
             setup = Setup::of(&set, options, reader, None)?;
             None
         }

@@ -1,13 +1,14 @@
 //! A part of a large set that stands for all of it, where walking all samples would take too long.
 
+use forebay_plan::{Groups, Plan, Shuffle, Tail};
 use forebay_source::Result;
 
-use crate::{groups::Groups, options::Options, order::Shuffle, plan::Plan, set::SampleSet, shard::Tail};
+use crate::{options::Options, set::SampleSet};
 
 /// The plan of epochs over a share of `set`, where `whole` is that over all of it.
 pub(crate) fn plan_of(set: &SampleSet, options: &Options, whole: &Plan, share: WalkedShare) -> Result<Plan> {
     let options = Options { shuffle: whole.spec().shuffle, ..scaled(options, share) };
-    Plan::of(&options, Groups::new(&first(set, share), whole.group_len())?)
+    options.plan(Groups::new(&first(set, share), whole.group_len())?)
 }
 
 /// The first samples of a set, which stand for all.

@@ -144,7 +144,7 @@ impl Needs {
     }
 }
 
-/// Threads that wait for far data, at the most: as many as `side_by_side` has requests that wait.
+/// Threads that wait for far data, at the most: as many as `run_concurrently` has requests that wait.
 const MOST_WAITING_FAR: u64 = 64;
 /// Threads that wait for a local disk, at the most: the depth of the bare loop of `benches/waiting.py`.
 const MOST_WAITING_NEAR: u64 = 16;
@@ -176,7 +176,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Threads, units and memory from little to more than anybody has.
+    /// Threads, units and memory from little to more than any machine has.
     fn table() -> impl Iterator<Item = (u64, Needs)> {
         let memories =
             [1u64, 5, 16, 64, 100, 256, 1 << 10, 12 << 10, 1 << 20].map(|mebibytes| mebibytes * MIB);

@@ -2,11 +2,11 @@
 //! every rank and every run has the same order.
 
 use forebay_container::sample_index::SampleIndex;
+use forebay_plan::Groups;
 use forebay_source::Result;
 
 use crate::{
     column::{Column, ColumnPart},
-    groups::Groups,
     set::SampleSet,
 };
 
@@ -61,10 +61,9 @@ fn stretch_len(part: &ColumnPart, axis: usize) -> u64 {
 /// decoded, and kept until their turn.
 pub(crate) fn longest_request(part: &ColumnPart) -> u64 {
     let variable = part.variable();
-    let Some(table) = part.opened.encoded_chunks(variable) else { return PLAIN_BYTES };
-    let mean = table.stored_len().checked_div(table.len() as u64).unwrap_or(0).max(1);
+    let Some(sizes) = part.opened.encoded_chunks(variable) else { return PLAIN_BYTES };
     let rows = variable.grid.chunk.first().copied().unwrap_or(1).max(1);
-    (stretch_len(part, 0) / rows).saturating_mul(mean)
+    (stretch_len(part, 0) / rows).saturating_mul(sizes.mean())
 }
 
 /// The axis along which samples follow each other.

@@ -37,7 +37,7 @@ pub trait Spill: Send + Sync + fmt::Debug {
 pub enum SpillAdmission {
     /// It is there.
     Kept,
-    /// There is no room, or the disk is in trouble.
+    /// There is no room, or the disk fails.
     Refused,
 }
 

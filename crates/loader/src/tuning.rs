@@ -66,7 +66,7 @@ impl Tuning {
     /// Tells `source` that `range` is copied next.
     pub(crate) fn expect(self, source: &dyn Source, range: ByteRange) {
         if self.prefetch {
-            source.expect(range);
+            source.will_read(range);
         }
     }
 
@@ -82,7 +82,7 @@ impl Tuning {
             let Some(range) = rows.range(part, located.number, 0) else { return };
             let wanted = range.len().min(left);
             for start in (range.start..range.start + wanted).step_by(EXPECTED_BYTES) {
-                source.expect(ByteRange { start, end: range.end });
+                source.will_read(ByteRange { start, end: range.end });
             }
             left -= wanted;
             if left == 0 {

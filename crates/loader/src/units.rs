@@ -49,10 +49,7 @@ impl Units {
     pub(crate) fn of(part: &ColumnPart, request_bytes: u64, alone: RowAlone) -> Self {
         let variable = part.variable();
         match part.opened.encoded_chunks(variable) {
-            Some(table) => {
-                let mean = table.stored_len().checked_div(table.len() as u64).unwrap_or(0).max(1);
-                Self::chunks(variable, (request_bytes / mean).max(1))
-            }
+            Some(sizes) => Self::chunks(variable, (request_bytes / sizes.mean()).max(1)),
             None => Self::boxes(variable).unwrap_or_else(|| {
                 let least = if alone == RowAlone::Decoded { 0 } else { STRETCH_BYTES };
                 Self::rows(variable, request_bytes.max(least))
@@ -107,8 +104,8 @@ impl Units {
     /// where the format has memory of its own.
     pub(crate) fn besides_len(&self, part: &ColumnPart) -> u64 {
         let variable = part.variable();
-        if let (UnitKind::Chunks(together), Some(table)) = (self.kind, part.opened.encoded_chunks(variable)) {
-            let stored = table.longest_stored().saturating_mul(together).min(table.stored_len());
+        if let (UnitKind::Chunks(together), Some(sizes)) = (self.kind, part.opened.encoded_chunks(variable)) {
+            let stored = sizes.longest().saturating_mul(together).min(sizes.total());
             return stored.saturating_add(workspace_len(variable));
         }
         let is_plain = variable.filters.is_empty() && variable.stored_len().is_some();
@@ -174,11 +171,10 @@ impl Units {
     ) -> Result<()> {
         let variable = part.variable();
         let UnitKind::Chunks(together) = self.kind else {
-            return part.opened.asked(variable, &self.selection(number), each);
+            return part.opened.plan(variable, &self.selection(number), each);
         };
         let numbers = number * together..((number + 1) * together).min(variable.grid.chunk_count());
-        part.opened.asked_for_chunks(variable, numbers, each);
-        Ok(())
+        part.opened.plan_chunks(variable, numbers, each)
     }
 
     /// What unit `number` has of the array.
@@ -188,18 +184,18 @@ impl Units {
         Selection::new(spans.collect())
     }
 
-    /// What [`load`](Self::load) takes for unit `number`, by the file's own index.
+    /// What [`load`](Self::load) takes for unit `number`, by the file's description.
     pub(crate) fn cost(&self, part: &ColumnPart, number: u64) -> UnitCost {
         let variable = part.variable();
-        let table = part.opened.encoded_chunks(variable);
-        let (UnitKind::Chunks(together), Some(table)) = (self.kind, table) else {
+        let sizes = part.opened.encoded_chunks(variable);
+        let (UnitKind::Chunks(together), Some(sizes)) = (self.kind, sizes) else {
             let elements: u64 = self.bounds(number).1.iter().product();
             let read_bytes = elements.saturating_mul(variable.dtype.native_len() as u64);
             return UnitCost { read_bytes, decoded_bytes: 0 };
         };
         let numbers = number * together..((number + 1) * together).min(variable.grid.chunk_count());
         let decoded_bytes = (numbers.end - numbers.start).saturating_mul(variable.chunk_len());
-        let read_bytes = numbers.filter_map(|chunk| Some(table.get(chunk)?.range.len())).sum();
+        let read_bytes = numbers.map(|chunk| sizes.at(chunk)).sum();
         UnitCost { read_bytes, decoded_bytes }
     }
 

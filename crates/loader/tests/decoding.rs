@@ -4,7 +4,8 @@
 
 mod made;
 
-use forebay_loader::{Loader, OnError, Options, Shard, Shuffle, SpillOptions, Tail};
+use forebay_loader::{Loader, OnError, Options, SpillOptions};
+use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::ErrorKind;
 use made::{Made, Rows, check, epoch, make, set, with_spill, without_spill};
 

@@ -8,8 +8,9 @@ use forebay_container::Number;
 use forebay_format::{Opened, describe};
 use forebay_loader::{
     Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, LoaderStats, Offsets, Options, SampleSet,
-    SampleSpec, Shard, Shuffle, SpillOptions, Tail,
+    SampleSpec, SpillOptions,
 };
+use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::{FileOrigin, Locator};
 
 const FILES: &str = "

@@ -14,9 +14,10 @@ use std::{
 
 use forebay_container::{Dtype, Number, cf::ValueKind};
 use forebay_loader::{
-    Arena, Batch, BatchMaker, BatchRequest, Check, FieldArray, Loader, LoaderStats, MadeFields, MakerThreads,
-    Next, OnError, Options, Run, SetIdentity, Shuffle, State, Verify,
+    Arena, Batch, BatchMaker, BatchRequest, FieldArray, Loader, LoaderStats, MadeFields, MakerThreads, Next,
+    OnError, Options, Run, Verify,
 };
+use forebay_plan::{LoaderState, SetIdentity, Shuffle, StateCheck};
 use forebay_source::{Error, ErrorKind, Result};
 
 const COUNT: u64 = 100;
@@ -130,9 +131,9 @@ fn take(loader: &Loader, run: &mut Run) -> Option<Batch> {
     }
 }
 
-fn resumed(state: &State) -> Vec<u64> {
+fn resumed(state: &LoaderState) -> Vec<u64> {
     let (loader, _) = loader(MemoryMaker::new(MakerThreads::Any));
-    let _ = loader.load_state(state, Check::Strict).unwrap();
+    let _ = loader.load_state(state, StateCheck::Strict).unwrap();
     epoch(&loader)
 }
 

@@ -17,8 +17,9 @@ use std::{
 
 use forebay_container::{Dtype, Number, Padding, cf::ValueKind};
 use forebay_loader::{
-    ALIGNMENT, Arena, Backing, DLDataType, DLPackVersion, DLTensor, FieldArray, Loader, Options, Shuffle,
+    ALIGNMENT, Arena, Backing, DLDataType, DLPackVersion, DLTensor, FieldArray, Loader, Options,
 };
+use forebay_plan::Shuffle;
 use forebay_source::{Error, ErrorKind, Result};
 use made::{Rows, check, make, set, without_spill};
 use rustix::{
@@ -124,7 +125,7 @@ fn field(arena: &Arc<Arena>, dtype: Dtype, shape: Vec<u64>) -> Arc<FieldArray> {
 fn memory_returns_to_the_arena_when_the_consumers_of_its_tensors_are_done_and_not_before() {
     let arena = Arena::new(1 << 20);
     let array = field(&arena, Dtype::native(Number::Bf16), vec![3, 0, 5]);
-    let (old, new) = (array.to_dlpack().unwrap(), array.to_dlpack_versioned().unwrap());
+    let (old, new) = (array.to_dlpack().unwrap(), array.to_dlpack_versioned(0).unwrap());
     drop(array);
     assert!(arena.lent() > 0);
     // SAFETY: both were just made and are given back once.

@@ -6,8 +6,9 @@ mod made;
 
 use std::{sync::Arc, time::Duration};
 
-use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, Samples, Shuffle};
-use forebay_source::{FaultOrigin, Schedule};
+use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, Samples};
+use forebay_plan::Shuffle;
+use forebay_source::{FaultOrigin, FaultSchedule};
 use made::{
     Made, Rows, epoch, make, memory, opened_as_one, set_on, twofold_set_on, with_spill, without_spill,
 };
@@ -16,8 +17,8 @@ const ROWS: Rows = Rows { count: 4096, row_len: 2048, chunk: 0 };
 const SET_BYTES: u64 = ROWS.count * ROWS.row_len * 4;
 const TRANSFER: u64 = 1 << 20;
 
-fn far() -> Schedule {
-    Schedule { delay: Duration::from_millis(2), ..Schedule::default() }
+fn far() -> FaultSchedule {
+    FaultSchedule { delay: Duration::from_millis(2), ..FaultSchedule::default() }
 }
 
 fn options() -> Options {
@@ -76,7 +77,7 @@ fn rows_that_memory_cannot_hold_until_their_turn_are_spilled_and_not_read_again(
 #[test]
 fn without_room_for_what_comes_along_each_sample_is_asked_for_alone() {
     let (set, origin) =
-        set_on(&[make(ROWS)], Schedule { delay: Duration::from_micros(1), ..Schedule::default() });
+        set_on(&[make(ROWS)], FaultSchedule { delay: Duration::from_micros(1), ..FaultSchedule::default() });
     let options = Options { memory: Some(12 << 20), ..options() };
     let loader = Loader::new(set, without_spill(options)).unwrap();
     epoch(&loader, ROWS);
@@ -145,7 +146,7 @@ fn many_requests_wait_at_once_though_one_thread_decodes() {
 
 #[test]
 fn near_at_hand_no_thread_is_added_to_those_that_decode() {
-    let (set, _) = set_on(&[make(Rows { chunk: 16, ..ROWS })], Schedule::default());
+    let (set, _) = set_on(&[make(Rows { chunk: 16, ..ROWS })], FaultSchedule::default());
     let loader = Loader::new(set, without_spill(Options { memory: Some(256 << 20), ..options() })).unwrap();
     assert_eq!((loader.in_force().threads, loader.in_force().most_threads), (2, 2));
 }
@@ -155,7 +156,7 @@ const FRAMES: Rows = Rows { count: 8, row_len: 256, chunk: 0 };
 const FRAME_BYTES: u64 = FRAMES.row_len * 4;
 
 /// The rows of `files` as one virtual data set.
-fn virtual_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+fn virtual_set_on(files: &[Made], schedule: FaultSchedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
     let origin = Arc::new(FaultOrigin::new(Arc::new(memory(files)), schedule));
     let opened = opened_as_one(files, &(Arc::clone(&origin) as _));
     let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
@@ -165,7 +166,7 @@ fn virtual_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<Fa
 #[test]
 fn a_batch_of_rows_of_a_virtual_set_opens_and_reads_the_sources_it_touches() {
     let files: Vec<_> = (0..500).map(|_| make(FRAMES)).collect();
-    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let (set, origin) = virtual_set_on(&files, FaultSchedule::default());
     let samples = Samples::new(set, &without_spill(Options::default()));
     samples.get(&[0]).unwrap();
     let before = origin.counters();
@@ -187,7 +188,7 @@ fn a_batch_of_rows_of_a_virtual_set_opens_and_reads_the_sources_it_touches() {
 #[test]
 fn the_first_batch_of_a_shuffled_virtual_set_reads_no_more_than_its_rows() {
     let files: Vec<_> = (0..500).map(|_| make(FRAMES)).collect();
-    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let (set, origin) = virtual_set_on(&files, FaultSchedule::default());
     let options = Options { read_threads: Some(1), prefetch: 0, ..options() };
     let loader = Loader::new(set, without_spill(options)).unwrap();
     let before = origin.counters();
@@ -200,7 +201,7 @@ fn the_first_batch_of_a_shuffled_virtual_set_reads_no_more_than_its_rows() {
 fn compressed_sources_of_a_virtual_set_are_decoded_once_each_in_an_epoch() {
     let files: Vec<_> = (0..60).map(|_| make(Rows { chunk: 8, ..FRAMES })).collect();
     let stored: u64 = files.iter().map(|file| file.chunk(0).len()).sum();
-    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let (set, origin) = virtual_set_on(&files, FaultSchedule::default());
     let loader = Loader::new(set, without_spill(options())).unwrap();
     let before = origin.counters();
     let mut seen = epoch(&loader, FRAMES);
@@ -212,7 +213,7 @@ fn compressed_sources_of_a_virtual_set_are_decoded_once_each_in_an_epoch() {
 #[test]
 fn a_row_that_is_a_compressed_chunk_of_its_own_is_decoded_alone() {
     let files: Vec<_> = (0..60).map(|_| make(Rows { chunk: 1, ..FRAMES })).collect();
-    let (set, origin) = virtual_set_on(&files, Schedule::default());
+    let (set, origin) = virtual_set_on(&files, FaultSchedule::default());
     let samples = Samples::new(set, &without_spill(Options::default()));
     let before = origin.counters();
     samples.get(&[300, 7, 9, 301]).unwrap();
@@ -223,7 +224,7 @@ fn a_row_that_is_a_compressed_chunk_of_its_own_is_decoded_alone() {
 #[test]
 fn a_virtual_set_far_away_is_read_in_stretches_that_are_kept() {
     let files: Vec<_> = (0..60).map(|_| make(FRAMES)).collect();
-    let (set, origin) = virtual_set_on(&files, Schedule { delay: Duration::from_micros(1), ..far() });
+    let (set, origin) = virtual_set_on(&files, FaultSchedule { delay: Duration::from_micros(1), ..far() });
     let loader = Loader::new(set, without_spill(options())).unwrap();
     let before = origin.counters();
     epoch(&loader, FRAMES);

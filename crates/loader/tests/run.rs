@@ -10,8 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_loader::{Batch, Check, Loader, Next, Options, Resumed, SampleSet, Shard, Shuffle, State, Tail};
-use forebay_source::{ErrorKind, Schedule};
+use forebay_loader::{Batch, Loader, Next, Options, SampleSet};
+use forebay_plan::{LoaderState, Resumed, Shard, Shuffle, StateCheck, Tail};
+use forebay_source::{ErrorKind, FaultSchedule};
 use made::{Rows, check, epoch, make, set, set_on, without_spill};
 
 const ROWS: Rows = Rows { count: 203, row_len: 16, chunk: 8 };
@@ -69,7 +70,7 @@ fn a_run_resumed_after_any_batch_and_once_more_goes_on_as_if_nothing_had_happene
             let mut got = samples(&take(&loader, stop));
             let state = loader.state();
             let loader = new();
-            let _ = loader.load_state(&state, Check::Strict).unwrap();
+            let _ = loader.load_state(&state, StateCheck::Strict).unwrap();
             let again = take(&loader, 3);
             // After the last batch a state is at the start of the next epoch.
             let epoch = u64::from(stop == first.len());
@@ -77,7 +78,7 @@ fn a_run_resumed_after_any_batch_and_once_more_goes_on_as_if_nothing_had_happene
             got.extend(samples(&again));
             let state = loader.state();
             let loader = new();
-            let _ = loader.load_state(&state, Check::Strict).unwrap();
+            let _ = loader.load_state(&state, StateCheck::Strict).unwrap();
             got.extend(samples(&rest(&loader)));
             let mut expected = samples(&first);
             if stop + 3 >= first.len() {
@@ -93,16 +94,16 @@ fn on_ranks(
     set: &Arc<SampleSet>,
     shuffle: Shuffle,
     world: u32,
-    from: &State,
+    from: &LoaderState,
     steps: usize,
-) -> (Vec<u64>, State) {
+) -> (Vec<u64>, LoaderState) {
     let mut seen = Vec::new();
     let mut states = Vec::new();
     for rank in 0..world {
         let shard = Shard { rank, world };
         let options = Options { shard, tail: Some(Tail::Pad), ..options(shuffle) };
         let loader = Loader::new(Arc::clone(set), options).unwrap();
-        let _ = loader.load_state(from, Check::Strict).unwrap();
+        let _ = loader.load_state(from, StateCheck::Strict).unwrap();
         seen.extend(samples(&take(&loader, steps)));
         states.push(loader.state());
     }
@@ -134,34 +135,34 @@ fn a_changed_set_is_refused() {
     let loader = Loader::new(set(&[make(ROWS)]), options(Shuffle::Full)).unwrap();
     let state = loader.state();
     let more = Loader::new(set(&[make(ROWS), make(ROWS)]), options(Shuffle::Full)).unwrap();
-    assert_eq!(more.load_state(&state, Check::CountOnly).unwrap_err().kind(), ErrorKind::Invalid);
-    assert_eq!(loader.load_state(&state, Check::Strict).unwrap(), Resumed::SameFiles);
-    let copied = State { files: "other".into(), ..state.clone() };
-    assert_eq!(loader.load_state(&copied, Check::Strict).unwrap(), Resumed::OtherFiles);
-    let other = State { fingerprint: "other".into(), ..copied };
-    assert_eq!(loader.load_state(&other, Check::Strict).unwrap_err().kind(), ErrorKind::Invalid);
-    assert_eq!(loader.load_state(&other, Check::CountOnly).unwrap(), Resumed::OtherFiles);
-    let split = State { parts: "other".into(), ..other };
-    assert_eq!(loader.load_state(&split, Check::CountOnly).unwrap(), Resumed::OtherFiles);
-    let block = State { shuffle: Shuffle::Block { lanes: 6, window: 1 }, ..split };
-    assert_eq!(loader.load_state(&block, Check::CountOnly).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(more.load_state(&state, StateCheck::CountOnly).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(loader.load_state(&state, StateCheck::Strict).unwrap(), Resumed::SameFiles);
+    let copied = LoaderState { files: "other".into(), ..state.clone() };
+    assert_eq!(loader.load_state(&copied, StateCheck::Strict).unwrap(), Resumed::OtherFiles);
+    let other = LoaderState { fingerprint: "other".into(), ..copied };
+    assert_eq!(loader.load_state(&other, StateCheck::Strict).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(loader.load_state(&other, StateCheck::CountOnly).unwrap(), Resumed::OtherFiles);
+    let split = LoaderState { parts: "other".into(), ..other };
+    assert_eq!(loader.load_state(&split, StateCheck::CountOnly).unwrap(), Resumed::OtherFiles);
+    let block = LoaderState { shuffle: Shuffle::Block { lanes: 6, window: 1 }, ..split };
+    assert_eq!(loader.load_state(&block, StateCheck::CountOnly).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]
 fn a_state_of_another_order_version_is_refused_and_says_so() {
     let loader = Loader::new(set(&[make(ROWS)]), options(Shuffle::Full)).unwrap();
     let state = serde_json::to_value(loader.state()).unwrap();
-    assert_eq!(State::from_json(&state.to_string()).unwrap(), loader.state());
+    assert_eq!(LoaderState::from_json(&state.to_string()).unwrap(), loader.state());
     let mut old = state;
     (old["version"], old["order_version"], old["epoch"]) = (1.into(), 1.into(), 5.into());
     old.as_object_mut().unwrap().remove("files");
-    let error = State::from_json(&old.to_string()).unwrap_err();
+    let error = LoaderState::from_json(&old.to_string()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(
         error.to_string().contains("order version 1") && error.to_string().contains("set_epoch(5)"),
         "{error}"
     );
-    assert_eq!(State::from_json("{}").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(LoaderState::from_json("{}").unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn the_number_of_batches_is_that_of_a_whole_epoch_wherever_the_consumer_is() {
             (count, count - taken as u64)
         );
         let resumed = Loader::new(set(&[make(ROWS)]), options(Shuffle::Full)).unwrap();
-        let _ = resumed.load_state(&loader.state(), Check::CountOnly).unwrap();
+        let _ = resumed.load_state(&loader.state(), StateCheck::CountOnly).unwrap();
         assert_eq!(
             (resumed.step_count().unwrap(), resumed.remaining().unwrap()),
             (count, count - taken as u64)
@@ -213,7 +214,7 @@ fn an_epoch_that_was_left_is_followed_by_the_next_and_an_epoch_can_be_chosen() {
 
 #[test]
 fn more_batches_are_never_made_ahead_than_asked() {
-    let (set, origin) = set_on(&[make(Rows { chunk: 0, ..ROWS })], Schedule::default());
+    let (set, origin) = set_on(&[make(Rows { chunk: 0, ..ROWS })], FaultSchedule::default());
     let options = Options { prefetch: 2, read_threads: Some(1), ..options(Shuffle::None) };
     let loader = Loader::new(set, options).unwrap();
     let mut run = loader.start().unwrap();
@@ -237,7 +238,7 @@ fn a_run_that_is_dropped_half_way_ends_its_threads() {
 
 #[test]
 fn closing_while_a_read_hangs_takes_less_than_a_second_and_may_be_done_twice() {
-    let slow = Schedule { delay: Duration::from_secs(3), ..Schedule::default() };
+    let slow = FaultSchedule { delay: Duration::from_secs(3), ..FaultSchedule::default() };
     let (set, _) = set_on(&[make(ROWS)], slow);
     // Opening the source takes its three seconds too.
     let loader = Loader::new(set, options(Shuffle::Full)).unwrap();
@@ -252,7 +253,7 @@ fn closing_while_a_read_hangs_takes_less_than_a_second_and_may_be_done_twice() {
 
 #[test]
 fn after_a_failed_read_the_error_comes_in_its_turn_and_the_run_is_over() {
-    let schedule = Schedule { fail_every: NonZeroU64::new(20), ..Schedule::default() };
+    let schedule = FaultSchedule { fail_every: NonZeroU64::new(20), ..FaultSchedule::default() };
     let (set, _) = set_on(&[make(ROWS)], schedule);
     let loader = Loader::new(set, Options { read_threads: Some(1), ..options(Shuffle::None) }).unwrap();
     let mut run = loader.start().unwrap();
@@ -298,7 +299,7 @@ fn with_memory_for_two_batches_each_is_made_when_it_is_asked_for() {
     let rows = Rows { count: 64, row_len: 64 << 10, chunk: 0 };
     // A batch is 2 MiB: the consumer's own, and the one that is made.
     let options = Options { memory: Some(5 << 20), ..options(Shuffle::Full) };
-    let (set, origin) = set_on(&[make(rows)], Schedule::default());
+    let (set, origin) = set_on(&[make(rows)], FaultSchedule::default());
     let loader = Loader::new(set, options).unwrap();
     let mut run = loader.start().unwrap();
     std::thread::sleep(Duration::from_millis(50));

@@ -12,8 +12,9 @@ use std::{
 use bytes::Bytes;
 use forebay_loader::{
     AxisLen, AxisName, Boundary, Convert, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
-    Schedule, ScheduledRead, Shard, Shuffle, Tail,
+    Schedule, ScheduledRead,
 };
+use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
 use made::{Made, Rows, make, make_plain, memory, opened, opened_as_one, without_spill};
 
@@ -72,15 +73,15 @@ impl Source for NotingSource {
         self.inner.copy_into(fills)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.inner.vouch()
+    fn verify(&self) -> Result<()> {
+        self.inner.verify()
     }
 
     fn request_bytes(&self) -> u64 {
         self.request_bytes
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 /// What lies in the files, and what of it is a sample.

@@ -13,7 +13,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_loader::{FieldSpec, Loader, Next, OnError, Options, SampleSet, SampleSpec, Shuffle};
+use forebay_loader::{FieldSpec, Loader, Next, OnError, Options, SampleSet, SampleSpec};
+use forebay_plan::Shuffle;
 use forebay_source::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust,
 };
@@ -26,8 +27,8 @@ const FILES: u64 = 4;
 #[derive(Debug, Default)]
 struct Answers {
     copies: AtomicU64,
-    vouches: AtomicU64,
-    /// So many calls of `vouch` fail.
+    verifications: AtomicU64,
+    /// So many calls of `verify` fail.
     failing: AtomicU64,
 }
 
@@ -74,11 +75,11 @@ impl Source for UnverifiedSource {
     fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         self.answers.copies.fetch_add(1, Relaxed);
         self.inner.fetch_into(fills)?;
-        Ok(Trust::OnceVouched)
+        Ok(Trust::Unverified)
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.answers.vouches.fetch_add(1, Relaxed);
+    fn verify(&self) -> Result<()> {
+        self.answers.verifications.fetch_add(1, Relaxed);
         let fails = self.is_bad
             && self.answers.failing.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
         if fails { Err(Error::new(ErrorKind::Unavailable, "changed").at(&self.id().locator)) } else { Ok(()) }
@@ -88,7 +89,7 @@ impl Source for UnverifiedSource {
         0
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 /// Samples of two fields from four files; the third file says `failing` times that it changed.
@@ -120,8 +121,9 @@ fn each_file_of_a_batch_is_verified_once_on_whichever_thread() {
         }
         // Two fields are copied from every file, and each file is asked for both.
         assert_eq!(batches, ROWS.count * FILES / 16);
-        let [copies, vouches] = [&answers.copies, &answers.vouches].map(|count| count.load(Relaxed));
-        assert_eq!(copies, 2 * vouches);
+        let [copies, verifications] =
+            [&answers.copies, &answers.verifications].map(|count| count.load(Relaxed));
+        assert_eq!(copies, 2 * verifications);
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// What went through a mount since it was made, or since its counters were last set back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Counters {
+pub struct MountCounters {
     /// Files opened.
     pub opens: u64,
     /// Reads, each of which waited.
@@ -33,7 +33,7 @@ pub struct Counters {
 
 /// Counters that many threads count in.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct MountTally {
     pub(crate) opens: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) requests: AtomicU64,
@@ -43,10 +43,10 @@ pub(crate) struct Tally {
     pub(crate) lists: AtomicU64,
     began: Instant,
     /// What the counters were when they were last set back.
-    base: Mutex<Counters>,
+    base: Mutex<MountCounters>,
 }
 
-impl Tally {
+impl MountTally {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
@@ -63,8 +63,8 @@ impl Tally {
     }
 
     /// What went through since the mount was made.
-    pub(crate) fn total(&self) -> Counters {
-        Counters {
+    pub(crate) fn total(&self) -> MountCounters {
+        MountCounters {
             opens: self.opens.load(Relaxed),
             reads: self.reads.load(Relaxed),
             requests: self.requests.load(Relaxed),
@@ -77,13 +77,13 @@ impl Tally {
     }
 
     /// What went through since the counters were last set back.
-    pub(crate) fn recent(&self) -> Counters {
+    pub(crate) fn recent(&self) -> MountCounters {
         let base = *self.base();
         self.total().since(&base)
     }
 
     /// The same, and counted from here next time: nothing is counted twice or lost in between.
-    pub(crate) fn take(&self) -> Counters {
+    pub(crate) fn take(&self) -> MountCounters {
         let mut base = self.base();
         let total = self.total();
         let recent = total.since(&base);
@@ -91,13 +91,13 @@ impl Tally {
         recent
     }
 
-    fn base(&self) -> MutexGuard<'_, Counters> {
+    fn base(&self) -> MutexGuard<'_, MountCounters> {
         // It is set by one assignment: a panic elsewhere cannot leave it half done.
         self.base.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Counters {
+impl MountCounters {
     /// What was counted after `before`.
     fn since(&self, before: &Self) -> Self {
         Self {

@@ -17,18 +17,18 @@ use fuser::{FileHandle, FileType, INodeNo};
 
 /// Something open.
 #[derive(Debug)]
-pub(crate) enum Open {
+pub(crate) enum OpenHandle {
     /// A file below.
-    File(Tail, File),
+    File(ReadTail, File),
     /// Text that was made when it was opened.
     Text(Vec<u8>),
     /// The entries of a folder, as they were when it was opened.
-    Folder(Vec<Entry>),
+    Folder(Vec<FolderEntry>),
 }
 
 /// One name in a folder.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct FolderEntry {
     pub(crate) node: INodeNo,
     pub(crate) kind: FileType,
     pub(crate) name: OsString,
@@ -37,23 +37,23 @@ pub(crate) struct Entry {
 /// All that is open, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
-    open: Mutex<HashMap<u64, Arc<Open>>>,
+    open: Mutex<HashMap<u64, Arc<OpenHandle>>>,
     next: AtomicU64,
 }
 
 impl Handles {
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Open>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<OpenHandle>>> {
         // Each change of the table is one call: a panic cannot leave it half done.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, open: Open) -> FileHandle {
+    pub(crate) fn add(&self, open: OpenHandle) -> FileHandle {
         let number = self.next.fetch_add(1, Relaxed);
         self.open().insert(number, Arc::new(open));
         FileHandle(number)
     }
 
-    pub(crate) fn get(&self, handle: FileHandle) -> Option<Arc<Open>> {
+    pub(crate) fn get(&self, handle: FileHandle) -> Option<Arc<OpenHandle>> {
         self.open().get(&handle.0).cloned()
     }
 
@@ -67,7 +67,7 @@ impl Handles {
 /// A request holds 256 pages. A read of 1 MiB into memory that begins within a page, as most memory does, touches 257,
 /// and comes as a long request and a rest of less than a page. To the program it was one read.
 #[derive(Debug, Default)]
-pub(crate) struct Tail {
+pub(crate) struct ReadTail {
     /// Where the last request ended that may have a rest; 0 means nowhere.
     expected: AtomicU64,
 }
@@ -76,7 +76,7 @@ const PAGE_BYTES: u64 = 4096;
 /// What the kernel lets a request hold unless the system's `fs.fuse.max_pages_limit` says otherwise.
 const MOST_BYTES: u64 = 256 * PAGE_BYTES;
 
-impl Tail {
+impl ReadTail {
     /// True when the request is the rest of the one before.
     pub(crate) fn is_rest(&self, offset: u64, len: u64) -> bool {
         let end = if len > MOST_BYTES - PAGE_BYTES { offset.saturating_add(len) } else { 0 };
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_page_belongs_to_the_long_request_before_it() {
-        let tail = Tail::default();
+        let tail = ReadTail::default();
         assert!(!tail.is_rest(0, MIB - 16));
         assert!(tail.is_rest(MIB - 16, 16));
         assert!(!tail.is_rest(MIB, 16), "nothing long came before");
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn reads_of_a_mebibyte_that_follow_each_other_are_reads_of_their_own() {
-        let tail = Tail::default();
+        let tail = ReadTail::default();
         assert_eq!([0, 1, 2].map(|number| tail.is_rest(number * MIB, MIB)), [false; 3]);
     }
 
     #[test]
     fn short_reads_that_follow_each_other_are_reads_of_their_own() {
-        let tail = Tail::default();
+        let tail = ReadTail::default();
         assert_eq!([0, 1, 2].map(|number| tail.is_rest(number * 512, 512)), [false; 3]);
     }
 }

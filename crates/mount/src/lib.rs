@@ -26,6 +26,6 @@ mod refused;
 mod session;
 mod slow;
 
-pub use counters::Counters;
+pub use counters::MountCounters;
 pub use session::SlowMount;
 pub use slow::{COUNTERS_FILE, Pace, RESET_FILE};

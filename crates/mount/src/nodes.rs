@@ -14,11 +14,11 @@ use fuser::INodeNo;
 /// same file. A million of them take some 200 MB.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    tables: Mutex<Tables>,
+    tables: Mutex<NodeTables>,
 }
 
 #[derive(Debug)]
-struct Tables {
+struct NodeTables {
     paths: Vec<PathBuf>,
     numbers: HashMap<PathBuf, u64>,
 }
@@ -28,11 +28,11 @@ const FIRST: u64 = 16;
 
 impl Nodes {
     pub(crate) fn new() -> Self {
-        Self { tables: Mutex::new(Tables { paths: Vec::new(), numbers: HashMap::new() }) }
+        Self { tables: Mutex::new(NodeTables { paths: Vec::new(), numbers: HashMap::new() }) }
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
-        // A path is pushed before its number is known to anybody: a panic leaves at most an unused entry.
+    fn tables(&self) -> MutexGuard<'_, NodeTables> {
+        // A path is pushed before its number is known to any caller: a panic leaves at most an unused entry.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,8 +9,8 @@ use forebay_source::{Error, ErrorKind, Result};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
 use crate::{
-    Counters, Pace,
-    counters::Tally,
+    MountCounters, Pace,
+    counters::MountTally,
     mountpoint::{self, NAME},
     refused::refused,
     slow::Slow,
@@ -27,7 +27,7 @@ const IN_FLIGHT: usize = 32;
 pub struct SlowMount {
     session: Option<BackgroundSession>,
     mountpoint: PathBuf,
-    tally: Arc<Tally>,
+    tally: Arc<MountTally>,
     replaced_dead: bool,
 }
 
@@ -49,7 +49,7 @@ impl SlowMount {
             let error = Error::new(ErrorKind::Invalid, "folder and mount point lie in each other");
             return Err(error.hint("mount it elsewhere").at(mountpoint.display()));
         }
-        let tally = Arc::new(Tally::new());
+        let tally = Arc::new(MountTally::new());
         let slow = Slow::new(below, pace, Arc::clone(&tally));
         let session = fuser::spawn_mount(slow, &above, &config())
             .map_err(|error| refused(error).at(above.display()))?;
@@ -61,8 +61,8 @@ impl SlowMount {
         &self.mountpoint
     }
 
-    /// What went through since the mount was made, whoever set back the counters meanwhile; may be asked while others read.
-    pub fn counters(&self) -> Counters {
+    /// What went through since the mount was made, also when the counters were reset meanwhile; may be asked while others read.
+    pub fn counters(&self) -> MountCounters {
         self.tally.total()
     }
 
@@ -71,7 +71,7 @@ impl SlowMount {
         self.replaced_dead
     }
 
-    /// True when somebody else took the mount away.
+    /// True when another process unmounted it.
     pub fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use forebay_source::Clock;
+use forebay_source::Throttle;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
@@ -23,8 +23,8 @@ use fuser::{
 };
 
 use crate::{
-    counters::Tally,
-    handles::{Entry, Handles, Open, Tail},
+    counters::MountTally,
+    handles::{FolderEntry, Handles, OpenHandle, ReadTail},
     nodes::Nodes,
 };
 
@@ -50,7 +50,7 @@ const HIDDEN_NODE: INodeNo = INodeNo(2);
 const COUNTERS_NODE: INodeNo = INodeNo(3);
 const RESET_NODE: INodeNo = INodeNo(4);
 
-/// How long the kernel believes what it was told of names, sizes and times.
+/// How long the kernel caches names, sizes and times.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// A folder, shown slowly.
@@ -58,16 +58,16 @@ const BELIEVED: Duration = Duration::from_secs(1);
 pub(crate) struct Slow {
     folder: PathBuf,
     pace: Pace,
-    clock: Clock,
+    throttle: Throttle,
     nodes: Nodes,
     handles: Handles,
-    tally: Arc<Tally>,
+    tally: Arc<MountTally>,
 }
 
 impl Slow {
-    pub(crate) fn new(folder: PathBuf, pace: Pace, tally: Arc<Tally>) -> Self {
-        let clock = Clock::new(pace.bytes_per_second);
-        Self { folder, pace, clock, nodes: Nodes::new(), handles: Handles::default(), tally }
+    pub(crate) fn new(folder: PathBuf, pace: Pace, tally: Arc<MountTally>) -> Self {
+        let throttle = Throttle::new(pace.bytes_per_second);
+        Self { folder, pace, throttle, nodes: Nodes::new(), handles: Handles::default(), tally }
     }
 
     /// The path below of a node.
@@ -99,17 +99,17 @@ impl Slow {
         attributes(self.nodes.number(&path), &found)
     }
 
-    fn open_file(&self, node: INodeNo) -> Result<Open, Errno> {
+    fn open_file(&self, node: INodeNo) -> Result<OpenHandle, Errno> {
         match node {
-            COUNTERS_NODE => return Ok(Open::Text(self.tally.recent().json())),
-            RESET_NODE => return Ok(Open::Text(self.tally.take().json())),
+            COUNTERS_NODE => return Ok(OpenHandle::Text(self.tally.recent().json())),
+            RESET_NODE => return Ok(OpenHandle::Text(self.tally.take().json())),
             _ => {}
         }
         let began = Instant::now();
         self.tally.opens.fetch_add(1, Relaxed);
         let opened = File::open(self.below(node)?);
         sleep_until(began + self.pace.open_latency);
-        Ok(Open::File(Tail::default(), opened?))
+        Ok(OpenHandle::File(ReadTail::default(), opened?))
     }
 
     /// Reads, and comes back when a file system of this pace would have.
@@ -122,24 +122,24 @@ impl Slow {
         if !is_rest {
             self.tally.reads.fetch_add(1, Relaxed);
         }
-        sleep_until(self.clock.pass(began + latency, bytes.len() as u64));
+        sleep_until(self.throttle.pass(began + latency, bytes.len() as u64));
         Ok(bytes)
     }
 
-    fn list(&self, node: INodeNo) -> Result<Vec<Entry>, Errno> {
+    fn list(&self, node: INodeNo) -> Result<Vec<FolderEntry>, Errno> {
         if node == HIDDEN_NODE {
             return Ok(Vec::new());
         }
         self.tally.lists.fetch_add(1, Relaxed);
         let path = self.nodes.path(node).ok_or(Errno::ENOENT)?;
         let parent = path.parent().map_or(INodeNo::ROOT, |parent| self.nodes.number(parent));
-        let dot = |name: &str, node| Entry { node, kind: FileType::Directory, name: name.into() };
+        let dot = |name: &str, node| FolderEntry { node, kind: FileType::Directory, name: name.into() };
         let mut entries = vec![dot(".", node), dot("..", parent)];
         for found in fs::read_dir(self.below(node)?)? {
             let found = found?;
             let Some(kind) = FileType::from_std(found.file_type()?) else { continue };
             let name = found.file_name();
-            entries.push(Entry { node: self.nodes.number(&path.join(&name)), kind, name });
+            entries.push(FolderEntry { node: self.nodes.number(&path.join(&name)), kind, name });
         }
         Ok(entries)
     }
@@ -201,9 +201,9 @@ impl Filesystem for Slow {
     ) {
         let Some(open) = self.handles.get(handle) else { return reply.error(Errno::EBADF) };
         match &*open {
-            Open::Folder(_) => reply.error(Errno::EISDIR),
-            Open::Text(text) => reply.data(part(text, offset, size as usize)),
-            Open::File(tail, file) => {
+            OpenHandle::Folder(_) => reply.error(Errno::EISDIR),
+            OpenHandle::Text(text) => reply.data(part(text, offset, size as usize)),
+            OpenHandle::File(tail, file) => {
                 let is_rest = tail.is_rest(offset, u64::from(size));
                 match self.read_file(file, is_rest, offset, size as usize) {
                     Ok(bytes) => reply.data(&bytes),
@@ -229,14 +229,14 @@ impl Filesystem for Slow {
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.list(node) {
-            Ok(entries) => reply.opened(self.handles.add(Open::Folder(entries)), FopenFlags::empty()),
+            Ok(entries) => reply.opened(self.handles.add(OpenHandle::Folder(entries)), FopenFlags::empty()),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let open = self.handles.get(handle);
-        let Some(Open::Folder(entries)) = open.as_deref() else { return reply.error(Errno::EBADF) };
+        let Some(OpenHandle::Folder(entries)) = open.as_deref() else { return reply.error(Errno::EBADF) };
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         for (index, entry) in entries.iter().enumerate().skip(start) {
             if reply.add(entry.node, index as u64 + 1, entry.kind, &entry.name) {

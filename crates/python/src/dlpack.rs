@@ -8,7 +8,7 @@ use std::{ffi::CStr, ptr::NonNull, sync::Arc};
 
 use forebay::{
     Error,
-    loader::{DL_CPU, DLManagedTensor, DLManagedTensorVersioned, FieldArray},
+    loader::{DL_CPU, DL_FLAG_IS_COPIED, DLManagedTensor, DLManagedTensorVersioned, FieldArray},
 };
 use pyo3::{exceptions::PyBufferError, ffi, prelude::*};
 
@@ -16,28 +16,28 @@ const NAME: &CStr = c"dltensor";
 const VERSIONED_NAME: &CStr = c"dltensor_versioned";
 
 /// What a consumer asks for, as the array API standard names it.
-pub(crate) struct Wish {
+pub(crate) struct ExportRequest {
     pub(crate) max_version: Option<(u32, u32)>,
     pub(crate) dl_device: Option<(i32, i32)>,
     pub(crate) copy: Option<bool>,
 }
 
-/// A capsule with `field` as a tensor, as `wish` asks for it. A consumer that takes it renames the capsule.
+/// A capsule with `field` as a tensor, as `request` asks for it. A consumer that takes it renames the capsule.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
     field: &Arc<FieldArray>,
-    wish: &Wish,
+    request: &ExportRequest,
 ) -> PyResult<Bound<'py, PyAny>> {
     let refused = |error: Error| PyBufferError::new_err(error.to_string());
-    if wish.dl_device.is_some_and(|device| device != (DL_CPU.device_type, DL_CPU.device_id)) {
+    if request.dl_device.is_some_and(|device| device != (DL_CPU.device_type, DL_CPU.device_id)) {
         return Err(PyBufferError::new_err("the memory of a batch is the host's: dl_device=(1, 0)"));
     }
-    let field = match wish.copy {
-        Some(true) => &Arc::new(field.copied().map_err(refused)?),
-        _ => field,
+    let (field, flags) = match request.copy {
+        Some(true) => (&Arc::new(field.copied().map_err(refused)?), DL_FLAG_IS_COPIED),
+        _ => (field, 0),
     };
-    if wish.max_version.is_some_and(|(major, _)| major >= 1) {
-        let tensor = field.to_dlpack_versioned().map_err(refused)?;
+    if request.max_version.is_some_and(|(major, _)| major >= 1) {
+        let tensor = field.to_dlpack_versioned(flags).map_err(refused)?;
         // SAFETY: the tensor was just made, and `free_versioned` is its destructor.
         return unsafe { new_capsule(py, tensor, VERSIONED_NAME, free_versioned) };
     }

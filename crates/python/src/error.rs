@@ -1,6 +1,6 @@
 //! Error kinds as Python exceptions: the table of this border.
 
-use std::{error::Error as _, ffi::CString};
+use std::error::Error as _;
 
 use forebay::{Error, ErrorKind};
 use pyo3::{
@@ -11,6 +11,12 @@ use pyo3::{
 };
 
 create_exception!(_forebay, ForebayError, exceptions::PyException, "Whatever goes wrong in forebay.");
+create_exception!(
+    _forebay,
+    ForebayWarning,
+    exceptions::PyUserWarning,
+    "Something was left out, or done otherwise than one may think."
+);
 
 /// One kind of error as a class of exceptions.
 struct ExceptionRow {
@@ -175,12 +181,13 @@ fn kind_of(word: &str) -> ErrorKind {
     EXCEPTIONS.iter().find(|row| row.word == word).map_or(ErrorKind::Bug, |row| row.kind)
 }
 
-/// Shows what went well but not as the user may think, as Python's warnings.
+/// Shows what the engine warns of, as Python's warnings.
 pub(crate) fn show_warnings(py: Python<'_>) -> PyResult<()> {
-    for text in forebay::source::take_warnings() {
-        // Python's own text ends at a zero byte, which no path has.
-        let text = CString::new(text).unwrap_or_default();
-        PyErr::warn(py, &py.get_type::<exceptions::PyUserWarning>(), &text, 2)?;
+    for event in forebay::source::take_warnings() {
+        let warning = py.get_type::<ForebayWarning>().call1((event.text,))?;
+        warning.setattr("kind", event.kind.word())?;
+        let where_shown = [("stacklevel", 2)].into_py_dict(py)?;
+        py.import("warnings")?.call_method("warn", (warning,), Some(&where_shown))?;
     }
     Ok(())
 }
@@ -197,7 +204,10 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     base.setattr("errno", py.None())?;
     base.setattr("__module__", "forebay")?;
     let classes = classes(py)?.iter().map(|class| class.bind(py).clone());
-    for class in std::iter::once(base).chain(classes) {
+    let warning = py.get_type::<ForebayWarning>();
+    warning.setattr("kind", "")?;
+    warning.setattr("__module__", "forebay")?;
+    for class in [base, warning].into_iter().chain(classes) {
         module.add(class.name()?.to_string().as_str(), class)?;
     }
     Ok(())

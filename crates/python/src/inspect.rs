@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::{dtype, interruptible::interruptible, read::RawArray};
 
 /// Facts (JSON), types for NumPy by variable, and attributes.
-type Facts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);
+type InspectedFacts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);
 
 /// What is in the file at `path`: facts (JSON), types for NumPy by variable, and attributes.
 #[pyfunction]
-pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Facts<'py>> {
+pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<InspectedFacts<'py>> {
     let asked = path.clone();
     let file = interruptible(py, move || forebay::open_file(&asked))?;
     let container = file.container();
@@ -116,6 +116,10 @@ pub(crate) fn variable_facts(variable: &Variable) -> Value {
         "stored_bytes": variable.stored_len(),
         "mapping_count": match &variable.extents {
             Extents::Mapped(mappings) => Some(mappings.len()),
+            _ => None,
+        },
+        "block_count": match &variable.extents {
+            Extents::Boxes(boxes) => Some(boxes.len()),
             _ => None,
         },
         "library": library,

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
     Feed, Options,
-    loader::{Check, Next, Resumed, Run, State},
+    loader::{Next, Run},
+    plan::{LoaderState, Resumed, StateCheck},
 };
 use pyo3::prelude::*;
 use serde_json::json;
@@ -29,8 +30,8 @@ impl BatchLoader {
     #[new]
     fn new(py: Python<'_>, reader: &SampleReader, options: &str) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
-        let (set, tiers) = reader.set_and_tiers()?;
-        let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?;
+        let (set, tiers, origin_latency) = reader.loader_parts()?;
+        let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed) })
     }
@@ -58,7 +59,7 @@ impl BatchLoader {
         serde_json::to_string(&self.feed.get()?.state()).map_err(|error| misread(&error))
     }
 
-    /// The same without waiting, for a process that was forked; nothing where it cannot be told.
+    /// The same without waiting, for a process that was forked; nothing where it cannot be known.
     fn state_at_once(&self) -> PyResult<Option<String>> {
         let state = self.feed.get()?.state_at_once();
         state.map(|state| serde_json::to_string(&state)).transpose().map_err(|error| misread(&error))
@@ -66,8 +67,8 @@ impl BatchLoader {
 
     /// Goes on from `state` (JSON); false when it was taken of files with other times of modification.
     fn load_state(&self, state: &str, strict: bool) -> PyResult<bool> {
-        let state = State::from_json(state).map_err(raised)?;
-        let check = if strict { Check::Strict } else { Check::CountOnly };
+        let state = LoaderState::from_json(state).map_err(raised)?;
+        let check = if strict { StateCheck::Strict } else { StateCheck::CountOnly };
         let resumed = self.feed.get()?.load_state(&state, check).map_err(raised)?;
         Ok(resumed == Resumed::SameFiles)
     }
@@ -119,6 +120,8 @@ impl BatchLoader {
         let mut value = serde_json::to_value(stats).map_err(|error| misread(&error))?;
         value["verdict"] = serde_json::to_value(stats.bottleneck()).map_err(|error| misread(&error))?;
         value["tiers"] = tier_value(tiers)?;
+        value["origin_latency"] =
+            serde_json::to_value(feed.origin_latency()).map_err(|error| misread(&error))?;
         value["in_force"] = serde_json::to_value(feed.in_force()).map_err(|error| misread(&error))?;
         Ok(value.to_string())
     }

@@ -14,7 +14,7 @@ use pyo3::{
 
 use crate::{
     array_struct,
-    dlpack::{self, Wish},
+    dlpack::{self, ExportRequest},
     dtype,
 };
 
@@ -91,7 +91,7 @@ impl Memory {
         array_struct::capsule(py, code, shape, bytes.address().expose_provenance())
     }
 
-    /// The field as a DLPack tensor, bfloat16 as such; `stream` is of no use to memory of the host.
+    /// The field as a DLPack tensor, bfloat16 as such; `stream` is ignored: the memory is the host's.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -102,7 +102,7 @@ impl Memory {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         drop(stream);
-        dlpack::capsule(py, &self.field, &Wish { max_version, dl_device, copy })
+        dlpack::capsule(py, &self.field, &ExportRequest { max_version, dl_device, copy })
     }
 
     /// The device of the tensor: the host.

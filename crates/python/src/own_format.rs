@@ -33,8 +33,8 @@ use pyo3::{
 };
 
 use self::{
-    given::{Given, Sources},
-    kept::{Kept, Key},
+    given::{PythonVariable, Sources},
+    kept::{DescribedKey, KeptCallables},
 };
 use crate::error::{raised, reported};
 
@@ -43,7 +43,7 @@ struct PythonFormat {
     name: String,
     probe: Py<PyAny>,
     describe: Py<PyAny>,
-    kept: Kept,
+    kept: KeptCallables,
 }
 
 /// Reads what such a format gives no extents for.
@@ -80,7 +80,7 @@ pub(crate) fn register(name: String, probe: Py<PyAny>, describe: Py<PyAny>) -> P
         names.push(name.clone());
     }
     drop(names);
-    let format = Arc::new(PythonFormat { name, probe, describe, kept: Kept::default() });
+    let format = Arc::new(PythonFormat { name, probe, describe, kept: KeptCallables::default() });
     register_reader(Arc::new(PythonReader { name: reader_name(&format.name), format: Arc::clone(&format) }));
     register_format(format);
     Ok(())
@@ -98,7 +98,7 @@ fn in_python<T>(who: &str, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Resu
 
 impl PythonFormat {
     /// Asks Python to describe `file`.
-    fn ask(&self, py: Python<'_>, file: FormatFile) -> PyResult<Vec<Given>> {
+    fn ask(&self, py: Python<'_>, file: FormatFile) -> PyResult<Vec<PythonVariable>> {
         let described = self.describe.call1(py, (file,))?;
         let Ok(list) = described.bind(py).cast::<PyList>() else {
             return Err(PyTypeError::new_err("describe gives a list of forebay.Variable"));
@@ -147,7 +147,7 @@ impl Format for PythonFormat {
             sources: sources.into_ids(),
             ..Container::default()
         };
-        let key = Key::new(found.at.as_str(), container.sources.first());
+        let key = DescribedKey::new(found.at.as_str(), container.sources.first());
         in_python(&who, |py| {
             self.kept.put(py, key, given);
             Ok(())
@@ -157,7 +157,7 @@ impl Format for PythonFormat {
 }
 
 /// The root, and all groups that names of variables speak of.
-fn groups(given: &[Given]) -> Vec<Group> {
+fn groups(given: &[PythonVariable]) -> Vec<Group> {
     let mut names = vec![String::new()];
     for one in given {
         let ends = one.name.match_indices('/').map(|(end, _)| one.name[..end].to_owned());
@@ -203,7 +203,7 @@ impl PythonReader {
     fn callable(&self, py: Python<'_>, wanted: &Wanted<'_>) -> PyResult<Py<PyAny>> {
         let (kept, path, name) = (&self.format.kept, wanted.opaque.name.as_str(), &wanted.variable.name);
         let first = wanted.opened.container().sources.first();
-        let key = Key::new(path, first);
+        let key = DescribedKey::new(path, first);
         if let Some(callable) = kept.get(py, &key, name) {
             return Ok(callable);
         }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 /// What is known of a copy that a policy ranks.
 #[pyclass(frozen, name = "BlockFacts", module = "forebay._forebay")]
 pub(crate) struct PyBlockFacts {
-    /// The path or URL it is a copy of; `None` where a disk holds it for somebody else.
+    /// The path or URL it is a copy of; `None` where a disk holds it for another job.
     #[pyo3(get)]
     locator: Option<String>,
     /// Which block of the file; `None` when it is all of it that is there.

@@ -9,10 +9,11 @@ use std::{
 };
 
 use forebay::{
-    Config, Error, ErrorKind, IndexCache, Locator, Names, Options, Origins, SampleSet, Samples, SetSpec,
+    Config, Error, ErrorKind, IndexCache, Locator, NameKind, Options, Origins, SampleSet, Samples, SetSpec,
     TierReport,
     container::cf::ValueKind,
     loader::{FieldArray, FieldFacts},
+    source::Histogram,
     tier::{Policy, Tiered},
 };
 use pyo3::prelude::*;
@@ -50,7 +51,12 @@ pub(crate) struct SampleReader {
 struct OpenedSet {
     samples: Samples,
     tiers: Option<OpenTiers>,
+    /// How long reads of the origin took.
+    origin_latency: Arc<Histogram>,
 }
+
+/// What a loader reads, through which tiers, and what measures the origin.
+pub(crate) type LoaderParts = (Arc<SampleSet>, Option<Arc<Tiered>>, Arc<Histogram>);
 
 /// Tiers, and what is being copied to them.
 struct OpenTiers {
@@ -93,11 +99,11 @@ impl SampleReader {
         Self { opened: Closable::new("data set", opened), spec, mean_len, is_remote }
     }
 
-    /// What a loader reads, and through which tiers.
-    pub(crate) fn set_and_tiers(&self) -> PyResult<(Arc<SampleSet>, Option<Arc<Tiered>>)> {
+    /// What a loader needs.
+    pub(crate) fn loader_parts(&self) -> PyResult<LoaderParts> {
         let opened = self.opened.get()?;
         let tiered = opened.tiers.as_ref().map(|tiers| Arc::clone(&tiers.tiered));
-        Ok((Arc::clone(opened.samples.set()), tiered))
+        Ok((Arc::clone(opened.samples.set()), tiered, Arc::clone(&opened.origin_latency)))
     }
 
     fn in_force_value(&self) -> PyResult<Value> {
@@ -136,7 +142,7 @@ impl SampleReader {
         let config: Config =
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
         let ranking = rank.map(|rank| Arc::new(PythonPolicy { rank, newcomers_compete }) as Arc<dyn Policy>);
-        let names = if is_expanded { Names::Files } else { Names::Patterns };
+        let names = if is_expanded { NameKind::Files } else { NameKind::Patterns };
         let opening = SetOpening { spec, names, config, ranking };
         let (opened, spec) = interruptible(py, move || opening.open(&options))?;
         show_warnings(py)?;
@@ -156,7 +162,9 @@ impl SampleReader {
         let set = Arc::clone(opened.samples.set());
         let tiers =
             opened.tiers.as_ref().map(|tiers| OpenTiers::new(Arc::clone(&tiers.tiered), tiers.threads));
-        Ok(Self::of(OpenedSet { samples: Samples::new(set, &options), tiers }, Arc::clone(&self.spec)))
+        let origin_latency = Arc::clone(&opened.origin_latency);
+        let opened = OpenedSet { samples: Samples::new(set, &options), tiers, origin_latency };
+        Ok(Self::of(opened, Arc::clone(&self.spec)))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -254,6 +262,8 @@ impl SampleReader {
         let total = py.detach(|| opened.tiers.as_ref().map(|tiers| tiers.tiered.stats()));
         let report = total.map(|total| TierReport { saved: total.saved(), total, epochs: Vec::new() });
         value["tiers"] = tier_value(report)?;
+        value["origin_latency"] =
+            serde_json::to_value(opened.origin_latency.summary()).map_err(|error| misread(&error))?;
         value["in_force"] = self.in_force_value()?;
         Ok(value.to_string())
     }
@@ -301,7 +311,7 @@ impl OpenTiers {
 /// A set that is to be opened.
 struct SetOpening {
     spec: SetSpec,
-    names: Names,
+    names: NameKind,
     config: Config,
     ranking: Option<Arc<dyn Policy>>,
 }
@@ -314,7 +324,8 @@ impl SetOpening {
         let (set, spec) = forebay::open_named_set(&origins, self.spec.clone(), self.names, cache.as_ref())?;
         let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
         let tiers = tiered.map(|tiered| OpenTiers::new(tiered, threads));
-        Ok((OpenedSet { samples: Samples::new(Arc::new(set), options), tiers }, spec))
+        let origin_latency = Arc::clone(origins.latency());
+        Ok((OpenedSet { samples: Samples::new(Arc::new(set), options), tiers, origin_latency }, spec))
     }
 }
 

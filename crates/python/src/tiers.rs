@@ -13,7 +13,7 @@ use crate::error::{misread, raised};
 /// Arguments of a call; what is missing is for others to say.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TierSetting {
+struct TierArguments {
     config: Option<String>,
     tiers: Option<Vec<GivenTier>>,
     policy: Option<String>,
@@ -36,13 +36,13 @@ enum GivenTier {
 #[pyfunction]
 #[pyo3(signature = (given, base=None))]
 pub(crate) fn tier_config(given: &str, base: Option<&str>) -> PyResult<String> {
-    let given: TierSetting = serde_json::from_str(given).map_err(|error| misread(&error))?;
+    let given: TierArguments = serde_json::from_str(given).map_err(|error| misread(&error))?;
     let base: Option<Config> = base.map(serde_json::from_str).transpose().map_err(|error| misread(&error))?;
     let config = settled(given, base).map_err(raised_in_words)?;
     serde_json::to_string(&config).map_err(|error| misread(&error))
 }
 
-fn settled(given: TierSetting, base: Option<Config>) -> Result<Config, Error> {
+fn settled(given: TierArguments, base: Option<Config>) -> Result<Config, Error> {
     let is_without = given.tiers.as_ref().is_some_and(Vec::is_empty);
     // Where there are to be no tiers, or all is known, no file has a say.
     let unasked = (is_without || base.is_some()).then(|| "none".to_owned());

@@ -131,7 +131,7 @@ impl OwnFolder {
         let file = File::from(opened.map_err(|error| self.io_at(error, name))?);
         let facts = FileFacts::of(&file).map_err(|error| error.at(self.path.join(name).display()))?;
         if !facts.is_file() || !facts.is_private() {
-            let error = Error::new(ErrorKind::Denied, "belongs to somebody else");
+            let error = Error::new(ErrorKind::Denied, "belongs to another user");
             return Err(error.at(self.path.join(name).display()));
         }
         Ok(file)

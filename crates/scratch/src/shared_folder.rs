@@ -104,7 +104,7 @@ impl SharedFolder {
     }
 
     /// Ends the use of the folder by this process. Where no other uses it, the folder is removed: `remove_files` removes what
-    /// is the user's own, and what somebody else put there stays where it was.
+    /// is the user's own, and what another user put there stays where it was.
     pub fn remove_if_last(&self, remove_files: impl Fn(&OwnFolder)) {
         self.lock.leave(|| {
             // Under another name first: the next process to come need not wait until all is removed.

@@ -16,10 +16,16 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
-use crate::process::{Owned, PerProcess};
+use crate::{
+    Event, EventKind,
+    process::{Owned, PerProcess},
+};
 
 /// Enough to keep a data set of many files open; more only lengthens the process's descriptor table.
 const MOST_DESCRIPTORS: u64 = 1024;
+
+/// With fewer than this, files of a set are closed and opened again all the time.
+const FEW_DESCRIPTORS: u64 = 128;
 
 /// The soft limit is raised no further, whatever the hard one is: programs that are started later inherit it, and some
 /// of them walk through all numbers up to it. This is the kernel's own default for the hard one.
@@ -66,12 +72,12 @@ pub(crate) fn shared() -> Arc<Owned<Budget>> {
 /// How many descriptors may be kept open, and who keeps them.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    state: Mutex<Clock>,
+    state: Mutex<SecondChance>,
 }
 
 /// Those that keep descriptors open, in a circle.
 #[derive(Debug)]
-struct Clock {
+struct SecondChance {
     most: usize,
     /// Sum of the counts of `holders`.
     held: usize,
@@ -81,18 +87,18 @@ struct Clock {
 }
 
 /// What is closed once this is dropped and its last user is done.
-type Closed = Vec<(Option<Box<dyn Any>>, Option<Arc<dyn Holder>>)>;
+type ClosedFiles = Vec<(Option<Box<dyn Any>>, Option<Arc<dyn Holder>>)>;
 
 impl Budget {
     /// A budget of `most` descriptors, besides those in use at this moment.
     pub(crate) fn new(most: usize) -> Self {
-        Self { state: Mutex::new(Clock { most: most.max(1), held: 0, holders: Vec::new(), hand: 0 }) }
+        Self { state: Mutex::new(SecondChance { most: most.max(1), held: 0, holders: Vec::new(), hand: 0 }) }
     }
 
     /// As [`admit`], for this budget.
     pub(crate) fn admit(&self, holder: Weak<dyn Holder>, count: usize) {
         let mut state = self.lock();
-        let mut closed = Closed::new();
+        let mut closed = ClosedFiles::new();
         while state.held > 0 && state.held + count > state.most && state.close_one(&mut closed) {}
         state.held += count;
         state.holders.push((holder, count));
@@ -114,7 +120,7 @@ impl Budget {
     /// Closes some of ours, and keeps so many fewer from now on; false where there are none.
     fn give_back(&self) -> bool {
         let mut state = self.lock();
-        let mut closed = Closed::new();
+        let mut closed = ClosedFiles::new();
         let wanted = state.held.saturating_sub((state.held / GIVEN_BACK).max(1));
         while state.held > wanted && state.close_one(&mut closed) {}
         state.most = state.most.min(state.held).max(1);
@@ -122,17 +128,17 @@ impl Budget {
         !closed.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clock> {
+    fn lock(&self) -> MutexGuard<'_, SecondChance> {
         // Each change of the state is whole or absent, whichever thread panicked elsewhere.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Clock {
+impl SecondChance {
     /// Closes what one holder keeps: the first that was not used since the hand last passed. False where none can.
     ///
     /// A holder that nobody has any more has closed its descriptors already and only leaves its place.
-    fn close_one(&mut self, closed: &mut Closed) -> bool {
+    fn close_one(&mut self, closed: &mut ClosedFiles) -> bool {
         // Readers may mark files used as fast as the hand clears them: one round, then any will do.
         let (mut chances, mut steps) = (self.holders.len(), 2 * self.holders.len());
         while steps > 0 {
@@ -178,7 +184,14 @@ fn room() -> usize {
         return usize::try_from(MOST_DESCRIPTORS).unwrap_or(usize::MAX);
     };
     let open = fs::read_dir("/dev/fd").map_or(0, |entries| entries.count() as u64);
-    usize::try_from((allowed.saturating_sub(open) / 2).min(MOST_DESCRIPTORS)).unwrap_or(1)
+    let room = (allowed.saturating_sub(open) / 2).min(MOST_DESCRIPTORS);
+    if room < FEW_DESCRIPTORS {
+        let text = format!(
+            "at most {room} files are kept open: the limit is {allowed} (ulimit -n), and {open} are open"
+        );
+        Event::new(EventKind::Descriptors, text).about("limit of open files").emit();
+    }
+    usize::try_from(room).unwrap_or(1)
 }
 
 /// How many descriptors the process may open, after its soft limit was raised to the hard one; nothing where there is no

@@ -1,4 +1,4 @@
-//! An origin that fails, cuts reads short and dawdles on a schedule.
+//! Fault injection: an origin that fails, returns short reads and delays on a schedule.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 
 use crate::{
-    ByteRange, Clock, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust,
+    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Throttle, Trust,
     file_system_kind::FAR_REQUEST_BYTES,
     source::{check_fills, check_ranges},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// others into one request: that is not visible from here. Operations are numbered from 1 over all sources of
 /// the origin, in the order in which they begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Schedule {
+pub struct FaultSchedule {
     /// Every so many operations one is answered by `EIO`.
     pub fail_every: Option<NonZeroU64>,
     /// Every so many operations the request is cut to half its length, and the short answer is an error.
@@ -39,7 +39,7 @@ pub struct Schedule {
 
 /// What went through a [`FaultOrigin`] so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct FaultCounters {
     /// Operations begun, those that failed included.
     pub operations: u64,
     /// Bytes asked of the origin below.
@@ -50,36 +50,36 @@ pub struct Counters {
     pub most_waiting: u64,
 }
 
-/// An origin over another that follows a [`Schedule`]: a bad disk for tests, a slow file system for benches.
+/// An origin over another that follows a [`FaultSchedule`]: a bad disk for tests, a slow file system for benches.
 #[derive(Debug)]
 pub struct FaultOrigin {
     inner: Arc<dyn Origin>,
-    course: Arc<Course>,
+    run: Arc<FaultRun>,
 }
 
 impl FaultOrigin {
-    /// `inner`, troubled by `schedule`.
-    pub fn new(inner: Arc<dyn Origin>, schedule: Schedule) -> Self {
-        Self { inner, course: Arc::new(Course::new(schedule)) }
+    /// `inner`, with the faults of `schedule`.
+    pub fn new(inner: Arc<dyn Origin>, schedule: FaultSchedule) -> Self {
+        Self { inner, run: Arc::new(FaultRun::new(schedule)) }
     }
 
     /// What went through so far; may be asked while others read.
-    pub fn counters(&self) -> Counters {
-        Counters {
-            operations: self.course.operations.load(Relaxed),
-            bytes: self.course.bytes.load(Relaxed),
-            opens: self.course.opens.load(Relaxed),
-            most_waiting: self.course.most_waiting.load(Relaxed),
+    pub fn counters(&self) -> FaultCounters {
+        FaultCounters {
+            operations: self.run.operations.load(Relaxed),
+            bytes: self.run.bytes.load(Relaxed),
+            opens: self.run.opens.load(Relaxed),
+            most_waiting: self.run.most_waiting.load(Relaxed),
         }
     }
 }
 
 impl Origin for FaultOrigin {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
-        self.course.opens.fetch_add(1, Relaxed);
-        thread::sleep(self.course.schedule.delay);
+        self.run.opens.fetch_add(1, Relaxed);
+        thread::sleep(self.run.schedule.delay);
         let inner = self.inner.open(at)?;
-        Ok(Arc::new(FaultSource { inner, course: Arc::clone(&self.course) }))
+        Ok(Arc::new(FaultSource { inner, run: Arc::clone(&self.run) }))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
@@ -94,15 +94,15 @@ impl Origin for FaultOrigin {
 #[derive(Debug)]
 struct FaultSource {
     inner: Arc<dyn Source>,
-    course: Arc<Course>,
+    run: Arc<FaultRun>,
 }
 
 impl FaultSource {
     /// The error for the operation on `range`, which went wrong by `fault`.
-    fn error(&self, fault: &Fault, range: ByteRange) -> Error {
-        let error = match fault.trouble {
-            Trouble::Failed => Error::from_io(io::Error::from(Errno::IO)),
-            Trouble::Cut => {
+    fn error(&self, fault: &ScheduledFault, range: ByteRange) -> Error {
+        let error = match fault.kind {
+            FaultKind::Failed => Error::from_io(io::Error::from(Errno::IO)),
+            FaultKind::Cut => {
                 Error::new(ErrorKind::Io, format!("{} of {} bytes came", halved(range).len(), range.len()))
             }
         };
@@ -117,11 +117,11 @@ impl Source for FaultSource {
 
     fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
         check_ranges(self.id(), ranges.iter().copied())?;
-        let Some(fault) = self.course.begin(ranges.len(), ranges.iter().copied()) else {
+        let Some(fault) = self.run.begin(ranges.len(), ranges.iter().copied()) else {
             return self.inner.fetch(ranges);
         };
         let mut asked = ranges[..fault.index].to_vec();
-        if let Trouble::Cut = fault.trouble {
+        if let FaultKind::Cut = fault.kind {
             asked.push(halved(ranges[fault.index]));
         }
         self.inner.fetch(&asked)?;
@@ -131,30 +131,30 @@ impl Source for FaultSource {
     fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust> {
         check_ranges(self.id(), fills.iter().map(|fill| fill.range))?;
         check_fills(self.id(), fills)?;
-        let Some(fault) = self.course.begin(fills.len(), fills.iter().map(|fill| fill.range)) else {
+        let Some(fault) = self.run.begin(fills.len(), fills.iter().map(|fill| fill.range)) else {
             return self.inner.copy_into(fills);
         };
         let (before, rest) = fills.split_at_mut(fault.index);
         self.inner.fetch_into(before)?;
         let Fill { range, into } = &mut rest[0];
-        if let Trouble::Cut = fault.trouble {
+        if let FaultKind::Cut = fault.kind {
             let half = into.len() / 2;
             self.inner.fetch_into(&mut [Fill { range: halved(*range), into: &mut into[..half] }])?;
         }
         Err(self.error(&fault, *range))
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.inner.vouch()
+    fn verify(&self) -> Result<()> {
+        self.inner.verify()
     }
 
     fn request_bytes(&self) -> u64 {
         let inner = self.inner.request_bytes();
-        if self.course.schedule.delay.is_zero() { inner } else { inner.max(FAR_REQUEST_BYTES) }
+        if self.run.schedule.delay.is_zero() { inner } else { inner.max(FAR_REQUEST_BYTES) }
     }
 
-    fn expect(&self, range: ByteRange) {
-        self.inner.expect(range);
+    fn will_read(&self, range: ByteRange) {
+        self.inner.will_read(range);
     }
 }
 
@@ -162,22 +162,22 @@ fn halved(range: ByteRange) -> ByteRange {
     ByteRange::at(range.start, range.len() / 2)
 }
 
-/// The first operation of a call that goes wrong, and how.
-struct Fault {
+/// The first operation of a call that goes wrong, and its kind of fault.
+struct ScheduledFault {
     index: usize,
-    trouble: Trouble,
+    kind: FaultKind,
 }
 
-enum Trouble {
+enum FaultKind {
     Failed,
     Cut,
 }
 
-/// A schedule and how far along it the origin is.
+/// A schedule and the counters that say how far along it the origin is.
 #[derive(Debug)]
-struct Course {
-    schedule: Schedule,
-    clock: Clock,
+struct FaultRun {
+    schedule: FaultSchedule,
+    throttle: Throttle,
     operations: AtomicU64,
     bytes: AtomicU64,
     opens: AtomicU64,
@@ -185,20 +185,20 @@ struct Course {
     most_waiting: AtomicU64,
 }
 
-impl Course {
-    fn new(schedule: Schedule) -> Self {
+impl FaultRun {
+    fn new(schedule: FaultSchedule) -> Self {
         let zero = || AtomicU64::new(0);
         let (operations, bytes, opens) = (zero(), zero(), zero());
-        let clock = Clock::new(schedule.bytes_per_second);
-        Self { schedule, clock, operations, bytes, opens, waiting: zero(), most_waiting: zero() }
+        let throttle = Throttle::new(schedule.bytes_per_second);
+        Self { schedule, throttle, operations, bytes, opens, waiting: zero(), most_waiting: zero() }
     }
 
-    /// Counts one call's operations, waits as long as they take, and tells which one goes wrong.
-    fn begin(&self, count: usize, ranges: impl Iterator<Item = ByteRange>) -> Option<Fault> {
+    /// Counts the operations of one call, sleeps as long as they take, and gives the first that goes wrong.
+    fn begin(&self, count: usize, ranges: impl Iterator<Item = ByteRange>) -> Option<ScheduledFault> {
         let first = self.operations.fetch_add(count as u64, Relaxed) + 1;
         let fault = (0..count).find_map(|index| {
-            let trouble = self.trouble(first + index as u64)?;
-            Some(Fault { index, trouble })
+            let kind = self.kind(first + index as u64)?;
+            Some(ScheduledFault { index, kind })
         });
         let reached = fault.as_ref().map_or(count, |fault| fault.index + 1);
         let mut bytes: u64 = 0;
@@ -213,18 +213,18 @@ impl Course {
         fault
     }
 
-    fn trouble(&self, operation: u64) -> Option<Trouble> {
+    fn kind(&self, operation: u64) -> Option<FaultKind> {
         let is_due = |every: Option<NonZeroU64>| every.is_some_and(|every| operation % every == 0);
         if is_due(self.schedule.fail_every) {
-            return Some(Trouble::Failed);
+            return Some(FaultKind::Failed);
         }
-        is_due(self.schedule.cut_every).then_some(Trouble::Cut)
+        is_due(self.schedule.cut_every).then_some(FaultKind::Cut)
     }
 
     fn wait(&self, operations: u32, bytes: u64) {
         let now = Instant::now();
         let delay = self.schedule.delay.saturating_mul(operations);
-        let wait = delay.max(self.clock.pass(now, bytes).saturating_duration_since(now));
+        let wait = delay.max(self.throttle.pass(now, bytes).saturating_duration_since(now));
         if !wait.is_zero() {
             let waiting = self.waiting.fetch_add(1, Relaxed) + 1;
             self.most_waiting.fetch_max(waiting, Relaxed);
@@ -234,12 +234,12 @@ impl Course {
     }
 }
 
-impl Fault {
-    /// How many of the bytes of the operation that goes wrong are asked for all the same.
+impl ScheduledFault {
+    /// How many bytes of the failing operation are still read from the origin below.
     fn bytes(&self, range: ByteRange) -> u64 {
-        match self.trouble {
-            Trouble::Failed => 0,
-            Trouble::Cut => halved(range).len(),
+        match self.kind {
+            FaultKind::Failed => 0,
+            FaultKind::Cut => halved(range).len(),
         }
     }
 }

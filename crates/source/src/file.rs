@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    os::fd::OwnedFd,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
@@ -10,9 +11,9 @@ use bytes::Bytes;
 
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust,
-    pool::{Pooled, Pools},
+    pool::{FilePools, PoolOptions, PooledFile},
     range::coalesce_within,
-    read::Reader,
+    read::PreadReader,
     source::{check_fills, check_ranges},
     walk::files_under,
 };
@@ -21,7 +22,7 @@ use crate::{
 /// 0.12 ns per byte, so a gap of 2 KiB breaks even; from a disk the rest of the page comes along for nothing.
 const GAP_BYTES: u64 = 4096;
 
-/// Ranges are joined up to this length: a larger request is no faster, and whoever keeps one small part of
+/// Ranges are joined up to this length: a larger request is no faster, and a caller that keeps one small part of
 /// what was read together keeps all of it in memory.
 const RUN_BYTES: u64 = 64 << 20;
 
@@ -29,21 +30,24 @@ const RUN_BYTES: u64 = 64 << 20;
 ///
 /// Files that are read share one descriptor each under a budget; they are never locked nor written. A file
 /// that changes while it is open is an error from then on, until it is opened again.
+///
+/// A file of this machine that is in the page cache is copied from a mapping, which takes a process-wide handler for SIGBUS.
+/// [`without_mapping`](Self::without_mapping) is for libraries that must not install one in another's program.
 #[derive(Debug)]
 pub struct FileOrigin {
     root: Option<PathBuf>,
-    pools: Arc<Pools>,
+    pools: Arc<FilePools>,
 }
 
 impl FileOrigin {
     /// An origin whose locators are paths as they are.
     pub fn new() -> Self {
-        Self { root: None, pools: Arc::new(Pools::shared()) }
+        Self { root: None, pools: Arc::new(FilePools::new(PoolOptions { own_budget: None, maps: true })) }
     }
 
     /// An origin whose locators are relative to `root` and cannot climb out of it by `..`.
     ///
-    /// Links below `root` are followed wherever they lead: whoever made them had the right to.
+    /// Links below `root` are followed wherever they lead: only users with access to `root` could make them.
     pub fn under(root: impl Into<PathBuf>) -> Self {
         Self { root: Some(root.into()), ..Self::new() }
     }
@@ -51,13 +55,48 @@ impl FileOrigin {
     /// Keeps at most `count` descriptors open besides those in use, instead of drawing on the process's one budget.
     #[must_use]
     pub fn with_descriptor_budget(self, count: usize) -> Self {
-        Self { pools: Arc::new(Pools::with_budget(count)), ..self }
+        self.with(|options| PoolOptions { own_budget: Some(count), ..options })
+    }
+
+    /// Never maps a file: all are read by `pread`, and no handler for SIGBUS is installed.
+    ///
+    /// For a library that is loaded into another's program, and for files that are often cut short.
+    #[must_use]
+    pub fn without_mapping(self) -> Self {
+        self.with(|options| PoolOptions { maps: false, ..options })
+    }
+
+    fn with(self, change: impl FnOnce(PoolOptions) -> PoolOptions) -> Self {
+        Self { pools: Arc::new(FilePools::new(change(self.pools.options()))), ..self }
+    }
+
+    /// The file that `descriptor` is open on, as a source called `at`.
+    ///
+    /// # Contract
+    /// - The descriptor is open for reading on a regular file, without `O_DIRECT`; anything else is
+    ///   [`Invalid`](ErrorKind::Invalid), and the descriptor is closed.
+    /// - The id is the one that [`open`](Origin::open) of that file would give under the locator `at`, which is a name and is
+    ///   looked up nowhere: the file may have another, or none (a memfd, a file that was unlinked).
+    /// - Its bytes are read at their places (`pread`): the descriptor's own position, flags and number stay as they are.
+    /// - The file is an error once its length or time of modification change, as any other; to be renamed or unlinked is no
+    ///   change.
+    /// - The descriptor is outside the budget of descriptors, and is closed when the last clone of the source is dropped. As
+    ///   with every `close`, the locks that the process holds on the file by `fcntl` (POSIX record locks) go with it.
+    /// - A forked child reads by the descriptor that it inherits. One that closed it, or gave its number to another file, gets
+    ///   an error, never other bytes.
+    pub fn adopt(&self, descriptor: OwnedFd, at: Locator) -> Result<Arc<dyn Source>> {
+        let pooled = self.pools.adopt(descriptor).map_err(|error| error.at(&at))?;
+        Ok(self.source(pooled, at))
+    }
+
+    fn source(&self, pooled: Arc<PooledFile>, at: Locator) -> Arc<dyn Source> {
+        Arc::new(FileSource { id: pooled.id(at), pooled, pools: Arc::clone(&self.pools) })
     }
 
     /// The path of `at`, made absolute so that it stays the same when the process changes its folder.
     fn path(&self, at: &Locator) -> Result<PathBuf> {
         let path = match &self.root {
-            None => PathBuf::from(at.as_str()),
+            None => at.to_path().into_owned(),
             Some(root) => root.join(inside(at)?),
         };
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
@@ -74,7 +113,7 @@ impl Default for FileOrigin {
 /// `at` without its `.` and `..`, which must not climb out.
 fn inside(at: &Locator) -> Result<PathBuf> {
     let mut path = PathBuf::new();
-    for component in Path::new(at.as_str()).components() {
+    for component in at.to_path().components() {
         let climbs_out = match component {
             Component::Normal(name) => {
                 path.push(name);
@@ -94,13 +133,12 @@ fn inside(at: &Locator) -> Result<PathBuf> {
 impl Origin for FileOrigin {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
         let pooled = self.path(at).and_then(|path| self.pools.open(path)).map_err(|error| error.at(at))?;
-        let id = pooled.id(at.clone());
-        Ok(Arc::new(FileSource { id, pooled, pools: Arc::clone(&self.pools) }))
+        Ok(self.source(pooled, at.clone()))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
         let files = || match &self.root {
-            None => files_under(&self.path(under)?, Path::new(under.as_str())),
+            None => files_under(&self.path(under)?, &under.to_path()),
             Some(_) => files_under(&self.path(under)?, &inside(under)?),
         };
         files().map_err(|error| error.at(under))
@@ -125,8 +163,8 @@ impl Origin for FileOrigin {
 #[derive(Debug)]
 struct FileSource {
     id: SourceId,
-    pooled: Arc<Pooled>,
-    pools: Arc<Pools>,
+    pooled: Arc<PooledFile>,
+    pools: Arc<FilePools>,
 }
 
 impl FileSource {
@@ -134,8 +172,12 @@ impl FileSource {
         self.pools.read(&self.pooled, reads).map_err(|error| error.at(&self.id.locator))
     }
 
-    fn reader<'a>(&'a self, file: &'a File) -> Reader<'a> {
-        Reader { file, request_bytes: self.pooled.request_bytes(), tells: self.pooled.tells_what_waits() }
+    fn reader<'a>(&'a self, file: &'a File) -> PreadReader<'a> {
+        PreadReader {
+            file,
+            request_bytes: self.pooled.request_bytes(),
+            tells: self.pooled.tells_what_waits(),
+        }
     }
 }
 
@@ -165,16 +207,16 @@ impl Source for FileSource {
         filled.map_err(|error| error.at(&self.id.locator))
     }
 
-    fn vouch(&self) -> Result<()> {
-        self.pools.vouch(&self.pooled).map_err(|error| error.at(&self.id.locator))
+    fn verify(&self) -> Result<()> {
+        self.pools.verify(&self.pooled).map_err(|error| error.at(&self.id.locator))
     }
 
     fn request_bytes(&self) -> u64 {
         self.pooled.request_bytes()
     }
 
-    fn expect(&self, range: ByteRange) {
-        self.pooled.expect(range);
+    fn will_read(&self, range: ByteRange) {
+        self.pooled.will_read(range);
     }
 }
 

@@ -5,7 +5,7 @@ use std::{os::fd::AsFd, path::Path};
 /// A request behind a network takes about as long as 1 MiB takes to come (1 ms at 1 GB/s).
 pub(crate) const FAR_REQUEST_BYTES: u64 = 1 << 20;
 
-/// True when the open `file` or folder lies on this machine; what cannot be told counts as behind a network.
+/// True when the open `file` or folder lies on this machine; what is unknown counts as behind a network.
 pub fn lies_near(file: impl AsFd) -> bool {
     FileSystemKind::of(file) != FileSystemKind::Far
 }
@@ -17,18 +17,18 @@ pub(crate) enum FileSystemKind {
     Near,
     /// On this machine, but a page may be partly cleared while the file still has its old length: XFS clears the
     /// rest of the last page, then writes dirty pages out, then sets the length. Reads by `pread` wait meanwhile.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "told only where files are mapped"))]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "known only where files are mapped"))]
     NearClearingFirst,
     /// An image that nobody can write to. Its files never change while it is mounted, but their times and numbers are
     /// what the tool that made the image wrote there.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "told only on Linux"))]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "known only on Linux"))]
     Image,
     /// Behind a network, or not known.
     Far,
 }
 
 impl FileSystemKind {
-    /// Where the open `file` lies; what cannot be told counts as far.
+    /// Where the open `file` lies; what is unknown counts as far.
     pub(crate) fn of(file: impl AsFd) -> Self {
         rustix::fs::fstatfs(file).map_or(Self::Far, |found| Self::named(&found))
     }

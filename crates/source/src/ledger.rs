@@ -25,7 +25,7 @@ use crate::{
     budget::budget_and_origin,
     current_process,
     process::ProcessIdentity,
-    process_tree::{self, Row, row_of, taken_by_children},
+    process_tree::{self, ProcessRow, row_of, taken_by_children},
     ranks::{cores_of_rank, ranks_on_node},
 };
 
@@ -38,11 +38,11 @@ pub trait Resize: Send + Sync {
 /// The memory and the threads of one process, and who has taken how much.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    inside: Arc<Inside>,
+    inside: Arc<LedgerState>,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct LedgerState {
     /// What this process and its siblings may take: in a forked one, what its parent has not taken itself.
     bytes: u64,
     /// Bytes of them that processes have taken which the same parent forked for something else.
@@ -51,12 +51,12 @@ struct Inside {
     /// Workers of one pool, this process among them; 0 where it is none.
     workers: AtomicU64,
     process: ProcessIdentity,
-    row: Option<&'static Row>,
-    holders: Mutex<Vec<Holder>>,
+    row: Option<&'static ProcessRow>,
+    holders: Mutex<Vec<LedgerEntry>>,
     next: AtomicU64,
 }
 
-struct Holder {
+struct LedgerEntry {
     number: u64,
     what: &'static str,
     /// The least and the most bytes it may have.
@@ -65,7 +65,7 @@ struct Holder {
     client: Option<Weak<dyn Resize>>,
 }
 
-impl fmt::Debug for Holder {
+impl fmt::Debug for LedgerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} bytes)", self.what, self.bytes.load(Relaxed))
     }
@@ -104,8 +104,8 @@ impl Ledger {
         ledger
     }
 
-    fn made(bytes: u64, is_forked: bool, row: Option<&'static Row>) -> Self {
-        let inside = Inside {
+    fn made(bytes: u64, is_forked: bool, row: Option<&'static ProcessRow>) -> Self {
+        let inside = LedgerState {
             bytes,
             elsewhere: AtomicU64::new(0),
             is_forked,
@@ -129,8 +129,8 @@ impl Ledger {
     }
 
     fn look_around(&self) {
-        let Inside { is_forked, row, elsewhere, .. } = &*self.inside;
-        let others = row.filter(|_| *is_forked).map_or(0, Row::taken_by_others);
+        let LedgerState { is_forked, row, elsewhere, .. } = &*self.inside;
+        let others = row.filter(|_| *is_forked).map_or(0, ProcessRow::taken_by_others);
         elsewhere.store(others, Relaxed);
     }
 
@@ -141,7 +141,7 @@ impl Ledger {
 
     /// Bytes that this process may take in all.
     pub fn share(&self) -> u64 {
-        let Inside { bytes, is_forked, ref workers, ref elsewhere, .. } = *self.inside;
+        let LedgerState { bytes, is_forked, ref workers, ref elsewhere, .. } = *self.inside;
         let bytes = bytes.saturating_sub(elsewhere.load(Relaxed));
         match workers.load(Relaxed) {
             0 => bytes,
@@ -196,7 +196,7 @@ impl Ledger {
     fn grant(&self, what: &'static str, bounds: (u64, u64)) -> Grant {
         let number = self.inside.next.fetch_add(1, Relaxed);
         let bytes = Arc::new(AtomicU64::new(bounds.0));
-        let holder = Holder { number, what, bounds, bytes: Arc::clone(&bytes), client: None };
+        let holder = LedgerEntry { number, what, bounds, bytes: Arc::clone(&bytes), client: None };
         self.change(|holders| holders.push(holder));
         Grant { ledger: self.clone(), number, bytes }
     }
@@ -222,14 +222,14 @@ impl Ledger {
     }
 
     /// Makes a change, gives all their parts anew, and tells those whose part has changed.
-    fn change(&self, make: impl FnOnce(&mut Vec<Holder>)) {
+    fn change(&self, make: impl FnOnce(&mut Vec<LedgerEntry>)) {
         let changed = {
             let mut holders = self.lock();
             make(&mut holders);
             let bounds: Vec<_> = holders.iter().map(|holder| holder.bounds).collect();
             let level = level(self.pool(), &bounds);
             let mut changed = Vec::new();
-            for Holder { bounds: (least, most), bytes, client, .. } in holders.iter() {
+            for LedgerEntry { bounds: (least, most), bytes, client, .. } in holders.iter() {
                 let part = level.clamp(*least, *most);
                 if bytes.swap(part, Relaxed) != part {
                     changed.extend(client.clone().map(|client| (client, Arc::clone(bytes))));
@@ -242,7 +242,7 @@ impl Ledger {
             }
             changed
         };
-        // Without the lock: who is told may write to a disk, and may ask for memory itself.
+        // Without the lock: a client may write to a disk, and may ask for memory itself.
         for (client, bytes) in changed {
             if let Some(client) = client.upgrade() {
                 client.resize(bytes.load(Relaxed));
@@ -259,13 +259,13 @@ impl Ledger {
         self.inside.row.map_or(0, |_| taken_by_children(getpid()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Holder>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<LedgerEntry>> {
         // Holders come and go whole: a panic elsewhere cannot leave half of one.
         self.inside.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn taken(holders: &[Holder]) -> u64 {
+fn taken(holders: &[LedgerEntry]) -> u64 {
     holders.iter().fold(0, |sum, holder| sum.saturating_add(holder.bytes.load(Relaxed)))
 }
 

@@ -1,10 +1,15 @@
 //! Names under which origins have bytes: paths and URLs.
 
-use std::fmt;
+use std::{borrow::Cow, fmt, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// A name under which an [`Origin`](crate::Origin) has bytes.
+use crate::byte_path::{path_of_text, show, text_of_path};
+
+/// A name under which an [`Origin`](crate::Origin) has bytes: a URL, a path, or what else an origin calls them by.
+///
+/// Paths may be any bytes: [`from_path`](Self::from_path) takes them, [`to_path`](Self::to_path) gives them back, and those
+/// that are not UTF-8 are [written out](crate::text_of_path) in between. For people such a name is shown with `\xff` in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Locator(String);
 
@@ -14,7 +19,17 @@ impl Locator {
         Self(name.into())
     }
 
-    /// The name.
+    /// The locator of the file at `path`, whose bytes may be any.
+    pub fn from_path(path: impl AsRef<Path>) -> Self {
+        Self(text_of_path(path.as_ref()))
+    }
+
+    /// The path that this locator names, where it names one.
+    pub fn to_path(&self) -> Cow<'_, Path> {
+        path_of_text(&self.0)
+    }
+
+    /// The name, with bytes of a path that are not UTF-8 [written out](crate::text_of_path).
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -82,75 +97,6 @@ impl Locator {
 
 impl fmt::Display for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn beside_keeps_the_folder_and_lets_absolute_names_be() {
-        assert_eq!(Locator::new("d/a.h5").beside("b.h5").as_str(), "d/b.h5");
-        assert_eq!(Locator::new("a.h5").beside("b.h5").as_str(), "b.h5");
-        assert_eq!(Locator::new("d/a.h5").beside("/b.h5").as_str(), "/b.h5");
-        assert_eq!(Locator::new("/a.h5").beside("b.h5").as_str(), "/b.h5");
-        assert_eq!(Locator::new("s3://bucket/d/a.h5").beside("e/b.h5").as_str(), "s3://bucket/d/e/b.h5");
-    }
-
-    #[test]
-    fn beside_a_url_nothing_leaves_the_bucket() {
-        for (from, name, to) in [
-            ("s3://bucket/d/a.h5", "../b.h5", "s3://bucket/b.h5"),
-            ("s3://bucket/d/a.h5", "../../../other/b.h5", "s3://bucket/other/b.h5"),
-            ("s3://bucket/d/a.h5", "/etc/passwd", "s3://bucket/etc/passwd"),
-            ("s3://bucket/a.h5", "/../../etc/passwd", "s3://bucket/etc/passwd"),
-            ("s3://bucket/a.h5", "file:///etc/passwd", "s3://bucket/file:/etc/passwd"),
-            ("s3://bucket/a.h5", "http://169.254.169.254/a", "s3://bucket/http:/169.254.169.254/a"),
-            ("https://host:80/d/a.h5", "../../b.h5", "https://host:80/b.h5"),
-            ("s3://bucket", "b.h5", "s3://bucket/b.h5"),
-        ] {
-            let beside = Locator::new(from).beside(name);
-            assert_eq!(beside.as_str(), to, "{from} {name}");
-            assert!(beside.is_url());
-        }
-    }
-
-    #[test]
-    fn only_a_scheme_makes_a_url() {
-        for (name, is_url) in [
-            ("s3://bucket/a", true),
-            ("gs://bucket", true),
-            ("/data/a://b", false),
-            ("a.h5", false),
-            ("://a", false),
-            ("c:/a", false),
-            ("s3:/bucket/a", false),
-        ] {
-            assert_eq!(Locator::new(name).is_url(), is_url, "{name}");
-        }
-        assert!(
-            !Locator::new("d/a.h5").beside("s3://bucket/b.h5").is_url(),
-            "a local file names local files"
-        );
-        assert!(!Locator::new("a.h5").beside("s3://bucket/b.h5").is_url());
-    }
-
-    #[test]
-    fn one_file_has_one_locator_however_it_is_reached() {
-        for (from, name, to) in [
-            ("d/a.h5", "./b.h5", "d/b.h5"),
-            ("d/a.h5", "././b.h5", "d/b.h5"),
-            ("d/a.h5", "../d/b.h5", "d/b.h5"),
-            ("d/a.h5", "../b.h5", "b.h5"),
-            ("a.h5", "./b.h5", "b.h5"),
-            ("a.h5", "../b.h5", "../b.h5"),
-            ("../a.h5", "../b.h5", "../../b.h5"),
-            ("/d/a.h5", "../b.h5", "/b.h5"),
-            ("d/a.h5", "/e/../b.h5", "/b.h5"),
-        ] {
-            assert_eq!(Locator::new(from).beside(name).as_str(), to, "{from} {name}");
-        }
+        show(&self.0, f)
     }
 }

@@ -1,8 +1,8 @@
 //! When a file is copied from a mapping instead of being read, and when no longer.
 //!
 //! In the page cache a `pread` of 8 KiB takes 1.4 to 1.8 times as long as a copy. So a near file is mapped at its
-//! second read if its bytes are there, and read from then on without a system call for each range. Nobody notices
-//! which way bytes came: where a mapping cannot be had, or fails, there is `pread`.
+//! second read if its bytes are there, and read from then on without a system call for each range. The
+//! bytes are the same either way: where a mapping cannot be had, or fails, there is `pread`.
 
 mod guard;
 mod resident;
@@ -17,7 +17,10 @@ use self::{
     resident::is_resident,
     view::{Opening, Refusal, View},
 };
-use crate::{ByteRange, Fill};
+use crate::{
+    ByteRange, Fill,
+    mapping_mode::{MappedCopy, MappingMode},
+};
 
 /// The page cache is asked about a mapped file again after as many bytes as it is long, within these bounds: asking
 /// costs up to 7 us, as much as copying 64 KiB, and 3 % of all time where every file is 1 MiB long. One that is not
@@ -29,23 +32,12 @@ const MOST_BYTES_PER_ASKING: u64 = 1 << 30;
 /// Never again: no such number of bytes is ever read.
 const NEVER: u64 = u64::MAX;
 
-/// Whether this process copies near files from mappings, and how it learns what is in the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mapping {
-    /// It does, and the kernel tells by `cachestat`.
-    ByCachestat,
-    /// It does, and tries bytes to learn it: the kernel has no `cachestat`, or does not answer it.
-    ByTrying,
-    /// It does not: it was told not to, or cannot.
-    Off,
-}
-
-/// How it stands with mappings in this process.
-pub fn mapping() -> Mapping {
+/// Whether and how this process maps files.
+pub fn mapping() -> MappingMode {
     match (guard::stands(), resident::is_told()) {
-        (false, _) => Mapping::Off,
-        (true, true) => Mapping::ByCachestat,
-        (true, false) => Mapping::ByTrying,
+        (false, _) => MappingMode::Off,
+        (true, true) => MappingMode::ByCachestat,
+        (true, false) => MappingMode::ByTrying,
     }
 }
 
@@ -60,15 +52,6 @@ pub(crate) struct Mapped {
     due_bytes: AtomicU64,
 }
 
-/// Whether bytes were copied from a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Copied {
-    /// All were, and have to be vouched for like those of any other read.
-    Whole,
-    /// They have to be read.
-    Not,
-}
-
 impl Mapped {
     /// A file `len` long, without a mapping yet.
     pub(crate) fn new(len: u64) -> Self {
@@ -76,26 +59,31 @@ impl Mapped {
         Self { view: View::new(len), len, read_bytes: AtomicU64::new(0), due_bytes: AtomicU64::new(1) }
     }
 
+    /// A file `len` long that is never mapped: no handler is installed for its sake.
+    pub(crate) fn never(len: u64) -> Self {
+        Self { due_bytes: AtomicU64::new(NEVER), ..Self::new(len) }
+    }
+
     /// Copies from the mapping, if there is one and this thread may.
     #[inline]
-    pub(crate) fn copy(&self, fills: &mut [Fill<'_>]) -> Copied {
+    pub(crate) fn copy(&self, fills: &mut [Fill<'_>]) -> MappedCopy {
         if !self.view.is_open() || !guard::stands() {
-            return Copied::Not;
+            return MappedCopy::Not;
         }
         match self.view.copy(fills) {
-            Ok(()) => Copied::Whole,
-            Err(Refusal::Unmapped) => Copied::Not,
+            Ok(()) => MappedCopy::Whole,
+            Err(Refusal::Unmapped) => MappedCopy::Not,
             Err(Refusal::Torn) => {
                 self.bar();
-                Copied::Not
+                MappedCopy::Not
             }
         }
     }
 
-    /// Asks for the first lines of `range`, which is copied next.
+    /// Prefetches the first cache lines of `range`, which is copied next.
     #[inline]
-    pub(crate) fn expect(&self, range: ByteRange) {
-        self.view.expect(range);
+    pub(crate) fn will_read(&self, range: ByteRange) {
+        self.view.will_read(range);
     }
 
     /// True when the page cache ought to be asked, after `bytes` were read one way or the other.

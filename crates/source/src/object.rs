@@ -14,7 +14,7 @@
 //! | `state` | which version of an object was opened, and whether an answer is of it |
 //! | `parts` | which requests bring the ranges asked for |
 //! | `source` | an object that is open |
-//! | `trouble` | errors of stores in our words |
+//! | `store_error` | errors of `object_store` as our own |
 
 mod address;
 mod aws;
@@ -26,8 +26,8 @@ mod lock;
 mod parts;
 mod source;
 mod state;
+mod store_error;
 mod stores;
-mod trouble;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 

@@ -1,11 +1,11 @@
-//! One descriptor per file, within a budget of them, closed and reopened behind the readers' backs.
+//! A pool of descriptors: one per file, within a budget, closed by second chance and reopened when the file is read.
 
 use std::{
     any::Any,
     collections::HashMap,
     fs::File,
     io,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
     ptr,
     sync::{
@@ -23,12 +23,13 @@ use rustix::{
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Result, SourceId, Trust,
     descriptors::{self, Budget, Holder},
+    fd_stat::is_open_on,
+    file_stat::{FileStat, changed},
     file_system_kind::FileSystemKind,
-    map::{Copied, Mapped},
-    peek::is_open_on,
+    map::Mapped,
+    mapping_mode::MappedCopy,
     prefetch::{LINE, prefetch_line},
     process::{Owned, PerProcess, ProcessIdentity, current},
-    stamp::{Stamp, changed},
 };
 
 /// A number that no descriptor has.
@@ -36,9 +37,10 @@ const CLOSED: RawFd = -1;
 
 /// A file that is open, or was and will be again.
 #[derive(Debug)]
-pub(crate) struct Pooled {
-    path: PathBuf,
-    stamp: Stamp,
+pub(crate) struct PooledFile {
+    /// Where it is opened again; nothing for a descriptor that was adopted, which is kept as long as the file is.
+    path: Option<PathBuf>,
+    stamp: FileStat,
     /// The time of change (ctime) that is known to have left the bytes alone.
     changed_ns: AtomicI64,
     file_system: FileSystemKind,
@@ -49,7 +51,7 @@ pub(crate) struct Pooled {
     mapped: Mapped,
     /// Read since the clock hand last passed.
     used: AtomicBool,
-    /// False once its file system would not say which reads have to wait.
+    /// False once its file system refused `RWF_NOWAIT`.
     tells_what_waits: AtomicBool,
 }
 
@@ -59,7 +61,7 @@ struct Descriptor {
     file: File,
 }
 
-impl Pooled {
+impl PooledFile {
     /// Which bytes these are, when opened as `locator`.
     pub(crate) fn id(&self, locator: Locator) -> SourceId {
         self.stamp.id(locator, self.file_system)
@@ -70,14 +72,25 @@ impl Pooled {
         self.request_bytes
     }
 
-    /// Whether a read of it can be had that does not wait; who is refused one says so here.
+    /// Whether reads that do not wait (`RWF_NOWAIT`) are supported; the reader clears it when one is refused.
     pub(crate) fn tells_what_waits(&self) -> &AtomicBool {
         &self.tells_what_waits
     }
 
+    /// The open file in `held`, if this process may read by it: one that has a path is opened anew in a forked child.
+    #[inline]
+    fn usable<'a>(&self, held: Option<&'a Descriptor>) -> Option<&'a File> {
+        let held = held?;
+        (held.process == current() || self.path.is_none()).then_some(&held.file)
+    }
+
+    fn path(&self) -> Result<&Path> {
+        self.path.as_deref().ok_or_else(|| Error::new(ErrorKind::Bug, "an adopted descriptor was given up"))
+    }
+
     /// Opens the file anew and makes sure that it is still the same one.
-    fn reopen(&self, pool: &Pool) -> Result<File> {
-        let (file, stamp) = pool.open_regular(&self.path).map_err(replaced)?;
+    fn reopen(&self, pool: &FilePool) -> Result<File> {
+        let (file, stamp) = pool.open_regular(self.path()?).map_err(replaced)?;
         self.verify(&stamp)?;
         self.changed_ns.store(stamp.changed_ns(), Relaxed);
         Ok(file)
@@ -85,12 +98,12 @@ impl Pooled {
 
     /// Refuses the file if what lies at its path is no longer the same.
     fn verify_by_path(&self) -> Result<()> {
-        self.verify(&Stamp::at(&self.path).map_err(replaced)?)
+        self.verify(&FileStat::at(self.path()?).map_err(replaced)?)
     }
 
     /// Refuses an open file whose bytes may no longer be those that were opened.
     fn verify_open(&self, file: &File) -> Result<()> {
-        let (now, has_name) = Stamp::and_name(file)?;
+        let (now, has_name) = FileStat::and_name(file)?;
         self.verify(&now)?;
         if now.changed_ns() != self.changed_ns.load(Relaxed) {
             self.check_name(has_name)?;
@@ -99,15 +112,16 @@ impl Pooled {
         Ok(())
     }
 
-    fn verify(&self, now: &Stamp) -> Result<()> {
+    fn verify(&self, now: &FileStat) -> Result<()> {
         if now.has_bytes_of(&self.stamp) { Ok(()) } else { Err(changed("changed since it was opened")) }
     }
 
     /// Refuses an open file that has no name any more, or whose name is another file's by now. One that was renamed, or
-    /// whose folder cannot be looked into any more, is still what it was.
+    /// whose folder cannot be looked into any more, is still what it was; one that was adopted needs no name.
     #[cold]
     fn check_name(&self, has_name: bool) -> Result<()> {
-        match Stamp::at(&self.path) {
+        let Some(path) = &self.path else { return Ok(()) };
+        match FileStat::at(path) {
             _ if !has_name => Err(changed("removed or replaced since it was opened")),
             Ok(there) if there.has_bytes_of(&self.stamp) => Ok(()),
             Err(error) if error.kind() != ErrorKind::Invalid => Ok(()),
@@ -117,22 +131,22 @@ impl Pooled {
 
     /// Maps the file, or gives its mapping up, if it is time for that; `bytes` of it were just read.
     fn consider(&self, file: &File, bytes: u64) {
-        if self.file_system != FileSystemKind::Far && self.mapped.is_due(bytes) {
+        if self.mapped.is_due(bytes) {
             self.mapped.decide(file);
         }
     }
 
-    /// Asks for the first bytes of `range`, or for what is looked at on the way to any.
+    /// Prefetches the first bytes of `range`, or, where it is empty, the fields of this struct.
     #[inline]
-    pub(crate) fn expect(&self, range: ByteRange) {
+    pub(crate) fn will_read(&self, range: ByteRange) {
         if range.is_empty() {
             self.prefetch();
         } else {
-            self.mapped.expect(range);
+            self.mapped.will_read(range);
         }
     }
 
-    /// Asks for what is wanted after a copy: with hundreds of files none of it is in the processor's caches.
+    /// Prefetches what is read after a copy: with hundreds of files none of it is in the processor's caches.
     #[inline]
     fn prefetch(&self) {
         let first = ptr::from_ref(self).cast::<u8>();
@@ -149,7 +163,7 @@ impl Pooled {
     }
 }
 
-impl Holder for Pooled {
+impl Holder for PooledFile {
     fn was_used(&self) -> bool {
         self.used.swap(false, Relaxed)
     }
@@ -168,66 +182,93 @@ fn replaced(error: Error) -> Error {
     }
 }
 
-/// The pool of whichever process asks; descriptors too carry the process that opened them.
-#[derive(Debug)]
-pub(crate) struct Pools {
-    /// A budget of its own, where it does not draw on that of the process.
-    own_budget: Option<usize>,
-    pools: PerProcess<Pool>,
+/// How an origin treats the files it opens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolOptions {
+    /// A budget of descriptors of its own, besides those in use at this moment; else it draws on that of the process.
+    pub(crate) own_budget: Option<usize>,
+    /// Whether files may be copied from a mapping.
+    pub(crate) maps: bool,
 }
 
-impl Pools {
-    /// Pools that draw on the process's one budget of descriptors.
-    pub(crate) fn shared() -> Self {
-        Self { own_budget: None, pools: PerProcess::empty() }
+/// The pool of the process that asks; descriptors too carry the process that opened them.
+#[derive(Debug)]
+pub(crate) struct FilePools {
+    options: PoolOptions,
+    pools: PerProcess<FilePool>,
+}
+
+impl FilePools {
+    /// Pools that open no file yet.
+    pub(crate) fn new(options: PoolOptions) -> Self {
+        Self { options, pools: PerProcess::empty() }
     }
 
-    /// Pools that keep at most `budget` descriptors open, besides those in use at this moment.
-    pub(crate) fn with_budget(budget: usize) -> Self {
-        Self { own_budget: Some(budget), pools: PerProcess::empty() }
+    pub(crate) fn options(&self) -> PoolOptions {
+        self.options
     }
 
-    /// The file at `path`, which shares its descriptor with whoever has it open unchanged.
-    pub(crate) fn open(&self, path: PathBuf) -> Result<Arc<Pooled>> {
+    /// The file at `path`, which shares its descriptor with all that have it open unchanged.
+    pub(crate) fn open(&self, path: PathBuf) -> Result<Arc<PooledFile>> {
         // Looking before opening: opening a device may do things, such as rewinding a tape.
-        let stamp = Stamp::at(&path)?;
+        let stamp = FileStat::at(&path)?;
         let pool = self.of_process();
         if let Some(known) = pool.lock().known(&path, &stamp) {
             return Ok(known);
         }
         let (file, stamp) = pool.open_regular(&path)?;
-        let file_system = pool.file_system(&stamp, || FileSystemKind::of(&file));
-        let fresh = Arc::new(Pooled {
-            path,
-            stamp,
-            changed_ns: AtomicI64::new(stamp.changed_ns()),
-            file_system,
-            request_bytes: file_system.request_bytes(block_bytes(&file, file_system)),
-            descriptor: ArcSwapOption::empty(),
-            number: AtomicI32::new(CLOSED),
-            mapped: Mapped::new(stamp.len()),
-            used: AtomicBool::new(true),
-            tells_what_waits: AtomicBool::new(file_system != FileSystemKind::Far),
-        });
-        let pooled = pool.lock().remember(fresh);
+        let pooled = self.pooled(&pool, Some(path.clone()), &file, stamp);
+        let pooled = pool.lock().remember(path, Arc::new(pooled));
         admit(&pool, &pooled, file);
         Ok(pooled)
     }
 
-    /// Which bytes lie at `path`, told without opening them, when they are called `locator`.
+    /// The file that `descriptor` is open on. It is in no budget, as it cannot be closed and opened again.
+    pub(crate) fn adopt(&self, descriptor: OwnedFd) -> Result<Arc<PooledFile>> {
+        check_readable(&descriptor)?;
+        let (pool, file) = (self.of_process(), File::from(descriptor));
+        let stamp = FileStat::of(&file)?;
+        let pooled = self.pooled(&pool, None, &file, stamp);
+        pooled.number.store(file.as_raw_fd(), Relaxed);
+        pooled.descriptor.store(Some(Arc::new(Descriptor { process: pool.process, file })));
+        Ok(Arc::new(pooled))
+    }
+
+    fn pooled(&self, pool: &FilePool, path: Option<PathBuf>, file: &File, stamp: FileStat) -> PooledFile {
+        let file_system = pool.file_system(&stamp, || FileSystemKind::of(file));
+        let may_map = self.options.maps && file_system != FileSystemKind::Far;
+        PooledFile {
+            path,
+            stamp,
+            changed_ns: AtomicI64::new(stamp.changed_ns()),
+            file_system,
+            request_bytes: file_system.request_bytes(block_bytes(file, file_system)),
+            descriptor: ArcSwapOption::empty(),
+            number: AtomicI32::new(CLOSED),
+            mapped: if may_map { Mapped::new(stamp.len()) } else { Mapped::never(stamp.len()) },
+            used: AtomicBool::new(true),
+            tells_what_waits: AtomicBool::new(file_system != FileSystemKind::Far),
+        }
+    }
+
+    /// The id of the file at `path` under the name `locator`, by `stat`, without opening it.
     pub(crate) fn survey(&self, path: &Path, locator: Locator) -> Result<SourceId> {
-        let stamp = Stamp::at(path)?;
+        let stamp = FileStat::at(path)?;
         let file_system = self.of_process().file_system(&stamp, || FileSystemKind::at(path));
         Ok(stamp.id(locator, file_system))
     }
 
-    /// Runs `reads` on the open file, then makes sure that the file did not change meanwhile.
-    pub(crate) fn read<T>(&self, pooled: &Arc<Pooled>, reads: impl FnOnce(&File) -> Result<T>) -> Result<T> {
+    /// Runs `reads` on the open file, then verifies that the file did not change meanwhile.
+    pub(crate) fn read<T>(
+        &self,
+        pooled: &Arc<PooledFile>,
+        reads: impl FnOnce(&File) -> Result<T>,
+    ) -> Result<T> {
         let lent = pooled.descriptor.load();
         let reopened;
-        let file = match &*lent {
-            Some(descriptor) if descriptor.process == current() => &descriptor.file,
-            _ => {
+        let file = match pooled.usable(lent.as_deref()) {
+            Some(file) => file,
+            None => {
                 let pool = self.of_process();
                 reopened = admit(&pool, pooled, pooled.reopen(&pool)?);
                 &reopened.file
@@ -239,36 +280,35 @@ impl Pools {
         Ok(read)
     }
 
-    /// Fills memory from the file's mapping if it has one, and then it has to be vouched for; else by `reads`, and makes
-    /// sure that the file did not change meanwhile.
+    /// Fills memory from the file's mapping if it has one, which leaves the bytes unverified; else by `reads`, and verifies
+    /// that the file did not change meanwhile.
     pub(crate) fn fill<'f, 'm>(
         &self,
-        pooled: &Arc<Pooled>,
+        pooled: &Arc<PooledFile>,
         fills: &'f mut [Fill<'m>],
         reads: impl FnOnce(&File, &'f mut [Fill<'m>]) -> Result<()>,
     ) -> Result<Trust> {
         let bytes = fills.iter().map(|fill| fill.range.len()).sum();
-        if let Copied::Whole = pooled.mapped.copy(fills) {
+        if let MappedCopy::Whole = pooled.mapped.copy(fills) {
             if pooled.mapped.is_due(bytes)
-                && let Some(descriptor) = &*pooled.descriptor.load()
-                && descriptor.process == current()
+                && let Some(file) = pooled.usable(pooled.descriptor.load().as_deref())
             {
-                pooled.mapped.decide(&descriptor.file);
+                pooled.mapped.decide(file);
             }
-            return Ok(Trust::OnceVouched);
+            return Ok(Trust::Unverified);
         }
         self.read(pooled, |file| {
             reads(file, fills)?;
             pooled.consider(file, bytes);
-            Ok(Trust::Full)
+            Ok(Trust::Verified)
         })
     }
 
-    /// Makes sure that the file did not change before what was copied from its mapping was copied.
-    pub(crate) fn vouch(&self, pooled: &Arc<Pooled>) -> Result<()> {
+    /// Verifies that the file has not changed, after bytes were copied from its mapping.
+    pub(crate) fn verify(&self, pooled: &Arc<PooledFile>) -> Result<()> {
         if let FileSystemKind::NearClearingFirst = pooled.file_system {
             return self.read(pooled, |file| {
-                // Waits until whoever cuts the file is done, so that its length tells.
+                // Waits for a truncation that is under way, so that the length is the new one.
                 let _waited = rustix::io::pread(file, &mut [0; 1], 0);
                 Ok(())
             });
@@ -277,23 +317,26 @@ impl Pools {
             pooled.mark_used();
             return Ok(());
         }
-        match &*pooled.descriptor.load() {
-            Some(descriptor) if descriptor.process == current() => {
+        match pooled.usable(pooled.descriptor.load().as_deref()) {
+            Some(file) => {
                 pooled.mark_used();
-                pooled.verify_open(&descriptor.file)
+                pooled.verify_open(file)
             }
-            // A mapping needs no descriptor, so none is taken from those who do.
-            _ => pooled.verify_by_path(),
+            // A mapping needs no descriptor, so none is taken from the files that do.
+            None => pooled.verify_by_path(),
         }
     }
 
-    fn of_process(&self) -> Arc<Owned<Pool>> {
-        self.pools.get(|| Pool { own_budget: self.own_budget.map(Budget::new), state: Mutex::default() })
+    fn of_process(&self) -> Arc<Owned<FilePool>> {
+        self.pools.get(|| FilePool {
+            own_budget: self.options.own_budget.map(Budget::new),
+            state: Mutex::default(),
+        })
     }
 }
 
 /// Gives `pooled` its descriptor, unless another thread just did, and closes what that pushes out.
-fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor> {
+fn admit(pool: &Owned<FilePool>, pooled: &Arc<PooledFile>, file: File) -> Arc<Descriptor> {
     let state = pool.lock();
     let there = pooled.descriptor.load_full();
     if let Some(there) = there.filter(|there| there.process == pool.process) {
@@ -305,9 +348,25 @@ fn admit(pool: &Owned<Pool>, pooled: &Arc<Pooled>, file: File) -> Arc<Descriptor
     drop(state);
     // Closing may take long on a network file system: not while others wait for a lock.
     drop(inherited);
-    let holder: Weak<Pooled> = Arc::downgrade(pooled);
+    let holder: Weak<PooledFile> = Arc::downgrade(pooled);
     pool.budget(|budget| budget.admit(holder, 1));
     fresh
+}
+
+/// Refuses a descriptor that bytes cannot be read from at any place and length.
+fn check_readable(descriptor: &OwnedFd) -> Result<()> {
+    let flags = rustix::fs::fcntl_getfl(descriptor).map_err(|errno| Error::from_io(errno.into()))?;
+    #[cfg(target_os = "linux")]
+    let odd =
+        [(OFlags::PATH, "is not open for reading"), (OFlags::DIRECT, "reads aligned memory only (O_DIRECT)")];
+    #[cfg(not(target_os = "linux"))]
+    let odd: [(OFlags, &str); 0] = [];
+    let what = match odd.into_iter().find(|(flag, _)| flags.contains(*flag)) {
+        Some((_, what)) => what,
+        None if flags & OFlags::RWMODE == OFlags::WRONLY => "is not open for reading",
+        None => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Invalid, what))
 }
 
 /// What the file system wishes one request to be; asked only where it matters.
@@ -322,14 +381,14 @@ fn block_bytes(file: &File, file_system: FileSystemKind) -> u64 {
 
 /// The files of one process.
 #[derive(Debug)]
-struct Pool {
+struct FilePool {
     own_budget: Option<Budget>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    by_path: HashMap<PathBuf, Weak<Pooled>>,
+struct PoolState {
+    by_path: HashMap<PathBuf, Weak<PooledFile>>,
     /// By device, where it is no block device: asking may take a request to a server. A block device may be unmounted
     /// and carry an image next, and a device number that comes to mean another file system otherwise costs speed at worst.
     file_systems: HashMap<i128, FileSystemKind>,
@@ -337,7 +396,7 @@ struct State {
     sweep_at: usize,
 }
 
-impl Pool {
+impl FilePool {
     /// What `use_it` makes of the budget that this pool draws on.
     fn budget<R>(&self, use_it: impl FnOnce(&Budget) -> R) -> R {
         match &self.own_budget {
@@ -347,7 +406,7 @@ impl Pool {
     }
 
     /// Where a file lies whose state is `stamp`, by `ask` if that is not known of its device.
-    fn file_system(&self, stamp: &Stamp, ask: impl FnOnce() -> FileSystemKind) -> FileSystemKind {
+    fn file_system(&self, stamp: &FileStat, ask: impl FnOnce() -> FileSystemKind) -> FileSystemKind {
         if stamp.is_on_block_device() {
             return ask();
         }
@@ -359,13 +418,13 @@ impl Pool {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         // Each change of the state is whole or absent, whichever thread panicked elsewhere.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a regular file and tells its state, without waiting for a writer if it is a pipe by now.
-    fn open_regular(&self, path: &Path) -> Result<(File, Stamp)> {
+    fn open_regular(&self, path: &Path) -> Result<(File, FileStat)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let open = || loop {
             match rustix::fs::open(path, flags, Mode::empty()) {
@@ -375,26 +434,26 @@ impl Pool {
         };
         let file = self.budget(|budget| budget.retry(open)).map_err(Error::from_io)?;
         let file = File::from(descriptors::with_high_number(file));
-        let stamp = Stamp::of(&file)?;
+        let stamp = FileStat::of(&file)?;
         Ok((file, stamp))
     }
 }
 
-impl State {
-    fn known(&self, path: &Path, stamp: &Stamp) -> Option<Arc<Pooled>> {
+impl PoolState {
+    fn known(&self, path: &Path, stamp: &FileStat) -> Option<Arc<PooledFile>> {
         self.by_path.get(path)?.upgrade().filter(|known| known.stamp == *stamp)
     }
 
-    /// The file as it is known by its path: `fresh`, or what another thread was quicker to open.
-    fn remember(&mut self, fresh: Arc<Pooled>) -> Arc<Pooled> {
-        if let Some(known) = self.known(&fresh.path, &fresh.stamp) {
+    /// The file as it is known by its `path`: `fresh`, or what another thread was quicker to open.
+    fn remember(&mut self, path: PathBuf, fresh: Arc<PooledFile>) -> Arc<PooledFile> {
+        if let Some(known) = self.known(&path, &fresh.stamp) {
             return known;
         }
         if self.by_path.len() >= self.sweep_at {
             self.by_path.retain(|_, known| known.strong_count() > 0);
             self.sweep_at = (2 * self.by_path.len()).max(64);
         }
-        self.by_path.insert(fresh.path.clone(), Arc::downgrade(&fresh));
+        self.by_path.insert(path, Arc::downgrade(&fresh));
         fresh
     }
 }

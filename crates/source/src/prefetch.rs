@@ -1,4 +1,4 @@
-//! Memory that is wanted soon, asked for ahead.
+//! Prefetch instructions for memory that is read soon.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "an instruction that every processor of this kind has")
@@ -10,7 +10,7 @@ pub(crate) const LINE: usize = 64;
 /// The most lines that are asked for of one run of bytes: by then the processor's own prefetching has begun.
 pub(crate) const MOST_LINES: usize = 8;
 
-/// Asks for the first lines of `bytes`.
+/// Prefetches the first cache lines of `bytes`.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(LINE).take(MOST_LINES) {
@@ -18,7 +18,7 @@ pub fn prefetch(bytes: &[u8]) {
     }
 }
 
-/// Asks for the line of memory at `address`, which may be any.
+/// Prefetches the cache line at `address`, which may be any.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn prefetch_line(address: *const u8) {

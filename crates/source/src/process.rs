@@ -1,4 +1,4 @@
-//! Which process this is, told without a system call, and state that a forked child makes anew.
+//! The identity of this process without a system call, and state that a forked child makes anew.
 
 use std::{mem, num::NonZeroU64, ops::Deref, sync::Arc};
 
@@ -140,7 +140,7 @@ mod remembered {
     /// or to [`NOWHERE`].
     static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-    /// Where the kernel has no such pages: stays 0, so that everybody asks.
+    /// Where the kernel has no such pages: stays 0, so that every call asks the kernel.
     static NOWHERE: AtomicU64 = AtomicU64::new(0);
 
     /// The process that calls.

@@ -25,7 +25,7 @@ use rustix::{
 /// What one process has taken; all zero where nobody uses the row.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Row {
+pub(crate) struct ProcessRow {
     process: AtomicI32,
     parent: AtomicI32,
     /// Which workers of the parent's it is one of; 0 where it is none.
@@ -34,12 +34,12 @@ pub(crate) struct Row {
 }
 
 /// Rows of the table, in four pages of 4 KiB.
-const ROWS: usize = 16384 / size_of::<Row>();
+const ROWS: usize = 16384 / size_of::<ProcessRow>();
 
-static TABLE: OnceLock<Option<&'static [Row; ROWS]>> = OnceLock::new();
+static TABLE: OnceLock<Option<&'static [ProcessRow; ROWS]>> = OnceLock::new();
 
 /// The row of `process`, whose parent is `parent`; none where the table is full or cannot be had.
-pub(crate) fn row_of(process: Pid, parent: Option<Pid>) -> Option<&'static Row> {
+pub(crate) fn row_of(process: Pid, parent: Option<Pid>) -> Option<&'static ProcessRow> {
     let table = (*TABLE.get_or_init(map))?;
     let number = process.as_raw_nonzero().get();
     let own = table.iter().find(|row| row.process.load(Relaxed) == number);
@@ -62,13 +62,13 @@ pub(crate) fn has_forked(process: Pid) -> bool {
     table.iter().any(|row| row.parent.load(Relaxed) == number)
 }
 
-fn taken(parent: i32, counts: impl Fn(&Row) -> bool) -> u64 {
+fn taken(parent: i32, counts: impl Fn(&ProcessRow) -> bool) -> u64 {
     let Some(Some(table)) = TABLE.get() else { return 0 };
     let own = table.iter().filter(|row| row.parent.load(Relaxed) == parent && counts(row) && row.is_in_use());
     own.fold(0, |sum, row| sum.saturating_add(row.bytes.load(Relaxed)))
 }
 
-impl Row {
+impl ProcessRow {
     /// Says that its process is one of the workers `pool` of its parent.
     pub(crate) fn join(&self, pool: u64) {
         self.pool.store(pool, Relaxed);
@@ -99,13 +99,14 @@ impl Row {
     }
 }
 
-fn map() -> Option<&'static [Row; ROWS]> {
+fn map() -> Option<&'static [ProcessRow; ROWS]> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses the address, so no other memory is touched.
-    let page =
-        unsafe { mmap_anonymous(ptr::null_mut(), size_of::<[Row; ROWS]>(), protection, MapFlags::SHARED) }
-            .ok()?;
+    let page = unsafe {
+        mmap_anonymous(ptr::null_mut(), size_of::<[ProcessRow; ROWS]>(), protection, MapFlags::SHARED)
+    }
+    .ok()?;
     // SAFETY: the page is mapped for reading and writing, is never unmapped, is aligned to pages and holds zeros, which are
     // valid atomics.
-    Some(unsafe { &*page.cast::<[Row; ROWS]>() })
+    Some(unsafe { &*page.cast::<[ProcessRow; ROWS]>() })
 }

@@ -1,4 +1,4 @@
-//! Reading a file: what is in memory at once, what has to be waited for side by side.
+//! Reads by `pread`: first what is in the page cache (`RWF_NOWAIT`), the rest concurrently.
 
 use std::{
     fs::File,
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rustix::{buffer::spare_capacity, io::Errno};
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Result, WorkMemory, side_by_side, stamp::changed,
+    ByteRange, Error, ErrorKind, Fill, Result, WorkMemory, file_stat::changed, run_concurrently,
     work_memory::is_paged,
 };
 
@@ -19,18 +19,18 @@ use crate::{
 const MOST_PIECES: usize = 1024;
 
 /// An open file and how it is read.
-pub(crate) struct Reader<'a> {
+pub(crate) struct PreadReader<'a> {
     pub(crate) file: &'a File,
-    /// Bytes that one request ought to bring; 0 on this machine.
+    /// The request size that hides latency; 0 on this machine.
     pub(crate) request_bytes: u64,
-    /// False once the file system would not say which reads have to wait.
+    /// False once the file system refused `RWF_NOWAIT`.
     pub(crate) tells: &'a AtomicBool,
 }
 
 /// Fills that touch in the file: one call reads them.
 type Touching<'a, 'm> = Vec<&'a mut Fill<'m>>;
 
-impl Reader<'_> {
+impl PreadReader<'_> {
     /// The bytes of `runs`, each in memory of its own.
     pub(crate) fn runs(&self, runs: &[ByteRange]) -> Result<Vec<Bytes>> {
         match runs {
@@ -65,10 +65,10 @@ impl Reader<'_> {
                 waiting.push(group);
             }
         }
-        side_by_side(waiting, |mut group| read_touching(self.file, &mut group))
+        run_concurrently(waiting, |mut group| read_touching(self.file, &mut group))
     }
 
-    /// Reads from behind a network: all requests wait at once, and none brings more than one ought to.
+    /// Reads from behind a network: all requests wait concurrently, none longer than the request size.
     fn far(&self, fills: &mut [Fill<'_>]) -> Result<()> {
         let most = usize::try_from(self.request_bytes).unwrap_or(usize::MAX);
         if let [fill] = fills
@@ -87,7 +87,7 @@ impl Reader<'_> {
         }
         let mut requests = Vec::new();
         for group in touching(&mut parts) {
-            // Small ones that touch are one request, but no longer than one ought to be.
+            // Small ones that touch are one request, up to the request size.
             let mut request: Touching<'_, '_> = Vec::new();
             let mut bytes = 0;
             for part in group {
@@ -100,7 +100,7 @@ impl Reader<'_> {
             }
             requests.push(request);
         }
-        side_by_side(requests, |mut request| read_touching(self.file, &mut request))
+        run_concurrently(requests, |mut request| read_touching(self.file, &mut request))
     }
 
     /// Reads what is in the page cache; false when there is something to wait for.
@@ -112,7 +112,7 @@ impl Reader<'_> {
         };
         match read_by(fills, read) {
             Ok(()) => Ok(true),
-            // Linux 5.9 and 5.10 say 0 where there is something to wait for: who waits finds out whether it is the end.
+            // Linux 5.9 and 5.10 give 0 where a read would wait: the read that waits finds out whether it is the end.
             Err(Stopped { why: None | Some(Errno::AGAIN), .. }) => Ok(false),
             // No such call, or not on this file system.
             Err(Stopped { why: Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL), .. }) => {

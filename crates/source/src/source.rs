@@ -14,7 +14,7 @@ use crate::{ByteRange, Fill, Locator, Result};
 /// proves that a file of this machine is unchanged.
 ///
 /// What is kept beyond a run (copies on disks, saved indexes) belongs to both parts. Whether a source is still what was
-/// described, perhaps on another node, is told by the first alone: [`SourceId::names_same_bytes`].
+/// described, perhaps on another node, is decided by the first alone: [`SourceId::names_same_bytes`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Version {
     /// Names the bytes on every node, together with their length: a file's time of modification, an object's ETag.
@@ -112,31 +112,30 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Lends the bytes of `ranges`: best when they will be decoded, or are already in memory.
     fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>>;
 
-    /// Puts bytes where the caller wants them, to be believed as the answer says: best when they are used as they lie.
+    /// Copies bytes into the caller's memory: best when they are used as they lie. The answer says whether they are verified.
     fn copy_into(&self, fills: &mut [Fill<'_>]) -> Result<Trust>;
 
-    /// Makes sure that whatever was copied before this call are the bytes of [`id`](Self::id), and nothing that was
-    /// written to them since.
-    fn vouch(&self) -> Result<()>;
+    /// Verifies that all bytes copied before this call are those of [`id`](Self::id): an error if the source has changed.
+    fn verify(&self) -> Result<()>;
 
-    /// How many bytes one request ought to bring for its latency to be hidden: 0 where small requests cost hardly
-    /// more than large ones, as in memory and on local disks.
+    /// The request size that hides the latency of a request: 0 where small requests cost hardly more than large ones, as in
+    /// memory and on local disks.
     fn request_bytes(&self) -> u64;
 
-    /// Says that `range` will be asked for next, or soon if it is empty: a source may prepare for it, at next to no cost.
-    /// What it says of a range past the end is ignored.
-    fn expect(&self, range: ByteRange);
+    /// A prefetch hint: `range` is copied next, or, where it is empty, some range of this source soon. It costs a few
+    /// nanoseconds, and a range past the end is ignored.
+    fn will_read(&self, range: ByteRange);
 }
 
-/// How far bytes that were copied are to be believed.
+/// Whether bytes that were copied are known to be those of the source's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Trust {
-    /// They are the source's.
-    Full,
-    /// They are once [`Source::vouch`] says so. To ask costs a system call: whoever copies much asks once, and may leave
-    /// it to a thread that has less to do.
-    OnceVouched,
+    /// They are.
+    Verified,
+    /// They are if [`Source::verify`] succeeds after the copy. That costs a system call, so a caller that copies much
+    /// verifies once, perhaps on another thread.
+    Unverified,
 }
 
 /// What every [`Source`] can do besides.
@@ -146,11 +145,11 @@ pub trait SourceExt: Source {
         Ok(self.fetch(&[range])?.remove(0))
     }
 
-    /// Puts bytes where the caller wants them, to be believed without more ado.
+    /// Copies bytes into the caller's memory, and verifies them.
     fn fetch_into(&self, fills: &mut [Fill<'_>]) -> Result<()> {
         match self.copy_into(fills)? {
-            Trust::Full => Ok(()),
-            Trust::OnceVouched => self.vouch(),
+            Trust::Verified => Ok(()),
+            Trust::Unverified => self.verify(),
         }
     }
 }
@@ -164,7 +163,7 @@ pub fn fill_by_fetching(source: &dyn Source, fills: &mut [Fill<'_>]) -> Result<T
     for (fill, bytes) in fills.iter_mut().zip(source.fetch(&ranges)?) {
         fill.into.copy_from_slice(&bytes);
     }
-    Ok(Trust::Full)
+    Ok(Trust::Verified)
 }
 
 /// Refuses a fill whose memory is not exactly as long as its range.

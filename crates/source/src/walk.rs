@@ -9,46 +9,43 @@ use std::{
 
 use rustix::io::Errno;
 
-use crate::{Error, ErrorKind, Locator, Result, descriptors::retry_when_exhausted, warn};
+use crate::{Error, ErrorKind, Event, EventKind, Locator, Result, descriptors::retry_when_exhausted};
 
 /// The regular files under `folder` at any depth, sorted, named from `name` on; a file is a list of itself.
 ///
-/// Links are followed, but never into a folder they lie in. Names that are not UTF-8 and folders that may not be looked
-/// into are left out with a warning; `folder` itself must be readable.
+/// Links are followed, but never into a folder they lie in. Folders that may not be looked into are left out with a
+/// warning; `folder` itself must be readable.
 pub(crate) fn files_under(folder: &Path, name: &Path) -> Result<Vec<Locator>> {
     let metadata = fs::metadata(folder).map_err(Error::from_io)?;
     if metadata.is_file() {
-        let what = || Error::new(ErrorKind::Invalid, "the name is not UTF-8").at(name.display());
-        return Ok(vec![locator(name).ok_or_else(what)?]);
+        return Ok(vec![Locator::from_path(name)]);
     }
     if !metadata.is_dir() {
         return Err(Error::new(ErrorKind::Invalid, "neither a file nor a folder"));
     }
-    let mut walk = Walk::default();
+    let mut walk = FolderWalk::default();
     walk.enter(folder, name, &metadata).map_err(|error| Error::from_io(error).at(folder.display()))?;
-    walk.unnamed.warn(folder, "whose name is not UTF-8");
     walk.denied.warn(folder, "that may not be looked into");
     walk.found.sort_unstable();
     Ok(walk.found)
 }
 
 #[derive(Default)]
-struct Walk {
+struct FolderWalk {
     /// Device and inode of each folder from the first down to the current one.
     within: Vec<(u64, u64)>,
     found: Vec<Locator>,
-    unnamed: LeftOut,
-    denied: LeftOut,
+    denied: OmittedPaths,
 }
 
 /// What a list leaves out.
 #[derive(Default)]
-struct LeftOut {
+struct OmittedPaths {
     count: u64,
     first: Option<PathBuf>,
 }
 
-impl LeftOut {
+impl OmittedPaths {
     fn add(&mut self, path: &Path) {
         self.count += 1;
         self.first.get_or_insert_with(|| path.to_owned());
@@ -57,12 +54,13 @@ impl LeftOut {
     fn warn(&self, folder: &Path, why: &str) {
         if let Some(first) = &self.first {
             let (folder, count, first) = (folder.display(), self.count, first.display());
-            warn(format!("{folder}: {count} left out {why}, such as '{first}'"));
+            let text = format!("{folder}: {count} left out {why}, such as '{first}'");
+            Event::new(EventKind::List, text).about(folder).emit();
         }
     }
 }
 
-impl Walk {
+impl FolderWalk {
     /// Lists `folder`; the error is that of looking into this very folder.
     fn enter(&mut self, folder: &Path, name: &Path, metadata: &Metadata) -> io::Result<()> {
         let identity = (metadata.dev(), metadata.ino());
@@ -82,7 +80,7 @@ impl Walk {
         let (path, name): (PathBuf, PathBuf) = (entry.path(), parent.join(entry.file_name()));
         // Most entries are plain files: the folder itself says so, without a look at each of them.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            self.add(&path, &name);
+            self.found.push(Locator::from_path(name));
             return Ok(());
         }
         let metadata = match fs::metadata(&path) {
@@ -98,16 +96,9 @@ impl Walk {
             };
         }
         if metadata.is_file() {
-            self.add(&path, &name);
+            self.found.push(Locator::from_path(name));
         }
         Ok(())
-    }
-
-    fn add(&mut self, path: &Path, name: &Path) {
-        match locator(name) {
-            Some(locator) => self.found.push(locator),
-            None => self.unnamed.add(path),
-        }
     }
 
     /// Leaves out what this user may not look into; any other error ends the list.
@@ -124,8 +115,4 @@ impl Walk {
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || Errno::from_io_error(error) == Some(Errno::LOOP)
-}
-
-fn locator(name: &Path) -> Option<Locator> {
-    name.to_str().map(Locator::new)
 }

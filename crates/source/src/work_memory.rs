@@ -6,7 +6,7 @@
 
 #![cfg_attr(
     target_os = "linux",
-    expect(unsafe_code, reason = "what a forked child finds in pages is told by madvise alone")
+    expect(unsafe_code, reason = "what a forked child finds in pages is set by madvise alone")
 )]
 
 use std::{
@@ -24,9 +24,9 @@ use crate::{Error, ErrorKind, Result};
 const PAGED_BYTES: usize = 256 << 10;
 
 /// Memory with one owner, zero when it is new.
-pub struct WorkMemory(Kind);
+pub struct WorkMemory(MemoryKind);
 
-enum Kind {
+enum MemoryKind {
     Heap(Vec<u8>),
     Pages(MmapMut),
 }
@@ -38,12 +38,12 @@ impl WorkMemory {
         let len = usize::try_from(len).map_err(|_| full())?;
         if is_paged(len) {
             let pages = MmapMut::map_anon(len).map_err(|error| full().because(error))?;
-            return Ok(Self(Kind::Pages(pages)));
+            return Ok(Self(MemoryKind::Pages(pages)));
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|error| full().because(error))?;
         bytes.resize(len, 0);
-        Ok(Self(Kind::Heap(bytes)))
+        Ok(Self(MemoryKind::Heap(bytes)))
     }
 
     /// Makes it at least `len` bytes long, as memory to work in: what was in it is lost where it has to grow, and in a forked
@@ -62,7 +62,7 @@ impl WorkMemory {
     /// as long as the child lives.
     fn wipe_on_fork(&mut self) {
         #[cfg(target_os = "linux")]
-        if let Kind::Pages(pages) = &mut self.0 {
+        if let MemoryKind::Pages(pages) = &mut self.0 {
             let (start, len) = (pages.as_mut_ptr().cast(), pages.len());
             // SAFETY: the pages are this mapping's own, from its start to its end; nothing changes here, and a child finds
             // zeros, which are as valid as any bytes.
@@ -74,8 +74,8 @@ impl WorkMemory {
     /// Lends it for as long as anybody has part of it.
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
-            Kind::Heap(bytes) => bytes.into(),
-            Kind::Pages(pages) => Bytes::from_owner(pages),
+            MemoryKind::Heap(bytes) => bytes.into(),
+            MemoryKind::Pages(pages) => Bytes::from_owner(pages),
         }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn is_paged(len: usize) -> bool {
 
 impl Default for WorkMemory {
     fn default() -> Self {
-        Self(Kind::Heap(Vec::new()))
+        Self(MemoryKind::Heap(Vec::new()))
     }
 }
 
@@ -96,8 +96,8 @@ impl Deref for WorkMemory {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Kind::Heap(bytes) => bytes,
-            Kind::Pages(pages) => pages,
+            MemoryKind::Heap(bytes) => bytes,
+            MemoryKind::Pages(pages) => pages,
         }
     }
 }
@@ -105,8 +105,8 @@ impl Deref for WorkMemory {
 impl DerefMut for WorkMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
-            Kind::Heap(bytes) => bytes,
-            Kind::Pages(pages) => pages,
+            MemoryKind::Heap(bytes) => bytes,
+            MemoryKind::Pages(pages) => pages,
         }
     }
 }

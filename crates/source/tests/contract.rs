@@ -4,7 +4,10 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use forebay_source::{FaultOrigin, FileOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin, check};
+use forebay_source::{
+    FaultOrigin, FaultSchedule, FileOrigin, Locator, MemoryOrigin, Origin, SmallSourceCache, TraceRing,
+    TracedOrigin, check,
+};
 use tempfile::TempDir;
 
 /// Names under `d`, in no order, with lengths around a page and around the gap that is read over.
@@ -71,7 +74,13 @@ fn files_under_a_budget_of_one_descriptor_keep_the_contract() {
 
 #[test]
 fn a_fault_origin_without_faults_keeps_the_contract() {
-    let origin = FaultOrigin::new(Arc::new(memory()), Schedule::default());
+    let origin = FaultOrigin::new(Arc::new(memory()), FaultSchedule::default());
+    keeps_the_contract(&origin, &expected(), &Locator::new("d"));
+}
+
+#[test]
+fn a_traced_origin_keeps_the_contract() {
+    let origin = TracedOrigin::new(Arc::new(memory()), Arc::new(TraceRing::new(10)));
     keeps_the_contract(&origin, &expected(), &Locator::new("d"));
 }
 
@@ -79,8 +88,8 @@ fn a_fault_origin_without_faults_keeps_the_contract() {
 fn small_sources_read_whole_keep_the_contract() {
     let delay = Duration::from_micros(1);
     for budget_bytes in [1 << 20, 9000, 0] {
-        let far = FaultOrigin::new(Arc::new(memory()), Schedule { delay, ..Schedule::default() });
-        let origin = WholeOrigin::new(Arc::new(far), budget_bytes);
+        let far = FaultOrigin::new(Arc::new(memory()), FaultSchedule { delay, ..FaultSchedule::default() });
+        let origin = SmallSourceCache::new(Arc::new(far), budget_bytes);
         keeps_the_contract(&origin, &expected(), &Locator::new("d"));
     }
 }
@@ -94,7 +103,8 @@ fn near_sources_ask_for_no_large_requests_and_slow_ones_do() {
     assert_eq!(request_bytes(&memory()), 0);
     // What the tests write to is a local file system.
     assert_eq!(request_bytes(&*files), 0);
-    let with = |delay| FaultOrigin::new(Arc::clone(&files), Schedule { delay, ..Schedule::default() });
+    let with =
+        |delay| FaultOrigin::new(Arc::clone(&files), FaultSchedule { delay, ..FaultSchedule::default() });
     assert_eq!(request_bytes(&with(Duration::ZERO)), 0);
     assert_eq!(request_bytes(&with(Duration::from_millis(1))), 1 << 20);
 }

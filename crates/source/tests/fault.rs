@@ -10,8 +10,8 @@ use std::{
 };
 
 use forebay_source::{
-    ByteRange, ErrorKind, FaultOrigin, FileOrigin, Fill, Locator, MemoryOrigin, Origin, Schedule, Source,
-    SourceExt,
+    ByteRange, ErrorKind, FaultOrigin, FaultSchedule, FileOrigin, Fill, Locator, MemoryOrigin, Origin,
+    Source, SourceExt,
 };
 use tempfile::TempDir;
 
@@ -60,9 +60,9 @@ fn every_nth_operation_fails_and_the_bytes_are_right_or_there_are_none() {
     for (every, inner) in (1..20).flat_map(|every| origins.iter().map(move |origin| (every, origin))) {
         let every = NonZeroU64::new(every);
         for schedule in [
-            Schedule { fail_every: every, ..Schedule::default() },
-            Schedule { cut_every: every, ..Schedule::default() },
-            Schedule { fail_every: every, cut_every: NonZeroU64::new(3), ..Schedule::default() },
+            FaultSchedule { fail_every: every, ..FaultSchedule::default() },
+            FaultSchedule { cut_every: every, ..FaultSchedule::default() },
+            FaultSchedule { fail_every: every, cut_every: NonZeroU64::new(3), ..FaultSchedule::default() },
         ] {
             let origin = FaultOrigin::new(Arc::clone(inner), schedule.clone());
             let source = origin.open(&Locator::new("f.bin")).unwrap();
@@ -76,7 +76,7 @@ fn every_nth_operation_fails_and_the_bytes_are_right_or_there_are_none() {
 
 #[test]
 fn threads_share_one_count_of_operations() {
-    let schedule = Schedule { fail_every: NonZeroU64::new(100), ..Schedule::default() };
+    let schedule = FaultSchedule { fail_every: NonZeroU64::new(100), ..FaultSchedule::default() };
     let (_folder, [files, _]) = origins();
     let origin = FaultOrigin::new(files, schedule);
     let expected = bytes();
@@ -97,7 +97,7 @@ fn threads_share_one_count_of_operations() {
 #[test]
 fn delay_and_bandwidth_take_their_time_and_the_bandwidth_is_shared() {
     let inner = || Arc::new(MemoryOrigin::default().with("f.bin", bytes()));
-    let took = |schedule: Schedule| {
+    let took = |schedule: FaultSchedule| {
         let origin = FaultOrigin::new(inner(), schedule);
         let source = origin.open(&Locator::new("f.bin")).unwrap();
         let began = Instant::now();
@@ -109,7 +109,7 @@ fn delay_and_bandwidth_take_their_time_and_the_bandwidth_is_shared() {
         began.elapsed()
     };
     let delay = Duration::from_millis(10);
-    assert!(took(Schedule { delay, ..Schedule::default() }) >= delay * 5);
-    let slow = Schedule { bytes_per_second: NonZeroU64::new(100_000), ..Schedule::default() };
+    assert!(took(FaultSchedule { delay, ..FaultSchedule::default() }) >= delay * 5);
+    let slow = FaultSchedule { bytes_per_second: NonZeroU64::new(100_000), ..FaultSchedule::default() };
     assert!(took(slow) >= Duration::from_millis(100), "2 x 5000 bytes at 100 kB/s");
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what the tests share is part of the tests")]
 
 use std::{
-    fs::{self, File, FileTimes, OpenOptions},
+    fs::{self, FileTimes, OpenOptions},
     io::Write,
     os::unix::fs::{FileExt, PermissionsExt, symlink},
     path::Path,
@@ -328,19 +328,34 @@ fn a_list_follows_links_once_and_skips_what_does_not_open() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_list_leaves_out_names_that_are_not_utf8_and_warns_of_them() {
+fn files_whose_names_are_not_utf8_are_listed_opened_and_named_in_errors() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let folder = TempDir::new().unwrap();
-    for name in [&b"\xff.bin"[..], b"\xfe.bin", b"a.bin"] {
-        File::create(folder.path().join(OsStr::from_bytes(name))).unwrap();
+    let path = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
+    fs::create_dir(path(b"\xfd")).unwrap();
+    let names = [&b"a.bin"[..], b"\xfd/b.bin", b"\xfe.bin", b"\xff.bin"];
+    for name in names {
+        fs::write(path(name), name).unwrap();
     }
-    let strange = folder.path().join(OsStr::from_bytes(b"\xfd"));
-    fs::create_dir(&strange).unwrap();
-    fs::write(strange.join("b.bin"), "").unwrap();
-    let listed = FileOrigin::under(folder.path()).list(&Locator::new("")).unwrap();
-    assert_eq!(listed, [Locator::new("a.bin")]);
-    let warnings = forebay_source::take_warnings();
-    let here = warnings.iter().filter(|text| text.starts_with(folder.path().to_str().unwrap()));
-    let here: Vec<_> = here.collect();
-    assert!(here.len() == 1 && here[0].contains("3 left out whose name is not UTF-8"), "{here:?}");
+    for (origin, root) in
+        [(FileOrigin::under(folder.path()), Path::new("")), (FileOrigin::new(), folder.path())]
+    {
+        let under = Locator::from_path(root);
+        let listed = origin.list(&under).unwrap();
+        let expected = names.map(|name| Locator::from_path(root.join(OsStr::from_bytes(name))));
+        let sorted = |names: &[Locator]| names.iter().cloned().collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(sorted(&listed), sorted(&expected));
+        assert!(listed.is_sorted());
+        for (at, name) in expected.iter().zip(names) {
+            let read = origin.open(at).unwrap().fetch_one(ByteRange::at(0, name.len() as u64)).unwrap();
+            assert_eq!(read, name);
+        }
+        let ids = origin.survey(&under).unwrap();
+        assert_eq!(ids.iter().map(|id| id.locator.clone()).collect::<Vec<_>>(), listed);
+    }
+    let error = FileOrigin::under(folder.path())
+        .open(&Locator::from_path(OsStr::from_bytes(b"\xfd/none")))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().starts_with(r"\xfd/none: "), "{error}");
 }

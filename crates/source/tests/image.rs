@@ -38,7 +38,7 @@ fn read_from_image(folder: &Path, bytes: &str) -> Option<(SourceId, Vec<u8>)> {
     Some(read.expect("reads"))
 }
 
-/// Runs where images can be made and mounted: as root, with mksquashfs. What decides is tested everywhere in `stamp.rs`
+/// Runs where images can be made and mounted: as root, with mksquashfs. What decides is tested everywhere in `file_stat.rs`
 /// and `place.rs`.
 #[test]
 fn nothing_is_kept_of_an_image_for_the_next_one_may_have_the_same_id() {

@@ -243,7 +243,7 @@ fn a_file_that_is_not_in_the_page_cache_is_mapped_once_it_is() {
 }
 
 #[test]
-fn a_copy_is_to_be_believed_once_the_file_vouches_for_it_and_a_read_at_once() {
+fn a_copy_is_unverified_until_the_file_is_asked_and_a_read_is_verified_at_once() {
     let folder = TempDir::new().unwrap();
     let path = file(&folder, "a.bin", &bytes(LEN, 1));
     let origin = FileOrigin::new();
@@ -253,14 +253,14 @@ fn a_copy_is_to_be_believed_once_the_file_vouches_for_it_and_a_read_at_once() {
     };
     let source = origin.open(&Locator::new(path.to_str().unwrap())).unwrap();
     let mut into = [0; 1000];
-    assert_eq!(copy(&*source, &mut into).unwrap(), Trust::Full, "the first is a read");
+    assert_eq!(copy(&*source, &mut into).unwrap(), Trust::Verified, "the first is a read");
     let source = mapped(&origin, &path);
-    assert_eq!(copy(&*source, &mut into).unwrap(), Trust::OnceVouched);
+    assert_eq!(copy(&*source, &mut into).unwrap(), Trust::Unverified);
     assert_eq!(into[..], bytes(LEN, 1)[7..1007]);
-    source.vouch().unwrap();
+    source.verify().unwrap();
     tick();
     OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&[0; 10], 5000).unwrap();
-    let error = source.vouch().unwrap_err();
+    let error = source.verify().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("a.bin"), "{error}");
 }

@@ -78,6 +78,11 @@ fn mapping_can_be_switched_off() {
 }
 
 #[test]
+fn an_origin_without_mapping_installs_no_handler() {
+    assert_eq!(play("without mapping").code(), Some(PLAYED));
+}
+
+#[test]
 fn a_limited_address_space_is_not_spent_on_mappings() {
     assert_eq!(play("limited").code(), Some(PLAYED));
 }
@@ -100,6 +105,7 @@ fn stage() {
         "blocked" => set.blocked(),
         "forked" => set.forked(),
         "off" => set.unmapped(),
+        "without mapping" => set.without_mapping(),
         "limited" => {
             let limit = rustix::process::Rlimit { current: Some(64 << 30), maximum: Some(64 << 30) };
             rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
@@ -129,6 +135,16 @@ fn act(handler: usize, flags: c_int) {
         action.sa_sigaction = handler;
         action.sa_flags = flags;
         assert_eq!(libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()), 0);
+    }
+}
+
+/// The address of the handler that is called.
+fn handler() -> usize {
+    // SAFETY: zeros are a valid action, which the call overwrites.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        assert_eq!(libc::sigaction(libc::SIGBUS, ptr::null(), &mut action), 0);
+        action.sa_sigaction
     }
 }
 
@@ -257,6 +273,18 @@ impl Set {
         }
         // What the children saw is their own: the parent finds out for itself.
         fill(&*source, 0, &mut [0; 50_000]).unwrap_err();
+    }
+
+    fn without_mapping(&self) {
+        act(own(), libc::SA_SIGINFO);
+        let path = self.file("ours.bin");
+        let source = FileOrigin::new().without_mapping().open(&Locator::from_path(&path)).unwrap();
+        for _ in 0..4 {
+            fill(&*source, 0, &mut [0; 50_000]).unwrap();
+        }
+        assert!(handler() == own() && !is_mapped(&path));
+        self.mapped(&path);
+        assert_ne!(handler(), own(), "a file that is mapped is guarded");
     }
 
     fn unmapped(&self) {

@@ -109,9 +109,9 @@ impl SourceState {
     }
 
     /// Asks for the first bytes of `range`, where all of it is on a tier.
-    pub(crate) fn expect(&self, range: ByteRange) {
+    pub(crate) fn will_read(&self, range: ByteRange) {
         if let Some(whole) = &*self.whole.load() {
-            whole.source.expect(range);
+            whole.source.will_read(range);
         }
     }
 

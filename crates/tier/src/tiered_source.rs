@@ -70,7 +70,7 @@ impl Source for TieredSource {
         self.with_parts(|parts| match parts {
             None => self.inner.copy_into(fills),
             Some((process, state)) => match read::fetch_into(process, state, fills) {
-                Ok(()) => Ok(Trust::Full),
+                Ok(()) => Ok(Trust::Verified),
                 // Closed under the reader, which does not notice.
                 Err(_) if self.shared.is_closed() => self.inner.copy_into(fills),
                 Err(error) => Err(error),
@@ -78,19 +78,19 @@ impl Source for TieredSource {
         })
     }
 
-    fn vouch(&self) -> Result<()> {
-        // Copies are of the version that was opened, and what came from the origin was vouched for at once.
-        self.with_parts(|parts| if parts.is_none() { self.inner.vouch() } else { Ok(()) })
+    fn verify(&self) -> Result<()> {
+        // Copies are of the version that was opened, and what came from the origin was verified at once.
+        self.with_parts(|parts| if parts.is_none() { self.inner.verify() } else { Ok(()) })
     }
 
     fn request_bytes(&self) -> u64 {
         self.request_bytes
     }
 
-    fn expect(&self, range: ByteRange) {
+    fn will_read(&self, range: ByteRange) {
         self.with_parts(|parts| {
             if let Some((_, state)) = parts {
-                state.expect(range);
+                state.will_read(range);
             }
         });
     }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{ByteRange, FaultOrigin, Origin, Schedule, Source, SourceExt};
+use forebay_source::{ByteRange, FaultOrigin, FaultSchedule, Origin, Source, SourceExt};
 use forebay_tier::{
     BuiltinPolicy, DiskOptions, DiskTier, MemoryTier, Ranking, SourceKey, Tier, Tiered, UpcomingRead,
     UpcomingReads,
@@ -89,7 +89,7 @@ fn closing_ends_threads_and_the_folder_of_the_job_in_bounded_time_and_reads_go_t
 fn a_reader_under_whom_the_tiers_are_closed_gets_the_right_bytes() {
     for round in 0..20 {
         let (far, contents) =
-            origin(1, LEN, Schedule { delay: Duration::from_micros(300), ..Schedule::default() });
+            origin(1, LEN, FaultSchedule { delay: Duration::from_micros(300), ..FaultSchedule::default() });
         let tiered = in_memory(far, 1 << 20, BuiltinPolicy::FirstFit, placement(1000));
         let source = tiered.open(&name(0)).unwrap();
         thread::scope(|scope| {

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{ByteRange, Origin, Schedule, SourceExt};
+use forebay_source::{ByteRange, FaultSchedule, Origin, SourceExt};
 use forebay_tier::{BuiltinPolicy, DiskOptions, DiskTier, Placement, Ranking, SourceKey, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, placement};
 
@@ -53,7 +53,7 @@ fn forked_while(child: impl FnOnce() -> bool, parent: impl FnOnce()) -> bool {
 #[test]
 fn a_forked_child_reads_on_and_leaves_its_parents_copies_be() {
     let (slow_origin, contents) =
-        origin(3, 200_000, Schedule { delay: Duration::from_millis(1), ..Schedule::default() });
+        origin(3, 200_000, FaultSchedule { delay: Duration::from_millis(1), ..FaultSchedule::default() });
     let folder = tempfile::tempdir().unwrap();
     let options = DiskOptions { keep: false, ..disk_options(folder.path(), 1 << 30, 4096) };
     let make = move || {
@@ -85,7 +85,7 @@ fn a_forked_child_reads_on_and_leaves_its_parents_copies_be() {
 #[test]
 fn mirrors_that_are_not_whole_draw_on_the_processs_budget_of_descriptors() {
     let (count, len) = (150, 2000);
-    let (far, contents) = origin(count, len, Schedule::default());
+    let (far, contents) = origin(count, len, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let reads = || {
         let limit = libc::rlimit { rlim_cur: 128, rlim_max: 128 };
@@ -109,7 +109,7 @@ fn mirrors_that_are_not_whole_draw_on_the_processs_budget_of_descriptors() {
 #[test]
 fn a_leased_mirror_stays_while_a_child_reads_it_and_its_bytes_outlast_the_tier() {
     let (len, folder) = (10_500, tempfile::tempdir().unwrap());
-    let (far, contents) = origin(3, len, Schedule::default());
+    let (far, contents) = origin(3, len, FaultSchedule::default());
     // Room for one source and no other.
     let tiered = on_disk(far, folder.path(), len as u64, BuiltinPolicy::Lru, placement(1000));
     let read = |index: usize| {

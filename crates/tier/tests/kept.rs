@@ -14,7 +14,7 @@ use std::{
 };
 
 use forebay_source::{
-    ByteRange, FaultOrigin, FileOrigin, Locator, Origin, Schedule, Source, SourceExt, SourceId,
+    ByteRange, FaultOrigin, FaultSchedule, FileOrigin, Locator, Origin, Source, SourceExt, SourceId,
 };
 use forebay_tier::{BuiltinPolicy, DiskTier, Foresight, Policy, Ranking, SourceKey, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, pattern, placement, slow};
@@ -66,7 +66,7 @@ fn read_all(tiered: &Tiered, sources: &[Arc<dyn Source>], contents: &[Vec<u8>]) 
 #[test]
 fn last_months_set_leaves_for_one_that_a_schedule_knows_and_one_in_use_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let (counted, contents) = origin(8, 5000, Schedule::default());
+    let (counted, contents) = origin(8, 5000, FaultSchedule::default());
     let open =
         || on_disk(Arc::clone(&counted), folder.path(), 20_000, BuiltinPolicy::Clairvoyant, placement(BLOCK));
     let opened = |tiered: &Tiered, range: std::ops::Range<usize>| -> Vec<_> {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{ByteRange, FaultOrigin, Fill, Origin, Schedule, Source, SourceExt, SourceId};
+use forebay_source::{ByteRange, FaultOrigin, FaultSchedule, Fill, Origin, Source, SourceExt, SourceId};
 use forebay_tier::{
     BuiltinPolicy, DiskTier, MemoryTier, Placement, Policy, SourceKey, Tier, Tiered, UpcomingRead,
     UpcomingReads, warm,
@@ -124,7 +124,8 @@ fn read(source: &dyn Source, ranges: &[(u64, u64)], lent: bool) -> forebay_sourc
 
 fn run(steps: Vec<Step>, fail_every: Option<NonZeroU64>) -> Result<(), TestCaseError> {
     let len = usize::try_from(LEN).expect("short");
-    let (inner, contents) = origin(SOURCES as u64, len, Schedule { fail_every, ..Schedule::default() });
+    let (inner, contents) =
+        origin(SOURCES as u64, len, FaultSchedule { fail_every, ..FaultSchedule::default() });
     let folder = tempfile::tempdir().expect("a folder");
     let mut how = (5_000, 20_000, BuiltinPolicy::FirstFit, true);
     let make =

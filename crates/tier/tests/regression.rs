@@ -109,10 +109,10 @@ impl Source for BrokenSource {
     }
 
     fn copy_into(&self, _: &mut [Fill<'_>]) -> Result<Trust> {
-        self.fetch(&[]).map(|_| Trust::Full)
+        self.fetch(&[]).map(|_| Trust::Verified)
     }
 
-    fn vouch(&self) -> Result<()> {
+    fn verify(&self) -> Result<()> {
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Source for BrokenSource {
         1 << 20
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
 };
 
 use forebay_source::{
-    ByteRange, ErrorKind, FaultOrigin, FileOrigin, Locator, Origin, Schedule, SourceExt, check,
+    ByteRange, ErrorKind, FaultOrigin, FaultSchedule, FileOrigin, Locator, Origin, SourceExt, check,
 };
 use forebay_tier::{BuiltinPolicy, DiskTier, Placement, Ranking, Tier, Tiered, warm};
 use made::{disk_options, in_memory, name, on_disk, origin, pattern, placement, slow};
@@ -45,7 +45,7 @@ fn files_with(folder: &Path, extension: &str) -> Vec<PathBuf> {
 fn every_kind_of_tier_keeps_the_contract_of_a_source() {
     for len in [0, 1, 999, 1000, 1001, 100_003] {
         for policy in BuiltinPolicy::ALL {
-            let (slow_origin, contents) = origin(1, len, Schedule::default());
+            let (slow_origin, contents) = origin(1, len, FaultSchedule::default());
             let folder = tempfile::tempdir().unwrap();
             for quota in [0, 5_000, 1 << 20] {
                 let memory = in_memory(Arc::clone(&slow_origin), quota, policy, placement(1000));
@@ -102,7 +102,7 @@ fn many_readers_of_one_block_cause_one_request() {
 
 #[test]
 fn a_set_larger_than_the_quota_costs_each_epoch_just_what_does_not_fit() {
-    let (slow_origin, contents) = origin(7, 10_000, Schedule::default());
+    let (slow_origin, contents) = origin(7, 10_000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let tiered =
         on_disk(Arc::clone(&slow_origin), folder.path(), 40_000, BuiltinPolicy::FirstFit, placement(1000));
@@ -128,7 +128,7 @@ fn a_file_larger_than_the_tier_is_cached_in_part_and_a_small_one_after_it_still_
     let memory = (0..3).fold(forebay_source::MemoryOrigin::default(), |origin, index| {
         origin.with(name(index).as_str(), small_first[index].clone())
     });
-    let counted = Arc::new(FaultOrigin::new(Arc::new(memory), Schedule::default()));
+    let counted = Arc::new(FaultOrigin::new(Arc::new(memory), FaultSchedule::default()));
     let folder = tempfile::tempdir().unwrap();
     let tiered =
         on_disk(Arc::clone(&counted), folder.path(), 10_600, BuiltinPolicy::FirstFit, placement(1000));
@@ -145,7 +145,7 @@ fn a_file_larger_than_the_tier_is_cached_in_part_and_a_small_one_after_it_still_
 
 #[test]
 fn copies_outlive_the_process_when_they_are_kept_and_go_with_it_when_not() {
-    let (slow_origin, contents) = origin(1, 5000, Schedule::default());
+    let (slow_origin, contents) = origin(1, 5000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     for keep in [true, false] {
         let make = || {
@@ -171,7 +171,7 @@ fn copies_outlive_the_process_when_they_are_kept_and_go_with_it_when_not() {
 
 #[test]
 fn a_bit_that_flips_on_the_disk_is_a_counted_miss_and_the_bytes_are_right() {
-    let (slow_origin, contents) = origin(1, 5000, Schedule::default());
+    let (slow_origin, contents) = origin(1, 5000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let make = || {
         on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000))
@@ -196,7 +196,7 @@ fn a_bit_that_flips_on_the_disk_is_a_counted_miss_and_the_bytes_are_right() {
 
 #[test]
 fn flips_anywhere_in_the_map_never_change_a_byte() {
-    let (slow_origin, contents) = origin(1, 5000, Schedule::default());
+    let (slow_origin, contents) = origin(1, 5000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let make = || {
         on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000))
@@ -219,7 +219,7 @@ fn flips_anywhere_in_the_map_never_change_a_byte() {
 
 #[test]
 fn a_tier_that_is_removed_under_a_running_reader_costs_no_byte() {
-    let (slow_origin, contents) = origin(2, 50_000, Schedule::default());
+    let (slow_origin, contents) = origin(2, 50_000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let tiered =
         on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000));
@@ -243,7 +243,7 @@ fn a_tier_that_is_removed_under_a_running_reader_costs_no_byte() {
 
 #[test]
 fn a_disk_that_is_full_takes_nothing_and_reads_go_on() {
-    let (slow_origin, contents) = origin(1, 5000, Schedule::default());
+    let (slow_origin, contents) = origin(1, 5000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let options =
         forebay_tier::DiskOptions { free: u64::MAX / 2, ..disk_options(folder.path(), 1 << 20, 1000) };
@@ -260,7 +260,8 @@ fn a_disk_that_is_full_takes_nothing_and_reads_go_on() {
 #[test]
 fn an_origin_that_fails_now_and_then_gives_an_error_or_the_right_bytes() {
     for fail_every in [2, 3, 7] {
-        let schedule = Schedule { fail_every: std::num::NonZeroU64::new(fail_every), ..Schedule::default() };
+        let schedule =
+            FaultSchedule { fail_every: std::num::NonZeroU64::new(fail_every), ..FaultSchedule::default() };
         let (bad_origin, contents) = origin(1, 20_000, schedule);
         let tiered = in_memory(bad_origin, 10_000, BuiltinPolicy::FirstFit, placement(1000));
         let source = tiered.open(&name(0)).unwrap();

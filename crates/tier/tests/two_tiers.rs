@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{ByteRange, FaultOrigin, Origin, Schedule, Source, SourceExt};
+use forebay_source::{ByteRange, FaultOrigin, FaultSchedule, Origin, Source, SourceExt};
 use forebay_tier::{
     BlockUse, BuiltinPolicy, DiskTier, ForecastTier, Foresight, MemoryTier, Placement, Policy, SourceKey,
     Tier, Tiered, forecast,
@@ -108,7 +108,7 @@ impl Run {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let len = usize::try_from(blocks_per_source * BLOCK).unwrap();
-        let (counted, contents) = origin(source_count, len, Schedule::default());
+        let (counted, contents) = origin(source_count, len, FaultSchedule::default());
         let tiered = tiers(&counted, folder.path(), kinds, policy, whole_file);
         let sources: Vec<_> = (0..contents.len()).map(|index| tiered.open(&name(index)).unwrap()).collect();
         let mut order: HashMap<_, Vec<u64>> = HashMap::new();
@@ -242,7 +242,7 @@ fn the_forecast_of_two_tiers_is_what_they_read() {
 
 #[test]
 fn a_reader_finds_a_block_that_is_between_two_tiers_and_the_quota_below_holds() {
-    let (counted, contents) = origin(8, 4000, Schedule::default());
+    let (counted, contents) = origin(8, 4000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let tiered =
         tiers(&counted, folder.path(), &[(Kind::Memory, 4), (Kind::Disk, 12)], BuiltinPolicy::Lru, true);

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay::{
-    Loader, Options, Result, SampleSpec, Selection, SetSpec,
-    loader::{FieldSpec, Shuffle},
-};
+use forebay::{Loader, Options, Result, SampleSpec, Selection, SetSpec, loader::FieldSpec, plan::Shuffle};
 use own_format::{Packing, register, write};
 
 fn main() -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay::{
     Loader, Locator, Opened, Options, Origin, Result, SampleSpec, Selection, SetSpec, Values,
-    loader::{FieldSpec, Shuffle},
+    loader::FieldSpec, plan::Shuffle,
 };
 use forebay_source::{MemoryOrigin, check};
 use own_format::{Packing, register, write};

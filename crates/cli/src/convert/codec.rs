@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// How a chunk is compressed, and how hard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Codec {
+pub(super) enum ChunkCodec {
     /// As it is.
     None,
     /// Gzip, of levels 0 to 9.
@@ -17,14 +17,14 @@ pub(super) enum Codec {
     Zstd(u8),
 }
 
-impl Default for Codec {
+impl Default for ChunkCodec {
     /// The level Zstandard has by itself.
     fn default() -> Self {
         Self::Zstd(3)
     }
 }
 
-impl FromStr for Codec {
+impl FromStr for ChunkCodec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -43,7 +43,7 @@ impl FromStr for Codec {
     }
 }
 
-impl Codec {
+impl ChunkCodec {
     /// As Zarr writes it; nothing where nothing is done.
     pub(super) fn for_zarr(self) -> Option<Value> {
         match self {
@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn a_filter_is_a_name_and_perhaps_a_level() {
-        let parse = |text: &str| text.parse::<Codec>();
-        assert_eq!(parse("none"), Ok(Codec::None));
-        assert_eq!(parse("zstd"), Ok(Codec::Zstd(3)));
-        assert_eq!(parse("gzip:9"), Ok(Codec::Gzip(9)));
+        let parse = |text: &str| text.parse::<ChunkCodec>();
+        assert_eq!(parse("none"), Ok(ChunkCodec::None));
+        assert_eq!(parse("zstd"), Ok(ChunkCodec::Zstd(3)));
+        assert_eq!(parse("gzip:9"), Ok(ChunkCodec::Gzip(9)));
         for wrong in ["gzip:10", "zstd:0", "none:1", "lz4", "zstd:", ""] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -22,7 +22,7 @@ pub(super) struct Written {
 }
 
 /// What all writers are given.
-pub(super) struct Job<'a> {
+pub(super) struct ConvertJob<'a> {
     pub(super) opened: &'a Opened,
     pub(super) variables: Vec<&'a Variable>,
     pub(super) output: &'a Path,

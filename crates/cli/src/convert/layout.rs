@@ -12,7 +12,7 @@ const SLAB_BYTES: u64 = 64 << 20;
 
 /// The shape of an array and of its chunks in the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct ArrayLayout {
     /// Of the variable; what an array type has within an element is not counted.
     pub(super) shape: Vec<u64>,
     pub(super) chunk: Vec<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Slab {
     pub(super) end: Vec<u64>,
 }
 
-impl Layout {
+impl ArrayLayout {
     /// The layout of `variable`, in chunks of the shape `wanted` where that has as many axes.
     pub(super) fn new(variable: &Variable, wanted: &[u64]) -> Self {
         let shape = variable.grid.shape.clone();
@@ -167,8 +167,8 @@ mod tests {
 
     use super::*;
 
-    fn layout(shape: &[u64], wanted: &[u64]) -> Layout {
-        Layout::new(&Variable::new("v", Dtype::native(Number::F64), shape.to_vec()), wanted)
+    fn layout(shape: &[u64], wanted: &[u64]) -> ArrayLayout {
+        ArrayLayout::new(&Variable::new("v", Dtype::native(Number::F64), shape.to_vec()), wanted)
     }
 
     #[test]

@@ -7,8 +7,8 @@ use forebay::{
     container::{Dtype, Number},
 };
 
-use super::job::{Done, Job, Written};
-use crate::part::Part;
+use super::job::{ConvertJob, Done, Written};
+use crate::part::PartialFile;
 
 /// Values are read and written in pieces of about this size.
 const SLAB_BYTES: u64 = 64 << 20;
@@ -25,11 +25,11 @@ pub(super) fn refusal(variable: &Variable) -> Option<String> {
 }
 
 /// Writes the one variable of `job`.
-pub(super) fn write(job: &Job<'_>) -> Result<Done> {
+pub(super) fn write(job: &ConvertJob<'_>) -> Result<Done> {
     let Some(variable) = job.variables.first() else { return Ok(Some(Vec::new())) };
     let head = head(variable).ok_or_else(|| Error::new(ErrorKind::Unsupported, "no type of NPY"))?;
-    let mut file = Part::create(job.output)?;
-    let put = |file: &mut Part, bytes: &[u8]| {
+    let mut file = PartialFile::create(job.output)?;
+    let put = |file: &mut PartialFile, bytes: &[u8]| {
         file.write_all(bytes).map_err(|error| Error::from_io(error).at(job.output.display()))
     };
     put(&mut file, &head)?;

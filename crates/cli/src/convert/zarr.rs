@@ -7,10 +7,10 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{
-    codec::Codec,
+    codec::ChunkCodec,
     folder::{Folder, check_name},
-    job::{Done, Job, Written},
-    layout::{Layout, Slab, product, runs},
+    job::{ConvertJob, Done, Written},
+    layout::{ArrayLayout, Slab, product, runs},
     zarr_attributes::{dimension_names, of_group, of_variable},
     zarr_type::ZarrType,
 };
@@ -27,7 +27,7 @@ pub(super) fn refusal(variable: &Variable) -> Option<String> {
 }
 
 /// Writes the variables of `job`, in chunks of the shape `wanted` where they have as many axes.
-pub(super) fn write(job: &Job<'_>, wanted: &[u64], codec: Codec) -> Result<Done> {
+pub(super) fn write(job: &ConvertJob<'_>, wanted: &[u64], codec: ChunkCodec) -> Result<Done> {
     job.interrupt.watch();
     let folder = Folder::create(job.output)?;
     let planned = plan(job, &folder, wanted, codec)?;
@@ -44,14 +44,19 @@ pub(super) fn write(job: &Job<'_>, wanted: &[u64], codec: Codec) -> Result<Done>
 }
 
 /// How each variable of `job` is written.
-fn plan<'a>(job: &'a Job<'a>, folder: &'a Folder, wanted: &[u64], codec: Codec) -> Result<Vec<Writing<'a>>> {
+fn plan<'a>(
+    job: &'a ConvertJob<'a>,
+    folder: &'a Folder,
+    wanted: &[u64],
+    codec: ChunkCodec,
+) -> Result<Vec<Writing<'a>>> {
     let mut planned = Vec::with_capacity(job.variables.len());
     for variable in &job.variables {
         let place = |error: Error| error.at(format!("variable '{}'", variable.name));
         let kind = ZarrType::of(&variable.dtype, &variable.fill)
             .ok_or_else(|| place(Error::new(ErrorKind::Unsupported, "no type of Zarr")))?;
         let name = job.opened.container().shown_name(variable);
-        let layout = Layout::new(variable, wanted);
+        let layout = ArrayLayout::new(variable, wanted);
         planned.push(Writing { job, folder, variable, name, dimensions: Vec::new(), kind, layout, codec });
     }
     let shapes: Vec<_> =
@@ -64,7 +69,7 @@ fn plan<'a>(job: &'a Job<'a>, folder: &'a Folder, wanted: &[u64], codec: Codec) 
 
 /// Writes what is known of the root and of the groups above all variables. The root has the documents of all others
 /// besides, as zarr-python consolidates them: a store is opened by one request then, and xarray warns of any other.
-fn write_groups(job: &Job<'_>, folder: &Folder, planned: &[Writing<'_>]) -> Result<()> {
+fn write_groups(job: &ConvertJob<'_>, folder: &Folder, planned: &[Writing<'_>]) -> Result<()> {
     let container = job.opened.container();
     let document = |name: &str| {
         let known = container.groups.iter().find(|group| group.name == name);
@@ -100,11 +105,11 @@ fn key(name: &str, file: &str) -> String {
 }
 
 /// Elements that lie together: from where, to where, how many.
-type Run = (usize, usize, usize);
+type ElementSpan = (usize, usize, usize);
 
 /// One variable on its way into the store.
 struct Writing<'a> {
-    job: &'a Job<'a>,
+    job: &'a ConvertJob<'a>,
     folder: &'a Folder,
     variable: &'a Variable,
     /// What it is called in the store.
@@ -112,8 +117,8 @@ struct Writing<'a> {
     /// What its axes are called there.
     dimensions: Vec<String>,
     kind: ZarrType,
-    layout: Layout,
-    codec: Codec,
+    layout: ArrayLayout,
+    codec: ChunkCodec,
 }
 
 impl Writing<'_> {
@@ -188,7 +193,7 @@ impl Writing<'_> {
         &self,
         bytes: &[u8],
         dtype: &Dtype,
-        runs: impl Iterator<Item = Run>,
+        runs: impl Iterator<Item = ElementSpan>,
         count: usize,
     ) -> Option<Vec<u8>> {
         let len = dtype.native_len();
@@ -205,7 +210,7 @@ impl Writing<'_> {
     fn texts(
         &self,
         (offsets, bytes): (&[u64], &[u8]),
-        runs: impl Iterator<Item = Run>,
+        runs: impl Iterator<Item = ElementSpan>,
         count: usize,
     ) -> Result<Option<Vec<u8>>> {
         let mut texts: Vec<&[u8]> = vec![&[]; count];

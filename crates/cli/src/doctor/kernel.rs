@@ -2,7 +2,7 @@
 
 use std::{env, fs::File, io::ErrorKind};
 
-use forebay::source::{Mapping, mapping};
+use forebay::source::{MappingMode, mapping};
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub(super) struct KernelFacts {
     pub(super) fuse_why: &'static str,
     /// How many files may be open; nothing for any number.
     pub(super) open_files: Option<u64>,
-    /// How many could be allowed without asking anybody.
+    /// How many a process may allow itself.
     pub(super) open_files_most: Option<u64>,
 }
 
@@ -58,9 +58,9 @@ fn mapped() -> (bool, &'static str) {
         return (false, "the address space is limited (ulimit -v)");
     }
     match mapping() {
-        Mapping::ByCachestat => (true, "cachestat tells what is in the page cache"),
-        Mapping::ByTrying => (true, "no cachestat (Linux 6.5): the page cache is tried"),
-        Mapping::Off => (false, "the signal handler for vanished pages cannot be had here"),
+        MappingMode::ByCachestat => (true, "cachestat tells what is in the page cache"),
+        MappingMode::ByTrying => (true, "no cachestat (Linux 6.5): the page cache is tried"),
+        MappingMode::Off => (false, "the signal handler for vanished pages cannot be had here"),
     }
 }
 

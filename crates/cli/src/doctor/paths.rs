@@ -28,7 +28,7 @@ pub(super) struct PathFacts {
 }
 
 /// Looks at each path, and gives the first error as well.
-pub(super) fn look_at(paths: &[String], settings: Option<&Settings>) -> (Vec<PathFacts>, Option<Error>) {
+pub(super) fn look_at(paths: &[Locator], settings: Option<&Settings>) -> (Vec<PathFacts>, Option<Error>) {
     let tiers = settings.map_or(&[][..], |settings| &settings.config.tiers);
     let mut broken = None;
     let facts = paths.iter().map(|path| {
@@ -42,22 +42,23 @@ pub(super) fn look_at(paths: &[String], settings: Option<&Settings>) -> (Vec<Pat
     (facts, broken)
 }
 
-fn look_at_one(path: &str, tiers: &[TierConfig]) -> Result<PathFacts> {
-    if Locator::new(path).is_url() {
-        return look_at_url(path, !tiers.is_empty());
+fn look_at_one(at: &Locator, tiers: &[TierConfig]) -> Result<PathFacts> {
+    if at.is_url() {
+        return look_at_url(at, !tiers.is_empty());
     }
-    let is_plain = Path::new(path).metadata().map_err(|error| Error::from_io(error).at(path))?;
+    let path = at.to_path();
+    let is_plain = path.metadata().map_err(|error| Error::from_io(error).at(at))?;
     if !is_plain.is_file() && !is_plain.is_dir() {
-        return Err(Error::new(ErrorKind::Invalid, "is neither a file nor a folder").at(path));
+        return Err(Error::new(ErrorKind::Invalid, "is neither a file nor a folder").at(at));
     }
-    let file = File::open(path).map_err(|error| Error::from_io(error).at(path))?;
+    let file = File::open(&path).map_err(|error| Error::from_io(error).at(at))?;
     let near = lies_near(&file);
-    let format = if is_plain.is_file() { format_of(path)? } else { None };
-    let located = candidates::locate(&ThisMachine, Path::new(path));
+    let format = if is_plain.is_file() { format_of(at)? } else { None };
+    let located = candidates::locate(&ThisMachine, &path);
     let device = located.as_ref().map(|located| located.device);
     let (copied, why) = copying(near, is_plain.dev(), tiers);
     Ok(PathFacts {
-        path: path.to_owned(),
+        path: at.to_string(),
         error: None,
         near: Some(near),
         mount_point: located.as_ref().map(|located| located.mount_point.display().to_string()),
@@ -69,21 +70,20 @@ fn look_at_one(path: &str, tiers: &[TierConfig]) -> Result<PathFacts> {
     })
 }
 
-fn format_of(path: &str) -> Result<Option<String>> {
-    let (origin, at) = (FileOrigin::new(), Locator::new(path));
-    let Some(format) = forebay::format::format_of(&Found::look(&origin, &at)?)? else { return Ok(None) };
+fn format_of(at: &Locator) -> Result<Option<String>> {
+    let origin = FileOrigin::new();
+    let Some(format) = forebay::format::format_of(&Found::look(&origin, at)?)? else { return Ok(None) };
     if format.name() != "hdf5" {
         return Ok(Some(format.name().to_owned()));
     }
     // Only its contents tell NetCDF-4 from other HDF5; what is wrong with them is not asked for here.
-    let described = forebay::format::describe(&origin, &at).map(|container| container.format);
+    let described = forebay::format::describe(&origin, at).map(|container| container.format);
     Ok(Some(described.unwrap_or_else(|_| format.name().to_owned())))
 }
 
 /// What lies behind a URL: it is opened, and nothing of it is read.
-fn look_at_url(url: &str, has_tiers: bool) -> Result<PathFacts> {
-    let at = Locator::new(url);
-    Origins::new().of(&at).open(&at)?;
+fn look_at_url(at: &Locator, has_tiers: bool) -> Result<PathFacts> {
+    Origins::new().of(at).open(at)?;
     let why = if has_tiers {
         "behind a network: tiers keep copies"
     } else {
@@ -94,7 +94,7 @@ fn look_at_url(url: &str, has_tiers: bool) -> Result<PathFacts> {
         copied: has_tiers,
         why: why.to_owned(),
         error: None,
-        ..PathFacts::named(url)
+        ..PathFacts::named(at)
     })
 }
 
@@ -121,14 +121,14 @@ fn device_of(folder: &Path) -> Option<u64> {
 }
 
 impl PathFacts {
-    fn without(path: &str, error: &Error) -> Self {
+    fn without(path: &Locator, error: &Error) -> Self {
         Self { error: Some(error.to_string()), ..Self::named(path) }
     }
 
     /// A path of which nothing is known.
-    fn named(path: &str) -> Self {
+    fn named(path: &Locator) -> Self {
         Self {
-            path: path.to_owned(),
+            path: path.to_string(),
             error: None,
             near: None,
             mount_point: None,

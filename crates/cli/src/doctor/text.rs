@@ -4,7 +4,7 @@ use forebay::config::candidates::Suitability;
 
 use super::report::Report;
 use crate::{
-    color::{Paint, Role},
+    color::{Paint, TextRole},
     show,
 };
 
@@ -13,7 +13,7 @@ pub(super) fn lines(report: &Report, paint: Paint) -> Vec<String> {
     let mut lines = vec![format!("forebay {} on {}", report.version, show::visible(&report.machine.system))];
     for warning in &report.warnings {
         let what = show::message(&warning.what);
-        lines.push(format!("{} {what}", paint.paint(Role::Fair, "warning:")));
+        lines.push(format!("{} {what}", paint.paint(TextRole::Fair, "warning:")));
         lines.push(format!("         {}", show::message(&warning.remedy)));
     }
     let sections = [
@@ -25,20 +25,20 @@ pub(super) fn lines(report: &Report, paint: Paint) -> Vec<String> {
     ];
     for (title, rows) in sections {
         if !rows.is_empty() {
-            lines.extend([String::new(), paint.paint(Role::Name, title)]);
+            lines.extend([String::new(), paint.paint(TextRole::Name, title)]);
             lines.extend(aligned(&rows));
         }
     }
     lines
 }
 
-type Rows = Vec<Vec<String>>;
+type TableRows = Vec<Vec<String>>;
 
 fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| show::message(cell)).collect()
 }
 
-fn machine(report: &Report) -> Rows {
+fn machine(report: &Report) -> TableRows {
     let machine = &report.machine;
     let cores = if machine.cores == machine.cores_of_machine {
         format!("{}, all of the machine", machine.cores)
@@ -54,7 +54,7 @@ fn machine(report: &Report) -> Rows {
     vec![row(&["cores", &cores]), row(&["memory", &memory])]
 }
 
-fn configuration(report: &Report) -> Rows {
+fn configuration(report: &Report) -> TableRows {
     let Some(settings) = &report.settings else { return vec![row(&["cannot be used"])] };
     let mut rows = vec![row(&["file", settings.file.as_deref().unwrap_or("none")])];
     if let Some(path) = &settings.config.origin.path {
@@ -77,7 +77,7 @@ fn configuration(report: &Report) -> Rows {
     rows
 }
 
-fn places(report: &Report) -> Rows {
+fn places(report: &Report) -> TableRows {
     let head = row(&["path", "device", "file system", "free", "a tier gets", "", "why"]);
     let mut rows = vec![head];
     for place in &report.places {
@@ -107,7 +107,7 @@ fn places(report: &Report) -> Rows {
     rows
 }
 
-fn paths(report: &Report) -> Rows {
+fn paths(report: &Report) -> TableRows {
     let mut rows = Vec::new();
     for path in &report.paths {
         let near = path.near.map_or("", |near| if near { "near" } else { "far" });
@@ -119,7 +119,7 @@ fn paths(report: &Report) -> Rows {
     rows
 }
 
-fn system(report: &Report) -> Rows {
+fn system(report: &Report) -> TableRows {
     let kernel = &report.kernel;
     let yes_or_no = |is: bool, why: &str| format!("{}: {why}", if is { "yes" } else { "no" });
     let limit = |files: Option<u64>| files.map_or_else(|| "any number".to_owned(), |files| files.to_string());

@@ -269,3 +269,15 @@ fn a_consumer_that_takes_its_time_is_what_limits() {
     assert_eq!(answer["epochs"][1]["verdict"], "consumer");
     assert!(answer["epochs"][1]["seconds"].as_f64().unwrap() > 15.0 * 0.030);
 }
+
+#[test]
+fn latencies_of_the_origin_are_measured_behind_a_network_and_not_on_this_machine() {
+    let set = Written::by(SETS);
+    let args = ["load", &set.path("train_0.h5"), "--field", "image"];
+    assert_eq!(json(&args)["origin_latency"]["count"], 0);
+    let slow = json(&[&args[..], &["--slow", "2ms"]].concat());
+    let number = |name: &str| slow["origin_latency"][name].as_u64().unwrap();
+    assert!(number("count") > 0);
+    let sorted = ["p50_ns", "p90_ns", "p99_ns", "max_ns"].map(number);
+    assert!(sorted.is_sorted() && sorted[0] >= 2_000_000, "{sorted:?}");
+}

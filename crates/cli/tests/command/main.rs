@@ -1,5 +1,7 @@
 //! The `forebay` command, run as people run it, on the files in `data`.
 
+#[cfg(target_os = "linux")]
+mod byte_paths;
 mod config;
 mod doctor;
 mod dump;

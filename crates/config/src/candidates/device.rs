@@ -16,7 +16,7 @@ pub enum Device {
     Nvme,
     /// Flash behind a disk controller.
     Ssd,
-    /// A disk of a virtual machine: what is below cannot be told.
+    /// A disk of a virtual machine: the device below is unknown.
     Virtual,
     /// A disk, and nothing says which kind.
     Unknown,

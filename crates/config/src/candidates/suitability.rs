@@ -93,15 +93,15 @@ pub(super) fn assess(
     };
     let is_missing = tier.is_none() && !machine.is_folder(&candidate.path);
     let fault = if is_missing {
-        Some(Fault::Refusal("there is no such folder".to_owned()))
+        Some(Unsuitable::Refusal("there is no such folder".to_owned()))
     } else {
         fault(&candidate, capacity, &rules)
     };
     let twin = before.iter().find(|other| is_same_disk(other, &candidate, machine, mounts));
     (candidate.verdict, candidate.why) = match (fault, tier.is_some(), twin) {
-        (Some(Fault::Refusal(why)), true, _) => (Suitability::Refused, why),
-        (Some(Fault::Advice(why)), true, _) => (Suitability::Used, why),
-        (Some(Fault::Refusal(why) | Fault::Advice(why)), false, _) => (Suitability::Unfit, why),
+        (Some(Unsuitable::Refusal(why)), true, _) => (Suitability::Refused, why),
+        (Some(Unsuitable::Advice(why)), true, _) => (Suitability::Used, why),
+        (Some(Unsuitable::Refusal(why) | Unsuitable::Advice(why)), false, _) => (Suitability::Unfit, why),
         (None, true, _) => (Suitability::Used, "configured".to_owned()),
         (None, false, Some(twin)) => {
             (Suitability::Unfit, format!("the same disk as {}", twin.path.display()))
@@ -117,7 +117,7 @@ pub(super) fn assess(
 }
 
 /// Why copies do not go there.
-enum Fault {
+enum Unsuitable {
     /// They cannot, even where the folder is configured.
     Refusal(String),
     /// They can, and there is a better way.
@@ -125,30 +125,32 @@ enum Fault {
 }
 
 /// Why copies do not go there.
-fn fault(candidate: &Candidate, capacity: Capacity, rules: &DiskConfig) -> Option<Fault> {
+fn fault(candidate: &Candidate, capacity: Capacity, rules: &DiskConfig) -> Option<Unsuitable> {
     let file_system = candidate.file_system.as_deref().unwrap_or("an unknown file system");
     match candidate.device {
         Device::Network if !rules.network => {
             let why = format!("{file_system} is behind a network, or not known: copies there are no nearer");
-            return Some(Fault::Refusal(why));
+            return Some(Unsuitable::Refusal(why));
         }
         Device::Memory => {
-            return Some(Fault::Advice(format!("{file_system} lies in memory: a memory tier does the same")));
+            return Some(Unsuitable::Advice(format!(
+                "{file_system} lies in memory: a memory tier does the same"
+            )));
         }
         _ => {}
     }
     if file_system == "overlay" {
         let why = "the container's own layer: mount a disk into the container";
-        return Some(Fault::Advice(why.to_owned()));
+        return Some(Unsuitable::Advice(why.to_owned()));
     }
     if !candidate.writable {
-        return Some(Fault::Refusal("not writable by this user".to_owned()));
+        return Some(Unsuitable::Refusal("not writable by this user".to_owned()));
     }
     let least = rules.quota.of(u64::MAX).min(LEAST_QUOTA);
     (candidate.quota_bytes < least).then(|| {
         let floor = size::exact(rules.free_bytes(capacity.disk_bytes) >> 20 << 20);
         let free = size::exact(capacity.free_bytes >> 20 << 20);
-        Fault::Refusal(format!("too full: {free} are free, and {floor} have to stay so"))
+        Unsuitable::Refusal(format!("too full: {free} are free, and {floor} have to stay so"))
     })
 }
 

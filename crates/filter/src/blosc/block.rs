@@ -10,7 +10,7 @@ use crate::cursor::Cursor;
 use crate::shuffle::unshuffle;
 
 /// Decodes the blocks of one chunk, reusing its memory from block to block.
-pub(crate) struct Blocks<'a> {
+pub(crate) struct BloscBlocks<'a> {
     chunk: &'a Chunk<'a>,
     /// A block between two steps.
     front: Vec<u8>,
@@ -20,7 +20,7 @@ pub(crate) struct Blocks<'a> {
     reference: Vec<u8>,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> BloscBlocks<'a> {
     pub(crate) fn new(chunk: &'a Chunk<'a>) -> Self {
         Self { chunk, front: Vec::new(), back: Vec::new(), lanes: Vec::new(), reference: Vec::new() }
     }

@@ -25,7 +25,7 @@ static NAN_F32: [u8; 4] = f32::NAN.to_le_bytes();
 static NAN_F64: [u8; 8] = f64::NAN.to_le_bytes();
 
 /// What a frame's header says.
-pub(crate) struct Frame<'a> {
+pub(crate) struct Blosc2Frame<'a> {
     bytes: &'a [u8],
     header: &'a [u8],
     /// Length of the decoded chunk, with its padding.
@@ -41,7 +41,7 @@ pub(crate) enum Content<'a> {
     Fill(&'static [u8]),
 }
 
-impl<'a> Frame<'a> {
+impl<'a> Blosc2Frame<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(bytes);
         if cursor.take(MAGIC.len())? != MAGIC {

@@ -4,7 +4,7 @@ use crate::error::{too_long, unsupported};
 use forebay_source::{Error, Result};
 
 use super::msgpack::expect;
-use crate::blosc::{Blocks, Chunk};
+use crate::blosc::{BloscBlocks, Chunk};
 use crate::cursor::Cursor;
 
 const NDIM_LIMIT: u8 = 16;
@@ -73,7 +73,7 @@ impl Tiles {
                 self.len
             )));
         }
-        let mut blocks = Blocks::new(chunk);
+        let mut blocks = BloscBlocks::new(chunk);
         let mut block = vec![0; block_len];
         for index in 0..block_count {
             blocks.decode(index, &mut block)?;

@@ -3,7 +3,7 @@
 use forebay_source::{Error, Result};
 
 /// Reads bits from the first on. Past the end it gives zeros, which [`check`](Self::check) tells.
-pub(crate) struct Bits<'a> {
+pub(crate) struct EntropyBits<'a> {
     data: &'a [u8],
     /// The next byte to be taken.
     at: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Bits<'a> {
     made_up: u32,
 }
 
-impl<'a> Bits<'a> {
+impl<'a> EntropyBits<'a> {
     pub(crate) fn new(data: &'a [u8], at: usize) -> Self {
         Self { data, at, held: 0, count: 0, made_up: 0 }
     }

@@ -1,16 +1,16 @@
 //! From components to pixels, with the constants of libjpeg.
 
 use super::{
-    header::{Color, Header},
+    header::{ColorModel, JpegHeader},
     scan::Plane,
-    upsample::Rows,
+    upsample::ComponentRows,
 };
 
 /// Writes all pixels to `out`, row by row.
-pub(crate) fn write_rows(header: &Header, planes: &[Plane], out: &mut [u8]) {
+pub(crate) fn write_rows(header: &JpegHeader, planes: &[Plane], out: &mut [u8]) {
     let components = header.components.iter().zip(planes);
-    let mut rows: Vec<Rows<'_>> =
-        components.map(|(component, plane)| Rows::new(header, component, plane)).collect();
+    let mut rows: Vec<ComponentRows<'_>> =
+        components.map(|(component, plane)| ComponentRows::new(header, component, plane)).collect();
     let row_len = header.width * header.channels();
     for (at, out) in out.chunks_exact_mut(row_len).take(header.height).enumerate() {
         match &mut rows[..] {
@@ -25,10 +25,10 @@ pub(crate) fn write_rows(header: &Header, planes: &[Plane], out: &mut [u8]) {
     }
 }
 
-fn write_three(color: Color, [one, two, three]: [&[u8]; 3], out: &mut [u8]) {
+fn write_three(color: ColorModel, [one, two, three]: [&[u8]; 3], out: &mut [u8]) {
     let samples = one.iter().zip(two).zip(three);
     let pixels = out.as_chunks_mut::<3>().0.iter_mut().zip(samples);
-    if matches!(color, Color::YCbCr | Color::Ycck) {
+    if matches!(color, ColorModel::YCbCr | ColorModel::Ycck) {
         pixels.for_each(|(pixel, ((y, cb), cr))| *pixel = to_rgb(*y, *cb, *cr));
     } else {
         pixels.for_each(|(pixel, ((one, two), three))| *pixel = [*one, *two, *three]);
@@ -46,10 +46,10 @@ fn to_rgb(y: u8, cb: u8, cr: u8) -> [u8; 3] {
 }
 
 /// Applies black, which Adobe stores turned round as it does the colours.
-fn darken(color: Color, black: &[u8], out: &mut [u8]) {
+fn darken(color: ColorModel, black: &[u8], out: &mut [u8]) {
     for (pixel, black) in out.as_chunks_mut::<3>().0.iter_mut().zip(black) {
         for level in pixel {
-            let bright = if color == Color::Ycck { 255 - *level } else { *level };
+            let bright = if color == ColorModel::Ycck { 255 - *level } else { *level };
             let product = u32::from(bright) * u32::from(*black) + 128;
             *level = ((product + (product >> 8)) >> 8) as u8;
         }

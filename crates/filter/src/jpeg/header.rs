@@ -6,14 +6,14 @@ use super::huffman::Huffman;
 
 /// What the markers before the pixels say.
 #[derive(Clone, Debug)]
-pub(crate) struct Header {
+pub(crate) struct JpegHeader {
     pub(crate) height: usize,
     pub(crate) width: usize,
     pub(crate) is_progressive: bool,
     pub(crate) components: Vec<Component>,
     /// The greatest factors of all components.
     pub(crate) most: (usize, usize),
-    pub(crate) color: Color,
+    pub(crate) color: ColorModel,
 }
 
 /// One component: grey, or one of several colours.
@@ -32,7 +32,7 @@ pub(crate) struct Component {
 
 /// What components are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Color {
+pub(crate) enum ColorModel {
     Grey,
     YCbCr,
     Rgb,
@@ -42,7 +42,7 @@ pub(crate) enum Color {
 
 /// Tables that scans use; a later marker may change one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tables {
+pub(crate) struct JpegTables {
     pub(crate) quantization: [Option<[u16; 64]>; 4],
     pub(crate) dc: [Option<Huffman>; 4],
     pub(crate) ac: [Option<Huffman>; 4],
@@ -67,7 +67,12 @@ pub(crate) trait TakeScan {
     const READS: bool;
 
     /// Takes the scan whose data begins at `at`; gives where the next marker is.
-    fn take(&mut self, data: &[u8], at: usize, found: (&Header, &Tables, &ScanHeader)) -> Result<usize>;
+    fn take(
+        &mut self,
+        data: &[u8],
+        at: usize,
+        found: (&JpegHeader, &JpegTables, &ScanHeader),
+    ) -> Result<usize>;
 }
 
 /// Stops at the first scan.
@@ -76,7 +81,7 @@ pub(crate) struct Nothing;
 impl TakeScan for Nothing {
     const READS: bool = false;
 
-    fn take(&mut self, _: &[u8], at: usize, _: (&Header, &Tables, &ScanHeader)) -> Result<usize> {
+    fn take(&mut self, _: &[u8], at: usize, _: (&JpegHeader, &JpegTables, &ScanHeader)) -> Result<usize> {
         Ok(at)
     }
 }
@@ -100,15 +105,15 @@ struct Hints {
     adobe: Option<u8>,
 }
 
-impl Header {
+impl JpegHeader {
     /// Channels of the pixels.
     pub(crate) fn channels(&self) -> usize {
-        if self.color == Color::Grey { 1 } else { 3 }
+        if self.color == ColorModel::Grey { 1 } else { 3 }
     }
 
     /// Reads all markers of `data`, and hands its scans to `scans`.
     pub(crate) fn read<S: TakeScan>(data: &[u8], scans: &mut S) -> Result<Self> {
-        let mut tables = Tables::default();
+        let mut tables = JpegTables::default();
         let mut hints = Hints::default();
         let mut header: Option<Self> = None;
         let mut at = 2;
@@ -189,12 +194,12 @@ impl Header {
                 blocks: (units.0 * across, units.1 * down),
             });
         }
-        let color = Color::of(&components, hints);
+        let color = ColorModel::of(&components, hints);
         Ok(Self { height, width, is_progressive, components, most, color })
     }
 }
 
-impl Color {
+impl ColorModel {
     /// As libjpeg guesses it.
     fn of(components: &[Component], hints: &Hints) -> Self {
         let ids: Vec<u8> = components.iter().map(|component| component.id).collect();
@@ -210,7 +215,7 @@ impl Color {
     }
 }
 
-impl Tables {
+impl JpegTables {
     fn add_quantization(&mut self, mut body: &[u8]) -> Result<()> {
         while let Some((head, rest)) = body.split_first() {
             let len = if head >> 4 == 0 { 1 } else { 2 };
@@ -241,7 +246,7 @@ impl Tables {
 }
 
 impl ScanHeader {
-    fn of(body: &[u8], header: &Header) -> Result<Self> {
+    fn of(body: &[u8], header: &JpegHeader) -> Result<Self> {
         let count = usize::from(*body.first().ok_or_else(ended)?);
         let listed = body.get(1..1 + 2 * count).ok_or_else(ended)?;
         let rest = body.get(1 + 2 * count..4 + 2 * count).ok_or_else(ended)?;

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result};
 
-use super::bits::Bits;
+use super::bits::EntropyBits;
 
 /// Codes up to this long are looked up at once.
 const LOOKUP_BITS: u32 = 10;
@@ -52,7 +52,7 @@ impl Huffman {
 
     /// The next symbol.
     #[inline]
-    pub(crate) fn symbol(&self, bits: &mut Bits<'_>) -> Result<u8> {
+    pub(crate) fn symbol(&self, bits: &mut EntropyBits<'_>) -> Result<u8> {
         bits.fill();
         let (len, symbol) = self.lookup[bits.peek(LOOKUP_BITS) as usize];
         if len > 0 {
@@ -62,7 +62,7 @@ impl Huffman {
         self.long_symbol(bits)
     }
 
-    fn long_symbol(&self, bits: &mut Bits<'_>) -> Result<u8> {
+    fn long_symbol(&self, bits: &mut EntropyBits<'_>) -> Result<u8> {
         let next = bits.peek(16);
         for len in LOOKUP_BITS + 1..=16 {
             if next < self.limit[len as usize] {

@@ -6,7 +6,7 @@ const CONST_BITS: u32 = 13;
 const PASS_BITS: u32 = 2;
 
 /// Eight numbers side by side: each step works on eight columns at once.
-type Lanes = [i32; 8];
+type SimdLanes = [i32; 8];
 
 /// Transforms one block of coefficients, which `table` scales, into rows of `out` that are `stride` apart.
 pub(crate) fn transform(coefficients: &[i16; 64], table: &[u16; 64], out: &mut [u8], stride: usize) {
@@ -35,7 +35,7 @@ fn to_sample(value: i32) -> u8 {
     u8::try_from((value + 128).clamp(0, 255)).unwrap_or(0)
 }
 
-fn transposed(from: &[Lanes; 8]) -> [Lanes; 8] {
+fn transposed(from: &[SimdLanes; 8]) -> [SimdLanes; 8] {
     let mut to = [[0; 8]; 8];
     for (row, from) in from.iter().enumerate() {
         for (column, value) in from.iter().enumerate() {
@@ -45,24 +45,24 @@ fn transposed(from: &[Lanes; 8]) -> [Lanes; 8] {
     to
 }
 
-fn each(one: &Lanes, other: &Lanes, step: impl Fn(i32, i32) -> i32) -> Lanes {
+fn each(one: &SimdLanes, other: &SimdLanes, step: impl Fn(i32, i32) -> i32) -> SimdLanes {
     std::array::from_fn(|lane| step(one[lane], other[lane]))
 }
 
-fn add(one: &Lanes, other: &Lanes) -> Lanes {
+fn add(one: &SimdLanes, other: &SimdLanes) -> SimdLanes {
     each(one, other, i32::wrapping_add)
 }
 
-fn sub(one: &Lanes, other: &Lanes) -> Lanes {
+fn sub(one: &SimdLanes, other: &SimdLanes) -> SimdLanes {
     each(one, other, i32::wrapping_sub)
 }
 
-fn times(one: &Lanes, factor: i32) -> Lanes {
+fn times(one: &SimdLanes, factor: i32) -> SimdLanes {
     one.map(|value| value.wrapping_mul(factor))
 }
 
 /// One-dimensional transforms of eight columns, each result divided by 2 to `shift` and rounded.
-fn pass(input: &[Lanes; 8], shift: u32) -> [Lanes; 8] {
+fn pass(input: &[SimdLanes; 8], shift: u32) -> [SimdLanes; 8] {
     // The even part.
     let z1 = times(&add(&input[2], &input[6]), 4433);
     let two = add(&z1, &times(&input[6], -15137));
@@ -84,7 +84,7 @@ fn pass(input: &[Lanes; 8], shift: u32) -> [Lanes; 8] {
         add(&times(t1, 16819), &add(&z2, &z4)),
         add(&times(t0, 2446), &add(&z1, &z3)),
     ];
-    let rounded = |lanes: Lanes| lanes.map(|value| value.wrapping_add(1 << (shift - 1)) >> shift);
+    let rounded = |lanes: SimdLanes| lanes.map(|value| value.wrapping_add(1 << (shift - 1)) >> shift);
     let mut out = [[0; 8]; 8];
     for number in 0..4 {
         out[number] = rounded(add(&even[number], &odd[number]));

@@ -3,8 +3,8 @@
 use forebay_source::{Error, Result};
 
 use super::{
-    bits::Bits,
-    header::{Component, Header, ScanHeader, Tables, TakeScan, ZIGZAG},
+    bits::EntropyBits,
+    header::{Component, JpegHeader, JpegTables, ScanHeader, TakeScan, ZIGZAG},
     huffman::Huffman,
     idct,
 };
@@ -33,7 +33,12 @@ const MOST_SCANS: usize = 500;
 impl TakeScan for Scans {
     const READS: bool = true;
 
-    fn take(&mut self, data: &[u8], at: usize, found: (&Header, &Tables, &ScanHeader)) -> Result<usize> {
+    fn take(
+        &mut self,
+        data: &[u8],
+        at: usize,
+        found: (&JpegHeader, &JpegTables, &ScanHeader),
+    ) -> Result<usize> {
         let (header, tables, scan) = found;
         self.count += 1;
         if self.count > MOST_SCANS {
@@ -58,7 +63,7 @@ impl TakeScan for Scans {
         }
         let codes = scan.components.iter().map(|(_, dc, ac)| Codes::of(tables, scan, *dc, *ac));
         let codes = codes.collect::<Result<Vec<_>>>()?;
-        let mut state = State { bits: Bits::new(data, at), last_dc: [0; 4], skipped: 0 };
+        let mut state = ScanState { bits: EntropyBits::new(data, at), last_dc: [0; 4], skipped: 0 };
         self.read(header, (scan, &codes), tables.restart, &mut state)?;
         state.bits.check()?;
         Ok(state.bits.marker_at())
@@ -72,7 +77,7 @@ struct Codes<'a> {
 }
 
 impl<'a> Codes<'a> {
-    fn of(tables: &'a Tables, scan: &ScanHeader, dc: usize, ac: usize) -> Result<Self> {
+    fn of(tables: &'a JpegTables, scan: &ScanHeader, dc: usize, ac: usize) -> Result<Self> {
         let codes = Self { dc: tables.dc[dc].as_ref(), ac: tables.ac[ac].as_ref() };
         let needs_dc = scan.first == 0 && scan.high == 0;
         let needs_ac = scan.last > 0;
@@ -84,8 +89,8 @@ impl<'a> Codes<'a> {
 }
 
 /// What goes from block to block.
-struct State<'a> {
-    bits: Bits<'a>,
+struct ScanState<'a> {
+    bits: EntropyBits<'a>,
     /// By component.
     last_dc: [i32; 4],
     /// Blocks that follow without coefficients of this scan.
@@ -97,7 +102,7 @@ fn no_code() -> Error {
 }
 
 impl Plane {
-    fn new(component: &Component, header: &Header) -> Self {
+    fn new(component: &Component, header: &JpegHeader) -> Self {
         let (across, down) = component.blocks;
         let coefficients = if header.is_progressive { vec![0; across * down * 64] } else { Vec::new() };
         Self { samples: vec![0; across * down * 64], stride: across * 8, coefficients, table: None }
@@ -113,10 +118,10 @@ impl Plane {
 impl Scans {
     fn read(
         &mut self,
-        header: &Header,
+        header: &JpegHeader,
         (scan, codes): (&ScanHeader, &[Codes<'_>]),
         restart: usize,
-        state: &mut State<'_>,
+        state: &mut ScanState<'_>,
     ) -> Result<()> {
         let alone = if let [(number, ..)] = scan.components[..] { Some(number) } else { None };
         let (across, down) = match alone {
@@ -148,11 +153,11 @@ impl Scans {
     #[inline]
     fn block(
         &mut self,
-        header: &Header,
+        header: &JpegHeader,
         (scan, codes): (&ScanHeader, &Codes<'_>),
         number: usize,
         place: (usize, usize),
-        state: &mut State<'_>,
+        state: &mut ScanState<'_>,
     ) -> Result<()> {
         let plane = &mut self.planes[number];
         if !header.is_progressive {
@@ -180,7 +185,7 @@ impl Scans {
     }
 
     /// The samples of all components, once all scans were taken.
-    pub(crate) fn finish(mut self, header: &Header) -> Result<Vec<Plane>> {
+    pub(crate) fn finish(mut self, header: &JpegHeader) -> Result<Vec<Plane>> {
         if self.planes.is_empty() || self.planes.iter().any(|plane| plane.table.is_none()) {
             return Err(Error::corrupt("JPEG lacks a component"));
         }
@@ -194,7 +199,7 @@ impl Scans {
     }
 }
 
-fn dc_difference(codes: &Codes<'_>, bits: &mut Bits<'_>) -> Result<i32> {
+fn dc_difference(codes: &Codes<'_>, bits: &mut EntropyBits<'_>) -> Result<i32> {
     let len = u32::from(codes.dc.ok_or_else(no_code)?.symbol(bits)?);
     if len > 15 {
         return Err(Error::corrupt("JPEG has a coefficient that is too long"));
@@ -203,7 +208,12 @@ fn dc_difference(codes: &Codes<'_>, bits: &mut Bits<'_>) -> Result<i32> {
 }
 
 /// All coefficients of a block of a baseline file.
-fn whole_block(block: &mut [i16; 64], codes: &Codes<'_>, last: &mut i32, bits: &mut Bits<'_>) -> Result<()> {
+fn whole_block(
+    block: &mut [i16; 64],
+    codes: &Codes<'_>,
+    last: &mut i32,
+    bits: &mut EntropyBits<'_>,
+) -> Result<()> {
     *last = last.wrapping_add(dc_difference(codes, bits)?);
     block[0] = *last as i16;
     let ac = codes.ac.ok_or_else(no_code)?;
@@ -232,7 +242,7 @@ fn first_bits(
     block: &mut [i16; 64],
     scan: &ScanHeader,
     codes: &Codes<'_>,
-    state: &mut State<'_>,
+    state: &mut ScanState<'_>,
 ) -> Result<()> {
     if state.skipped > 0 {
         state.skipped -= 1;
@@ -263,7 +273,7 @@ fn next_bit(
     block: &mut [i16; 64],
     scan: &ScanHeader,
     codes: &Codes<'_>,
-    state: &mut State<'_>,
+    state: &mut ScanState<'_>,
 ) -> Result<()> {
     let ac = codes.ac.ok_or_else(no_code)?;
     let bit = 1i16 << scan.low;
@@ -301,7 +311,7 @@ fn refine(
     block: &mut [i16; 64],
     (mut at, last, mut run): (usize, usize, usize),
     bit: i16,
-    bits: &mut Bits<'_>,
+    bits: &mut EntropyBits<'_>,
 ) -> usize {
     while at <= last {
         let value = &mut block[usize::from(ZIGZAG[at])];

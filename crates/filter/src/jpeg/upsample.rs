@@ -2,7 +2,7 @@
 //! three quarters of the nearer and one of the farther ("fancy"), and past the last one there is none.
 
 use super::{
-    header::{Component, Header},
+    header::{Component, JpegHeader},
     scan::Plane,
 };
 
@@ -21,7 +21,7 @@ enum Spread {
 }
 
 /// One component of a file, row by row.
-pub(crate) struct Rows<'a> {
+pub(crate) struct ComponentRows<'a> {
     plane: &'a Plane,
     component: &'a Component,
     spread: Spread,
@@ -29,8 +29,8 @@ pub(crate) struct Rows<'a> {
     row: Vec<u8>,
 }
 
-impl<'a> Rows<'a> {
-    pub(crate) fn new(header: &Header, component: &'a Component, plane: &'a Plane) -> Self {
+impl<'a> ComponentRows<'a> {
+    pub(crate) fn new(header: &JpegHeader, component: &'a Component, plane: &'a Plane) -> Self {
         let ratio = (header.most.0 / component.factors.0, header.most.1 / component.factors.1);
         let is_wide = component.width > 2;
         let spread = match ratio {

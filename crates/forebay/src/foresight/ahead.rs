@@ -8,13 +8,13 @@ use std::{
 use forebay_loader::ScheduledRead;
 use forebay_tier::{UpcomingRead, UpcomingReads};
 
-use super::{course::Course, loader_foresight::LoaderForesight};
+use super::{course::EpochCourse, loader_foresight::LoaderForesight};
 
 /// Names what a loader will ask for, batch after batch.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(super) struct UpcomingBatches {
     foresight: Weak<LoaderForesight>,
-    course: Arc<Course>,
+    course: Arc<EpochCourse>,
     /// Epochs after the current one.
     later: usize,
     /// The batch that is looked at next.
@@ -33,8 +33,8 @@ const EPOCHS_AHEAD: usize = 1;
 /// not is read in vain.
 const MOST_LATER_BYTES: u64 = 16 << 20;
 
-impl Ahead {
-    pub(super) fn new(foresight: &Arc<LoaderForesight>, course: Arc<Course>) -> Self {
+impl UpcomingBatches {
+    pub(super) fn new(foresight: &Arc<LoaderForesight>, course: Arc<EpochCourse>) -> Self {
         Self {
             foresight: Arc::downgrade(foresight),
             course,
@@ -87,7 +87,7 @@ impl Ahead {
     }
 }
 
-impl UpcomingReads for Ahead {
+impl UpcomingReads for UpcomingBatches {
     fn next(&mut self) -> Option<UpcomingRead> {
         while self.coming.is_empty() {
             self.look()?;

@@ -5,14 +5,15 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use forebay_loader::{Epoch, Schedule};
+use forebay_loader::Schedule;
+use forebay_plan::Epoch;
 use forebay_source::Result;
 
-use super::index::Run;
+use super::index::SampleRun;
 
 /// An epoch, those that follow it, and how far the consumer is.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct EpochCourse {
     number: u64,
     current: Epoch,
     /// Steps of a whole epoch.
@@ -30,7 +31,7 @@ const HORIZON: usize = 8;
 /// Fewer samples than this are looked up one by one.
 const FEW_SAMPLES: u64 = 256;
 
-impl Course {
+impl EpochCourse {
     pub(super) fn new(schedule: &Schedule, epoch: u64, position: u64) -> Result<Self> {
         let current = schedule.epoch(epoch, position)?;
         let step_count = schedule.epoch(epoch, 0)?.step_count();
@@ -58,7 +59,7 @@ impl Course {
     }
 
     /// The next step that uses one of `samples`, counted from the first epoch on.
-    pub(super) fn next_use(&self, schedule: &Schedule, samples: &[Run]) -> Option<u64> {
+    pub(super) fn next_use(&self, schedule: &Schedule, samples: &[SampleRun]) -> Option<u64> {
         if samples.is_empty() {
             return None;
         }
@@ -77,7 +78,7 @@ impl Course {
 }
 
 /// The first step from `from` on that uses one of `samples`.
-fn first_use(epoch: &Epoch, samples: &[Run], from: u64) -> Option<u64> {
+fn first_use(epoch: &Epoch, samples: &[SampleRun], from: u64) -> Option<u64> {
     let count: u64 = samples.iter().map(|[start, end]| u64::from(end - start)).sum();
     if count > FEW_SAMPLES {
         // What many samples need is mostly used soon: looking up all of them would take longer.
@@ -99,7 +100,7 @@ fn first_use(epoch: &Epoch, samples: &[Run], from: u64) -> Option<u64> {
 }
 
 /// True when one of the runs, which rise, holds `sample`.
-fn holds(runs: &[Run], sample: u64) -> bool {
+fn holds(runs: &[SampleRun], sample: u64) -> bool {
     let after = runs.partition_point(|[start, _]| u64::from(*start) <= sample);
     after.checked_sub(1).is_some_and(|at| sample < u64::from(runs[at][1]))
 }

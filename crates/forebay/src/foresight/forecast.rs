@@ -55,7 +55,7 @@ impl PolicyForecast {
 
 /// Epochs that are computed.
 const EPOCHS: u64 = 3;
-/// Uses of blocks that are computed in all epochs together: twelve million took more than half a minute.
+/// Uses of blocks that are computed over all epochs together: twelve million took more than half a minute.
 const MOST_USES: u64 = 1_000_000;
 /// Samples that tell how many blocks one needs.
 const PROBES: u64 = 512;

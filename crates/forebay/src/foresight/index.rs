@@ -9,12 +9,12 @@ use super::block_numbers::BlockNumbers;
 /// The samples that need each block and each source, as runs of neighbours: those of a block are few.
 #[derive(Debug)]
 pub(super) struct BlockIndex {
-    blocks: Rows,
-    sources: Rows,
+    blocks: RunRows,
+    sources: RunRows,
 }
 
 /// Samples that are neighbours: the first, and one past the last.
-pub(super) type Run = [u32; 2];
+pub(super) type SampleRun = [u32; 2];
 
 /// Samples of which an index is made: walking them takes ten seconds of one thread.
 const MOST_SAMPLES: u64 = 32 << 20;
@@ -22,7 +22,7 @@ const MOST_SAMPLES: u64 = 32 << 20;
 const MOST_BLOCKS: u64 = 16 << 20;
 /// Runs that it may have, of 8 bytes each and 12 more while it is made.
 const MOST_RUNS: usize = 16 << 20;
-/// Samples after which it is asked whether anybody still waits.
+/// Samples after which it is asked whether the caller still waits.
 const SAMPLES_PER_QUESTION: u64 = 4096;
 
 impl BlockIndex {
@@ -57,26 +57,26 @@ impl BlockIndex {
     }
 
     /// The samples that need `block`, counted over all sources.
-    pub(super) fn of_block(&self, block: u64) -> &[Run] {
+    pub(super) fn of_block(&self, block: u64) -> &[SampleRun] {
         self.blocks.row(usize::try_from(block).unwrap_or(usize::MAX))
     }
 
     /// The samples that need any byte of `source`.
-    pub(super) fn of_source(&self, source: usize) -> &[Run] {
+    pub(super) fn of_source(&self, source: usize) -> &[SampleRun] {
         self.sources.row(source)
     }
 }
 
 /// Runs, row by row: those of a row rise.
 #[derive(Debug)]
-struct Rows {
+struct RunRows {
     /// The first run of each row, and one past the last of all.
     starts: Vec<u32>,
-    runs: Vec<Run>,
+    runs: Vec<SampleRun>,
 }
 
-impl Rows {
-    fn row(&self, row: usize) -> &[Run] {
+impl RunRows {
+    fn row(&self, row: usize) -> &[SampleRun] {
         let bounds = self.starts.get(row).zip(self.starts.get(row.saturating_add(1)));
         let range = bounds.map_or(Range::default(), |(start, end)| *start as usize..*end as usize);
         self.runs.get(range).unwrap_or_default()
@@ -86,9 +86,9 @@ impl Rows {
 /// Rows to which samples are added in rising order.
 struct Growing {
     /// The last run of each row, which may still grow.
-    last: Vec<Run>,
+    last: Vec<SampleRun>,
     /// Those before it, with their rows.
-    before: Vec<(u32, Run)>,
+    before: Vec<(u32, SampleRun)>,
 }
 
 impl Growing {
@@ -117,10 +117,10 @@ impl Growing {
         Some(())
     }
 
-    fn finish(self) -> Rows {
+    fn finish(self) -> RunRows {
         let row_count = self.last.len();
         let mut starts = vec![0u32; row_count + 1];
-        let is_there = |run: &Run| run[0] < run[1];
+        let is_there = |run: &SampleRun| run[0] < run[1];
         for (row, _) in &self.before {
             starts[*row as usize + 1] += 1;
         }
@@ -138,7 +138,7 @@ impl Growing {
             runs[next[row] as usize] = run;
             next[row] += 1;
         }
-        Rows { starts, runs }
+        RunRows { starts, runs }
     }
 }
 

@@ -9,7 +9,7 @@ use forebay_loader::Schedule;
 use forebay_source::Result;
 use forebay_tier::{Foresight, SourceKey};
 
-use super::{block_numbers::BlockNumbers, course::Course, index::BlockIndex, named_units::NamedUnits};
+use super::{block_numbers::BlockNumbers, course::EpochCourse, index::BlockIndex, named_units::NamedUnits};
 
 /// What a loader knows of the future.
 ///
@@ -20,14 +20,14 @@ pub struct LoaderForesight {
     pub(super) numbers: Arc<BlockNumbers>,
     /// Made by a thread of its own; empty where it would be too large.
     pub(super) index: Arc<OnceLock<Option<BlockIndex>>>,
-    pub(super) course: RwLock<Arc<Course>>,
+    pub(super) course: RwLock<Arc<EpochCourse>>,
     pub(super) named: Mutex<NamedUnits>,
 }
 
 impl LoaderForesight {
     /// What is known of blocks of `block_len` from `position` of `epoch` on.
     pub fn new(schedule: Arc<Schedule>, block_len: u64, epoch: u64, position: u64) -> Result<Self> {
-        let course = Course::new(&schedule, epoch, position)?;
+        let course = EpochCourse::new(&schedule, epoch, position)?;
         let numbers = Arc::new(BlockNumbers::new(&schedule, block_len));
         let index = Arc::new(OnceLock::new());
         build_in_background(&schedule, &numbers, &index);
@@ -47,7 +47,7 @@ impl LoaderForesight {
     }
 
     /// The epochs that can be seen.
-    pub(super) fn course(&self) -> Arc<Course> {
+    pub(super) fn course(&self) -> Arc<EpochCourse> {
         Arc::clone(&self.course.read().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -39,13 +39,7 @@ pub(super) struct Said {
 
 /// The container of what a file says.
 pub(super) fn container(said: Said, files: DataFiles<'_>) -> Container {
-    let mut arranged = Arranged {
-        order: said.order,
-        files,
-        variables: BTreeMap::new(),
-        parts: Vec::new(),
-        refused: Vec::new(),
-    };
+    let mut arranged = Arranged { order: said.order, files, variables: BTreeMap::new(), refused: Vec::new() };
     let mut extra = Vec::new();
     for (name, series) in said.series.series {
         match series.and_then(|series| arranged.last_step(&name, series)) {
@@ -68,7 +62,6 @@ pub(super) fn container(said: Said, files: DataFiles<'_>) -> Container {
         sources: arranged.files.into_sources(),
         groups,
         variables: arranged.variables.into_values().collect(),
-        parts: arranged.parts,
         refused: arranged.refused,
         ..Container::default()
     }
@@ -83,7 +76,6 @@ struct Arranged<'a> {
     order: ByteOrder,
     files: DataFiles<'a>,
     variables: BTreeMap<String, Variable>,
-    parts: Vec<Variable>,
     refused: Vec<Refused>,
 }
 
@@ -113,9 +105,7 @@ impl Arranged<'_> {
 
     /// Adds the variable `name` of the values in `picture`.
     fn add(&mut self, name: &str, kind: Kind, picture: Picture) -> Result<()> {
-        let part_count = self.parts.len();
-        let made = self.make(name, kind, picture);
-        let variables = made.inspect_err(|_| self.parts.truncate(part_count))?;
+        let variables = self.make(name, kind, picture)?;
         self.variables.extend(variables.into_iter().map(|variable| (variable.name.clone(), variable)));
         Ok(())
     }
@@ -139,7 +129,7 @@ impl Arranged<'_> {
             return Ok(vec![variable]);
         }
         let (boxes, filters) = self.boxes(&variable, pieces)?;
-        boxes::lay_out(&mut variable, boxes, &filters, &mut self.parts)?;
+        boxes::lay_out(&mut variable, boxes, &filters)?;
         let offsets = offsets.map(|offsets| offsets_variable(&format!("{name}@offsets"), &offsets));
         Ok([Some(variable), offsets].into_iter().flatten().collect())
     }

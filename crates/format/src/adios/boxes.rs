@@ -1,10 +1,10 @@
-//! Boxes of an array, each stored in one piece: as chunks where they form a grid, else as mapped parts.
+//! Boxes of an array, each stored in one piece: as chunks where they form a grid, else as they are.
 //!
 //! ```text
 //! boxes ─► joined where they touch in the array and in the file
 //!       ─► a grid of equal boxes ─► chunks
 //!       ─► slices of unequal thickness along one axis ─► chunks as thick as their common divisor
-//!       ─► anything else ─► one part each, mapped
+//!       ─► anything else ─► columns of boxes
 //! ```
 
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use forebay_source::{ByteRange, Error, Result};
 
 use forebay_container::{
-    Blocks, ChunkTable, Extent, Extents, Filter, Grid, Mapping, SourceIndex, Variable, shape::product,
+    Boxes, ChunkTable, Extent, Extents, Filter, Grid, SourceIndex, Variable, shape::product,
 };
 
 /// Chunks per box that slices may be cut into, at most, for the sake of a grid.
@@ -34,12 +34,7 @@ pub(super) struct Boxed {
 }
 
 /// Gives `variable`, whose shape and type are set, the values in `boxes`; `filters` were applied to each box as a whole.
-pub(super) fn lay_out(
-    variable: &mut Variable,
-    mut boxes: Vec<Boxed>,
-    filters: &[Filter],
-    parts: &mut Vec<Variable>,
-) -> Result<()> {
+pub(super) fn lay_out(variable: &mut Variable, mut boxes: Vec<Boxed>, filters: &[Filter]) -> Result<()> {
     let shape = variable.grid.shape.clone();
     let element_len = variable.dtype.stored_len() as u64;
     boxes.retain(|boxed| !boxed.count.contains(&0));
@@ -66,18 +61,12 @@ pub(super) fn lay_out(
         return Ok(());
     }
     // Boxes may overlap here: then the order in which they were written decides.
-    variable.filters.clear();
     variable.layout = "blocks".into();
-    let mut mappings = Vec::with_capacity(in_order.len());
-    for (number, boxed) in in_order.into_iter().enumerate() {
-        let name = format!("{} block {number}", variable.name);
-        let mut part = Variable::new(name, variable.dtype.clone(), boxed.count.clone());
-        part.filters = filters.to_vec();
-        part.extents = Extents::Chunks(ChunkTable::one(extent(boxed.source, boxed.range)));
-        mappings.push(mapping(parts.len(), &boxed));
-        parts.push(part);
+    let mut columns = Boxes::new(shape.len());
+    for Boxed { start, count, source, range } in in_order {
+        columns.push(&start, &count, source, range);
     }
-    variable.extents = Extents::Mapped(mappings.into());
+    variable.extents = Extents::Boxes(columns);
     Ok(())
 }
 
@@ -195,17 +184,6 @@ fn greatest_divisor(one: u64, other: u64) -> u64 {
     if other == 0 { one } else { greatest_divisor(other, one % other) }
 }
 
-/// The mapping of a whole part to where `boxed` lies.
-fn mapping(part: usize, boxed: &Boxed) -> Mapping {
-    let blocks = |start: u64, len: u64| Blocks { start, stride: len, count: 1, block: len };
-    Mapping {
-        part,
-        from: boxed.count.iter().map(|len| blocks(0, *len)).collect(),
-        to: boxed.start.iter().zip(&boxed.count).map(|(start, len)| blocks(*start, *len)).collect(),
-        pairs: (0..boxed.count.len()).map(Some).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,11 +194,10 @@ mod tests {
         Boxed { start: start.to_vec(), count: count.to_vec(), source: SourceIndex(0), range }
     }
 
-    fn laid(shape: &[u64], boxes: Vec<Boxed>) -> (Variable, Vec<Variable>) {
+    fn laid(shape: &[u64], boxes: Vec<Boxed>) -> Variable {
         let mut variable = Variable::new("v", Dtype::native(Number::U8), shape.to_vec());
-        let mut parts = Vec::new();
-        lay_out(&mut variable, boxes, &[], &mut parts).unwrap();
-        (variable, parts)
+        lay_out(&mut variable, boxes, &[]).unwrap();
+        variable
     }
 
     fn places(variable: &Variable) -> Vec<(u64, u64, u64)> {
@@ -230,7 +207,7 @@ mod tests {
 
     #[test]
     fn slices_of_equal_thickness_are_chunks_and_the_last_may_be_thinner() {
-        let (variable, _) = laid(
+        let variable = laid(
             &[5, 3],
             vec![boxed(&[2, 0], &[2, 3], 100), boxed(&[0, 0], &[2, 3], 0), boxed(&[4, 0], &[1, 3], 50)],
         );
@@ -245,37 +222,39 @@ mod tests {
             boxed(&[0, 2, 0], &[1, 1, 3], 6),
             boxed(&[1, 0, 0], &[1, 3, 3], 20),
         ];
-        let (variable, _) = laid(&[2, 3, 3], boxes);
+        let variable = laid(&[2, 3, 3], boxes);
         assert_eq!(variable.grid.chunk, [1, 3, 3]);
         assert_eq!(places(&variable), [(0, 0, 9), (1, 20, 9)]);
     }
 
     #[test]
     fn slices_of_unequal_thickness_are_cut_by_their_common_divisor() {
-        let (variable, _) = laid(&[10, 1], vec![boxed(&[0, 0], &[4, 1], 0), boxed(&[4, 0], &[6, 1], 100)]);
+        let variable = laid(&[10, 1], vec![boxed(&[0, 0], &[4, 1], 0), boxed(&[4, 0], &[6, 1], 100)]);
         assert_eq!(variable.grid.chunk, [2, 1]);
         assert_eq!(places(&variable), [(0, 0, 2), (1, 2, 2), (2, 100, 2), (3, 102, 2), (4, 104, 2)]);
     }
 
     #[test]
-    fn a_grid_in_two_axes_is_chunks_and_what_is_no_grid_is_mapped() {
+    fn a_grid_in_two_axes_is_chunks_and_what_is_no_grid_is_boxes() {
         let four = |last: &[u64]| {
             let starts = [(0, [0, 0]), (10, [0, 2]), (20, [2, 0])];
             let mut boxes: Vec<_> = starts.iter().map(|(at, start)| boxed(start, &[2, 2], *at)).collect();
             boxes.push(boxed(&[2, 2], last, 30));
             boxes
         };
-        assert_eq!(places(&laid(&[4, 4], four(&[2, 2])).0), [(0, 0, 4), (1, 10, 4), (2, 20, 4), (3, 30, 4)]);
-        let (variable, parts) = laid(&[4, 4], four(&[2, 1]));
-        assert!(matches!(&variable.extents, Extents::Mapped(mappings) if mappings.len() == 4));
-        assert_eq!(parts.len(), 4);
+        assert_eq!(places(&laid(&[4, 4], four(&[2, 2]))), [(0, 0, 4), (1, 10, 4), (2, 20, 4), (3, 30, 4)]);
+        let variable = laid(&[4, 4], four(&[2, 1]));
+        let Extents::Boxes(boxes) = &variable.extents else { panic!("not boxes") };
+        let starts: Vec<_> = boxes.iter().map(|one| one.extent.range.start).collect();
+        assert_eq!(starts, [0, 10, 20, 30]);
+        assert!(variable.extents_fit_shape());
     }
 
     #[test]
     fn a_block_outside_its_array_is_corrupt() {
         for outside in [boxed(&[3, 0], &[2, 4], 0), boxed(&[u64::MAX, 0], &[2, 4], 0), boxed(&[0], &[2], 0)] {
             let mut variable = Variable::new("v", Dtype::native(Number::U8), vec![4, 4]);
-            assert!(lay_out(&mut variable, vec![outside], &[], &mut Vec::new()).is_err());
+            assert!(lay_out(&mut variable, vec![outside], &[]).is_err());
         }
     }
 }

@@ -83,7 +83,8 @@ impl Windows {
 #[derive(Debug)]
 pub(super) struct Gather<'a> {
     opened: &'a Opened,
-    dtype: &'a Dtype,
+    /// The type that stored bytes are made native as; none where that is left to the caller.
+    dtype: Option<&'a Dtype>,
     out: &'a mut [u8],
     windows: Windows,
     /// What lies alone, and goes straight to its place with others like it.
@@ -91,8 +92,8 @@ pub(super) struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    /// Reads elements of `dtype` into `out`.
-    pub(super) fn new(opened: &'a Opened, dtype: &'a Dtype, out: &'a mut [u8]) -> Self {
+    /// Reads whole elements of `dtype` into `out`, or bytes as they are stored where there is none.
+    pub(super) fn new(opened: &'a Opened, dtype: Option<&'a Dtype>, out: &'a mut [u8]) -> Self {
         Self { opened, dtype, out, windows: Windows::default(), alone: Vec::new() }
     }
 
@@ -104,23 +105,34 @@ impl<'a> Gather<'a> {
         }
     }
 
+    /// Wants `placed` by itself, whatever lies beside it.
+    pub(super) fn push_alone(&mut self, placed: Placed) -> Result<()> {
+        self.alone.push(placed);
+        if self.alone.len() < MOST_WAITING { Ok(()) } else { self.read_alone() }
+    }
+
     /// The output, for what is not read but known.
     pub(super) fn out(&mut self) -> &mut [u8] {
         self.out
     }
 
-    /// Reads all that is still wanted.
-    pub(super) fn finish(mut self) -> Result<()> {
+    /// Reads all that is still wanted: after it a byte of the output may be wanted again.
+    pub(super) fn flush(&mut self) -> Result<()> {
         if let Some(window) = self.windows.last() {
             self.take(window)?;
         }
         self.read_alone()
     }
 
+    /// Reads all that is still wanted, and gives the output back.
+    pub(super) fn finish(mut self) -> Result<&'a mut [u8]> {
+        self.flush()?;
+        Ok(self.out)
+    }
+
     fn take(&mut self, window: Window) -> Result<()> {
         if let [placed] = window.parts[..] {
-            self.alone.push(placed);
-            return if self.alone.len() < MOST_WAITING { Ok(()) } else { self.read_alone() };
+            return self.push_alone(placed);
         }
         let bytes = self.opened.source(window.source)?.fetch_one(window.range)?;
         let mut done = 0..0;
@@ -129,17 +141,24 @@ impl<'a> Gather<'a> {
             let len = index(range.len());
             self.out[to..to + len].copy_from_slice(&bytes[from..from + len]);
             if to != done.end {
-                native::make_native(self.dtype, &mut self.out[done]);
+                make_native(self.dtype, &mut self.out[done]);
                 done = to..to;
             }
             done.end = to + len;
         }
-        native::make_native(self.dtype, &mut self.out[done]);
+        make_native(self.dtype, &mut self.out[done]);
         Ok(())
     }
 
     fn read_alone(&mut self) -> Result<()> {
         let mut alone = std::mem::take(&mut self.alone);
+        // The usual case, a row by itself, needs no list of fills.
+        if let [Placed { source, range, to }] = alone[..] {
+            let into = &mut self.out[to..to + index(range.len())];
+            self.opened.source(source)?.fetch_into(&mut [Fill { range, into: &mut *into }])?;
+            make_native(self.dtype, into);
+            return Ok(());
+        }
         alone.sort_unstable_by_key(|placed| (placed.source, placed.to));
         for same_source in alone.chunk_by(|one, next| one.source == next.source) {
             let mut fills = Vec::with_capacity(same_source.len());
@@ -152,9 +171,15 @@ impl<'a> Gather<'a> {
                 rest = after;
             }
             self.opened.source(same_source[0].source)?.fetch_into(&mut fills)?;
-            fills.into_iter().for_each(|fill| native::make_native(self.dtype, fill.into));
+            fills.into_iter().for_each(|fill| make_native(self.dtype, fill.into));
         }
         Ok(())
+    }
+}
+
+fn make_native(dtype: Option<&Dtype>, bytes: &mut [u8]) {
+    if let Some(dtype) = dtype {
+        native::make_native(dtype, bytes);
     }
 }
 

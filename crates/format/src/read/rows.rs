@@ -4,12 +4,10 @@ use std::{collections::BTreeMap, ops::Range};
 
 use forebay_source::{Error, ErrorKind, Fill, Result, SourceExt};
 
-use super::chunks;
-use crate::{Opened, fill::native_fill};
+use super::execute;
+use crate::{Opened, PlainRows, RowPlace, fill::native_fill};
 use forebay_container::runs::{self, Part};
-use forebay_container::{
-    ChunkTable, Extents, PlainRows, RowPlace, Selection, SourceIndex, Span, Variable, native,
-};
+use forebay_container::{Extents, Selection, SourceIndex, Span, Variable, native};
 
 /// Fills `out` with `rows` of `variable`, one after the other.
 pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut [u8]) -> Result<()> {
@@ -23,18 +21,20 @@ pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut
         return Ok(());
     }
     let row_len = out.len() / rows.len();
-    match &variable.extents {
-        Extents::Chunks(table) if !table.is_empty() => {
-            if let Some(plain) = PlainRows::of(variable) {
-                return direct(opened, variable, plain, rows, out);
-            }
-            let wanted = Wanted { opened, variable, inner, row_len };
-            wanted.by_chunk(table, rows, out)
-        }
-        _ => rows
+    let is_in_chunks = match &variable.extents {
+        Extents::Chunks(table) => !table.is_empty(),
+        Extents::Shards(_) => true,
+        _ => false,
+    };
+    if !is_in_chunks {
+        return rows
             .iter()
             .zip(out.chunks_exact_mut(row_len))
-            .try_for_each(|(row, slot)| opened.fill(variable, &selection(*row..row + 1, inner), slot)),
+            .try_for_each(|(row, slot)| opened.fill(variable, &selection(*row..row + 1, inner), slot));
+    }
+    match PlainRows::of(opened, variable) {
+        Some(plain) => direct(opened, variable, plain, rows, out),
+        None => Wanted { opened, variable, inner, row_len }.by_chunk(rows, out),
     }
 }
 
@@ -85,7 +85,7 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// One row of chunks after the other: what it has of the rows is read as one, then put in its places.
-    fn by_chunk(&self, table: &ChunkTable, rows: &[u64], out: &mut [u8]) -> Result<()> {
+    fn by_chunk(&self, rows: &[u64], out: &mut [u8]) -> Result<()> {
         let mut groups: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
         for (slot, row) in rows.iter().enumerate() {
             groups.entry(row / self.variable.grid.chunk[0]).or_default().push((*row, slot));
@@ -100,7 +100,7 @@ impl Wanted<'_> {
                 let selection = Selection::new(spans);
                 let len = selection.element_count().saturating_mul(self.variable.dtype.stored_len() as u64);
                 lent.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
-                chunks::read(self.opened, self.variable, table, &selection, &mut lent)?;
+                execute::in_parallel(self.opened, self.variable, &selection, &mut lent)?;
                 for (row, slot) in wanted {
                     let into = &mut out[slot * self.row_len..(slot + 1) * self.row_len];
                     self.copy_row(&lent, row - first, &selection, into);

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use forebay_container::{Selection, Span, Variable};
+use forebay_container::{Extents, Selection, Span, Variable};
 
 /// How large a slab should be, and how large it may be.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,9 @@ pub(super) fn cut<'a>(
     if rows >= span.count && row_bytes.saturating_mul(span.count) <= sizes.most {
         return Box::new(iter::once(selection.clone()));
     }
-    // One chunk over the whole axis and no filter: rows can be read apart.
-    let is_free = variable.filters.is_empty() && variable.grid.chunk[axis] >= variable.grid.shape[axis];
+    // One chunk over the whole axis and no filter, or boxes of any shape: rows can be read apart.
+    let is_plain = variable.filters.is_empty() || matches!(variable.extents, Extents::Boxes(_));
+    let is_free = is_plain && variable.grid.chunk[axis] >= variable.grid.shape[axis];
     let chunk = variable.grid.chunk[axis];
     let must_split = row_bytes.saturating_mul(chunk.min(span.count)) > sizes.most;
     let border = if is_free || must_split { 1 } else { chunk };
@@ -69,7 +70,7 @@ fn spans_of(span: Span, rows: u64, border: u64) -> impl Iterator<Item = Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_container::{ChunkTable, Dtype, Extents, Grid, Number};
+    use forebay_container::{ChunkTable, Dtype, Grid, Number};
 
     const SIZES: Sizes = Sizes { wanted: 10 * 64, most: 1 << 20 };
 

@@ -9,7 +9,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{fields::reshape, tree::single};
 use forebay_container::{
-    Blocks, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Segments, Variable,
+    Blocks, Boxes, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Segments, Variable,
 };
 
 /// Arrays that joined ones are mapped from.
@@ -109,7 +109,7 @@ impl Parts {
             Variable { layout: "blocks".into(), ..Variable::new(name, first.dtype.clone(), vec![total]) };
         check_len(&joined)?;
         joined.attributes.clone_from(&first.attributes);
-        joined.extents = self.end_to_end(&offsets, arrays)?;
+        joined.extents = self.end_to_end(&mut joined, &offsets, arrays)?;
         let bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
         let dtype = Dtype::native(Number::I64);
         let starts = Variable {
@@ -120,7 +120,12 @@ impl Parts {
         Ok(vec![joined, starts])
     }
 
-    fn end_to_end(&mut self, offsets: &[u64], arrays: &[Option<&Variable>]) -> Result<Extents> {
+    fn end_to_end(
+        &mut self,
+        joined: &mut Variable,
+        offsets: &[u64],
+        arrays: &[Option<&Variable>],
+    ) -> Result<Extents> {
         let full = arrays.iter().zip(offsets).filter_map(|(array, start)| Some(((*array)?, *start)));
         let full: Vec<(&Variable, u64)> = full.filter(|(array, _)| array.grid.element_count() > 0).collect();
         let plain = |(array, _): &(&Variable, u64)| {
@@ -129,6 +134,10 @@ impl Parts {
         };
         if let Some(ranges) = full.iter().map(plain).collect::<Option<Vec<_>>>() {
             return Segments::over(ranges).map(Extents::Segments);
+        }
+        if let Some(boxes) = boxes_of(&full) {
+            joined.filters.clone_from(&full[0].0.filters);
+            return Ok(Extents::Boxes(boxes));
         }
         let map = |(array, start): (&Variable, u64)| {
             let mut part = array.clone();
@@ -139,6 +148,17 @@ impl Parts {
         };
         full.into_iter().map(map).collect::<Result<Vec<_>>>().map(|mappings| Extents::Mapped(mappings.into()))
     }
+}
+
+/// Blocks and where each starts, as boxes, where each is one chunk and all went through the same filters.
+fn boxes_of(blocks: &[(&Variable, u64)]) -> Option<Boxes> {
+    let (first, _) = blocks.first()?;
+    let mut boxes = Boxes::new(1);
+    for (block, start) in blocks {
+        let extent = single(block).filter(|extent| extent.skipped == 0 && block.filters == first.filters)?;
+        boxes.push(&[*start], &[block.grid.element_count()], extent.source, extent.range);
+    }
+    Some(boxes)
 }
 
 /// `len` indexes from `start` on.

@@ -113,7 +113,9 @@ impl Tree {
         };
         self.allowance.set(left);
         let stored = self.source.fetch_one(extent.range).map_err(place)?;
-        let decoded = with_workspace(|space| space.decode(variable, extent, &stored).map(<[u8]>::to_vec));
+        let decoded = with_workspace(|space| {
+            space.decode(variable, variable.chunk_len(), extent, &stored).map(<[u8]>::to_vec)
+        });
         let bytes = decoded.map_err(place)?;
         if bytes.len() as u64 <= KEPT_BYTES {
             self.read.borrow_mut().insert(name.to_owned(), bytes.clone());

@@ -2,12 +2,8 @@
 
 use forebay_source::{Error, Result};
 
-use super::{
-    codec::{Objects, ShardIndex},
-    element::Element,
-    key::Keys,
-};
-use forebay_container::{Attribute, Filter, Grid};
+use super::{codec::Objects, element::Element, key::Keys};
+use forebay_container::{Attribute, Filter, Grid, ShardIndexForm};
 
 /// An array as both versions describe it.
 #[derive(Clone, Debug)]
@@ -26,7 +22,7 @@ pub(super) struct Described {
     /// True when nothing says what was never written.
     pub(super) has_no_fill: bool,
     /// Set where files are shards.
-    pub(super) shard: Option<ShardIndex>,
+    pub(super) shard: Option<ShardIndexForm>,
     /// Set where elements are objects of any length.
     pub(super) objects: Option<Objects>,
     pub(super) dimensions: Vec<String>,

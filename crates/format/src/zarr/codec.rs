@@ -7,7 +7,7 @@ use super::{
     element::{Element, Meaning},
     json::Named,
 };
-use forebay_container::{ByteOrder, Dtype};
+use forebay_container::{ByteOrder, Dtype, ShardIndexForm};
 use forebay_filter::{Filter, StoredNumber};
 
 /// What the objects of an array are.
@@ -17,14 +17,6 @@ pub(super) enum Objects {
     Bytes,
     /// Arrays of this type.
     Arrays(Dtype),
-}
-
-/// How the index of a shard is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ShardIndex {
-    pub(super) order: ByteOrder,
-    pub(super) has_checksum: bool,
-    pub(super) is_at_start: bool,
 }
 
 /// The steps of a chunk's encoding, gathered one codec after the other.
@@ -267,7 +259,7 @@ impl<'a> Chain<'a> {
     }
 
     /// How an index of chunks is stored whose codecs these are.
-    pub(super) fn index(&self, is_at_start: bool) -> Result<ShardIndex> {
+    pub(super) fn index(&self, is_at_start: bool) -> Result<ShardIndexForm> {
         let is_plain = self.before.is_empty() && matches!(self.bytes.name, "bytes" | "endian");
         let has_checksum = match self.behind.as_slice() {
             [] => false,
@@ -277,7 +269,7 @@ impl<'a> Chain<'a> {
         if !is_plain {
             return Err(Error::unsupported("a shard's index that is more than numbers and a checksum"));
         }
-        Ok(ShardIndex { order: self.order()?, has_checksum, is_at_start })
+        Ok(ShardIndexForm { order: self.order()?, has_checksum, is_at_start })
     }
 }
 

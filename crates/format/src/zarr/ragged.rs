@@ -11,9 +11,7 @@ use forebay_source::{Error, ErrorKind, Result, SourceExt};
 
 use crate::{Reader, Wanted, opened::zeroed};
 use forebay_container::runs::Part;
-use forebay_container::{
-    Array, ChunkTable, Dtype, Extent, Extents, Filter, Selection, Values, Variable, native,
-};
+use forebay_container::{Array, Dtype, Extent, Filter, Selection, Values, Variable, native};
 use forebay_filter::{is_too_long, undo as undo_filter};
 
 /// The attribute of a part in which the fill value stands.
@@ -31,11 +29,9 @@ impl Reader for Ragged {
     fn read(&self, wanted: &Wanted<'_>) -> Result<Array> {
         let parts = &wanted.opened.container().parts;
         let part = parts.iter().find(|part| part.name == wanted.opaque.name);
-        let Some((part, Extents::Chunks(table))) = part.map(|part| (part, &part.extents)) else {
-            return Err(Error::new(ErrorKind::Bug, "an array without its chunks"));
-        };
+        let part = part.ok_or_else(|| Error::new(ErrorKind::Bug, "an array without its chunks"))?;
         let dtype = wanted.variable.dtype.clone();
-        let elements = Chunks { wanted, part, table }.elements(wanted.selection)?;
+        let elements = Chunks { wanted, part }.elements(wanted.selection)?;
         let mut offsets = Vec::with_capacity(elements.len() + 1);
         let mut bytes = Vec::new();
         offsets.push(0);
@@ -62,7 +58,6 @@ fn check_budget(len: u64, budget: u64) -> Result<()> {
 struct Chunks<'a> {
     wanted: &'a Wanted<'a>,
     part: &'a Variable,
-    table: &'a ChunkTable,
 }
 
 impl Chunks<'_> {
@@ -74,8 +69,10 @@ impl Chunks<'_> {
             usize::try_from(count).map_err(|_| Error::corrupt("more elements than can be addressed"))?;
         let mut elements = vec![self.fill(); count];
         let shape = selection.shape();
+        self.wanted.opened.read_indexes_of(self.part, selection)?;
         for overlap in self.part.grid.overlaps(selection) {
-            let Some(extent) = self.table.get(overlap.chunk) else { continue };
+            let extent = self.wanted.opened.chunk_extent(self.part, overlap.chunk)?;
+            let Some(extent) = extent else { continue };
             let place =
                 |error: Error| error.at(format!("chunk {} at {:#x}", overlap.chunk, extent.range.start));
             let chunk = self.chunk(extent).map_err(place)?;

@@ -79,16 +79,6 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// The source `id`, which must still be what the survey found.
-    pub(super) fn open_known(&self, id: &SourceId) -> Result<Arc<dyn Source>> {
-        let source = self.origin.open(&id.locator)?;
-        if !source.id().is_unchanged(id) {
-            let error = Error::new(ErrorKind::Unavailable, "changed while the store was described");
-            return Err(error.hint("open it again once nobody writes to it").at(&id.locator));
-        }
-        Ok(source)
-    }
-
     /// The document `key` and which bytes it is, if there is one.
     pub(super) fn document(&self, key: &str) -> Result<Option<(SourceId, Value)>> {
         let Some(source) = self.open(key)? else { return Ok(None) };

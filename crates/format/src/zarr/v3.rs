@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     array::{Described, dimensions, grid},
     attributes,
-    codec::{Chain, ShardIndex},
+    codec::Chain,
     element::{Element, Meaning},
     fill,
     json::{Named, lengths, need},
@@ -14,6 +14,7 @@ use super::{
     missing,
     v2::note,
 };
+use forebay_container::ShardIndexForm;
 
 /// The array that `document` describes.
 pub(super) fn describe(document: &Value) -> Result<Described> {
@@ -98,7 +99,7 @@ fn keys(document: &Value) -> Result<Keys> {
 }
 
 /// The codecs of the chunks in a shard of shape `shard`, how its index is stored, and the shape of its chunks.
-fn sharded<'a>(chain: &Chain<'a>, shard: &[u64]) -> Result<(Chain<'a>, ShardIndex, Vec<u64>)> {
+fn sharded<'a>(chain: &Chain<'a>, shard: &[u64]) -> Result<(Chain<'a>, ShardIndexForm, Vec<u64>)> {
     let settings = chain.bytes.settings;
     if !chain.before.is_empty() || !chain.behind.is_empty() {
         return Err(Error::unsupported("shards that went through a codec as a whole"));

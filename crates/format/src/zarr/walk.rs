@@ -11,14 +11,13 @@ use super::{
     element::{sequence, var_text},
     hierarchy::{Hierarchy, Node},
     ragged::FILL,
-    shard,
     store::Store,
     text::from_base64,
     v2, v3,
 };
 use forebay_container::{
-    Array, Attribute, ChunkTable, Container, Dtype, Extents, Group, Number, Opaque, Refused, SourceIndex,
-    Values, Variable,
+    Array, Attribute, ChunkTable, Container, Dtype, Extent, Extents, Grid, Group, Number, Opaque, Refused,
+    Shards, SourceIndex, Values, Variable,
 };
 
 /// The attributes that say what a type or a fill value does not.
@@ -63,9 +62,8 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
         }
     };
     for ((path, described, fill), files) in arrays.into_iter().zip(found) {
-        let table = files.and_then(|files| table(&store, &described, files, &sources));
-        match table {
-            Ok(table) => builder.add(path, described, &fill, table),
+        match files.and_then(|files| extents(&described, files, &sources)) {
+            Ok(extents) => builder.add(path, described, &fill, extents),
             Err(error) if is_about_the_array(&error) => builder.refuse(path, &error),
             Err(error) => return Err(error),
         }
@@ -98,20 +96,29 @@ fn array(node: &Node) -> Result<(Described, Value)> {
 }
 
 /// Where the chunks lie that are in `files`.
-fn table(store: &Store<'_>, described: &Described, files: Files, sources: &[SourceId]) -> Result<ChunkTable> {
-    let pairs = match described.shard {
-        Some(index) => shard::chunks(store, described, index, &files, sources)?,
-        None => files,
-    };
-    if described.filters.is_empty() && described.objects.is_none() {
-        let element_len = described.element.dtype.stored_len() as u64;
-        let wanted = described.grid.chunk_element_count().saturating_mul(element_len);
-        if let Some((number, extent)) = pairs.iter().find(|(_, extent)| extent.range.len() != wanted) {
-            let what = format!("chunk {number} is {} bytes long where {wanted} belong", extent.range.len());
-            return Err(Error::corrupt(what).at(&sources[extent.source.0 as usize].locator));
-        }
+fn extents(described: &Described, files: Files, sources: &[SourceId]) -> Result<Extents> {
+    let is_plain = described.filters.is_empty() && described.objects.is_none();
+    let element_len = described.element.dtype.stored_len() as u64;
+    let wanted = described.grid.chunk_element_count().saturating_mul(element_len);
+    if let Some(form) = described.shard {
+        let grid = described.files.clone();
+        let files = ChunkTable::new(files, grid.chunk_count())?;
+        return Ok(Extents::Shards(Shards { grid, files, form, chunk_len: is_plain.then_some(wanted) }));
     }
-    ChunkTable::new(pairs, described.grid.chunk_count())
+    let other_len = |(_, extent): &&(u64, Extent)| is_plain && extent.range.len() != wanted;
+    if let Some((number, extent)) = files.iter().find(other_len) {
+        let what = format!("chunk {number} is {} bytes long where {wanted} belong", extent.range.len());
+        return Err(Error::corrupt(what).at(&sources[extent.source.0 as usize].locator));
+    }
+    Ok(Extents::Chunks(ChunkTable::new(files, described.grid.chunk_count())?))
+}
+
+/// True when some chunk may never have been written.
+fn has_gaps(grid: &Grid, extents: &Extents) -> bool {
+    match extents {
+        Extents::Chunks(table) => (table.len() as u64) < grid.chunk_count(),
+        _ => true,
+    }
 }
 
 /// Puts what was read of arrays into a description.
@@ -124,11 +131,11 @@ impl Builder {
         self.container.refused.push(Refused::of(variable_name(path), error));
     }
 
-    fn add(&mut self, path: String, described: Described, fill: &Value, table: ChunkTable) {
+    fn add(&mut self, path: String, described: Described, fill: &Value, extents: Extents) {
         let name = variable_name(path);
         let mut attributes = described.attributes;
         attributes.extend(described.note.map(|note| attributes::note(TYPE_NOTE, &note)));
-        if described.has_no_fill && (table.len() as u64) < described.grid.chunk_count() {
+        if described.has_no_fill && has_gaps(&described.grid, &extents) {
             attributes.push(attributes::note(
                 FILL_NOTE,
                 "none: what was never written reads as zeros, times as NaT",
@@ -139,7 +146,7 @@ impl Builder {
             layout: if described.shard.is_some() { "sharded" } else { "chunked" }.into(),
             filters: described.filters,
             fill: described.fill,
-            extents: Extents::Chunks(table),
+            extents,
             dimensions: described.dimensions,
             ..Variable::new(name, described.element.dtype, described.files.shape)
         };

@@ -382,7 +382,7 @@ pub(crate) fn filtered_heap() {
     let info = [&[0, 0], &words(&[heap, tree])[..]].concat();
     let root = file.push(&group(&[Message::new(kind::LINK_INFO, info)]));
     let error = described(file.finish(root)).unwrap_err();
-    assert!(error.to_string().contains("many times the file's length"), "{error}");
+    assert!(error.to_string().contains("many times longer than the file"), "{error}");
 }
 
 /// 60,000 dense attributes that are not there, of each of 400 variables: every one leaves a reason behind.

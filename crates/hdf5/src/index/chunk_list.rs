@@ -7,7 +7,7 @@ use crate::{cursor::Cursor, metadata::Metadata};
 
 /// What an index needs to know of the array it indexes.
 #[derive(Debug)]
-pub(crate) struct Indexed<'a> {
+pub(crate) struct IndexedArray<'a> {
     pub(crate) file: &'a Metadata,
     pub(crate) grid: &'a Grid,
     pub(crate) max_shape: &'a [Option<u64>],
@@ -19,7 +19,7 @@ pub(crate) struct Indexed<'a> {
 
 /// A chunk as an index gives it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct IndexedChunk {
     pub(crate) address: u64,
     pub(crate) len: u64,
     pub(crate) mask: u32,
@@ -28,15 +28,15 @@ pub(crate) struct Stored {
 /// The chunks found so far.
 #[derive(Debug)]
 pub(crate) struct Pairs<'a> {
-    pub(crate) of: &'a Indexed<'a>,
+    pub(crate) of: &'a IndexedArray<'a>,
     pub(crate) found: Vec<(u64, Extent)>,
 }
 
 impl Pairs<'_> {
     /// Adds the chunk at `at` (in chunks per dimension); one outside the array's present shape is left out.
-    pub(crate) fn push(&mut self, at: &[u64], stored: Stored) -> Result<()> {
+    pub(crate) fn push(&mut self, at: &[u64], stored: IndexedChunk) -> Result<()> {
         let Some(number) = self.of.grid.chunk_number(at) else { return Ok(()) };
-        let Stored { address, len, mut mask } = stored;
+        let IndexedChunk { address, len, mut mask } = stored;
         if self.of.edges_unfiltered && self.of.grid.is_edge(at) {
             mask = u32::MAX;
         }
@@ -52,20 +52,20 @@ impl Pairs<'_> {
 
 /// How an array index numbers chunks: by the largest grid the array may have, the growing axis first.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct ChunkNumbering {
     /// Axis that is counted slowest, then the others.
     pub(crate) axes: Vec<usize>,
     /// Chunks along each of those axes; the first is never used.
     pub(crate) counts: Vec<u64>,
 }
 
-impl Order {
-    pub(crate) fn row_major(of: &Indexed<'_>) -> Self {
+impl ChunkNumbering {
+    pub(crate) fn row_major(of: &IndexedArray<'_>) -> Self {
         Self::with_first(of, 0)
     }
 
     /// The order in which `first` is counted slowest.
-    pub(crate) fn with_first(of: &Indexed<'_>, first: usize) -> Self {
+    pub(crate) fn with_first(of: &IndexedArray<'_>, first: usize) -> Self {
         let ndim = of.grid.shape.len();
         let axes: Vec<usize> =
             (first..(first + 1).min(ndim)).chain((0..ndim).filter(|axis| *axis != first)).collect();
@@ -109,7 +109,7 @@ pub(crate) struct Elements {
 
 impl Elements {
     /// Checks what the header of an array index says of its elements.
-    pub(crate) fn new(of: &Indexed<'_>, client: u8, len: u8) -> Result<Self> {
+    pub(crate) fn new(of: &IndexedArray<'_>, client: u8, len: u8) -> Result<Self> {
         let is_filtered = match client {
             0 => false,
             1 => true,
@@ -128,7 +128,7 @@ impl Elements {
         Ok(Self { len, is_filtered, chunk_len: of.chunk_len })
     }
 
-    pub(crate) fn read(self, cursor: &mut Cursor<'_>) -> Result<Option<Stored>> {
+    pub(crate) fn read(self, cursor: &mut Cursor<'_>) -> Result<Option<IndexedChunk>> {
         let address_len = usize::from(cursor.sizes.offset);
         let address = cursor.address()?;
         let (mut len, mut mask) = (self.chunk_len, 0);
@@ -136,6 +136,6 @@ impl Elements {
             len = cursor.uint(self.len - address_len - 4)?;
             mask = cursor.u32()?;
         }
-        Ok(address.map(|address| Stored { address, len, mask }))
+        Ok(address.map(|address| IndexedChunk { address, len, mask }))
     }
 }

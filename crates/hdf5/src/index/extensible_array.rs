@@ -5,18 +5,18 @@
 
 use forebay_source::{Error, Result};
 
-use super::chunk_list::{Elements, Indexed, Order, Pairs};
+use super::chunk_list::{ChunkNumbering, Elements, IndexedArray, Pairs};
 use crate::cursor::Cursor;
 
-pub(crate) fn read(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
+pub(crate) fn read(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     let place = |error: Error| error.at(format!("extensible array at {address:#x}"));
     ExtensibleArray::open(of, address).and_then(|array| array.read(pairs)).map_err(place)
 }
 
 struct ExtensibleArray<'a> {
-    of: &'a Indexed<'a>,
+    of: &'a IndexedArray<'a>,
     elements: Elements,
-    order: Order,
+    order: ChunkNumbering,
     /// Elements in use: one past the last that was ever set.
     count: u64,
     index_count: u64,
@@ -47,7 +47,7 @@ impl SuperBlock {
 }
 
 impl<'a> ExtensibleArray<'a> {
-    fn open(of: &'a Indexed<'a>, address: u64) -> Result<Self> {
+    fn open(of: &'a IndexedArray<'a>, address: u64) -> Result<Self> {
         let file = of.file;
         let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
         let head = file.read(address, 4 + 8 + 6 * length + offset + 4)?;
@@ -78,7 +78,7 @@ impl<'a> ExtensibleArray<'a> {
         Ok(Self {
             of,
             elements,
-            order: Order::with_first(of, growing),
+            order: ChunkNumbering::with_first(of, growing),
             count,
             index_count: index_count.into(),
             block_count: block_count.into(),

@@ -2,14 +2,14 @@
 
 use forebay_source::{Error, Result};
 
-use super::chunk_list::{Elements, Indexed, Order, Pairs};
+use super::chunk_list::{ChunkNumbering, Elements, IndexedArray, Pairs};
 use crate::cursor::Cursor;
 
-pub(crate) fn read(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
+pub(crate) fn read(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     read_at(of, address, pairs).map_err(|error| error.at(format!("fixed array at {address:#x}")))
 }
 
-fn read_at(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
+fn read_at(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     let file = of.file;
     let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
     let head = file.read(address, 4 + 4 + length + offset + 4)?;
@@ -27,18 +27,18 @@ fn read_at(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> 
         return Err(Error::corrupt(format!("pages of 2^{page_bits} elements")));
     }
     let page_count = 1u64 << page_bits;
-    let array = FixedArray { of, elements, count, page_count, block, order: Order::row_major(of) };
+    let array = FixedArray { of, elements, count, page_count, block, order: ChunkNumbering::row_major(of) };
     let place = |error: Error| error.at(format!("data block at {block:#x}"));
     array.read(pairs).map_err(place)
 }
 
 struct FixedArray<'a> {
-    of: &'a Indexed<'a>,
+    of: &'a IndexedArray<'a>,
     elements: Elements,
     count: u64,
     page_count: u64,
     block: u64,
-    order: Order,
+    order: ChunkNumbering,
 }
 
 impl FixedArray<'_> {

@@ -2,18 +2,18 @@
 
 use forebay_source::{Error, Result};
 
-use super::chunk_list::{Indexed, Pairs, Stored};
+use super::chunk_list::{IndexedArray, IndexedChunk, Pairs};
 use crate::{
     cursor::Cursor,
-    tree_v1::{self, Keys},
+    tree_v1::{self, TreeKeys},
     tree_v2::TreeV2,
 };
 
 /// Version 1: keys hold the length, the mask and the offset of the chunk in elements.
-pub(crate) fn tree_v1(of: &Indexed<'_>, root: u64, pairs: &mut Pairs<'_>) -> Result<()> {
+pub(crate) fn tree_v1(of: &IndexedArray<'_>, root: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     let ndim = of.grid.shape.len();
     let mut at = vec![0; ndim];
-    tree_v1::walk(of.file, root, Keys::Chunks { ndim }, &mut |key, address| {
+    tree_v1::walk(of.file, root, TreeKeys::Chunks { ndim }, &mut |key, address| {
         let mut cursor = Cursor::new(key, of.file.sizes);
         let len = u64::from(cursor.u32()?);
         let mask = cursor.u32()?;
@@ -24,12 +24,12 @@ pub(crate) fn tree_v1(of: &Indexed<'_>, root: u64, pairs: &mut Pairs<'_>) -> Res
             }
             *at = offset / chunk;
         }
-        pairs.push(&at, Stored { address, len, mask })
+        pairs.push(&at, IndexedChunk { address, len, mask })
     })
 }
 
 /// Version 2: records hold the address, for filtered chunks length and mask, and the place in chunks.
-pub(crate) fn tree_v2(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
+pub(crate) fn tree_v2(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     let ndim = of.grid.shape.len();
     let tree = TreeV2::open(of.file, address)?;
     let fixed = u64::from(of.file.sizes.offset) + 8 * ndim as u64;
@@ -55,6 +55,6 @@ pub(crate) fn tree_v2(of: &Indexed<'_>, address: u64, pairs: &mut Pairs<'_>) -> 
         for at in &mut at {
             *at = cursor.u64()?;
         }
-        pairs.push(&at, Stored { address, len, mask })
+        pairs.push(&at, IndexedChunk { address, len, mask })
     })
 }

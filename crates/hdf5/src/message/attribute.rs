@@ -15,14 +15,14 @@ use forebay_container::{Array, Attribute, Dtype, Values, native, odd};
 
 /// Reads one attribute; a value that cannot be read is kept as the reason why.
 pub(crate) fn parse(file: &File, body: &[u8]) -> Result<Attribute> {
-    let parts = Parts::parse(file, body)?;
+    let parts = AttributeParts::parse(file, body)?;
     let value = parts.typed(file).and_then(|(dtype, space)| value(file, dtype, &space, parts.stored));
     Ok(Attribute { name: parts.name, value: value.map_err(|error| error.to_string()) })
 }
 
 /// Where the first reference of each list leads to, if this is the attribute `name` and one list per axis.
 pub(crate) fn references(file: &File, body: &[u8], name: &str) -> Result<Option<Vec<Option<u64>>>> {
-    let parts = Parts::parse(file, body)?;
+    let parts = AttributeParts::parse(file, body)?;
     if parts.name != name {
         return Ok(None);
     }
@@ -42,7 +42,7 @@ pub(crate) fn references(file: &File, body: &[u8], name: &str) -> Result<Option<
 }
 
 /// The parts of an attribute message.
-struct Parts<'a> {
+struct AttributeParts<'a> {
     name: String,
     type_body: &'a [u8],
     type_is_shared: bool,
@@ -51,7 +51,7 @@ struct Parts<'a> {
     stored: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> AttributeParts<'a> {
     fn parse(file: &File, body: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(body, file.sizes);
         let version = cursor.u8()?;

@@ -3,12 +3,12 @@
 use forebay_source::{Error, Result};
 
 use super::super::{
-    cursor::{Cursor, Sizes},
-    header::Header,
+    cursor::{Cursor, FieldSizes},
+    header::ObjectHeader,
 };
 
 /// The stored bytes of the fill value; empty means zeros.
-pub(crate) fn parse(header: &Header, sizes: Sizes) -> Result<Vec<u8>> {
+pub(crate) fn parse(header: &ObjectHeader, sizes: FieldSizes) -> Result<Vec<u8>> {
     if let Some(message) = header.find(super::FILL) {
         return parse_new(Cursor::new(&message.body, sizes));
     }

@@ -6,20 +6,20 @@ use super::super::cursor::Cursor;
 
 /// How an array's values lie in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum DataLayout {
     /// In the message itself, `len` bytes from `at` of its body.
     Compact { at: usize, len: usize },
     /// In one piece; nowhere when nothing was written.
     Contiguous { address: Option<u64> },
     /// In chunks.
-    Chunked(Chunked),
+    Chunked(ChunkedLayout),
     /// In other variables, listed in a heap object.
     Virtual { heap: Option<u64>, index: u32 },
 }
 
 /// An array in chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunked {
+pub(crate) struct ChunkedLayout {
     /// Elements per dimension, sometimes followed by the element's length.
     pub(crate) sizes: Vec<u64>,
     pub(crate) index: Index,
@@ -41,7 +41,7 @@ pub(crate) enum Index {
 
 const MOST_DIMENSIONS: usize = 33;
 
-pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<Layout> {
+pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     match cursor.u8()? {
         1 | 2 => parse_old(cursor),
         3 => parse_3(cursor),
@@ -50,7 +50,7 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<Layout> {
     }
 }
 
-fn parse_old(mut cursor: Cursor<'_>) -> Result<Layout> {
+fn parse_old(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     let ndim = usize::from(cursor.u8()?);
     let class = cursor.u8()?;
     cursor.skip(5)?;
@@ -61,19 +61,19 @@ fn parse_old(mut cursor: Cursor<'_>) -> Result<Layout> {
             let len = cursor.u32()? as usize;
             compact(&mut cursor, len)
         }
-        1 => Ok(Layout::Contiguous { address }),
+        1 => Ok(DataLayout::Contiguous { address }),
         2 => Ok(chunked(sizes, Index::TreeV1, address)),
         _ => Err(Error::corrupt(format!("layout class {class}"))),
     }
 }
 
-fn parse_3(mut cursor: Cursor<'_>) -> Result<Layout> {
+fn parse_3(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     match cursor.u8()? {
         0 => {
             let len = cursor.u16()?.into();
             compact(&mut cursor, len)
         }
-        1 => Ok(Layout::Contiguous { address: cursor.address()? }),
+        1 => Ok(DataLayout::Contiguous { address: cursor.address()? }),
         2 => {
             let ndim = usize::from(cursor.u8()?);
             let address = cursor.address()?;
@@ -83,20 +83,20 @@ fn parse_3(mut cursor: Cursor<'_>) -> Result<Layout> {
     }
 }
 
-fn parse_4(mut cursor: Cursor<'_>) -> Result<Layout> {
+fn parse_4(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     match cursor.u8()? {
         0 => {
             let len = cursor.u16()?.into();
             compact(&mut cursor, len)
         }
-        1 => Ok(Layout::Contiguous { address: cursor.address()? }),
+        1 => Ok(DataLayout::Contiguous { address: cursor.address()? }),
         2 => parse_4_chunked(cursor),
-        3 => Ok(Layout::Virtual { heap: cursor.address()?, index: cursor.u32()? }),
+        3 => Ok(DataLayout::Virtual { heap: cursor.address()?, index: cursor.u32()? }),
         class => Err(Error::corrupt(format!("layout class {class}"))),
     }
 }
 
-fn parse_4_chunked(mut cursor: Cursor<'_>) -> Result<Layout> {
+fn parse_4_chunked(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     let flags = cursor.u8()?;
     let ndim = usize::from(cursor.u8()?);
     let size_len = usize::from(cursor.u8()?);
@@ -123,7 +123,7 @@ fn parse_4_chunked(mut cursor: Cursor<'_>) -> Result<Layout> {
         kind => return Err(Error::unsupported(format!("a chunk index of kind {kind}"))),
     };
     let address = cursor.address()?;
-    Ok(Layout::Chunked(Chunked { sizes, index, address, edges_unfiltered: flags & 1 != 0 }))
+    Ok(DataLayout::Chunked(ChunkedLayout { sizes, index, address, edges_unfiltered: flags & 1 != 0 }))
 }
 
 fn sizes(cursor: &mut Cursor<'_>, ndim: usize, len: usize) -> Result<Vec<u64>> {
@@ -133,25 +133,25 @@ fn sizes(cursor: &mut Cursor<'_>, ndim: usize, len: usize) -> Result<Vec<u64>> {
     (0..ndim).map(|_| cursor.uint(len)).collect()
 }
 
-fn compact(cursor: &mut Cursor<'_>, len: usize) -> Result<Layout> {
+fn compact(cursor: &mut Cursor<'_>, len: usize) -> Result<DataLayout> {
     let at = cursor.position();
     cursor.skip(len)?;
-    Ok(Layout::Compact { at, len })
+    Ok(DataLayout::Compact { at, len })
 }
 
-fn chunked(sizes: Vec<u64>, index: Index, address: Option<u64>) -> Layout {
-    Layout::Chunked(Chunked { sizes, index, address, edges_unfiltered: false })
+fn chunked(sizes: Vec<u64>, index: Index, address: Option<u64>) -> DataLayout {
+    DataLayout::Chunked(ChunkedLayout { sizes, index, address, edges_unfiltered: false })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::super::cursor::Sizes, *};
+    use super::{super::super::cursor::FieldSizes, *};
 
     /// Libraries before 1.6 wrote versions 1 and 2; nothing that can be installed today does.
-    fn old(class: u8, body: &[u8]) -> Layout {
+    fn old(class: u8, body: &[u8]) -> DataLayout {
         let parsed = |version: u8| {
             let head = [version, 3, class, 0, 0, 0, 0, 0];
-            parse(Cursor::new(&[&head, body].concat(), Sizes { offset: 4, length: 4 })).unwrap()
+            parse(Cursor::new(&[&head, body].concat(), FieldSizes { offset: 4, length: 4 })).unwrap()
         };
         assert_eq!(parsed(1), parsed(2));
         parsed(1)
@@ -162,22 +162,25 @@ mod tests {
     #[test]
     fn old_messages_give_the_same_layouts_as_new_ones() {
         let address = 0x1234u32.to_le_bytes();
-        assert_eq!(old(1, &[&address[..], &SIZES].concat()), Layout::Contiguous { address: Some(0x1234) });
+        assert_eq!(
+            old(1, &[&address[..], &SIZES].concat()),
+            DataLayout::Contiguous { address: Some(0x1234) }
+        );
         let chunked = old(2, &[&address[..], &SIZES].concat());
         assert_eq!(chunked, super::chunked(vec![2, 5, 8], Index::TreeV1, Some(0x1234)));
         let compact = old(0, &[&SIZES[..], &[4, 0, 0, 0], b"data"].concat());
-        assert_eq!(compact, Layout::Compact { at: 24, len: 4 });
+        assert_eq!(compact, DataLayout::Compact { at: 24, len: 4 });
     }
 
     #[test]
     fn an_undefined_address_is_no_address() {
         let body = [&[0xff; 4][..], &SIZES].concat();
-        assert_eq!(old(1, &body), Layout::Contiguous { address: None });
+        assert_eq!(old(1, &body), DataLayout::Contiguous { address: None });
     }
 
     #[test]
     fn a_version_from_the_future_is_unsupported() {
-        let error = parse(Cursor::new(&[6, 1], Sizes { offset: 8, length: 8 })).unwrap_err();
+        let error = parse(Cursor::new(&[6, 1], FieldSizes { offset: 8, length: 8 })).unwrap_err();
         assert_eq!(error.kind(), forebay_source::ErrorKind::Unsupported);
     }
 }

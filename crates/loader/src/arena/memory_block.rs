@@ -90,7 +90,7 @@ impl MemoryBlock {
         }
     }
 
-    /// Says that somebody uses it again.
+    /// Marks it as in use again.
     pub(super) fn become_used(&self) {
         if let Home::MemorySlab(slab) = &self.home {
             slab.idle.fetch_sub(1, Relaxed);

@@ -6,9 +6,9 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use forebay_container::{PlainRows, RowPlace, SourceIndex, native};
-use forebay_format::fill_all;
-use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, side_by_side};
+use forebay_container::{SourceIndex, native};
+use forebay_format::{PlainRows, RowPlace, fill_all};
+use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, run_concurrently};
 
 use super::{
     fetch::SampleTarget,
@@ -40,7 +40,7 @@ struct SourceCopy<'a> {
     first: ByteRange,
 }
 
-/// Requests of a batch that are sent at once: as many as `side_by_side` has threads for.
+/// Requests of a batch that are sent at once: as many as `run_concurrently` has threads for.
 const MOST_REQUESTS: usize = 64;
 
 thread_local! {
@@ -89,7 +89,7 @@ impl<'a, 'm> RowCopies<'a, 'm> {
     fn add_chunks(&mut self, number: u32, targets: &mut [SampleTarget<'m>]) -> Result<()> {
         let part = &self.field.column.parts[number as usize];
         let variable = part.variable();
-        let Some(rows) = PlainRows::of(variable) else { return Ok(()) };
+        let Some(rows) = PlainRows::of(&part.opened, variable) else { return Ok(()) };
         let row_len = to_usize(rows.row_len());
         let is_native = native::is_native(&variable.dtype);
         let mut last: Option<(SourceIndex, SourceCopy<'a>)> = None;
@@ -143,7 +143,7 @@ impl<'a, 'm> RowCopies<'a, 'm> {
         }
         let is_far = self.copies.len() > 1 && self.copies[0].source.request_bytes() > 0;
         if is_far {
-            self.copy_side_by_side(unverified)?;
+            self.copy_concurrently(unverified)?;
         } else {
             self.copy_in_turn(unverified)?;
         }
@@ -168,7 +168,7 @@ impl<'a, 'm> RowCopies<'a, 'm> {
             expect(number + 1);
             let (own, after) = rest.split_at_mut(this.fills.len());
             rest = after;
-            if let Trust::OnceVouched = this.copy(own)? {
+            if let Trust::Unverified = this.copy(own)? {
                 unverified.add(this.source, this.place);
             }
         }
@@ -177,7 +177,7 @@ impl<'a, 'm> RowCopies<'a, 'm> {
 
     /// Asks all sources at once, since behind a network latency is what takes time. A source of which much is wanted is asked by
     /// several threads: one thread sends its requests one after the other.
-    fn copy_side_by_side(&mut self, unverified: &mut UnverifiedSources) -> Result<()> {
+    fn copy_concurrently(&mut self, unverified: &mut UnverifiedSources) -> Result<()> {
         let together = self.fills.len().div_ceil(MOST_REQUESTS);
         let mut rest = &mut self.fills[..];
         let mut requests = Vec::with_capacity(self.copies.len() + MOST_REQUESTS);
@@ -187,8 +187,8 @@ impl<'a, 'm> RowCopies<'a, 'm> {
             requests.extend(own.chunks_mut(together.max(1)).map(|fills| (this, fills)));
         }
         let is_unverified = AtomicBool::new(false);
-        side_by_side(requests, |(this, fills)| {
-            if let Trust::OnceVouched = this.copy(fills)? {
+        run_concurrently(requests, |(this, fills)| {
+            if let Trust::Unverified = this.copy(fills)? {
                 is_unverified.store(true, Relaxed);
             }
             Ok(())

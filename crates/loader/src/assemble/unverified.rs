@@ -76,7 +76,7 @@ impl UnverifiedSources {
                 Storage::Rows(StoredRows::Contiguous { source, .. }) => source.get(&part.opened)?,
                 _ => part.opened.source(place.source)?,
             };
-            source.vouch().map_err(|error| error.at(format!("variable '{}'", part.variable().name)))?;
+            source.verify().map_err(|error| error.at(format!("variable '{}'", part.variable().name)))?;
         }
         Ok(())
     }

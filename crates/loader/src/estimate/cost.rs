@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::share::WalkedShare;
 
-/// What one epoch costs. The names are those of [`LoaderStats`](crate::Stats).
+/// What one epoch costs. The names are those of [`LoaderStats`](crate::LoaderStats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EpochCost {

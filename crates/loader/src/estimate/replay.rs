@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use forebay_plan::{Epoch, Plan, Shuffle};
 use forebay_source::Result;
 
 use super::{
@@ -10,10 +11,9 @@ use super::{
 };
 use crate::{
     column::{Column, SampleAt, SampleForm},
+    horizon::Moment,
     layout::{Storage, StoredRows},
-    ledger::{Decoding, Moment, Now, UnitLedger, Uses},
-    order::Shuffle,
-    plan::{Epoch, Plan},
+    ledger::{Decoding, Now, UnitLedger, Uses},
     set::SampleSet,
     setup::Setup,
     share::WalkedShare,

@@ -2,12 +2,11 @@
 
 use crate::{
     layout::{SetLayout, Storage},
-    order::Shuffle,
-    plan::Plan,
     set::SampleSet,
     share::times,
     shares::room_of,
 };
+use forebay_plan::{Plan, Shuffle};
 
 /// How long units are.
 pub(super) struct UnitLens {

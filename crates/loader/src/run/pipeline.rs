@@ -12,6 +12,7 @@ use std::{
     time::Instant,
 };
 
+use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -19,8 +20,7 @@ use crate::{
     batch_maker::MakerThreads,
     depth::Depth,
     effort::ThreadClock,
-    make_batch::{RunSpec, Task},
-    plan::Epoch,
+    make_batch::{BatchTask, RunSpec},
     stats::LoaderCounters,
     tuning::{Tuning, Waiting},
 };
@@ -161,7 +161,7 @@ impl Pipeline {
     }
 
     /// The batch that is `task`; a panic of the maker is an error.
-    pub(super) fn make(&self, task: Task, leaves_unverified: impl Fn() -> bool) -> Result<Batch> {
+    pub(super) fn make(&self, task: BatchTask, leaves_unverified: impl Fn() -> bool) -> Result<Batch> {
         let made = || self.spec.make_batch(&self.epoch, task, leaves_unverified);
         let panicked = |_| Err(Error::new(ErrorKind::Bug, "a thread of the loader panicked"));
         catch_unwind(AssertUnwindSafe(made)).unwrap_or_else(panicked)
@@ -169,7 +169,7 @@ impl Pipeline {
 
     /// The next batch for thread `number` to work on, once there is room for it and need of the thread; `None` when there is
     /// no more to do.
-    fn claim(&self, number: usize) -> Option<Task> {
+    fn claim(&self, number: usize) -> Option<BatchTask> {
         let mut queue = self.lock();
         let mut began = None;
         loop {
@@ -191,7 +191,7 @@ impl Pipeline {
                 let oldest = queue.in_work.iter().copied().min().unwrap_or(step);
                 drop(queue);
                 self.count_full(began);
-                return Some(Task { step, oldest });
+                return Some(BatchTask { step, oldest });
             }
             began.get_or_insert_with(Instant::now);
             queue.idle += 1;
@@ -206,7 +206,7 @@ impl Pipeline {
         if unverified.is_none_or(|unverified| unverified.verify().is_ok()) {
             return Ok(batch);
         }
-        let task = Task { step: batch.step, oldest: batch.step };
+        let task = BatchTask { step: batch.step, oldest: batch.step };
         drop(batch);
         self.make(task, || false)
     }

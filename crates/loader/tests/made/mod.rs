@@ -15,7 +15,9 @@ use forebay_container::{
 };
 use forebay_format::Opened;
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
-use forebay_source::{ByteRange, FaultOrigin, Locator, MemoryOrigin, Origin, Schedule, WholeOrigin};
+use forebay_source::{
+    ByteRange, FaultOrigin, FaultSchedule, Locator, MemoryOrigin, Origin, SmallSourceCache,
+};
 
 /// Rows of one variable: `row_len` numbers each, all different.
 #[derive(Clone, Copy)]
@@ -107,7 +109,7 @@ impl Made {
 }
 
 /// The set of one-row samples of `files`, and the origin it is read from.
-pub fn set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+pub fn set_on(files: &[Made], schedule: FaultSchedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
     let origin = Arc::new(FaultOrigin::new(Arc::new(memory(files)), schedule));
     let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
     let set = SampleSet::new(spec, &[opened(files, &(Arc::clone(&origin) as _))]).unwrap();
@@ -171,9 +173,9 @@ pub fn opened_as_one(files: &[Made], origin: &Arc<dyn Origin>) -> Arc<Opened> {
 }
 
 /// A set whose samples have the same variable twice, under two names, from files that are read whole if small.
-pub fn twofold_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
+pub fn twofold_set_on(files: &[Made], schedule: FaultSchedule) -> (Arc<SampleSet>, Arc<FaultOrigin>) {
     let (set, origin) = set_on(files, schedule);
-    let whole: Arc<dyn Origin> = Arc::new(WholeOrigin::new(Arc::clone(&origin) as _, 1 << 20));
+    let whole: Arc<dyn Origin> = Arc::new(SmallSourceCache::new(Arc::clone(&origin) as _, 1 << 20));
     let opened = set.files().into_iter().map(|file| {
         let container = Arc::new(file.container().clone());
         Arc::new(Opened::new(Arc::clone(&whole), container).on_caller_thread())
@@ -185,7 +187,7 @@ pub fn twofold_set_on(files: &[Made], schedule: Schedule) -> (Arc<SampleSet>, Ar
 
 /// The set of one-row samples of `files`, near at hand.
 pub fn set(files: &[Made]) -> Arc<SampleSet> {
-    set_on(files, Schedule::default()).0
+    set_on(files, FaultSchedule::default()).0
 }
 
 /// Options with a spill in `folder`.

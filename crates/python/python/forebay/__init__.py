@@ -21,6 +21,7 @@ from ._forebay import (
     CorruptError,
     DeniedError,
     ForebayError,
+    ForebayWarning,
     FullError,
     InvalidError,
     NotFoundError,
@@ -51,6 +52,7 @@ __all__ = [
     "FileVariable",
     "Fixed",
     "ForebayError",
+    "ForebayWarning",
     "FullError",
     "InvalidError",
     "Loader",
@@ -72,7 +74,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # PyTorch is no dependency: it is imported by those who name it.
+    # PyTorch is no dependency: it is imported when it is named.
     if name == "torch":
         return importlib.import_module(".torch", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -303,7 +303,7 @@ class Dataset:
         progress: Callable[[dict[str, Any]], object] | None = None,
         threads: int | None = None,
     ) -> dict[str, Any] | Warming:
-        """Copies all files to the tiers, before anybody reads them; what is there already is compared and stays.
+        """Copies all files to the tiers, before a job reads them; what is there already is compared and stays.
 
         Gives what was done: ``sources``, their ``bytes``, and how many of these were ``placed_bytes``,
         ``present_bytes`` and ``refused_bytes``; ``passed_over`` counts files that no tier copies. ``progress`` is called
@@ -313,7 +313,7 @@ class Dataset:
         if threads is not None and whole("threads", threads) < 1:
             raise ValueError(f"threads={threads}; at least 1 is needed")
         if background and progress is not None:
-            raise ValueError("progress is told to who waits; in the background ask stats()")
+            raise ValueError("progress= and background=True exclude each other: a Warming has stats()")
         warming = Warming(self, self._reader.warm(threads))
         return warming if background else warming._follow(progress)
 
@@ -375,7 +375,10 @@ class Dataset:
         }
 
     def stats(self) -> dict[str, Any]:
-        """What indexing has read so far; ``tiers`` is what this process read from where, ``None`` without tiers."""
+        """What indexing has read so far; ``tiers`` is what this process read from where, ``None`` without tiers.
+
+        ``origin_latency`` is how long reads from behind a network took, as in :meth:`Loader.stats`.
+        """
         stats: dict[str, Any] = json.loads(self._reader.stats())
         return stats
 

@@ -12,6 +12,7 @@ __all__ = [
     "EpochRun",
     "FileReader",
     "ForebayError",
+    "ForebayWarning",
     "FormatFile",
     "FullError",
     "InvalidError",
@@ -46,6 +47,12 @@ class ForebayError(Exception):
     """What the caller can do about it, in a word: ``"not_found"``, ``"corrupt"``, ..."""
     errno: int | None
     """The number of the operating system's error that caused it, or ``None``."""
+
+class ForebayWarning(UserWarning):
+    """Something was left out, or done otherwise than one may think."""
+
+    kind: str
+    """What it is about, in a word: ``"tier"``, ``"list"``, ``"sample"``, ``"spill"``; empty where Python itself warns."""
 
 class NotFoundError(ForebayError, FileNotFoundError):
     """Nothing is there."""
@@ -104,7 +111,7 @@ class Memory:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The field as a DLPack tensor, bfloat16 as such; ``stream`` is of no use to memory of the host."""
+        """The field as a DLPack tensor, bfloat16 as such; ``stream`` is ignored: the memory is the host's."""
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device of the tensor: the host."""
 
@@ -256,7 +263,7 @@ class BlockFacts:
 
     @property
     def locator(self) -> str | None:
-        """The path or URL it is a copy of; ``None`` where a disk holds it for somebody else."""
+        """The path or URL it is a copy of; ``None`` where a disk holds it for another job."""
     @property
     def block(self) -> int | None:
         """Which block of the file; ``None`` when it is all of it that is there."""
@@ -281,7 +288,7 @@ class WarmingRun:
     """Files on their way to the tiers."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is over, at most so many seconds; false when that was not enough."""
+        """Waits until it is over, at most ``timeout`` seconds; false when that was not enough."""
     def stats(self) -> str:
         """How far it is, as JSON."""
     def cancel(self) -> None:
@@ -305,7 +312,7 @@ class BatchLoader:
     def state(self) -> str:
         """Where the consumer is, as JSON."""
     def state_at_once(self) -> str | None:
-        """The same without waiting, for a process that was forked; nothing where it cannot be told."""
+        """The same without waiting, for a process that was forked; nothing where it cannot be known."""
     def load_state(self, state: str, strict: bool) -> bool:
         """Goes on from ``state`` (JSON); false when it was taken of files with other times of modification."""
     def commit(self, batch: RawBatch) -> None:
@@ -340,7 +347,7 @@ def format_at(path: str) -> str | None:
 def inspect_file(path: str) -> tuple[str, list[Any], list[tuple[bool, str, str, RawArray | str]]]:
     """What is in the file at ``path``: facts (JSON), types for NumPy by variable, and attributes.
 
-    An attribute is told by whether a group has it, the name of its owner, its own name, and its value or why it has none.
+    An attribute is given as: whether a group has it, the name of its owner, its own name, and its value or why it has none.
     """
 
 def read_variable(path: str, variable: str, selection: str, how: str | None = None) -> RawArray:

@@ -16,7 +16,7 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from ._forebay import InvalidError
+from ._forebay import ForebayWarning, InvalidError
 
 DEADLINE_SECONDS = 60.0
 """How long a rank waits for rank 0 to begin the same loader."""
@@ -90,12 +90,14 @@ def check(key: str, order: str, rank: int, world: int) -> None:
             return
         found = _wait_for(store, key)
     except (RuntimeError, ValueError, AttributeError) as error:
-        warnings.warn(f"the order of this loader was not compared with that of rank 0: {error}", stacklevel=4)
+        text = f"the order of this loader was not compared with that of rank 0: {error}"
+        warnings.warn(text, ForebayWarning, stacklevel=4)
         return
     if found is None:
         warnings.warn(
             f"rank 0 did not begin this loader within {DEADLINE_SECONDS:.0f} s: its order was not compared with that of rank "
             f"{rank}. Make loaders at the same point of the program on every rank, or give check_ranks=False",
+            ForebayWarning,
             stacklevel=4,
         )
         return
@@ -120,7 +122,7 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
     differing = [name for name in {**theirs, **mine} if theirs.get(name) != mine.get(name)]
     if not differing:
         return
-    told = ", ".join(
+    differences = ", ".join(
         _NAMES.get(name, name)
         if name in ("fingerprint", "parts")
         else f"{_NAMES.get(name, name)} {mine.get(name)} (rank 0: {theirs.get(name)})"
@@ -128,5 +130,5 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
     )
     raise InvalidError(
         f"rank {rank} and rank 0 would not read the same samples in the same order, so that some would be lost and others "
-        f"repeated; they differ in: {told}\n  hint: give every rank the same files and options, or check_ranks=False"
+        f"repeated; they differ in: {differences}\n  hint: give every rank the same files and options, or check_ranks=False"
     )

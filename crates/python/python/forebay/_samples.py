@@ -21,7 +21,7 @@ Paths = Union[str, "PathLike[str]", Sequence[Union[str, "PathLike[str]"]]]
 
 @dataclass(frozen=True)
 class Fixed:
-    """So many rows of axis 0 are one sample: of flat data, so many elements.
+    """A fixed number of rows of axis 0 is one sample; of flat data, of elements.
 
     >>> Fixed(4)
     Fixed(rows=4)
@@ -38,7 +38,7 @@ class Along:
     """One index of an axis is one sample, such as one moment of a field over time, longitude and latitude.
 
     ``axis`` is a name that the file gives, or a position. A sample of one index does not have the axis any more; with
-    ``rows`` greater than 1 it has so many indexes, and keeps it.
+    ``rows`` greater than 1 it has that many indexes, and keeps it.
 
     >>> Along("time", rows=4)
     Along(axis='time', rows=4)
@@ -98,8 +98,8 @@ class Ragged:
 
     def _names(self, name: str) -> bool:
         """True when it says something of the field ``name`` itself."""
-        told = self.offsets if self.offsets is not None else self.lengths
-        return isinstance(told, Mapping) and name in told
+        given = self.offsets if self.offsets is not None else self.lengths
+        return isinstance(given, Mapping) and name in given
 
 
 def _offsets(offsets: Any) -> Any:
@@ -217,7 +217,7 @@ class Field:
     multiplied by and what is then added; ``axes`` the order the axes of one sample shall have, such as ``(2, 0, 1)``
     for channels-last images that shall be channels-first. All of it happens on the way from the file to the batch.
 
-    ``cf`` unpacks values as the CF conventions say, before all else; by default what :func:`open` is told:
+    ``cf`` unpacks values as the CF conventions say, before all else; by default as given to :func:`open`:
 
     - ``False``: values as they are stored;
     - ``True``: as xarray decodes them. ``scale_factor`` and ``add_offset`` are applied, each file's own; missing values

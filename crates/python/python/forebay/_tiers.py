@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from ._events import ForebayRuntimeWarning
 from ._forebay import BlockFacts, tier_config
 from ._sizes import size_of, whole
 
@@ -124,7 +125,7 @@ class Ranking:
                 warnings.warn(
                     f"the policy {self._rank!r} raised {type(error).__name__}: {error}; blocks that it cannot rank "
                     "leave first, and no further error of it is told",
-                    RuntimeWarning,
+                    ForebayRuntimeWarning,
                     stacklevel=2,
                 )
             return -math.inf

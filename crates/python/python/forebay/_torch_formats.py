@@ -65,7 +65,7 @@ class _Pairs(Dataset):
 
     @classmethod
     def _check_file(cls, path: str) -> None:
-        """Refuses a file of another format, before somebody looks for variables in it."""
+        """Refuses a file of another format, before variables are looked for in it."""
         if os.path.exists(path) or "://" in path:
             found = format_at(_dataset._path(path))
             if found is not None:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ._events import ForebayRuntimeWarning
 from ._forebay import WarmingRun
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Warming:
         warnings.warn(
             f"{stats['refused_bytes']} of {stats['bytes']} bytes found no room in the tiers and will be read where "
             "they lie: raise the quota, or add a tier",
-            RuntimeWarning,
+            ForebayRuntimeWarning,
             stacklevel=3,
         )
 

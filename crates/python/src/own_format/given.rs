@@ -29,7 +29,7 @@ type GivenExtent = (u64, Option<String>, u64, u64);
 /// A variable as Python gives it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(super) struct Given {
+pub(super) struct PythonVariable {
     pub(super) name: String,
     dtype: GivenType,
     shape: Vec<u64>,
@@ -46,7 +46,7 @@ fn invalid(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-impl Given {
+impl PythonVariable {
     /// The description, whose files are put among `sources`; what has a callable is read by `reader`.
     pub(super) fn variable(&self, reader: &str, sources: &mut Sources<'_>) -> Result<Variable> {
         let mut variable = Variable::new(self.name.clone(), self.dtype.0.clone(), self.shape.clone());

@@ -9,19 +9,19 @@ use std::{
 use forebay::source::SourceId;
 use pyo3::prelude::*;
 
-use super::given::Given;
+use super::given::PythonVariable;
 
 /// Files whose callables are kept: each may hold a file open. For others `describe` is asked again.
 const MOST_FILES: usize = 256;
 
 /// What was described: its path, and which state of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(super) struct DescribedKey {
     path: String,
     first: Option<SourceId>,
 }
 
-impl Key {
+impl DescribedKey {
     pub(super) fn new(path: &str, first: Option<&SourceId>) -> Self {
         Self { path: path.to_owned(), first: first.cloned() }
     }
@@ -30,21 +30,21 @@ impl Key {
 /// Callables by variable.
 type Callables = HashMap<String, Py<PyAny>>;
 
-/// The callables of one format. Touched only by those who have the interpreter's lock.
+/// The callables of one format. Touched only with the interpreter's lock held.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<FormatState>);
+pub(super) struct KeptCallables(Mutex<FormatState>);
 
 #[derive(Default)]
 struct FormatState {
     process: u32,
     /// The one used last comes last.
-    files: VecDeque<(Key, Callables)>,
+    files: VecDeque<(DescribedKey, Callables)>,
     /// Who has it may call.
     turn: Arc<Mutex<()>>,
 }
 
-impl Kept {
-    fn state(&self) -> (MutexGuard<'_, FormatState>, VecDeque<(Key, Callables)>) {
+impl KeptCallables {
+    fn state(&self) -> (MutexGuard<'_, FormatState>, VecDeque<(DescribedKey, Callables)>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut left = VecDeque::new();
         if state.process != process::id() {
@@ -56,7 +56,7 @@ impl Kept {
         (state, left)
     }
 
-    /// What those who call take in turn.
+    /// Callers take it in turn.
     pub(super) fn turn(&self) -> Arc<Mutex<()>> {
         let (state, left) = self.state();
         let turn = Arc::clone(&state.turn);
@@ -67,7 +67,7 @@ impl Kept {
     }
 
     /// The callable of a variable.
-    pub(super) fn get(&self, py: Python<'_>, key: &Key, variable: &str) -> Option<Py<PyAny>> {
+    pub(super) fn get(&self, py: Python<'_>, key: &DescribedKey, variable: &str) -> Option<Py<PyAny>> {
         let (mut state, left) = self.state();
         let found = state.files.iter().position(|(known, _)| known == key).and_then(|at| {
             let file = state.files.remove(at)?;
@@ -81,7 +81,7 @@ impl Kept {
     }
 
     /// Keeps the callables of `given`.
-    pub(super) fn put(&self, _py: Python<'_>, key: Key, given: Vec<Given>) {
+    pub(super) fn put(&self, _py: Python<'_>, key: DescribedKey, given: Vec<PythonVariable>) {
         let callables: Callables = given.into_iter().filter_map(|one| Some((one.name, one.read?))).collect();
         if callables.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! What keeps a vanished page from ending the process.
 //!
-//! Whoever reads a mapped page that is no longer in the file gets SIGBUS. The handler here looks the address up
+//! A read of a mapped page that is no longer in the file raises SIGBUS. The handler here looks the address up
 //! in a table of our own mappings. One of ours is marked torn and covered with empty memory, so that the copy
 //! runs on; the copier sees the mark and throws away what it copied. Any other address, and any signal that
 //! somebody sent, goes to whichever handler stood here before.
@@ -20,7 +20,10 @@ use std::{
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-use crate::process::{ProcessIdentity, current};
+use crate::{
+    Event, EventKind,
+    process::{ProcessIdentity, current},
+};
 
 /// The most mappings at once: a data set of a few thousand files.
 const MOST_MAPPINGS: usize = 4096;
@@ -103,7 +106,7 @@ impl Slot {
         self.torn.load(Acquire)
     }
 
-    /// Only whoever has taken the slot calls this.
+    /// Called only by the owner of the slot.
     fn set(&self, start: usize, end: usize) {
         let turn = self.turn.load(Relaxed);
         self.turn.store(turn.wrapping_add(1), Relaxed);
@@ -145,7 +148,7 @@ static DEFAULT: sigaction = unsafe { mem::zeroed() };
 struct Look {
     copies_left: u32,
     found: bool,
-    /// A forked child looks for itself: whoever forks workers may give them handlers, as PyTorch does.
+    /// A forked child looks for itself: a program may give handlers to its workers, as PyTorch does.
     process: Option<ProcessIdentity>,
 }
 
@@ -179,6 +182,7 @@ pub(super) fn is_installed() -> bool {
             let stands = asked().is_some_and(|found| is_ours(&found));
             if !stands {
                 STATE.store(GONE, Relaxed);
+                tell("another handler for SIGBUS took the place of ours");
             }
             stands
         }
@@ -201,12 +205,25 @@ fn install() -> bool {
     LIMIT.store((max_map_count() / MAPPINGS_PER_OURS).min(MOST_MAPPINGS), Relaxed);
     let installed = !is_off && put_handler().is_some();
     STATE.store(if installed { INSTALLED } else { GONE }, Release);
+    if !installed {
+        let why = if is_off { "FOREBAY_MAP=off" } else { "the system refused a handler for SIGBUS" };
+        tell(why);
+    }
     installed
 }
 
+/// Tells that files are read without mappings from now on, and why.
+pub(super) fn tell(why: &str) {
+    Event::new(
+        EventKind::Mapping,
+        format!("files are read by system calls, not copied from mappings: {why}"),
+    )
+    .emit();
+}
+
 fn max_map_count() -> usize {
-    let told = fs::read_to_string("/proc/sys/vm/max_map_count");
-    told.ok().and_then(|told| told.trim().parse().ok()).unwrap_or(DEFAULT_MAP_COUNT)
+    let written = fs::read_to_string("/proc/sys/vm/max_map_count");
+    written.ok().and_then(|written| written.trim().parse().ok()).unwrap_or(DEFAULT_MAP_COUNT)
 }
 
 fn put_handler() -> Option<()> {
@@ -280,7 +297,7 @@ fn tear(address: usize) -> bool {
     // All of it: the rest of a file that was cut is gone too, and to replace a whole mapping never takes another
     // of the process's limited number of mappings.
     // SAFETY: the range is a mapping of ours: the thread that faulted in it holds it, so it is not undone now, and
-    // whoever reads it looks at the mark afterwards (the contract of `Slot::take`).
+    // readers look at the mark afterwards (the contract of `Slot::take`).
     let covered = unsafe {
         mmap_anonymous(ptr::with_exposed_provenance_mut(start), end - start, ProtFlags::READ, flags)
     };

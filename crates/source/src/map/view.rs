@@ -109,8 +109,12 @@ impl View {
     }
 
     fn map(&self, file: &File) -> Option<()> {
-        // Whoever limits the address space does not want it spent on what can be read without.
-        if self.len == 0 || !guard::is_installed() || getrlimit(Resource::As).current.is_some() {
+        // A limited address space is left to the program: files can be read without mappings.
+        if self.len == 0 || !guard::is_installed() {
+            return None;
+        }
+        if getrlimit(Resource::As).current.is_some() {
+            guard::tell("the address space is limited (ulimit -v)");
             return None;
         }
         // SAFETY: the kernel chooses the address, so no other memory is touched.
@@ -129,9 +133,9 @@ impl View {
         Some(())
     }
 
-    /// Asks for the first lines of `range`, where there is something to copy from.
+    /// Prefetches the first cache lines of `range`, if the file is mapped.
     #[inline]
-    pub(super) fn expect(&self, range: ByteRange) {
+    pub(super) fn will_read(&self, range: ByteRange) {
         let start = self.start.load(Relaxed);
         if !start.is_null() {
             prefetch(start, range);

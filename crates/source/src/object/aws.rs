@@ -32,7 +32,7 @@ use object_store::{
 
 use self::{
     expiring::Expiring,
-    profile::{CredentialSource, Profiles, Role},
+    profile::{AssumedRole, CredentialSource, Profiles},
     sts::RoleIssuer,
     usable::usable,
 };
@@ -40,7 +40,7 @@ use super::{
     client_options::{TIMES, environment},
     engine::Engine,
     lock::lock,
-    trouble::told,
+    store_error::from_store,
 };
 use crate::{Error, ErrorKind, Result, process::PerProcess};
 
@@ -69,7 +69,7 @@ const CREDENTIALS: [Key; 10] = [
 
 /// The credentials that were found last, and where. Each opening of a set makes clients of its own: without this each would
 /// run the user's program, or ask STS, again.
-static FOUND: PerProcess<Mutex<Option<(Surroundings, AwsCredentialProvider)>>> = PerProcess::empty();
+static FOUND: PerProcess<Mutex<Option<(AwsEnvironment, AwsCredentialProvider)>>> = PerProcess::empty();
 
 /// The client of `bucket`.
 ///
@@ -80,7 +80,7 @@ static FOUND: PerProcess<Mutex<Option<(Surroundings, AwsCredentialProvider)>>> =
 /// Its errors are of no kind that formats take for a missing file or a folder, so that each is met once.
 pub(super) fn client(bucket: &str, retry: &RetryConfig, engine: &Engine) -> Result<AmazonS3> {
     let profiles = Profiles::read()?;
-    let settings = Settings::new(&profiles, retry)?;
+    let settings = AwsSettings::new(&profiles, retry)?;
     let builder = settings.builder(&[]).with_bucket_name(bucket);
     let credentials = match settings.signature() {
         Some(false) => None,
@@ -90,12 +90,12 @@ pub(super) fn client(bucket: &str, retry: &RetryConfig, engine: &Engine) -> Resu
         Some(provider) => builder.with_credentials(provider),
         None => builder.with_skip_signature(true),
     };
-    builder.build().map_err(|error| told(error, "s3://"))
+    builder.build().map_err(|error| from_store(error, "s3://"))
 }
 
 /// All that decides which credentials are found.
 #[derive(PartialEq)]
-struct Surroundings {
+struct AwsEnvironment {
     variables: Vec<(String, String)>,
     profiles: Profiles,
     patience: Duration,
@@ -103,14 +103,14 @@ struct Surroundings {
 
 /// The credentials to sign with: those that were found last, where nothing has changed since.
 fn find(
-    settings: &Settings,
+    settings: &AwsSettings,
     profiles: Profiles,
     must_sign: bool,
     engine: &Engine,
 ) -> Result<Option<AwsCredentialProvider>> {
     let mut variables: Vec<_> = environment("AWS_").collect();
     variables.sort_unstable();
-    let now = Surroundings { variables, profiles, patience: settings.retry.retry_timeout };
+    let now = AwsEnvironment { variables, profiles, patience: settings.retry.retry_timeout };
     let found = FOUND.get(Mutex::default);
     let mut found = lock(&found);
     if let Some((_, provider)) = found.as_ref().filter(|(then, _)| *then == now) {
@@ -126,13 +126,13 @@ fn find(
 }
 
 /// What the environment sets, and the profile where the environment is silent.
-struct Settings {
+struct AwsSettings {
     /// Ours first, so that those of the user count more.
     set: Vec<(Key, String)>,
     retry: RetryConfig,
 }
 
-impl Settings {
+impl AwsSettings {
     fn new(profiles: &Profiles, retry: &RetryConfig) -> Result<Self> {
         let ours = TIMES.map(|(key, value)| (Key::Client(key), value.to_owned()));
         let theirs = environment("AWS_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
@@ -182,7 +182,7 @@ impl Settings {
         taken.fold(empty, |builder, (key, value)| builder.with_config(*key, value))
     }
 
-    /// The credentials to sign with, the machine's own role aside.
+    /// The credentials to sign with, except the machine's own role.
     fn credentials(&self, profiles: &Profiles) -> Result<Option<AwsCredentialProvider>> {
         if self.get(Key::AccessKeyId).or_else(|| self.get(Key::SecretAccessKey)).is_some() {
             return self.keys().map(Some);
@@ -255,7 +255,7 @@ impl Settings {
         provider_of(self.builder(&CONTAINER))
     }
 
-    fn role(&self, role: Role, source: CredentialSource) -> Result<AwsCredentialProvider> {
+    fn role(&self, role: AssumedRole, source: CredentialSource) -> Result<AwsCredentialProvider> {
         let region = self.region().to_owned();
         let endpoint = self.get(Key::StsEndpoint).map(str::to_owned);
         let endpoint = endpoint.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
@@ -264,7 +264,8 @@ impl Settings {
             _ => options,
         });
         let options = options.with_allow_http(endpoint.starts_with("http://"));
-        let client = ReqwestConnector::default().connect(&options).map_err(|error| told(error, "s3://"))?;
+        let client =
+            ReqwestConnector::default().connect(&options).map_err(|error| from_store(error, "s3://"))?;
         let source = self.provider(source)?;
         Ok(Arc::new(Expiring::new(RoleIssuer { role, source, endpoint, region, client })))
     }
@@ -295,7 +296,8 @@ impl Settings {
 
 /// The provider that the crate makes of `builder`.
 fn provider_of(builder: AmazonS3Builder) -> Result<AwsCredentialProvider> {
-    let client = builder.with_bucket_name("credentials").build().map_err(|error| told(error, "s3://"))?;
+    let client =
+        builder.with_bucket_name("credentials").build().map_err(|error| from_store(error, "s3://"))?;
     Ok(Arc::clone(client.credentials()))
 }
 

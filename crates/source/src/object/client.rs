@@ -13,7 +13,7 @@ use super::{
     aws,
     client_options::{TIMES, environment},
     engine::Engine,
-    trouble::told,
+    store_error::from_store,
 };
 use crate::Result;
 
@@ -31,7 +31,7 @@ pub(super) fn make(store: &str, patience: Duration, engine: &Engine) -> Result<A
         "az" | "abfs" | "abfss" => azure(store).with_retry(retry).build().map(|client| Arc::new(client) as _),
         _ => web(store).with_retry(retry).build().map(|client| Arc::new(client) as _),
     };
-    made.map_err(|error| told(error, store))
+    made.map_err(|error| from_store(error, store))
 }
 
 /// Says which library TLS encrypts with, as clients are built without one. Where the program has said so before, that stands.
@@ -68,7 +68,7 @@ fn azure(store: &str) -> MicrosoftAzureBuilder {
 fn web(store: &str) -> HttpBuilder {
     let options =
         TIMES.into_iter().fold(ClientOptions::new(), |options, (key, value)| options.with_config(key, value));
-    // Whoever writes `http://` means it.
+    // `http://` in a URL is explicit.
     HttpBuilder::new()
         .with_url(store)
         .with_client_options(options.with_allow_http(store.starts_with("http://")))

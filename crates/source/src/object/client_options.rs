@@ -20,8 +20,8 @@ pub(super) const TIMES: [(ClientConfigKey, &str); 3] = [
 
 /// How long requests are tried again: `FOREBAY_REMOTE_WAIT` seconds, else a minute.
 pub(super) fn patience() -> Duration {
-    let told = env::var(PATIENCE_VARIABLE).ok().and_then(|seconds| seconds.trim().parse().ok());
-    told.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(PATIENCE)
+    let given = env::var(PATIENCE_VARIABLE).ok().and_then(|seconds| seconds.trim().parse().ok());
+    given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(PATIENCE)
 }
 
 /// Variables of the environment that start with `prefix`, in lower case as the keys of the builders are.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{address::Address, state::State};
+use super::{address::Address, state::ObjectState};
 
 /// A reader opens a file several times in a row: to tell its format, to describe it, to read it. One question to the
 /// store serves them all; whatever has changed meanwhile is noticed by the first read.
@@ -15,15 +15,15 @@ const MOST_HEADS: usize = 4096;
 
 /// What stores said of objects, and when.
 #[derive(Debug, Default)]
-pub(super) struct Heads(HashMap<Address, (Instant, State)>);
+pub(super) struct Heads(HashMap<Address, (Instant, ObjectState)>);
 
 impl Heads {
-    pub(super) fn fresh(&self, address: &Address) -> Option<State> {
+    pub(super) fn fresh(&self, address: &Address) -> Option<ObjectState> {
         let (asked, state) = self.0.get(address)?;
         (asked.elapsed() < HEAD_LIFE).then(|| state.clone())
     }
 
-    pub(super) fn remember(&mut self, address: &Address, state: &State) {
+    pub(super) fn remember(&mut self, address: &Address, state: &ObjectState) {
         // Nothing would notice that it has changed.
         if !state.is_versioned() {
             return;

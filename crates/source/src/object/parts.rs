@@ -6,7 +6,7 @@ use crate::{ByteRange, range::coalesce_within};
 /// takes 2.6 ms.
 const GAP_BYTES: u64 = 256 << 10;
 
-/// Ranges are joined up to this length: whoever keeps one small part of what was read together keeps all of it.
+/// Ranges are joined up to this length: a caller that keeps one small part of what was read together keeps all of it.
 const RUN_BYTES: u64 = 64 << 20;
 
 /// Longer runs are cut and come side by side: one connection brings 50 to 100 MB/s from the large stores, so a part

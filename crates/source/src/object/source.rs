@@ -18,14 +18,14 @@ use super::{
     address::Address,
     engine::stopped,
     parts::{parts, runs},
-    state::State,
+    state::ObjectState,
+    store_error::from_store,
     stores::Stores,
-    trouble::told,
 };
 use crate::{
     ByteRange, Error, ErrorKind, Fill, Locator, Result, Source, SourceId, Trust,
+    file_stat::changed,
     source::{check_fills, check_ranges},
-    stamp::changed,
 };
 
 /// A request costs 20 to 50 ms before its first byte, whatever its length, and then some 100 MB/s come by one
@@ -40,7 +40,7 @@ pub(super) struct ObjectSource {
     id: SourceId,
     stores: Arc<Stores>,
     address: Address,
-    state: State,
+    state: ObjectState,
 }
 
 impl fmt::Debug for ObjectSource {
@@ -50,10 +50,10 @@ impl fmt::Debug for ObjectSource {
 }
 
 /// Where bytes of the object start, and the bytes.
-type Piece = (u64, Bytes);
+type ObjectPart = (u64, Bytes);
 
 impl ObjectSource {
-    pub(super) fn new(stores: Arc<Stores>, locator: Locator, address: Address, state: State) -> Self {
+    pub(super) fn new(stores: Arc<Stores>, locator: Locator, address: Address, state: ObjectState) -> Self {
         Self { id: state.id(locator), stores, address, state }
     }
 
@@ -64,7 +64,7 @@ impl ObjectSource {
                 ErrorKind::NotFound => changed("gone since it was opened").because(error),
                 _ => error,
             };
-            // Perhaps because of what it has become: whoever opens it again is told by the store.
+            // Perhaps because the object changed: the next open asks the store.
             self.stores.forget(&self.address);
             error.at(&self.id.locator)
         })
@@ -79,7 +79,7 @@ impl ObjectSource {
         let handle = engine.handle()?;
         let client = self.stores.client(&engine, &self.address)?;
         let tasks = parts.len().min(MOST_REQUESTS);
-        let work = Arc::new(Work {
+        let work = Arc::new(ObjectFetch {
             client,
             address: self.address.clone(),
             state: self.state.clone(),
@@ -147,10 +147,10 @@ impl Source for ObjectSource {
                 copy(bytes, start, fill.range.start, fill.into);
             }
         })?;
-        Ok(Trust::Full)
+        Ok(Trust::Verified)
     }
 
-    fn vouch(&self) -> Result<()> {
+    fn verify(&self) -> Result<()> {
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl Source for ObjectSource {
         REQUEST_BYTES
     }
 
-    fn expect(&self, _: ByteRange) {}
+    fn will_read(&self, _: ByteRange) {}
 }
 
 /// The run that byte `at` lies in.
@@ -186,18 +186,18 @@ fn copy(bytes: &[u8], start: u64, into_start: u64, into: &mut [u8]) {
 }
 
 /// Parts to read, which tasks take one after the other.
-struct Work {
+struct ObjectFetch {
     client: Arc<dyn ObjectStore>,
     address: Address,
-    state: State,
+    state: ObjectState,
     parts: Vec<ByteRange>,
     requests: Arc<Semaphore>,
     next: AtomicUsize,
 }
 
-impl Work {
+impl ObjectFetch {
     /// Reads parts until none is left or nobody listens.
-    async fn run(self: Arc<Self>, sender: Sender<Result<Piece>>) {
+    async fn run(self: Arc<Self>, sender: Sender<Result<ObjectPart>>) {
         while let Some(part) = self.parts.get(self.next.fetch_add(1, Relaxed)) {
             if let Err(error) = self.read(*part, &sender).await {
                 drop(sender.send(Err(error.at(format!("byte {}", part.start)))));
@@ -206,16 +206,16 @@ impl Work {
         }
     }
 
-    async fn read(&self, part: ByteRange, sender: &Sender<Result<Piece>>) -> Result<()> {
-        let told = |error| told(error, self.address.store());
+    async fn read(&self, part: ByteRange, sender: &Sender<Result<ObjectPart>>) -> Result<()> {
+        let converted = |error| from_store(error, self.address.store());
         // It is never closed.
         let _under_way = self.requests.acquire().await.map_err(|_| stopped())?;
         let answer =
-            self.client.get_opts(self.address.key(), self.state.request(part)).await.map_err(told)?;
+            self.client.get_opts(self.address.key(), self.state.request(part)).await.map_err(converted)?;
         self.state.verify(&answer.meta)?;
         let mut body = answer.into_stream();
         let mut at = part.start;
-        while let Some(bytes) = body.try_next().await.map_err(told)? {
+        while let Some(bytes) = body.try_next().await.map_err(converted)? {
             let start = at;
             at = start.saturating_add(bytes.len() as u64);
             // More than was asked for would land where other bytes belong.

@@ -5,18 +5,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use object_store::{GetOptions, ObjectMeta};
 
 use super::address::Address;
-use crate::{ByteRange, Error, Locator, SourceId, Version, stamp::changed};
+use crate::{ByteRange, Error, Locator, SourceId, Version, file_stat::changed};
 
 /// What a store said of an object when it was opened.
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct ObjectState {
     meta: ObjectMeta,
     /// True where tags are drawn from a clock, as web servers do: of the time of modification, in whole seconds, and the
     /// length.
     has_dated_tag: bool,
 }
 
-impl State {
+impl ObjectState {
     /// What `address` was said to be.
     pub(super) fn of(meta: ObjectMeta, address: &Address) -> Self {
         Self { meta, has_dated_tag: address.is_on_web_server() }
@@ -125,11 +125,11 @@ mod tests {
         }
     }
 
-    fn at(url: &str, e_tag: Option<&str>, seconds: u64) -> State {
-        State::of(meta(e_tag, seconds), &Address::of(&Locator::new(url)).unwrap())
+    fn at(url: &str, e_tag: Option<&str>, seconds: u64) -> ObjectState {
+        ObjectState::of(meta(e_tag, seconds), &Address::of(&Locator::new(url)).unwrap())
     }
 
-    fn state(e_tag: Option<&str>, seconds: u64) -> State {
+    fn state(e_tag: Option<&str>, seconds: u64) -> ObjectState {
         at("s3://bucket/a", e_tag, seconds)
     }
 

@@ -9,8 +9,8 @@ use super::{
     address::Address,
     client,
     engine::{Engine, Engines},
-    state::State,
-    trouble::told,
+    state::ObjectState,
+    store_error::from_store,
 };
 use crate::{Error, ErrorKind, Locator, Result, SourceId};
 
@@ -32,7 +32,7 @@ impl Stores {
     }
 
     /// What the store says of the object at `address`, now or a moment ago.
-    pub(super) fn head(&self, address: &Address) -> Result<State> {
+    pub(super) fn head(&self, address: &Address) -> Result<ObjectState> {
         let engine = self.engines.current();
         if let Some(known) = engine.heads().fresh(address) {
             return Ok(known);
@@ -41,9 +41,9 @@ impl Stores {
         let key = address.key().clone();
         let options = GetOptions { head: true, ..GetOptions::default() };
         let asked = engine.wait_for(async move { client.get_opts(&key, options).await })?;
-        let asked = asked.map_err(|error| told(error, address.store()));
+        let asked = asked.map_err(|error| from_store(error, address.store()));
         let answer = asked.map_err(|error| self.name_missing_bucket(error, &engine, address))?;
-        let state = State::of(answer.meta, address);
+        let state = ObjectState::of(answer.meta, address);
         engine.heads().remember(address, &state);
         Ok(state)
     }
@@ -59,7 +59,7 @@ impl Stores {
         // Below an object there is hardly ever another, so this is one short page.
         let below = address.key().clone();
         let asked = engine.wait_for(async move { client.list(Some(&below)).try_next().await });
-        match asked.map(|asked| asked.map_err(|error| told(error, address.store()))) {
+        match asked.map(|asked| asked.map_err(|error| from_store(error, address.store()))) {
             Ok(Err(missing)) if missing.kind() == ErrorKind::NotFound => missing,
             _ => {
                 engine.known().insert(address.store().to_owned());
@@ -86,12 +86,12 @@ impl Stores {
             let found = client.list(prefix.as_ref());
             found.try_collect::<Vec<_>>().await
         };
-        let found = engine.wait_for(listing)?.map_err(|error| told(error, folder.store()))?;
+        let found = engine.wait_for(listing)?.map_err(|error| from_store(error, folder.store()))?;
         let mut ids = Vec::with_capacity(found.len());
         for meta in found {
             let at = folder.beside(&meta.location);
-            let state = State::of(meta, &folder);
-            // Whoever opens it next need not ask again. Without a tag, times in lists are finer than in answers.
+            let state = ObjectState::of(meta, &folder);
+            // The next open need not ask again. Without a tag, times in lists are finer than in answers.
             if let (true, Ok(address)) = (state.is_tagged(), Address::of(&at)) {
                 engine.heads().remember(&address, &state);
             }

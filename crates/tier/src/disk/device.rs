@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fs,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Mutex, PoisonError},
 };
 
@@ -24,7 +24,7 @@ impl Devices {
     /// The device of the source at `at`, where that is a file of this machine's file systems and has an absolute path:
     /// what a relative one means is for its origin to say.
     pub(super) fn of(&self, at: &Locator) -> Option<u64> {
-        let path = Path::new(at.as_str());
+        let path = at.to_path();
         if at.is_url() || !path.is_absolute() {
             return None;
         }

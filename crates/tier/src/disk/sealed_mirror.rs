@@ -68,7 +68,7 @@ impl MirrorCopies {
     /// The bytes of the mirror by their name; nothing when they were removed.
     fn as_file(&self, files: &MirrorFiles) -> Option<(Arc<dyn Source>, FileFacts)> {
         let (folder, name) = (self.shared.folder(), self.mirror.name.bytes(files.layout.nonce));
-        let source = self.shared.files.open(&Locator::new(folder.path().join(&name).to_str()?)).ok()?;
+        let source = self.shared.files.open(&Locator::from_path(folder.path().join(&name))).ok()?;
         let facts = folder.facts(&name).ok()?;
         let is_same = files.is_at(&facts) && source.id().len == self.mirror.blocks.len();
         is_same.then_some((source, facts))

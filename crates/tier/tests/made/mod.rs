@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use forebay_source::{FaultOrigin, Locator, MemoryOrigin, Schedule};
+use forebay_source::{FaultOrigin, FaultSchedule, Locator, MemoryOrigin};
 use forebay_tier::{
     BlockPiece, BuiltinPolicy, Copies, DiskOptions, DiskTier, ForesightHandle, MemoryTier, Placement, Policy,
     Ranking, Tier, Tiered,
@@ -23,7 +23,7 @@ pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// `count` sources of `len` bytes in memory, behind an origin that counts and can be slow.
-pub(crate) fn origin(count: u64, len: usize, schedule: Schedule) -> (Arc<FaultOrigin>, Vec<Vec<u8>>) {
+pub(crate) fn origin(count: u64, len: usize, schedule: FaultSchedule) -> (Arc<FaultOrigin>, Vec<Vec<u8>>) {
     let contents: Vec<_> = (0..count).map(|seed| pattern(seed + 1, len)).collect();
     let named = contents.iter().enumerate().map(|(index, bytes)| (name(index), bytes.clone()));
     let memory =
@@ -35,8 +35,8 @@ pub(crate) fn name(index: usize) -> Locator {
     Locator::new(format!("file{index:03}"))
 }
 
-pub(crate) fn slow(delay_ms: u64) -> Schedule {
-    Schedule { delay: Duration::from_millis(delay_ms), ..Schedule::default() }
+pub(crate) fn slow(delay_ms: u64) -> FaultSchedule {
+    FaultSchedule { delay: Duration::from_millis(delay_ms), ..FaultSchedule::default() }
 }
 
 pub(crate) fn ranking(policy: BuiltinPolicy, foresight: &ForesightHandle) -> Ranking {

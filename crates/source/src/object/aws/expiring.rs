@@ -34,14 +34,14 @@ pub(super) struct Issued {
 #[derive(Debug)]
 pub(super) struct Expiring<I> {
     issuer: I,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldCredential>>,
     /// The last failure, and when it was known.
     failed: Mutex<Option<(Error, Instant)>>,
 }
 
 /// `AwsCredential` shows no secret.
 #[derive(Debug)]
-struct Held {
+struct HeldCredential {
     credential: Arc<AwsCredential>,
     expires: Option<SystemTime>,
     renew: Option<SystemTime>,
@@ -64,7 +64,7 @@ impl<I: Issuer> Expiring<I> {
         if let Some((error, _)) = failed.as_ref().filter(|(_, known)| held.is_none() && asked < *known) {
             return Err(error.clone());
         }
-        let issued = self.issuer.issue().await.and_then(|issued| Held::new(issued, now));
+        let issued = self.issuer.issue().await.and_then(|issued| HeldCredential::new(issued, now));
         match (issued, held.as_mut()) {
             (Ok(new), _) => Ok(Arc::clone(&held.insert(new).credential)),
             (Err(_), Some(old)) if old.expires.is_none_or(|expires| now < expires) => {
@@ -79,7 +79,7 @@ impl<I: Issuer> Expiring<I> {
     }
 }
 
-impl Held {
+impl HeldCredential {
     fn new(issued: Issued, now: SystemTime) -> Result<Self> {
         let Issued { credential, expires } = issued;
         let renew = match expires.map(|expires| expires.duration_since(now)) {

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 /// The settings of one section: names in lower case, nested ones as `s3.endpoint_url`.
-pub(super) type Section = HashMap<String, String>;
+pub(super) type IniSection = HashMap<String, String>;
 
 /// A file of sections. A line that makes no sense is passed over, as other tools do that share the file.
 #[derive(Default, PartialEq)]
-pub(super) struct Ini(HashMap<String, Section>);
+pub(super) struct Ini(HashMap<String, IniSection>);
 
 impl Ini {
     /// What `text` says; of a setting given twice the last counts.
     pub(super) fn parse(text: &str) -> Self {
-        let mut reader = Reader::default();
+        let mut reader = IniReader::default();
         for line in text.trim_start_matches('\u{feff}').lines() {
             reader.take(line);
         }
@@ -20,21 +20,21 @@ impl Ini {
     }
 
     /// The section `name`, in which words are parted by one space: `profile a`.
-    pub(super) fn section(&self, name: &str) -> Option<&Section> {
+    pub(super) fn section(&self, name: &str) -> Option<&IniSection> {
         self.0.get(name)
     }
 }
 
 #[derive(Default)]
-struct Reader {
-    sections: HashMap<String, Section>,
+struct IniReader {
+    sections: HashMap<String, IniSection>,
     /// None where a header was not understood: what follows belongs nowhere.
     section: Option<String>,
     /// The setting that deeper lines continue, and how deep it stands.
     setting: Option<(String, usize)>,
 }
 
-impl Reader {
+impl IniReader {
     fn take(&mut self, line: &str) {
         let depth = line.len() - line.trim_start().len();
         let line = line.trim();
@@ -62,7 +62,7 @@ impl Reader {
 }
 
 /// Takes `line` as a setting nested in `parent`, which says nothing itself, else as more of its value.
-fn continue_setting(section: &mut Section, parent: &str, line: &str) {
+fn continue_setting(section: &mut IniSection, parent: &str, line: &str) {
     let says_nothing = section.get(parent).is_none_or(String::is_empty);
     match setting(line).filter(|_| says_nothing) {
         Some((name, value)) => {

@@ -12,7 +12,7 @@ use object_store::aws::AwsCredential;
 
 use super::{
     command::{self, ProfileCommand},
-    ini::{Ini, Section},
+    ini::{Ini, IniSection},
     usable::usable,
 };
 use crate::{Error, ErrorKind, Result};
@@ -39,7 +39,7 @@ pub(super) enum CredentialSource {
     /// What a program of the user prints (`credential_process`).
     Process(ProfileCommand),
     /// A role that STS grants to the credentials of `source`.
-    Role { role: Role, source: Box<CredentialSource> },
+    Role { role: AssumedRole, source: Box<CredentialSource> },
     /// A role that STS grants to a token in a file.
     WebIdentity { token_file: String, role_arn: String, session_name: String },
     /// The variables of the environment.
@@ -51,7 +51,7 @@ pub(super) enum CredentialSource {
 }
 
 /// What is asked of STS.
-pub(super) struct Role {
+pub(super) struct AssumedRole {
     pub(super) profile: String,
     pub(super) arn: String,
     pub(super) session_name: String,
@@ -104,7 +104,7 @@ impl Profiles {
     }
 
     /// The sections of profile `name`, that of the credentials file first, which counts more.
-    fn sections(&self, name: &str) -> impl Iterator<Item = &Section> {
+    fn sections(&self, name: &str) -> impl Iterator<Item = &IniSection> {
         let default = self.config.section("default").filter(|_| name == "default");
         [self.credentials.section(name), self.config.section(&format!("profile {name}")), default]
             .into_iter()
@@ -194,7 +194,7 @@ impl Profiles {
             })?,
         };
         let external_id = get("external_id");
-        let role = Role { profile: name.to_owned(), arn, session_name, external_id, seconds };
+        let role = AssumedRole { profile: name.to_owned(), arn, session_name, external_id, seconds };
         Ok(CredentialSource::Role { role, source: Box::new(source) })
     }
 

@@ -12,19 +12,19 @@ use object_store::{
 use super::{
     command::time,
     expiring::{Issued, Issuer},
-    profile::Role,
+    profile::AssumedRole,
     usable::usable,
 };
 use crate::{Error, ErrorKind, Result};
 
-/// STS is asked so often where it does not answer or is in trouble.
+/// How often STS is asked when it does not answer or fails.
 const TRIES: u32 = 3;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Asks STS for a role.
 pub(super) struct RoleIssuer {
-    pub(super) role: Role,
+    pub(super) role: AssumedRole,
     /// What the request is signed with.
     pub(super) source: AwsCredentialProvider,
     pub(super) endpoint: String,
@@ -59,7 +59,7 @@ impl Issuer for RoleIssuer {
 impl RoleIssuer {
     async fn ask(&self) -> Result<Issued> {
         let source = self.source.get_credential().await.map_err(|error| {
-            let ours = super::super::trouble::ours(&error).cloned();
+            let ours = super::super::store_error::ours(&error).cloned();
             ours.unwrap_or_else(|| Error::new(ErrorKind::Denied, "no credentials to ask with").because(error))
         })?;
         let unreached = |error: object_store::client::HttpError| {
@@ -95,7 +95,7 @@ impl RoleIssuer {
     }
 
     fn form(&self) -> String {
-        let Role { arn, session_name, external_id, seconds, .. } = &self.role;
+        let AssumedRole { arn, session_name, external_id, seconds, .. } = &self.role;
         let seconds = seconds.to_string();
         let fields = [
             ("Action", Some("AssumeRole")),

@@ -97,7 +97,7 @@ def test_the_second_epoch_reads_nothing_from_the_origin(origin: Path, tiers: Any
 def test_a_quota_is_never_exceeded(origin: Path, disk: dict[str, Any], kind: str, policy: str) -> None:
     quota = 2 << 20
     tier = f"memory:{quota}" if kind == "memory" else {**disk, "quota": quota}
-    ds = plain(origin, tiers=tier, policy=policy, block="256KiB")
+    ds = plain(origin, tiers=tier, policy=policy, tier_block="256KiB")
     loader = ds.loader(batch_size=32, shuffle="full")
     for _ in range(2):
         for batch in loader:
@@ -114,7 +114,7 @@ def test_what_left_a_disk_and_came_back_is_never_read_where_it_is_not(
 ) -> None:
     evicted = 0
     for seed in range(4):
-        ds = plain(origin, tiers={**disk, "quota": "2MiB"}, policy=policy, block="256KiB")
+        ds = plain(origin, tiers={**disk, "quota": "2MiB"}, policy=policy, tier_block="256KiB")
         loader = ds.loader(batch_size=32, shuffle="full", seed=seed)
         for _ in range(3):
             for batch in loader:
@@ -125,7 +125,7 @@ def test_what_left_a_disk_and_came_back_is_never_read_where_it_is_not(
 
 @pytest.mark.parametrize("policy", ["auto", "first-fit", "lru", "lfu", "fifo", "lifo"])
 def test_a_disk_below_a_full_memory_tier_is_used(origin: Path, disk: dict[str, Any], policy: str) -> None:
-    ds = plain(origin, tiers=["memory:1MiB", disk], policy=policy, block="256KiB")
+    ds = plain(origin, tiers=["memory:1MiB", disk], policy=policy, tier_block="256KiB")
     size = sum(path.stat().st_size for path in origin.glob("plain*.h5"))
     loader = ds.loader(batch_size=8, shuffle="full", seed=5)
     for _ in range(2):
@@ -261,7 +261,7 @@ def test_a_callable_policy_is_asked_and_obeyed(origin: Path) -> None:
             return float(block.block or 0)
 
     ds = forebay.open(
-        origin / "plain0.h5", ["x"], tiers="memory:256KiB", block="64KiB", whole_file=False, policy=Late()
+        origin / "plain0.h5", ["x"], tiers="memory:256KiB", tier_block="64KiB", whole_file=False, policy=Late()
     )
     for number in (240, 200, 160, 0, 40, 80, 120, 20, 60):
         assert (ds[number]["x"] == image_of(number)).all()
@@ -282,7 +282,7 @@ def test_newcomers_are_let_in_unless_the_policy_says_that_they_compete(origin: P
         return -float(block.block or 0)
 
     early.newcomers_compete = compete  # type: ignore[attr-defined]
-    ds = forebay.open(origin / "plain0.h5", ["x"], tiers="memory:128KiB", block="64KiB", whole_file=False, policy=early)
+    ds = forebay.open(origin / "plain0.h5", ["x"], tiers="memory:128KiB", tier_block="64KiB", whole_file=False, policy=early)
     for number in (0, 40, 80, 120, 250):
         ds[number]
         settle(ds)
@@ -299,7 +299,7 @@ def test_an_error_of_a_policy_is_told_once_and_costs_no_value(origin: Path) -> N
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        ds = plain(origin, tiers="memory:1MiB", block="64KiB", policy=broken)
+        ds = plain(origin, tiers="memory:1MiB", tier_block="64KiB", policy=broken)
         for batch in ds.loader(batch_size=32, shuffle="full"):
             assert (batch["x"] == image_of(batch.indices)).all()
         settle(ds)
@@ -313,7 +313,7 @@ def test_stats_may_be_asked_while_a_policy_works(origin: Path) -> None:
         time.sleep(0.0005)
         return float(block.used)
 
-    ds = plain(origin, tiers="memory:1MiB", block="64KiB", policy=slowly)
+    ds = plain(origin, tiers="memory:1MiB", tier_block="64KiB", policy=slowly)
     for batch in ds.loader(batch_size=64, shuffle="full", read_threads=2):
         assert ds.stats()["tiers"]["tiers"][0]["used"] <= 1 << 20
     run = iter(ds.loader(batch_size=64, shuffle="full", read_threads=2))
@@ -380,7 +380,7 @@ def test_tiers_come_from_the_configuration_unless_they_are_given(
 
 
 def test_a_loader_may_have_tiers_of_its_own(origin: Path, disk: dict[str, Any]) -> None:
-    ds = plain(origin, tiers="memory:2MiB", block="128KiB")
+    ds = plain(origin, tiers="memory:2MiB", tier_block="128KiB")
     same, other = ds.loader(batch_size=8), ds.loader(batch_size=8, tiers=disk, shuffle="full")
     assert same.dataset is ds and [tier["kind"] for tier in other.dataset.tiers] == ["disk"]
     assert other.dataset.fingerprint == ds.fingerprint and '"block":131072' in other.dataset._through.config
@@ -451,7 +451,7 @@ def test_a_forked_child_reads_through_the_tiers_and_leaves_them_to_its_parent(
 
 
 def test_a_pickled_set_opens_the_same_tiers(origin: Path, disk: dict[str, Any]) -> None:
-    ds = plain(origin, tiers=["memory:1MiB", disk], policy=first_block, block="128KiB")
+    ds = plain(origin, tiers=["memory:1MiB", disk], policy=first_block, tier_block="128KiB")
     other = pickle.loads(pickle.dumps(ds))
     assert other.tiers == ds.tiers and other._through.policy is first_block
     read(other)
@@ -500,3 +500,17 @@ def test_the_examples_of_the_guide_run(origin: Path, tmp_path: Path, program: An
             file["image"], file["label"] = images(64), np.arange(64)
     time.sleep(2.2)
     program(source, work, tmp_path / "nvme")
+
+
+@pytest.mark.parametrize(("old", "new"), [("block", "tier_block"), ("ahead", "tier_ahead")])
+def test_an_argument_by_its_old_name_is_an_error_that_says_the_new_one(origin: Path, old: str, new: str) -> None:
+    with pytest.raises(TypeError, match=f"{old}= is called {new}= now"):
+        plain(origin, tiers="memory:1MiB", **{old: "64KiB"})
+    with plain(origin, tiers="memory:1MiB", **{new: "64KiB"}) as ds:
+        with pytest.raises(TypeError, match=f"{old}= is called {new}= now"):
+            ds.loader(**{old: "64KiB"})
+        ds.loader(**{new: "128KiB"}).close()
+    with pytest.raises(ValueError, match=f"{new}"):
+        plain(origin, tiers="memory:1MiB", **{new: "some"})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'blocks'"):
+        plain(origin, blocks="64KiB")

@@ -48,7 +48,7 @@ def test_warming_without_tiers_says_how_to_give_some(origin: Path) -> None:
 
 
 def test_what_found_no_room_is_warned_about(origin: Path) -> None:
-    ds = plain(origin, tiers="memory:1MiB", policy="first-fit", block="64KiB")
+    ds = plain(origin, tiers="memory:1MiB", policy="first-fit", tier_block="64KiB")
     with pytest.warns(RuntimeWarning, match="found no room in the tiers") as seen:
         warmed = ds.warm()
     assert [warned.category for warned in seen if issubclass(warned.category, forebay.ForebayWarning)]

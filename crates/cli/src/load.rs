@@ -139,6 +139,9 @@ pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
         failed = ended.err();
     }
     answer.end(&consumer, &reports, failed.as_ref())?;
+    if let Some(tiers) = loader.tiers() {
+        tiers.close();
+    }
     match failed {
         Some(error) => Err(error),
         None if consumer.interrupt.is_wanted() => Ok(exit::INTERRUPTED),

@@ -7,7 +7,7 @@ use forebay::{
         candidates::{Machine, ThisMachine},
     },
     source::ledger,
-    tier::{ForecastTier, Policy, Standard},
+    tier::{BuiltinPolicy, ForecastTier, Policy},
 };
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub(crate) struct Tiers {
     settings: Settings,
     plan: TierPlan,
     forecast: TierForecast,
-    in_use: Standard,
+    in_use: BuiltinPolicy,
 }
 
 impl Tiers {
@@ -42,7 +42,7 @@ impl Tiers {
         }
         let plan = TierPlan { tiers, block_len: placement.block, whole_file: placement.whole_file };
         let forecast = plan.forecast(&chosen.set, &loader.options(context))?;
-        let in_use = placement.policy.standard();
+        let in_use = placement.policy.builtin();
         Ok(Self { settings, plan, forecast, in_use })
     }
 

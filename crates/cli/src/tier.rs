@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, time::SystemTime};
 use forebay::{
     Config, Error, ErrorKind, Locator, Origins, Result, TierConfig,
     config::DiskConfig,
-    tier::{DiskTier, Judge, Mirror, Standard, Tier, Warmed, warm},
+    tier::{BuiltinPolicy, DiskTier, MirrorSummary, Ranking, Tier, Warmed, warm},
 };
 use serde_json::json;
 
@@ -114,6 +114,7 @@ fn warm_all(context: &Context, paths: &[String], config: Config) -> Result<u8> {
         !interrupt.is_wanted()
     });
     bar.finish_and_clear();
+    tiered.close();
     let warmed = warmed?;
     if context.json {
         let mut answer =
@@ -148,10 +149,10 @@ fn lines(warmed: &Warmed, interrupted: bool) -> Vec<String> {
 }
 
 fn open(disk: &DiskConfig, config: &Config) -> Result<DiskTier> {
-    forebay::open_disk_tier(disk, config.placement.block, Judge::new(Standard::FirstFit))
+    forebay::open_disk_tier(disk, config.placement.block, Ranking::new(BuiltinPolicy::FirstFit))
 }
 
-fn idle_seconds(mirror: &Mirror) -> u64 {
+fn idle_seconds(mirror: &MirrorSummary) -> u64 {
     SystemTime::now().duration_since(mirror.used).unwrap_or_default().as_secs()
 }
 
@@ -161,7 +162,7 @@ fn list(context: &Context, config: &Config) -> Result<()> {
         let tier = open(disk, config)?;
         let (usage, mirrors) = (tier.usage(), tier.mirrors());
         if context.json {
-            let mirror = |mirror: &Mirror| {
+            let mirror = |mirror: &MirrorSummary| {
                 json!({
                     "locator": mirror.source.locator.to_string(),
                     "bytes": mirror.source.len,
@@ -208,7 +209,7 @@ fn clear(context: &Context, patterns: &[String], config: &Config) -> Result<()> 
                 .map_err(|error| Error::new(ErrorKind::Invalid, error.msg).at(format!("pattern '{pattern}'")))
         })
         .collect::<Result<Vec<_>>>()?;
-    let leaves = |mirror: &Mirror| {
+    let leaves = |mirror: &MirrorSummary| {
         let name = mirror.source.locator.as_str();
         patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(name))
     };

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use forebay_source::{Error, Locator, Result};
-use forebay_tier::{AHEAD_BYTES, BLOCK_BYTES, Standard, THREADS};
+use forebay_tier::{AHEAD_BYTES, BLOCK_BYTES, BuiltinPolicy, THREADS};
 use serde::{Deserialize, Serialize};
 
 use crate::{names::spelled_out, suggest::unknown, tier::TierConfig};
@@ -96,14 +96,14 @@ impl PolicyName {
         [Self::Auto, Self::FirstFit, Self::Clairvoyant, Self::Lru, Self::Lfu, Self::Fifo, Self::Lifo];
 
     /// The policy that it names: clairvoyant, where no future is known, keeps what came first.
-    pub fn standard(self) -> Standard {
+    pub fn builtin(self) -> BuiltinPolicy {
         match self {
-            Self::Auto | Self::Clairvoyant => Standard::Clairvoyant,
-            Self::FirstFit => Standard::FirstFit,
-            Self::Lru => Standard::Lru,
-            Self::Lfu => Standard::Lfu,
-            Self::Fifo => Standard::Fifo,
-            Self::Lifo => Standard::Lifo,
+            Self::Auto | Self::Clairvoyant => BuiltinPolicy::Clairvoyant,
+            Self::FirstFit => BuiltinPolicy::FirstFit,
+            Self::Lru => BuiltinPolicy::Lru,
+            Self::Lfu => BuiltinPolicy::Lfu,
+            Self::Fifo => BuiltinPolicy::Fifo,
+            Self::Lifo => BuiltinPolicy::Lifo,
         }
     }
 
@@ -111,7 +111,7 @@ impl PolicyName {
     pub fn word(self) -> &'static str {
         match self {
             Self::Auto => "auto",
-            named => named.standard().word(),
+            named => named.builtin().word(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::DirBuilderExt, sync::Arc};
 
 use forebay_source::{Error, ErrorKind, Origin, Result, ledger, lies_near};
 use forebay_tier::{
-    DiskOptions, DiskTier, Judge, LeftOutTier, MemoryTier, Outlook, Placement, Policy, Tier, Tiered,
+    DiskOptions, DiskTier, ForesightHandle, LeftOutTier, MemoryTier, Placement, Policy, Ranking, Tier, Tiered,
 };
 
 use crate::{
@@ -22,28 +22,28 @@ pub fn tiered(
     if config.tiers.is_empty() {
         return Ok(None);
     }
-    let outlook = Outlook::default();
-    let policy = policy.unwrap_or_else(|| Arc::new(config.placement.policy.standard()));
+    let foresight = ForesightHandle::default();
+    let policy = policy.unwrap_or_else(|| Arc::new(config.placement.policy.builtin()));
     let placement = Placement {
         block_len: config.placement.block,
         threads: config.placement.threads,
         whole_file: config.placement.whole_file,
         ahead: config.placement.ahead,
-        is_lasting: policy.newcomers_compete(),
+        evicts_for_prefetch: !policy.newcomers_compete(),
         looks_ahead: policy.needs_foresight(),
-        outlook: outlook.clone(),
+        foresight: foresight.clone(),
         ..Placement::default()
     };
-    let judge = Judge { policy, outlook };
+    let ranking = Ranking { policy, foresight };
     let (tiers, block_len) = (config.tiers.clone(), config.placement.block);
-    let make = move || tiers.iter().map(|tier| open_or_leave_out(tier, block_len, &judge)).collect();
+    let make = move || tiers.iter().map(|tier| open_or_leave_out(tier, block_len, &ranking)).collect();
     Tiered::new(origin, make, placement).map(|tiered| Some(Arc::new(tiered)))
 }
 
 /// The tier that `tier` describes, or one that keeps nothing where it cannot be opened at the moment: copies save time, and
 /// a run can do without. A configuration that works nowhere is an error.
-fn open_or_leave_out(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {
-    match open_tier(tier, block_len, judge) {
+fn open_or_leave_out(tier: &TierConfig, block_len: u64, ranking: &Ranking) -> Result<Arc<dyn Tier>> {
+    match open_tier(tier, block_len, ranking) {
         Err(error) if error.kind() != ErrorKind::Invalid => {
             let name = match tier {
                 TierConfig::Memory { .. } => "memory".to_owned(),
@@ -55,19 +55,19 @@ fn open_or_leave_out(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result
     }
 }
 
-fn open_tier(tier: &TierConfig, block_len: u64, judge: &Judge) -> Result<Arc<dyn Tier>> {
+fn open_tier(tier: &TierConfig, block_len: u64, ranking: &Ranking) -> Result<Arc<dyn Tier>> {
     match tier {
         TierConfig::Memory { quota } => {
             // A percentage is one of the share of this process: other ranks and workers have theirs.
             let grant = ledger().take("memory tier", quota.of(ledger().share()));
-            Ok(Arc::new(MemoryTier::within(grant, judge.clone())))
+            Ok(Arc::new(MemoryTier::within(grant, ranking.clone())))
         }
-        TierConfig::Disk(disk) => Ok(Arc::new(open_disk_tier(disk, block_len, judge.clone())?)),
+        TierConfig::Disk(disk) => Ok(Arc::new(open_disk_tier(disk, block_len, ranking.clone())?)),
     }
 }
 
 /// The disk tier that `disk` describes.
-pub fn open_disk_tier(disk: &DiskConfig, block_len: u64, judge: Judge) -> Result<DiskTier> {
+pub fn open_disk_tier(disk: &DiskConfig, block_len: u64, ranking: Ranking) -> Result<DiskTier> {
     let named = |error: Error| error.at(format!("disk tier '{}'", disk.path.display()));
     let failed = |error| named(Error::from_io(error));
     if let Some(file) = disk.path.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()) {
@@ -91,13 +91,13 @@ pub fn open_disk_tier(disk: &DiskConfig, block_len: u64, judge: Judge) -> Result
         keep: disk.keep,
         block_len,
     };
-    DiskTier::open(options, judge)
+    DiskTier::open(options, ranking)
 }
 
 #[cfg(test)]
 mod tests {
     use forebay_source::FileOrigin;
-    use forebay_tier::Standard;
+    use forebay_tier::BuiltinPolicy;
 
     use super::*;
     use crate::amount::Amount;
@@ -150,7 +150,7 @@ mod tests {
     fn a_disk_tier_that_is_no_nearer_than_the_data_is_refused_unless_it_is_wanted_there() {
         // Not a file system that is known to lie on this machine.
         let far = DiskConfig::at("/proc/self");
-        let open = |disk: &DiskConfig| open_disk_tier(disk, 1 << 20, Judge::new(Standard::FirstFit));
+        let open = |disk: &DiskConfig| open_disk_tier(disk, 1 << 20, Ranking::new(BuiltinPolicy::FirstFit));
         let refused = open(&far).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Invalid);
         assert!(refused.to_string().contains("behind a network"), "{refused}");

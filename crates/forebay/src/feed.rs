@@ -14,12 +14,14 @@ use serde::Serialize;
 use crate::{LoaderForesight, foresee};
 
 /// A loader and the tiers it reads through.
+///
+/// The last to hold the tiers closes them when it is dropped: what is read of the set afterwards comes from the origin.
 #[derive(Debug)]
 pub struct Feed {
     loader: Loader,
     tiers: Option<Arc<Tiered>>,
     epochs: Mutex<Epochs>,
-    /// Kept here: the tiers hold it loosely.
+    /// Held here: the tiers hold a weak reference.
     foresight: Mutex<Option<Arc<LoaderForesight>>>,
     /// The process whose tiers these are.
     process: ProcessIdentity,
@@ -242,12 +244,16 @@ impl Drop for Feed {
         // the tiers some time after they were closed.
         let foresight = self.foresight.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process != current_process() {
-            // A forked child has neither those threads nor these tiers, and a lock in them may be held for ever.
+            // A forked child has neither those threads nor these tiers, and a thread of the parent may have held a lock in them.
             return std::mem::forget(foresight);
         }
         drop(foresight);
         if let Some(tiers) = &self.tiers {
             tiers.finish_looking();
+            // The last loader or data set to use them ends them at once, whatever else still holds the set.
+            if Arc::strong_count(tiers) == 1 {
+                tiers.close();
+            }
         }
     }
 }

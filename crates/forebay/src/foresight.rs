@@ -61,7 +61,7 @@ impl LoaderForesight {
     }
 
     fn tell(self: &Arc<Self>, tiered: &Tiered) {
-        tiered.outlook().set(Some(Arc::new(WeakForesight(Arc::downgrade(self)))));
+        tiered.foresight().set(Some(Arc::new(WeakForesight(Arc::downgrade(self)))));
         let is_all_near = self.numbers.keys.iter().all(|key| tiered.has_whole(*key));
         let ahead = (tiered.looks_ahead() && !is_all_near).then(|| UpcomingBatches::new(self, self.course()));
         tiered.look_ahead(ahead.map(|ahead| Box::new(ahead) as _));

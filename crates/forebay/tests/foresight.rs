@@ -17,8 +17,8 @@ use forebay::{
     plan::{Resumed, Shard, Shuffle, StateCheck, Tail},
     source::{FaultOrigin, Origin, SmallSourceCache},
     tier::{
-        Blocks, ForecastTier, Foresight, Judge, MemoryTier, Outlook, Placement, SourceKey, Standard, Tier,
-        Tiered,
+        BuiltinPolicy, ForecastTier, Foresight, ForesightHandle, MemoryTier, Placement, Ranking,
+        SourceBlocks, SourceKey, Tier, Tiered,
     },
 };
 use made::{Made, Rows, make, memory, opened, without_spill};
@@ -62,7 +62,7 @@ fn walked(schedule: &Schedule, epoch: u64, position: u64) -> Vec<HashSet<What>> 
             schedule.batch(&slots, &mut asked);
             let mut used = HashSet::new();
             for ask in &asked {
-                let blocks = Blocks::new(schedule.sources()[ask.source].len, BLOCK);
+                let blocks = SourceBlocks::new(schedule.sources()[ask.source].len, BLOCK);
                 used.extend(blocks.covering(ask.range).map(|block| (ask.source, Some(block))));
                 used.insert((ask.source, None));
             }
@@ -104,7 +104,7 @@ fn the_next_use_of_every_block_is_what_walking_all_batches_finds() {
                         }
                     }
                     for (source, id) in schedule.sources().iter().enumerate() {
-                        let blocks = Blocks::new(id.len, BLOCK);
+                        let blocks = SourceBlocks::new(id.len, BLOCK);
                         for block in (0..=blocks.count()).map(Some).chain([None]) {
                             assert_eq!(
                                 foresight.next_use(SourceKey::of(id), block),
@@ -124,10 +124,11 @@ fn the_next_use_of_every_block_is_what_walking_all_batches_finds() {
 fn tiered(files: &[Made], quota: u64, delay: Duration) -> Arc<Tiered> {
     let slow = forebay::source::FaultSchedule { delay, ..forebay::source::FaultSchedule::default() };
     let origin: Arc<dyn Origin> = Arc::new(FaultOrigin::new(Arc::new(memory(files)), slow));
-    let outlook = Outlook::default();
-    let judge = Judge { policy: Arc::new(Standard::Clairvoyant), outlook: outlook.clone() };
-    let make = move || Ok(vec![Arc::new(MemoryTier::new(quota, judge.clone())) as Arc<dyn Tier>]);
-    let placement = Placement { block_len: BLOCK, is_lasting: false, outlook, ..Placement::default() };
+    let foresight = ForesightHandle::default();
+    let ranking = Ranking { policy: Arc::new(BuiltinPolicy::Clairvoyant), foresight: foresight.clone() };
+    let make = move || Ok(vec![Arc::new(MemoryTier::new(quota, ranking.clone())) as Arc<dyn Tier>]);
+    let placement =
+        Placement { block_len: BLOCK, evicts_for_prefetch: true, foresight, ..Placement::default() };
     Arc::new(Tiered::new(origin, make, placement).unwrap())
 }
 
@@ -203,7 +204,7 @@ fn a_forecast_says_what_fits_and_what_each_policy_reads() {
     }
     let tight = plan(bytes / 2).forecast(&set, &options).unwrap();
     let of = |policy| tight.policies.iter().find(|own| own.policy == policy).unwrap().sum().bytes;
-    assert!(of(Standard::Clairvoyant) < of(Standard::Lru), "{tight:?}");
+    assert!(of(BuiltinPolicy::Clairvoyant) < of(BuiltinPolicy::Lru), "{tight:?}");
     let part = plan(bytes / 2).forecast_within(&set, &options, 600).unwrap();
     assert!(!part.exact);
     for (own, all) in part.policies.iter().zip(&tight.policies) {

@@ -47,7 +47,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<samples::SampleReader>()?;
     module.add_class::<loader::BatchLoader>()?;
     module.add_class::<loader::EpochRun>()?;
-    module.add_class::<ranking::BlockFacts>()?;
+    module.add_class::<ranking::PyBlockFacts>()?;
     module.add_class::<warming::WarmingRun>()?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<raw_batch::RawBatch>()?;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use forebay::tier::{Facts, Policy, Worth};
+use forebay::tier::{BlockFacts, Policy, Score};
 use pyo3::prelude::*;
 
 /// What is known of a copy that a policy ranks.
-#[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct BlockFacts {
+#[pyclass(frozen, name = "BlockFacts", module = "forebay._forebay")]
+pub(crate) struct PyBlockFacts {
     /// The path or URL it is a copy of; `None` where a disk holds it for another job.
     #[pyo3(get)]
     locator: Option<String>,
@@ -31,8 +31,8 @@ pub(crate) struct BlockFacts {
     next_use: Option<u64>,
 }
 
-impl BlockFacts {
-    fn of(facts: &Facts<'_>) -> Self {
+impl PyBlockFacts {
+    fn of(facts: &BlockFacts<'_>) -> Self {
         Self {
             locator: facts.source.map(|source| source.locator.to_string()),
             block: facts.block,
@@ -46,7 +46,7 @@ impl BlockFacts {
 }
 
 #[pymethods]
-impl BlockFacts {
+impl PyBlockFacts {
     fn __repr__(&self) -> String {
         let locator = self.locator.as_deref().unwrap_or("?");
         match self.block {
@@ -57,26 +57,26 @@ impl BlockFacts {
 }
 
 /// A policy that asks a Python callable.
-pub(crate) struct Ranking {
+pub(crate) struct PythonPolicy {
     pub(crate) rank: Py<PyAny>,
     pub(crate) newcomers_compete: bool,
 }
 
-impl fmt::Debug for Ranking {
+impl fmt::Debug for PythonPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ranking")
+        f.write_str("PythonPolicy")
     }
 }
 
-impl Policy for Ranking {
+impl Policy for PythonPolicy {
     fn name(&self) -> &str {
         "python"
     }
 
-    fn worth(&self, facts: &Facts<'_>) -> Worth {
-        let ask = |py: Python<'_>| self.rank.call1(py, (BlockFacts::of(facts),))?.extract::<Worth>(py);
+    fn score(&self, facts: &BlockFacts<'_>) -> Score {
+        let ask = |py: Python<'_>| self.rank.call1(py, (PyBlockFacts::of(facts),))?.extract::<Score>(py);
         // The callable tells of its own errors; when the interpreter ends there is nobody to ask.
-        Python::try_attach(ask).and_then(PyResult::ok).unwrap_or(Worth::NEG_INFINITY)
+        Python::try_attach(ask).and_then(PyResult::ok).unwrap_or(Score::NEG_INFINITY)
     }
 
     fn newcomers_compete(&self) -> bool {

@@ -24,7 +24,7 @@ use crate::{
     dtype,
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
-    ranking::Ranking,
+    ranking::PythonPolicy,
     raw_batch::RawBatch,
     warming::{Progress, WarmingRun},
 };
@@ -58,7 +58,7 @@ struct OpenedSet {
 /// What a loader reads, through which tiers, and what measures the origin.
 pub(crate) type LoaderParts = (Arc<SampleSet>, Option<Arc<Tiered>>, Arc<Histogram>);
 
-/// OpenTiers, and what is being copied to them.
+/// Tiers, and what is being copied to them.
 struct OpenTiers {
     tiered: Arc<Tiered>,
     threads: NonZeroUsize,
@@ -77,6 +77,10 @@ impl Drop for OpenTiers {
         }
         for warming in self.warmings.get_mut().unwrap_or_else(PoisonError::into_inner) {
             warming.cancel(LAST_BLOCK);
+        }
+        // The last data set or loader to use them ends them.
+        if Arc::strong_count(&self.tiered) == 1 {
+            self.tiered.close();
         }
     }
 }
@@ -137,7 +141,7 @@ impl SampleReader {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let config: Config =
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
-        let ranking = rank.map(|rank| Arc::new(Ranking { rank, newcomers_compete }) as Arc<dyn Policy>);
+        let ranking = rank.map(|rank| Arc::new(PythonPolicy { rank, newcomers_compete }) as Arc<dyn Policy>);
         let names = if is_expanded { NameKind::Files } else { NameKind::Patterns };
         let opening = SetOpening { spec, names, config, ranking };
         let (opened, spec) = interruptible(py, move || opening.open(&options))?;

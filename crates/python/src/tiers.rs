@@ -150,6 +150,11 @@ fn raised_in_words(error: Error) -> PyErr {
     let Some((flag, rest)) = text.strip_prefix("--").and_then(|text| text.split_once(':')) else {
         return raised(error);
     };
-    let text = format!("{}:{rest}", flag.replace('-', "_"));
+    let name = match flag {
+        "block" => "tier_block".to_owned(),
+        "ahead" => "tier_ahead".to_owned(),
+        flag => flag.replace('-', "_"),
+    };
+    let text = format!("{name}:{rest}");
     raised(Error::new(error.kind(), text).because(error))
 }

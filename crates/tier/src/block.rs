@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 /// A source `len` bytes long, cut into blocks of `block_len`, of which the last may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
+pub struct SourceBlocks {
     len: u64,
     block_len: u64,
 }
 
-impl Blocks {
+impl SourceBlocks {
     /// A source of `len` bytes in blocks of `block_len`, at least 1.
     pub fn new(len: u64, block_len: u64) -> Self {
         Self { len, block_len: block_len.max(1) }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_range_that_ends_on_a_border_stays_out_of_the_next_block() {
-        let blocks = Blocks::new(250, 100);
+        let blocks = SourceBlocks::new(250, 100);
         assert_eq!(blocks.count(), 3);
         assert_eq!(blocks.range(2), ByteRange { start: 200, end: 250 });
         assert!(blocks.range(3).is_empty());

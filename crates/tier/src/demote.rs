@@ -1,6 +1,6 @@
-//! Blocks that left a tier, on their way to the next one below.
+//! Demotion: blocks that were evicted from a tier, on their way to the next one below.
 //!
-//! A block only ever goes down, so that no two tiers can pass it to and fro.
+//! A block only ever goes down, so that two tiers never exchange it without end.
 
 use std::{
     collections::VecDeque,
@@ -12,8 +12,8 @@ use bytes::Bytes;
 use forebay_source::SourceId;
 
 use crate::{
-    Admission, Claim, Copies, Evicted, Landed, Lead, Part, Room, SourceKey, Turn, fetch::claim,
-    tiered::Running,
+    Admission, Claim, Copies, EvictedBlock, FlightPart, Landed, Lead, Room, SourceKey, Turn, claim::claim,
+    process_tiers::ProcessTiers,
 };
 
 /// A block that left a tier and has no place yet: readers find it as a flight meanwhile.
@@ -28,16 +28,16 @@ pub(crate) struct Demotion {
 
 impl Demotion {
     /// Lets readers find the blocks that left tier `from`; those that no tier below has room for are dropped.
-    pub(crate) fn begin(running: &Running, from: usize, evicted: Vec<Evicted>) -> Vec<Self> {
-        let begun = evicted.into_iter().filter_map(|Evicted { source, block, stored }| {
+    pub(crate) fn begin(process: &ProcessTiers, from: usize, evicted: Vec<EvictedBlock>) -> Vec<Self> {
+        let begun = evicted.into_iter().filter_map(|EvictedBlock { source, block, stored }| {
             let key = SourceKey::of(&source);
-            let mut below = copies_below(running, from, &source, key);
+            let mut below = copies_below(process, from, &source, key);
             below.retain(|(_, copies)| copies.room(block, stored.len()) != Room::Full);
             if below.is_empty() {
                 return None;
             }
             // A thread that fetches it anew also places it.
-            let Turn::Lead(lead) = running.flights.turn(key, Part::Block(block)) else { return None };
+            let Turn::Lead(lead) = process.flights.turn(key, FlightPart::Block(block)) else { return None };
             // A copy: what it lay in is for the block that it left for.
             let bytes = stored.bytes();
             lead.land(Landed::Bytes(bytes.clone()));
@@ -47,15 +47,15 @@ impl Demotion {
     }
 
     /// Places the blocks of `demotions` on tiers below those they left; what leaves for them goes further down.
-    pub(crate) fn finish(running: &Running, demotions: Vec<Self>) {
+    pub(crate) fn finish(process: &ProcessTiers, demotions: Vec<Self>) {
         let mut waiting = VecDeque::from(demotions);
         while let Some(Self { block, bytes, below, lead }) = waiting.pop_front() {
             // A block that another process is at has a place: nobody waits for that here.
             let (tier, claim) = claim(&below, block, bytes.len() as u64, true, Instant::now());
             if let Claim::Held(mut claimed) = claim {
-                waiting.extend(Self::begin(running, tier, claimed.take_evicted()));
+                waiting.extend(Self::begin(process, tier, claimed.take_evicted()));
                 if claimed.put(&bytes) == Admission::Kept {
-                    running.counters.demoted.fetch_add(1, Relaxed);
+                    process.counters.demoted.fetch_add(1, Relaxed);
                 }
             }
             // Only now does anybody fetch it anew.
@@ -66,14 +66,14 @@ impl Demotion {
 
 /// The copies of `source` on the tiers below `from`.
 fn copies_below(
-    running: &Running,
+    process: &ProcessTiers,
     from: usize,
     source: &SourceId,
     key: SourceKey,
 ) -> Vec<(usize, Arc<dyn Copies>)> {
-    if let Some(state) = running.known(key) {
+    if let Some(state) = process.known(key) {
         return state.copies.iter().filter(|(tier, _)| *tier > from).cloned().collect();
     }
-    let below = running.tiers.iter().enumerate().skip(from + 1);
+    let below = process.tiers.iter().enumerate().skip(from + 1);
     below.filter_map(|(tier, copies)| Some((tier, copies.copies(source)?))).collect()
 }

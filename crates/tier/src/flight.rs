@@ -1,4 +1,4 @@
-//! Each block is fetched once, however many ask.
+//! Single flight: each block is fetched once, however many readers ask.
 
 use std::{
     collections::HashMap,
@@ -14,9 +14,9 @@ use crate::{
     sync::{Condvar, Mutex, lock},
 };
 
-/// What is fetched as one.
+/// What one flight fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum FlightPart {
     /// A block.
     Block(u64),
     /// Bytes from here on that no tier has room for.
@@ -26,34 +26,34 @@ pub enum Part {
 /// All that is being fetched by this process.
 #[derive(Debug, Default)]
 pub struct Flights {
-    table: Mutex<HashMap<(SourceKey, Part), Arc<Flight>>>,
+    table: Mutex<HashMap<(SourceKey, FlightPart), Arc<Flight>>>,
 }
 
-/// Who fetches.
+/// Whose turn it is to fetch.
 #[derive(Debug)]
 pub enum Turn {
-    /// Whoever asked.
+    /// The caller's.
     Lead(Lead),
-    /// Somebody else does already.
+    /// Another thread fetches already.
     Follow(Arc<Flight>),
 }
 
-/// The duty to fetch, and to say what came of it.
+/// The lead of a flight: its holder fetches, and reports the outcome to all followers.
 #[derive(Debug)]
 pub struct Lead {
     flights: Arc<Flights>,
-    key: (SourceKey, Part),
+    key: (SourceKey, FlightPart),
     flight: Arc<Flight>,
 }
 
-/// One fetch, for all who wait for it.
+/// One fetch, shared by all readers that wait for it.
 #[derive(Debug, Default)]
 pub struct Flight {
     landed: Mutex<Option<Landed>>,
     change: Condvar,
 }
 
-/// What came of a fetch.
+/// The outcome of a fetch.
 #[derive(Clone, Debug)]
 pub enum Landed {
     /// The bytes.
@@ -66,7 +66,7 @@ pub enum Landed {
 
 impl Flights {
     /// Whose turn it is to fetch `part` of `source`.
-    pub fn turn(self: &Arc<Self>, source: SourceKey, part: Part) -> Turn {
+    pub fn turn(self: &Arc<Self>, source: SourceKey, part: FlightPart) -> Turn {
         let mut table = lock(&self.table);
         if let Some(flight) = table.get(&(source, part)) {
             return Turn::Follow(Arc::clone(flight));
@@ -77,7 +77,7 @@ impl Flights {
     }
 
     /// The fetch of `part` of `source`, if there is one.
-    pub fn find(&self, source: SourceKey, part: Part) -> Option<Arc<Flight>> {
+    pub fn find(&self, source: SourceKey, part: FlightPart) -> Option<Arc<Flight>> {
         lock(&self.table).get(&(source, part)).cloned()
     }
 }
@@ -88,14 +88,14 @@ impl Lead {
         Arc::clone(&self.flight)
     }
 
-    /// Tells all who wait, and all who ask until the lead is dropped; only after that does anybody fetch anew. So it is
-    /// kept until what was fetched has its place.
+    /// Hands `landed` to all readers that wait, and to all that ask until the lead is dropped; only then is the block fetched
+    /// anew. The lead is kept until the bytes have their place in a tier.
     pub fn land(&self, landed: Landed) {
-        let mut told = lock(&self.flight.landed);
-        if told.is_none() {
-            *told = Some(landed);
+        let mut outcome = lock(&self.flight.landed);
+        if outcome.is_none() {
+            *outcome = Some(landed);
         }
-        drop(told);
+        drop(outcome);
         self.flight.change.notify_all();
     }
 }
@@ -103,13 +103,13 @@ impl Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         lock(&self.flights.table).remove(&self.key);
-        // Nobody waits for ever for a thread that panicked or was stopped.
+        // Followers of a thread that panicked or was stopped get an error at once.
         self.land(Landed::Failed(Error::new(ErrorKind::Unavailable, "was given up while it was fetched")));
     }
 }
 
 impl Flight {
-    /// What comes of it; nothing when it takes longer than `patience`.
+    /// The outcome; nothing when it takes longer than `patience`.
     pub fn wait(&self, patience: Duration) -> Option<Landed> {
         let until = Instant::now() + patience;
         let mut landed = lock(&self.landed);
@@ -150,23 +150,23 @@ mod tests {
     #[test]
     fn the_second_who_asks_gets_what_the_first_fetched() {
         let flights = Arc::new(Flights::default());
-        let Turn::Lead(lead) = flights.turn(key(), Part::Block(1)) else { panic!("nobody was first") };
-        let Turn::Follow(flight) = flights.turn(key(), Part::Block(1)) else { panic!("two lead") };
-        assert!(matches!(flights.turn(key(), Part::Block(2)), Turn::Lead(_)));
+        let Turn::Lead(lead) = flights.turn(key(), FlightPart::Block(1)) else { panic!("nobody was first") };
+        let Turn::Follow(flight) = flights.turn(key(), FlightPart::Block(1)) else { panic!("two lead") };
+        assert!(matches!(flights.turn(key(), FlightPart::Block(2)), Turn::Lead(_)));
         assert!(flight.wait(Duration::from_millis(1)).is_none());
         lead.land(Landed::Bytes(Bytes::from_static(b"abc")));
         let landed = flight.wait(Duration::from_secs(9)).unwrap();
         assert_eq!(landed.into_result().unwrap().unwrap()[..], b"abc"[..]);
-        assert!(matches!(flights.turn(key(), Part::Block(1)), Turn::Follow(_)), "it has no place yet");
+        assert!(matches!(flights.turn(key(), FlightPart::Block(1)), Turn::Follow(_)), "it has no place yet");
         drop(lead);
-        assert!(matches!(flights.turn(key(), Part::Block(1)), Turn::Lead(_)), "it is over");
+        assert!(matches!(flights.turn(key(), FlightPart::Block(1)), Turn::Lead(_)), "it is over");
     }
 
     #[test]
     fn a_leader_that_goes_away_is_an_error_and_no_wait() {
         let flights = Arc::new(Flights::default());
-        let turn = flights.turn(key(), Part::Block(1));
-        let Turn::Follow(flight) = flights.turn(key(), Part::Block(1)) else { panic!("two lead") };
+        let turn = flights.turn(key(), FlightPart::Block(1));
+        let Turn::Follow(flight) = flights.turn(key(), FlightPart::Block(1)) else { panic!("two lead") };
         drop(turn);
         let error = flight.wait(Duration::from_secs(9)).unwrap().into_result().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);

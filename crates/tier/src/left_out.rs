@@ -1,6 +1,6 @@
 //! A tier that could not be opened: it keeps nothing, and says why.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use forebay_source::{Error, SourceId};
 
@@ -37,7 +37,9 @@ impl Tier for LeftOutTier {
         Some(&self.why)
     }
 
-    fn wait(&self, _: std::time::Instant) -> bool {
+    fn wait(&self, _: Instant) -> bool {
         true
     }
+
+    fn close(&self, _: Instant) {}
 }

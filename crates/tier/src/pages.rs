@@ -24,7 +24,7 @@ pub(crate) struct Pages {
 }
 
 /// The bytes of a block, in memory of the tier.
-pub(crate) enum Stored {
+pub(crate) enum StoredBlock {
     /// A block from the heap.
     Short(Bytes),
     /// A block in pages, of which all but the last are full.
@@ -46,10 +46,10 @@ impl Pages {
         Self { free: Mutex::default(), slab_bytes }
     }
 
-    /// A copy of `bytes` in this memory; nothing where there is none to be had.
-    pub(crate) fn store(self: &Arc<Self>, bytes: &[u8]) -> Option<Stored> {
+    /// A copy of `bytes` in this memory; nothing where memory is short.
+    pub(crate) fn store(self: &Arc<Self>, bytes: &[u8]) -> Option<StoredBlock> {
         if bytes.len() < LEAST_PAGED_BYTES {
-            return Some(Stored::Short(Bytes::copy_from_slice(bytes)));
+            return Some(StoredBlock::Short(Bytes::copy_from_slice(bytes)));
         }
         let count = bytes.len().div_ceil(PAGE_BYTES);
         let mut free = lock(&self.free);
@@ -63,7 +63,7 @@ impl Pages {
             page.clear();
             page.extend_from_slice(part);
         }
-        Some(Stored::Paged { pages, len: bytes.len(), home: Arc::clone(self) })
+        Some(StoredBlock::Paged { pages, len: bytes.len(), home: Arc::clone(self) })
     }
 }
 
@@ -80,7 +80,7 @@ fn slab(len: usize) -> Option<impl Iterator<Item = BytesMut>> {
     }))
 }
 
-impl Stored {
+impl StoredBlock {
     /// Bytes of the block.
     pub(crate) fn len(&self) -> u64 {
         match self {
@@ -124,7 +124,7 @@ fn copy_pages(pages: &[BytesMut], from: usize, into: &mut [u8]) {
     }
 }
 
-impl Drop for Stored {
+impl Drop for StoredBlock {
     fn drop(&mut self) {
         if let Self::Paged { pages, home, .. } = self {
             lock(&home.free).append(pages);
@@ -132,7 +132,7 @@ impl Drop for Stored {
     }
 }
 
-impl fmt::Debug for Stored {
+impl fmt::Debug for StoredBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.len())
     }

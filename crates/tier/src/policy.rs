@@ -1,4 +1,4 @@
-//! What is worth keeping, and who leaves when a tier is full.
+//! Eviction policies: a score per copy, and the queue of those that are evicted next.
 
 use std::{fmt, sync::Arc};
 
@@ -10,12 +10,12 @@ use crate::{
     sync::{AtomicU64, Relaxed},
 };
 
-/// How much a copy is worth: the least leaves first.
-pub type Worth = f64;
+/// How much a copy is worth keeping: the lowest score is evicted first.
+pub type Score = f64;
 
-/// What is known of a copy: a block in memory, or all of a source on a disk.
+/// What a policy ranks a copy by: a block in memory, or all of a source on a disk.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct BlockFacts<'a> {
     /// Of which source; nothing where a disk holds it for somebody else.
     pub source: Option<&'a SourceId>,
     /// Which block; nothing when it is all of the source.
@@ -37,45 +37,45 @@ pub struct Facts<'a> {
 /// # Contract
 /// Quick and without side effects: it is asked about all copies whenever room is needed.
 pub trait Policy: Send + Sync + fmt::Debug {
-    /// What people call it.
+    /// Its name in settings and reports.
     fn name(&self) -> &str;
 
-    /// How much a copy is worth.
-    fn worth(&self, facts: &Facts<'_>) -> Worth;
+    /// The score of a copy.
+    fn score(&self, facts: &BlockFacts<'_>) -> Score;
 
-    /// True when a newcomer must be worth more than what would leave for it; false when it is always let in.
+    /// True when a newcomer must score higher than what would be evicted for it; false when it is always let in.
     fn newcomers_compete(&self) -> bool;
 
-    /// True when nothing ever leaves.
+    /// True when nothing is ever evicted.
     fn never_evicts(&self) -> bool;
 
-    /// True when it can only rank what it knows the future of: without that, nothing leaves.
+    /// True when it ranks by the next use: without foresight nothing is evicted.
     fn needs_foresight(&self) -> bool;
 }
 
-/// The policies that come with forebay.
+/// The built-in policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standard {
+pub enum BuiltinPolicy {
     /// Fill from the top, never evict.
     FirstFit,
-    /// Keep what is used soonest.
+    /// Belady's rule, where the future is known: what is used latest is evicted.
     Clairvoyant,
-    /// What was used longest ago leaves.
+    /// LRU: what was used longest ago is evicted.
     Lru,
-    /// What was used least often leaves.
+    /// LFU: what was used least often is evicted.
     Lfu,
-    /// What came first leaves.
+    /// FIFO: what was placed first is evicted.
     Fifo,
-    /// What came last leaves.
+    /// LIFO: what was placed last is evicted.
     Lifo,
 }
 
-impl Standard {
+impl BuiltinPolicy {
     /// All of them.
     pub const ALL: [Self; 6] =
         [Self::FirstFit, Self::Clairvoyant, Self::Lru, Self::Lfu, Self::Fifo, Self::Lifo];
 
-    /// What people call it.
+    /// Its name in settings and reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::FirstFit => "first-fit",
@@ -88,20 +88,20 @@ impl Standard {
     }
 }
 
-impl Policy for Standard {
+impl Policy for BuiltinPolicy {
     fn name(&self) -> &str {
         self.word()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "ranks need no more than 53 bits")]
-    fn worth(&self, facts: &Facts<'_>) -> Worth {
+    fn score(&self, facts: &BlockFacts<'_>) -> Score {
         match self {
             Self::FirstFit => 0.0,
-            Self::Clairvoyant => facts.next_use.map_or(Worth::NEG_INFINITY, |next| -(next as Worth)),
-            Self::Lru => facts.used as Worth,
-            Self::Lfu => facts.uses as Worth,
-            Self::Fifo => facts.placed as Worth,
-            Self::Lifo => -(facts.placed as Worth),
+            Self::Clairvoyant => facts.next_use.map_or(Score::NEG_INFINITY, |next| -(next as Score)),
+            Self::Lru => facts.used as Score,
+            Self::Lfu => facts.uses as Score,
+            Self::Fifo => facts.placed as Score,
+            Self::Lifo => -(facts.placed as Score),
         }
     }
 
@@ -130,28 +130,28 @@ pub trait Foresight: Send + Sync + fmt::Debug {
     fn knows(&self, source: SourceKey) -> bool;
 }
 
-/// A clock whose ticks are uses: later is larger.
+/// A logical clock that ticks with every use (LRU): later is larger.
 #[derive(Debug, Default)]
-pub(crate) struct Ticks(AtomicU64);
+pub(crate) struct UseClock(AtomicU64);
 
-impl Ticks {
+impl UseClock {
     pub(crate) fn next(&self) -> u64 {
         self.0.fetch_add(1, Relaxed) + 1
     }
 }
 
-/// What is known of the future, by all who have to know: nothing at first, and something else with every epoch.
+/// A handle to what is known of the future, shared by the tiers: nothing at first, and something else with every epoch.
 #[derive(Clone, Debug, Default)]
-pub struct Outlook(Arc<ArcSwapOption<Known>>);
+pub struct ForesightHandle(Arc<ArcSwapOption<SharedForesight>>);
 
-/// Whoever knows.
+/// A sized wrapper, as the atomic pointer needs one.
 #[derive(Debug)]
-struct Known(Arc<dyn Foresight>);
+struct SharedForesight(Arc<dyn Foresight>);
 
-impl Outlook {
+impl ForesightHandle {
     /// Makes `foresight` what is known from now on.
     pub fn set(&self, foresight: Option<Arc<dyn Foresight>>) {
-        self.0.store(foresight.map(|foresight| Arc::new(Known(foresight))));
+        self.0.store(foresight.map(|foresight| Arc::new(SharedForesight(foresight))));
     }
 
     fn is_empty(&self) -> bool {
@@ -163,89 +163,90 @@ impl Outlook {
     }
 
     fn next_use(&self, source: SourceKey, block: Option<u64>) -> Option<u64> {
-        // No lock: a forked child finds none that is held for ever.
+        // An atomic pointer and no lock: a forked child would find a lock that a thread of its parent held.
         self.0.load().as_ref().and_then(|known| known.0.next_use(source, block))
     }
 }
 
-/// Who ranks, and what it is told of the future.
+/// A policy, and the foresight that it ranks by.
 #[derive(Clone, Debug)]
-pub struct Judge {
-    /// Who ranks.
+pub struct Ranking {
+    /// The policy.
     pub policy: Arc<dyn Policy>,
-    /// What it is told of the future.
-    pub outlook: Outlook,
+    /// What is known of the future.
+    pub foresight: ForesightHandle,
 }
 
-impl Judge {
-    /// `policy`, which knows nothing of the future yet.
+impl Ranking {
+    /// `policy`, without foresight.
     pub fn new(policy: impl Policy + 'static) -> Self {
-        Self { policy: Arc::new(policy), outlook: Outlook::default() }
+        Self { policy: Arc::new(policy), foresight: ForesightHandle::default() }
     }
 
-    /// True when nothing leaves now.
+    /// True when nothing is evicted now.
     pub(crate) fn never_evicts(&self) -> bool {
-        self.policy.never_evicts() || self.policy.needs_foresight() && self.outlook.is_empty()
+        self.policy.never_evicts() || self.policy.needs_foresight() && self.foresight.is_empty()
     }
 
-    /// True when a copy of a source that nobody is known to read may leave for one of `newcomer`.
+    /// True when a copy of a source that is not in the schedule may be evicted for one of `newcomer`.
     pub(crate) fn prefers_known(&self, newcomer: SourceKey) -> bool {
-        self.policy.newcomers_compete() && !self.never_evicts() && self.outlook.knows(newcomer)
+        self.policy.newcomers_compete() && !self.never_evicts() && self.foresight.knows(newcomer)
     }
 
     /// True when `source` is known to be read.
     pub(crate) fn knows(&self, source: SourceKey) -> bool {
-        self.outlook.knows(source)
+        self.foresight.knows(source)
     }
 
-    pub(crate) fn worth(&self, key: SourceKey, facts: Facts<'_>) -> Worth {
-        let worth = self.policy.worth(&Facts { next_use: self.outlook.next_use(key, facts.block), ..facts });
-        // What cannot be compared is worth nothing.
-        if worth.is_nan() { Worth::NEG_INFINITY } else { worth }
+    pub(crate) fn score(&self, key: SourceKey, facts: BlockFacts<'_>) -> Score {
+        let score =
+            self.policy.score(&BlockFacts { next_use: self.foresight.next_use(key, facts.block), ..facts });
+        // NaN cannot be compared: such a copy is evicted first.
+        if score.is_nan() { Score::NEG_INFINITY } else { score }
     }
 }
 
-/// Copies in the order in which they leave.
+/// The copies that are evicted next, in order.
 ///
-/// All copies are ranked when nobody is left to leave, and only the least of them kept: one ranking serves many.
+/// All copies are ranked when the queue is empty, and only the lowest scores are kept: one ranking serves many evictions.
 #[derive(Debug)]
-pub(crate) struct Leavers<K> {
-    least_last: Vec<(Worth, K)>,
+pub(crate) struct EvictionQueue<K> {
+    least_last: Vec<(Score, K)>,
 }
 
-/// One in so many of all copies is kept after a ranking: more would be out of date when their turn comes.
-const LEAVERS_PER_RANKING: usize = 8;
+/// One in this many copies is queued by a ranking: more would be out of date when their turn comes.
+const VICTIMS_PER_RANKING: usize = 8;
 
-impl<K> Default for Leavers<K> {
+impl<K> Default for EvictionQueue<K> {
     fn default() -> Self {
         Self { least_last: Vec::new() }
     }
 }
 
-impl<K> Leavers<K> {
-    /// Lets `copy`, worth `worth`, leave next after all.
-    pub(crate) fn put_back(&mut self, worth: Worth, copy: K) {
-        self.least_last.push((worth, copy));
+impl<K> EvictionQueue<K> {
+    /// Puts `copy`, whose score is `score`, back to the front.
+    pub(crate) fn put_back(&mut self, score: Score, copy: K) {
+        self.least_last.push((score, copy));
     }
 
-    /// The copy that leaves next for a newcomer, if one is worth less; `all` ranks all copies, `now` tells what one is
-    /// worth by now, if it is still there.
+    /// The copy that is evicted next for a newcomer, if one scores lower; `all` ranks all copies, `now` gives the current
+    /// score of one, if it is still there.
     pub(crate) fn next(
         &mut self,
-        newcomer: Option<Worth>,
-        all: impl Fn() -> Vec<(Worth, K)>,
-        now: impl Fn(&K) -> Option<Worth>,
+        newcomer: Option<Score>,
+        all: impl Fn() -> Vec<(Score, K)>,
+        now: impl Fn(&K) -> Option<Score>,
     ) -> Option<K> {
         for is_ranked in [false, true] {
             if is_ranked {
                 self.least_last = all();
                 self.least_last.sort_by(|one, other| other.0.total_cmp(&one.0));
-                let leave = self.least_last.len().div_ceil(LEAVERS_PER_RANKING);
+                let leave = self.least_last.len().div_ceil(VICTIMS_PER_RANKING);
                 self.least_last.drain(..self.least_last.len() - leave);
             }
-            while let Some((worth, copy)) = self.least_last.pop() {
+            while let Some((score, copy)) = self.least_last.pop() {
                 let Some(current) = now(&copy) else { continue };
-                if current > worth {
+                if current > score {
                     continue;
                 }
                 if newcomer.is_some_and(|newcomer| newcomer <= current) {
@@ -263,8 +264,8 @@ impl<K> Leavers<K> {
 mod tests {
     use super::*;
 
-    fn facts(placed: u64, used: u64, uses: u64, next_use: Option<u64>) -> Facts<'static> {
-        Facts { source: None, block: Some(0), len: 1, placed, used, uses, next_use }
+    fn facts(placed: u64, used: u64, uses: u64, next_use: Option<u64>) -> BlockFacts<'static> {
+        BlockFacts { source: None, block: Some(0), len: 1, placed, used, uses, next_use }
     }
 
     #[test]
@@ -275,21 +276,21 @@ mod tests {
             facts(3, 8, 1, Some(2)),
             facts(0, 6, 3, Some(90)),
         ];
-        use Standard::{Clairvoyant, Fifo, Lfu, Lifo, Lru};
+        use BuiltinPolicy::{Clairvoyant, Fifo, Lfu, Lifo, Lru};
         for (policy, leaves) in [(Clairvoyant, 1), (Lru, 1), (Lfu, 2), (Fifo, 3), (Lifo, 2)] {
             let least = (0..copies.len())
-                .min_by(|one, other| policy.worth(&copies[*one]).total_cmp(&policy.worth(&copies[*other])));
+                .min_by(|one, other| policy.score(&copies[*one]).total_cmp(&policy.score(&copies[*other])));
             assert_eq!(least, Some(leaves), "{policy:?}");
         }
     }
 
     #[test]
     fn the_least_leaves_and_one_that_became_worth_more_stays() {
-        let mut leavers = Leavers::default();
+        let mut queue = EvictionQueue::default();
         let all = || vec![(3.0, 'a'), (1.0, 'b'), (2.0, 'c')];
-        assert_eq!(leavers.next(None, all, |_| Some(1.0)), Some('b'));
-        assert_eq!(leavers.next(Some(1.0), all, |_| Some(1.0)), None, "a newcomer worth no more stays out");
-        assert_eq!(leavers.next(Some(1.5), all, |_| Some(1.0)), Some('b'));
-        assert_eq!(leavers.next(None, all, |copy| (*copy != 'b').then_some(9.0)), None);
+        assert_eq!(queue.next(None, all, |_| Some(1.0)), Some('b'));
+        assert_eq!(queue.next(Some(1.0), all, |_| Some(1.0)), None, "a newcomer worth no more stays out");
+        assert_eq!(queue.next(Some(1.5), all, |_| Some(1.0)), Some('b'));
+        assert_eq!(queue.next(None, all, |copy| (*copy != 'b').then_some(9.0)), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Which sources will be near for good: readers ask for them in small pieces from the start.
+//! Room promised to sources when they are opened: those that will be near for good are read in small requests from the
+//! start.
 
 use std::{
     collections::HashMap,

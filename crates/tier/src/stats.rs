@@ -20,7 +20,7 @@ pub struct Stats {
     pub placed_bytes: u64,
     /// Blocks that were fetched for a tier and that none kept.
     pub refused: u64,
-    /// Blocks that left a tier and were kept by one below it.
+    /// Blocks that were evicted from a tier and kept by one below it.
     pub demoted: u64,
     /// Reads that were served by what had been fetched ahead of them.
     pub ahead: u64,
@@ -37,7 +37,7 @@ pub struct Stats {
 /// What was read from a tier.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierStats {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Reads it served.
     pub reads: u64,
@@ -49,7 +49,7 @@ pub struct TierStats {
     pub used: u64,
     /// The most bytes it may hold.
     pub quota: u64,
-    /// Copies that had to leave for others.
+    /// Copies that were evicted for others.
     pub evicted: u64,
     /// Copies that could not be read, or were not what was put.
     pub faults: u64,
@@ -119,14 +119,14 @@ impl Stats {
 
 /// Reads, their bytes and their time, counted by many threads that do not wait for each other.
 #[derive(Debug, Default)]
-pub(crate) struct Reads {
-    shards: [Shard; SHARDS],
+pub(crate) struct ReadCounters {
+    shards: [ReadShard; SHARDS],
 }
 
 /// Counters that lie in lines of memory of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Shard {
+pub(crate) struct ReadShard {
     pub(crate) reads: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) ns: AtomicU64,
@@ -141,7 +141,7 @@ thread_local! {
     static NUMBER: usize = NEXT.fetch_add(1, Relaxed) % SHARDS;
 }
 
-impl Reads {
+impl ReadCounters {
     /// Counts `count` reads of `bytes` in all that took `ns`.
     #[inline]
     pub(crate) fn count(&self, count: u64, bytes: u64, ns: u64) {
@@ -158,7 +158,7 @@ impl Reads {
     }
 
     /// The sum of what `counter` picks.
-    pub(crate) fn sum(&self, counter: impl Fn(&Shard) -> &AtomicU64) -> u64 {
+    pub(crate) fn sum(&self, counter: impl Fn(&ReadShard) -> &AtomicU64) -> u64 {
         self.shards.iter().map(|shard| counter(shard).load(Relaxed)).sum()
     }
 }
@@ -169,9 +169,9 @@ pub(crate) fn nanos(began: Instant) -> u64 {
 
 /// What is counted while others read.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) tiers: Vec<Reads>,
-    pub(crate) origin: Reads,
+pub(crate) struct TierCounters {
+    pub(crate) tiers: Vec<ReadCounters>,
+    pub(crate) origin: ReadCounters,
     pub(crate) placed: AtomicU64,
     pub(crate) placed_bytes: AtomicU64,
     pub(crate) refused: AtomicU64,

@@ -1,20 +1,20 @@
 //! The contract of a place for copies.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{fmt, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use forebay_source::{Source, SourceId};
 
-use crate::pages::Stored;
+use crate::pages::StoredBlock;
 
 /// A place for copies of sources.
 ///
 /// # Contract
 /// - It may lose bytes at any time and may never change them: what is read back is what was put, or a miss.
-/// - Trouble of its own, such as a full or broken disk, is a refusal or a miss, and counted; never an error.
+/// - A failure of its own, such as a full or broken disk, is a refusal or a miss, and counted; never an error.
 /// - Two ids never share copies, so that nothing has to be invalidated.
 pub trait Tier: Send + Sync + fmt::Debug {
-    /// What people call it.
+    /// Its name in reports.
     fn name(&self) -> &str;
 
     /// The copies of `source`, of which there may be none yet; nothing where it keeps none of this source.
@@ -28,44 +28,101 @@ pub trait Tier: Send + Sync + fmt::Debug {
 
     /// Waits until what it does in the background is done, not past `until`; false when that was not enough.
     fn wait(&self, until: Instant) -> bool;
+
+    /// Ends its work in the background, not much past `until`, and gives back what it holds: memory, and the folder of a
+    /// job. Later claims are refused and later reads may miss; what was leased is read on. May be called more than once.
+    fn close(&self, until: Instant);
+}
+
+/// A part of one block that a reader wants.
+#[derive(Debug, Default)]
+pub struct BlockPiece<'a> {
+    /// Which block.
+    pub block: u64,
+    /// The first byte wanted, counted from the start of the block.
+    pub from: u64,
+    /// Where the bytes go: as many as it is long.
+    pub into: &'a mut [u8],
+    /// True once `into` holds the bytes.
+    pub is_filled: bool,
 }
 
 /// The copies that a tier has of one source.
+///
+/// # Contract
+/// - Many threads may call at once, and each call sees what was put before it began.
+/// - A failure of the tier (a disk that fails, a peer that is gone) is a miss; it is counted, and never an error.
 pub trait Copies: Send + Sync + fmt::Debug {
-    /// Fills `into` with the bytes of `block` from its byte `from` on; false when they are not there.
-    fn read(&self, block: u64, from: u64, into: &mut [u8]) -> bool;
+    /// Fills the pieces that are here, vectored: one call for all that a reader wants of the source, so that a tier can
+    /// merge neighbours into one request, or send many requests before it waits for the first.
+    ///
+    /// # Contract
+    /// - The pieces may come in any order, overlap within blocks and be empty; the tier fills them in whatever order it
+    ///   likes, and never changes `block`, `from`, or which memory `into` is.
+    /// - A piece whose `is_filled` is set is passed over, so that the same pieces can be handed to one tier after another.
+    /// - The answer may be partial: `is_filled` is set for each piece that holds its bytes, compared as far as the tier
+    ///   compares any; the others are misses, and what their `into` holds then means nothing. A piece that reaches past the
+    ///   end of its block is a miss.
+    /// - After `deadline` at most one more request is begun, and the call returns when that is answered: what is not
+    ///   filled by then is a miss. Without one it may wait as long as its device does.
+    fn read_many(&self, pieces: &mut [BlockPiece<'_>], deadline: Option<Instant>);
 
     /// The bytes of `block`, if they are there.
     fn get(&self, block: u64) -> Option<Bytes>;
 
-    /// True when `block` is there, as far as can be told without reading it.
+    /// True when `block` is there, as far as is known without reading it.
     fn has(&self, block: u64) -> bool;
 
-    /// Bytes of the source that are here, and of other versions of it, which leave before anything else does.
+    /// Bytes of the source that are here, and of other versions of it, which are evicted before anything else.
     fn held(&self) -> u64;
 
     /// Whether there seems to be room for `block`, which has `len` bytes.
     fn room(&self, block: u64, len: u64) -> Room;
 
-    /// Takes room for `block`, which has `len` bytes, and asks the other processes of this machine to leave fetching it
-    /// to this one. Others leave for it only if `may_replace`.
+    /// Takes room for `block`, which has `len` bytes, and the lock by which one process of the machine fetches it for all.
+    /// Other copies are evicted for it only if `may_replace`.
     fn claim(self: Arc<Self>, block: u64, len: u64, may_replace: bool) -> Claim;
 
-    /// The whole source, where all of it is here and can be read without looking for blocks. Asked often: it may take a
-    /// moment to be noticed.
-    fn whole(&self) -> Option<Arc<dyn Source>>;
+    /// The whole source, where all of it is here, compared and sealed. Asked often: a copy that another process completed
+    /// may take a moment to be noticed.
+    fn whole(&self) -> Option<Arc<dyn WholeCopy>>;
 
     /// Begins what makes [`whole`](Self::whole) possible, if all blocks are there: they are compared where they were not,
-    /// and brought to the disk.
+    /// and synced.
     fn settle(&self);
+}
 
-    /// Forgets what [`whole`](Self::whole) gave: it could not be read.
+/// All of a source on one tier, read without looking for blocks.
+///
+/// # Contract
+/// - Its bytes are those of the source, all of them: each was compared with its checksum before the copy was sealed, and
+///   nothing is written to a sealed copy but, where a block is found damaged later, the source's own bytes.
+/// - It may leave the tier at any time. A copy that has left can be read on by those who hold it, and holds space that
+///   others need: a holder lets go of it once [`is_gone`](Self::is_gone).
+pub trait WholeCopy: Send + Sync + fmt::Debug {
+    /// Reads it.
+    fn source(&self) -> &Arc<dyn Source>;
+
+    /// A read-only descriptor of a file that holds the source's bytes and no more, for a program that reads by itself;
+    /// nothing where the copy is gone, is just leaving, or is no file.
+    ///
+    /// The descriptor is a lease, and lasts as long as any duplicate of it is open, in this process or in another that
+    /// inherited or received it:
+    /// - the tier does not evict the copy, which would free no space before the descriptor is closed;
+    /// - the file is not cut, punched or used for other bytes, even when the user clears the tier or the tier is closed:
+    ///   then its name goes, and the descriptor reads on.
+    ///
+    /// It is closed on `exec` and inherited by `fork`. The lease is a shared `flock` of the open file: a program that
+    /// unlocks the descriptor ends it. Flips on the disk after the hand-out are not detected.
+    fn descriptor(&self) -> Option<OwnedFd>;
+
+    /// True when it has left the tier.
+    fn is_gone(&self) -> bool;
+
+    /// Reports that it could not be read: the tier looks why, and does not give it again before it is right.
     fn distrust(&self);
 
-    /// True when what [`whole`](Self::whole) gave has left the tier since: it can be read, and holds space that others need.
-    fn has_left(&self) -> bool;
-
-    /// Counts a use that the tier does not see, of the whole.
+    /// Counts uses that the tier does not see: reads through [`source`](Self::source).
     fn touch(&self);
 }
 
@@ -74,8 +131,8 @@ pub trait Copies: Send + Sync + fmt::Debug {
 pub enum Room {
     /// It has.
     Free,
-    /// It has if another copy leaves, which is worth less.
-    ByLeaving,
+    /// It has if another copy is evicted, whose score is lower.
+    ByEvicting,
     /// It has not.
     Full,
 }
@@ -85,7 +142,7 @@ pub enum Room {
 pub enum Admission {
     /// It is there.
     Kept,
-    /// There is no room, or the tier is in trouble.
+    /// There is no room, or the tier has failed.
     Refused,
 }
 
@@ -94,11 +151,11 @@ pub enum Admission {
 pub enum Claim {
     /// It may, and there is room for it.
     Held(Box<dyn Claimed>),
-    /// Another process is at it.
+    /// Another process fetches it.
     Busy,
     /// It is there already.
     Here,
-    /// There is no room, or the tier is in trouble.
+    /// There is no room, or the tier has failed.
     Full,
 }
 
@@ -107,20 +164,20 @@ pub trait Claimed: Send + fmt::Debug {
     /// Keeps `bytes`, all those of the block.
     fn put(self: Box<Self>, bytes: &Bytes) -> Admission;
 
-    /// The blocks that left the tier for this one, each given once: a lower tier may keep them. Files that leave as a
-    /// whole are not given.
-    fn take_evicted(&mut self) -> Vec<Evicted>;
+    /// The blocks that were evicted for this one, each given once: a lower tier may keep them. Mirrors, which are evicted as
+    /// a whole, are not given.
+    fn take_evicted(&mut self) -> Vec<EvictedBlock>;
 }
 
-/// A block that left a tier for another.
+/// A block that was evicted for another.
 #[derive(Debug)]
-pub struct Evicted {
+pub struct EvictedBlock {
     /// Of which source.
     pub source: SourceId,
     /// Which block of it.
     pub block: u64,
     /// Its bytes, in memory that is the tier's again once this is dropped.
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredBlock,
 }
 
 /// How full a tier is, and what went wrong.
@@ -130,7 +187,7 @@ pub struct Usage {
     pub used: u64,
     /// The most bytes it may hold.
     pub quota: u64,
-    /// Copies that had to leave for others.
+    /// Copies that were evicted for others.
     pub evicted: u64,
     /// Copies that could not be read, or were not what was put.
     pub faults: u64,

@@ -1,4 +1,4 @@
-//! Whole sources copied before anybody reads them.
+//! Warming: whole sources copied before they are read.
 
 use std::{
     num::NonZeroUsize,
@@ -14,15 +14,15 @@ use forebay_source::{Error, Locator, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Landed, Part, Tiered, Turn,
-    fetch::{Fetched, fetch_block, settle},
-    state::{PATIENCE, State},
+    FlightPart, Landed, Tiered, Turn,
+    fetch::{FetchOutcome, fetch_block},
+    source_state::{PATIENCE, SourceState},
 };
 
-/// What warming did, so far or in all.
+/// The progress of warming, or its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warmed {
-    /// Sources gone through.
+    /// Sources that were looked at.
     pub sources: u64,
     /// Bytes of them.
     pub bytes: u64,
@@ -37,7 +37,7 @@ pub struct Warmed {
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct WarmCounters {
     sources: AtomicU64,
     bytes: AtomicU64,
     placed_bytes: AtomicU64,
@@ -46,7 +46,7 @@ struct Counters {
     passed_over: AtomicU64,
 }
 
-impl Counters {
+impl WarmCounters {
     fn warmed(&self) -> Warmed {
         let load = |counter: &AtomicU64| counter.load(Relaxed);
         Warmed {
@@ -60,20 +60,20 @@ impl Counters {
     }
 }
 
-/// How often the caller is told how far it is.
-const TELL: Duration = Duration::from_millis(100);
+/// How often progress is reported to the caller.
+const REPORT: Duration = Duration::from_millis(100);
 
 /// Copies all of `sources` to the tiers of `tiered`; what is there already is compared with its checksums.
 ///
-/// `go_on` is told now and then how far it is, and ends it by false: what was placed stays, so that the next warming
-/// goes on from there. The first error ends it too.
+/// `go_on` is called with the progress now and then, and ends it by false: what was placed stays, so that the next
+/// warming goes on from there. The first error ends it too.
 pub fn warm(
     tiered: &Tiered,
     sources: &[Locator],
     threads: NonZeroUsize,
     mut go_on: impl FnMut(Warmed) -> bool,
 ) -> Result<Warmed> {
-    let (counters, next, stop) = (Counters::default(), AtomicUsize::new(0), AtomicBool::new(false));
+    let (counters, next, stop) = (WarmCounters::default(), AtomicUsize::new(0), AtomicBool::new(false));
     let failed: Mutex<Option<Error>> = Mutex::default();
     let work = || {
         while !stop.load(Relaxed) {
@@ -90,11 +90,11 @@ pub fn warm(
             if !go_on(counters.warmed()) {
                 stop.store(true, Relaxed);
             }
-            thread::park_timeout(TELL);
+            thread::park_timeout(REPORT);
         }
     });
-    // What is whole is sealed, so that the next process need not compare it.
-    while !stop.load(Relaxed) && !tiered.wait(TELL) {
+    // What is complete is sealed, so that the next process need not compare it.
+    while !stop.load(Relaxed) && !tiered.wait(REPORT) {
         if !go_on(counters.warmed()) {
             break;
         }
@@ -105,8 +105,8 @@ pub fn warm(
     }
 }
 
-fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBool) -> Result<()> {
-    let (running, state) = tiered.state(at)?;
+fn warm_one(tiered: &Tiered, at: &Locator, counters: &WarmCounters, stop: &AtomicBool) -> Result<()> {
+    let (process, state) = tiered.state(at)?;
     counters.sources.fetch_add(1, Relaxed);
     let Some(state) = state else {
         counters.passed_over.fetch_add(1, Relaxed);
@@ -126,12 +126,12 @@ fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBoo
             counters.refused_bytes.fetch_add(len, Relaxed);
             continue;
         }
-        let counter = match running.flights.turn(state.key, Part::Block(block)) {
+        let counter = match process.flights.turn(state.key, FlightPart::Block(block)) {
             Turn::Lead(lead) => {
                 let flight = lead.flight();
-                let fetched = fetch_block(&running, &state, block, false, lead);
+                let fetched = fetch_block(&process, &state, block, false, lead);
                 flight.wait(Duration::ZERO).map_or(Ok(None), Landed::into_result)?;
-                if fetched == Fetched::Kept { &counters.placed_bytes } else { &counters.refused_bytes }
+                if fetched == FetchOutcome::Kept { &counters.placed_bytes } else { &counters.refused_bytes }
             }
             // A reader has asked for it.
             Turn::Follow(flight) => {
@@ -141,11 +141,11 @@ fn warm_one(tiered: &Tiered, at: &Locator, counters: &Counters, stop: &AtomicBoo
         };
         counter.fetch_add(len, Relaxed);
     }
-    settle(&state);
+    state.settle();
     Ok(())
 }
 
 /// True when a tier has `block` as it was put.
-fn is_right(state: &State, block: u64) -> bool {
+fn is_right(state: &SourceState, block: u64) -> bool {
     state.copies.iter().any(|(_, copies)| copies.has(block) && copies.get(block).is_some())
 }

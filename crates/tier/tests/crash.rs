@@ -14,7 +14,7 @@ use std::{
 };
 
 use forebay_source::{ByteRange, Origin, SourceExt};
-use forebay_tier::{DiskTier, Judge, Standard, Tier, Tiered};
+use forebay_tier::{BuiltinPolicy, DiskTier, Ranking, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, placement, slow};
 
 const CHILD: &str = "FOREBAY_CRASH_CHILD";
@@ -31,11 +31,11 @@ fn kills() -> usize {
 /// Reads at random until a file says stop, and checks every byte. Run by the tests below in processes of its own.
 #[test]
 fn child() {
-    let Ok(told) = std::env::var(CHILD) else { return };
-    let [folder, policy, seed, reads]: [&str; 4] = told.split(',').collect::<Vec<_>>().try_into().unwrap();
+    let Ok(given) = std::env::var(CHILD) else { return };
+    let [folder, policy, seed, reads]: [&str; 4] = given.split(',').collect::<Vec<_>>().try_into().unwrap();
     let folder = Path::new(folder);
     let (slow_origin, contents) = origin(SOURCES, LEN, slow(2));
-    let policy = Standard::ALL.into_iter().find(|standard| standard.word() == policy).unwrap();
+    let policy = BuiltinPolicy::ALL.into_iter().find(|standard| standard.word() == policy).unwrap();
     let quota = if reads == "all" { u64::MAX / 2 } else { QUOTA };
     let tiered = on_disk(Arc::clone(&slow_origin), folder, quota, policy, placement(BLOCK));
     let mut state = seed.parse::<u64>().unwrap() | 1;
@@ -94,14 +94,15 @@ fn readers_are_right_whoever_is_killed_beside_them_and_nothing_needs_repair() {
             let done = child.wait_with_output().unwrap();
             assert!(done.status.success(), "{policy}: {}", String::from_utf8_lossy(&done.stderr));
         }
-        let tier = DiskTier::open(disk_options(folder.path(), QUOTA, BLOCK), Judge::new(Standard::FirstFit))
-            .unwrap();
+        let tier =
+            DiskTier::open(disk_options(folder.path(), QUOTA, BLOCK), Ranking::new(BuiltinPolicy::FirstFit))
+                .unwrap();
         let present: u64 = tier.mirrors().iter().map(|mirror| mirror.present).sum();
         assert_eq!(tier.usage().used, present, "{policy}: what is counted is what is there");
         assert!(present <= QUOTA + 64 * BLOCK, "{policy}: {present}");
         drop(tier);
         let (slow_origin, contents) = origin(SOURCES, LEN, slow(0));
-        let tiered = on_disk(slow_origin, folder.path(), QUOTA, Standard::FirstFit, placement(BLOCK));
+        let tiered = on_disk(slow_origin, folder.path(), QUOTA, BuiltinPolicy::FirstFit, placement(BLOCK));
         assert_all(&tiered, &contents);
     }
 }
@@ -131,8 +132,8 @@ fn processes_that_read_the_same_set_fetch_each_block_about_once_together() {
         let done = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success(), "{said} {}", String::from_utf8_lossy(&done.stderr));
-        let told = said.lines().find_map(|line| line.split("origin ").nth(1)).unwrap();
-        bytes += told.trim().parse::<u64>().unwrap();
+        let given = said.lines().find_map(|line| line.split("origin ").nth(1)).unwrap();
+        bytes += given.trim().parse::<u64>().unwrap();
     }
     let set = SOURCES * LEN as u64;
     assert!(bytes >= set && bytes <= set * 11 / 10, "{bytes} of {set}");

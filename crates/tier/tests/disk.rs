@@ -14,12 +14,14 @@ use std::{
 
 use bytes::Bytes;
 use forebay_source::{ByteRange, Locator, Origin, SourceExt, SourceId, Version};
-use forebay_tier::{Admission, Claim, Coming, Copies, DiskTier, Judge, SourceKey, Standard, Tier, Upcoming};
-use made::{disk_options, name, on_disk, origin, pattern, placement, slow};
+use forebay_tier::{
+    Admission, BuiltinPolicy, Claim, Copies, DiskTier, Ranking, SourceKey, Tier, UpcomingRead, UpcomingReads,
+};
+use made::{disk_options, name, on_disk, origin, pattern, placement, read_piece, slow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn open(folder: &Path, block_len: u64) -> DiskTier {
-    DiskTier::open(disk_options(folder, 1 << 30, block_len), Judge::new(Standard::Lru)).unwrap()
+    DiskTier::open(disk_options(folder, 1 << 30, block_len), Ranking::new(BuiltinPolicy::Lru)).unwrap()
 }
 
 fn id(name: &str, len: u64) -> SourceId {
@@ -57,8 +59,11 @@ fn a_mirror_that_another_process_removed_is_no_fault_and_the_next_one_keeps_its_
     fill(&again, &bytes, 1000);
     wait(&other);
     assert!(again.whole().is_some());
-    assert!(whole.fetch_one(ByteRange { start: 0, end: 2000 }).is_err(), "its file has no name any more");
-    read.distrust();
+    assert!(
+        whole.source().fetch_one(ByteRange { start: 0, end: 2000 }).is_err(),
+        "its file has no name any more"
+    );
+    whole.distrust();
     assert_eq!((reader.usage().faults, other.usage().faults), (0, 0));
     assert!(
         open(folder.path(), 1000).copies(&far).unwrap().whole().is_some(),
@@ -110,7 +115,7 @@ fn limited_child() {
         setrlimit(Resource::Nofile, Rlimit { current: Some(lowest_free + left), ..before }).unwrap();
         for copies in &copies {
             let mut read = [0; 10];
-            let _may_miss = (copies.read(0, 0, &mut read), copies.has(0), copies.whole().is_some());
+            let _may_miss = (read_piece(&**copies, 0, 0, &mut read), copies.has(0), copies.whole().is_some());
             let _may_be_full = Arc::clone(copies).claim(1, 1000, true);
         }
         setrlimit(Resource::Nofile, before).unwrap();
@@ -161,7 +166,7 @@ fn however_many_mirrors_are_partly_filled_a_small_hit_reads_little_more_than_it_
     let read_all = || {
         for (number, copies) in all.iter().enumerate() {
             let mut read = [0; 100];
-            assert!(copies.read(3, 50, &mut read) && read[..] == block[50..150]);
+            assert!(read_piece(&**copies, 3, 50, &mut read) && read[..] == block[50..150]);
             // What is not on the disk yet is compared when it was closed: the disk is not outrun here.
             if number % 16 == 0 {
                 wait(&tier);
@@ -207,8 +212,8 @@ fn a_relative_name_is_not_taken_for_a_file_of_the_working_directory() {
 #[derive(Debug)]
 struct Nothing;
 
-impl Upcoming for Nothing {
-    fn next(&mut self) -> Option<Coming> {
+impl UpcomingReads for Nothing {
+    fn next(&mut self) -> Option<UpcomingRead> {
         None
     }
 }
@@ -224,7 +229,7 @@ fn who_places_the_last_block_makes_the_mirror_whole_though_it_looks_ahead_and_ot
         let start = usize::from(block) * 1000;
         put(&copies, block.into(), &contents[0][start..start + 1000]);
     }
-    let tiered = on_disk(far, folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let tiered = on_disk(far, folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000));
     tiered.look_ahead(Some(Box::new(Nothing)));
     let read = tiered.open(&name(0)).unwrap();
     assert_eq!(read.fetch_one(ByteRange { start: 4000, end: 5000 }).unwrap()[..], contents[0][4000..]);
@@ -275,11 +280,11 @@ fn a_tier_that_takes_long_to_count_after_a_kill_keeps_nobody_from_starting() {
     let stuck = map.with_file_name(twin(&map));
     rustix::fs::mknodat(rustix::fs::CWD, &stuck, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    let (opened, told) = mpsc::channel();
+    let (opened, received) = mpsc::channel();
     for _ in 0..3 {
         let (opened, path) = (opened.clone(), folder.path().to_owned());
         thread::spawn(move || {
-            let tier = DiskTier::open(disk_options(&path, 1 << 30, 1000), Judge::new(Standard::Lru));
+            let tier = DiskTier::open(disk_options(&path, 1 << 30, 1000), Ranking::new(BuiltinPolicy::Lru));
             let has = tier.as_ref().is_ok_and(|tier| tier.copies(&id("far", 2000)).unwrap().has(0));
             let _ = opened.send(has);
             // Holds the folder until the test is over.
@@ -288,7 +293,7 @@ fn a_tier_that_takes_long_to_count_after_a_kill_keeps_nobody_from_starting() {
         });
     }
     for _ in 0..3 {
-        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(true));
+        assert_eq!(received.recv_timeout(Duration::from_secs(20)), Ok(true));
     }
 }
 

@@ -16,13 +16,13 @@ use std::{
 use forebay_source::{
     ByteRange, FaultOrigin, FaultSchedule, FileOrigin, Locator, Origin, Source, SourceExt, SourceId,
 };
-use forebay_tier::{DiskTier, Foresight, Judge, Policy, SourceKey, Standard, Tier, Tiered};
+use forebay_tier::{BuiltinPolicy, DiskTier, Foresight, Policy, Ranking, SourceKey, Tier, Tiered};
 use made::{disk_options, name, on_disk, origin, pattern, placement, slow};
 
 const LONG: Duration = Duration::from_secs(60);
 const BLOCK: u64 = 1000;
 
-/// Some sources, read at no time that can be told.
+/// Some sources, read at times that are not known.
 #[derive(Debug)]
 struct Known(HashSet<SourceKey>);
 
@@ -68,7 +68,7 @@ fn last_months_set_leaves_for_one_that_a_schedule_knows_and_one_in_use_stays() {
     let folder = tempfile::tempdir().unwrap();
     let (counted, contents) = origin(8, 5000, FaultSchedule::default());
     let open =
-        || on_disk(Arc::clone(&counted), folder.path(), 20_000, Standard::Clairvoyant, placement(BLOCK));
+        || on_disk(Arc::clone(&counted), folder.path(), 20_000, BuiltinPolicy::Clairvoyant, placement(BLOCK));
     let opened = |tiered: &Tiered, range: std::ops::Range<usize>| -> Vec<_> {
         range.map(|index| tiered.open(&name(index)).unwrap()).collect()
     };
@@ -80,14 +80,14 @@ fn last_months_set_leaves_for_one_that_a_schedule_knows_and_one_in_use_stays() {
         let second = open();
         let sources = opened(&second, 4..8);
         let known = Known(if is_known { keys(&sources) } else { HashSet::new() });
-        second.outlook().set(Some(Arc::new(known)));
+        second.foresight().set(Some(Arc::new(known)));
         read_all(&second, &sources, &contents[4..]);
         assert_eq!(second.stats().placed, 0, "another job may be at the copies");
     }
     age(folder.path());
     let third = open();
     let sources = opened(&third, 4..8);
-    third.outlook().set(Some(Arc::new(Known(keys(&sources)))));
+    third.foresight().set(Some(Arc::new(Known(keys(&sources)))));
     read_all(&third, &sources, &contents[4..]);
     read_all(&third, &sources, &contents[4..]);
     let before = counted.counters().bytes;
@@ -99,7 +99,7 @@ fn last_months_set_leaves_for_one_that_a_schedule_knows_and_one_in_use_stays() {
 #[test]
 fn an_older_version_of_a_file_leaves_first_under_every_policy() {
     let set = tempfile::tempdir_in("/dev/shm").unwrap();
-    let folders = Standard::ALL.map(|policy| (policy, tempfile::tempdir().unwrap()));
+    let folders = BuiltinPolicy::ALL.map(|policy| (policy, tempfile::tempdir().unwrap()));
     let path = set.path().join("a.bin");
     let at = Locator::new(path.to_str().unwrap());
     for seed in [1, 2, 3] {
@@ -129,7 +129,8 @@ fn an_older_version_of_a_file_leaves_first_under_every_policy() {
 fn what_has_no_room_is_not_promised_and_what_is_there_needs_none() {
     let folder = tempfile::tempdir().unwrap();
     let (counted, contents) = origin(4, 5000, slow(1));
-    let open = || on_disk(Arc::clone(&counted), folder.path(), 12_000, Standard::FirstFit, placement(BLOCK));
+    let open =
+        || on_disk(Arc::clone(&counted), folder.path(), 12_000, BuiltinPolicy::FirstFit, placement(BLOCK));
     let far = counted.open(&name(0)).unwrap().request_bytes();
     assert!(far > 0, "small requests cost much there");
     let wishes = |tiered: &Tiered, indexes: [usize; 4]| -> Vec<bool> {
@@ -147,8 +148,8 @@ fn what_has_no_room_is_not_promised_and_what_is_there_needs_none() {
 #[test]
 fn a_tier_tells_how_much_it_holds_of_a_source() {
     let folder = tempfile::tempdir().unwrap();
-    let disk =
-        DiskTier::open(disk_options(folder.path(), 1 << 20, BLOCK), Judge::new(Standard::Lru)).unwrap();
+    let disk = DiskTier::open(disk_options(folder.path(), 1 << 20, BLOCK), Ranking::new(BuiltinPolicy::Lru))
+        .unwrap();
     let id =
         SourceId { locator: Locator::new("far"), len: 2500, version: forebay_source::Version::named("v") };
     let copies = disk.copies(&id).unwrap();

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use forebay_source::{ByteRange, FileOrigin, Locator, Origin, SourceExt, SourceId, Version};
 use forebay_tier::{
-    Admission, Claim, DiskOptions, DiskTier, Judge, MemoryTier, Placement, Standard, Tier, Tiered,
+    Admission, BuiltinPolicy, Claim, DiskOptions, DiskTier, MemoryTier, Placement, Ranking, Tier, Tiered,
 };
 
 /// Files of the test: 1,000,000 in `make deep`, where it takes a minute to make them.
@@ -36,8 +36,9 @@ fn a_million_files_take_seconds_to_start_and_less_than_200_bytes_each() {
         fs::write(inner.join(format!("image_{number:08}.bin")), number.to_le_bytes()).unwrap();
     }
     std::thread::sleep(Duration::from_millis(2100));
-    let make =
-        || Ok(vec![Arc::new(MemoryTier::new(1 << 20, Judge::new(Standard::FirstFit))) as Arc<dyn Tier>]);
+    let make = || {
+        Ok(vec![Arc::new(MemoryTier::new(1 << 20, Ranking::new(BuiltinPolicy::FirstFit))) as Arc<dyn Tier>])
+    };
     let (before, began) = (resident_bytes(), Instant::now());
     let tiered = Tiered::new(Arc::new(FileOrigin::new()), make, Placement::default()).unwrap();
     let listed = tiered.list(&Locator::new(folder.path().to_str().unwrap())).unwrap();
@@ -59,7 +60,7 @@ fn a_kept_tier_of_very_many_mirrors_is_counted_after_a_kill_while_others_start()
         let path = folder.path().to_owned();
         let options = DiskOptions { path, quota: u64::MAX / 2, free: 0, keep: true, block_len: 1000 };
         let began = Instant::now();
-        let tier = DiskTier::open(options, Judge::new(Standard::FirstFit)).unwrap();
+        let tier = DiskTier::open(options, Ranking::new(BuiltinPolicy::FirstFit)).unwrap();
         (tier, began.elapsed())
     };
     let (tier, _) = open();

@@ -4,7 +4,7 @@
 use std::{fs, sync::Arc};
 
 use forebay_source::{ByteRange, FileOrigin, Locator, Origin, SourceExt};
-use forebay_tier::{Admission, Claim, Judge, MemoryTier, Standard, Tier};
+use forebay_tier::{Admission, BuiltinPolicy, Claim, MemoryTier, Ranking, Tier};
 
 #[test]
 fn blocks_in_memory_cost_no_mapping_each() {
@@ -12,7 +12,7 @@ fn blocks_in_memory_cost_no_mapping_each() {
     let path = folder.path().join("zeros.bin");
     fs::File::create(&path).unwrap().set_len(400 * len).unwrap();
     let source = FileOrigin::new().open(&Locator::new(path.to_str().unwrap())).unwrap();
-    let tier = MemoryTier::new(1 << 30, Judge::new(Standard::Lru));
+    let tier = MemoryTier::new(1 << 30, Ranking::new(BuiltinPolicy::Lru));
     let copies = tier.copies(source.id()).unwrap();
     let mappings = || fs::read_to_string("/proc/self/maps").unwrap().lines().count();
     let before = mappings();

@@ -12,9 +12,10 @@ use std::{
 
 use forebay_source::{ByteRange, FaultOrigin, FaultSchedule, Fill, Origin, Source, SourceExt, SourceId};
 use forebay_tier::{
-    Coming, DiskTier, MemoryTier, Placement, Policy, SourceKey, Standard, Tier, Tiered, Upcoming, warm,
+    BuiltinPolicy, DiskTier, MemoryTier, Placement, Policy, SourceKey, Tier, Tiered, UpcomingRead,
+    UpcomingReads, warm,
 };
-use made::{disk_options, judge, name, origin, placement};
+use made::{disk_options, name, origin, placement, ranking};
 use proptest::prelude::*;
 
 const SOURCES: usize = 4;
@@ -59,10 +60,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 #[derive(Debug)]
-struct Named(std::vec::IntoIter<Coming>);
+struct Named(std::vec::IntoIter<UpcomingRead>);
 
-impl Upcoming for Named {
-    fn next(&mut self) -> Option<Coming> {
+impl UpcomingReads for Named {
+    fn next(&mut self) -> Option<UpcomingRead> {
         self.0.next()
     }
 }
@@ -73,15 +74,19 @@ fn tiers(
     folder: &Path,
     memory: u64,
     disk: u64,
-    policy: Standard,
+    policy: BuiltinPolicy,
     whole_file: bool,
 ) -> Tiered {
-    let placement =
-        Placement { whole_file, is_lasting: policy.newcomers_compete(), ahead: 8_000, ..placement(BLOCK) };
-    let (outlook, options) = (placement.outlook.clone(), disk_options(folder, disk, BLOCK));
+    let placement = Placement {
+        whole_file,
+        evicts_for_prefetch: !policy.newcomers_compete(),
+        ahead: 8_000,
+        ..placement(BLOCK)
+    };
+    let (foresight, options) = (placement.foresight.clone(), disk_options(folder, disk, BLOCK));
     let make = move || {
-        let memory = MemoryTier::new(memory, judge(policy, &outlook));
-        let disk = DiskTier::open(options.clone(), judge(policy, &outlook))?;
+        let memory = MemoryTier::new(memory, ranking(policy, &foresight));
+        let disk = DiskTier::open(options.clone(), ranking(policy, &foresight))?;
         Ok(vec![Arc::new(memory) as Arc<dyn Tier>, Arc::new(disk)])
     };
     Tiered::new(Arc::clone(inner) as Arc<dyn Origin>, make, placement).expect("tiers")
@@ -122,8 +127,9 @@ fn run(steps: Vec<Step>, fail_every: Option<NonZeroU64>) -> Result<(), TestCaseE
     let (inner, contents) =
         origin(SOURCES as u64, len, FaultSchedule { fail_every, ..FaultSchedule::default() });
     let folder = tempfile::tempdir().expect("a folder");
-    let mut how = (5_000, 20_000, Standard::FirstFit, true);
-    let make = |how: (u64, u64, Standard, bool)| tiers(&inner, folder.path(), how.0, how.1, how.2, how.3);
+    let mut how = (5_000, 20_000, BuiltinPolicy::FirstFit, true);
+    let make =
+        |how: (u64, u64, BuiltinPolicy, bool)| tiers(&inner, folder.path(), how.0, how.1, how.2, how.3);
     let mut tiered = make(how);
     let ids: Vec<SourceId> =
         (0..SOURCES).map(|index| inner.open(&name(index)).expect("opens").id().clone()).collect();
@@ -146,7 +152,7 @@ fn run(steps: Vec<Step>, fail_every: Option<NonZeroU64>) -> Result<(), TestCaseE
             }
             Step::Wait => drop(tiered.wait(Duration::from_secs(30))),
             Step::Reopen { memory, disk, policy, whole_file } => {
-                how = (memory, disk, Standard::ALL[policy], whole_file);
+                how = (memory, disk, BuiltinPolicy::ALL[policy], whole_file);
                 drop(tiered);
                 tiered = make(how);
             }
@@ -158,7 +164,7 @@ fn run(steps: Vec<Step>, fail_every: Option<NonZeroU64>) -> Result<(), TestCaseE
             Step::LookAhead(coming) => {
                 let coming: Vec<_> = coming
                     .into_iter()
-                    .map(|(source, at, len)| Coming {
+                    .map(|(source, at, len)| UpcomingRead {
                         source: SourceKey::of(&ids[source]),
                         range: ByteRange::at(at, len),
                     })

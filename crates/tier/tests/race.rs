@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use forebay_source::{ErrorKind, Locator, SourceId, Version};
-use forebay_tier::{Claim, Flights, Judge, Landed, MemoryTier, Part, SourceKey, Standard, Tier, Turn};
+use forebay_tier::{
+    BlockPiece, BuiltinPolicy, Claim, FlightPart, Flights, Landed, MemoryTier, Ranking, SourceKey, Tier, Turn,
+};
 use shuttle::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     thread,
@@ -24,7 +26,7 @@ fn however_threads_come_one_fetches_at_a_time_and_all_get_the_bytes() {
             let threads: Vec<_> = (0..3)
                 .map(|_| {
                     let (flights, fetching) = (Arc::clone(&flights), Arc::clone(&fetching));
-                    thread::spawn(move || match flights.turn(SourceKey::of(&id()), Part::Block(0)) {
+                    thread::spawn(move || match flights.turn(SourceKey::of(&id()), FlightPart::Block(0)) {
                         Turn::Lead(lead) => {
                             assert_eq!(fetching.fetch_add(1, SeqCst), 0, "two fetch at once");
                             thread::yield_now();
@@ -42,7 +44,10 @@ fn however_threads_come_one_fetches_at_a_time_and_all_get_the_bytes() {
             for thread in threads {
                 thread.join().expect("no thread panics");
             }
-            assert!(flights.find(SourceKey::of(&id()), Part::Block(0)).is_none(), "nothing stays behind");
+            assert!(
+                flights.find(SourceKey::of(&id()), FlightPart::Block(0)).is_none(),
+                "nothing stays behind"
+            );
         },
         ORDERS,
     );
@@ -56,7 +61,7 @@ fn a_leader_that_goes_away_fails_its_followers_and_keeps_nobody_waiting() {
             let threads: Vec<_> = (0..3)
                 .map(|_| {
                     let flights = Arc::clone(&flights);
-                    thread::spawn(move || match flights.turn(SourceKey::of(&id()), Part::Block(0)) {
+                    thread::spawn(move || match flights.turn(SourceKey::of(&id()), FlightPart::Block(0)) {
                         Turn::Lead(lead) => drop(lead),
                         Turn::Follow(flight) => {
                             let landed =
@@ -77,10 +82,10 @@ fn a_leader_that_goes_away_fails_its_followers_and_keeps_nobody_waiting() {
 
 #[test]
 fn the_memory_tier_never_holds_more_than_its_quota_nor_other_bytes_than_were_put() {
-    for policy in [Standard::FirstFit, Standard::Lru, Standard::Fifo] {
+    for policy in [BuiltinPolicy::FirstFit, BuiltinPolicy::Lru, BuiltinPolicy::Fifo] {
         shuttle::check_random(
             move || {
-                let tier = Arc::new(MemoryTier::new(200, Judge::new(policy)));
+                let tier = Arc::new(MemoryTier::new(200, Ranking::new(policy)));
                 let threads: Vec<_> = (0..3u64)
                     .map(|first| {
                         let tier = Arc::clone(&tier);
@@ -92,7 +97,10 @@ fn the_memory_tier_never_holds_more_than_its_quota_nor_other_bytes_than_were_put
                                 }
                                 assert!(tier.usage().used <= 200);
                                 let mut read = [9; 10];
-                                if copies.read(block, 5, &mut read) {
+                                let into = &mut read[..];
+                                let mut piece = [BlockPiece { block, from: 5, into, is_filled: false }];
+                                copies.read_many(&mut piece, None);
+                                if piece[0].is_filled {
                                     assert_eq!(read, [block.to_le_bytes()[0]; 10]);
                                 }
                             }

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use forebay_source::{
     ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust, Version,
 };
-use forebay_tier::{Admission, Claim, Copies, DiskTier, Judge, MemoryTier, Standard, Tier, Tiered};
+use forebay_tier::{Admission, BuiltinPolicy, Claim, Copies, DiskTier, MemoryTier, Ranking, Tier, Tiered};
 use made::{disk_options, pattern, placement};
 
 fn put(copies: &Arc<dyn Copies>, block: u64, bytes: &[u8]) {
@@ -31,8 +31,9 @@ fn put(copies: &Arc<dyn Copies>, block: u64, bytes: &[u8]) {
 #[test]
 fn a_mirror_that_was_removed_and_begun_anew_is_not_taken_for_the_whole_one() {
     let (folder, bytes) = (tempfile::tempdir().unwrap(), pattern(1, 2000));
-    let open =
-        || DiskTier::open(disk_options(folder.path(), 1 << 20, 1000), Judge::new(Standard::Lru)).unwrap();
+    let open = || {
+        DiskTier::open(disk_options(folder.path(), 1 << 20, 1000), Ranking::new(BuiltinPolicy::Lru)).unwrap()
+    };
     let id = SourceId { locator: Locator::new("far"), len: 2000, version: Version::named("v") };
     let (first, reader, other) = (open(), open(), open());
     let filled = first.copies(&id).unwrap();
@@ -45,15 +46,16 @@ fn a_mirror_that_was_removed_and_begun_anew_is_not_taken_for_the_whole_one() {
     // The reader still holds the old mirror, of which it now knows all blocks.
     assert_eq!(read.get(1).unwrap()[..], bytes[1000..]);
     if let Some(whole) = read.whole() {
-        assert_eq!(whole.fetch_one(ByteRange { start: 0, end: 2000 }).unwrap()[..], bytes[..]);
+        assert_eq!(whole.source().fetch_one(ByteRange { start: 0, end: 2000 }).unwrap()[..], bytes[..]);
     }
 }
 
 #[test]
 fn bytes_that_a_killed_process_had_taken_come_back_though_another_left_in_order() {
     let (folder, bytes) = (tempfile::tempdir().unwrap(), pattern(1, 2000));
-    let open =
-        || DiskTier::open(disk_options(folder.path(), 1 << 20, 1000), Judge::new(Standard::Lru)).unwrap();
+    let open = || {
+        DiskTier::open(disk_options(folder.path(), 1 << 20, 1000), Ranking::new(BuiltinPolicy::Lru)).unwrap()
+    };
     let id = SourceId { locator: Locator::new("far"), len: 2000, version: Version::named("v") };
     let survivor = open();
     put(&survivor.copies(&id).unwrap(), 0, &bytes[..1000]);
@@ -124,7 +126,8 @@ impl Source for BrokenSource {
 #[test]
 fn all_who_wait_for_a_block_that_cannot_be_read_get_the_whole_error() {
     let origin = Arc::new(Broken::default());
-    let make = || Ok(vec![Arc::new(MemoryTier::new(1 << 20, Judge::new(Standard::Lru))) as Arc<dyn Tier>]);
+    let make =
+        || Ok(vec![Arc::new(MemoryTier::new(1 << 20, Ranking::new(BuiltinPolicy::Lru))) as Arc<dyn Tier>]);
     let tiered = Tiered::new(Arc::clone(&origin) as Arc<dyn Origin>, make, placement(1000)).unwrap();
     let source = tiered.open(&Locator::new("a.h5")).unwrap();
     let errors: Vec<Error> = thread::scope(|scope| {

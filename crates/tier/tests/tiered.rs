@@ -17,7 +17,7 @@ use std::{
 use forebay_source::{
     ByteRange, ErrorKind, FaultOrigin, FaultSchedule, FileOrigin, Locator, Origin, SourceExt, check,
 };
-use forebay_tier::{DiskTier, Judge, Placement, Standard, Tier, Tiered, warm};
+use forebay_tier::{BuiltinPolicy, DiskTier, Placement, Ranking, Tier, Tiered, warm};
 use made::{disk_options, in_memory, name, on_disk, origin, pattern, placement, slow};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ fn files_with(folder: &Path, extension: &str) -> Vec<PathBuf> {
 #[test]
 fn every_kind_of_tier_keeps_the_contract_of_a_source() {
     for len in [0, 1, 999, 1000, 1001, 100_003] {
-        for policy in Standard::ALL {
+        for policy in BuiltinPolicy::ALL {
             let (slow_origin, contents) = origin(1, len, FaultSchedule::default());
             let folder = tempfile::tempdir().unwrap();
             for quota in [0, 5_000, 1 << 20] {
@@ -66,7 +66,7 @@ fn the_rest_of_a_source_follows_a_partial_read_and_the_origin_is_asked_once_per_
     let (slow_origin, contents) = origin(3, 10_500, slow(1));
     let folder = tempfile::tempdir().unwrap();
     let tiered =
-        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000));
     for index in 0..3 {
         assert_eq!(read(&tiered, index, ByteRange { start: 5990, end: 6010 }), contents[index][5990..6010]);
     }
@@ -85,7 +85,7 @@ fn the_rest_of_a_source_follows_a_partial_read_and_the_origin_is_asked_once_per_
 #[test]
 fn many_readers_of_one_block_cause_one_request() {
     let (slow_origin, contents) = origin(1, 4000, slow(20));
-    let tiered = in_memory(Arc::clone(&slow_origin), 1 << 20, Standard::FirstFit, placement(4000));
+    let tiered = in_memory(Arc::clone(&slow_origin), 1 << 20, BuiltinPolicy::FirstFit, placement(4000));
     let source = tiered.open(&name(0)).unwrap();
     thread::scope(|scope| {
         for start in 0..16 {
@@ -105,7 +105,7 @@ fn a_set_larger_than_the_quota_costs_each_epoch_just_what_does_not_fit() {
     let (slow_origin, contents) = origin(7, 10_000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let tiered =
-        on_disk(Arc::clone(&slow_origin), folder.path(), 40_000, Standard::FirstFit, placement(1000));
+        on_disk(Arc::clone(&slow_origin), folder.path(), 40_000, BuiltinPolicy::FirstFit, placement(1000));
     let sources: Vec<_> = (0..7).map(|index| tiered.open(&name(index)).unwrap()).collect();
     let mut bytes = Vec::new();
     for epoch in 0..4u64 {
@@ -130,7 +130,8 @@ fn a_file_larger_than_the_tier_is_cached_in_part_and_a_small_one_after_it_still_
     });
     let counted = Arc::new(FaultOrigin::new(Arc::new(memory), FaultSchedule::default()));
     let folder = tempfile::tempdir().unwrap();
-    let tiered = on_disk(Arc::clone(&counted), folder.path(), 10_600, Standard::FirstFit, placement(1000));
+    let tiered =
+        on_disk(Arc::clone(&counted), folder.path(), 10_600, BuiltinPolicy::FirstFit, placement(1000));
     for index in [0, 1, 2] {
         let all = ByteRange { start: 0, end: small_first[index].len() as u64 };
         assert_eq!(read(&tiered, index, ByteRange { end: 1, ..all }), small_first[index][..1]);
@@ -150,7 +151,7 @@ fn copies_outlive_the_process_when_they_are_kept_and_go_with_it_when_not() {
         let make = || {
             let options = forebay_tier::DiskOptions { keep, ..disk_options(folder.path(), 1 << 20, 1000) };
             let make = move || {
-                let tier = DiskTier::open(options.clone(), Judge::new(Standard::FirstFit))?;
+                let tier = DiskTier::open(options.clone(), Ranking::new(BuiltinPolicy::FirstFit))?;
                 Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
             };
             Tiered::new(Arc::clone(&slow_origin) as Arc<dyn Origin>, make, placement(1000)).unwrap()
@@ -172,8 +173,9 @@ fn copies_outlive_the_process_when_they_are_kept_and_go_with_it_when_not() {
 fn a_bit_that_flips_on_the_disk_is_a_counted_miss_and_the_bytes_are_right() {
     let (slow_origin, contents) = origin(1, 5000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let make =
-        || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let make = || {
+        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000))
+    };
     assert_eq!(read(&make(), 0, ByteRange { start: 0, end: 5000 }), contents[0]);
     for flipped in [0, 2500, 4999] {
         let tiered = make();
@@ -196,8 +198,9 @@ fn a_bit_that_flips_on_the_disk_is_a_counted_miss_and_the_bytes_are_right() {
 fn flips_anywhere_in_the_map_never_change_a_byte() {
     let (slow_origin, contents) = origin(1, 5000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let make =
-        || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let make = || {
+        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000))
+    };
     let fill = || {
         let tiered = make();
         assert_eq!(read(&tiered, 0, ByteRange { start: 0, end: 5000 }), contents[0]);
@@ -219,7 +222,7 @@ fn a_tier_that_is_removed_under_a_running_reader_costs_no_byte() {
     let (slow_origin, contents) = origin(2, 50_000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
     let tiered =
-        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000));
     let sources: Vec<_> = (0..2).map(|index| tiered.open(&name(index)).unwrap()).collect();
     for round in 0..4 {
         for (source, contents) in sources.iter().zip(&contents) {
@@ -245,7 +248,7 @@ fn a_disk_that_is_full_takes_nothing_and_reads_go_on() {
     let options =
         forebay_tier::DiskOptions { free: u64::MAX / 2, ..disk_options(folder.path(), 1 << 20, 1000) };
     let make = move || {
-        let tier = DiskTier::open(options.clone(), Judge::new(Standard::FirstFit))?;
+        let tier = DiskTier::open(options.clone(), Ranking::new(BuiltinPolicy::FirstFit))?;
         Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
     };
     let tiered = Tiered::new(slow_origin, make, placement(1000)).unwrap();
@@ -260,7 +263,7 @@ fn an_origin_that_fails_now_and_then_gives_an_error_or_the_right_bytes() {
         let schedule =
             FaultSchedule { fail_every: std::num::NonZeroU64::new(fail_every), ..FaultSchedule::default() };
         let (bad_origin, contents) = origin(1, 20_000, schedule);
-        let tiered = in_memory(bad_origin, 10_000, Standard::FirstFit, placement(1000));
+        let tiered = in_memory(bad_origin, 10_000, BuiltinPolicy::FirstFit, placement(1000));
         let source = tiered.open(&name(0)).unwrap();
         let mut right = 0;
         for step in 0..200u64 {
@@ -295,7 +298,7 @@ fn a_file_that_changes_during_a_run_is_an_error() {
     aged(&path, &pattern(1, 5000));
     let options = disk_options(folder.path(), 1 << 20, 1000);
     let make = move || {
-        let tier = DiskTier::open(options.clone(), Judge::new(Standard::FirstFit))?;
+        let tier = DiskTier::open(options.clone(), Ranking::new(BuiltinPolicy::FirstFit))?;
         Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
     };
     let often = Placement { recheck: Duration::from_millis(5), ..placement(1000) };
@@ -306,20 +309,20 @@ fn a_file_that_changes_during_a_run_is_an_error() {
     assert!(tiered.wait(LONG));
     assert_eq!(tiered.stats().tiers[0].used, 5000, "it is all on the tier");
     aged(&path, &pattern(2, 5000));
-    let mut told = None;
+    let mut found = None;
     for _ in 0..1000 {
         match source.fetch_one(all) {
             Ok(found) => assert_eq!(found[..], pattern(1, 5000)[..], "one version, never a mix"),
             Err(error) => {
-                told = Some(error);
+                found = Some(error);
                 break;
             }
         }
         thread::sleep(Duration::from_millis(2));
     }
-    let told = told.expect("an error");
-    assert_eq!(told.kind(), ErrorKind::Unavailable);
-    assert!(told.to_string().contains("changed while it was read"), "{told}");
+    let found = found.expect("an error");
+    assert_eq!(found.kind(), ErrorKind::Unavailable);
+    assert!(found.to_string().contains("changed while it was read"), "{found}");
     let again = tiered.open(&Locator::new(path.to_str().unwrap())).unwrap();
     assert_eq!(again.fetch_one(all).unwrap()[..], pattern(2, 5000)[..], "opened again, it is the new one");
 }
@@ -332,7 +335,7 @@ fn a_file_that_was_just_written_is_not_kept_and_one_on_the_tiers_own_device_is_n
     fs::write(&young, pattern(1, 5000)).unwrap();
     let options = disk_options(folder.path(), 1 << 20, 1000);
     let make = move || {
-        let tier = DiskTier::open(options.clone(), Judge::new(Standard::FirstFit))?;
+        let tier = DiskTier::open(options.clone(), Ranking::new(BuiltinPolicy::FirstFit))?;
         Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
     };
     let tiered = Tiered::new(Arc::new(FileOrigin::new()), make, placement(1000)).unwrap();
@@ -348,8 +351,9 @@ fn a_file_that_was_just_written_is_not_kept_and_one_on_the_tiers_own_device_is_n
 fn warming_goes_on_where_it_was_interrupted_and_compares_what_is_there() {
     let (slow_origin, contents) = origin(4, 10_000, slow(10));
     let folder = tempfile::tempdir().unwrap();
-    let make =
-        || on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, Standard::FirstFit, placement(1000));
+    let make = || {
+        on_disk(Arc::clone(&slow_origin), folder.path(), 1 << 20, BuiltinPolicy::FirstFit, placement(1000))
+    };
     let all: Vec<_> = (0..4).map(name).collect();
     let two = std::num::NonZeroUsize::new(2).unwrap();
     let first = warm(&make(), &all, two, |so_far| so_far.placed_bytes < 1000).unwrap();
@@ -373,12 +377,12 @@ fn a_folder_that_others_can_write_to_is_refused_and_foreign_files_stay() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let options = |keep| forebay_tier::DiskOptions { keep, ..disk_options(folder.path(), 1 << 20, 1000) };
-    let tier = DiskTier::open(options(false), Judge::new(Standard::FirstFit)).unwrap();
+    let tier = DiskTier::open(options(false), Ranking::new(BuiltinPolicy::FirstFit)).unwrap();
     let own = tier.folder().to_owned();
     fs::write(own.join("notes.txt"), "mine").unwrap();
     drop(tier);
     assert_eq!(fs::read_to_string(own.join("notes.txt")).unwrap(), "mine");
     fs::set_permissions(own.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
-    let error = DiskTier::open(options(true), Judge::new(Standard::FirstFit)).unwrap_err();
+    let error = DiskTier::open(options(true), Ranking::new(BuiltinPolicy::FirstFit)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
 }

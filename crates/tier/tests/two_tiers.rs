@@ -17,10 +17,10 @@ use std::{
 
 use forebay_source::{ByteRange, FaultOrigin, FaultSchedule, Origin, Source, SourceExt};
 use forebay_tier::{
-    DiskTier, ForecastTier, Foresight, MemoryTier, Placement, Policy, SourceKey, Standard, Tier, Tiered,
-    Used, forecast,
+    BlockUse, BuiltinPolicy, DiskTier, ForecastTier, Foresight, MemoryTier, Placement, Policy, SourceKey,
+    Tier, Tiered, forecast,
 };
-use made::{disk_options, judge, name, origin, placement};
+use made::{disk_options, name, origin, placement, ranking};
 
 const LONG: Duration = Duration::from_secs(60);
 const BLOCK: u64 = 1000;
@@ -36,18 +36,19 @@ fn tiers(
     inner: &Arc<FaultOrigin>,
     folder: &Path,
     kinds: &[(Kind, u64)],
-    policy: Standard,
+    policy: BuiltinPolicy,
     whole_file: bool,
 ) -> Tiered {
-    let placement = Placement { whole_file, is_lasting: policy.newcomers_compete(), ..placement(BLOCK) };
-    let (outlook, folder, kinds) = (placement.outlook.clone(), folder.to_owned(), kinds.to_vec());
+    let placement =
+        Placement { whole_file, evicts_for_prefetch: !policy.newcomers_compete(), ..placement(BLOCK) };
+    let (foresight, folder, kinds) = (placement.foresight.clone(), folder.to_owned(), kinds.to_vec());
     let make = move || {
         let one = |(kind, blocks): &(Kind, u64)| -> forebay_source::Result<Arc<dyn Tier>> {
             Ok(match kind {
-                Kind::Memory => Arc::new(MemoryTier::new(blocks * BLOCK, judge(policy, &outlook))),
+                Kind::Memory => Arc::new(MemoryTier::new(blocks * BLOCK, ranking(policy, &foresight))),
                 Kind::Disk => Arc::new(DiskTier::open(
                     disk_options(&folder, blocks * BLOCK, BLOCK),
-                    judge(policy, &outlook),
+                    ranking(policy, &foresight),
                 )?),
             })
         };
@@ -100,7 +101,7 @@ struct Run {
 impl Run {
     fn new(
         kinds: &[(Kind, u64)],
-        policy: Standard,
+        policy: BuiltinPolicy,
         (source_count, blocks_per_source): (u64, u64),
         epochs: &[Vec<u64>],
         (whole_file, first): (bool, u64),
@@ -117,7 +118,7 @@ impl Run {
             order.entry((key, item % blocks_per_source)).or_default().push(time);
         }
         let known = Arc::new(Known { order, now: AtomicU64::new(0), first });
-        tiered.outlook().set(Some(Arc::clone(&known) as Arc<dyn Foresight>));
+        tiered.foresight().set(Some(Arc::clone(&known) as Arc<dyn Foresight>));
         Self { tiered, counted, contents, sources, known, blocks_per_source, _folder: folder }
     }
 
@@ -138,19 +139,24 @@ impl Run {
     }
 }
 
-fn forecast_bytes(kinds: &[(Kind, u64)], policy: Standard, per_source: u64, epochs: &[Vec<u64>]) -> Vec<u64> {
+fn forecast_bytes(
+    kinds: &[(Kind, u64)],
+    policy: BuiltinPolicy,
+    per_source: u64,
+    epochs: &[Vec<u64>],
+) -> Vec<u64> {
     let tiers: Vec<_> = kinds
         .iter()
         .map(|(kind, blocks)| ForecastTier { quota: blocks * BLOCK, evicts_sources: *kind == Kind::Disk })
         .collect();
     let short = |number: u64| u32::try_from(number).unwrap();
-    let used = |item: &u64| Used {
+    let used = |item: &u64| BlockUse {
         source: short(item / per_source),
         block: short(item % per_source),
         len: short(BLOCK),
         asked: short(BLOCK),
     };
-    let epochs: Vec<Vec<Used>> = epochs.iter().map(|epoch| epoch.iter().map(used).collect()).collect();
+    let epochs: Vec<Vec<BlockUse>> = epochs.iter().map(|epoch| epoch.iter().map(used).collect()).collect();
     forecast(&tiers, &policy, &epochs).iter().map(|epoch| epoch.bytes).collect()
 }
 
@@ -170,7 +176,7 @@ fn shuffled(count: u64, seed: u64) -> Vec<u64> {
 #[test]
 fn a_disk_below_a_full_memory_tier_is_used_and_a_second_pass_is_served_without_the_origin() {
     let kinds = [(Kind::Memory, 3), (Kind::Disk, 100)];
-    for policy in Standard::ALL {
+    for policy in BuiltinPolicy::ALL {
         for (layout, whole_file) in [((1, 20), false), ((20, 1), false), ((4, 5), true), ((20, 1), true)] {
             let epochs = [shuffled(20, 1), shuffled(20, 2)];
             let run = Run::new(&kinds, policy, layout, &epochs, (whole_file, 0));
@@ -186,7 +192,7 @@ fn a_disk_below_a_full_memory_tier_is_used_and_a_second_pass_is_served_without_t
 #[test]
 fn a_block_that_leaves_memory_goes_to_the_tier_below_and_no_further_block_is_lost_for_it() {
     for below in [Kind::Memory, Kind::Disk] {
-        for policy in [Standard::Lru, Standard::Fifo] {
+        for policy in [BuiltinPolicy::Lru, BuiltinPolicy::Fifo] {
             let kinds = [(Kind::Memory, 3), (below, 3)];
             let first: Vec<u64> = (0..7).collect();
             let run = Run::new(&kinds, policy, (7, 1), &[first.clone(), vec![0]], (false, 0));
@@ -206,14 +212,20 @@ fn the_forecast_of_two_tiers_is_what_they_read() {
     let epochs = |count| vec![shuffled(count, 1), shuffled(count, 2), shuffled(count, 3)];
     let mut cases = Vec::new();
     // While all fits, the times of files on a disk, which are coarse, decide nothing.
-    cases.extend(Standard::ALL.map(|policy| (memory_over_disk, policy, (13, 1), epochs(13))));
-    cases.extend(Standard::ALL.map(|policy| (memory_over_disk, policy, (1, 13), epochs(13))));
-    for policy in [Standard::FirstFit, Standard::Clairvoyant] {
+    cases.extend(BuiltinPolicy::ALL.map(|policy| (memory_over_disk, policy, (13, 1), epochs(13))));
+    cases.extend(BuiltinPolicy::ALL.map(|policy| (memory_over_disk, policy, (1, 13), epochs(13))));
+    for policy in [BuiltinPolicy::FirstFit, BuiltinPolicy::Clairvoyant] {
         cases.push((memory_over_disk, policy, (1, 20), epochs(20)));
         cases.push((memory_over_disk, policy, (4, 5), epochs(20)));
     }
     // Least often used: ties are anybody's.
-    for policy in [Standard::FirstFit, Standard::Clairvoyant, Standard::Lru, Standard::Fifo, Standard::Lifo] {
+    for policy in [
+        BuiltinPolicy::FirstFit,
+        BuiltinPolicy::Clairvoyant,
+        BuiltinPolicy::Lru,
+        BuiltinPolicy::Fifo,
+        BuiltinPolicy::Lifo,
+    ] {
         cases.push((memory_twice, policy, (4, 5), epochs(20)));
         cases.push((memory_twice, policy, (20, 1), epochs(20)));
     }
@@ -232,7 +244,8 @@ fn the_forecast_of_two_tiers_is_what_they_read() {
 fn a_reader_finds_a_block_that_is_between_two_tiers_and_the_quota_below_holds() {
     let (counted, contents) = origin(8, 4000, FaultSchedule::default());
     let folder = tempfile::tempdir().unwrap();
-    let tiered = tiers(&counted, folder.path(), &[(Kind::Memory, 4), (Kind::Disk, 12)], Standard::Lru, true);
+    let tiered =
+        tiers(&counted, folder.path(), &[(Kind::Memory, 4), (Kind::Disk, 12)], BuiltinPolicy::Lru, true);
     let sources: Vec<_> = (0..8).map(|index| tiered.open(&name(index)).unwrap()).collect();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {

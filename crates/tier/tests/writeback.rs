@@ -10,7 +10,7 @@ mod made;
 use std::{fs, path::PathBuf, process::Command, sync::Arc, time::Duration};
 
 use forebay_source::{ByteRange, Locator, Origin, SourceExt};
-use forebay_tier::{Standard, Tiered};
+use forebay_tier::{BuiltinPolicy, Tiered};
 use made::{name, on_disk, origin, placement, slow};
 
 const BLOCK: u64 = 1 << 20;
@@ -98,7 +98,7 @@ fn what_a_disk_takes_and_cannot_keep_is_never_read_back_as_something_else() {
         let disk = LyingDisk::new();
         let (far, contents) = origin(SOURCES as u64, LEN as usize, slow(0));
         let tiered =
-            on_disk(Arc::clone(&far), &disk.path(), u64::MAX / 2, Standard::FirstFit, placement(BLOCK));
+            on_disk(Arc::clone(&far), &disk.path(), u64::MAX / 2, BuiltinPolicy::FirstFit, placement(BLOCK));
         for index in 0..SOURCES {
             tiered
                 .open(&Locator::new(name(index).as_str()))
@@ -121,7 +121,7 @@ fn what_a_disk_takes_and_cannot_keep_is_never_read_back_as_something_else() {
         assert!(stats.tiers[0].faults > 0, "the disk was made to fail: {stats:?}");
         drop(tiered);
         // The next process finds what is right, or nothing.
-        let tiered = on_disk(far, &disk.path(), u64::MAX / 2, Standard::FirstFit, placement(BLOCK));
+        let tiered = on_disk(far, &disk.path(), u64::MAX / 2, BuiltinPolicy::FirstFit, placement(BLOCK));
         assert_right(&tiered, &contents, 1000);
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_loader::ScheduledRead;
-use forebay_tier::{Coming, Upcoming};
+use forebay_tier::{UpcomingRead, UpcomingReads};
 
 use super::{course::EpochCourse, loader_foresight::LoaderForesight};
 
@@ -21,7 +21,7 @@ pub(super) struct UpcomingBatches {
     step: u64,
     /// Bytes that were named of later epochs.
     later_bytes: u64,
-    coming: VecDeque<Coming>,
+    coming: VecDeque<UpcomingRead>,
     slots: Vec<Option<u64>>,
     asked: Vec<ScheduledRead>,
 }
@@ -80,15 +80,15 @@ impl UpcomingBatches {
             let range = asked.range;
             if seen.insert((asked.source, range)) {
                 self.later_bytes += if self.later > 0 { range.len() } else { 0 };
-                self.coming.push_back(Coming { source: foresight.numbers.keys[asked.source], range });
+                self.coming.push_back(UpcomingRead { source: foresight.numbers.keys[asked.source], range });
             }
         }
         Some(())
     }
 }
 
-impl Upcoming for UpcomingBatches {
-    fn next(&mut self) -> Option<Coming> {
+impl UpcomingReads for UpcomingBatches {
+    fn next(&mut self) -> Option<UpcomingRead> {
         while self.coming.is_empty() {
             self.look()?;
         }

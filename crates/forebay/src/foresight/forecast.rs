@@ -9,7 +9,7 @@ use std::{
 
 use forebay_loader::{Options, SampleSet, Schedule, ScheduledRead};
 use forebay_source::Result;
-use forebay_tier::{Forecast, ForecastTier, Standard, Used, forecast};
+use forebay_tier::{BlockUse, BuiltinPolicy, Forecast, ForecastTier, forecast};
 
 use super::block_numbers::BlockNumbers;
 
@@ -37,7 +37,7 @@ pub struct TierForecast {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyForecast {
     /// Which.
-    pub policy: Standard,
+    pub policy: BuiltinPolicy,
     /// Epoch by epoch.
     pub epochs: Vec<Forecast>,
 }
@@ -85,8 +85,8 @@ impl TierPlan {
         let tiers: Vec<_> =
             self.tiers.iter().map(|tier| ForecastTier { quota: share.of(tier.quota), ..*tier }).collect();
         let uses = uses(&schedule, &places)?;
-        let one = |policy: Standard| {
-            let follows = self.whole_file && policy == Standard::FirstFit;
+        let one = |policy: BuiltinPolicy| {
+            let follows = self.whole_file && policy == BuiltinPolicy::FirstFit;
             let forecasts = match follows {
                 true => forecast(&tiers, &policy, &followed(&uses, &places)),
                 false => forecast(&tiers, &policy, &uses),
@@ -98,8 +98,8 @@ impl TierPlan {
             PolicyForecast { policy, epochs: forecasts.iter().map(all).collect() }
         };
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let mut policies = Vec::with_capacity(Standard::ALL.len());
-        for some in Standard::ALL.chunks(threads) {
+        let mut policies = Vec::with_capacity(BuiltinPolicy::ALL.len());
+        for some in BuiltinPolicy::ALL.chunks(threads) {
             thread::scope(|scope| {
                 let started: Vec<_> =
                     some.iter().map(|policy| (*policy, scope.spawn(|| one(*policy)))).collect();
@@ -153,13 +153,13 @@ fn uses_per_sample(schedule: &Schedule, places: &BlockNumbers) -> u64 {
 }
 
 /// The uses of blocks, epoch by epoch: each once in a batch, of units as often as the loader reads them.
-fn uses(schedule: &Schedule, places: &BlockNumbers) -> Result<Vec<Vec<Used>>> {
+fn uses(schedule: &Schedule, places: &BlockNumbers) -> Result<Vec<Vec<BlockUse>>> {
     let (mut slots, mut asked) = (Vec::new(), Vec::new());
     let mut units = HashSet::new();
     let mut epochs = Vec::new();
     for number in 0..EPOCHS {
         let epoch = schedule.epoch(number, 0)?;
-        let mut uses: Vec<Used> = Vec::new();
+        let mut uses: Vec<BlockUse> = Vec::new();
         for step in 0..epoch.step_count() {
             epoch.batch(step, &mut slots);
             schedule.batch(&slots, &mut asked);
@@ -190,9 +190,9 @@ fn uses(schedule: &Schedule, places: &BlockNumbers) -> Result<Vec<Vec<Used>>> {
 }
 
 /// `uses` with all blocks of a source right before its first use.
-fn followed(uses: &[Vec<Used>], places: &BlockNumbers) -> Vec<Vec<Used>> {
+fn followed(uses: &[Vec<BlockUse>], places: &BlockNumbers) -> Vec<Vec<BlockUse>> {
     let mut seen = HashSet::new();
-    let epoch = |uses: &Vec<Used>| {
+    let epoch = |uses: &Vec<BlockUse>| {
         let mut more = Vec::with_capacity(uses.len());
         for used_now in uses {
             if seen.insert(used_now.source) {
@@ -208,9 +208,9 @@ fn followed(uses: &[Vec<Used>], places: &BlockNumbers) -> Vec<Vec<Used>> {
 }
 
 /// A use of which nothing is asked yet.
-fn used(source: usize, block: u64, len: u64) -> Used {
+fn used(source: usize, block: u64, len: u64) -> BlockUse {
     let source = u32::try_from(source).unwrap_or(u32::MAX);
-    Used { source, block: short(block), len: short(len), asked: 0 }
+    BlockUse { source, block: short(block), len: short(len), asked: 0 }
 }
 
 fn short(number: u64) -> u32 {

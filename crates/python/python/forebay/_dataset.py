@@ -18,11 +18,12 @@ from ._forebay import InvalidError, SampleReader, absolute_path, memory_report
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
-from ._tiers import Policy, TierOptions, Tiers, leave_at_exit
+from ._tiers import Policy, TierOptions, Tiers, leave_at_exit, naming_renamed
 from ._warming import Warming
 from ._workers import note_workers
 
 
+@naming_renamed
 def open(
     files: Paths,
     fields: Sequence[str | Field] | Mapping[str, str | Field] | str | None = None,
@@ -39,9 +40,9 @@ def open(
     policy: Policy | None = None,
     config: str | os.PathLike[str] | None = None,
     placement_threads: int | None = None,
-    block: int | str | None = None,
+    tier_block: int | str | None = None,
     whole_file: bool | None = None,
-    ahead: int | str | None = None,
+    tier_ahead: int | str | None = None,
 ) -> Dataset:
     """Opens a set of samples.
 
@@ -60,7 +61,7 @@ def open(
     ``"disk:/nvme/$USER:100GiB:keep"`` or a folder, or dicts as in ``forebay.toml``; ``[]`` for none, and by default what
     ``config``, the environment or ``forebay.toml`` say. ``policy`` says which copies leave a full tier: a name, or a
     callable that is given a :class:`BlockFacts` and returns a number, the least of which leaves first, or an object with
-    such a method ``rank``. ``placement_threads``, ``block``, ``whole_file`` and ``ahead`` say how copies are made.
+    such a method ``rank``. ``placement_threads``, ``tier_block``, ``whole_file`` and ``tier_ahead`` say how copies are made.
 
     The rest is about indexing the set: ``memory`` bounds what it may take, from the first sample on that is asked for;
     ``transfer_size`` are the bytes a request ought to bring, ``spill`` is a folder on a local disk for decoded values that
@@ -98,7 +99,7 @@ def open(
         "transfer_size": size_of(transfer_size, "transfer_size"),
         "spill": spill_options(spill, spill_quota),
     }
-    through = TierOptions(tiers, policy, config, placement_threads, block, whole_file, ahead)
+    through = TierOptions(tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead)
     return Dataset(json.dumps(spec), json.dumps(options), label_name, through)
 
 

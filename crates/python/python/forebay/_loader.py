@@ -12,7 +12,7 @@ from . import _ranks
 from ._batch import Batch
 from ._forebay import BatchLoader, EpochRun, ForebayWarning, InvalidError, RawBatch, memory_report
 from ._sizes import size_of, whole
-from ._tiers import Policy, Tiers, leave_at_exit
+from ._tiers import Policy, Tiers, leave_at_exit, naming_renamed
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -52,10 +52,11 @@ class Loader:
         refresh: open the files anew at the start of each epoch, so that what was added to them (by a SWMR writer, or as
             new files of a pattern) is in it. An epoch that goes on from a state keeps the files as they are. One rank only:
             others could find another number of samples.
-        tiers, policy, config, placement_threads, block, whole_file, ahead: as :func:`open` takes them. When any is given,
+        tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead: as :func:`open` takes them. When any is given,
             the set is opened anew through those tiers; the samples and their order are the same.
     """
 
+    @naming_renamed
     def __init__(
         self,
         dataset: Dataset,
@@ -83,9 +84,9 @@ class Loader:
         policy: Policy | None = None,
         config: str | os.PathLike[str] | None = None,
         placement_threads: int | None = None,
-        block: int | str | None = None,
+        tier_block: int | str | None = None,
         whole_file: bool | None = None,
-        ahead: int | str | None = None,
+        tier_ahead: int | str | None = None,
     ) -> None:
         from ._dataset import spill_options
 
@@ -94,9 +95,9 @@ class Loader:
             policy=policy,
             config=config,
             placement_threads=placement_threads,
-            block=block,
+            tier_block=tier_block,
             whole_file=whole_file,
-            ahead=ahead,
+            tier_ahead=tier_ahead,
         )
         self.batch_size = batch_size
         self._refreshes = refresh

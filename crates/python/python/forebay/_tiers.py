@@ -1,8 +1,9 @@
-"""Tiers as people say them, policies of their own, and who leaves the tiers when the program ends."""
+"""Tiers as arguments give them, policies written in Python, and closing tiers when the program ends."""
 
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import math
 import os
@@ -11,7 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from ._events import ForebayRuntimeWarning
 from ._forebay import BlockFacts, tier_config
@@ -43,9 +44,9 @@ class TierOptions:
         policy: Policy | None = None,
         config: str | os.PathLike[str] | None = None,
         placement_threads: int | None = None,
-        block: int | str | None = None,
+        tier_block: int | str | None = None,
         whole_file: bool | None = None,
-        ahead: int | str | None = None,
+        tier_ahead: int | str | None = None,
         *,
         base: TierOptions | None = None,
     ) -> None:
@@ -56,9 +57,9 @@ class TierOptions:
             "placement_threads": _text(
                 None if placement_threads is None else whole("placement_threads", placement_threads)
             ),
-            "block": _text(size_of(block, "block")),
+            "block": _text(size_of(tier_block, "tier_block")),
             "whole_file": None if whole_file is None else str(bool(whole_file)).lower(),
-            "ahead": _text(size_of(ahead, "ahead")),
+            "ahead": _text(size_of(tier_ahead, "tier_ahead")),
         }
         self.config: str = tier_config(json.dumps(given), None if base is None else base.config)
         self.policy: Policy | None = base.policy if policy is None and base is not None else policy
@@ -86,6 +87,26 @@ class TierOptions:
                     f"of a module, or use a policy that has a name ({error})"
                 ) from error
         return self.__dict__
+
+
+# Their old names said nothing of tiers, beside shuffle="block" and prefetch=.
+_RENAMED = {"block": "tier_block", "ahead": "tier_ahead"}
+
+_Given = ParamSpec("_Given")
+_Returned = TypeVar("_Returned")
+
+
+def naming_renamed(function: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
+    """``function``, whose error for an argument by its old name says the new one."""
+
+    @functools.wraps(function)
+    def checked(*args: _Given.args, **options: _Given.kwargs) -> _Returned:
+        for name in options:
+            if name in _RENAMED:
+                raise TypeError(f"{name}= is called {_RENAMED[name]}= now; it is about tiers, see docs/tiers.md")
+        return function(*args, **options)
+
+    return checked
 
 
 class Ranking:

@@ -17,7 +17,7 @@ pub(super) struct Devices {
     of_folders: Mutex<HashMap<PathBuf, Option<u64>>>,
 }
 
-/// So many folders are remembered.
+/// The most folders that are remembered.
 const MOST_FOLDERS: usize = 4096;
 
 impl Devices {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use forebay_scratch::{OwnFolder, SharedFolder, Sharing, boot_id, job_name, user_folder_name};
 use forebay_source::Result;
 
-use super::{shelf, usage};
+use super::{mirror_files, usage_counter};
 
 /// A process holds the lock alone while it reads and writes a few numbers, or renames the folder.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -37,6 +37,6 @@ pub(super) fn remove_deserted(parent: &Arc<OwnFolder>) {
 
 /// Removes what is the tier's own in `folder`.
 pub(super) fn remove_files(folder: &OwnFolder) {
-    shelf::remove_all(folder);
-    let _ = folder.remove_file(usage::NAME);
+    mirror_files::remove_all(folder);
+    let _ = folder.remove_file(usage_counter::NAME);
 }

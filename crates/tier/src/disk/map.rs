@@ -19,7 +19,7 @@ use std::{
 use forebay_source::SourceId;
 use sha2::{Digest, Sha256};
 
-use crate::Blocks;
+use crate::SourceBlocks;
 
 const MAGIC: [u8; 8] = *b"fbaymap\x02";
 const HEADER_LEN: usize = 40;
@@ -32,7 +32,7 @@ const ENTRIES_PER_READ: u64 = 512;
 
 /// Where things lie in the map of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct MapLayout {
     /// Tells a mirror from all that had its name before: what is known of one is never taken for another's.
     pub(super) nonce: u64,
     seal_at: u64,
@@ -43,14 +43,14 @@ pub(super) struct Layout {
 
 /// What a map says it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct MapHeader {
     pub(super) id: SourceId,
-    pub(super) blocks: Blocks,
-    pub(super) layout: Layout,
+    pub(super) blocks: SourceBlocks,
+    pub(super) layout: MapLayout,
 }
 
 /// The bytes a map of `id` begins with, and where the rest lies; nothing for ids that cannot be written down.
-pub(super) fn header(id: &SourceId, blocks: Blocks, nonce: u64) -> Option<(Vec<u8>, Layout)> {
+pub(super) fn header(id: &SourceId, blocks: SourceBlocks, nonce: u64) -> Option<(Vec<u8>, MapLayout)> {
     let id = postcard::to_stdvec(id).ok()?;
     let id_len = u32::try_from(id.len()).ok().filter(|len| *len <= MOST_ID_BYTES)?;
     let mut bytes = MAGIC.to_vec();
@@ -63,7 +63,7 @@ pub(super) fn header(id: &SourceId, blocks: Blocks, nonce: u64) -> Option<(Vec<u
     bytes.extend(id);
     bytes.resize(bytes.len().next_multiple_of(64), 0);
     let seal_at = bytes.len() as u64;
-    Some((bytes, Layout { nonce, seal_at, entries_at: seal_at + SEAL_LEN, salt }))
+    Some((bytes, MapLayout { nonce, seal_at, entries_at: seal_at + SEAL_LEN, salt }))
 }
 
 /// True for the error of a file that was read and is no map; others say nothing of what the file holds.
@@ -72,7 +72,7 @@ pub(super) fn is_no_map(error: &Error) -> bool {
 }
 
 /// What the map in `file` says it is of.
-pub(super) fn read_header(file: &File) -> Result<Header> {
+pub(super) fn read_header(file: &File) -> Result<MapHeader> {
     let wrong = || Error::from(ErrorKind::InvalidData);
     let mut fixed = [0; HEADER_LEN];
     file.read_exact_at(&mut fixed, 0)?;
@@ -82,9 +82,9 @@ pub(super) fn read_header(file: &File) -> Result<Header> {
     let mut id = vec![0; id_len as usize];
     file.read_exact_at(&mut id, HEADER_LEN as u64)?;
     let parse = || {
-        let (id, blocks) = (postcard::from_bytes(&id).ok()?, Blocks::new(number(16)?, number(8)?));
+        let (id, blocks) = (postcard::from_bytes(&id).ok()?, SourceBlocks::new(number(16)?, number(8)?));
         let (expected, layout) = header(&id, blocks, number(24)?)?;
-        (expected.get(..HEADER_LEN)? == fixed).then_some(Header { id, blocks, layout })
+        (expected.get(..HEADER_LEN)? == fixed).then_some(MapHeader { id, blocks, layout })
     };
     parse().ok_or_else(wrong)
 }
@@ -99,7 +99,7 @@ pub(super) fn seal(boot: &str, stamp: &str) -> [u8; 32] {
     hash.finalize().into()
 }
 
-impl Layout {
+impl MapLayout {
     fn check(&self, block: u64, crc: u32) -> u32 {
         let check =
             crc32c::crc32c_append(self.salt, &[block.to_le_bytes(), u64::from(crc).to_le_bytes()].concat());
@@ -163,7 +163,7 @@ impl Layout {
     }
 
     /// How many bytes of `blocks` are there.
-    pub(super) fn present_bytes(&self, file: &File, blocks: Blocks) -> u64 {
+    pub(super) fn present_bytes(&self, file: &File, blocks: SourceBlocks) -> u64 {
         let len = file.metadata().map_or(0, |facts| facts.len());
         // No more entries than the file has bytes for, whatever it says of its source.
         let written = len.saturating_sub(self.entries_at).div_ceil(ENTRY_LEN).min(blocks.count());
@@ -213,9 +213,9 @@ mod tests {
 
     use super::*;
 
-    fn made(locator: &str) -> (File, SourceId, Blocks, Layout) {
+    fn made(locator: &str) -> (File, SourceId, SourceBlocks, MapLayout) {
         let id = SourceId { locator: Locator::new(locator), len: 1050, version: Version::named("v") };
-        let blocks = Blocks::new(id.len, 100);
+        let blocks = SourceBlocks::new(id.len, 100);
         let (bytes, layout) = header(&id, blocks, 5).unwrap();
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&bytes, 0).unwrap();
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn entries_are_there_once_written_and_count_the_short_last_block() {
         let (file, id, blocks, layout) = made("a");
-        assert_eq!(read_header(&file).unwrap(), Header { id, blocks, layout });
+        assert_eq!(read_header(&file).unwrap(), MapHeader { id, blocks, layout });
         assert_eq!(layout.first_absent(&file, 0, 11), 0);
         for block in [0, 1, 10] {
             layout.set(&file, block, 77).unwrap();

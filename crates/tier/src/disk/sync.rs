@@ -1,39 +1,49 @@
-//! Copies on their way from memory to the disk.
+//! Mirrors on their way from the page cache to the disk (`fdatasync`, `syncfs`).
 
 use std::{
     io,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{Weak, atomic::Ordering::Relaxed},
 };
 
-use super::{DiskShared, files::Opened};
+use super::{
+    mirror_descriptors::{MirrorFiles, OpenMirror, SyncQueue},
+    shared::DiskShared,
+};
 
-/// So many mirrors that wait for a sync are synced together.
+/// With this many mirrors in the queue one `syncfs` serves them all.
 const MANY_TO_SYNC: usize = 16;
 
 /// The most mirrors that are closed once they are synced: each holds two descriptors until then.
 const MOST_CLOSING: usize = 8;
 
-impl DiskShared {
-    /// Brings to the disk what is right in `closed`, in the background, before its descriptors go: a later descriptor
-    /// would not be told what of it was lost.
-    pub(super) fn sync_later(self: &Arc<Self>, closed: Opened) {
+impl SyncQueue for DiskShared {
+    fn sync_open(&self, files: Weak<MirrorFiles>) {
+        self.sync_later(move || files.upgrade().and_then(MirrorFiles::begin_sync));
+    }
+
+    fn sync_closing(&self, closing: OpenMirror) {
         // Each holds two descriptors: what is dropped instead is compared when it is next read.
-        if self.worker.backlog() >= MOST_CLOSING {
-            return;
+        if self.worker.backlog() < MOST_CLOSING {
+            self.sync_later(move || Some(closing));
         }
-        let shared = Arc::downgrade(self);
+    }
+}
+
+impl DiskShared {
+    /// Syncs in the background what `open` gives then, or removes what did not reach the disk.
+    fn sync_later(&self, open: impl FnOnce() -> Option<OpenMirror> + Send + 'static) {
+        let shared = Weak::clone(&self.own);
         self.worker.push(Box::new(move || {
-            if let Some(shared) = shared.upgrade()
-                && shared.sync(&closed).is_err()
-            {
-                shared.lose(&closed);
+            let (Some(opened), Some(shared)) = (open(), shared.upgrade()) else { return };
+            if shared.sync(&opened).is_err() {
+                shared.lose(&opened);
             }
         }));
     }
 
     /// Waits until what is right in `opened` is on the disk; an error where some of it did not reach it. Where many wait
     /// for that they are synced together: a sync of one small file takes 5 ms here, of 3000 together 60 ms.
-    pub(super) fn sync(&self, opened: &Opened) -> io::Result<()> {
+    pub(super) fn sync(&self, opened: &OpenMirror) -> io::Result<()> {
         let is_synced = || opened.is_settled_at(self.all_synced_ms.load(Relaxed));
         let now_ms = self.now_ms();
         if self.worker.backlog() >= MANY_TO_SYNC
@@ -47,16 +57,16 @@ impl DiskShared {
     }
 
     /// Removes a mirror of which bytes did not reach the disk: they may be anything once memory forgets them.
-    pub(super) fn lose(&self, opened: &Opened) {
+    pub(super) fn lose(&self, opened: &OpenMirror) {
         self.fault();
-        let copy = self.lock_open().get(opened.files.name);
-        if let Some(copy) = &copy {
-            copy.wrong_times.fetch_add(1, Relaxed);
+        let mirror = self.lock_open().get(opened.files.name);
+        if let Some(mirror) = &mirror {
+            mirror.wrong_times.fetch_add(1, Relaxed);
         }
         if opened.descriptors.is_named() {
             self.remove(opened.files.name);
-        } else if let Some(copy) = copy {
-            copy.forget();
+        } else if let Some(mirror) = mirror {
+            mirror.forget();
         }
     }
 }

@@ -19,19 +19,22 @@ use forebay_source::{Locator, SourceId, Version};
 
 use super::{
     DiskOptions, DiskTier,
-    in_use::InUse,
-    mirror::Copy,
-    writeback::{Disk, Writeback},
+    mirror::Mirror,
+    mirror_copies::MirrorCopies,
+    name::MirrorName,
+    open_mirrors::OpenMirrors,
+    read_run::PieceRun,
+    writeback::{DiskSync, Writeback},
 };
-use crate::{Admission, Blocks, Claim, Copies, Judge, Standard, Tier};
+use crate::{Admission, BlockPiece, BuiltinPolicy, Claim, Copies, Ranking, SourceBlocks, SourceKey, Tier};
 
-const SOUND: Disk =
-    Disk { sync: |_| Ok(()), sync_all: |_| Ok(()), can_ask: |_| true, ask: |_| Writeback::Sound };
+const SOUND: DiskSync =
+    DiskSync { sync: |_| Ok(()), sync_all: |_| Ok(()), can_ask: |_| true, ask: |_| Writeback::Sound };
 
-fn tier(folder: &Path, disk: Disk) -> (DiskTier, Arc<dyn Copies>) {
+fn tier(folder: &Path, disk: DiskSync) -> (DiskTier, Arc<dyn Copies>) {
     let options =
         DiskOptions { path: folder.to_owned(), quota: 1 << 20, free: 0, keep: true, block_len: 1000 };
-    let tier = DiskTier::open_with(options, Judge::new(Standard::FirstFit), disk).unwrap();
+    let tier = DiskTier::open_with(options, Ranking::new(BuiltinPolicy::FirstFit), disk).unwrap();
     let id = SourceId { locator: Locator::new("far"), len: 2000, version: Version::named("v") };
     let copies = tier.copies(&id).unwrap();
     (tier, copies)
@@ -40,6 +43,13 @@ fn tier(folder: &Path, disk: Disk) -> (DiskTier, Arc<dyn Copies>) {
 fn put(copies: &Arc<dyn Copies>, block: u64) {
     let Claim::Held(claimed) = Arc::clone(copies).claim(block, 1000, false) else { panic!("no room") };
     assert_eq!(claimed.put(&Bytes::from(vec![7; 1000])), Admission::Kept);
+}
+
+/// Fills `into` with the bytes of `block` from `from` on; false when they are not there.
+fn read_piece(copies: &dyn Copies, block: u64, from: u64, into: &mut [u8]) -> bool {
+    let mut piece = BlockPiece { block, from, into, is_filled: false };
+    copies.read_many(std::slice::from_mut(&mut piece), None);
+    piece.is_filled
 }
 
 fn settled(tier: &DiskTier) -> bool {
@@ -63,7 +73,8 @@ fn lose_pages(tier: &DiskTier) {
 #[test]
 fn a_mirror_that_did_not_reach_the_disk_is_removed_and_never_read_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let (tier, copies) = tier(folder.path(), Disk { sync: |_| Err(io::ErrorKind::Other.into()), ..SOUND });
+    let (tier, copies) =
+        tier(folder.path(), DiskSync { sync: |_| Err(io::ErrorKind::Other.into()), ..SOUND });
     put(&copies, 0);
     put(&copies, 1);
     assert!(settled(&tier));
@@ -83,11 +94,39 @@ fn a_mirror_is_read_as_a_whole_once_it_is_on_the_disk() {
 }
 
 #[test]
+fn pieces_side_by_side_are_one_request_once_their_blocks_are_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, _) = tier(folder.path(), SOUND);
+    // Never whole, so that it is read block by block.
+    let id = SourceId { locator: Locator::new("long"), len: 5000, version: Version::named("v") };
+    let copies = tier.copies(&id).unwrap();
+    (0..3).for_each(|block| put(&copies, block));
+    let name = MirrorName { key: SourceKey::of(&id), block_len: 1000 };
+    let mirror = tier.shared.lock_open().get(name).unwrap();
+    let mirrors = MirrorCopies { shared: Arc::clone(&tier.shared), mirror };
+    let opened = mirrors.opened().unwrap();
+    let mut memory = [[0; 400]; 6];
+    let mut pieces: Vec<_> = memory
+        .iter_mut()
+        .zip([(0, 600), (1, 0), (1, 500), (2, 100), (2, 600), (2, 0)])
+        .map(|(into, (block, from))| BlockPiece { block, from, into, is_filled: false })
+        .collect();
+    assert_eq!(mirrors.next_run(&opened, &pieces), (1, PieceRun::Unsynced));
+    opened.sync(false).unwrap();
+    // 600..1000 and 1000..1400 are side by side, 1500..1900 is not.
+    assert_eq!(mirrors.next_run(&opened, &pieces), (2, PieceRun::Durable));
+    assert_eq!(mirrors.next_run(&opened, &pieces[2..]), (1, PieceRun::Durable));
+    copies.read_many(&mut pieces, None);
+    assert!(pieces.iter().all(|piece| piece.is_filled && piece.into.iter().all(|byte| *byte == 7)));
+    assert_eq!(mirrors.next_run(&opened, &pieces), (1, PieceRun::PassedOver));
+}
+
+#[test]
 fn many_mirrors_are_synced_together_and_each_is_asked_whether_it_was_lost() {
     static ALONE: AtomicU32 = AtomicU32::new(0);
     static TOGETHER: AtomicU32 = AtomicU32::new(0);
     let count = |counter: &'static AtomicU32| counter.load(Relaxed);
-    let disk = Disk {
+    let disk = DiskSync {
         sync: |_| {
             ALONE.fetch_add(1, Relaxed);
             Ok(())
@@ -123,44 +162,40 @@ fn many_mirrors_are_synced_together_and_each_is_asked_whether_it_was_lost() {
 #[test]
 fn where_the_disk_does_not_say_a_block_is_compared_on_every_read_until_it_is_synced() {
     let folder = tempfile::tempdir().unwrap();
-    let (tier, copies) = tier(folder.path(), Disk { can_ask: |_| false, ..SOUND });
+    let (tier, copies) = tier(folder.path(), DiskSync { can_ask: |_| false, ..SOUND });
     put(&copies, 0);
     let mut read = [0; 10];
-    assert!(copies.read(0, 5, &mut read) && read == [7; 10]);
+    assert!(read_piece(&*copies, 0, 5, &mut read) && read == [7; 10]);
     lose_pages(&tier);
-    assert!(!copies.read(0, 5, &mut read), "zeros are no bytes of it");
+    assert!(!read_piece(&*copies, 0, 5, &mut read), "zeros are no bytes of it");
     assert_eq!((tier.usage().faults, tier.usage().used), (1, 0));
 }
 
 #[test]
 fn a_write_back_that_failed_before_a_read_makes_it_a_miss_and_removes_the_mirror() {
     let folder = tempfile::tempdir().unwrap();
-    let (tier, copies) = tier(folder.path(), Disk { ask: |_| Writeback::Failed, ..SOUND });
+    let (tier, copies) = tier(folder.path(), DiskSync { ask: |_| Writeback::Failed, ..SOUND });
     put(&copies, 0);
     lose_pages(&tier);
-    assert!(!copies.read(0, 5, &mut [0; 10]));
+    assert!(!read_piece(&*copies, 0, 5, &mut [0; 10]));
     assert_eq!((tier.mirrors().len(), tier.usage().faults), (0, 1));
 }
 
 #[test]
 fn opening_many_sources_looks_at_each_a_few_times_and_not_once_for_every_other() {
     const COUNT: usize = 20_000;
-    let folder = tempfile::tempdir().unwrap();
-    let options =
-        DiskOptions { path: folder.path().to_owned(), quota: 0, free: 0, keep: false, block_len: 1000 };
-    let tier = DiskTier::open(options, Judge::new(Standard::FirstFit)).unwrap();
-    let (mut in_use, mut held, mut looked_at) = (InUse::default(), Vec::new(), 0);
+    let (mut in_use, mut held, mut looked_at) = (OpenMirrors::default(), Vec::new(), 0);
     for number in 0..COUNT {
         let id =
             SourceId { locator: Locator::new(format!("far{number}")), len: 1, version: Version::named("v") };
-        let copy = Copy::new(Arc::clone(&tier.shared), id, Blocks::new(1, 1000));
-        looked_at += in_use.insert(&copy);
-        held.push(copy);
+        let mirror = Mirror::new(id, SourceBlocks::new(1, 1000));
+        looked_at += in_use.insert(&mirror);
+        held.push(mirror);
     }
     assert!(looked_at < 4 * COUNT, "{looked_at} for {COUNT}");
     drop(held);
     in_use.sweep_at = 0;
     let id = SourceId { locator: Locator::new("last"), len: 1, version: Version::named("v") };
-    in_use.insert(&Copy::new(Arc::clone(&tier.shared), id, Blocks::new(1, 1000)));
-    assert_eq!(in_use.copies.len(), 1, "those that nobody uses are gone");
+    in_use.insert(&Mirror::new(id, SourceBlocks::new(1, 1000)));
+    assert_eq!(in_use.mirrors.len(), 1, "those that nobody uses are gone");
 }

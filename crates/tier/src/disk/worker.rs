@@ -1,4 +1,4 @@
-//! One thread of a tier for work that nobody waits for: copies synced and compared, leftovers counted and removed.
+//! A background thread of a disk tier: mirrors synced and compared, leftovers counted and removed.
 
 use std::{
     collections::VecDeque,
@@ -12,12 +12,12 @@ use std::{
 use forebay_source::{ProcessIdentity, current_process};
 
 /// Work to do once.
-pub(super) type Job = Box<dyn FnOnce() + Send>;
+pub(super) type BackgroundJob = Box<dyn FnOnce() + Send>;
 
 /// A queue and its thread, which starts with the first job and ends when the worker is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerShared>,
     /// A forked child has neither the thread nor, perhaps, a queue that was whole when it was forked.
     process: ProcessIdentity,
 }
@@ -29,20 +29,20 @@ impl Default for Worker {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct WorkerShared {
+    queue: Mutex<JobQueue>,
     change: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct JobQueue {
+    jobs: VecDeque<BackgroundJob>,
     has_thread: bool,
     is_busy: bool,
     stop: bool,
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for JobQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} jobs, busy: {}", self.jobs.len(), self.is_busy)
     }
@@ -50,7 +50,7 @@ impl fmt::Debug for Queue {
 
 impl Worker {
     /// Does `job` after all that came before.
-    pub(super) fn push(&self, job: Job) {
+    pub(super) fn push(&self, job: BackgroundJob) {
         let mut queue = self.shared.lock();
         if queue.stop {
             return;
@@ -116,8 +116,8 @@ impl Drop for Worker {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl WorkerShared {
+    fn lock(&self) -> MutexGuard<'_, JobQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl Shared {
             };
             queue.is_busy = true;
             drop(queue);
-            // What panics takes its own work with it and no other.
+            // A job that panics ends alone.
             let _panicked = catch_unwind(AssertUnwindSafe(job));
             queue = self.lock();
             queue.is_busy = false;
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn jobs_are_done_in_turn_and_one_that_panics_takes_no_other_with_it() {
-        let (worker, (done, told)) = (Worker::default(), mpsc::channel());
+        let (worker, (done, received)) = (Worker::default(), mpsc::channel());
         for number in 0..3 {
             let done = done.clone();
             worker.push(Box::new(move || {
@@ -157,6 +157,6 @@ mod tests {
         }
         assert!(worker.wait(Instant::now() + Duration::from_secs(60)));
         drop(done);
-        assert_eq!(told.iter().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(received.iter().collect::<Vec<_>>(), [0, 2]);
     }
 }

@@ -1,14 +1,14 @@
-//! Whether what was written reached the disk.
+//! Write-back errors (`errseq`): whether what was written reached the disk.
 //!
-//! Linux tells each open file once of a write-back that failed since it was opened (`errseq_t`). By then the pages count
-//! as clean: they leave memory when it is short, and then read as what the disk has, which may be zeros.
+//! Linux reports a failed write-back once to each file that was open then (`errseq_t`). By then the pages count as clean:
+//! they leave memory when it is short, and then read as what the disk has, which may be zeros.
 #![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "no library has sync_file_range"))]
 
 use std::{fs::File, io};
 
-/// How a tier finds out; tests put a disk in its place that fails.
+/// How a tier syncs and asks; tests put a disk in its place that fails.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Disk {
+pub(super) struct DiskSync {
     /// Waits until the bytes of a file are on the disk; an error where any written since it was opened are not.
     pub(super) sync: fn(&File) -> io::Result<()>,
     /// Waits until all bytes of the file system that a file lies on are on the disk.
@@ -19,7 +19,7 @@ pub(super) struct Disk {
     pub(super) ask: fn(&File) -> Writeback,
 }
 
-impl Default for Disk {
+impl Default for DiskSync {
     fn default() -> Self {
         Self { sync, sync_all, can_ask, ask }
     }
@@ -44,7 +44,7 @@ fn sync_all(_: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What is known of write-backs that failed, told without writing anything.
+/// Whether a write-back has failed, asked without writing anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writeback {
     /// None has failed since the file was opened, or since it was last asked.
@@ -58,12 +58,12 @@ pub(super) enum Writeback {
 /// File systems whose pages are Linux's page cache and whose errors reach the open file: tmpfs, ext2 to ext4, XFS, btrfs,
 /// F2FS. Overlayfs keeps them for the file below it.
 #[cfg(target_os = "linux")]
-const THAT_TELL: [u64; 5] = [0x0102_1994, 0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
+const THAT_REPORT: [u64; 5] = [0x0102_1994, 0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010];
 
 #[cfg(target_os = "linux")]
 fn can_ask(file: &File) -> bool {
     let kind = rustix::fs::fstatfs(file).map_or(0, |facts| i128::from(facts.f_type));
-    THAT_TELL.iter().any(|known| i128::from(*known) == kind & 0xffff_ffff)
+    THAT_REPORT.iter().any(|known| i128::from(*known) == kind & 0xffff_ffff)
 }
 
 #[cfg(target_os = "linux")]

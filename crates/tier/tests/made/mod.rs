@@ -5,7 +5,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use forebay_source::{FaultOrigin, FaultSchedule, Locator, MemoryOrigin};
 use forebay_tier::{
-    DiskOptions, DiskTier, Judge, MemoryTier, Outlook, Placement, Policy, Standard, Tier, Tiered,
+    BlockPiece, BuiltinPolicy, Copies, DiskOptions, DiskTier, ForesightHandle, MemoryTier, Placement, Policy,
+    Ranking, Tier, Tiered,
 };
 
 /// Bytes that tell where they stand.
@@ -38,8 +39,8 @@ pub(crate) fn slow(delay_ms: u64) -> FaultSchedule {
     FaultSchedule { delay: Duration::from_millis(delay_ms), ..FaultSchedule::default() }
 }
 
-pub(crate) fn judge(policy: Standard, outlook: &Outlook) -> Judge {
-    Judge { policy: Arc::new(policy), outlook: outlook.clone() }
+pub(crate) fn ranking(policy: BuiltinPolicy, foresight: &ForesightHandle) -> Ranking {
+    Ranking { policy: Arc::new(policy), foresight: foresight.clone() }
 }
 
 pub(crate) fn placement(block_len: u64) -> Placement {
@@ -50,19 +51,26 @@ pub(crate) fn disk_options(folder: &Path, quota: u64, block_len: u64) -> DiskOpt
     DiskOptions { path: folder.to_owned(), quota, free: 0, keep: true, block_len }
 }
 
+/// Fills `into` with the bytes of `block` from `from` on; false when they are not there.
+pub(crate) fn read_piece(copies: &dyn Copies, block: u64, from: u64, into: &mut [u8]) -> bool {
+    let mut piece = BlockPiece { block, from, into, is_filled: false };
+    copies.read_many(std::slice::from_mut(&mut piece), None);
+    piece.is_filled
+}
+
 /// `origin` through a disk tier in `folder`.
 pub(crate) fn on_disk(
     origin: Arc<FaultOrigin>,
     folder: &Path,
     quota: u64,
-    policy: Standard,
+    policy: BuiltinPolicy,
     placement: Placement,
 ) -> Tiered {
-    let placement = Placement { is_lasting: policy.newcomers_compete(), ..placement };
+    let placement = Placement { evicts_for_prefetch: !policy.newcomers_compete(), ..placement };
     let options = disk_options(folder, quota, placement.block_len);
-    let outlook = placement.outlook.clone();
+    let foresight = placement.foresight.clone();
     let make = move || {
-        let tier = DiskTier::open(options.clone(), judge(policy, &outlook))?;
+        let tier = DiskTier::open(options.clone(), ranking(policy, &foresight))?;
         Ok(vec![Arc::new(tier) as Arc<dyn Tier>])
     };
     Tiered::new(origin, make, placement).expect("tiers")
@@ -72,11 +80,12 @@ pub(crate) fn on_disk(
 pub(crate) fn in_memory(
     origin: Arc<FaultOrigin>,
     quota: u64,
-    policy: Standard,
+    policy: BuiltinPolicy,
     placement: Placement,
 ) -> Tiered {
-    let placement = Placement { is_lasting: policy.newcomers_compete(), ..placement };
-    let outlook = placement.outlook.clone();
-    let make = move || Ok(vec![Arc::new(MemoryTier::new(quota, judge(policy, &outlook))) as Arc<dyn Tier>]);
+    let placement = Placement { evicts_for_prefetch: !policy.newcomers_compete(), ..placement };
+    let foresight = placement.foresight.clone();
+    let make =
+        move || Ok(vec![Arc::new(MemoryTier::new(quota, ranking(policy, &foresight))) as Arc<dyn Tier>]);
     Tiered::new(origin, make, placement).expect("tiers")
 }

@@ -1,7 +1,7 @@
-//! One counter of bytes for all processes that use a folder.
+//! One counter of bytes for all processes that use a folder, in a file under `flock`.
 //!
 //! A process that is killed between taking bytes and using them leaves the counter too high, never too low: the tier
-//! is then a little smaller until nobody uses it, and is counted anew by the next who does.
+//! is then a little smaller until no process uses it, and is counted anew by the next one that does.
 
 use std::{
     fs::File,
@@ -18,17 +18,17 @@ use sha2::{Digest, Sha256};
 pub(super) const NAME: &str = "usage";
 
 #[derive(Debug)]
-pub(super) struct Counter {
+pub(super) struct UsageCounter {
     /// Held by one thread at a time: the file's lock is that of the process.
     file: Mutex<File>,
 }
 
-/// Nobody holds the lock longer than two small reads and writes take, unless it was stopped.
+/// The lock is held for two small reads and writes, unless its process was stopped.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// What the file says, eight bytes each; a file that is shorter says nothing of the rest.
+/// The numbers of the file, eight bytes each; those that a shorter file lacks are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct UsageRecord {
     /// Bytes taken.
     used: u64,
     /// Processes that use the folder.
@@ -37,13 +37,13 @@ struct Tally {
     boot: u64,
     /// Bytes taken for what is not there yet; they are in `used`.
     pending: u64,
-    /// Bytes that ever came, to tell a count that took a while what came meanwhile.
+    /// Bytes that were ever placed: a recount that takes a while sees what was placed meanwhile.
     placed: u64,
 }
 
 const TALLY_LEN: usize = 40;
 
-impl Tally {
+impl UsageRecord {
     fn read(file: &File) -> Self {
         let mut bytes = [0; TALLY_LEN];
         let mut len = 0;
@@ -72,11 +72,11 @@ fn this_boot() -> u64 {
 
 /// What a count begins from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Before {
+pub(super) struct CountStart {
     placed: u64,
 }
 
-impl Counter {
+impl UsageCounter {
     pub(super) fn open(folder: &OwnFolder) -> Result<Self> {
         Ok(Self { file: Mutex::new(folder.open_or_create(NAME)?) })
     }
@@ -86,11 +86,11 @@ impl Counter {
         self.tally().used
     }
 
-    /// Takes `len` bytes, if no more than `quota` are taken then. Where nobody knows how many are, none are to be had.
+    /// Takes `len` bytes, if no more than `quota` are taken then. Before the first count none are given out.
     pub(super) fn reserve(&self, len: u64, quota: u64) -> bool {
         self.change(|tally| {
             let used = tally.used.checked_add(len).filter(|used| *used <= quota && tally.boot != 0)?;
-            Some(Tally { used, pending: tally.pending.saturating_add(len), ..tally })
+            Some(UsageRecord { used, pending: tally.pending.saturating_add(len), ..tally })
         })
     }
 
@@ -98,7 +98,7 @@ impl Counter {
     pub(super) fn placed(&self, len: u64) {
         self.change(|tally| {
             let (pending, placed) = (tally.pending.saturating_sub(len), tally.placed.wrapping_add(len));
-            Some(Tally { pending, placed, ..tally })
+            Some(UsageRecord { pending, placed, ..tally })
         });
     }
 
@@ -106,13 +106,13 @@ impl Counter {
     pub(super) fn cancel(&self, len: u64) {
         self.change(|tally| {
             let (used, pending) = (tally.used.saturating_sub(len), tally.pending.saturating_sub(len));
-            Some(Tally { used, pending, ..tally })
+            Some(UsageRecord { used, pending, ..tally })
         });
     }
 
     /// Gives `len` bytes back that were there.
     pub(super) fn release(&self, len: u64) {
-        self.change(|tally| Some(Tally { used: tally.used.saturating_sub(len), ..tally }));
+        self.change(|tally| Some(UsageRecord { used: tally.used.saturating_sub(len), ..tally }));
     }
 
     /// True when what it says cannot be relied on: a process was killed with bytes in its hands, the machine was started
@@ -122,66 +122,66 @@ impl Counter {
         tally.users > 0 || tally.boot != this_boot()
     }
 
-    /// True when nobody knows how much is there.
+    /// True before the first count.
     pub(super) fn is_unknown(&self) -> bool {
         self.tally().boot == 0
     }
 
-    /// Begins a count while nobody uses the folder: nobody is left who has taken bytes for what is to come.
-    pub(super) fn begin_count(&self) -> Before {
-        self.change(|tally| Some(Tally { users: 0, pending: 0, ..tally }));
+    /// Begins a count while no other process uses the folder: none is left that has taken bytes for what is to come.
+    pub(super) fn begin_count(&self) -> CountStart {
+        self.change(|tally| Some(UsageRecord { users: 0, pending: 0, ..tally }));
         self.before()
     }
 
     /// Begins a count that another process did not finish.
-    pub(super) fn before(&self) -> Before {
-        Before { placed: self.tally().placed }
+    pub(super) fn before(&self) -> CountStart {
+        CountStart { placed: self.tally().placed }
     }
 
     /// `present` bytes were found since `before`. What came meanwhile may be among them or not and is added: the counter
     /// may say too much, never too little, and not more than it did.
-    pub(super) fn finish_count(&self, before: Before, present: u64) {
+    pub(super) fn finish_count(&self, before: CountStart, present: u64) {
         self.change(|tally| {
             let meanwhile = tally.placed.wrapping_sub(before.placed);
             let most = present.saturating_add(meanwhile).saturating_add(tally.pending);
             // An old number is at most too high, but one from before the machine went down may be anything.
             let used = if tally.boot == this_boot() { most.min(tally.used) } else { most };
-            Some(Tally { used, boot: this_boot(), ..tally })
+            Some(UsageRecord { used, boot: this_boot(), ..tally })
         });
     }
 
     pub(super) fn enter(&self) {
-        self.change(|tally| Some(Tally { users: tally.users.saturating_add(1), ..tally }));
+        self.change(|tally| Some(UsageRecord { users: tally.users.saturating_add(1), ..tally }));
     }
 
     pub(super) fn leave(&self) {
-        self.change(|tally| Some(Tally { users: tally.users.saturating_sub(1), ..tally }));
+        self.change(|tally| Some(UsageRecord { users: tally.users.saturating_sub(1), ..tally }));
     }
 
-    /// Says that it may be wrong: the next who uses the folder alone counts.
+    /// Records that it may be wrong: the next process that uses the folder alone counts.
     pub(super) fn mark_inexact(&self) {
         self.enter();
     }
 
-    fn tally(&self) -> Tally {
-        Tally::read(&self.file.lock().unwrap_or_else(PoisonError::into_inner))
+    fn tally(&self) -> UsageRecord {
+        UsageRecord::read(&self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes the counter what `change` says, if it says anything and it can be written.
-    fn change(&self, change: impl FnOnce(Tally) -> Option<Tally>) -> bool {
+    fn change(&self, change: impl FnOnce(UsageRecord) -> Option<UsageRecord>) -> bool {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if lock_within(&file, LockMode::Exclusive, LIMIT).is_err() {
             return false;
         }
-        let changed = change(Tally::read(&file)).is_some_and(|tally| tally.write(&file));
+        let changed = change(UsageRecord::read(&file)).is_some_and(|tally| tally.write(&file));
         unlock(&file);
         changed
     }
 }
 
 /// The counter of `folder`, as it stands.
-pub(super) fn peek(folder: &OwnFolder) -> u64 {
-    folder.open_to_read(NAME).map_or(0, |file| Tally::read(&file).used)
+pub(super) fn read_used(folder: &OwnFolder) -> u64 {
+    folder.open_to_read(NAME).map_or(0, |file| UsageRecord::read(&file).used)
 }
 
 #[cfg(test)]
@@ -196,8 +196,8 @@ mod tests {
         (folder, own)
     }
 
-    fn counted(folder: &OwnFolder) -> Counter {
-        let counter = Counter::open(folder).unwrap();
+    fn counted(folder: &OwnFolder) -> UsageCounter {
+        let counter = UsageCounter::open(folder).unwrap();
         counter.finish_count(counter.before(), 0);
         counter
     }

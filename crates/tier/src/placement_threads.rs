@@ -1,4 +1,4 @@
-//! The threads that fetch and place: what a reader waits for first, all else in the time that is left.
+//! A thread pool with two priorities: what a reader waits for first, background tasks in the time that is left.
 
 use std::{
     cell::Cell,
@@ -11,18 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a reader waits for.
-pub(crate) type Task = Box<dyn FnOnce() + Send>;
+/// A task that a reader waits for.
+pub(crate) type ReaderTask = Box<dyn FnOnce() + Send>;
 
-/// Work that nobody waits for, done step by step, by several threads at once.
-pub(crate) trait Background: Send + Sync + fmt::Debug {
+/// A background task, done step by step, by several threads at once.
+pub(crate) trait BackgroundTask: Send + Sync + fmt::Debug {
     /// Does one step.
-    fn step(&self) -> Step;
+    fn step(&self) -> StepOutcome;
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StepOutcome {
     /// There may be more to do.
     Worked,
     /// There is nothing to do now, and may be later.
@@ -31,38 +31,38 @@ pub(crate) enum Step {
     Over,
 }
 
-/// Threads that end when the pool is dropped.
+/// Threads that fetch and place blocks, and end when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Pool {
-    shared: Arc<Shared>,
+pub(crate) struct PlacementThreads {
+    shared: Arc<PlacementShared>,
     threads: usize,
 }
 
 #[derive(Debug)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct PlacementShared {
+    queue: Mutex<TaskQueue>,
     change: Condvar,
     quiet: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
-    urgent: VecDeque<Task>,
-    background: VecDeque<Arc<dyn Background>>,
-    /// What had nothing to do, and is asked again a little later.
-    dozing: Vec<Arc<dyn Background>>,
-    /// A thread waits to ask it.
+struct TaskQueue {
+    urgent: VecDeque<ReaderTask>,
+    background: VecDeque<Arc<dyn BackgroundTask>>,
+    /// Tasks that were idle, and are asked again a little later.
+    idle: Vec<Arc<dyn BackgroundTask>>,
+    /// A thread sleeps until they are asked again.
     is_watched: bool,
     /// Threads there are.
     started: usize,
-    /// Threads at work that nobody waits for.
+    /// Threads that step a background task.
     in_background: usize,
     /// Threads at work.
     busy: usize,
     stop: bool,
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for TaskQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -80,35 +80,46 @@ const IDLE_STEP: Duration = Duration::from_millis(2);
 /// How long a pool that is dropped waits for its threads: one that is stuck in a read ends when the read does.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Pool {
+impl PlacementThreads {
     /// A pool of `threads` threads, which start when there is something to do.
     pub(crate) fn new(threads: usize) -> Self {
-        let shared = Shared { queue: Mutex::default(), change: Condvar::new(), quiet: Condvar::new() };
+        let shared =
+            PlacementShared { queue: Mutex::default(), change: Condvar::new(), quiet: Condvar::new() };
         Self { shared: Arc::new(shared), threads: threads.max(1) }
     }
 
-    /// Does `task` before all that nobody waits for.
-    pub(crate) fn urgent(&self, task: Task) {
+    /// Does `task` before all background tasks; on the caller's thread once the threads were ended.
+    pub(crate) fn urgent(&self, task: ReaderTask) {
         let mut queue = self.shared.lock();
+        if queue.stop {
+            drop(queue);
+            return task();
+        }
         queue.urgent.push_back(task);
         self.wake(queue);
     }
 
     /// Does `work` when no reader waits.
-    pub(crate) fn background(&self, work: Arc<dyn Background>) {
+    pub(crate) fn background(&self, work: Arc<dyn BackgroundTask>) {
         let mut queue = self.shared.lock();
+        if queue.stop {
+            return;
+        }
         queue.background.push_back(work);
         self.wake(queue);
     }
 
-    /// Does `work`, which is short, before all else that nobody waits for.
-    pub(crate) fn soon(&self, work: Arc<dyn Background>) {
+    /// Does `work`, which is short, before all other background tasks.
+    pub(crate) fn background_first(&self, work: Arc<dyn BackgroundTask>) {
         let mut queue = self.shared.lock();
+        if queue.stop {
+            return;
+        }
         queue.background.push_front(work);
         self.wake(queue);
     }
 
-    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+    fn wake(&self, mut queue: MutexGuard<'_, TaskQueue>) {
         let wanted =
             queue.urgent.len() + queue.busy + if queue.background.is_empty() { 0 } else { self.threads };
         while queue.started < wanted.min(self.threads) {
@@ -121,7 +132,7 @@ impl Pool {
             queue.started += 1;
         }
         if queue.started == 0 {
-            // No thread can be had: whoever asked does it himself.
+            // No thread can be started: the caller does it.
             let task = queue.urgent.pop_back();
             drop(queue);
             if let Some(task) = task {
@@ -140,7 +151,7 @@ impl Pool {
     }
 
     /// How many threads there may be.
-    pub(crate) fn threads(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.threads
     }
 
@@ -159,16 +170,22 @@ impl Pool {
         true
     }
 
-    /// Ends the threads, each after what it is at; may be called more than once.
+    /// Ends the threads, each after its current task, and waits for them a bounded time; may be called more than once.
     pub(crate) fn close(&self) {
         let until = Instant::now() + PATIENCE;
         let mut queue = self.shared.lock();
         queue.stop = true;
-        queue.urgent.clear();
-        queue.background.clear();
-        queue.dozing.clear();
+        // Dropped without the lock: a task that is dropped wakes the reader that waits for it.
+        let left = (
+            std::mem::take(&mut queue.urgent),
+            std::mem::take(&mut queue.background),
+            std::mem::take(&mut queue.idle),
+        );
+        drop(queue);
+        drop(left);
         self.shared.change.notify_all();
-        // Whoever is the last to hold a tier closes it, and that may be one of its own threads.
+        let mut queue = self.shared.lock();
+        // The thread that drops the last tier closes it, and may be one of its own threads.
         let own = usize::from(SERVES.get() == ptr::from_ref(&*self.shared).addr());
         while queue.started > own {
             let left = until.saturating_duration_since(Instant::now());
@@ -180,7 +197,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for PlacementThreads {
     fn drop(&mut self) {
         self.close();
     }
@@ -191,13 +208,13 @@ thread_local! {
     static SERVES: Cell<usize> = const { Cell::new(0) };
 }
 
-enum Work {
-    Urgent(Task),
-    Background(Arc<dyn Background>),
+enum NextTask {
+    Urgent(ReaderTask),
+    Background(Arc<dyn BackgroundTask>),
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl PlacementShared {
+    fn lock(&self) -> MutexGuard<'_, TaskQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -218,27 +235,27 @@ impl Shared {
             };
             queue.busy += 1;
             match work {
-                Work::Urgent(task) => {
+                NextTask::Urgent(task) => {
                     drop(queue);
-                    // Whoever waits is told by what the task drops.
+                    // A task that panics drops its lead, which wakes the readers that wait.
                     let _panicked = catch_unwind(AssertUnwindSafe(task));
                     queue = self.lock();
                 }
-                Work::Background(work) => {
+                NextTask::Background(work) => {
                     queue.in_background += 1;
                     drop(queue);
-                    let step = catch_unwind(AssertUnwindSafe(|| work.step())).unwrap_or(Step::Over);
+                    let step = catch_unwind(AssertUnwindSafe(|| work.step())).unwrap_or(StepOutcome::Over);
                     queue = self.lock();
                     queue.in_background -= 1;
-                    if step != Step::Worked {
+                    if step != StepOutcome::Worked {
                         let before = queue.background.len();
                         queue.background.retain(|other| !Arc::ptr_eq(other, &work));
                         let was_there = queue.background.len() < before;
-                        if step == Step::Idle && was_there && !queue.stop {
-                            queue.dozing.push(work);
+                        if step == StepOutcome::Idle && was_there && !queue.stop {
+                            queue.idle.push(work);
                         }
                     }
-                    // Another may have been kept from it by the number of those at work.
+                    // Another thread may have been kept from it by the limit of background threads.
                     self.change.notify_one();
                 }
             }
@@ -247,31 +264,31 @@ impl Shared {
     }
 
     /// Waits for something to do. One thread asks what was idle again after a while; the others sleep.
-    fn rest<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
-        if queue.dozing.is_empty() || queue.is_watched {
+    fn rest<'a>(&self, mut queue: MutexGuard<'a, TaskQueue>) -> MutexGuard<'a, TaskQueue> {
+        if queue.idle.is_empty() || queue.is_watched {
             return self.change.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         queue.is_watched = true;
         let mut queue = self.change.wait_timeout(queue, IDLE_STEP).unwrap_or_else(PoisonError::into_inner).0;
         queue.is_watched = false;
-        let dozing = std::mem::take(&mut queue.dozing);
-        queue.background.extend(dozing);
+        let idle = std::mem::take(&mut queue.idle);
+        queue.background.extend(idle);
         queue
     }
 }
 
-/// What to do next: what a reader waits for, or else what is first in the background.
-fn next(queue: &mut Queue, most_in_background: usize) -> Option<Work> {
+/// The next task: what a reader waits for, or else the first background task.
+fn next(queue: &mut TaskQueue, most_in_background: usize) -> Option<NextTask> {
     if queue.stop {
         return None;
     }
     if let Some(task) = queue.urgent.pop_front() {
-        return Some(Work::Urgent(task));
+        return Some(NextTask::Urgent(task));
     }
     if queue.in_background >= most_in_background {
         return None;
     }
-    queue.background.front().cloned().map(Work::Background)
+    queue.background.front().cloned().map(NextTask::Background)
 }
 
 #[cfg(test)]
@@ -286,19 +303,19 @@ mod tests {
     #[derive(Debug)]
     struct Countdown(AtomicUsize);
 
-    impl Background for Countdown {
-        fn step(&self) -> Step {
+    impl BackgroundTask for Countdown {
+        fn step(&self) -> StepOutcome {
             let left = self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
-            if left.is_ok() { Step::Worked } else { Step::Over }
+            if left.is_ok() { StepOutcome::Worked } else { StepOutcome::Over }
         }
     }
 
     #[test]
     fn what_nobody_waits_for_is_done_to_its_end() {
-        let pool = Pool::new(3);
+        let pool = PlacementThreads::new(3);
         let works = [5, 100, 1].map(|count| Arc::new(Countdown(AtomicUsize::new(count))));
         for work in &works {
-            pool.background(Arc::clone(work) as Arc<dyn Background>);
+            pool.background(Arc::clone(work) as Arc<dyn BackgroundTask>);
         }
         assert!(pool.wait(Duration::from_secs(20)));
         assert!(works.iter().all(|work| work.0.load(SeqCst) == 0));
@@ -308,33 +325,33 @@ mod tests {
     #[derive(Debug)]
     struct Endless;
 
-    impl Background for Endless {
-        fn step(&self) -> Step {
+    impl BackgroundTask for Endless {
+        fn step(&self) -> StepOutcome {
             thread::sleep(Duration::from_millis(1));
-            Step::Worked
+            StepOutcome::Worked
         }
     }
 
     #[test]
     fn a_reader_finds_a_thread_however_much_is_in_the_background() {
-        let pool = Pool::new(2);
+        let pool = PlacementThreads::new(2);
         pool.background(Arc::new(Endless));
-        let (done, told) = mpsc::channel();
+        let (done, received) = mpsc::channel();
         for number in 0..10 {
             let done = done.clone();
             pool.urgent(Box::new(move || assert!(done.send(number).is_ok())));
         }
         drop(done);
-        assert_eq!(told.iter().count(), 10);
+        assert_eq!(received.iter().count(), 10);
         assert!(!pool.wait(Duration::from_millis(5)));
     }
 
     #[test]
     fn a_task_that_panics_takes_nothing_with_it() {
-        let pool = Pool::new(1);
+        let pool = PlacementThreads::new(1);
         pool.urgent(Box::new(|| std::panic::resume_unwind(Box::new("on purpose"))));
-        let (done, told) = mpsc::channel();
+        let (done, received) = mpsc::channel();
         pool.urgent(Box::new(move || assert!(done.send(7).is_ok())));
-        assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(7));
+        assert_eq!(received.recv_timeout(Duration::from_secs(20)), Ok(7));
     }
 }

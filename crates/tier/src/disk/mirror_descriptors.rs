@@ -6,6 +6,7 @@
 use std::{
     any::Any,
     collections::HashSet,
+    fmt,
     fs::File,
     io,
     path::PathBuf,
@@ -23,24 +24,23 @@ use forebay_source::{
 };
 
 use super::{
-    DiskShared,
-    map::{self, Layout},
+    map::{self, MapLayout},
     name::MirrorName,
-    writeback::{Disk, Writeback},
+    writeback::{DiskSync, Writeback},
 };
 
 /// The files of a mirror, open or not.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct MirrorFiles {
     own: Weak<Self>,
-    shared: Weak<DiskShared>,
+    sync_queue: Weak<dyn SyncQueue>,
     pub(super) name: MirrorName,
-    pub(super) layout: Layout,
+    pub(super) layout: MapLayout,
     /// Which file has the bytes.
     identity: FileIdentity,
     /// Blocks that are right, and on the disk: what memory forgets of them is read again as it was.
     durable: RwLock<HashSet<u64>>,
-    open: ArcSwapOption<Descriptors>,
+    open: ArcSwapOption<MirrorDescriptors>,
     /// Used since the budget of descriptors last asked.
     was_used: AtomicBool,
     /// No block before this one is absent.
@@ -53,16 +53,16 @@ pub(super) struct Files {
 
 /// The files of a mirror, open.
 #[derive(Debug)]
-pub(super) struct Descriptors {
+pub(super) struct MirrorDescriptors {
     pub(super) bytes: File,
     pub(super) map: Arc<File>,
-    /// Blocks that were written, or found right, through these very descriptors: the kernel tells each of them what of
-    /// that did not reach the disk, and tells a later one nothing.
+    /// Blocks that were written, or compared, through these very descriptors: the kernel reports a failed write-back to
+    /// each descriptor that was open then (`errseq`), and to no later one.
     right: RwLock<HashSet<u64>>,
-    disk: Disk,
+    disk: DiskSync,
     can_ask: AtomicBool,
     has_failed: AtomicBool,
-    /// Syncs that may have been told of a failure that is not noted yet.
+    /// Syncs under way, which may have been given an error (`errseq`) that is not recorded yet.
     syncing: AtomicU32,
     /// When a block was last found right, in milliseconds of the tier's clock.
     changed_ms: AtomicU64,
@@ -70,22 +70,31 @@ pub(super) struct Descriptors {
 
 /// A mirror that can be read and written now.
 #[derive(Clone, Debug)]
-pub(super) struct Opened {
-    pub(super) files: Arc<Files>,
-    pub(super) descriptors: Arc<Descriptors>,
+pub(super) struct OpenMirror {
+    pub(super) files: Arc<MirrorFiles>,
+    pub(super) descriptors: Arc<MirrorDescriptors>,
+}
+
+/// Brings to the disk in the background what was written to mirrors.
+pub(super) trait SyncQueue: Send + Sync + fmt::Debug {
+    /// Syncs what `files` has open when its turn comes.
+    fn sync_open(&self, files: Weak<MirrorFiles>);
+
+    /// Syncs descriptors that are being given back; drops them at once where too many wait already.
+    fn sync_closing(&self, closing: OpenMirror);
 }
 
 /// Why a mirror cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closed {
+pub(super) enum NotOpen {
     /// It was removed.
-    Left,
+    Removed,
     /// Something else is wrong, and may not be later.
-    Trouble,
+    Failed,
 }
 
-impl Descriptors {
-    pub(super) fn new(bytes: File, map: File, disk: Disk) -> Self {
+impl MirrorDescriptors {
+    pub(super) fn new(bytes: File, map: File, disk: DiskSync) -> Self {
         let can_ask = AtomicBool::new((disk.can_ask)(&bytes));
         let (map, right, has_failed) = (Arc::new(map), RwLock::default(), AtomicBool::default());
         let (syncing, changed_ms) = (AtomicU32::new(0), AtomicU64::new(0));
@@ -112,10 +121,10 @@ impl Descriptors {
         if !self.can_ask.load(Relaxed) {
             return Writeback::Unknown;
         }
-        // Who asks takes the answer from all others that use this descriptor: `sync` waits until it is noted.
+        // An error is reported once per open file (`errseq`): under this lock it is recorded before `sync` looks.
         let _noting = self.read_right();
         match (self.disk.ask)(&self.bytes) {
-            // A sync may have been given the answer a moment ago.
+            // A sync may have been given the error a moment ago.
             Writeback::Sound if self.syncing.load(SeqCst) > 0 => Writeback::Unknown,
             Writeback::Sound if self.has_failed.load(SeqCst) => Writeback::Failed,
             Writeback::Failed => {
@@ -130,8 +139,7 @@ impl Descriptors {
         }
     }
 
-    /// Waits until all bytes are on the disk. The kernel tells of a failure once: it is noted before anybody else relies on an
-    /// answer.
+    /// `fdatasync`. The kernel reports a failure once: it is recorded before another thread relies on an answer.
     fn sync(&self) -> io::Result<()> {
         self.syncing.fetch_add(1, SeqCst);
         let synced = (self.disk.sync)(&self.bytes);
@@ -143,19 +151,19 @@ impl Descriptors {
     }
 }
 
-impl Opened {
-    /// The mirror called `name` of the tier that `shared` is of, which is not known yet.
+impl OpenMirror {
+    /// The mirror called `name`, which is not known yet; `sync_queue` brings to the disk what is written to it.
     pub(super) fn new(
-        shared: &Arc<DiskShared>,
+        sync_queue: Weak<dyn SyncQueue>,
         name: MirrorName,
-        layout: Layout,
-        descriptors: Descriptors,
+        layout: MapLayout,
+        descriptors: MirrorDescriptors,
     ) -> Result<Self, Error> {
         let identity = FileFacts::of(&descriptors.bytes)?.identity;
         let descriptors = Arc::new(descriptors);
-        let files = Arc::new_cyclic(|own| Files {
+        let files = Arc::new_cyclic(|own| MirrorFiles {
             own: Weak::clone(own),
-            shared: Arc::downgrade(shared),
+            sync_queue,
             name,
             layout,
             identity,
@@ -224,7 +232,7 @@ impl Opened {
     }
 }
 
-impl Files {
+impl MirrorFiles {
     fn read_durable(&self) -> RwLockReadGuard<'_, HashSet<u64>> {
         self.durable.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,22 +264,17 @@ impl Files {
 
     /// Brings to the disk what is right, in the background.
     pub(super) fn sync_later(&self) {
-        let Some(shared) = self.shared.upgrade() else { return };
-        if self.is_syncing.swap(true, Relaxed) {
-            return;
+        let Some(queue) = self.sync_queue.upgrade() else { return };
+        if !self.is_syncing.swap(true, Relaxed) {
+            queue.sync_open(Weak::clone(&self.own));
         }
-        let files = Weak::clone(&self.own);
-        shared.worker.push(Box::new(move || {
-            let Some(files) = files.upgrade() else { return };
-            files.is_syncing.store(false, Relaxed);
-            let (Some(shared), Some(descriptors)) = (files.shared.upgrade(), files.open.load_full()) else {
-                return;
-            };
-            let opened = Opened { files, descriptors };
-            if shared.sync(&opened).is_err() {
-                shared.lose(&opened);
-            }
-        }));
+    }
+
+    /// What is open when a queued sync begins.
+    pub(super) fn begin_sync(self: Arc<Self>) -> Option<OpenMirror> {
+        self.is_syncing.store(false, Relaxed);
+        let descriptors = self.open.load_full()?;
+        Some(OpenMirror { files: self, descriptors })
     }
 
     fn admit(&self) {
@@ -280,39 +283,40 @@ impl Files {
     }
 
     /// The mirror in `folder` with its descriptors, opened again if they were given back.
-    pub(super) fn open(self: &Arc<Self>, folder: &OwnFolder, disk: Disk) -> Result<Opened, Closed> {
+    pub(super) fn open(self: &Arc<Self>, folder: &OwnFolder, disk: DiskSync) -> Result<OpenMirror, NotOpen> {
         self.was_used.store(true, Relaxed);
         if let Some(descriptors) = self.open.load_full() {
-            return Ok(Opened { files: Arc::clone(self), descriptors });
+            return Ok(OpenMirror { files: Arc::clone(self), descriptors });
         }
         let descriptors = Arc::new(self.reopen(folder, disk)?);
-        let before = self.open.compare_and_swap(&None::<Arc<Descriptors>>, Some(Arc::clone(&descriptors)));
+        let before =
+            self.open.compare_and_swap(&None::<Arc<MirrorDescriptors>>, Some(Arc::clone(&descriptors)));
         // Another thread may have been quicker.
         if let Some(descriptors) = before.as_ref() {
-            return Ok(Opened { files: Arc::clone(self), descriptors: Arc::clone(descriptors) });
+            return Ok(OpenMirror { files: Arc::clone(self), descriptors: Arc::clone(descriptors) });
         }
         self.admit();
-        Ok(Opened { files: Arc::clone(self), descriptors })
+        Ok(OpenMirror { files: Arc::clone(self), descriptors })
     }
 
-    fn reopen(&self, folder: &OwnFolder, disk: Disk) -> Result<Descriptors, Closed> {
+    fn reopen(&self, folder: &OwnFolder, disk: DiskSync) -> Result<MirrorDescriptors, NotOpen> {
         let open = |path: PathBuf| folder.open_existing(path).map_err(|error| closed(&error));
         let bytes = open(self.name.bytes(self.layout.nonce))?;
         let map = open(self.name.map())?;
-        let is_same = FileFacts::of(&bytes).map_err(|_| Closed::Trouble)?.identity == self.identity
+        let is_same = FileFacts::of(&bytes).map_err(|_| NotOpen::Failed)?.identity == self.identity
             && match map::read_header(&map) {
                 Ok(header) => header.layout == self.layout,
                 Err(error) if map::is_no_map(&error) => false,
-                Err(_) => return Err(Closed::Trouble),
+                Err(_) => return Err(NotOpen::Failed),
             };
-        if is_same { Ok(Descriptors::new(bytes, map, disk)) } else { Err(Closed::Left) }
+        if is_same { Ok(MirrorDescriptors::new(bytes, map, disk)) } else { Err(NotOpen::Removed) }
     }
 }
 
 /// A mirror that is not whole has its bytes and its map open; whole ones are read through a pool.
 const DESCRIPTORS: usize = 2;
 
-impl Holder for Files {
+impl Holder for MirrorFiles {
     fn was_used(&self) -> bool {
         // What is not on the disk yet is kept open for another round, and is on it then.
         let is_unsynced = self.open.load().as_ref().is_some_and(|open| !open.read_right().is_empty());
@@ -323,26 +327,26 @@ impl Holder for Files {
     }
 
     fn give_up(&self) -> Option<Box<dyn Any>> {
-        let opened = || Some(Opened { files: self.own.upgrade()?, descriptors: self.open.swap(None)? });
-        Some(Box::new(opened().map(Closing)))
+        let opened = || Some(OpenMirror { files: self.own.upgrade()?, descriptors: self.open.swap(None)? });
+        Some(Box::new(opened().map(ClosingMirror)))
     }
 }
 
-/// Descriptors that are given back.
+/// MirrorDescriptors that are given back.
 #[derive(Debug)]
-struct Closing(Opened);
+struct ClosingMirror(OpenMirror);
 
-impl Drop for Closing {
+impl Drop for ClosingMirror {
     fn drop(&mut self) {
-        // A later descriptor would not be told what of its blocks did not reach the disk.
+        // The kernel reports a failed write-back to descriptors that were open then, and to no later one.
         if self.0.has_unsynced()
-            && let Some(shared) = self.0.files.shared.upgrade()
+            && let Some(queue) = self.0.files.sync_queue.upgrade()
         {
-            shared.sync_later(self.0.clone());
+            queue.sync_closing(self.0.clone());
         }
     }
 }
 
-fn closed(error: &Error) -> Closed {
-    if error.kind() == ErrorKind::NotFound { Closed::Left } else { Closed::Trouble }
+fn closed(error: &Error) -> NotOpen {
+    if error.kind() == ErrorKind::NotFound { NotOpen::Removed } else { NotOpen::Failed }
 }

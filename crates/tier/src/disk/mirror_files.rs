@@ -1,4 +1,4 @@
-//! All mirrors of a folder: listed, ranked, removed.
+//! The files of all mirrors in a folder: listed, ranked, removed.
 
 use std::{
     fs::File,
@@ -14,11 +14,11 @@ use super::{
     map,
     name::{BYTES, MAP, MirrorName, UNFINISHED, ends_in, is_outdated},
 };
-use crate::{Facts, SourceKey};
+use crate::{BlockFacts, SourceKey};
 
 /// What a disk tier has of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mirror {
+pub struct MirrorSummary {
     /// The name of the source's version.
     pub key: SourceKey,
     /// The source.
@@ -31,7 +31,7 @@ pub struct Mirror {
     pub used: SystemTime,
 }
 
-impl Mirror {
+impl MirrorSummary {
     pub(super) fn name(&self) -> MirrorName {
         MirrorName { key: self.key, block_len: self.block_len }
     }
@@ -57,17 +57,23 @@ fn maps(folder: &OwnFolder) -> impl Iterator<Item = MirrorName> {
     files(folder).filter(|path| ends_in(path, MAP)).filter_map(|path| MirrorName::of(&path))
 }
 
-fn mirror(folder: &OwnFolder, name: MirrorName) -> Option<Mirror> {
+fn mirror(folder: &OwnFolder, name: MirrorName) -> Option<MirrorSummary> {
     let map = folder.open_to_read(name.map()).ok()?;
-    let map::Header { id: source, blocks, layout } = map::read_header(&map).ok()?;
+    let map::MapHeader { id: source, blocks, layout } = map::read_header(&map).ok()?;
     let used = FileFacts::of(&map).map_or(SystemTime::UNIX_EPOCH, |facts| facts.modified());
     let MirrorName { key, block_len } = name;
     let is_named_so = SourceKey::of(&source) == key && blocks.block_len() == block_len;
-    is_named_so.then(|| Mirror { key, block_len, present: layout.present_bytes(&map, blocks), source, used })
+    is_named_so.then(|| MirrorSummary {
+        key,
+        block_len,
+        present: layout.present_bytes(&map, blocks),
+        source,
+        used,
+    })
 }
 
-pub(super) fn mirrors(folder: &OwnFolder) -> Vec<Mirror> {
-    let mut found: Vec<Mirror> = maps(folder).filter_map(|name| mirror(folder, name)).collect();
+pub(super) fn mirrors(folder: &OwnFolder) -> Vec<MirrorSummary> {
+    let mut found: Vec<MirrorSummary> = maps(folder).filter_map(|name| mirror(folder, name)).collect();
     found.sort_by(|one, other| {
         other.present.cmp(&one.present).then_with(|| one.source.locator.cmp(&other.source.locator))
     });
@@ -119,18 +125,18 @@ pub(super) fn used(folder: &OwnFolder) -> u64 {
     maps(folder).filter_map(|name| mirror(folder, name)).map(|mirror| mirror.present).sum()
 }
 
-/// What is known of a mirror, as its files tell.
+/// What the files of a mirror say about its use.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct RankedMirror {
     source: SourceId,
     placed: u64,
     used: u64,
     uses: u64,
 }
 
-impl Known {
-    pub(super) fn facts(&self) -> Facts<'_> {
-        Facts {
+impl RankedMirror {
+    pub(super) fn facts(&self) -> BlockFacts<'_> {
+        BlockFacts {
             source: Some(&self.source),
             block: None,
             len: self.source.len,
@@ -142,30 +148,30 @@ impl Known {
     }
 }
 
-pub(super) fn known(folder: &OwnFolder, name: MirrorName) -> Option<Known> {
+pub(super) fn known(folder: &OwnFolder, name: MirrorName) -> Option<RankedMirror> {
     let map = folder.open_to_read(name.map()).ok()?;
-    let map::Header { id: source, layout, .. } = map::read_header(&map).ok()?;
+    let map::MapHeader { id: source, layout, .. } = map::read_header(&map).ok()?;
     let placed = clock(folder.facts(name.bytes(layout.nonce)).ok()?.modified());
     let used = clock(FileFacts::of(&map).ok()?.modified());
-    Some(Known { source, placed, used, uses: layout.uses(&map) })
+    Some(RankedMirror { source, placed, used, uses: layout.uses(&map) })
 }
 
-pub(super) fn ranked(folder: &OwnFolder) -> Vec<(MirrorName, Known)> {
+pub(super) fn ranked(folder: &OwnFolder) -> Vec<(MirrorName, RankedMirror)> {
     maps(folder).filter_map(|name| Some((name, known(folder, name)?))).collect()
 }
 
 /// Counts a use of the mirror called `name`.
 pub(super) fn touch(folder: &OwnFolder, name: MirrorName) {
     let Ok(map) = folder.open_existing(name.map()) else { return };
-    if let Ok(map::Header { layout, .. }) = map::read_header(&map) {
-        // Two who count at once may count one: it is a rank, not an account.
+    if let Ok(map::MapHeader { layout, .. }) = map::read_header(&map) {
+        // Two processes that count at once may count one: it is a rank, not an account.
         let _ = map.write_all_at(&(layout.uses(&map) + 1).to_le_bytes(), layout.uses_at());
     }
 }
 
-/// Removes the mirror called `name`, and says how many bytes it took. The map first: bytes without one are nothing.
+/// Removes the mirror called `name`, and gives the bytes it took. The map goes first: bytes without one are not read.
 pub(super) fn remove(folder: &OwnFolder, name: MirrorName) -> u64 {
-    // Of several who remove it one gets it, and never a mirror that was made under the same name meanwhile.
+    // `rename`: of several processes that remove it one gets it, and never a mirror made under the same name meanwhile.
     let leaving = name.unfinished(nonce());
     if folder.rename(name.map(), &leaving).is_err() {
         return 0;
@@ -178,7 +184,7 @@ pub(super) fn remove(folder: &OwnFolder, name: MirrorName) -> u64 {
 /// Removes the bytes that belong to `map`, and says how many were there.
 fn remove_bytes(folder: &OwnFolder, name: MirrorName, map: &File) -> u64 {
     // A map that cannot be read does not say which bytes are its own: the next sweep finds them.
-    let Ok(map::Header { blocks, layout, .. }) = map::read_header(map) else { return 0 };
+    let Ok(map::MapHeader { blocks, layout, .. }) = map::read_header(map) else { return 0 };
     let _ = folder.remove_file(name.bytes(layout.nonce));
     // Counted after the names are gone: what is put from now on gives back its own.
     layout.present_bytes(map, blocks)

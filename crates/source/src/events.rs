@@ -66,7 +66,8 @@ impl EventKind {
 /// # Contract
 /// - An event is given once in a process for each kind and subject: neither subscribers nor users hear of the same thing
 ///   twice. A forked child begins anew.
-/// - At most 1000 are remembered in a process, later ones are dropped; at most 100 warnings wait to be shown.
+/// - Of warnings and of notes the last 1000 or fewer are remembered: none is lost, but one that came long ago may come again.
+///   At most 100 warnings wait to be shown.
 /// - To emit one never fails, and holds no lock while a subscriber is called. It is for what happens seldom, not for each
 ///   request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,9 +80,10 @@ pub struct Event {
     pub text: String,
 }
 
-const MOST_EVENTS: usize = 1000;
+/// Events that are remembered, so that none is given twice; a run that skips every sample gives one for each.
+const MOST_REMEMBERED: usize = 1000;
 
-/// More would not be read by anybody.
+/// More would not be read.
 const MOST_WARNINGS: usize = 100;
 
 /// A child begins with none: a thread of its parent may have held the lock when it forked.
@@ -89,7 +91,8 @@ static EVENTS: PerProcess<Mutex<Events>> = PerProcess::empty();
 
 #[derive(Debug, Default)]
 struct Events {
-    given: HashSet<(EventKind, String)>,
+    warnings: HashSet<(EventKind, String)>,
+    notes: HashSet<(EventKind, String)>,
     waiting: Vec<Event>,
 }
 
@@ -123,8 +126,11 @@ impl Event {
     fn is_new(&self) -> bool {
         let events = EVENTS.get(Mutex::default);
         let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new =
-            events.given.len() < MOST_EVENTS && events.given.insert((self.kind, self.subject.clone()));
+        let given = if self.kind.is_warning() { &mut events.warnings } else { &mut events.notes };
+        if given.len() >= MOST_REMEMBERED {
+            given.clear();
+        }
+        let is_new = given.insert((self.kind, self.subject.clone()));
         if is_new && self.kind.is_warning() && events.waiting.len() < MOST_WARNINGS {
             events.waiting.push(self.clone());
         }

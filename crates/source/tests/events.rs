@@ -110,3 +110,13 @@ fn a_warning_is_given_once_for_a_subject_and_a_note_is_not_shown() {
     Event::new(EventKind::List, "this test leaves out 4").about("a folder").emit();
     assert_eq!(ours(), [""; 0]);
 }
+
+#[test]
+fn thousands_of_notes_hide_no_warning() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for sample in 0..5000 {
+        Event::new(EventKind::Skipped, format!("sample {sample} is left out")).emit();
+    }
+    Event::new(EventKind::Spill, "nothing is spilled").about("after many notes").emit();
+    assert_eq!(take_warnings().iter().filter(|event| event.subject == "after many notes").count(), 1);
+}

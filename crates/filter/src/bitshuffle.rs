@@ -9,7 +9,7 @@
 use crate::error::{too_long, unsupported};
 use forebay_source::{Error, Result};
 
-use super::cursor::Cursor;
+use super::byte_cursor::ByteCursor;
 use super::shuffle::unshuffle;
 use super::{lz4_blocks, zstd};
 
@@ -42,12 +42,12 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
         3 => Codec::Zstd,
         other => return Err(unsupported(format!("codec {other} is not supported"))),
     };
-    let mut cursor = Cursor::new(input);
+    let mut cursor = ByteCursor::new(input, crate::ByteOrder::Big);
     let (total_len, block_count) = match codec {
         Codec::None => (input.len(), param(BLOCK_COUNT) as usize),
         Codec::Lz4 | Codec::Zstd => {
-            let total_len = usize::try_from(cursor.u64_be()?).map_err(|_| too_long())?;
-            (total_len, cursor.u32_be()? as usize / element_len)
+            let total_len = usize::try_from(cursor.u64()?).map_err(|_| too_long())?;
+            (total_len, cursor.u32()? as usize / element_len)
         }
     };
     let out = out.get_mut(..total_len).ok_or_else(too_long)?;
@@ -70,7 +70,7 @@ struct Shape {
     block_count: usize,
 }
 
-fn decode_blocks(cursor: &mut Cursor<'_>, codec: Codec, shape: Shape, out: &mut [u8]) -> Result<()> {
+fn decode_blocks(cursor: &mut ByteCursor<'_>, codec: Codec, shape: Shape, out: &mut [u8]) -> Result<()> {
     let Shape { element_len, block_count } = shape;
     let tail_len = out.len() / element_len % GROUP * element_len;
     let (body, tail) = out.split_at_mut(out.len() - tail_len);
@@ -82,7 +82,7 @@ fn decode_blocks(cursor: &mut Cursor<'_>, codec: Codec, shape: Shape, out: &mut 
         let planes: &[u8] = match codec {
             Codec::None => cursor.take(block.len())?,
             Codec::Lz4 | Codec::Zstd => {
-                let stored_len = cursor.u32_be()? as usize;
+                let stored_len = cursor.u32()? as usize;
                 let stored = cursor.take(stored_len)?;
                 let planes = &mut planes[..block.len()];
                 inflate(codec, stored, planes)?;

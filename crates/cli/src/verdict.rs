@@ -114,6 +114,7 @@ mod tests {
             filters: vec![],
             fill: vec![],
             extents: Extents::Chunks(ChunkTable::default()),
+            heap: None,
             attributes: vec![],
             dimensions: vec![],
         }

@@ -191,7 +191,7 @@ impl Container {
                 && variable.extents_fit_shape()
         };
         let has_its_heap = |variable: &Variable| {
-            variable.dtype.heap().is_none_or(|heap| (heap.source.0 as usize) < self.sources.len())
+            variable.heap.is_none_or(|heap| (heap.source.0 as usize) < self.sources.len())
         };
         let fits = |ndim: usize, mapping: &Mapping| {
             mapping.to.len() == ndim && mapping.from.len() == self.parts[mapping.part].grid.shape.len()
@@ -239,6 +239,7 @@ mod tests {
             filters: vec![],
             fill: vec![],
             extents: Extents::Chunks(ChunkTable::default()),
+            heap: None,
             attributes: vec![],
             dimensions: vec![],
         };

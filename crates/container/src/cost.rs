@@ -128,6 +128,7 @@ mod tests {
             filters: vec![Filter::Deflate { level: Some(4) }],
             fill: vec![],
             extents: Extents::Chunks(table),
+            heap: None,
             attributes: vec![],
             dimensions: vec![],
         }

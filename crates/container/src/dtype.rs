@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use forebay_filter::{ByteOrder, Number};
 
-use crate::SourceIndex;
 pub(crate) use odd_bits::PLAIN;
 pub use odd_bits::{OddBits, holder};
 
@@ -43,26 +42,6 @@ pub struct Field {
     /// What lies there.
     #[serde(deserialize_with = "nested")]
     pub dtype: Dtype,
-}
-
-/// Where the out-of-line part of a variable-length element is found: it is stored as a count, an address and an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Heap {
-    /// Bytes of an address.
-    pub offset_len: u8,
-    /// Bytes of a length inside the heap.
-    pub length_len: u8,
-    /// What addresses count from.
-    pub base: u64,
-    /// The source the heap lies in.
-    pub source: SourceIndex,
-}
-
-impl Heap {
-    /// Bytes of one stored reference: count, address, index.
-    pub fn reference_len(self) -> usize {
-        usize::from(self.offset_len) + 8
-    }
 }
 
 /// The type of an element, as it is stored.
@@ -124,8 +103,8 @@ pub enum Dtype {
     },
     /// Text of any length.
     VarText {
-        /// Where the text lies.
-        heap: Heap,
+        /// Bytes of the reference that is stored in its place.
+        reference_len: usize,
         /// True for UTF-8, false for ASCII.
         utf8: bool,
     },
@@ -153,8 +132,8 @@ pub enum Dtype {
     },
     /// Any number of items.
     Sequence {
-        /// Where the items lie.
-        heap: Heap,
+        /// Bytes of the reference that is stored in their place.
+        reference_len: usize,
         /// Their type.
         #[serde(deserialize_with = "nested")]
         item: Box<Dtype>,
@@ -206,7 +185,7 @@ impl Dtype {
             Self::Number { number, .. } | Self::Bits { number, .. } => number.size(),
             Self::Complex { part, .. } => 2 * part.size(),
             Self::Enum { base, .. } => base.stored_len(),
-            Self::VarText { heap, .. } | Self::Sequence { heap, .. } => heap.reference_len(),
+            Self::VarText { reference_len, .. } | Self::Sequence { reference_len, .. } => *reference_len,
             Self::Array { shape, item } => shape
                 .iter()
                 .try_fold(item.stored_len(), |len, n| len.checked_mul(usize::try_from(*n).ok()?))
@@ -276,16 +255,6 @@ impl Dtype {
         matches!(self, Self::Enum { .. })
     }
 
-    /// Where the variable-length part of an element lies, if it has one.
-    pub fn heap(&self) -> Option<Heap> {
-        match self {
-            Self::VarText { heap, .. } | Self::Sequence { heap, .. } => Some(*heap),
-            Self::Compound { fields, .. } => fields.iter().find_map(|field| field.dtype.heap()),
-            Self::Array { item, .. } => item.heap(),
-            _ => None,
-        }
-    }
-
     /// Why values of this type cannot be read, if they cannot.
     pub fn refusal(&self) -> Option<String> {
         match self {
@@ -324,8 +293,7 @@ impl Dtype {
                 Self::Odd { len, bits, number, .. } => odd_bits::holder(*bits, *len) == Some(*number),
                 Self::Enum { base, .. } => base.is_sound(),
                 Self::Array { item, .. } => item.is_sound() && self.stored_len() < usize::MAX,
-                Self::Sequence { item, heap } => item.is_sound() && heap.offset_len <= 32,
-                Self::VarText { heap, .. } => heap.offset_len <= 32,
+                Self::Sequence { item, .. } => item.is_sound(),
                 Self::Compound { len, fields } => fields.iter().all(|field| {
                     let end = field.offset.checked_add(field.dtype.stored_len());
                     field.dtype.is_sound() && end.is_some_and(|end| end <= *len)

@@ -13,8 +13,8 @@
 //! |---|---|
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
-//! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree` | where values lie: chunks, segments, shards, boxes, parts of other variables |
-//! | `shape`, `grid`, `selection`, `runs`, `sample_index` | arithmetic of chunks, hyperslabs and boxes that are samples |
+//! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
+//! | `shape`, `grid`, `selection`, `slabs`, `runs`, `sample_index` | arithmetic of chunks, hyperslabs and boxes that are samples |
 //! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
 //! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
 //! | `cast`, `recode`, `categories` | numbers as other numbers, by NumPy's rules and by a table; tables of names, joined |
@@ -37,6 +37,7 @@ mod dimension_scales;
 mod dtype;
 mod extents;
 pub mod grid;
+mod heap;
 mod interval_tree;
 pub mod mapping;
 mod mappings;
@@ -53,6 +54,7 @@ mod segments;
 mod selection;
 pub mod shape;
 mod shards;
+mod slabs;
 mod source_index;
 pub mod unpack;
 mod variable;
@@ -66,10 +68,11 @@ pub use cost::{RowCost, row_cost};
 pub use dimension_scales::{
     AXIS_LABELS, AXIS_NUMBERS, OWN_NUMBER, SCALE_LIST, is_netcdf_attribute, says_scale,
 };
-pub use dtype::{Dtype, Field, Heap, Member, OddBits, Padding, holder};
+pub use dtype::{Dtype, Field, Member, OddBits, Padding, holder};
 pub use extents::{Extents, Opaque};
 pub use forebay_filter::{ByteOrder, Filter, Number};
 pub use grid::{Grid, Overlap, Overlaps};
+pub use heap::Heap;
 pub use mapping::{Blocks, Mapping};
 pub use mappings::Mappings;
 pub use row_alone::{RowAlone, row_alone};
@@ -79,5 +82,6 @@ pub use scalar::Scalar;
 pub use segments::{Segment, Segments};
 pub use selection::{Selection, Span};
 pub use shards::{InShard, ShardIndex, ShardIndexForm, Shards};
+pub use slabs::{SlabSizes, slabs};
 pub use source_index::SourceIndex;
 pub use variable::{Attribute, Variable};

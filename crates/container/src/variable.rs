@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Array, ChunkTable, Dtype, Extents, Filter, Grid};
+use crate::{Array, ChunkTable, Dtype, Extents, Filter, Grid, Heap};
 
 /// What the NetCDF library writes as the name of a dimension without a variable.
 const BARE_DIMENSION: &str = "This is a netCDF dimension but not a netCDF variable";
@@ -35,6 +35,8 @@ pub struct Variable {
     pub fill: Vec<u8>,
     /// Where the values lie.
     pub extents: Extents,
+    /// Where values of variable length lie, to which the stored elements are references.
+    pub heap: Option<Heap>,
     /// Named values that belong to it.
     pub attributes: Vec<Attribute>,
     /// What its axes are called, one name each, empty for an axis without one; no names at all where none has one.
@@ -53,6 +55,7 @@ impl Variable {
             filters: Vec::new(),
             fill: Vec::new(),
             extents: Extents::Chunks(ChunkTable::default()),
+            heap: None,
             attributes: Vec::new(),
             dimensions: Vec::new(),
         }

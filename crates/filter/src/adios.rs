@@ -17,7 +17,7 @@ use zfp_rs::{ZfpConfig, ZfpDimensionality, ZfpScalarType, ZfpStreamAlignment};
 use super::zfp;
 use super::{
     blosc::{Chunk, decode_chunk},
-    cursor::Cursor,
+    byte_cursor::ByteCursor,
 };
 
 /// The operators by number.
@@ -30,11 +30,11 @@ const NULL: u8 = 127;
 const VERSION: u8 = 1;
 
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let mut cursor = Cursor::new(input);
+    let mut cursor = ByteCursor::new(input, crate::ByteOrder::Little);
     let [operator, version, _, _] = cursor.array()?;
     match (operator, version) {
         (NULL, VERSION) => {
-            let len = cursor.u64_le()?;
+            let len = cursor.u64()?;
             if len != cursor.rest().len() as u64 {
                 return Err(Error::corrupt(format!("{len} bytes said, {} there", cursor.rest().len())));
             }
@@ -52,20 +52,20 @@ pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
     }
 }
 
-fn blosc(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<usize> {
-    let len = cursor.u64_le()?;
+fn blosc(cursor: &mut ByteCursor<'_>, out: &mut [u8]) -> Result<usize> {
+    let len = cursor.u64()?;
     cursor.take(3)?;
-    if cursor.u32_le()? != 0 {
+    if cursor.u32()? != 0 {
         return Err(Error::corrupt("head of blosc is damaged"));
     }
-    if cursor.u32_le()? == 0 {
+    if cursor.u32()? == 0 {
         return copy_whole(cursor.rest(), out);
     }
     let mut written = 0;
     while !cursor.is_empty() {
         // A chunk says at its twelfth byte how long it is.
-        let head: [u8; 16] = Cursor::new(cursor.rest()).array()?;
-        let stored_len = Cursor::new(&head[12..]).u32_le()? as usize;
+        let head: [u8; 16] = ByteCursor::new(cursor.rest(), crate::ByteOrder::Little).array()?;
+        let stored_len = ByteCursor::new(&head[12..], crate::ByteOrder::Little).u32()? as usize;
         let chunk = cursor.take(stored_len.max(head.len()))?;
         let rest = out.get_mut(written..).unwrap_or_default();
         written += decode_chunk(&Chunk::parse(chunk)?, rest)?;
@@ -77,16 +77,16 @@ fn blosc(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<usize> {
 }
 
 #[cfg(feature = "zfp")]
-fn zfp(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<usize> {
-    let ndim = cursor.u64_le()?;
+fn zfp(cursor: &mut ByteCursor<'_>, out: &mut [u8]) -> Result<usize> {
+    let ndim = cursor.u64()?;
     if !(1..=3).contains(&ndim) {
         return Err(Error::corrupt(format!("zfp of {ndim} axes")));
     }
     let mut shape = [0; 4];
     for len in shape.iter_mut().take(usize::try_from(ndim).unwrap_or(0)) {
-        *len = usize::try_from(cursor.u64_le()?).unwrap_or(usize::MAX);
+        *len = usize::try_from(cursor.u64()?).unwrap_or(usize::MAX);
     }
-    let scalar = match cursor.u32_le()? {
+    let scalar = match cursor.u32()? {
         3 => ZfpScalarType::I32,
         4 => ZfpScalarType::I64,
         9 => ZfpScalarType::F32,
@@ -104,7 +104,7 @@ fn zfp(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<usize> {
 }
 
 #[cfg(feature = "zfp")]
-fn text(cursor: &mut Cursor<'_>) -> Result<String> {
+fn text(cursor: &mut ByteCursor<'_>) -> Result<String> {
     let len = cursor.u8()?;
     Ok(String::from_utf8_lossy(cursor.take(usize::from(len))?).into_owned())
 }

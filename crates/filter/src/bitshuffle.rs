@@ -9,7 +9,7 @@
 use crate::error::{too_long, unsupported};
 use forebay_source::{Error, Result};
 
-use super::cursor::Cursor;
+use super::byte_cursor::ByteCursor;
 use super::shuffle::unshuffle;
 use super::{lz4_blocks, zstd};
 
@@ -42,12 +42,12 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
         3 => BitshuffleCodec::Zstd,
         other => return Err(unsupported(format!("codec {other} is not supported"))),
     };
-    let mut cursor = Cursor::new(input);
+    let mut cursor = ByteCursor::new(input, crate::ByteOrder::Big);
     let (total_len, block_count) = match codec {
         BitshuffleCodec::None => (input.len(), param(BLOCK_COUNT) as usize),
         BitshuffleCodec::Lz4 | BitshuffleCodec::Zstd => {
-            let total_len = usize::try_from(cursor.u64_be()?).map_err(|_| too_long())?;
-            (total_len, cursor.u32_be()? as usize / element_len)
+            let total_len = usize::try_from(cursor.u64()?).map_err(|_| too_long())?;
+            (total_len, cursor.u32()? as usize / element_len)
         }
     };
     let out = out.get_mut(..total_len).ok_or_else(too_long)?;
@@ -71,7 +71,7 @@ struct BlockShape {
 }
 
 fn decode_blocks(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut ByteCursor<'_>,
     codec: BitshuffleCodec,
     shape: BlockShape,
     out: &mut [u8],
@@ -87,7 +87,7 @@ fn decode_blocks(
         let planes: &[u8] = match codec {
             BitshuffleCodec::None => cursor.take(block.len())?,
             BitshuffleCodec::Lz4 | BitshuffleCodec::Zstd => {
-                let stored_len = cursor.u32_be()? as usize;
+                let stored_len = cursor.u32()? as usize;
                 let stored = cursor.take(stored_len)?;
                 let planes = &mut planes[..block.len()];
                 inflate(codec, stored, planes)?;

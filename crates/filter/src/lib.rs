@@ -33,7 +33,7 @@
 //! | `delta`, `astype`, `fixed_scale_offset`, `packbits` | filters of numcodecs |
 //! | `fletcher32`, `checksum` | checksums |
 //! | `image`, `jpeg/`, `csv_rows`, `csv_cells`, `message_list`, `npy_header`, `adios` | what other formats wrap their values in |
-//! | `cursor`, `protobuf`, `error` | how streams are read, and what is said of bad ones |
+//! | `byte_cursor`, `protobuf`, `error` | how streams are read, and what is said of bad ones |
 
 mod adios;
 mod astype;
@@ -41,13 +41,13 @@ mod bit_reader;
 mod bitshuffle;
 mod blosc;
 mod blosc2;
+mod byte_cursor;
 #[cfg(feature = "bzip2")]
 mod bzip2;
 mod checksum;
 #[cfg(feature = "csv")]
 pub mod csv_cells;
 mod csv_rows;
-mod cursor;
 mod deflate;
 mod delta;
 mod error;
@@ -80,6 +80,7 @@ mod weave;
 mod zfp;
 mod zstd;
 
+pub use byte_cursor::{ByteCursor, escaped_text, uint};
 pub use csv_rows::CsvRows;
 pub use error::is_too_long;
 pub use filter::Filter;

@@ -8,18 +8,18 @@ use crate::error::too_long;
 use forebay_source::{Error, Result};
 use lz4_flex::block;
 
-use super::cursor::Cursor;
+use super::byte_cursor::ByteCursor;
 
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let mut cursor = Cursor::new(input);
-    let total_len = usize::try_from(cursor.u64_be()?).map_err(|_| too_long())?;
-    let block_len = cursor.u32_be()? as usize;
+    let mut cursor = ByteCursor::new(input, crate::ByteOrder::Big);
+    let total_len = usize::try_from(cursor.u64()?).map_err(|_| too_long())?;
+    let block_len = cursor.u32()? as usize;
     let out = out.get_mut(..total_len).ok_or_else(too_long)?;
     if block_len == 0 && total_len > 0 {
         return Err(Error::corrupt("block length is zero"));
     }
     for block in out.chunks_mut(block_len.max(1)) {
-        let stored_len = cursor.u32_be()? as usize;
+        let stored_len = cursor.u32()? as usize;
         let stored = cursor.take(stored_len)?;
         if stored_len == block.len() {
             block.copy_from_slice(stored);

@@ -3,10 +3,10 @@
 use crate::error::too_long;
 use forebay_source::{Error, Result};
 
-use super::cursor::Cursor;
+use super::byte_cursor::ByteCursor;
 
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let mut cursor = Cursor::new(input);
+    let mut cursor = ByteCursor::new(input, crate::ByteOrder::Little);
     let mut len = 0;
     while !cursor.is_empty() {
         let control = usize::from(cursor.u8()?);

@@ -8,7 +8,7 @@ use crate::error::{copy_whole, ended_early, too_long, unsupported};
 use forebay_source::{Error, Result};
 
 use super::bit_reader::Bits;
-use super::cursor::Cursor;
+use super::byte_cursor::ByteCursor;
 
 const HEADER_LEN: usize = 21;
 
@@ -76,12 +76,12 @@ pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Res
     let out = &mut out[..total_len];
 
     let (header, packed) = input.split_at_checked(HEADER_LEN).ok_or_else(ended_early)?;
-    let mut header = Cursor::new(header);
-    let bit_count = header.u32_le()?;
+    let mut header = ByteCursor::new(header, crate::ByteOrder::Little);
+    let bit_count = header.u32()?;
     let least_len = header.u8()?;
     let least = match least_len {
-        8.. => header.u64_le()?,
-        shorter => header.u64_le()? & !(u64::MAX << (u32::from(shorter) * 8)),
+        8.. => header.u64()?,
+        shorter => header.u64()? & !(u64::MAX << (u32::from(shorter) * 8)),
     };
     let full_bits = params.len * 8;
     if bit_count as usize > full_bits {

@@ -10,7 +10,7 @@ use crate::error::too_long;
 use forebay_source::{Error, Result};
 
 use super::bit_reader::Bits;
-use super::cursor::Cursor;
+use super::byte_cursor::ByteCursor;
 use super::shuffle::unshuffle;
 
 const HIGH_BYTE_FIRST: u32 = 16;
@@ -81,8 +81,8 @@ impl SzipCoding {
 
 pub(crate) fn decode(client_values: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
     let coding = SzipCoding::parse(client_values)?;
-    let mut cursor = Cursor::new(input);
-    let total_len = cursor.u32_le()? as usize;
+    let mut cursor = ByteCursor::new(input, crate::ByteOrder::Little);
+    let total_len = cursor.u32()? as usize;
     let out = out.get_mut(..total_len).ok_or_else(too_long)?;
     if !total_len.is_multiple_of(coding.sample_len() * coding.plane_count) {
         return Err(Error::corrupt(format!("{total_len} bytes are not a whole number of pixels")));

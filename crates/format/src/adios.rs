@@ -17,7 +17,6 @@ mod bp5;
 mod bp5_attributes;
 mod bp5_blocks;
 mod bp5_steps;
-mod cursor;
 mod data;
 mod ffs;
 mod head;

@@ -10,12 +10,13 @@ mod gather;
 mod plan;
 mod requests;
 mod rows;
-mod slabs;
 mod stored;
 
 pub use stored::Stored;
 
-use forebay_container::{Array, Dtype, Extents, Part, Selection, Values, Variable, native, odd};
+use forebay_container::{
+    Array, Dtype, Extents, Part, Selection, SlabSizes, Values, Variable, native, odd, slabs,
+};
 use forebay_hdf5::HeapReader;
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -58,11 +59,10 @@ impl Opened {
         if !variable.dtype.is_variable() {
             return Ok(Array { dtype: variable.dtype.clone(), shape, values: Values::Fixed(bytes) });
         }
-        let heap =
-            variable.dtype.heap().ok_or_else(|| Error::new(ErrorKind::Bug, "no heap")).map_err(place)?;
+        let heap = variable.heap.ok_or_else(|| Error::new(ErrorKind::Bug, "no heap")).map_err(place)?;
         let source = self.source(heap.source).map_err(place)?;
         let values =
-            HeapReader::new(source, self.budget()).resolve(&variable.dtype, &bytes).map_err(place)?;
+            HeapReader::new(source, heap, self.budget()).resolve(&variable.dtype, &bytes).map_err(place)?;
         Ok(Array { dtype: variable.dtype.clone(), shape, values })
     }
 
@@ -135,7 +135,7 @@ impl Opened {
         selection: &Selection,
         wanted_bytes: u64,
     ) -> impl Iterator<Item = Selection> + use<'a> {
-        slabs::cut(variable, selection, slabs::Sizes { wanted: wanted_bytes, most: self.budget() })
+        slabs(variable, selection, SlabSizes { wanted: wanted_bytes, most: self.budget() })
     }
 
     fn fill_widened(

@@ -61,6 +61,7 @@ fn opened() -> Opened {
         filters: vec![],
         fill: vec![],
         extents: Extents::Chunks(ChunkTable::new(pairs, 16).unwrap()),
+        heap: None,
         attributes: vec![],
         dimensions: vec![],
     };

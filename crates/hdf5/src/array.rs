@@ -48,7 +48,10 @@ pub(crate) fn describe(
     let cursor = |message: &'_ Message| message.body.clone();
     let space = Dataspace::parse(Cursor::new(&cursor(need(message::DATASPACE, "dataspace")?), file.sizes))?;
     let type_message = need(message::DATATYPE, "datatype")?;
-    let parse = || Datatypes { heap: file.heap() }.parse(&mut Cursor::new(&type_message.body, file.sizes));
+    let parse = || {
+        Datatypes { reference_len: file.heap().reference_len() }
+            .parse(&mut Cursor::new(&type_message.body, file.sizes))
+    };
     let dtype = if type_message.is_shared { file.shared_type(parse)? } else { parse()? };
     let layout_message = need(message::LAYOUT, "layout")?;
     let layout = layout::parse(Cursor::new(&layout_message.body, file.sizes))?;
@@ -69,6 +72,7 @@ pub(crate) fn describe(
     if byte_len.is_none() && !shape.contains(&0) {
         return Err(Error::corrupt(format!("an array of shape {shape:?}: more bytes than 64 bits count")));
     }
+    let heap = dtype.is_variable().then(|| file.heap());
     let mut variable = Variable {
         name: name.to_owned(),
         dtype,
@@ -78,6 +82,7 @@ pub(crate) fn describe(
         filters: Vec::new(),
         fill,
         extents: Extents::Chunks(ChunkTable::default()),
+        heap,
         attributes: attributes(&file, header)?,
         dimensions: vec![],
     };

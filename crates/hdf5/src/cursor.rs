@@ -1,5 +1,9 @@
 //! Reads numbers from metadata bytes, checked at every step.
 
+use std::ops::{Deref, DerefMut};
+
+pub(crate) use forebay_filter::escaped_text as text;
+use forebay_filter::{ByteCursor, ByteOrder};
 use forebay_source::{Error, Result};
 
 /// How many bytes a file uses for addresses and for lengths.
@@ -9,82 +13,36 @@ pub(crate) struct FieldSizes {
     pub(crate) length: u8,
 }
 
-/// A place in metadata bytes, moving forward.
+/// A place in HDF5's metadata, where addresses and lengths are as long as the file says.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    bytes: ByteCursor<'a>,
     pub(crate) sizes: FieldSizes,
+}
+
+impl<'a> Deref for Cursor<'a> {
+    type Target = ByteCursor<'a>;
+
+    fn deref(&self) -> &ByteCursor<'a> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Cursor<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.bytes
+    }
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8], sizes: FieldSizes) -> Self {
-        Self { bytes, at: 0, sizes }
-    }
-
-    /// Bytes already passed.
-    pub(crate) fn position(&self) -> usize {
-        self.at
-    }
-
-    /// Bytes still ahead.
-    pub(crate) fn left(&self) -> usize {
-        self.bytes.len() - self.at
-    }
-
-    /// Everything still ahead.
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        &self.bytes[self.at..]
-    }
-
-    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let rest = self.rest();
-        let Some(bytes) = rest.get(..len) else {
-            return Err(Error::corrupt(format!(
-                "{len} bytes wanted at byte {}, {} left",
-                self.at,
-                rest.len()
-            )));
-        };
-        self.at += len;
-        Ok(bytes)
-    }
-
-    pub(crate) fn skip(&mut self, len: usize) -> Result<()> {
-        self.take(len).map(drop)
-    }
-
-    pub(crate) fn u8(&mut self) -> Result<u8> {
-        Ok(self.take(1)?[0])
-    }
-
-    pub(crate) fn u16(&mut self) -> Result<u16> {
-        let bytes = self.take(2)?;
-        Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32> {
-        let bytes = self.take(4)?;
-        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64> {
-        self.uint(8)
-    }
-
-    /// A little-endian number of `len` bytes; beyond eight they must be zero.
-    pub(crate) fn uint(&mut self, len: usize) -> Result<u64> {
-        let bytes = self.take(len)?;
-        let (low, high) = bytes.split_at(len.min(8));
-        if high.iter().any(|byte| *byte != 0) {
-            return Err(Error::corrupt("a number larger than 64 bits"));
-        }
-        Ok(low.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        Self { bytes: ByteCursor::new(bytes, ByteOrder::Little), sizes }
     }
 
     /// A length.
     pub(crate) fn length(&mut self) -> Result<u64> {
-        self.uint(self.sizes.length.into())
+        let len = usize::from(self.sizes.length);
+        self.uint(len)
     }
 
     /// A length, `None` when it is the format's "undefined".
@@ -102,7 +60,7 @@ impl<'a> Cursor<'a> {
     fn defined(&mut self, len: usize) -> Result<Option<u64>> {
         let undefined = self.rest().get(..len).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0xff));
         if undefined {
-            self.at += len;
+            self.skip(len)?;
             return Ok(None);
         }
         self.uint(len).map(Some)
@@ -111,16 +69,6 @@ impl<'a> Cursor<'a> {
     /// An address that must be there.
     pub(crate) fn some_address(&mut self, what: &str) -> Result<u64> {
         self.address()?.ok_or_else(|| Error::corrupt(format!("the address of {what} is undefined")))
-    }
-
-    /// Bytes up to a NUL, which is passed too.
-    pub(crate) fn until_nul(&mut self) -> Result<&'a [u8]> {
-        let rest = self.rest();
-        let Some(len) = rest.iter().position(|byte| *byte == 0) else {
-            return Err(Error::corrupt("a name without an end"));
-        };
-        self.at += len + 1;
-        Ok(&rest[..len])
     }
 
     /// Passes the four letters that mark a structure.
@@ -145,25 +93,13 @@ impl<'a> Cursor<'a> {
 
     /// Passes a checksum over everything before it.
     pub(crate) fn checksum(&mut self, what: &str) -> Result<()> {
-        let sum = lookup3(&self.bytes[..self.at]);
+        let sum = lookup3(self.passed());
         if self.u32()? == sum || cfg!(fuzzing) {
             return Ok(());
         }
         Err(Error::corrupt(format!("bad checksum of {what}"))
             .hint("the file is damaged; restore it from its source"))
     }
-}
-
-/// Text as the file gives it; bytes that are not UTF-8 are shown as `\xNN`.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
 }
 
 /// Jenkins's lookup3 hash, the checksum of HDF5's metadata.
@@ -230,10 +166,5 @@ mod tests {
         assert_eq!(Cursor::new(&[0xff; 4], SIZES).address().unwrap(), None);
         assert_eq!(Cursor::new(&[1, 2, 0, 0], SIZES).address().unwrap(), Some(0x201));
         assert_eq!(Cursor::new(&[1, 2], SIZES).address().unwrap_err().kind(), ErrorKind::Corrupt);
-    }
-
-    #[test]
-    fn a_name_that_is_not_utf8_keeps_its_bytes_visible() {
-        assert_eq!(text(b"caf\xe9 \xc3\xa9"), "caf\\xe9 é");
     }
 }

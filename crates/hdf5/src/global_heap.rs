@@ -16,6 +16,7 @@ const HEAD_LEN: usize = 8;
 #[derive(Debug)]
 pub struct HeapReader<'a> {
     source: &'a dyn Source,
+    heap: Heap,
     collections: Collections,
     /// Bytes that values may still take.
     left: u64,
@@ -51,9 +52,9 @@ impl From<Error> for Unresolved {
 }
 
 impl<'a> HeapReader<'a> {
-    /// A reader of what lies in `source`, whose values take at most `most` bytes.
-    pub fn new(source: &'a dyn Source, most: u64) -> Self {
-        Self { source, collections: Collections::default(), left: most }
+    /// A reader of what lies in `heap` of `source`, whose values take at most `most` bytes.
+    pub fn new(source: &'a dyn Source, heap: Heap, most: u64) -> Self {
+        Self { source, heap, collections: Collections::default(), left: most }
     }
 
     /// The same, which knows `collections` of this source already.
@@ -103,14 +104,14 @@ impl<'a> HeapReader<'a> {
     /// An element by itself: its length is known from the offsets.
     fn append_top(&mut self, dtype: &Dtype, element: &[u8], out: &mut Vec<u8>) -> Result<(), Unresolved> {
         match dtype {
-            Dtype::VarText { heap, .. } => {
-                let text = self.object(*heap, element, 1)?;
+            Dtype::VarText { .. } => {
+                let text = self.object(element, 1)?;
                 let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
                 self.spend(text.len())?;
                 out.extend_from_slice(text);
                 Ok(())
             }
-            Dtype::Sequence { heap, item } => self.append_items(*heap, item, element, out).map(drop),
+            Dtype::Sequence { item, .. } => self.append_items(item, element, out).map(drop),
             _ => self.append(dtype, element, out),
         }
     }
@@ -123,7 +124,7 @@ impl<'a> HeapReader<'a> {
                 self.spend(8)?;
                 out.extend_from_slice(&[0; 8]);
                 let count = match dtype {
-                    Dtype::Sequence { heap, item } => self.append_items(*heap, item, element, out)?,
+                    Dtype::Sequence { item, .. } => self.append_items(item, element, out)?,
                     _ => {
                         self.append_top(dtype, element, out)?;
                         (out.len() - at - 8) as u64
@@ -152,14 +153,8 @@ impl<'a> HeapReader<'a> {
         }
     }
 
-    fn append_items(
-        &mut self,
-        heap: Heap,
-        item: &Dtype,
-        element: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<u64, Unresolved> {
-        let items = self.object(heap, element, item.stored_len())?;
+    fn append_items(&mut self, item: &Dtype, element: &[u8], out: &mut Vec<u8>) -> Result<u64, Unresolved> {
+        let items = self.object(element, item.stored_len())?;
         if item.is_variable() {
             items.chunks_exact(item.stored_len()).try_for_each(|bytes| self.append(item, bytes, out))?;
         } else {
@@ -172,8 +167,13 @@ impl<'a> HeapReader<'a> {
     }
 
     /// The stored bytes a reference leads to: its count of items, each `item_len` long.
-    fn object(&mut self, heap: Heap, reference: &[u8], item_len: usize) -> Result<Bytes> {
+    fn object(&mut self, reference: &[u8], item_len: usize) -> Result<Bytes> {
+        let heap = self.heap;
         let offset_len = usize::from(heap.offset_len);
+        if reference.len() != heap.reference_len() {
+            let what = format!("references of {} bytes, {} needed", reference.len(), heap.reference_len());
+            return Err(Error::corrupt(what));
+        }
         let number =
             |bytes: &[u8]| bytes.iter().take(8).rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
         let count = number(&reference[..4]);
@@ -194,9 +194,9 @@ impl<'a> HeapReader<'a> {
         }
     }
 
-    /// The bytes of one object of a heap, for callers that know where it is.
-    pub(crate) fn whole_object(&mut self, heap: Heap, address: u64, object: u32) -> Result<Bytes> {
-        let collection = self.collections.get(self.source, heap, address)?;
+    /// The bytes of one object of a heap, for those who know where it is.
+    pub(crate) fn whole_object(&mut self, address: u64, object: u32) -> Result<Bytes> {
+        let collection = self.collections.get(self.source, self.heap, address)?;
         let found = u16::try_from(object).ok().and_then(|object| collection.objects.get(&object));
         match found {
             Some((from, len)) => Ok(collection.bytes.slice(*from..*from + *len)),

@@ -95,7 +95,7 @@ fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader>
             let flags = cursor.u8()?;
             cursor.skip(3)?;
             let at = cursor.position();
-            cursor.skip(len.into())?;
+            cursor.skip(len)?;
             let body = bytes.slice(at..at + usize::from(len));
             push(
                 file,
@@ -172,7 +172,7 @@ impl NewBlock<'_> {
                 cursor.skip(2)?;
             }
             let at = cursor.position();
-            cursor.skip(len.into())?;
+            cursor.skip(len)?;
             let body = self.bytes.slice(at..at + usize::from(len));
             let message = RawMessage { kind: kind.into(), flags, body, address: self.address + at as u64 };
             push(self.file, messages, blocks, message)?;

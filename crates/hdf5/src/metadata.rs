@@ -145,7 +145,7 @@ impl Metadata {
 
     /// The values of an attribute of `dtype`, which has a variable-length part.
     pub(crate) fn resolve(&self, dtype: &Dtype, stored: &[u8]) -> Result<Values> {
-        let reader = HeapReader::new(&*self.source, self.attribute_allowance.get());
+        let reader = HeapReader::new(&*self.source, self.heap(), self.attribute_allowance.get());
         let mut reader = reader.with_collections(self.collections.take());
         let values = reader.resolve(dtype, stored);
         let (collections, left) = reader.finish();
@@ -156,8 +156,9 @@ impl Metadata {
 
     /// Object `index` of the heap at `address`; it counts each time it is asked for.
     pub(crate) fn heap_object(&self, address: u64, index: u32) -> Result<Bytes> {
-        let mut reader = HeapReader::new(&*self.source, 0).with_collections(self.collections.take());
-        let object = reader.whole_object(self.heap(), address, index);
+        let mut reader =
+            HeapReader::new(&*self.source, self.heap(), 0).with_collections(self.collections.take());
+        let object = reader.whole_object(address, index);
         self.collections.replace(reader.finish().0);
         let object = object?;
         self.spend(object.len() as u64)?;

@@ -6,7 +6,7 @@ use forebay_source::{Error, Result};
 use super::codec;
 use super::header::{Chunk, Move, Special};
 use crate::bitshuffle::untranspose;
-use crate::cursor::Cursor;
+use crate::byte_cursor::ByteCursor;
 use crate::shuffle::unshuffle;
 
 /// Decodes the blocks of one chunk, reusing its memory from block to block.
@@ -101,8 +101,10 @@ fn fill(chunk: &Chunk<'_>, special: Special, out: &mut [u8]) -> Result<()> {
 /// Decodes the streams of block `index`, which fill `out`.
 fn read_streams(chunk: &Chunk<'_>, index: usize, out: &mut [u8]) -> Result<()> {
     let at = chunk.header_len.saturating_add(index.saturating_mul(4));
-    let start = Cursor::new(chunk.bytes.get(at..).ok_or_else(ended_early)?).u32_le()? as usize;
-    let mut cursor = Cursor::new(chunk.bytes.get(start..).ok_or_else(ended_early)?);
+    let start = ByteCursor::new(chunk.bytes.get(at..).ok_or_else(ended_early)?, crate::ByteOrder::Little)
+        .u32()? as usize;
+    let mut cursor =
+        ByteCursor::new(chunk.bytes.get(start..).ok_or_else(ended_early)?, crate::ByteOrder::Little);
     // Only whole blocks are split.
     let is_split = chunk.is_split && out.len() == chunk.block_len;
     let stream_count = if is_split { chunk.element_len } else { 1 };
@@ -116,8 +118,8 @@ fn read_streams(chunk: &Chunk<'_>, index: usize, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn read_stream(chunk: &Chunk<'_>, cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<()> {
-    let stored_len = cursor.u32_le()?.cast_signed();
+fn read_stream(chunk: &Chunk<'_>, cursor: &mut ByteCursor<'_>, out: &mut [u8]) -> Result<()> {
+    let stored_len = cursor.u32()?.cast_signed();
     if chunk.is_extended() && stored_len <= 0 {
         return read_run(stored_len, cursor, out);
     }
@@ -132,7 +134,7 @@ fn read_stream(chunk: &Chunk<'_>, cursor: &mut Cursor<'_>, out: &mut [u8]) -> Re
 }
 
 /// A length of zero stands for zeros, and one below, with a token behind it, for another byte over and over.
-fn read_run(stored_len: i32, cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<()> {
+fn read_run(stored_len: i32, cursor: &mut ByteCursor<'_>, out: &mut [u8]) -> Result<()> {
     let byte =
         u8::try_from(stored_len.unsigned_abs()).map_err(|_| Error::corrupt("run of more than a byte"))?;
     if byte != 0 && cursor.u8()? & 1 == 0 {

@@ -3,7 +3,7 @@
 use crate::error::{ended_early, unsupported};
 use forebay_source::{Error, Result};
 
-use crate::cursor::Cursor;
+use crate::byte_cursor::ByteCursor;
 
 /// The chunk format of Blosc 1.
 const FIRST_FORMAT: u8 = 2;
@@ -65,10 +65,10 @@ pub(crate) struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = ByteCursor::new(bytes, crate::ByteOrder::Little);
         let [format, _codec_format, flags, element_len] = cursor.array()?;
-        let (len, block_len) = (cursor.u32_le()? as usize, cursor.u32_le()? as usize);
-        let stored_len = cursor.u32_le()? as usize;
+        let (len, block_len) = (cursor.u32()? as usize, cursor.u32()? as usize);
+        let stored_len = cursor.u32()? as usize;
         if format > LAST_FORMAT {
             return Err(unsupported(format!("chunk format {format} is not supported")));
         }
@@ -118,7 +118,7 @@ impl<'a> Chunk<'a> {
         self.is_split &= self.element_len <= 16 && self.block_len / self.element_len >= 128;
     }
 
-    fn parse_extension(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+    fn parse_extension(&mut self, cursor: &mut ByteCursor<'_>) -> Result<()> {
         let codes: [u8; FILTER_COUNT] = cursor.array()?;
         let [_codec, _codec_meta] = cursor.array()?;
         let metas: [u8; FILTER_COUNT] = cursor.array()?;

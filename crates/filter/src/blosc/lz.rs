@@ -3,7 +3,7 @@
 use crate::error::too_long;
 use forebay_source::Result;
 
-use crate::cursor::Cursor;
+use crate::byte_cursor::ByteCursor;
 use crate::lzf::repeat;
 
 /// Distances from here on are written out in 16 bits.
@@ -11,7 +11,7 @@ const FAR: usize = 8191;
 
 /// Decodes `input` into the front of `out` and gives the length written.
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let mut cursor = Cursor::new(input);
+    let mut cursor = ByteCursor::new(input, crate::ByteOrder::Big);
     let mut len = 0;
     // The first control byte has a version in its upper bits and is always a run of literals.
     let mut mask = 31;
@@ -30,7 +30,7 @@ pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize> {
     Ok(len)
 }
 
-fn read_match(control: usize, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> {
+fn read_match(control: usize, cursor: &mut ByteCursor<'_>) -> Result<(usize, usize)> {
     let mut match_len = (control >> 5) + 2;
     if control >> 5 == 7 {
         loop {
@@ -43,7 +43,7 @@ fn read_match(control: usize, cursor: &mut Cursor<'_>) -> Result<(usize, usize)>
     }
     let (high, low) = (control & 31, usize::from(cursor.u8()?));
     if high == 31 && low == 255 {
-        return Ok((usize::from(cursor.u16_be()?) + FAR + 1, match_len));
+        return Ok((usize::from(cursor.u16()?) + FAR + 1, match_len));
     }
     Ok(((high << 8) + low + 1, match_len))
 }

@@ -9,7 +9,7 @@ use forebay_source::{Error, Result};
 
 use super::{Tiles, msgpack::expect};
 use crate::blosc::{Chunk, decode_chunk};
-use crate::cursor::Cursor;
+use crate::byte_cursor::ByteCursor;
 
 const MAGIC: &[u8] = b"\x9e\xa8b2frame\0\xd2";
 /// Where the metalayers begin: all before has a fixed place.
@@ -43,24 +43,24 @@ pub(crate) enum Content<'a> {
 
 impl<'a> Blosc2Frame<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = ByteCursor::new(bytes, crate::ByteOrder::Big);
         if cursor.take(MAGIC.len())? != MAGIC {
             return Err(Error::corrupt("not a Blosc 2 frame"));
         }
-        let header_len = cursor.u32_be()? as usize;
+        let header_len = cursor.u32()? as usize;
         cursor.take(1 + 8 + 1)?;
         let [_flags, kind, _codec, _more] = cursor.array()?;
         if kind != 0 {
             return Err(unsupported(format!("frame type {kind} is not supported")));
         }
         cursor.take(1)?;
-        let len = cursor.u64_be()?;
+        let len = cursor.u64()?;
         cursor.take(1)?;
-        let stored_len = cursor.u64_be()?;
+        let stored_len = cursor.u64()?;
         cursor.take(1)?;
-        let element_len = cursor.u32_be()?;
+        let element_len = cursor.u32()?;
         cursor.take(1 + 4 + 1)?;
-        let chunk_len = cursor.u32_be()?;
+        let chunk_len = cursor.u32()?;
         if len > u64::from(chunk_len) {
             return Err(unsupported("frame of several chunks is not supported"));
         }
@@ -98,19 +98,23 @@ impl<'a> Blosc2Frame<'a> {
 
     /// How blocks tile the chunk, where it is more than a run of elements.
     pub(crate) fn tiles(&self) -> Result<Option<Tiles>> {
-        let mut cursor = Cursor::new(self.header.get(METALAYERS..).ok_or_else(ended_early)?);
+        let mut cursor =
+            ByteCursor::new(self.header.get(METALAYERS..).ok_or_else(ended_early)?, crate::ByteOrder::Big);
         cursor.take(1 + 1 + 2)?;
         expect(&mut cursor, MAP16)?;
-        for _ in 0..cursor.u16_be()? {
+        for _ in 0..cursor.u16()? {
             let name_len = cursor.u8()?.checked_sub(SHORT_STRING).filter(|&len| len < 32);
             let name =
                 cursor.take(usize::from(name_len.ok_or_else(|| Error::corrupt("metalayer has no name"))?))?;
             expect(&mut cursor, INT32)?;
-            let offset = cursor.u32_be()? as usize;
+            let offset = cursor.u32()? as usize;
             if name == b"b2nd" || name == b"caterva" {
-                let mut layer = Cursor::new(self.header.get(offset..).ok_or_else(ended_early)?);
+                let mut layer = ByteCursor::new(
+                    self.header.get(offset..).ok_or_else(ended_early)?,
+                    crate::ByteOrder::Big,
+                );
                 expect(&mut layer, BIN32)?;
-                let layer_len = layer.u32_be()? as usize;
+                let layer_len = layer.u32()? as usize;
                 return Tiles::parse(layer.take(layer_len)?, self.element_len).map(Some);
             }
         }

@@ -2,10 +2,10 @@
 
 use forebay_source::{Error, Result};
 
-use crate::cursor::Cursor;
+use crate::byte_cursor::ByteCursor;
 
 /// Passes over a msgpack marker that must stand here.
-pub(crate) fn expect(cursor: &mut Cursor<'_>, marker: u8) -> Result<()> {
+pub(crate) fn expect(cursor: &mut ByteCursor<'_>, marker: u8) -> Result<()> {
     let found = cursor.u8()?;
     if found != marker {
         return Err(Error::corrupt(format!("frame has {found:#04x} where {marker:#04x} belongs")));

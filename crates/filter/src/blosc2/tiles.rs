@@ -5,7 +5,7 @@ use forebay_source::{Error, Result};
 
 use super::msgpack::expect;
 use crate::blosc::{BloscBlocks, Chunk};
-use crate::cursor::Cursor;
+use crate::byte_cursor::ByteCursor;
 
 const NDIM_LIMIT: u8 = 16;
 const SHORT_ARRAY: u8 = 0x90;
@@ -24,7 +24,7 @@ pub(crate) struct Tiles {
 impl Tiles {
     /// Reads the metalayer: version, number of dimensions, and the shapes of the array, its chunks and its blocks.
     pub(crate) fn parse(layer: &[u8], element_len: usize) -> Result<Self> {
-        let mut cursor = Cursor::new(layer);
+        let mut cursor = ByteCursor::new(layer, crate::ByteOrder::Big);
         let [_marker, version, ndim] = cursor.array()?;
         if version != 0 || ndim > NDIM_LIMIT {
             return Err(unsupported(format!(
@@ -33,11 +33,11 @@ impl Tiles {
         }
         let shape = read_shape(&mut cursor, ndim, |cursor| {
             expect(cursor, INT64)?;
-            usize::try_from(cursor.u64_be()?).map_err(|_| too_long())
+            usize::try_from(cursor.u64()?).map_err(|_| too_long())
         })?;
-        let mut narrow = |cursor: &mut Cursor<'_>| {
+        let mut narrow = |cursor: &mut ByteCursor<'_>| {
             expect(cursor, INT32)?;
-            Ok(cursor.u32_be()? as usize)
+            Ok(cursor.u32()? as usize)
         };
         let chunk_shape = read_shape(&mut cursor, ndim, &mut narrow)?;
         let block_shape = read_shape(&mut cursor, ndim, narrow)?;
@@ -111,9 +111,9 @@ impl Tiles {
 }
 
 fn read_shape(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut ByteCursor<'_>,
     ndim: u8,
-    mut read: impl FnMut(&mut Cursor<'_>) -> Result<usize>,
+    mut read: impl FnMut(&mut ByteCursor<'_>) -> Result<usize>,
 ) -> Result<Vec<usize>> {
     let marker = cursor.u8()?;
     if marker != SHORT_ARRAY + ndim % 16 {

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use forebay_filter::ByteCursor;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use super::{
     arrange::{self, Said},
     bp4::is_column_major,
-    cursor::Cursor,
     data::{DataFiles, Layout},
     index::{Reading, Version},
     series::AllSeries,
@@ -38,7 +38,7 @@ pub(super) fn describe(found: &Found<'_>) -> Result<Container> {
     let footer = footer(&**file)?.ok_or_else(|| Error::corrupt("no footer of ADIOS"))?;
     let layout = check(&footer)?;
     let order = ByteOrder::Little;
-    let mut places = Cursor::new(&footer, order);
+    let mut places = ByteCursor::new(&footer, order);
     places.take(28)?;
     let (groups, variables, attributes) = (places.u64()?, places.u64()?, places.u64()?);
     let end = file.id().len - FOOTER_LEN;
@@ -47,7 +47,7 @@ pub(super) fn describe(found: &Found<'_>) -> Result<Container> {
     }
     let range = ByteRange::checked(groups, end - groups, file.id().len)?;
     let index = file.fetch_one(range)?;
-    let part = |from: u64, to: u64| Cursor::part(&index, from - groups, to - from, order);
+    let part = |from: u64, to: u64| ByteCursor::part(&index, from - groups, to - from, order);
     let is_column_major = is_column_major(part(groups, variables)?)?;
     let reading = Reading { version: Version::Bp3, order, is_column_major, step: None };
     let (mut series, mut noted) = (AllSeries::default(), BTreeMap::new());

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use forebay_filter::ByteCursor;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceExt, SourceId};
 
 use super::{
     arrange::{self, Said},
-    cursor::Cursor,
     data::{DataFiles, Layout},
     head::Head,
-    index::{Attributes, Reading, Version},
+    index::{Attributes, Reading, Version, text},
     series::AllSeries,
 };
 use crate::Found;
@@ -55,7 +55,7 @@ struct Row {
 /// The rows of the table, by step from 0; the last row of a step counts.
 fn rows(table: &[u8], head: &Head) -> Result<BTreeMap<u64, Row>> {
     let mut rows = BTreeMap::new();
-    let mut cursor = Cursor::new(table, head.order);
+    let mut cursor = ByteCursor::new(table, head.order);
     cursor.take(Head::LEN)?;
     while cursor.left() > 0 {
         let mut row = cursor.inner(ROW_LEN)?;
@@ -87,7 +87,7 @@ impl Row {
             let len = end
                 .checked_sub(start)
                 .ok_or_else(|| Error::corrupt("the parts of its index are out of order"))?;
-            Cursor::part(index, start, len, head.order)
+            ByteCursor::part(index, start, len, head.order)
         };
         let is_column_major = is_column_major(part(self.groups, self.variables)?)?;
         let reading = Reading { version: Version::Bp4, order: head.order, is_column_major, step: Some(step) };
@@ -97,13 +97,13 @@ impl Row {
 }
 
 /// True where the first group of writers says that its axes are in Fortran's order.
-pub(super) fn is_column_major(mut groups: Cursor<'_>) -> Result<bool> {
+pub(super) fn is_column_major(mut groups: ByteCursor<'_>) -> Result<bool> {
     groups.u64()?;
     groups.u64()?;
     if groups.left() == 0 {
         return Ok(false);
     }
-    groups.u16()?;
-    groups.text()?;
+    groups.uint(2)?;
+    text(&mut groups)?;
     Ok(groups.u8()? == b'y')
 }

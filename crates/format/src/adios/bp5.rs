@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use forebay_filter::ByteCursor;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
     bp5_attributes,
     bp5_blocks::Blocks,
     bp5_steps::{self, Writers},
-    cursor::Cursor,
     data::{DataFiles, Layout},
     ffs::Formats,
     head::Head,
@@ -46,7 +46,7 @@ pub(super) fn describe(found: &Found<'_>, head: &Head) -> Result<Container> {
             .checked_sub(step.len)
             .ok_or_else(|| Error::corrupt("its records take more than the file"))
             .map_err(place)?;
-        let cursor = Cursor::part(&records, step.at, step.len, head.order).map_err(place)?;
+        let cursor = ByteCursor::part(&records, step.at, step.len, head.order).map_err(place)?;
         reading.step(cursor, number, &step.writers).map_err(place)?;
     }
     let Reading { series, attributes, .. } = reading;
@@ -63,7 +63,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// The records of all writers of one step: lengths first, then variables, then attributes.
-    fn step(&mut self, mut records: Cursor<'_>, number: u64, writers: &Writers) -> Result<()> {
+    fn step(&mut self, mut records: ByteCursor<'_>, number: u64, writers: &Writers) -> Result<()> {
         records.u64()?;
         let count = writers.count();
         let mut lens = records

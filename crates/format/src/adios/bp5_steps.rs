@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use forebay_source::{Error, Result};
 
-use super::{cursor::Cursor, head::Head};
+use super::head::Head;
 use forebay_container::ByteOrder;
+use forebay_filter::ByteCursor;
 
 /// A step of the table.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ fn end(place: u64, offset: u64) -> Result<u64> {
 
 /// The steps of `table`, the contents of `md.idx`.
 pub(super) fn parse(table: &[u8], order: ByteOrder) -> Result<Vec<Step>> {
-    let mut cursor = Cursor::new(table, order);
+    let mut cursor = ByteCursor::new(table, order);
     cursor.take(Head::LEN)?;
     let mut files = Arc::new(Vec::new());
     let mut steps = Vec::new();
@@ -78,13 +79,13 @@ pub(super) fn parse(table: &[u8], order: ByteOrder) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-fn writer_files(record: &mut Cursor<'_>) -> Result<Vec<u64>> {
+fn writer_files(record: &mut ByteCursor<'_>) -> Result<Vec<u64>> {
     let count = record.u64()?;
     record.take(16)?;
     rest_of(record, Some(count))
 }
 
-fn step(record: &mut Cursor<'_>, files: &Arc<Vec<u64>>) -> Result<Step> {
+fn step(record: &mut ByteCursor<'_>, files: &Arc<Vec<u64>>) -> Result<Step> {
     let (at, len, flush_count) = (record.u64()?, record.u64()?, record.u64()?);
     let each = flush_count.checked_mul(2).and_then(|flushed| flushed.checked_add(1));
     let count = each.and_then(|each| each.checked_mul(files.len() as u64));
@@ -93,8 +94,8 @@ fn step(record: &mut Cursor<'_>, files: &Arc<Vec<u64>>) -> Result<Step> {
 }
 
 /// The numbers that are left, which must be `count`.
-fn rest_of(record: &mut Cursor<'_>, count: Option<u64>) -> Result<Vec<u64>> {
-    if count.and_then(|count| count.checked_mul(8)) != Some(record.left()) {
+fn rest_of(record: &mut ByteCursor<'_>, count: Option<u64>) -> Result<Vec<u64>> {
+    if count.and_then(|count| count.checked_mul(8)) != Some(record.left() as u64) {
         return Err(Error::corrupt(format!(
             "{} bytes of numbers, where another count belongs",
             record.left()

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::cursor::{Cursor, number};
 use forebay_container::ByteOrder;
+use forebay_filter::{ByteCursor, uint};
 
 /// The version of formats that is read here; the one before it has shorter numbers.
 const VERSION: u8 = 2;
@@ -63,8 +63,8 @@ impl Format {
     }
 
     fn parse(bytes: &[u8]) -> Result<Self> {
-        let mut head = Cursor::new(bytes, ByteOrder::Big);
-        let low = head.u16()?;
+        let mut head = ByteCursor::new(bytes, ByteOrder::Big);
+        let low = head.uint(2)?;
         let order = order_of(head.u8()?)?;
         let version = head.u8()?;
         if version != VERSION {
@@ -73,8 +73,8 @@ impl Format {
         }
         let inner_count = head.u8()?;
         head.u8()?;
-        let len = head.u16()? << 16 | low;
-        let mut rest = Cursor::part(bytes, 0, len.min(bytes.len() as u64), ByteOrder::Big)?;
+        let len = head.uint(2)? << 16 | low;
+        let mut rest = ByteCursor::part(bytes, 0, len.min(bytes.len() as u64), ByteOrder::Big)?;
         rest.take(head.position())?;
         let mut structures = Vec::new();
         let mut pointer_len = 0;
@@ -96,29 +96,29 @@ fn order_of(code: u8) -> Result<ByteOrder> {
 }
 
 /// The next structure, and the bytes of its pointers.
-fn structure(rest: &mut Cursor<'_>, order: ByteOrder) -> Result<(Structure, u64)> {
+fn structure(rest: &mut ByteCursor<'_>, order: ByteOrder) -> Result<(Structure, u64)> {
     // The length is split over two fields, so it is looked up before the structure is.
     let head = rest.clone().take(STRUCTURE_HEAD_LEN)?;
-    let len = number(&head[24..26], ByteOrder::Big) << 16 | number(&head[..2], ByteOrder::Big);
+    let len = uint(&head[24..26], ByteOrder::Big) << 16 | uint(&head[..2], ByteOrder::Big);
     let at = rest.position();
     let bytes = rest.take(len.max(STRUCTURE_HEAD_LEN))?;
     let read = || {
-        let mut cursor = Cursor::new(bytes, order);
+        let mut cursor = ByteCursor::new(bytes, order);
         cursor.take(4)?;
-        let (name, field_count, len) = (cursor.u32()?, cursor.u32()?, cursor.u32()?);
+        let (name, field_count, len) = (cursor.uint(4)?, cursor.uint(4)?, cursor.uint(4)?);
         let pointer_len = u64::from(cursor.u8()?);
         if !matches!(pointer_len, 4 | 8) {
             return Err(Error::corrupt(format!("pointers of {pointer_len} bytes")));
         }
-        let mut cursor = Cursor::new(bytes, order);
+        let mut cursor = ByteCursor::new(bytes, order);
         cursor.take(STRUCTURE_HEAD_LEN)?;
-        if field_count > cursor.left() / FIELD_LEN {
+        if field_count > cursor.left() as u64 / FIELD_LEN {
             return Err(Error::corrupt(format!("{field_count} fields in {} bytes", bytes.len())));
         }
         let mut fields = Vec::new();
         for _ in 0..field_count {
-            let (name, type_name) = (name_at(bytes, cursor.u32()?)?, name_at(bytes, cursor.u32()?)?);
-            let (size, offset) = (cursor.u32()?, cursor.u32()?);
+            let (name, type_name) = (name_at(bytes, cursor.uint(4)?)?, name_at(bytes, cursor.uint(4)?)?);
+            let (size, offset) = (cursor.uint(4)?, cursor.uint(4)?);
             fields.push(field(name, &type_name, size, offset));
         }
         Ok((Structure { name: name_at(bytes, name)?, len, fields }, pointer_len))
@@ -159,7 +159,7 @@ impl Formats {
     /// The formats in `bytes`, the contents of `mmd.0`, whose own numbers are in `order`.
     pub(super) fn parse(bytes: &[u8], order: ByteOrder) -> Result<Self> {
         let mut formats = HashMap::new();
-        let mut cursor = Cursor::new(bytes, order);
+        let mut cursor = ByteCursor::new(bytes, order);
         while cursor.left() > 0 {
             let at = cursor.position();
             let (id_len, len) = (cursor.u64()?, cursor.u64()?);

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use forebay_filter::ByteCursor;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    cursor::Cursor,
     kind::Kind,
     series::{AllSeries, Block, Filtered, Form, Place},
 };
@@ -51,7 +51,7 @@ struct Entry<'a> {
     /// Its type, and whether it is an array of texts.
     kind: Result<(Kind, bool)>,
     set_count: u64,
-    sets: Cursor<'a>,
+    sets: ByteCursor<'a>,
 }
 
 /// One set of characteristics.
@@ -78,7 +78,7 @@ struct Operator {
 
 impl Reading {
     /// Notes the variables of the index at `index`.
-    pub(super) fn variables(&self, mut index: Cursor<'_>, into: &mut AllSeries) -> Result<()> {
+    pub(super) fn variables(&self, mut index: ByteCursor<'_>, into: &mut AllSeries) -> Result<()> {
         for_each_entry(&mut index, |entry| {
             let entry = self.entry(entry)?;
             let name = entry.name.clone();
@@ -90,7 +90,7 @@ impl Reading {
     }
 
     /// Notes the attributes of the index at `index`.
-    pub(super) fn attributes(&self, mut index: Cursor<'_>, into: &mut Attributes) -> Result<()> {
+    pub(super) fn attributes(&self, mut index: ByteCursor<'_>, into: &mut Attributes) -> Result<()> {
         for_each_entry(&mut index, |entry| {
             let entry = self.entry(entry)?;
             let name = entry.name.clone();
@@ -108,12 +108,12 @@ impl Reading {
         attribute(kind, self.order, &values, is_array)
     }
 
-    fn entry<'a>(&self, mut entry: Cursor<'a>) -> Result<Entry<'a>> {
-        entry.u32()?;
-        entry.text()?;
-        let name = entry.text()?;
+    fn entry<'a>(&self, mut entry: ByteCursor<'a>) -> Result<Entry<'a>> {
+        entry.uint(4)?;
+        text(&mut entry)?;
+        let name = text(&mut entry)?;
         let path = match self.version {
-            Version::Bp3 => entry.text()?,
+            Version::Bp3 => text(&mut entry)?,
             Version::Bp4 => {
                 entry.take(2)?;
                 String::new()
@@ -172,9 +172,9 @@ impl Reading {
     }
 
     /// The next set of characteristics.
-    fn set(&self, sets: &mut Cursor<'_>, kind: Kind, is_text_array: bool) -> Result<Set> {
+    fn set(&self, sets: &mut ByteCursor<'_>, kind: Kind, is_text_array: bool) -> Result<Set> {
         sets.u8()?;
-        let len = sets.u32()?;
+        let len = sets.uint(4)?;
         let mut rest = sets.inner(len)?;
         let mut set = Set::default();
         let mut statistics = 0;
@@ -184,11 +184,11 @@ impl Reading {
                 1 | 2 => drop(rest.take(kind.len())?),
                 3 => drop(rest.u64()?),
                 4 => [set.count, set.shape, set.start] = axes(&mut rest)?,
-                5 => drop(rest.u32()?),
+                5 => drop(rest.uint(4)?),
                 6 => set.payload = rest.u64()?,
-                7 => set.file = self.file(rest.u32()?),
-                8 => set.time = rest.u32()?,
-                9 => statistics = rest.u32()?,
+                7 => set.file = self.file(rest.uint(4)?),
+                8 => set.time = rest.uint(4)?,
+                9 => statistics = rest.uint(4)?,
                 10 => skip_statistics(&mut rest, kind, statistics)?,
                 11 => set.operator = Some(transform(&mut rest)?),
                 12 => skip_extremes(&mut rest, kind, set.count.len() as u64)?,
@@ -205,15 +205,18 @@ impl Reading {
 }
 
 /// Calls `each` with every entry of the index.
-fn for_each_entry<'a>(index: &mut Cursor<'a>, mut each: impl FnMut(Cursor<'a>) -> Result<()>) -> Result<()> {
-    let count = index.u32()?;
+fn for_each_entry<'a>(
+    index: &mut ByteCursor<'a>,
+    mut each: impl FnMut(ByteCursor<'a>) -> Result<()>,
+) -> Result<()> {
+    let count = index.uint(4)?;
     let len = index.u64()?;
-    let end = index.position().saturating_add(len);
+    let end = (index.position() as u64).saturating_add(len);
     let mut passed = 0;
     // ADIOS 1 leaves the lengths of entries out of the length of all.
-    while passed < count || index.position() < end {
+    while passed < count || (index.position() as u64) < end {
         let at = index.position();
-        let entry = index.u32().and_then(|len| index.inner(len));
+        let entry = index.uint(4).and_then(|len| index.inner(len));
         entry.and_then(&mut each).map_err(|error| error.at(format!("entry at {at:#x}")))?;
         passed += 1;
     }
@@ -221,9 +224,9 @@ fn for_each_entry<'a>(index: &mut Cursor<'a>, mut each: impl FnMut(Cursor<'a>) -
 }
 
 /// Count, shape and start of all axes.
-fn axes(rest: &mut Cursor<'_>) -> Result<[Vec<u64>; 3]> {
+fn axes(rest: &mut ByteCursor<'_>) -> Result<[Vec<u64>; 3]> {
     let ndim = rest.u8()?;
-    rest.u16()?;
+    rest.uint(2)?;
     let mut axes: [Vec<u64>; 3] = Default::default();
     for _ in 0..ndim {
         for numbers in &mut axes {
@@ -234,7 +237,7 @@ fn axes(rest: &mut Cursor<'_>) -> Result<[Vec<u64>; 3]> {
 }
 
 /// The texts of a value, or the bytes of all its numbers; attributes may have several.
-fn values(rest: &mut Cursor<'_>, kind: Kind, is_text_array: bool, set: &Set) -> Result<Vec<Vec<u8>>> {
+fn values(rest: &mut ByteCursor<'_>, kind: Kind, is_text_array: bool, set: &Set) -> Result<Vec<Vec<u8>>> {
     let count = match set.count.first() {
         Some(count) if set.shape != [LOCAL_VALUE] && (is_text_array || kind != Kind::Text) => *count,
         _ => 1,
@@ -247,13 +250,13 @@ fn values(rest: &mut Cursor<'_>, kind: Kind, is_text_array: bool, set: &Set) -> 
     }
     let mut texts = Vec::new();
     for _ in 0..count {
-        let len = rest.u16()?;
+        let len = rest.uint(2)?;
         texts.push(rest.take(len)?.to_vec());
     }
     Ok(texts)
 }
 
-fn skip_statistics(rest: &mut Cursor<'_>, kind: Kind, which: u64) -> Result<()> {
+fn skip_statistics(rest: &mut ByteCursor<'_>, kind: Kind, which: u64) -> Result<()> {
     // Smallest and greatest value, how many, sum, sum of squares, histogram, whether all are finite.
     let lens = [kind.len(), kind.len(), 4, 8, 8, 0, 1];
     if which & 1 << 5 != 0 {
@@ -263,8 +266,8 @@ fn skip_statistics(rest: &mut Cursor<'_>, kind: Kind, which: u64) -> Result<()> 
     wanted.map(|(_, len)| rest.take(*len)).try_for_each(|skipped| skipped.map(drop))
 }
 
-fn skip_extremes(rest: &mut Cursor<'_>, kind: Kind, ndim: u64) -> Result<()> {
-    let count = rest.u16()?;
+fn skip_extremes(rest: &mut ByteCursor<'_>, kind: Kind, ndim: u64) -> Result<()> {
+    let count = rest.uint(2)?;
     rest.take(2 * kind.len())?;
     if count > 1 {
         rest.take(1 + 8 + 2 * ndim + 2 * count * kind.len())?;
@@ -272,12 +275,12 @@ fn skip_extremes(rest: &mut Cursor<'_>, kind: Kind, ndim: u64) -> Result<()> {
     Ok(())
 }
 
-fn transform(rest: &mut Cursor<'_>) -> Result<Operator> {
+fn transform(rest: &mut ByteCursor<'_>) -> Result<Operator> {
     let len = rest.u8()?;
     let name = String::from_utf8_lossy(rest.take(u64::from(len))?).into_owned();
     rest.u8()?;
     axes(rest)?;
-    let len = rest.u16()?;
+    let len = rest.uint(2)?;
     Ok(Operator { name, notes: rest.take(len)?.to_vec() })
 }
 
@@ -296,15 +299,15 @@ impl Operator {
     /// The length of a block that is one compressed stream, as ADIOS2 before 2.8 notes it: bytes before and after, how
     /// many streams, and for each of them where it begins and how long it is before and after.
     fn stream_len(&self) -> Option<u64> {
-        let mut notes = Cursor::new(&self.notes, ByteOrder::Little);
-        let (before, after, count) = (notes.u64().ok()?, notes.u64().ok()?, notes.u16().ok()?);
+        let mut notes = ByteCursor::new(&self.notes, ByteOrder::Little);
+        let (before, after, count) = (notes.u64().ok()?, notes.u64().ok()?, notes.uint(2).ok()?);
         let stream = [notes.u64().ok()?, notes.u64().ok()?, notes.u64().ok()?, notes.u64().ok()?];
         (notes.left() == 0 && count == 1 && stream == [0, before, 0, after]).then_some(after)
     }
 
     /// The length of a block that says itself what was done to it, as later versions note it: bytes before and after.
     fn block_len(&self) -> Option<u64> {
-        let mut notes = Cursor::new(&self.notes, ByteOrder::Little);
+        let mut notes = ByteCursor::new(&self.notes, ByteOrder::Little);
         let (_, after) = (notes.u64().ok()?, notes.u64().ok()?);
         (notes.left() == 0).then_some(after)
     }
@@ -337,4 +340,10 @@ pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_arr
     native::make_native(&dtype, &mut bytes);
     let shape = if is_array { vec![(bytes.len() / element_len) as u64] } else { vec![] };
     Ok(Array { dtype, shape, values: Values::Fixed(bytes) })
+}
+
+/// A text whose length stands before it in two bytes.
+pub(super) fn text(cursor: &mut ByteCursor<'_>) -> Result<String> {
+    let len = cursor.u16()?;
+    Ok(String::from_utf8_lossy(cursor.take(len)?).into_owned())
 }

@@ -2,12 +2,10 @@
 
 use std::cell::Cell;
 
+use forebay_filter::{ByteCursor, uint};
 use forebay_source::{Error, Result};
 
-use super::{
-    cursor::{Cursor, number},
-    ffs::{self, Field, Format, ID_LEN, Structure},
-};
+use super::ffs::{self, Field, Format, ID_LEN, Structure};
 
 /// Bytes that pointers may lead to, in all: what is written once is led to once.
 ///
@@ -55,7 +53,7 @@ impl<'a> Record<'a> {
     }
 
     fn take(&self, at: u64, len: u64) -> Result<&'a [u8]> {
-        let mut cursor = Cursor::new(self.bytes, self.format.order);
+        let mut cursor = ByteCursor::new(self.bytes, self.format.order);
         cursor.take(at)?;
         cursor.take(len)
     }
@@ -68,7 +66,7 @@ impl<'a> Record<'a> {
     }
 
     fn number(&self, bytes: &[u8]) -> u64 {
-        number(bytes, self.format.order)
+        uint(bytes, self.format.order)
     }
 }
 
@@ -80,10 +78,12 @@ fn head_len(format: &Format, block: &[u8]) -> Result<usize> {
     if !format.is_variant() {
         return Ok(short);
     }
-    let len = Cursor::part(block, ID_LEN as u64, 4, format.order)?.u32()?;
+    let len = ByteCursor::part(block, ID_LEN as u64, 4, format.order)?.uint(4)?;
     let long_len = match format.order {
         forebay_container::ByteOrder::Little => len,
-        forebay_container::ByteOrder::Big => Cursor::part(block, ID_LEN as u64, 8, format.order)?.u64()?,
+        forebay_container::ByteOrder::Big => {
+            ByteCursor::part(block, ID_LEN as u64, 8, format.order)?.u64()?
+        }
     };
     let fits = |head: u64, len: u64| {
         let rest = (block.len() as u64).checked_sub(head).and_then(|rest| rest.checked_sub(len));

@@ -8,12 +8,12 @@ use super::{
     ffi::Hid,
     library::{Id, Library},
 };
-use forebay_container::{ByteOrder, Dtype, Field, Heap, Number, Padding, SourceIndex};
+use forebay_container::{ByteOrder, Dtype, Field, Number, Padding};
 
 /// Types nest; our own parser refuses deeper ones too.
 const MOST_DEPTH: usize = 32;
-/// Values in memory have no heap; their types must name one.
-const NO_HEAP: Heap = Heap { offset_len: 8, length_len: 8, base: 0, source: SourceIndex(0) };
+/// Values in memory have pointers; this stands for the length of a reference.
+const REFERENCE_LEN: usize = 16;
 
 /// What the library writes for text of variable length: a pointer.
 pub(super) const TEXT_LEN: usize = size_of::<usize>();
@@ -76,7 +76,7 @@ impl<'a> Make<'a> {
             8 => self.integer(self.own(calls.type_super(stored))?.id),
             9 => {
                 let item = self.below(stored, depth)?;
-                let dtype = Dtype::Sequence { heap: NO_HEAP, item: Box::new(item.dtype) };
+                let dtype = Dtype::Sequence { reference_len: REFERENCE_LEN, item: Box::new(item.dtype) };
                 Ok(Memory { id: self.own(calls.type_sequence(item.id.id))?, dtype, len: SEQUENCE_LEN })
             }
             10 => self.array(stored, depth),
@@ -164,7 +164,7 @@ impl<'a> Make<'a> {
         self.library.check(calls.type_set_charset(id.id, charset), "no such text")?;
         let utf8 = charset == 1;
         Ok(if is_variable {
-            Memory { id, dtype: Dtype::VarText { heap: NO_HEAP, utf8 }, len: TEXT_LEN }
+            Memory { id, dtype: Dtype::VarText { reference_len: REFERENCE_LEN, utf8 }, len: TEXT_LEN }
         } else {
             Memory { id, dtype: Dtype::Text { len, padding: Padding::NulPadded, utf8 }, len }
         })

@@ -1,5 +1,6 @@
 //! Reads a classic header from front to back: big-endian numbers, names and lists.
 
+use forebay_filter::{ByteCursor, ByteOrder, escaped_text};
 use forebay_source::{Error, ErrorKind};
 
 /// Why reading a header stopped.
@@ -32,13 +33,12 @@ enum Flavour {
 
 /// A place in the first bytes of a file.
 #[derive(Debug)]
-pub(super) struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
+pub(super) struct HeaderCursor<'a> {
+    bytes: ByteCursor<'a>,
     flavour: Flavour,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> HeaderCursor<'a> {
     /// Stands after the four letters that say which of the formats it is.
     pub(super) fn new(bytes: &'a [u8]) -> Parsed<Self> {
         let flavour = match bytes.get(..4) {
@@ -50,17 +50,19 @@ impl<'a> Cursor<'a> {
                 return Err(Stop::Bad(corrupt(format!("'CDF' and 1, 2 or 5 expected, found {other:02x?}"))));
             }
         };
-        Ok(Self { bytes, at: 4, flavour })
+        let mut bytes = ByteCursor::new(bytes, ByteOrder::Big);
+        bytes.skip(4).map_err(Stop::Bad)?;
+        Ok(Self { bytes, flavour })
     }
 
     /// Bytes passed so far.
     pub(super) fn at(&self) -> u64 {
-        self.at as u64
+        self.bytes.position() as u64
     }
 
     /// An error at this place.
     pub(super) fn bad(&self, what: impl Into<String>) -> Stop {
-        Stop::Bad(corrupt(what).at(format!("header at {:#x}", self.at)))
+        Stop::Bad(corrupt(what).at(format!("header at {:#x}", self.at())))
     }
 
     /// Passes `len` bytes.
@@ -68,10 +70,7 @@ impl<'a> Cursor<'a> {
         let Some(end) = self.at().checked_add(len) else {
             return Err(self.bad(format!("{len} bytes, more than any file has")));
         };
-        let slice = usize::try_from(end).ok().and_then(|end| self.bytes.get(self.at..end));
-        let slice = slice.ok_or(Stop::Short(end))?;
-        self.at += slice.len();
-        Ok(slice)
+        self.bytes.take(len).map_err(|_| Stop::Short(end))
     }
 
     /// Passes `len` bytes and what fills up the last four of them.
@@ -83,11 +82,11 @@ impl<'a> Cursor<'a> {
 
     /// A number of 32 bits.
     pub(super) fn word(&mut self) -> Parsed<u32> {
-        Ok(self.take(4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+        self.bytes.u32().map_err(|_| Stop::Short(self.at() + 4))
     }
 
     fn double_word(&mut self) -> Parsed<u64> {
-        Ok(self.take(8)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        self.bytes.u64().map_err(|_| Stop::Short(self.at() + 8))
     }
 
     /// A count or a length.
@@ -119,11 +118,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn name(&mut self) -> Parsed<String> {
         let len = self.count()?;
         let bytes = self.padded(len)?.split(|byte| *byte == 0).next().unwrap_or_default();
-        Ok(bytes.utf8_chunks().fold(String::new(), |mut name, chunk| {
-            name.push_str(chunk.valid());
-            chunk.invalid().iter().for_each(|byte| name.push_str(&format!("\\x{byte:02x}")));
-            name
-        }))
+        Ok(escaped_text(bytes))
     }
 
     /// The start of a list whose items are told by `tag`: how many there are.
@@ -142,22 +137,22 @@ mod tests {
 
     #[test]
     fn a_header_that_goes_on_says_how_much_is_needed() {
-        let mut cursor = Cursor::new(b"CDF\x01\0\0").unwrap();
+        let mut cursor = HeaderCursor::new(b"CDF\x01\0\0").unwrap();
         assert!(matches!(cursor.word(), Err(Stop::Short(8))));
-        let mut cursor = Cursor::new(b"CDF\x05").unwrap();
+        let mut cursor = HeaderCursor::new(b"CDF\x05").unwrap();
         assert!(matches!(cursor.take(u64::MAX), Err(Stop::Bad(_))));
     }
 
     #[test]
     fn a_nul_ends_a_name() {
-        let mut cursor = Cursor::new(b"CDF\x01\0\0\0\x03yy\0\0").unwrap();
+        let mut cursor = HeaderCursor::new(b"CDF\x01\0\0\0\x03yy\0\0").unwrap();
         assert_eq!(cursor.name().unwrap(), "yy");
     }
 
     #[test]
     fn names_are_padded_to_four_bytes_and_lists_are_marked() {
         let mut cursor =
-            Cursor::new(b"CDF\x01\0\0\0\x03abc\0\0\0\0\x0a\0\0\0\x02\0\0\0\0\0\0\0\x01").unwrap();
+            HeaderCursor::new(b"CDF\x01\0\0\0\x03abc\0\0\0\0\x0a\0\0\0\x02\0\0\0\0\0\0\0\x01").unwrap();
         assert_eq!(cursor.name().unwrap(), "abc");
         assert_eq!(cursor.list(10, "dimensions").unwrap(), 2);
         assert!(matches!(cursor.list(12, "attributes"), Err(Stop::Bad(_))));

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Result, Source, SourceExt};
 
 use super::{
-    cursor::{Cursor, Parsed, Stop, corrupt},
+    cursor::{HeaderCursor, Parsed, Stop, corrupt},
     kind::{self, Kind},
 };
 use forebay_container::{Array, Attribute, Values, native};
@@ -69,7 +69,7 @@ pub(super) fn read(file: &dyn Source, head: &Bytes) -> Result<Header> {
 }
 
 fn parse(bytes: &[u8]) -> Parsed<Header> {
-    let mut cursor = Cursor::new(bytes)?;
+    let mut cursor = HeaderCursor::new(bytes)?;
     let record_count = cursor.record_count()?;
     let mut dimensions = Vec::new();
     for _ in 0..cursor.list(DIMENSIONS, "dimensions")? {
@@ -84,7 +84,7 @@ fn parse(bytes: &[u8]) -> Parsed<Header> {
     Ok(Header { len: cursor.at(), record_count, dimensions, attributes, variables })
 }
 
-fn variable(cursor: &mut Cursor<'_>, dimensions: &[Dimension]) -> Parsed<Entry> {
+fn variable(cursor: &mut HeaderCursor<'_>, dimensions: &[Dimension]) -> Parsed<Entry> {
     let name = cursor.name()?;
     // What is wrong with one variable must not hide the others: where the next begins is known.
     let mut trouble = None;
@@ -111,7 +111,7 @@ fn variable(cursor: &mut Cursor<'_>, dimensions: &[Dimension]) -> Parsed<Entry> 
     Ok(Entry { name, axes, attributes, kind, trouble, begin })
 }
 
-fn attributes(cursor: &mut Cursor<'_>) -> Parsed<Vec<Attribute>> {
+fn attributes(cursor: &mut HeaderCursor<'_>) -> Parsed<Vec<Attribute>> {
     let mut attributes = Vec::new();
     for _ in 0..cursor.list(ATTRIBUTES, "attributes")? {
         let name = cursor.name()?;
@@ -126,7 +126,7 @@ fn attributes(cursor: &mut Cursor<'_>) -> Parsed<Vec<Attribute>> {
     Ok(attributes)
 }
 
-fn kind(cursor: &mut Cursor<'_>) -> Parsed<Kind> {
+fn kind(cursor: &mut HeaderCursor<'_>) -> Parsed<Kind> {
     let code = cursor.word()?;
     Kind::of(code).ok_or_else(|| cursor.bad(unknown_type(code)))
 }

@@ -7,15 +7,14 @@ use rayon::prelude::*;
 
 use super::{
     gather::Gather,
-    plan::{EncodedChunk, Step, at_chunk, walk},
-    slabs,
+    plan::{ChunkOverlap, Step, at_chunk, walk},
 };
 use crate::decode::with_workspace;
 use crate::{Opened, fill::native_fill};
 use forebay_container::mapping::Patch;
 use forebay_container::{
-    Dtype, Extents, Part, Selection, Values, Variable, convert::convert, native, native::same_native, runs,
-    shape::product,
+    Dtype, Extents, Part, Selection, SlabSizes, Values, Variable, convert::convert, native,
+    native::same_native, runs, shape::product, slabs,
 };
 
 /// Output below this length is read on the caller's thread: handing a job to an idle pool takes 30 us, inflating
@@ -46,18 +45,18 @@ pub(super) fn in_parallel(
         return here(opened, variable, selection, out);
     }
     let most = (out.len() / (4 * threads)).max(PARALLEL_BYTES) as u64;
-    let sizes = slabs::Sizes { wanted: most, most: u64::MAX };
+    let sizes = SlabSizes { wanted: most, most: u64::MAX };
     // A box that is decoded for one slab would be decoded again for the next.
     let is_whole = matches!(variable.extents, Extents::Boxes(_)) && !variable.filters.is_empty();
-    let slabs: Vec<Selection> =
-        if is_whole { Vec::new() } else { slabs::cut(variable, selection, sizes).collect() };
-    if slabs.len() < 2 {
+    let pieces: Vec<Selection> =
+        if is_whole { Vec::new() } else { slabs(variable, selection, sizes).collect() };
+    if pieces.len() < 2 {
         let at_once = wave_len(opened, variable, threads);
         return Execution::new(opened, variable, selection, at_once, out).run(selection);
     }
     let mut rest = out;
-    let mut jobs = Vec::with_capacity(slabs.len());
-    for slab in slabs {
+    let mut jobs = Vec::with_capacity(pieces.len());
+    for slab in pieces {
         let count = usize::try_from(slab.element_count()).unwrap_or(usize::MAX);
         let (piece, after) = rest.split_at_mut(count * variable.dtype.stored_len());
         rest = after;
@@ -113,7 +112,7 @@ struct Execution<'a> {
     fill: Vec<u8>,
     gather: Gather<'a>,
     /// Chunks to be decoded, and how many bytes they have in their sources.
-    waiting: Vec<EncodedChunk<'a>>,
+    waiting: Vec<ChunkOverlap<'a>>,
     waiting_bytes: u64,
     /// How many of them are decoded by as many jobs; one for this thread alone.
     at_once: usize,
@@ -180,7 +179,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn push(&mut self, chunk: EncodedChunk<'a>) -> Result<()> {
+    fn push(&mut self, chunk: ChunkOverlap<'a>) -> Result<()> {
         self.waiting_bytes += chunk.extent.range.len();
         self.waiting.push(chunk);
         let is_enough = match self.at_once {
@@ -197,9 +196,9 @@ impl<'a> Execution<'a> {
     }
 
     /// Chunks are decoded in parallel, and copied by this thread.
-    fn decode_wave(&mut self, wave: &[EncodedChunk<'_>]) -> Result<()> {
+    fn decode_wave(&mut self, wave: &[ChunkOverlap<'_>]) -> Result<()> {
         let (opened, variable) = (self.opened, self.variable);
-        let decode = |chunk: &EncodedChunk<'_>| {
+        let decode = |chunk: &ChunkOverlap<'_>| {
             let place = |error: Error| at_chunk(opened, error, chunk.overlap.chunk, chunk.extent);
             let stored = opened.source(chunk.extent.source)?.fetch_one(chunk.extent.range).map_err(place)?;
             with_workspace(|workspace| {
@@ -216,7 +215,7 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    fn decode_in_turn(&mut self, waiting: &[EncodedChunk<'_>]) -> Result<()> {
+    fn decode_in_turn(&mut self, waiting: &[ChunkOverlap<'_>]) -> Result<()> {
         for same_source in waiting.chunk_by(|one, next| one.extent.source == next.extent.source) {
             let ranges: Vec<_> = same_source.iter().map(|chunk| chunk.extent.range).collect();
             let stored = self.opened.source(same_source[0].extent.source)?.fetch(&ranges)?;
@@ -228,7 +227,7 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    fn decode(&mut self, chunk: &EncodedChunk<'_>, stored: &[u8]) -> Result<()> {
+    fn decode(&mut self, chunk: &ChunkOverlap<'_>, stored: &[u8]) -> Result<()> {
         let (variable, out) = (self.variable, self.gather.out());
         let part = chunk.part(&self.shape);
         let element_len = variable.dtype.stored_len();

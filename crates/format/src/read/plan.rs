@@ -27,7 +27,7 @@ pub(super) enum Step<'v> {
     /// The same, where elements may be cut in two and neighbours lie apart in the source.
     Segment(Placed),
     /// A chunk that has to be decoded.
-    Encoded(EncodedChunk<'v>),
+    Encoded(ChunkOverlap<'v>),
     /// Elements of another variable.
     Patch(&'v Variable, Patch),
     /// Elements that were never written: they have the fill value.
@@ -38,16 +38,16 @@ pub(super) enum Step<'v> {
     Barrier,
 }
 
-/// A chunk that has to be decoded, and what of it is wanted.
+/// A chunk that was written, and what of it is wanted.
 #[derive(Debug)]
-pub(super) struct EncodedChunk<'v> {
+pub(super) struct ChunkOverlap<'v> {
     pub(super) extent: Extent,
     /// The chunk's shape.
     pub(super) shape: &'v [u64],
     pub(super) overlap: Overlap,
 }
 
-impl EncodedChunk<'_> {
+impl ChunkOverlap<'_> {
     /// What of the chunk goes where in an output of shape `to_shape`.
     pub(super) fn part<'a>(&'a self, to_shape: &'a [u64]) -> Part<'a> {
         part(&self.overlap, self.shape, to_shape)
@@ -122,7 +122,7 @@ fn chunks<'v>(
                 each(Step::Unwritten(to..to + index(run.count) * element_len))
             })?,
             Some(extent) => {
-                chunk(opened, variable, EncodedChunk { extent, shape, overlap }, &to_shape, each)?;
+                chunk(opened, variable, ChunkOverlap { extent, shape, overlap }, &to_shape, each)?;
             }
         }
     }
@@ -133,11 +133,11 @@ fn chunks<'v>(
 fn chunk<'v>(
     opened: &Opened,
     variable: &Variable,
-    chunk: EncodedChunk<'v>,
+    chunk: ChunkOverlap<'v>,
     to_shape: &[u64],
     each: &mut Each<'_, 'v>,
 ) -> Result<()> {
-    let EncodedChunk { extent, overlap, .. } = &chunk;
+    let ChunkOverlap { extent, overlap, .. } = &chunk;
     if !is_plain(variable, *extent) {
         return each(Step::Encoded(chunk));
     }
@@ -180,7 +180,7 @@ fn boxes<'v>(
         }
         together.push(region);
         let ArrayBox { count: shape, extent, .. } = boxes.get(number);
-        chunk(opened, variable, EncodedChunk { extent, shape, overlap }, &to_shape, each)?;
+        chunk(opened, variable, ChunkOverlap { extent, shape, overlap }, &to_shape, each)?;
     }
     if is_filled { Ok(()) } else { unwritten(variable, &to_shape, each) }
 }

@@ -253,6 +253,9 @@ fn relocate(variable: &mut Variable, sources: &[SourceIndex]) -> Result<()> {
         let found = sources.get(index.0 as usize).copied();
         found.ok_or_else(|| Error::new(ErrorKind::Bug, "a source vanished"))
     };
+    if let Some(heap) = &mut variable.heap {
+        heap.source = moved(heap.source)?;
+    }
     match &mut variable.extents {
         Extents::Chunks(table) => {
             let move_one = |(number, extent): (u64, Extent)| {

@@ -4,7 +4,7 @@ use forebay_source::{Error, Result};
 use serde_json::Value;
 
 use super::json::Named;
-use forebay_container::{ByteOrder, Dtype, Field, Heap, Member, Number, Padding, SourceIndex};
+use forebay_container::{ByteOrder, Dtype, Field, Member, Number, Padding};
 
 /// An element's type, and what it means beyond its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,18 +211,17 @@ fn object() -> Element {
     Element { dtype: var_text(), meaning: Meaning::Object }
 }
 
-/// Text of any length, which lies in no heap: its reader gathers it.
+/// Objects of any length have no references: chunks hold them. This stands for the length of one.
+const REFERENCE_LEN: usize = 16;
+
+/// Text of any length.
 pub(super) fn var_text() -> Dtype {
-    Dtype::VarText { heap: no_heap(), utf8: true }
+    Dtype::VarText { reference_len: REFERENCE_LEN, utf8: true }
 }
 
 /// Any number of `item`.
 pub(super) fn sequence(item: Dtype) -> Dtype {
-    Dtype::Sequence { heap: no_heap(), item: Box::new(item) }
-}
-
-fn no_heap() -> Heap {
-    Heap { offset_len: 8, length_len: 8, base: 0, source: SourceIndex(0) }
+    Dtype::Sequence { reference_len: REFERENCE_LEN, item: Box::new(item) }
 }
 
 #[cfg(test)]

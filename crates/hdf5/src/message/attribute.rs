@@ -82,7 +82,10 @@ impl<'a> AttributeParts<'a> {
     fn typed(&self, file: &File) -> Result<(Dtype, Dataspace)> {
         let type_body = file.shared.maybe(file, self.type_body, self.type_is_shared, DATATYPE)?;
         let space_body = file.shared.maybe(file, self.space_body, self.space_is_shared, DATASPACE)?;
-        let parse = || Datatypes { heap: file.heap() }.parse(&mut Cursor::new(&type_body, file.sizes));
+        let parse = || {
+            Datatypes { reference_len: file.heap().reference_len() }
+                .parse(&mut Cursor::new(&type_body, file.sizes))
+        };
         let dtype = if self.type_is_shared { file.shared_type(parse)? } else { parse()? };
         Ok((dtype, Dataspace::parse(Cursor::new(&space_body, file.sizes))?))
     }

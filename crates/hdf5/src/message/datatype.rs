@@ -3,7 +3,7 @@
 use forebay_source::{Error, Result};
 
 use super::super::cursor::{Cursor, text};
-use forebay_container::{ByteOrder, Dtype, Field, Heap, Member, Number, OddBits, Padding, holder};
+use forebay_container::{ByteOrder, Dtype, Field, Member, Number, OddBits, Padding, holder};
 
 /// Types nest; a file that nests deeper than any sane writer is refused before the stack is.
 const MOST_DEPTH: usize = 32;
@@ -11,7 +11,7 @@ const MOST_DEPTH: usize = 32;
 /// Reads datatype messages of one file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datatypes {
-    pub(crate) heap: Heap,
+    pub(crate) reference_len: usize,
 }
 
 /// The part that all classes share.
@@ -113,12 +113,12 @@ impl Datatypes {
 
     fn variable(self, cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         let item = self.parse_at(cursor, prefix.depth + 1)?;
-        if prefix.len != self.heap.reference_len() {
+        if prefix.len != self.reference_len {
             return Err(Error::corrupt(format!("a variable-length reference of {} bytes", prefix.len)));
         }
         Ok(match prefix.bits & 0x0f {
-            1 => Dtype::VarText { heap: self.heap, utf8: prefix.bits >> 8 & 0x0f == 1 },
-            _ => Dtype::Sequence { heap: self.heap, item: Box::new(item) },
+            1 => Dtype::VarText { reference_len: self.reference_len, utf8: prefix.bits >> 8 & 0x0f == 1 },
+            _ => Dtype::Sequence { reference_len: self.reference_len, item: Box::new(item) },
         })
     }
 

@@ -47,11 +47,11 @@ fn target(kind: u8, mut cursor: Cursor<'_>) -> Result<Target> {
     Ok(match kind {
         0 => Target::Object(cursor.some_address("a link's object")?),
         1 => {
-            let len = cursor.u16()?.into();
+            let len = cursor.u16()?;
             Target::Path(text(cursor.take(len)?))
         }
         64 => {
-            let len = cursor.u16()?.into();
+            let len = cursor.u16()?;
             external(Cursor::new(cursor.take(len)?, cursor.sizes))?
         }
         kind => Target::Unknown(kind),

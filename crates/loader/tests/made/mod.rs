@@ -86,6 +86,7 @@ fn make_as(rows: Rows, is_encoded: bool) -> Made {
         filters,
         fill: Vec::new(),
         extents: Extents::Chunks(table),
+        heap: None,
         attributes: Vec::new(),
         dimensions: vec![],
     };

@@ -5,6 +5,7 @@
 //! ```
 
 use bytes::Bytes;
+use forebay_filter::{ByteCursor, ByteOrder};
 use forebay_source::{ByteRange, Error, Result, Source};
 
 use super::{header::FIELD_END, symbols::Symbol};
@@ -79,7 +80,7 @@ impl Reading<'_> {
     fn object(&mut self, symbol: &Symbol, mut bytes: Bytes) -> Result<Object> {
         let place = |error: Error| error.at(format!("object at {:#x}", symbol.address));
         loop {
-            let mut cursor = Cursor { bytes: &bytes, at: 0 };
+            let mut cursor = GroupReader(ByteCursor::new(&bytes, ByteOrder::Little));
             match cursor.object(symbol, self.struct_len) {
                 Ok(object) => return Ok(object),
                 Err(Stop::Bad(what)) => return Err(place(Error::corrupt(what))),
@@ -103,12 +104,10 @@ enum Stop {
     Bad(&'static str),
 }
 
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
+/// Reads the tags and texts of a group; they have no numbers in binary.
+struct GroupReader<'a>(ByteCursor<'a>);
 
-impl<'a> Cursor<'a> {
+impl<'a> GroupReader<'a> {
     fn object(&mut self, symbol: &Symbol, struct_len: usize) -> Result<Object, Stop> {
         let count = self.tag("Group")?;
         if count != 1 {
@@ -128,17 +127,14 @@ impl<'a> Cursor<'a> {
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], Stop> {
-        let end = self.at.checked_add(len).ok_or(Stop::Bad("is longer than can be addressed"))?;
-        let taken = self.bytes.get(self.at..end).ok_or(Stop::Short)?;
-        self.at = end;
-        Ok(taken)
+        self.0.take(len).map_err(|_| Stop::Short)
     }
 
     /// How many items of `kind` follow: the tag is `count|kind|address|flag|` and a new line.
     fn tag(&mut self, kind: &str) -> Result<usize, Stop> {
         // No tag is longer: a count, a type, an address.
         const MOST_TAG: usize = 128;
-        let rest = &self.bytes[self.at..];
+        let rest = self.0.rest();
         let Some(len) = rest.iter().take(MOST_TAG).position(|byte| *byte == b'\n') else {
             return Err(if rest.len() < MOST_TAG { Stop::Short } else { Stop::Bad("a tag without an end") });
         };
@@ -153,7 +149,7 @@ impl<'a> Cursor<'a> {
         if !is_wanted || !is_here {
             return Err(Stop::Bad("a tag of another type, or one that leads elsewhere"));
         }
-        self.at += len + 1;
+        self.take(len + 1)?;
         Ok(count)
     }
 
@@ -201,7 +197,7 @@ mod tests {
     #[test]
     fn a_count_without_bytes_behind_it_ends() {
         let bytes = b"99999999999\x01char *\x011\x011\x01\n3\x01char\x011\x011\x01\nab\0";
-        let mut cursor = Cursor { bytes, at: 0 };
+        let mut cursor = GroupReader(ByteCursor::new(bytes, ByteOrder::Little));
         assert!(matches!(cursor.texts(), Err(Stop::Short)));
     }
 }

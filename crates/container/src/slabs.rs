@@ -2,25 +2,25 @@
 
 use std::iter;
 
-use forebay_container::{Extents, Selection, Span, Variable};
+use crate::{Extents, Selection, Span, Variable};
 
 /// How large a slab should be, and how large it may be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub struct SlabSizes {
     /// Bytes of a slab, where chunks allow.
-    pub(super) wanted: u64,
+    pub wanted: u64,
     /// Bytes of a slab in any case, even if chunks must be decoded more than once.
-    pub(super) most: u64,
+    pub most: u64,
 }
 
 /// Selections that together make up `selection`, in C order, made one at a time: a file can claim any shape.
 ///
 /// Cuts fall on chunk borders, so that no chunk is decoded twice; only a contiguous variable is cut anywhere, and one
 /// whose row of chunks does not fit into memory.
-pub(super) fn cut<'a>(
+pub fn slabs<'a>(
     variable: &'a Variable,
     selection: &Selection,
-    sizes: Sizes,
+    sizes: SlabSizes,
 ) -> Box<dyn Iterator<Item = Selection> + 'a> {
     let spans = selection.spans().to_vec();
     let axis = spans.iter().position(|span| span.count > 1);
@@ -39,15 +39,15 @@ pub(super) fn cut<'a>(
     let chunk = variable.grid.chunk[axis];
     let must_split = row_bytes.saturating_mul(chunk.min(span.count)) > sizes.most;
     let border = if is_free || must_split { 1 } else { chunk };
-    let slabs = spans_of(span, rows, border).map(move |part| {
+    let all = spans_of(span, rows, border).map(move |part| {
         let mut slab = spans.clone();
         slab[axis] = part;
         Selection::new(slab)
     });
     if row_bytes <= sizes.most {
-        return Box::new(slabs);
+        return Box::new(all);
     }
-    Box::new(slabs.flat_map(move |row| cut(variable, &row, sizes)))
+    Box::new(all.flat_map(move |row| slabs(variable, &row, sizes)))
 }
 
 /// Cuts `span` into parts of about `rows` indexes that end on multiples of `border`.
@@ -70,9 +70,9 @@ fn spans_of(span: Span, rows: u64, border: u64) -> impl Iterator<Item = Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_container::{ChunkTable, Dtype, Grid, Number};
+    use crate::{ChunkTable, Dtype, Grid, Number};
 
-    const SIZES: Sizes = Sizes { wanted: 10 * 64, most: 1 << 20 };
+    const SIZES: SlabSizes = SlabSizes { wanted: 10 * 64, most: 1 << 20 };
 
     fn variable(shape: &[u64], chunk: &[u64]) -> Variable {
         Variable {
@@ -84,6 +84,7 @@ mod tests {
             filters: vec![],
             fill: vec![],
             extents: Extents::Chunks(ChunkTable::default()),
+            heap: None,
             attributes: vec![],
             dimensions: vec![],
         }
@@ -92,9 +93,9 @@ mod tests {
     #[test]
     fn slabs_end_on_chunk_borders_and_cover_everything_once() {
         let variable = variable(&[100, 8], &[7, 8]);
-        let slabs: Vec<_> = cut(&variable, &Selection::all(&[100, 8]), SIZES).collect();
+        let found: Vec<_> = slabs(&variable, &Selection::all(&[100, 8]), SIZES).collect();
         let mut next = 0;
-        for slab in &slabs {
+        for slab in &found {
             let span = slab.spans()[0];
             assert_eq!(span.start, next);
             assert_eq!(span.start % 7, 0);
@@ -106,18 +107,18 @@ mod tests {
     #[test]
     fn a_selection_that_fits_is_left_whole() {
         let variable = variable(&[100, 8], &[7, 8]);
-        let sizes = Sizes { wanted: 6400, ..SIZES };
-        assert_eq!(cut(&variable, &Selection::all(&[100, 8]), sizes).count(), 1);
+        let sizes = SlabSizes { wanted: 6400, ..SIZES };
+        assert_eq!(slabs(&variable, &Selection::all(&[100, 8]), sizes).count(), 1);
     }
     #[test]
     fn a_row_too_long_for_memory_is_cut_along_the_next_axis() {
         let variable = variable(&[3, 1000], &[3, 10]);
-        let sizes = Sizes { wanted: 800, most: 1600 };
-        let slabs: Vec<_> = cut(&variable, &Selection::all(&[3, 1000]), sizes).collect();
-        assert!(slabs.iter().all(|slab| slab.element_count() * 8 <= 1600));
-        assert_eq!(slabs.iter().map(Selection::element_count).sum::<u64>(), 3000);
+        let sizes = SlabSizes { wanted: 800, most: 1600 };
+        let found: Vec<_> = slabs(&variable, &Selection::all(&[3, 1000]), sizes).collect();
+        assert!(found.iter().all(|slab| slab.element_count() * 8 <= 1600));
+        assert_eq!(found.iter().map(Selection::element_count).sum::<u64>(), 3000);
         let starts: Vec<_> =
-            slabs.iter().map(|slab| (slab.spans()[0].start, slab.spans()[1].start)).collect();
+            found.iter().map(|slab| (slab.spans()[0].start, slab.spans()[1].start)).collect();
         assert!(starts.is_sorted(), "in C order");
     }
 
@@ -125,7 +126,7 @@ mod tests {
     fn a_vast_array_is_cut_one_slab_at_a_time() {
         let shape = [1 << 40, 1000];
         let variable = variable(&shape, &[1, 1000]);
-        let first = cut(&variable, &Selection::all(&shape), SIZES).next().unwrap();
+        let first = slabs(&variable, &Selection::all(&shape), SIZES).next().unwrap();
         assert_eq!(first.spans()[0], Span::range(0..1));
     }
 }

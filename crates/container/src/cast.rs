@@ -40,11 +40,11 @@ impl Cast {
         with_element!(self.from, A => self.run_from::<A>(from, to));
     }
 
-    fn run_from<A: Element>(&self, from: &[u8], to: &mut [u8]) {
+    fn run_from<A: CastNumber>(&self, from: &[u8], to: &mut [u8]) {
         with_element!(self.to, B => self.run_pair::<A, B>(from, to));
     }
 
-    fn run_pair<A: Element, B: Element>(&self, from: &[u8], to: &mut [u8]) {
+    fn run_pair<A: CastNumber, B: CastNumber>(&self, from: &[u8], to: &mut [u8]) {
         let pairs = from.chunks_exact(size_of::<A>()).zip(to.chunks_exact_mut(size_of::<B>()));
         match self.scale {
             None => pairs.for_each(|(from, to)| pass::<A, B>(A::read(from)).write(to)),
@@ -56,7 +56,7 @@ impl Cast {
 }
 
 /// One number type.
-pub(crate) trait Element: Copy + PartialOrd {
+pub(crate) trait CastNumber: Copy + PartialOrd {
     const IS_FLOAT: bool;
     const IS_DOUBLE: bool;
     fn read(from: &[u8]) -> Self;
@@ -73,7 +73,7 @@ pub(crate) trait Element: Copy + PartialOrd {
 }
 
 /// One number as another, by the way that rounds once.
-pub(crate) fn pass<A: Element, B: Element>(value: A) -> B {
+pub(crate) fn pass<A: CastNumber, B: CastNumber>(value: A) -> B {
     if B::IS_DOUBLE || A::IS_DOUBLE || (A::IS_FLOAT && !B::IS_FLOAT) {
         B::from_f64(value.to_f64())
     } else if B::IS_FLOAT {
@@ -86,7 +86,7 @@ pub(crate) fn pass<A: Element, B: Element>(value: A) -> B {
 macro_rules! integer {
     ($($kind:ty),*) => {$(
         #[expect(clippy::cast_possible_truncation, reason = "integers wrap when they are cast, as NumPy's do")]
-        impl Element for $kind {
+        impl CastNumber for $kind {
             const IS_FLOAT: bool = false;
             const IS_DOUBLE: bool = false;
             fn read(from: &[u8]) -> Self { Self::from_ne_bytes(from.try_into().expect("as many bytes as it has")) }
@@ -104,7 +104,7 @@ macro_rules! integer {
 macro_rules! float {
     ($($kind:ty, $double:literal, $to_f32:expr, $from_f32:expr, $to_f64:expr, $from_f64:expr;)*) => {$(
         #[expect(clippy::cast_possible_truncation, reason = "a cast to fewer bits rounds")]
-        impl Element for $kind {
+        impl CastNumber for $kind {
             const IS_FLOAT: bool = true;
             const IS_DOUBLE: bool = $double;
             fn read(from: &[u8]) -> Self { Self::from_ne_bytes(from.try_into().expect("as many bytes as it has")) }
@@ -141,7 +141,7 @@ fn to_odd_f32(value: f64) -> f32 {
 
 /// Integers of any type as unsigned ones; `None` when one is negative, or the type is a float.
 pub fn to_unsigned(number: Number, bytes: &[u8]) -> Option<Vec<u64>> {
-    fn all<A: Element>(bytes: &[u8], signed: bool) -> Option<Vec<u64>> {
+    fn all<A: CastNumber>(bytes: &[u8], signed: bool) -> Option<Vec<u64>> {
         let values = bytes.chunks_exact(size_of::<A>()).map(|one| A::read(one).to_bits());
         values
             .map(|bits| if signed { u64::try_from(bits).ok() } else { Some(bits.cast_unsigned()) })

@@ -1,6 +1,6 @@
 //! What one element of an array is, and how it is stored.
 
-mod odd_bits;
+mod nonstandard_bits;
 mod text;
 
 use std::cell::Cell;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use forebay_filter::{ByteOrder, Number};
 
-pub(crate) use odd_bits::PLAIN;
-pub use odd_bits::{OddBits, holder};
+pub(crate) use nonstandard_bits::PLAIN;
+pub use nonstandard_bits::{NonstandardBits, holder};
 
 /// How the unused end of a fixed-length string is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ pub enum Dtype {
         precision: u16,
     },
     /// A number of a width or make no tensor has; it is read as the plain `number` that holds all its values.
-    Odd {
+    Nonstandard {
         /// Bytes.
         len: usize,
         /// In which order they are stored.
@@ -75,7 +75,7 @@ pub enum Dtype {
         /// What it is read as.
         number: Number,
         /// Where its parts lie.
-        bits: OddBits,
+        bits: NonstandardBits,
     },
     /// A pair of numbers, real part first.
     Complex {
@@ -190,7 +190,7 @@ impl Dtype {
                 .iter()
                 .try_fold(item.stored_len(), |len, n| len.checked_mul(usize::try_from(*n).ok()?))
                 .unwrap_or(usize::MAX),
-            Self::Odd { len, .. }
+            Self::Nonstandard { len, .. }
             | Self::Text { len, .. }
             | Self::Opaque { len, .. }
             | Self::Compound { len, .. }
@@ -224,7 +224,7 @@ impl Dtype {
     /// Bytes of one element as it is read.
     pub fn native_len(&self) -> usize {
         match self {
-            Self::Odd { number, .. } => number.size(),
+            Self::Nonstandard { number, .. } => number.size(),
             _ => self.stored_len(),
         }
     }
@@ -242,7 +242,7 @@ impl Dtype {
     /// The number type of its elements in memory, if they are numbers.
     pub fn number(&self) -> Option<Number> {
         match self {
-            Self::Number { number, .. } | Self::Bits { number, .. } | Self::Odd { number, .. } => {
+            Self::Number { number, .. } | Self::Bits { number, .. } | Self::Nonstandard { number, .. } => {
                 Some(*number)
             }
             Self::Enum { base, .. } => base.number(),
@@ -274,7 +274,9 @@ impl Dtype {
     /// Odd numbers grow when they are read, which they cannot do inside another element.
     fn inner_refusal(&self) -> Option<String> {
         match self {
-            Self::Odd { .. } => Some(format!("{self} inside another type cannot be held by any tensor")),
+            Self::Nonstandard { .. } => {
+                Some(format!("{self} inside another type cannot be held by any tensor"))
+            }
             _ => self.refusal(),
         }
     }
@@ -287,10 +289,15 @@ impl Dtype {
         self.stored_len() > 0
             && match self {
                 Self::Bits { number, shift, precision, .. } => bits_fit(*shift, *precision, number.size()),
-                Self::Odd { len, bits: OddBits::Integer { shift, precision }, number, .. } => {
-                    bits_fit(*shift, *precision, *len) && *len <= number.size()
+                Self::Nonstandard {
+                    len,
+                    bits: NonstandardBits::Integer { shift, precision },
+                    number,
+                    ..
+                } => bits_fit(*shift, *precision, *len) && *len <= number.size(),
+                Self::Nonstandard { len, bits, number, .. } => {
+                    nonstandard_bits::holder(*bits, *len) == Some(*number)
                 }
-                Self::Odd { len, bits, number, .. } => odd_bits::holder(*bits, *len) == Some(*number),
                 Self::Enum { base, .. } => base.is_sound(),
                 Self::Array { item, .. } => item.is_sound() && self.stored_len() < usize::MAX,
                 Self::Sequence { item, .. } => item.is_sound(),

@@ -88,7 +88,7 @@ impl Grid {
             .spans()
             .iter()
             .zip(&self.chunk)
-            .map(|(span, len)| Axis { span: *span, len: *len })
+            .map(|(span, len)| ChunkedSpan { span: *span, len: *len })
             .collect::<Vec<_>>();
         Overlaps { counts: self.chunks(), at: vec![0; axes.len()], axes, done: is_empty }
     }
@@ -96,7 +96,7 @@ impl Grid {
 
 /// One chunk's part of a span along one axis.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct ChunkPart {
     chunk: u64,
     in_chunk: Span,
     in_selection: u64,
@@ -104,12 +104,12 @@ struct Part {
 
 /// A span cut at the borders of chunks `len` long; parts are worked out when they are asked for.
 #[derive(Clone, Copy, Debug)]
-struct Axis {
+struct ChunkedSpan {
     span: Span,
     len: u64,
 }
 
-impl Axis {
+impl ChunkedSpan {
     /// How many chunks hold some of a span that is not empty.
     fn part_count(self) -> u64 {
         let Span { start, count, step } = self.span;
@@ -117,7 +117,7 @@ impl Axis {
         if step >= self.len { count } else { (start + (count - 1) * step) / self.len - start / self.len + 1 }
     }
 
-    fn part(self, number: u64) -> Part {
+    fn part(self, number: u64) -> ChunkPart {
         let Span { start, count, step } = self.span;
         let (chunk, taken) = if step >= self.len {
             ((start + number * step) / self.len, number)
@@ -128,7 +128,7 @@ impl Axis {
         let first = start + taken * step;
         let left_in_chunk = (self.len - first % self.len).div_ceil(step);
         let in_chunk = Span { start: first % self.len, count: left_in_chunk.min(count - taken), step };
-        Part { chunk, in_chunk, in_selection: taken }
+        ChunkPart { chunk, in_chunk, in_selection: taken }
     }
 }
 
@@ -136,7 +136,7 @@ impl Axis {
 #[derive(Debug)]
 pub struct Overlaps {
     counts: Vec<u64>,
-    axes: Vec<Axis>,
+    axes: Vec<ChunkedSpan>,
     at: Vec<u64>,
     done: bool,
 }
@@ -148,7 +148,7 @@ impl Iterator for Overlaps {
         if self.done {
             return None;
         }
-        let here: Vec<Part> = self.axes.iter().zip(&self.at).map(|(axis, at)| axis.part(*at)).collect();
+        let here: Vec<ChunkPart> = self.axes.iter().zip(&self.at).map(|(axis, at)| axis.part(*at)).collect();
         let chunk =
             here.iter().zip(&self.counts).fold(0, |number, (part, count)| number * count + part.chunk);
         self.done = true;

@@ -16,7 +16,7 @@
 //! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
 //! | `shape`, `grid`, `selection`, `slabs`, `runs`, `sample_index` | arithmetic of chunks, hyperslabs and boxes that are samples |
 //! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
-//! | `native/`, `odd`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
+//! | `native/`, `nonstandard`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
 //! | `cast`, `recode`, `categories` | numbers as other numbers, by NumPy's rules and by a table; tables of names, joined |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, missing values, times |
 //! | `unpack/` | values made of packed numbers as those attributes say |
@@ -43,7 +43,7 @@ pub mod mapping;
 mod mappings;
 pub mod names;
 pub mod native;
-pub mod odd;
+pub mod nonstandard;
 pub mod recode;
 mod row_alone;
 pub mod runs;
@@ -68,15 +68,15 @@ pub use cost::{RowCost, row_cost};
 pub use dimension_scales::{
     AXIS_LABELS, AXIS_NUMBERS, OWN_NUMBER, SCALE_LIST, is_netcdf_attribute, says_scale,
 };
-pub use dtype::{Dtype, Field, Member, OddBits, Padding, holder};
+pub use dtype::{Dtype, Field, Member, NonstandardBits, Padding, holder};
 pub use extents::{Extents, Opaque};
 pub use forebay_filter::{ByteOrder, Filter, Number};
 pub use grid::{Grid, Overlap, Overlaps};
 pub use heap::Heap;
-pub use mapping::{Blocks, Mapping};
+pub use mapping::{HyperslabAxis, Mapping};
 pub use mappings::Mappings;
 pub use row_alone::{RowAlone, row_alone};
-pub use runs::{Part, Run, Runs};
+pub use runs::{ArrayPart, ElementRun, Runs};
 pub use saved::{load, save};
 pub use scalar::Scalar;
 pub use segments::{Segment, Segments};

@@ -6,7 +6,7 @@ use crate::{Selection, Span};
 
 /// Blocks of equal length at equal distances along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Blocks {
+pub struct HyperslabAxis {
     /// First index of the first block.
     pub start: u64,
     /// From one block's start to the next's.
@@ -17,7 +17,7 @@ pub struct Blocks {
     pub block: u64,
 }
 
-impl Blocks {
+impl HyperslabAxis {
     /// Indexes in all blocks together, if that many can be counted.
     pub fn len(self) -> Option<u64> {
         self.count.checked_mul(self.block)
@@ -65,9 +65,9 @@ pub struct Mapping {
     /// Position of the variable read in [`Container::parts`](crate::Container::parts).
     pub part: usize,
     /// Which elements of it.
-    pub from: Vec<Blocks>,
+    pub from: Vec<HyperslabAxis>,
     /// Which elements they stand for.
-    pub to: Vec<Blocks>,
+    pub to: Vec<HyperslabAxis>,
     /// For each axis of `to` the axis of `from` that runs along with it; axes that are in no pair have one index.
     pub pairs: Vec<Option<usize>>,
 }
@@ -92,13 +92,14 @@ struct AxisRun {
 
 impl Mapping {
     /// The mapping whose two sides run along axis by axis, where they can: all that differs is axes of length one.
-    pub fn new(part: usize, from: Vec<Blocks>, to: Vec<Blocks>) -> Option<Self> {
-        let long = |axes: &[Blocks]| -> Vec<usize> {
+    pub fn new(part: usize, from: Vec<HyperslabAxis>, to: Vec<HyperslabAxis>) -> Option<Self> {
+        let long = |axes: &[HyperslabAxis]| -> Vec<usize> {
             (0..axes.len()).filter(|axis| axes[*axis].len() != Some(1)).collect()
         };
         let (from_long, to_long) = (long(&from), long(&to));
-        let lens =
-            |axes: &[Blocks], long: &[usize]| long.iter().map(|axis| axes[*axis].len()).collect::<Vec<_>>();
+        let lens = |axes: &[HyperslabAxis], long: &[usize]| {
+            long.iter().map(|axis| axes[*axis].len()).collect::<Vec<_>>()
+        };
         if lens(&from, &from_long) != lens(&to, &to_long) {
             return None;
         }
@@ -119,7 +120,7 @@ impl Mapping {
 
     /// The boxes of this mapping that `selection` touches, as far as the part of shape `part_shape` reaches.
     pub fn patches(&self, selection: &Selection, part_shape: &[u64]) -> Vec<Patch> {
-        let one = Blocks { start: 0, stride: 1, count: 1, block: 1 };
+        let one = HyperslabAxis { start: 0, stride: 1, count: 1, block: 1 };
         let mut axes: Vec<Vec<AxisRun>> = Vec::with_capacity(self.to.len());
         for ((to, pair), span) in self.to.iter().zip(&self.pairs).zip(selection.spans()) {
             let (from, len) = pair.map_or((one, 1), |axis| (self.from[axis], part_shape[axis]));
@@ -166,7 +167,7 @@ impl Mapping {
 }
 
 /// The places of `span` that lie in `to`, joined into runs whose `from` indexes are evenly spaced.
-fn axis_runs(to: Blocks, from: Blocks, span: Span) -> Vec<AxisRun> {
+fn axis_runs(to: HyperslabAxis, from: HyperslabAxis, span: Span) -> Vec<AxisRun> {
     let mut runs: Vec<AxisRun> = Vec::new();
     let end = to.end().unwrap_or(0);
     let first = to.start.saturating_sub(span.start).div_ceil(span.step);
@@ -205,17 +206,17 @@ const MOST_PIECES: u64 = 1 << 16;
 /// Cuts a mapping between boxes of different shape into lines that are neighbours on both sides.
 ///
 /// `None` when there are too many of them, or when one side has more elements than the other.
-pub fn cut(part: usize, from: &[Blocks], to: &[Blocks]) -> Option<Vec<Mapping>> {
+pub fn cut(part: usize, from: &[HyperslabAxis], to: &[HyperslabAxis]) -> Option<Vec<Mapping>> {
     let (from_lines, to_lines) = (lines(from)?, lines(to)?);
     let mut mappings = Vec::new();
     let (mut from_lines, mut to_lines) = (from_lines.into_iter(), to_lines.into_iter());
     let (mut from_line, mut to_line) = (from_lines.next(), to_lines.next());
     while let (Some(left), Some(right)) = (&mut from_line, &mut to_line) {
         let len = left.last()?.block.min(right.last()?.block);
-        let head = |line: &[Blocks]| -> Vec<Blocks> {
+        let head = |line: &[HyperslabAxis]| -> Vec<HyperslabAxis> {
             let mut line = line.to_vec();
             if let Some(last) = line.last_mut() {
-                *last = Blocks { block: len, stride: len, ..*last };
+                *last = HyperslabAxis { block: len, stride: len, ..*last };
             }
             line
         };
@@ -234,23 +235,27 @@ pub fn cut(part: usize, from: &[Blocks], to: &[Blocks]) -> Option<Vec<Mapping>> 
 }
 
 /// The boxes of one line each that make up `axes`, in C order.
-fn lines(axes: &[Blocks]) -> Option<Vec<Vec<Blocks>>> {
+fn lines(axes: &[HyperslabAxis]) -> Option<Vec<Vec<HyperslabAxis>>> {
     let (last, outer) = axes.split_last()?;
     let total = outer.iter().try_fold(last.count, |total, axis| total.checked_mul(axis.len()?))?;
     if total > MOST_PIECES {
         return None;
     }
-    let mut found: Vec<Vec<Blocks>> = vec![Vec::new()];
+    let mut found: Vec<Vec<HyperslabAxis>> = vec![Vec::new()];
     for axis in outer {
-        let indexes =
-            (0..axis.len()?).map(|rank| Blocks { start: axis.index(rank), stride: 1, count: 1, block: 1 });
+        let indexes = (0..axis.len()?).map(|rank| HyperslabAxis {
+            start: axis.index(rank),
+            stride: 1,
+            count: 1,
+            block: 1,
+        });
         let indexes: Vec<_> = indexes.collect();
         found = found
             .iter()
             .flat_map(|line| indexes.iter().map(|index| [line, &[*index][..]].concat()))
             .collect();
     }
-    let blocks = (0..last.count).map(|number| Blocks {
+    let blocks = (0..last.count).map(|number| HyperslabAxis {
         start: last.start + number * last.stride,
         stride: last.block,
         count: 1,
@@ -277,8 +282,8 @@ mod tests {
         Selection::new(vec![Span::range(range)])
     }
 
-    fn blocks(start: u64, stride: u64, count: u64, block: u64) -> Blocks {
-        Blocks { start, stride, count, block }
+    fn blocks(start: u64, stride: u64, count: u64, block: u64) -> HyperslabAxis {
+        HyperslabAxis { start, stride, count, block }
     }
 
     #[test]

@@ -65,11 +65,11 @@ impl fmt::Debug for Mappings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Blocks, Span};
+    use crate::{HyperslabAxis, Span};
 
     fn mapping(start: u64, len: u64) -> Mapping {
-        let along = |start| Blocks { start, stride: len, count: 1, block: len };
-        let all = Blocks { start: 0, stride: 4, count: 1, block: 4 };
+        let along = |start| HyperslabAxis { start, stride: len, count: 1, block: len };
+        let all = HyperslabAxis { start: 0, stride: 4, count: 1, block: 4 };
         Mapping::new(0, vec![along(0), all], vec![along(start), all]).expect("equal sides")
     }
 

@@ -37,7 +37,7 @@ pub fn make_native(dtype: &Dtype, elements: &mut [u8]) {
         }
         Dtype::VarText { .. }
         | Dtype::Sequence { .. }
-        | Dtype::Odd { .. }
+        | Dtype::Nonstandard { .. }
         | Dtype::Opaque { .. }
         | Dtype::Reference { .. }
         | Dtype::Other { .. } => {}

@@ -4,7 +4,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     Number,
-    cast::{Element, with_element},
+    cast::{CastNumber, with_element},
 };
 
 /// Integers of one type as integers of another, by a table.
@@ -33,11 +33,11 @@ impl Recode {
         with_element!(self.from, A => self.run_from::<A>(from, to))
     }
 
-    fn run_from<A: Element>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+    fn run_from<A: CastNumber>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
         with_element!(self.to, B => self.run_pair::<A, B>(from, to))
     }
 
-    fn run_pair<A: Element, B: Element>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+    fn run_pair<A: CastNumber, B: CastNumber>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
         let pairs = from.chunks_exact(size_of::<A>()).zip(to.chunks_exact_mut(size_of::<B>()));
         for (from, to) in pairs {
             let own = A::read(from).to_bits();

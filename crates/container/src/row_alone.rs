@@ -80,7 +80,7 @@ fn has_rows_in_own_chunks(part: &Variable, mapping: &Mapping) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Blocks, ChunkTable, Dtype, Filter, Grid, Number};
+    use crate::{ChunkTable, Dtype, Filter, Grid, HyperslabAxis, Number};
 
     fn variable(shape: &[u64], chunk: &[u64], is_filtered: bool) -> Variable {
         let mut variable = Variable::new("x", Dtype::native(Number::U16), shape.to_vec());
@@ -91,8 +91,8 @@ mod tests {
         variable
     }
 
-    fn run(start: u64, len: u64) -> Blocks {
-        Blocks { start, stride: len, count: 1, block: len }
+    fn run(start: u64, len: u64) -> HyperslabAxis {
+        HyperslabAxis { start, stride: len, count: 1, block: len }
     }
 
     /// A virtual data set of `parts` one after the other, ten rows each.

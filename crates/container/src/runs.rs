@@ -4,7 +4,7 @@ use crate::Selection;
 
 /// A run of elements that are neighbours in both arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ElementRun {
     /// Index of the first element in the array that is read.
     pub from: u64,
     /// Index of the first element in the array that is written.
@@ -15,7 +15,7 @@ pub struct Run {
 
 /// A part of an array of shape `from_shape`, and where it goes in an array of shape `to_shape`.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct ArrayPart<'a> {
     /// Shape of the array that is read.
     pub from_shape: &'a [u64],
     /// Which elements of it.
@@ -26,7 +26,7 @@ pub struct Part<'a> {
     pub to_start: &'a [u64],
 }
 
-impl Part<'_> {
+impl ArrayPart<'_> {
     /// The runs, in C order: both indexes rise.
     pub fn runs(&self) -> Runs {
         let spans = self.selection.spans();
@@ -47,7 +47,7 @@ impl Part<'_> {
         let first_from = spans.iter().zip(&from_strides).map(|(span, stride)| span.start * stride).sum();
         let first_to = self.to_start.iter().zip(&to_strides).map(|(start, stride)| start * stride).sum();
         let axes = (0..inner)
-            .map(|axis| Axis {
+            .map(|axis| RunAxis {
                 count: spans[axis].count,
                 from: spans[axis].step * from_strides[axis],
                 to: to_strides[axis],
@@ -55,7 +55,7 @@ impl Part<'_> {
             })
             .collect();
         let is_empty = spans.iter().any(|span| span.count == 0);
-        Runs { axes, next: (!is_empty).then_some(Run { from: first_from, to: first_to, count: run }) }
+        Runs { axes, next: (!is_empty).then_some(ElementRun { from: first_from, to: first_to, count: run }) }
     }
 
     /// Copies the part from `from` to `to`, whose elements are `len` bytes long.
@@ -90,12 +90,12 @@ pub fn fill(element: &[u8], out: &mut [u8]) {
 /// An iterator over runs.
 #[derive(Debug)]
 pub struct Runs {
-    axes: Vec<Axis>,
-    next: Option<Run>,
+    axes: Vec<RunAxis>,
+    next: Option<ElementRun>,
 }
 
 #[derive(Debug)]
-struct Axis {
+struct RunAxis {
     count: u64,
     from: u64,
     to: u64,
@@ -103,9 +103,9 @@ struct Axis {
 }
 
 impl Iterator for Runs {
-    type Item = Run;
+    type Item = ElementRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<ElementRun> {
         let run = self.next?;
         let mut following = run;
         for axis in self.axes.iter_mut().rev() {
@@ -146,14 +146,15 @@ mod tests {
     #[test]
     fn whole_trailing_axes_join_into_one_run() {
         let selection = Selection::from_ranges(&[1..3, 0..4]);
-        let part = Part { from_shape: &[5, 4], selection: &selection, to_shape: &[2, 4], to_start: &[0, 0] };
-        assert_eq!(part.runs().collect::<Vec<_>>(), [Run { from: 4, to: 0, count: 8 }]);
+        let part =
+            ArrayPart { from_shape: &[5, 4], selection: &selection, to_shape: &[2, 4], to_start: &[0, 0] };
+        assert_eq!(part.runs().collect::<Vec<_>>(), [ElementRun { from: 4, to: 0, count: 8 }]);
     }
 
     #[test]
     fn steps_give_single_elements() {
         let selection = Selection::new(vec![Span { start: 1, count: 3, step: 2 }]);
-        let part = Part { from_shape: &[7], selection: &selection, to_shape: &[3], to_start: &[0] };
+        let part = ArrayPart { from_shape: &[7], selection: &selection, to_shape: &[3], to_start: &[0] };
         let froms: Vec<_> = part.runs().map(|run| run.from).collect();
         assert_eq!(froms, [1, 3, 5]);
     }
@@ -161,10 +162,11 @@ mod tests {
     #[test]
     fn a_scalar_is_one_run_and_nothing_is_none() {
         let scalar = Selection::new(vec![]);
-        let part = Part { from_shape: &[], selection: &scalar, to_shape: &[], to_start: &[] };
+        let part = ArrayPart { from_shape: &[], selection: &scalar, to_shape: &[], to_start: &[] };
         assert_eq!(part.runs().count(), 1);
         let nothing = Selection::from_ranges(&[0..3, 2..2]);
-        let part = Part { from_shape: &[3, 3], selection: &nothing, to_shape: &[3, 0], to_start: &[0, 0] };
+        let part =
+            ArrayPart { from_shape: &[3, 3], selection: &nothing, to_shape: &[3, 0], to_start: &[0, 0] };
         assert_eq!(part.runs().count(), 0);
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use forebay::{
     Feed, Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierPlan, foresee,
-    loader::{FieldSpec, Next, Schedule},
+    loader::{FieldSpec, IndexAccess, Next, Schedule},
     plan::{Resumed, Shard, Shuffle, StateCheck, Tail},
     source::{FaultOrigin, Origin, SmallSourceCache},
     tier::{
@@ -59,7 +59,7 @@ fn walked(schedule: &Schedule, epoch: u64, position: u64) -> Vec<HashSet<What>> 
         let walked = schedule.epoch(number, if number == epoch { position } else { 0 }).unwrap();
         for step in 0..walked.step_count() {
             walked.batch(step, &mut slots);
-            schedule.batch(&slots, &mut asked);
+            schedule.batch(&slots, IndexAccess::Read, &mut asked);
             let mut used = HashSet::new();
             for ask in &asked {
                 let blocks = SourceBlocks::new(schedule.sources()[ask.source].len, BLOCK);

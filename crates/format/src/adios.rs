@@ -10,6 +10,7 @@
 //! all. Values are never looked at: they lie where the index says, in one piece per block.
 
 mod arrange;
+mod block_array;
 mod boxes;
 mod bp3;
 mod bp4;
@@ -22,7 +23,6 @@ mod ffs;
 mod head;
 mod index;
 mod kind;
-mod picture;
 mod record;
 mod series;
 

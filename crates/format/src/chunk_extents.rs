@@ -3,8 +3,10 @@
 //! A shard's index is read when a chunk of the shard is first needed, and kept: to open a store of ten thousand shards must
 //! not take ten thousand requests.
 
-use forebay_container::{Extent, Extents, Grid, InShard, Selection, ShardIndex, Shards, Variable};
-use forebay_source::{Error, ErrorKind, Result, SourceExt, run_concurrently};
+use forebay_container::{
+    Extent, Extents, Grid, InShard, Selection, ShardIndex, Shards, SourceIndex, Variable,
+};
+use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceExt, run_concurrently};
 
 use crate::Opened;
 
@@ -76,18 +78,59 @@ impl Opened {
         grid: &Grid,
         files: impl Iterator<Item = Extent>,
     ) -> Result<()> {
-        let source_count = self.container().sources.len();
-        let mut missing: Vec<Extent> = Vec::new();
-        for file in files {
-            if self.shard_indexes.slot(file.source, source_count)?.get().is_none()
-                && missing.last() != Some(&file)
-            {
-                missing.push(file);
-            }
-        }
+        let missing = self.unread(files)?;
         if missing.len() < 2 {
             return Ok(());
         }
         run_concurrently(missing, |file| self.shard_index(shards, grid, file).map(drop))
+    }
+
+    /// Calls `each` with the indexes of shards that a plan of `selection` would read first, for callers that may not wait.
+    pub fn unread_indexes(
+        &self,
+        variable: &Variable,
+        selection: &Selection,
+        each: &mut dyn FnMut(SourceIndex, ByteRange),
+    ) -> Result<()> {
+        let Extents::Shards(shards) = &variable.extents else { return Ok(()) };
+        self.list_unread(shards, &variable.grid, shards.touching(selection).map(|(_, file)| file), each)
+    }
+
+    /// As [`unread_indexes`](Self::unread_indexes), for the chunks `numbers`.
+    pub fn unread_indexes_of_chunks(
+        &self,
+        variable: &Variable,
+        numbers: impl Iterator<Item = u64>,
+        each: &mut dyn FnMut(SourceIndex, ByteRange),
+    ) -> Result<()> {
+        let Extents::Shards(shards) = &variable.extents else { return Ok(()) };
+        let files = numbers.filter_map(|number| Some(shards.find(&variable.grid, number)?.file));
+        self.list_unread(shards, &variable.grid, files, each)
+    }
+
+    fn list_unread(
+        &self,
+        shards: &Shards,
+        grid: &Grid,
+        files: impl Iterator<Item = Extent>,
+        each: &mut dyn FnMut(SourceIndex, ByteRange),
+    ) -> Result<()> {
+        for file in self.unread(files)? {
+            each(file.source, shards.index_range(grid, file)?);
+        }
+        Ok(())
+    }
+
+    /// The shards among `files` whose index was not read yet.
+    fn unread(&self, files: impl Iterator<Item = Extent>) -> Result<Vec<Extent>> {
+        let source_count = self.container().sources.len();
+        let mut missing: Vec<Extent> = Vec::new();
+        for file in files {
+            let is_read = self.shard_indexes.slot(file.source, source_count)?.get().is_some();
+            if !is_read && missing.last() != Some(&file) {
+                missing.push(file);
+            }
+        }
+        Ok(missing)
     }
 }

@@ -13,7 +13,7 @@ use csv::{ByteRecord, ReaderBuilder};
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use crate::{Format, Found};
-use columns::{Column, Kind};
+use columns::{CellKind, CsvColumn};
 use dialect::Dialect;
 use forebay_container::{
     ChunkTable, Container, Dtype, Extent, Extents, Filter, Number, Refused, SourceIndex, Variable,
@@ -92,7 +92,7 @@ fn dialect_of(found: &Found<'_>) -> Result<Result<Dialect>> {
 
 /// What one pass over the file gives.
 struct Table {
-    columns: Vec<Column>,
+    columns: Vec<CsvColumn>,
     row_count: u64,
     /// Rows of every chunk but the last.
     chunk_rows: u64,
@@ -108,7 +108,7 @@ fn scan(file: &dyn Source, dialect: &Dialect) -> Result<Table> {
     let table_count = if dialect.names.len() > MOST_COLUMNS { 1 } else { column_count + 1 };
     let chunk_bytes = CHUNK_BYTES.max(CHUNK_BYTES_PER_COLUMN * table_count);
     let mut table = Table {
-        columns: dialect.names.iter().map(|name| Column::new(name)).collect(),
+        columns: dialect.names.iter().map(|name| CsvColumn::new(name)).collect(),
         row_count: 0,
         chunk_rows: (chunk_bytes / dialect.row_len.max(1)).clamp(1, 1 << 20),
         chunks: Vec::new(),
@@ -145,10 +145,10 @@ impl Table {
         let mut bad = None;
         for (index, column) in (0..).zip(&self.columns) {
             let number = match &column.kind {
-                Kind::Integer => Number::I64,
-                Kind::Float => Number::F64,
-                Kind::Text | Kind::Bad(_) => {
-                    let corrupt = matches!(column.kind, Kind::Bad(_));
+                CellKind::Integer => Number::I64,
+                CellKind::Float => Number::F64,
+                CellKind::Text | CellKind::Bad(_) => {
+                    let corrupt = matches!(column.kind, CellKind::Bad(_));
                     let why = column.why().unwrap_or_default();
                     bad = bad.or(corrupt.then(|| why.clone()));
                     refused.push(Refused { name: column.name.clone(), why, corrupt });

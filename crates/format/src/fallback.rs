@@ -4,7 +4,7 @@ use forebay_container::{Array, Dtype, Extents, Opaque, Selection, Values, Variab
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
-    Opened, Wanted,
+    Opened, ReadRequest,
     libhdf5::{by_library, is_silo_in_hdf5},
     readers,
 };
@@ -16,7 +16,7 @@ pub(crate) fn read(
     variable: &Variable,
     selection: &Selection,
 ) -> Result<Array> {
-    let array = readers::find(&opaque.library)?.read(&Wanted { opened, opaque, variable, selection });
+    let array = readers::find(&opaque.library)?.read(&ReadRequest { opened, opaque, variable, selection });
     if array.is_ok() && LIBRARIES.contains(&opaque.library.as_str()) {
         tell(opened, variable, &opaque.library, &opaque.why);
     }
@@ -34,7 +34,7 @@ pub(crate) fn read(
 }
 
 /// The library's answer where forebay itself gave `native`; if it has none, that error and what was tried.
-pub(crate) fn instead(
+pub(crate) fn fall_back(
     opened: &Opened,
     variable: &Variable,
     selection: &Selection,
@@ -67,21 +67,21 @@ fn tell(opened: &Opened, variable: &Variable, library: &str, why: &str) {
 }
 
 /// As [`instead`], into memory laid out as the variable's type says.
-pub(crate) fn instead_into(
+pub(crate) fn fall_back_into(
     opened: &Opened,
     variable: &Variable,
     selection: &Selection,
     native: Error,
     out: &mut [u8],
 ) -> Result<()> {
-    let array = instead(opened, variable, selection, native)?;
+    let array = fall_back(opened, variable, selection, native)?;
     copy_out(&array, variable, out)
 }
 
 /// Copies the values of `array` to memory laid out as the type of `variable` says.
 pub(crate) fn copy_out(array: &Array, variable: &Variable, out: &mut [u8]) -> Result<()> {
     let is_wanted = match variable.dtype {
-        Dtype::Odd { number, .. } => array.dtype == Dtype::native(number),
+        Dtype::Nonstandard { number, .. } => array.dtype == Dtype::native(number),
         _ => array.dtype == variable.dtype,
     };
     match &array.values {

@@ -35,10 +35,10 @@ impl Format for Images {
         let Ok(listed) = found.origin.list(found.at) else { return Ok(false) };
         let mut first = None;
         for at in &listed {
-            match Kind::of(found.at, at) {
-                Kind::Picture => first = first.or(Some(at)),
-                Kind::Note => {}
-                Kind::Other => return Ok(false),
+            match ImageEntryKind::of(found.at, at) {
+                ImageEntryKind::Picture => first = first.or(Some(at)),
+                ImageEntryKind::Note => {}
+                ImageEntryKind::Other => return Ok(false),
             }
         }
         let Some(first) = first else { return Ok(false) };
@@ -52,7 +52,7 @@ impl Format for Images {
                 .origin
                 .survey(found.at)?
                 .into_iter()
-                .filter(|id| Kind::of(found.at, &id.locator) == Kind::Picture)
+                .filter(|id| ImageEntryKind::of(found.at, &id.locator) == ImageEntryKind::Picture)
                 .collect(),
         };
         let Some(first) = files.first() else {
@@ -72,13 +72,13 @@ impl Format for Images {
 
 /// What a file in a folder is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ImageEntryKind {
     Picture,
     Note,
     Other,
 }
 
-impl Kind {
+impl ImageEntryKind {
     fn of(folder: &Locator, at: &Locator) -> Self {
         let name = below(folder, at);
         if name.split('/').any(|step| step.starts_with('.')) {

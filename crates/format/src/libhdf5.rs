@@ -5,24 +5,24 @@
 //! ```
 //!
 //! libhdf5 is not thread safe: a read holds the one lock of the process until it is done, however long it takes. What it
-//! opened stays open for the next read (`kept`); a forked child loads a copy for itself, as the lock and the library may be
+//! opened stays open for the next read (`recent`); a forked child loads a copy for itself, as the lock and the library may be
 //! in use by a thread that the child does not have.
 
 mod arena;
 mod ffi;
 mod find;
-mod kept;
 mod library;
 mod load;
 mod memory;
 mod read;
+mod recent;
 mod reshaped;
 mod values;
 
 use forebay_container::{Array, Container, Selection, SourceIndex, Variable};
 use forebay_source::Result;
 
-use crate::{Opened, Reader, Wanted, silo};
+use crate::{Opened, ReadRequest, Reader, silo};
 
 /// Version and path of the libhdf5 that reads what forebay itself cannot; `None` where there is none.
 pub fn libhdf5_version() -> Option<String> {
@@ -43,7 +43,7 @@ impl Reader for Libhdf5 {
         "libhdf5"
     }
 
-    fn read(&self, wanted: &Wanted<'_>) -> Result<Array> {
+    fn read(&self, wanted: &ReadRequest<'_>) -> Result<Array> {
         by_library(wanted.opened, wanted.variable, wanted.selection)
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn by_library(opened: &Opened, variable: &Variable, selection: &Selec
     let budget = opened.budget();
     let parts: &[Variable] = if variable.layout == "virtual" { &opened.container().parts } else { &[] };
     let (sources, may_be_kept) = (&opened.container().sources[..], may_be_kept(opened, variable));
-    let data = kept::Wanted { path: &path, name: &name, sources, may_be_kept };
+    let data = recent::KeptRequest { path: &path, name: &name, sources, may_be_kept };
     let request = library::Request { data, variable, selection, budget };
     let array = library::with(|library| {
         let is_known = library.knows(&request);
@@ -84,7 +84,7 @@ fn may_be_kept(opened: &Opened, variable: &Variable) -> bool {
     let count = opened.container().sources.len();
     let mut sources = (0..).map(SourceIndex).take(count);
     variable.layout != "virtual"
-        && count <= kept::MOST_FILES
+        && count <= recent::MOST_FILES
         && sources.all(|source| opened.local_path(source).is_ok())
 }
 

@@ -17,7 +17,7 @@ use forebay_container::{
     ChunkTable, Container, Extent, Extents, Filter, SourceIndex, Variable,
     names::{container, text_attribute},
 };
-pub(crate) use header::{Header, MAGIC};
+pub(crate) use header::{MAGIC, NpyHeader};
 
 /// The NPY format of NumPy, versions 1 to 3.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,8 +37,8 @@ impl Format for Npy {
 
     fn describe(&self, found: &Found<'_>) -> Result<Container> {
         let file = found.need_file()?;
-        let header = Header::read(&**file)?;
-        let place = Place { source: SourceIndex(0), start: header.len, end: file.id().len };
+        let header = NpyHeader::read(&**file)?;
+        let place = ArrayPlace { source: SourceIndex(0), start: header.len, end: file.id().len };
         let variable = header.variable(NAME, place)?;
         Ok(container(self.name(), vec![file.id().clone()], vec![variable]))
     }
@@ -46,7 +46,7 @@ impl Format for Npy {
 
 /// Where the values of an array lie.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ArrayPlace {
     /// In which source.
     pub(crate) source: SourceIndex,
     /// From which byte on.
@@ -58,7 +58,7 @@ pub(crate) struct Place {
 /// A chunk of Fortran order is turned around as one: so much at a time, where the last axis divides.
 const TURNED_BYTES: u64 = 16 << 20;
 
-impl Header {
+impl NpyHeader {
     /// Reads the header of `file`.
     pub(crate) fn read(file: &dyn Source) -> Result<Self> {
         let len = file.id().len;
@@ -72,7 +72,7 @@ impl Header {
     }
 
     /// The array as a variable whose values lie at `place`.
-    pub(crate) fn variable(&self, name: &str, place: Place) -> Result<Variable> {
+    pub(crate) fn variable(&self, name: &str, place: ArrayPlace) -> Result<Variable> {
         let stored_len = self.values_len()?;
         let range = ByteRange::checked(place.start, stored_len, place.end)
             .map_err(|error| error.at(format!("values of shape {:?}", self.shape)))?;

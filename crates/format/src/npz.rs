@@ -11,9 +11,9 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use crate::{
     Format, Found,
-    npy::{Header, Place},
+    npy::{ArrayPlace, NpyHeader},
 };
-use directory::{Member, Method};
+use directory::{Method, ZipMember};
 use forebay_container::{
     ChunkTable, Container, Extent, Extents, Filter, Refused, SourceIndex, Variable,
     names::{container, names_given_twice},
@@ -65,7 +65,7 @@ impl Format for Npz {
     }
 }
 
-fn variable(file: &dyn Source, member: &Member, name: &str) -> Result<Variable> {
+fn variable(file: &dyn Source, member: &ZipMember, name: &str) -> Result<Variable> {
     if !member.name.ends_with(ENDING) {
         return Err(Error::new(ErrorKind::Unsupported, "is no NPY file"));
     }
@@ -85,16 +85,17 @@ fn variable(file: &dyn Source, member: &Member, name: &str) -> Result<Variable> 
 
 fn stored(file: &dyn Source, data: ByteRange, name: &str) -> Result<Variable> {
     let start = file.fetch_one(ByteRange::at(data.start, data.len().min(Found::HEAD_BYTES)))?;
-    let wanted = Header::wanted_len(&start)?;
+    let wanted = NpyHeader::wanted_len(&start)?;
     let header = match wanted <= start.len() as u64 {
-        true => Header::parse(&start)?,
-        false => Header::parse(&file.fetch_one(ByteRange::checked(data.start, wanted, data.end)?)?)?,
+        true => NpyHeader::parse(&start)?,
+        false => NpyHeader::parse(&file.fetch_one(ByteRange::checked(data.start, wanted, data.end)?)?)?,
     };
-    header.variable(name, Place { source: SourceIndex(0), start: data.start + header.len, end: data.end })
+    header
+        .variable(name, ArrayPlace { source: SourceIndex(0), start: data.start + header.len, end: data.end })
 }
 
 /// The header is inflated now, the values when they are read.
-fn deflated(file: &dyn Source, member: &Member, data: ByteRange, name: &str) -> Result<Variable> {
+fn deflated(file: &dyn Source, member: &ZipMember, data: ByteRange, name: &str) -> Result<Variable> {
     let damaged = |error| Error::new(ErrorKind::Corrupt, "its deflate stream is damaged").because(error);
     let mut start = Vec::new();
     let mut taken = Found::HEAD_BYTES;
@@ -103,9 +104,9 @@ fn deflated(file: &dyn Source, member: &Member, data: ByteRange, name: &str) -> 
         let stored = file.fetch_one(ByteRange::at(data.start, data.len().min(taken)))?;
         start.clear();
         let inflated = DeflateDecoder::new(&stored[..]).take(taken).read_to_end(&mut start);
-        let wanted = Header::wanted_len(&start);
+        let wanted = NpyHeader::wanted_len(&start);
         if wanted.as_ref().is_ok_and(|wanted| *wanted <= start.len() as u64) {
-            break Header::parse(&start)?;
+            break NpyHeader::parse(&start)?;
         }
         if taken >= data.len() && taken >= wanted? {
             inflated.map_err(damaged)?;

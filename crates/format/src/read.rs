@@ -12,10 +12,10 @@ mod requests;
 mod rows;
 mod stored;
 
-pub use stored::Stored;
+pub use stored::StoredChunk;
 
 use forebay_container::{
-    Array, Dtype, Extents, Part, Selection, SlabSizes, Values, Variable, native, odd, slabs,
+    Array, ArrayPart, Dtype, Extents, Selection, SlabSizes, Values, Variable, native, nonstandard, slabs,
 };
 use forebay_hdf5::HeapReader;
 use forebay_source::{Error, ErrorKind, Result};
@@ -32,7 +32,7 @@ impl Opened {
     /// What forebay itself cannot read, a library reads where there is one: one caller at a time.
     pub fn read(&self, variable: &Variable, selection: &Selection) -> Result<Array> {
         self.read_natively(variable, selection)
-            .or_else(|error| fallback::instead(self, variable, selection, error))
+            .or_else(|error| fallback::fall_back(self, variable, selection, error))
     }
 
     /// As [`read`](Self::read), by the library alone: for comparing the two.
@@ -51,9 +51,9 @@ impl Opened {
         let len = self.output_len(variable, selection).map_err(place)?;
         let mut bytes = zeroed(len).map_err(place)?;
         self.fill(variable, selection, &mut bytes).map_err(place)?;
-        if let Dtype::Odd { number, .. } = variable.dtype {
+        if let Dtype::Nonstandard { number, .. } = variable.dtype {
             let mut wide = zeroed(len / variable.dtype.stored_len() * number.size()).map_err(place)?;
-            odd::widen(&variable.dtype, &bytes, &mut wide);
+            nonstandard::widen(&variable.dtype, &bytes, &mut wide);
             return Ok(Array { dtype: Dtype::native(number), shape, values: Values::Fixed(wide) });
         }
         if !variable.dtype.is_variable() {
@@ -97,7 +97,7 @@ impl Opened {
         }
         self.fill_widened(variable, selection, stored_len, out)
             .map_err(place)
-            .or_else(|error| fallback::instead_into(self, variable, selection, error, out))
+            .or_else(|error| fallback::fall_back_into(self, variable, selection, error, out))
     }
 
     /// Fills `out` with `rows` of axis 0, in the order given; a row may be asked for more than once.
@@ -111,7 +111,7 @@ impl Opened {
         let inner = variable.grid.shape.get(1..).unwrap_or_default();
         let row_len =
             forebay_container::shape::product(inner).saturating_mul(variable.dtype.stored_len() as u64);
-        let is_fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
+        let is_fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Nonstandard { .. });
         if !is_fixed || row_len.saturating_mul(rows.len() as u64) != out.len() as u64 {
             let what = format!("{} bytes of memory for {} rows of {row_len}", out.len(), rows.len());
             return Err(place(Error::new(ErrorKind::Invalid, what)));
@@ -145,10 +145,10 @@ impl Opened {
         stored_len: usize,
         out: &mut [u8],
     ) -> Result<()> {
-        let Dtype::Odd { .. } = variable.dtype else { return self.fill(variable, selection, out) };
+        let Dtype::Nonstandard { .. } = variable.dtype else { return self.fill(variable, selection, out) };
         let mut stored = zeroed(stored_len)?;
         self.fill(variable, selection, &mut stored)?;
-        odd::widen(&variable.dtype, &stored, out);
+        nonstandard::widen(&variable.dtype, &stored, out);
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl Opened {
 fn copy_inline(variable: &Variable, bytes: &[u8], selection: &Selection, out: &mut [u8]) {
     let shape = selection.shape();
     let start = vec![0; shape.len()];
-    let part = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
+    let part = ArrayPart { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
     part.copy(bytes, out, variable.dtype.stored_len());
     native::make_native(&variable.dtype, out);
 }

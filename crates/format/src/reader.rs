@@ -17,12 +17,12 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn name(&self) -> &str;
 
     /// The values that are wanted.
-    fn read(&self, wanted: &Wanted<'_>) -> Result<Array>;
+    fn read(&self, wanted: &ReadRequest<'_>) -> Result<Array>;
 }
 
 /// What a [`Reader`] is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ReadRequest<'a> {
     /// The container, and through it its sources.
     pub opened: &'a Opened,
     /// What the format noted for the reader.

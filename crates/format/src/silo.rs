@@ -27,7 +27,7 @@ use forebay_source::Result;
 
 pub(crate) use self::hdf5::is_array_name;
 pub use self::library::libsilo_version;
-use self::{blocks::Joiner, object::Kind, tree::Tree};
+use self::{blocks::Joiner, object::ObjectKind, tree::Tree};
 use crate::{Format, Found};
 use forebay_container::{Alias, Container, Refused, Variable};
 
@@ -51,7 +51,7 @@ impl Format for Silo {
 
     fn describe(&self, found: &Found<'_>) -> Result<Container> {
         let tree = Tree::open(found.origin, found.at)?;
-        let mut given = Given::default();
+        let mut given = SiloContents::default();
         for object in tree.objects.values() {
             if object.kind.is_multi() {
                 continue;
@@ -68,14 +68,14 @@ impl Format for Silo {
 
 /// What objects have given so far.
 #[derive(Default)]
-struct Given {
-    fields: Vec<fields::Field>,
+struct SiloContents {
+    fields: Vec<fields::SiloField>,
     refused: Vec<Refused>,
 }
 
-impl Given {
+impl SiloContents {
     /// One object that cannot be made out must not hide the others.
-    fn take(&mut self, name: &str, fields: Result<Vec<fields::Field>>) {
+    fn take(&mut self, name: &str, fields: Result<Vec<fields::SiloField>>) {
         match fields {
             Ok(fields) => self.fields.extend(fields),
             Err(error) => self.refused.push(Refused::of(name, &error)),
@@ -84,7 +84,7 @@ impl Given {
 }
 
 /// The container of what the objects gave and of the arrays that belong to none.
-fn finish(tree: &Tree, given: Given, joiner: Joiner<'_>) -> Container {
+fn finish(tree: &Tree, given: SiloContents, joiner: Joiner<'_>) -> Container {
     let mut container = tree.container.clone();
     container.format = "silo".into();
     container.sources = joiner.sources;
@@ -117,7 +117,7 @@ fn finish(tree: &Tree, given: Given, joiner: Joiner<'_>) -> Container {
     container
 }
 
-impl Kind {
+impl ObjectKind {
     /// True for objects whose values are those of other objects, joined.
     fn is_multi(self) -> bool {
         matches!(self, Self::MultiMesh | Self::MultiVariable | Self::MultiMaterial | Self::MultiSpecies)

@@ -18,10 +18,10 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{Format, Found};
 use columns::Columns;
-use example::{Example, Parsed};
+use example::{Example, ParsedExample};
 use forebay_container::{Container, Refused};
 use framing::{is_record_start, next_record};
-use window::Window;
+use window::FileWindow;
 
 /// The TFRecord format of TensorFlow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +60,7 @@ impl Format for TfRecord {
             let error = Error::new(ErrorKind::Unsupported, "a compressed TFRecord file has no places in it");
             return Err(error.hint("decompress it once, with gunzip or zlib-flate, and read that"));
         }
-        let mut window = Window::over(&**file);
+        let mut window = FileWindow::over(&**file);
         let mut columns = Columns::default();
         let mut at = 0;
         while at < file.id().len {
@@ -79,17 +79,17 @@ impl Format for TfRecord {
 }
 
 /// Reads the features of one record; the first that is no Example ends the search for features.
-fn read_features(window: &mut Window<'_>, payload: ByteRange, columns: &mut Columns) -> Result<()> {
+fn read_features(window: &mut FileWindow<'_>, payload: ByteRange, columns: &mut Columns) -> Result<()> {
     let why = match (Example { window, columns }).read(payload)? {
-        Parsed::Example => return Ok(()),
-        Parsed::Sequence => {
+        ParsedExample::Example => return Ok(()),
+        ParsedExample::Sequence => {
             "records are tf.train.SequenceExample, of which only whole records are read (`record`)".to_owned()
         }
-        Parsed::Other { .. } if columns.record_count() == 1 => {
+        ParsedExample::Other { .. } if columns.record_count() == 1 => {
             columns.give_up(None);
             return Ok(());
         }
-        Parsed::Other { at } => {
+        ParsedExample::Other { at } => {
             let number = columns.record_count() - 1;
             format!("record {number} is no tf.train.Example as those before it are (byte {at:#x})")
         }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use forebay_container::{Grid, Part, Selection, Span};
+use forebay_container::{ArrayPart, Grid, Selection, Span};
 use proptest::prelude::*;
 
 /// A shape, a chunk shape and a selection that fits.
@@ -79,7 +79,7 @@ proptest! {
         let from: Vec<u8> = places(&shape).iter().map(|place| value(place)).collect();
         let size = to_shape.iter().product::<u64>();
         let mut to = vec![0u8; usize::try_from(size).unwrap()];
-        let part = Part { from_shape: &shape, selection: &selection, to_shape: &to_shape, to_start: &to_start };
+        let part = ArrayPart { from_shape: &shape, selection: &selection, to_shape: &to_shape, to_start: &to_start };
         let runs: Vec<_> = part.runs().collect();
         prop_assert!(runs.is_sorted_by(|one, next| one.to + one.count <= next.to && one.from < next.from));
         part.copy(&from, &mut to, 1);

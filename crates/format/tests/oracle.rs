@@ -200,8 +200,9 @@ fn a_saved_description_is_the_same_description() {
 fn twenty_threads_read_twenty_variables_of_one_file() {
     let opened = open("filters_latest.h5");
     let container = opened.container();
-    let fixed =
-        |variable: &&Variable| !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
+    let fixed = |variable: &&Variable| {
+        !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Nonstandard { .. })
+    };
     let variables: Vec<&Variable> = container.variables.iter().filter(fixed).take(20).collect();
     assert_eq!(variables.len(), 20);
     let read = &|variable: &Variable| opened.read(variable, &Selection::all(&variable.grid.shape)).unwrap();
@@ -223,7 +224,7 @@ fn rows_by_number_are_the_rows_of_the_whole() {
     for file in rows("manifest.csv").keys() {
         let opened = open(file);
         let fits = |variable: &&Variable| {
-            let fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Odd { .. });
+            let fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Nonstandard { .. });
             let small = variable.logical_len() < 1 << 20 && variable.logical_len() > 0;
             fixed && small && !variable.grid.shape.is_empty() && variable.dtype.refusal().is_none()
         };

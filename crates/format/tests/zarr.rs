@@ -218,6 +218,35 @@ fn all_values_of_many_shards_come_back_and_are_planned_where_they_are_read() {
 }
 
 #[test]
+fn the_indexes_that_a_plan_would_read_first_are_listed_without_a_request() {
+    let origin = many_shards(30, None);
+    let opened = open_shards(&origin);
+    let variable = opened.variable(".").unwrap();
+    // Four rows to a shard: these lie in the last three.
+    let selection = Selection::new(vec![Span::range(109..120)]);
+    let rows = variable.grid.chunk[0];
+    let chunks = || 109 / rows..120_u64.div_ceil(rows);
+    let unread = || {
+        let (mut by_selection, mut by_chunk) = (Vec::new(), Vec::new());
+        opened
+            .unread_indexes(variable, &selection, &mut |source, range| by_selection.push((source, range)))
+            .unwrap();
+        opened
+            .unread_indexes_of_chunks(variable, chunks(), &mut |source, range| by_chunk.push((source, range)))
+            .unwrap();
+        assert_eq!(by_selection, by_chunk);
+        by_selection.len()
+    };
+    let before = origin.counters();
+    assert_eq!(unread(), 3);
+    assert_eq!(origin.counters(), before);
+    opened.read(variable, &Selection::new(vec![Span::range(112..116)])).unwrap();
+    assert_eq!(unread(), 2);
+    opened.plan(variable, &selection, &mut |_, _| ()).unwrap();
+    assert_eq!(unread(), 0);
+}
+
+#[test]
 fn a_shard_with_a_bad_index_is_named_and_the_others_are_read() {
     let opened = open_shards(&many_shards(20, Some(7)));
     let variable = opened.variable(".").unwrap();

@@ -4,7 +4,7 @@ use forebay_source::{ByteRange, Error, Result};
 
 use super::{
     attributes::attributes,
-    cursor::Cursor,
+    cursor::MetadataCursor,
     external,
     files::{ObjectAddress, OpenFiles},
     header::{Message, ObjectHeader},
@@ -46,17 +46,18 @@ pub(crate) fn describe(
         header.find(kind).ok_or_else(|| Error::corrupt(format!("a variable without a {what} message")))
     };
     let cursor = |message: &'_ Message| message.body.clone();
-    let space = Dataspace::parse(Cursor::new(&cursor(need(message::DATASPACE, "dataspace")?), file.sizes))?;
+    let space =
+        Dataspace::parse(MetadataCursor::new(&cursor(need(message::DATASPACE, "dataspace")?), file.sizes))?;
     let type_message = need(message::DATATYPE, "datatype")?;
     let parse = || {
         Datatypes { reference_len: file.heap().reference_len() }
-            .parse(&mut Cursor::new(&type_message.body, file.sizes))
+            .parse(&mut MetadataCursor::new(&type_message.body, file.sizes))
     };
     let dtype = if type_message.is_shared { file.shared_type(parse)? } else { parse()? };
     let layout_message = need(message::LAYOUT, "layout")?;
-    let layout = layout::parse(Cursor::new(&layout_message.body, file.sizes))?;
+    let layout = layout::parse(MetadataCursor::new(&layout_message.body, file.sizes))?;
     let filters = match header.find(message::PIPELINE) {
-        Some(message) => pipeline::parse(Cursor::new(&message.body, file.sizes))?,
+        Some(message) => pipeline::parse(MetadataCursor::new(&message.body, file.sizes))?,
         None => Vec::new(),
     };
     let fill = fill::parse(header, file.sizes)?;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    cursor::Cursor,
+    cursor::MetadataCursor,
     file::File,
     fractal_heap::FractalHeap,
     header::ObjectHeader,
@@ -42,10 +42,10 @@ pub(crate) fn references(file: &File, header: &ObjectHeader, name: &str) -> Resu
 /// What the reason why an attribute cannot be read takes, about.
 const REASON_BYTES: u64 = 256;
 
-type Each<'a> = dyn FnMut(Result<Bytes>) -> Result<()> + 'a;
+type AttributeSink<'a> = dyn FnMut(Result<Bytes>) -> Result<()> + 'a;
 
 /// Calls `each` with the message of every attribute, or with why it, or the rest of them, cannot be found.
-fn each_body(file: &File, header: &ObjectHeader, each: &mut Each<'_>) -> Result<()> {
+fn each_body(file: &File, header: &ObjectHeader, each: &mut AttributeSink<'_>) -> Result<()> {
     for message in &header.messages {
         match message.kind {
             message::ATTRIBUTE => each(Ok(message.body.clone()))?,
@@ -70,8 +70,8 @@ fn readable(parsed: Result<Attribute>) -> Result<Attribute> {
     }
 }
 
-fn dense(file: &File, body: &[u8], each: &mut Each<'_>) -> Result<()> {
-    let mut cursor = Cursor::new(body, file.sizes);
+fn dense(file: &File, body: &[u8], each: &mut AttributeSink<'_>) -> Result<()> {
+    let mut cursor = MetadataCursor::new(body, file.sizes);
     cursor.version(0, "an attribute info message")?;
     if cursor.u8()? & 1 != 0 {
         cursor.skip(2)?;

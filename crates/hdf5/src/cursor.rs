@@ -15,12 +15,12 @@ pub(crate) struct FieldSizes {
 
 /// A place in HDF5's metadata, where addresses and lengths are as long as the file says.
 #[derive(Clone, Debug)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct MetadataCursor<'a> {
     bytes: ByteCursor<'a>,
     pub(crate) sizes: FieldSizes,
 }
 
-impl<'a> Deref for Cursor<'a> {
+impl<'a> Deref for MetadataCursor<'a> {
     type Target = ByteCursor<'a>;
 
     fn deref(&self) -> &ByteCursor<'a> {
@@ -28,13 +28,13 @@ impl<'a> Deref for Cursor<'a> {
     }
 }
 
-impl DerefMut for Cursor<'_> {
+impl DerefMut for MetadataCursor<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.bytes
     }
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> MetadataCursor<'a> {
     pub(crate) fn new(bytes: &'a [u8], sizes: FieldSizes) -> Self {
         Self { bytes: ByteCursor::new(bytes, ByteOrder::Little), sizes }
     }
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn an_address_of_ones_is_undefined_and_a_short_one_corrupt() {
-        assert_eq!(Cursor::new(&[0xff; 4], SIZES).address().unwrap(), None);
-        assert_eq!(Cursor::new(&[1, 2, 0, 0], SIZES).address().unwrap(), Some(0x201));
-        assert_eq!(Cursor::new(&[1, 2], SIZES).address().unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(MetadataCursor::new(&[0xff; 4], SIZES).address().unwrap(), None);
+        assert_eq!(MetadataCursor::new(&[1, 2, 0, 0], SIZES).address().unwrap(), Some(0x201));
+        assert_eq!(MetadataCursor::new(&[1, 2], SIZES).address().unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }

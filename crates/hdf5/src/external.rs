@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result};
 
-use super::{cursor::Cursor, local_heap::LocalHeap, metadata::Metadata};
+use super::{cursor::MetadataCursor, local_heap::LocalHeap, metadata::Metadata};
 
 /// A stretch of a raw file.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct ExternalSegment {
 
 /// The segments of an external files message, in the order the array runs through them.
 pub(crate) fn segments(file: &Metadata, body: &[u8]) -> Result<Vec<ExternalSegment>> {
-    let mut cursor = Cursor::new(body, file.sizes);
+    let mut cursor = MetadataCursor::new(body, file.sizes);
     cursor.version(1, "an external files message")?;
     cursor.skip(3)?;
     let _allocated = cursor.u16()?;

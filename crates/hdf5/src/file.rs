@@ -6,7 +6,7 @@ use forebay_container::SourceIndex;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use crate::{
-    cursor::{Cursor, FieldSizes, text},
+    cursor::{FieldSizes, MetadataCursor, text},
     header::ObjectHeader,
     message,
     metadata::Metadata,
@@ -116,7 +116,7 @@ impl File {
 
     fn read_superblock(&mut self) -> Result<()> {
         let bytes = self.read_up_to(0, 256)?;
-        let mut cursor = Cursor::new(&bytes, self.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, self.sizes);
         cursor.skip(8)?;
         match cursor.u8()? {
             version @ (0 | 1) => self.read_old_superblock(cursor, version),
@@ -125,7 +125,7 @@ impl File {
         }
     }
 
-    fn read_old_superblock(&mut self, mut cursor: Cursor<'_>, version: u8) -> Result<()> {
+    fn read_old_superblock(&mut self, mut cursor: MetadataCursor<'_>, version: u8) -> Result<()> {
         cursor.skip(4)?;
         self.set_sizes(&mut cursor)?;
         cursor.skip(1 + 2 + 2)?;
@@ -144,7 +144,7 @@ impl File {
         self.check_end(base, end)
     }
 
-    fn read_new_superblock(&mut self, mut cursor: Cursor<'_>, version: u8) -> Result<()> {
+    fn read_new_superblock(&mut self, mut cursor: MetadataCursor<'_>, version: u8) -> Result<()> {
         self.set_sizes(&mut cursor)?;
         let flags = cursor.u8()?;
         let base = cursor.address()?;
@@ -171,7 +171,7 @@ impl File {
     /// Metadata that libhdf5 keeps in a cache image is not written to its own place, where old bytes may lie.
     fn refuse_cache_image(&self, header: &ObjectHeader) -> Result<()> {
         let Some(message) = header.find(message::CACHE_IMAGE) else { return Ok(()) };
-        let mut cursor = Cursor::new(&message.body, self.sizes);
+        let mut cursor = MetadataCursor::new(&message.body, self.sizes);
         cursor.version(0, "a metadata cache image message")?;
         match (cursor.address()?, cursor.length()?) {
             (None, _) | (_, 0) => Ok(()),
@@ -180,7 +180,7 @@ impl File {
         }
     }
 
-    fn set_sizes(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+    fn set_sizes(&mut self, cursor: &mut MetadataCursor<'_>) -> Result<()> {
         let sizes = FieldSizes { offset: cursor.u8()?, length: cursor.u8()? };
         let known = |size| matches!(size, 2 | 4 | 8 | 16 | 32);
         if !known(sizes.offset) || !known(sizes.length) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use forebay_source::{Error, Result};
 
 use super::{
-    cursor::{Cursor, bytes_for},
+    cursor::{MetadataCursor, bytes_for},
     message::pipeline,
     metadata::Metadata,
     tree_v2::TreeV2,
@@ -60,7 +60,7 @@ impl FractalHeap {
         let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
         let len = 4 + 1 + 2 + 2 + 1 + 4 + 12 * length + 3 * offset + 2 + 2 + 2 + 2 + 4;
         let bytes = file.read_up_to(address, len + length + 4 + 4096)?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.signature(b"FRHP")?;
         cursor.version(0, "a fractal heap")?;
         let id_len = usize::from(cursor.u16()?);
@@ -85,7 +85,7 @@ impl FractalHeap {
         let mut filters = Vec::new();
         if filters_len > 0 {
             root_filtered = Some((cursor.length()?, cursor.u32()?));
-            filters = pipeline::parse(Cursor::new(cursor.take(filters_len)?, file.sizes))?;
+            filters = pipeline::parse(MetadataCursor::new(cursor.take(filters_len)?, file.sizes))?;
         }
         cursor.checksum("a fractal heap")?;
         let sane = width.is_power_of_two()
@@ -127,7 +127,7 @@ impl FractalHeap {
     }
 
     fn object_at(&self, file: &Metadata, id: &[u8]) -> Result<Bytes> {
-        let mut cursor = Cursor::new(id, file.sizes);
+        let mut cursor = MetadataCursor::new(id, file.sizes);
         let first = cursor.u8()?;
         if first >> 6 != 0 {
             return Err(Error::unsupported(format!("heap ids of version {}", first >> 6)));
@@ -150,19 +150,19 @@ impl FractalHeap {
         }
     }
 
-    fn huge(&self, file: &Metadata, mut cursor: Cursor<'_>) -> Result<Bytes> {
+    fn huge(&self, file: &Metadata, mut cursor: MetadataCursor<'_>) -> Result<Bytes> {
         let (offset, length) = (usize::from(file.sizes.offset), usize::from(file.sizes.length));
         let is_filtered = !self.filters.is_empty();
         let direct_len = offset + length + if is_filtered { 4 + length } else { 0 };
         if direct_len < self.id_len {
             let record = cursor.take(direct_len)?.to_vec();
-            return self.huge_at(file, Cursor::new(&record, file.sizes), is_filtered);
+            return self.huge_at(file, MetadataCursor::new(&record, file.sizes), is_filtered);
         }
         let key = cursor.uint(length.min(self.id_len - 1))?;
         let tree = self.huge_tree.ok_or_else(|| Error::corrupt("a huge object and no tree of them"))?;
         let mut found = None;
         TreeV2::open(file, tree)?.walk(file, &mut |record| {
-            let mut id = Cursor::new(record, file.sizes);
+            let mut id = MetadataCursor::new(record, file.sizes);
             id.skip(direct_len)?;
             if id.length()? == key {
                 found = Some(record.to_vec());
@@ -170,10 +170,10 @@ impl FractalHeap {
             Ok(())
         })?;
         let record = found.ok_or_else(|| Error::corrupt(format!("no huge object {key}")))?;
-        self.huge_at(file, Cursor::new(&record, file.sizes), is_filtered)
+        self.huge_at(file, MetadataCursor::new(&record, file.sizes), is_filtered)
     }
 
-    fn huge_at(&self, file: &Metadata, mut record: Cursor<'_>, is_filtered: bool) -> Result<Bytes> {
+    fn huge_at(&self, file: &Metadata, mut record: MetadataCursor<'_>, is_filtered: bool) -> Result<Bytes> {
         let address = record.some_address("a huge object")?;
         let len = record.length()?;
         let stored = file.read(address, len)?;
@@ -244,7 +244,7 @@ impl FractalHeap {
         let len = head + direct_count * direct_entry + indirect_count * offset;
         let bytes = self.keep(file, block.address, || {
             let bytes = file.read(block.address, len + 4)?;
-            let mut whole = Cursor::new(&bytes, file.sizes);
+            let mut whole = MetadataCursor::new(&bytes, file.sizes);
             whole.signature(b"FHIB")?;
             whole.skip(usize::try_from(len).unwrap_or(usize::MAX) - 4)?;
             whole.checksum("a heap block")?;
@@ -256,7 +256,7 @@ impl FractalHeap {
         } else {
             head + direct_count * direct_entry + (index - direct_count) * offset
         };
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.skip(usize::try_from(at).unwrap_or(usize::MAX))?;
         let address = cursor.some_address("a heap block")?;
         let filtered =
@@ -289,7 +289,7 @@ impl FractalHeap {
                     self.unfilter(file, &file.read(block.address, stored_len)?, mask, block_len)?
                 }
             };
-            Cursor::new(&bytes, file.sizes).signature(b"FHDB")?;
+            MetadataCursor::new(&bytes, file.sizes).signature(b"FHDB")?;
             if self.blocks_are_summed {
                 self.check_direct(file, &bytes)?;
             }

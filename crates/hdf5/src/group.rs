@@ -3,7 +3,7 @@
 use forebay_source::{Error, Result};
 
 use super::{
-    cursor::{Cursor, lookup3},
+    cursor::{MetadataCursor, lookup3},
     file::File,
     fractal_heap::FractalHeap,
     header::ObjectHeader,
@@ -25,7 +25,7 @@ pub(crate) fn links(file: &File, header: &ObjectHeader) -> Result<Vec<Link>> {
     let mut links = Vec::new();
     for message in &header.messages {
         match message.kind {
-            message::LINK => links.push(link::parse(Cursor::new(&message.body, file.sizes))?),
+            message::LINK => links.push(link::parse(MetadataCursor::new(&message.body, file.sizes))?),
             message::SYMBOL_TABLE => symbol_table(file, &message.body, &mut links)?,
             message::LINK_INFO => dense(file, &message.body, &mut links)?,
             _ => {}
@@ -38,7 +38,7 @@ pub(crate) fn links(file: &File, header: &ObjectHeader) -> Result<Vec<Link>> {
 pub(crate) fn has_link(file: &File, header: &ObjectHeader, name: &str) -> Result<bool> {
     for message in &header.messages {
         let is_here = match message.kind {
-            message::LINK => link::parse(Cursor::new(&message.body, file.sizes))?.name == name,
+            message::LINK => link::parse(MetadataCursor::new(&message.body, file.sizes))?.name == name,
             message::SYMBOL_TABLE => symbol_table_has(file, &message.body, name)?,
             message::LINK_INFO => dense_has(file, &message.body, name)?,
             _ => false,
@@ -52,7 +52,7 @@ pub(crate) fn has_link(file: &File, header: &ObjectHeader, name: &str) -> Result
 
 /// Symbol tables are sorted by name: the nodes after the one that could hold `name` need not be read.
 fn symbol_table_has(file: &File, body: &[u8], name: &str) -> Result<bool> {
-    let mut cursor = Cursor::new(body, file.sizes);
+    let mut cursor = MetadataCursor::new(body, file.sizes);
     let tree = cursor.some_address("a group's B-tree")?;
     let heap = LocalHeap::read(file, cursor.some_address("a group's heap")?)?;
     let (mut is_here, mut is_past) = (false, false);
@@ -77,7 +77,7 @@ fn dense_has(file: &File, body: &[u8], name: &str) -> Result<bool> {
     tree.walk(file, &mut |record| {
         if record[..4] == hash && !is_here {
             let object = heap.object(file, &record[4..])?;
-            is_here = link::parse(Cursor::new(&object, file.sizes))?.name == name;
+            is_here = link::parse(MetadataCursor::new(&object, file.sizes))?.name == name;
         }
         Ok(())
     })?;
@@ -85,7 +85,7 @@ fn dense_has(file: &File, body: &[u8], name: &str) -> Result<bool> {
 }
 
 fn symbol_table(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
-    let mut cursor = Cursor::new(body, file.sizes);
+    let mut cursor = MetadataCursor::new(body, file.sizes);
     let tree = cursor.some_address("a group's B-tree")?;
     let heap = LocalHeap::read(file, cursor.some_address("a group's heap")?)?;
     tree_v1::walk(file, tree, TreeKeys::Group, &mut |_, child| symbol_node(file, child, &heap, links))
@@ -93,20 +93,20 @@ fn symbol_table(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
 
 fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link>) -> Result<()> {
     let head = file.read(address, 8)?;
-    let mut cursor = Cursor::new(&head, file.sizes);
+    let mut cursor = MetadataCursor::new(&head, file.sizes);
     cursor.signature(b"SNOD")?;
     cursor.version(1, "a symbol table node")?;
     cursor.skip(1)?;
     let count = u64::from(cursor.u16()?);
     let entry_len = u64::from(file.sizes.length) + u64::from(file.sizes.offset) + 24;
     let body = file.read(address + 8, count * entry_len)?;
-    let mut cursor = Cursor::new(&body, file.sizes);
+    let mut cursor = MetadataCursor::new(&body, file.sizes);
     for _ in 0..count {
         let name = heap.text(file, cursor.length()?)?;
         let object = cursor.address()?;
         let cache = cursor.u32()?;
         cursor.skip(4)?;
-        let mut scratch = Cursor::new(cursor.take(16)?, file.sizes);
+        let mut scratch = MetadataCursor::new(cursor.take(16)?, file.sizes);
         let to = match (cache, object) {
             (2, _) => match scratch.u32().and_then(|at| heap.text(file, at.into())) {
                 Ok(path) => Target::Path(path),
@@ -126,14 +126,14 @@ fn dense(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
         let object = heap.object(file, &record[4..])?;
         // Many records may lead to one object.
         file.spend(object.len() as u64)?;
-        links.push(link::parse(Cursor::new(&object, file.sizes))?);
+        links.push(link::parse(MetadataCursor::new(&object, file.sizes))?);
         Ok(())
     })
 }
 
 /// The heap of dense links and the tree that leads to them, where there are any.
 fn dense_parts(file: &File, body: &[u8]) -> Result<Option<(FractalHeap, TreeV2)>> {
-    let mut cursor = Cursor::new(body, file.sizes);
+    let mut cursor = MetadataCursor::new(body, file.sizes);
     cursor.version(0, "a link info message")?;
     if cursor.u8()? & 1 != 0 {
         cursor.skip(8)?;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use forebay_source::{Error, Result};
 
-use super::{cursor::Cursor, message, metadata::Metadata};
+use super::{cursor::MetadataCursor, message, metadata::Metadata};
 
 /// The HDF5 library itself writes a handful of continuation blocks; a ring of them must end.
 const MOST_BLOCKS: usize = 4096;
@@ -74,7 +74,7 @@ impl ObjectHeader {
 }
 
 fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader> {
-    let mut cursor = Cursor::new(start, file.sizes);
+    let mut cursor = MetadataCursor::new(start, file.sizes);
     match cursor.u8()? {
         1 => {}
         version => return Err(Error::corrupt(format!("no object header here (first byte {version:#x})"))),
@@ -88,7 +88,7 @@ fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader>
     let mut done = 0;
     while let Some(block) = blocks.get(done) {
         let (block_address, bytes) = (block.address, file.read(block.address, block.len)?);
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         while cursor.left() >= 8 && messages.len() < usize::from(count) {
             let kind = cursor.u16()?;
             let len = cursor.u16()?;
@@ -110,7 +110,7 @@ fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader>
 }
 
 fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader> {
-    let mut cursor = Cursor::new(start, file.sizes);
+    let mut cursor = MetadataCursor::new(start, file.sizes);
     cursor.signature(b"OHDR")?;
     cursor.version(2, "an object header")?;
     let flags = cursor.u8()?;
@@ -135,7 +135,7 @@ fn read_new(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader>
     let mut done = 0;
     while let Some(block) = blocks.get(done) {
         let bytes = file.read(block.address, block.len)?;
-        Cursor::new(&bytes, file.sizes).signature(b"OCHK")?;
+        MetadataCursor::new(&bytes, file.sizes).signature(b"OCHK")?;
         reading = NewBlock { bytes, address: block.address, from: 4, ..reading };
         reading.messages(&mut messages, &mut blocks)?;
         done += 1;
@@ -157,10 +157,10 @@ impl NewBlock<'_> {
         let Some(end) = self.bytes.len().checked_sub(4) else {
             return Err(Error::corrupt("a block of an object header shorter than its checksum"));
         };
-        let mut whole = Cursor::new(&self.bytes, self.file.sizes);
+        let mut whole = MetadataCursor::new(&self.bytes, self.file.sizes);
         whole.skip(end)?;
         whole.checksum("an object header")?;
-        let mut cursor = Cursor::new(&self.bytes[..end], self.file.sizes);
+        let mut cursor = MetadataCursor::new(&self.bytes[..end], self.file.sizes);
         cursor.skip(usize::try_from(self.from).unwrap_or(usize::MAX))?;
         let header_len = if self.has_creation_order { 6 } else { 4 };
         // Fewer bytes than a message header at the end are a gap.
@@ -196,7 +196,7 @@ fn push(
 ) -> Result<()> {
     let RawMessage { kind, flags, body, address } = raw;
     if kind == message::CONTINUATION && flags & SHARED == 0 {
-        let mut cursor = Cursor::new(&body, file.sizes);
+        let mut cursor = MetadataCursor::new(&body, file.sizes);
         let block =
             HeaderBlock { address: cursor.some_address("a continuation block")?, len: cursor.length()? };
         if blocks.len() >= MOST_BLOCKS {

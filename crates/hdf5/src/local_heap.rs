@@ -4,7 +4,7 @@ use bytes::Bytes;
 use forebay_source::{Error, Result};
 
 use super::{
-    cursor::{Cursor, text},
+    cursor::{MetadataCursor, text},
     metadata::Metadata,
 };
 
@@ -20,7 +20,7 @@ impl LocalHeap {
     fn read_at(file: &Metadata, address: u64) -> Result<Self> {
         let len = 8 + 2 * u64::from(file.sizes.length) + u64::from(file.sizes.offset);
         let bytes = file.read(address, len)?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.signature(b"HEAP")?;
         cursor.skip(4)?;
         let len = cursor.length()?;

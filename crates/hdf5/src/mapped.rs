@@ -10,7 +10,7 @@ use super::{
     virtual_layout::{self, Hyperslab, VirtualEntry},
 };
 use forebay_container::{
-    Blocks, Dtype, Extents, Grid, Mapping, Mappings, Opaque, Variable,
+    Dtype, Extents, Grid, HyperslabAxis, Mapping, Mappings, Opaque, Variable,
     convert::{can_convert, missing_name},
     mapping,
     native::same_native,
@@ -143,8 +143,8 @@ impl Building<'_, '_> {
         from[from_axis] = covering(from[from_axis], count);
         to[to_axis] = covering(to[to_axis], count);
         let (from_len, to_len) = (from[from_axis].len(), to[to_axis].len());
-        let one = Blocks { start: 0, stride: 1, count: 1, block: 1 };
-        let without = |axes: &[Blocks], axis: usize| -> Vec<Blocks> {
+        let one = HyperslabAxis { start: 0, stride: 1, count: 1, block: 1 };
+        let without = |axes: &[HyperslabAxis], axis: usize| -> Vec<HyperslabAxis> {
             axes.iter().enumerate().map(|(at, blocks)| if at == axis { one } else { *blocks }).collect()
         };
         let mut mapping = Mapping::new(part, without(&from, from_axis), without(&to, to_axis))
@@ -165,10 +165,10 @@ impl Building<'_, '_> {
             let Some(part) = self.part(entry, number)? else { break };
             let from = axes(entry.from.as_deref(), &self.part_shape(part));
             let mut to = axes(entry.to.as_deref(), &self.variable.grid.shape);
-            let Blocks { start, stride, block, .. } = to[axis];
+            let HyperslabAxis { start, stride, block, .. } = to[axis];
             let at = number.checked_mul(stride).and_then(|offset| offset.checked_add(start));
             let at = at.ok_or_else(|| Error::corrupt("a block beyond 64 bits"))?;
-            to[axis] = Blocks { start: at, stride: block.max(1), count: 1, block };
+            to[axis] = HyperslabAxis { start: at, stride: block.max(1), count: 1, block };
             end = to[axis].end().unwrap_or(end);
             self.add(part, from, to)?;
         }
@@ -180,7 +180,7 @@ impl Building<'_, '_> {
         self.grown[axis] = Some(self.grown[axis].unwrap_or(0).max(end));
     }
 
-    fn add(&mut self, part: usize, from: Vec<Blocks>, to: Vec<Blocks>) -> Result<()> {
+    fn add(&mut self, part: usize, from: Vec<HyperslabAxis>, to: Vec<HyperslabAxis>) -> Result<()> {
         if from.iter().chain(&to).any(|axis| axis.is_empty()) {
             return Ok(());
         }
@@ -316,20 +316,23 @@ fn growing(selection: &Option<Vec<Hyperslab>>) -> Result<Option<usize>> {
 }
 
 /// The blocks of a selection, or of everything.
-fn axes(selection: Option<&[Hyperslab]>, shape: &[u64]) -> Vec<Blocks> {
+fn axes(selection: Option<&[Hyperslab]>, shape: &[u64]) -> Vec<HyperslabAxis> {
     match selection {
         Some(axes) => axes.iter().map(|axis| axis.blocks).collect(),
-        None => shape.iter().map(|n| Blocks { start: 0, stride: (*n).max(1), count: 1, block: *n }).collect(),
+        None => shape
+            .iter()
+            .map(|n| HyperslabAxis { start: 0, stride: (*n).max(1), count: 1, block: *n })
+            .collect(),
     }
 }
 
 /// True for blocks of which one goes on without end, rather than of which there is no end.
-fn is_one_endless(blocks: Blocks) -> bool {
+fn is_one_endless(blocks: HyperslabAxis) -> bool {
     blocks.count == 1
 }
 
 /// How many indexes below `len` an endless selection takes.
-fn taken(blocks: Blocks, len: u64) -> u64 {
+fn taken(blocks: HyperslabAxis, len: u64) -> u64 {
     let room = len.saturating_sub(blocks.start);
     if is_one_endless(blocks) {
         return room;
@@ -338,7 +341,7 @@ fn taken(blocks: Blocks, len: u64) -> u64 {
 }
 
 /// One past the last index when an endless selection takes `count` of them.
-fn end_of(blocks: Blocks, count: u64) -> u64 {
+fn end_of(blocks: HyperslabAxis, count: u64) -> u64 {
     if count == 0 {
         return 0;
     }
@@ -351,11 +354,11 @@ fn end_of(blocks: Blocks, count: u64) -> u64 {
 }
 
 /// As many whole blocks as it takes to have `count` indexes.
-fn covering(blocks: Blocks, count: u64) -> Blocks {
+fn covering(blocks: HyperslabAxis, count: u64) -> HyperslabAxis {
     if is_one_endless(blocks) {
-        return Blocks { stride: count.max(1), count: 1, block: count, ..blocks };
+        return HyperslabAxis { stride: count.max(1), count: 1, block: count, ..blocks };
     }
-    Blocks { count: count.div_ceil(blocks.block.max(1)), ..blocks }
+    HyperslabAxis { count: count.div_ceil(blocks.block.max(1)), ..blocks }
 }
 
 #[cfg(test)]

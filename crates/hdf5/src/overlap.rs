@@ -1,6 +1,6 @@
 //! How often virtual data sets (VDS) read an element: mappings that overlap, one level under the other, multiply.
 
-use forebay_container::{Blocks, Extents, Mapping, Variable};
+use forebay_container::{Extents, HyperslabAxis, Mapping, Variable};
 
 /// One element may be read this often: true files read it once, or twice where patches lie over a background.
 pub(crate) const MOST_READS: u64 = 64;
@@ -20,7 +20,8 @@ pub(crate) fn reads_of(part: &Variable, part_reads: &[u64]) -> u64 {
 /// Never less than it takes, and no more where mappings are boxes or have equal strides.
 pub(crate) fn reads_per_element(mappings: &[Mapping], part_reads: &[u64]) -> u64 {
     let weigh = |mapping: &Mapping| part_reads.get(mapping.part).copied().unwrap_or(1);
-    let weighed: Vec<(u64, &[Blocks])> = mappings.iter().map(|one| (weigh(one), &one.to[..])).collect();
+    let weighed: Vec<(u64, &[HyperslabAxis])> =
+        mappings.iter().map(|one| (weigh(one), &one.to[..])).collect();
     let most_of_one = weighed.iter().map(|(weight, _)| *weight).max().unwrap_or(1);
     let all = weighed.iter().fold(0u64, |sum, (weight, _)| sum.saturating_add(*weight));
     let ndim = mappings.first().map_or(0, |mapping| mapping.to.len());
@@ -48,7 +49,7 @@ struct MappingLine {
 }
 
 impl MappingLine {
-    fn along(axis: usize, mappings: &[(u64, &[Blocks])]) -> Self {
+    fn along(axis: usize, mappings: &[(u64, &[HyperslabAxis])]) -> Self {
         let at = |index: &usize| mappings[*index].1[axis];
         let mut order: Vec<usize> = (0..mappings.len()).filter(|index| !at(index).is_empty()).collect();
         order.sort_by_key(|index| at(index).start);
@@ -70,7 +71,7 @@ impl MappingLine {
     }
 
     /// The most reads that have an element in common: of those over an element, the last to begin overlaps all others.
-    fn deepest(&self, mappings: &[(u64, &[Blocks])]) -> u64 {
+    fn deepest(&self, mappings: &[(u64, &[HyperslabAxis])]) -> u64 {
         let mut open: Vec<usize> = Vec::new();
         let mut deepest = 1;
         for index in &self.order {
@@ -87,16 +88,16 @@ impl MappingLine {
     }
 }
 
-fn end(blocks: Blocks) -> u64 {
+fn end(blocks: HyperslabAxis) -> u64 {
     blocks.end().unwrap_or(u64::MAX)
 }
 
-fn overlap(left: &[Blocks], right: &[Blocks]) -> bool {
+fn overlap(left: &[HyperslabAxis], right: &[HyperslabAxis]) -> bool {
     left.iter().zip(right).all(|(left, right)| meet(*left, *right))
 }
 
 /// True when two runs of blocks may have an index in common; false only when they have none.
-fn meet(left: Blocks, right: Blocks) -> bool {
+fn meet(left: HyperslabAxis, right: HyperslabAxis) -> bool {
     if left.is_empty() || right.is_empty() || left.start >= end(right) || right.start >= end(left) {
         return false;
     }
@@ -117,16 +118,16 @@ fn meet(left: Blocks, right: Blocks) -> bool {
 mod tests {
     use super::*;
 
-    fn blocks(start: u64, stride: u64, count: u64, block: u64) -> Blocks {
-        Blocks { start, stride, count, block }
+    fn blocks(start: u64, stride: u64, count: u64, block: u64) -> HyperslabAxis {
+        HyperslabAxis { start, stride, count, block }
     }
 
-    fn reads(tos: &[Vec<Blocks>], of_part: u64) -> u64 {
-        let mapping = |to: &Vec<Blocks>| Mapping::new(0, to.clone(), to.clone()).unwrap();
+    fn reads(tos: &[Vec<HyperslabAxis>], of_part: u64) -> u64 {
+        let mapping = |to: &Vec<HyperslabAxis>| Mapping::new(0, to.clone(), to.clone()).unwrap();
         reads_per_element(&tos.iter().map(mapping).collect::<Vec<_>>(), &[of_part])
     }
 
-    fn tile(row: u64, column: u64) -> Vec<Blocks> {
+    fn tile(row: u64, column: u64) -> Vec<HyperslabAxis> {
         vec![blocks(10 * row, 10, 1, 10), blocks(10 * column, 10, 1, 10)]
     }
 

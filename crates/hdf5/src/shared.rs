@@ -4,7 +4,7 @@ use bytes::Bytes;
 use forebay_source::{Error, Result};
 
 use super::{
-    cursor::Cursor,
+    cursor::MetadataCursor,
     fractal_heap::FractalHeap,
     header::ObjectHeader,
     message::{DATATYPE, SHARED_TABLE},
@@ -19,13 +19,13 @@ impl SharedMessages {
     /// Reads the table that a superblock extension may point to.
     pub(crate) fn read(file: &Metadata, extension: &ObjectHeader) -> Result<Self> {
         let Some(message) = extension.find(SHARED_TABLE) else { return Ok(Self::default()) };
-        let mut cursor = Cursor::new(&message.body, file.sizes);
+        let mut cursor = MetadataCursor::new(&message.body, file.sizes);
         cursor.version(0, "a shared message table")?;
         let address = cursor.some_address("the shared message table")?;
         let count = u64::from(cursor.u8()?);
         let one = 1 + 1 + 2 + 4 + 2 + 2 + 2 + 2 * u64::from(file.sizes.offset);
         let bytes = file.read(address, 4 + count * one + 4)?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.signature(b"SMTB")?;
         let mut heaps = Vec::new();
         for _ in 0..count {
@@ -69,7 +69,7 @@ impl SharedMessages {
     }
 
     fn find(&self, file: &Metadata, body: &[u8], kind: u16, owner: Option<u64>) -> Result<Bytes> {
-        let mut cursor = Cursor::new(body, file.sizes);
+        let mut cursor = MetadataCursor::new(body, file.sizes);
         let version = cursor.u8()?;
         let place = cursor.u8()?;
         match (version, place) {

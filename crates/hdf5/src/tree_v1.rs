@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use forebay_source::{Error, Result};
 
-use super::{cursor::Cursor, metadata::Metadata};
+use super::{cursor::MetadataCursor, metadata::Metadata};
 
 /// What a tree's keys look like.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ impl TreeNode {
     fn read(file: &Metadata, address: u64, keys: TreeKeys, level: Option<u8>) -> Result<Self> {
         let head_len = 8 + 2 * u64::from(file.sizes.offset);
         let head = file.read(address, head_len)?;
-        let mut cursor = Cursor::new(&head, file.sizes);
+        let mut cursor = MetadataCursor::new(&head, file.sizes);
         cursor.signature(b"TREE")?;
         if cursor.u8()? != keys.code() {
             return Err(Error::corrupt("a B-tree of another kind"));
@@ -80,7 +80,7 @@ impl TreeNode {
         let key_len = keys.len(file);
         let pair_len = key_len + usize::from(file.sizes.offset);
         let body = file.read(address + head_len, (count * pair_len) as u64)?;
-        let mut cursor = Cursor::new(&body, file.sizes);
+        let mut cursor = MetadataCursor::new(&body, file.sizes);
         let entries = (0..count)
             .map(|_| Ok((cursor.take(key_len)?.to_vec(), cursor.some_address("a node's child")?)))
             .collect::<Result<Vec<_>>>()?;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use forebay_source::{Error, Result};
 
 use super::{
-    cursor::{Cursor, bytes_for},
+    cursor::{MetadataCursor, bytes_for},
     metadata::Metadata,
 };
 
@@ -59,7 +59,7 @@ impl TreeV2 {
             + u64::from(file.sizes.offset)
             + u64::from(file.sizes.length);
         let bytes = file.read(address, len)?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.signature(b"BTHD")?;
         cursor.version(0, "a B-tree")?;
         let kind = cursor.u8()?;
@@ -131,7 +131,7 @@ impl TreeV2 {
         let pointers_len =
             below.map_or(0, |below| (child.count + 1) * self.pointer_len(file, self.levels[0].most, below));
         let bytes = file.read(child.address, NODE_OVERHEAD + records_len + pointers_len)?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.signature(if depth == 0 { b"BTLF" } else { b"BTIN" })?;
         cursor.version(0, "a B-tree node")?;
         if cursor.u8()? != self.kind {

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use forebay_source::{Error, Result};
 
 use super::{
-    cursor::{Cursor, text},
+    cursor::{MetadataCursor, text},
     metadata::Metadata,
 };
-use forebay_container::Blocks;
+use forebay_container::HyperslabAxis;
 
 /// One entry of a virtual data set.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct VirtualEntry {
 /// Blocks along one axis, whose number or length may follow the size of the data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hyperslab {
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: HyperslabAxis,
     pub(crate) is_unlimited: bool,
 }
 
@@ -34,7 +34,7 @@ const LEAST_NAME_BYTES: u64 = 16 << 20;
 /// The entries of the virtual data set listed in object `index` of the heap at `address`.
 pub(crate) fn entries(file: &Metadata, address: u64, index: u32) -> Result<Vec<VirtualEntry>> {
     let bytes = file.heap_object(address, index)?;
-    let mut cursor = Cursor::new(&bytes, file.sizes);
+    let mut cursor = MetadataCursor::new(&bytes, file.sizes);
     let version = cursor.u8()?;
     if version > 1 {
         return Err(Error::unsupported(format!("a virtual layout of version {version}")));
@@ -70,7 +70,7 @@ const FILE_FLAGS: NameFlags = NameFlags { shared: 0x01, this_file: 0x04 };
 const VARIABLE_FLAGS: NameFlags = NameFlags { shared: 0x02, this_file: 0 };
 
 fn name(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut MetadataCursor<'_>,
     flags: u8,
     bits: NameFlags,
     earlier: &[VirtualEntry],
@@ -92,7 +92,7 @@ fn name(
 const HYPERSLAB: u32 = 2;
 const ALL: u32 = 3;
 
-fn selection(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Hyperslab>>> {
+fn selection(cursor: &mut MetadataCursor<'_>) -> Result<Option<Vec<Hyperslab>>> {
     let kind = cursor.u32()?;
     let version = cursor.u32()?;
     match (kind, version) {
@@ -121,20 +121,20 @@ fn selection(cursor: &mut Cursor<'_>) -> Result<Option<Vec<Hyperslab>>> {
     }
 }
 
-fn ndim(cursor: &mut Cursor<'_>) -> Result<usize> {
+fn ndim(cursor: &mut MetadataCursor<'_>) -> Result<usize> {
     match cursor.u32()? {
         ndim @ 0..=32 => Ok(ndim as usize),
         ndim => Err(Error::corrupt(format!("a selection of {ndim} dimensions"))),
     }
 }
 
-fn regular(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>> {
+fn regular(cursor: &mut MetadataCursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>> {
     let unlimited = u64::MAX >> (64 - 8 * len);
     let axes = (0..ndim(cursor)?).map(|_| {
         let [start, stride, count, block] =
             [cursor.uint(len)?, cursor.uint(len)?, cursor.uint(len)?, cursor.uint(len)?];
         let is_unlimited = count == unlimited || block == unlimited;
-        let blocks = Blocks { start, stride: stride.max(1), count, block };
+        let blocks = HyperslabAxis { start, stride: stride.max(1), count, block };
         let endless_one = block == unlimited && count == 1;
         let endless_many = count == unlimited && block > 0 && block <= blocks.stride;
         let is_sound =
@@ -144,13 +144,13 @@ fn regular(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>
         }
         // A single block may carry any stride.
         let stride = if count == 1 { block.max(1) } else { blocks.stride };
-        Ok(Hyperslab { blocks: Blocks { stride, ..blocks }, is_unlimited })
+        Ok(Hyperslab { blocks: HyperslabAxis { stride, ..blocks }, is_unlimited })
     });
     axes.collect::<Result<Vec<_>>>().map(Some)
 }
 
 /// A list of boxes; one box is a regular selection, more are left to the library.
-fn listed(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>> {
+fn listed(cursor: &mut MetadataCursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>> {
     let ndim = ndim(cursor)?;
     let count = cursor.uint(len)?;
     if count != 1 {
@@ -161,7 +161,7 @@ fn listed(cursor: &mut Cursor<'_>, len: usize) -> Result<Option<Vec<Hyperslab>>>
     let axes = starts.into_iter().zip(lasts).map(|(start, last)| {
         let block = last.checked_sub(start).and_then(|len| len.checked_add(1));
         let block = block.ok_or_else(|| Error::corrupt("a box that ends before it starts"))?;
-        Ok(Hyperslab { blocks: Blocks { start, stride: block, count: 1, block }, is_unlimited: false })
+        Ok(Hyperslab { blocks: HyperslabAxis { start, stride: block, count: 1, block }, is_unlimited: false })
     });
     axes.collect::<Result<Vec<_>>>().map(Some)
 }

@@ -186,7 +186,7 @@ fn data_type(field: &FieldArray) -> Result<(DLDataType, Vec<u64>)> {
     loop {
         let (code, bytes) = match dtype {
             dtype if dtype.is_bool() => (6, 1),
-            Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => {
+            Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Nonstandard { number, .. } => {
                 (number_code(*number), number.size())
             }
             Dtype::Complex { part, .. } => (5, 2 * part.size()),

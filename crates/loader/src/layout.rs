@@ -20,7 +20,7 @@ use crate::{
 
 /// What decides how samples are read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct ReadSettings {
     /// Bytes a request should bring; by default what the file system or object store prefers.
     pub(crate) transfer_len: Option<u64>,
     /// The order in which samples are wanted.
@@ -222,7 +222,7 @@ fn decide_on_lines(column: &Column, parts: &mut [Storage]) -> bool {
 }
 
 impl SetLayout {
-    pub(crate) fn new(set: &SampleSet, wishes: &Wishes) -> Result<Self> {
+    pub(crate) fn new(set: &SampleSet, wishes: &ReadSettings) -> Result<Self> {
         let mut short_first: Vec<_> = (0..set.columns.len()).collect();
         short_first.sort_by_key(|number| set.columns[*number].mean_sample_len());
         let mut layout = Self {
@@ -241,7 +241,7 @@ impl SetLayout {
         Ok(layout)
     }
 
-    fn column(&mut self, column: &Column, wishes: &Wishes) -> Result<ColumnLayout> {
+    fn column(&mut self, column: &Column, wishes: &ReadSettings) -> Result<ColumnLayout> {
         let preferred = match column.parts.first() {
             Some(part) => preferred_request(part)?,
             None => 0,

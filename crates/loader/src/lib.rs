@@ -91,7 +91,7 @@ pub use loader::{Batches, Loader};
 pub use options::{OnError, Options, SpillOptions};
 pub use run::{Next, Run};
 pub use samples::Samples;
-pub use schedule::{Schedule, ScheduledRead};
+pub use schedule::{IndexAccess, Schedule, ScheduledRead};
 pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
 pub use shares::Shares;

@@ -5,13 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use forebay_container::{Selection, SourceIndex};
+use forebay_container::{Extents, Selection, SourceIndex};
 use forebay_format::Opened;
 use forebay_plan::{Epoch, Plan};
 use forebay_source::{ByteRange, Result, SourceId};
 
 use crate::{
-    column::{Column, SampleAt},
+    column::{Column, ColumnPart, SampleAt},
     layout::{SetLayout, Storage, preferred_request},
     options::Options,
     set::SampleSet,
@@ -34,6 +34,16 @@ pub struct Schedule {
     sources: Vec<SourceId>,
     /// Where among them those of each field's files are.
     columns: Vec<ColumnSources>,
+}
+
+/// Whether a schedule may read what it needs to know where chunks lie: the indexes of shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexAccess {
+    /// It reads indexes, and waits for them.
+    Read,
+    /// It never waits: of samples in shards whose index was not read yet it gives that index alone. Threads that others wait
+    /// for ask this way: those that fetch for tiers would wait for themselves.
+    Known,
 }
 
 /// Bytes that the loader reads from a source.
@@ -131,23 +141,28 @@ impl Schedule {
     /// Puts what is read when `sample` alone is made into `out`: nothing where a library reads.
     pub fn bytes(&self, sample: u64, out: &mut Vec<ScheduledRead>) {
         out.clear();
-        self.add(std::iter::once(sample), out);
+        self.add(std::iter::once(sample), IndexAccess::Read, out);
     }
 
     /// Puts what is read when a batch of `samples` is made into `out`, each range once, in nearly that order.
-    pub fn batch(&self, samples: &[Option<u64>], out: &mut Vec<ScheduledRead>) {
+    pub fn batch(&self, samples: &[Option<u64>], indexes: IndexAccess, out: &mut Vec<ScheduledRead>) {
         out.clear();
-        self.add(samples.iter().flatten().copied(), out);
+        self.add(samples.iter().flatten().copied(), indexes, out);
         let mut seen = HashSet::with_capacity(out.len());
         out.retain(|read| seen.insert((read.source, read.range)));
     }
 
-    fn add(&self, samples: impl Iterator<Item = u64> + Clone, out: &mut Vec<ScheduledRead>) {
+    fn add(
+        &self,
+        samples: impl Iterator<Item = u64> + Clone,
+        indexes: IndexAccess,
+        out: &mut Vec<ScheduledRead>,
+    ) {
         for field in FieldRead::all(&self.set, &self.layout) {
             let there = samples.clone().filter(|sample| *sample < self.set.len());
             // An error of a file is reported when it is read.
             let _ = field.each_group(there, &mut |field, storage, located| {
-                self.add_part(field, storage, located, out);
+                self.add_part(field, storage, located, indexes, out);
                 Ok(())
             });
         }
@@ -159,6 +174,7 @@ impl Schedule {
         field: FieldRead<'_>,
         storage: &Storage,
         located: &[SampleAt],
+        indexes: IndexAccess,
         out: &mut Vec<ScheduledRead>,
     ) {
         let Some(first) = located.first() else { return };
@@ -171,6 +187,14 @@ impl Schedule {
                 out.push(ScheduledRead { source: *source, range, unit });
             }
         };
+        if indexes == IndexAccess::Known {
+            let unread = unread_indexes(part, storage, located);
+            if !unread.is_empty() {
+                // No part of a unit: that is named once it is known where its chunks lie.
+                unread.into_iter().for_each(|(source, range)| push(source, range, None));
+                return;
+            }
+        }
         match storage {
             Storage::Rows(rows) => {
                 for at in located {
@@ -202,6 +226,35 @@ impl Schedule {
             }
         }
     }
+}
+
+/// The indexes of shards that have to be read before it is known where samples of `part` lie.
+fn unread_indexes(
+    part: &ColumnPart,
+    storage: &Storage,
+    located: &[SampleAt],
+) -> Vec<(SourceIndex, ByteRange)> {
+    let (variable, mut unread) = (part.variable(), Vec::new());
+    if !matches!(variable.extents, Extents::Shards(_)) {
+        return unread;
+    }
+    let (mut spans, mut touched) = (Vec::new(), Vec::new());
+    let mut list = |source, range| unread.push((source, range));
+    for at in located {
+        // An error of a file is reported when it is read.
+        let _ = match storage {
+            Storage::Rows(_) | Storage::Boxes => {
+                part.index.spans(at.number, &variable.grid.shape, &mut spans);
+                let selection = Selection::new(std::mem::take(&mut spans));
+                part.opened.unread_indexes(variable, &selection, &mut list)
+            }
+            Storage::Units(units) => {
+                units.touched(part, at.number, &mut touched);
+                touched.iter().try_for_each(|number| units.unread_indexes(part, *number, &mut list))
+            }
+        };
+    }
+    unread
 }
 
 /// Sources that were met, each once.

@@ -17,7 +17,7 @@ use crate::{
     backing::Backing,
     cache::UnitCache,
     file_maker::FileMaker,
-    layout::{SetLayout, Wishes},
+    layout::{ReadSettings, SetLayout},
     options::Options,
     set::SampleSet,
     shares::{Needs, Shares},
@@ -90,7 +90,7 @@ impl Setup {
         let quota = spill.as_ref().map_or(0, |place| place.quota);
         let about = options.memory.unwrap_or_else(|| ledger().offer(0));
         let room = (about / 2).saturating_add(quota);
-        let wishes = Wishes { transfer_len: options.transfer_size, shuffle: options.shuffle, room };
+        let wishes = ReadSettings { transfer_len: options.transfer_size, shuffle: options.shuffle, room };
         let layout = SetLayout::new(set, &wishes)?;
         let threads = match reader {
             ReaderKind::Loader => options.threads()?,

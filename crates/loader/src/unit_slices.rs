@@ -1,6 +1,6 @@
 //! Which bytes of which units samples are made of.
 
-use forebay_container::{Part, Selection, Span};
+use forebay_container::{ArrayPart, Selection, Span};
 
 use crate::{column::ColumnPart, to_usize::to_usize, units::Units};
 
@@ -54,7 +54,7 @@ pub(crate) fn unit_slices(
         let selection = Selection::new(spans.clone());
         let to_shape = selection.shape();
         for overlap in units.grid.overlaps(&selection) {
-            let part = Part {
+            let part = ArrayPart {
                 from_shape: &units.grid.chunk,
                 selection: &overlap.in_chunk,
                 to_shape: &to_shape,

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use forebay_container::{Extents, Grid, Part, RowAlone, Selection, SourceIndex, Span, Variable};
+use forebay_container::{ArrayPart, Extents, Grid, RowAlone, Selection, SourceIndex, Span, Variable};
 use forebay_format::workspace_len;
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
@@ -173,8 +173,21 @@ impl Units {
         let UnitKind::Chunks(together) = self.kind else {
             return part.opened.plan(variable, &self.selection(number), each);
         };
-        let numbers = number * together..((number + 1) * together).min(variable.grid.chunk_count());
-        part.opened.plan_chunks(variable, numbers, each)
+        part.opened.plan_chunks(variable, chunk_numbers(variable, number, together), each)
+    }
+
+    /// Calls `each` with the indexes of shards that [`each_range`](Self::each_range) would read first.
+    pub(crate) fn unread_indexes(
+        &self,
+        part: &ColumnPart,
+        number: u64,
+        each: &mut dyn FnMut(SourceIndex, ByteRange),
+    ) -> Result<()> {
+        let variable = part.variable();
+        let UnitKind::Chunks(together) = self.kind else {
+            return part.opened.unread_indexes(variable, &self.selection(number), each);
+        };
+        part.opened.unread_indexes_of_chunks(variable, chunk_numbers(variable, number, together), each)
     }
 
     /// What unit `number` has of the array.
@@ -261,15 +274,17 @@ impl Units {
             };
             let all = Selection::all(&size);
             let start = vec![0; size.len()];
-            Part { from_shape: &size, selection: &all, to_shape: &self.grid.chunk, to_start: &start }.copy(
-                bytes,
-                out,
-                element_len,
-            );
+            ArrayPart { from_shape: &size, selection: &all, to_shape: &self.grid.chunk, to_start: &start }
+                .copy(bytes, out, element_len);
         }
         LoaderCounters::lap(&counters.read_ns, began);
         LoaderCounters::add(&counters.read_bytes, len as u64);
         LoaderCounters::add(&counters.requests, 1);
         Ok(())
     }
+}
+
+/// The chunks of unit `number`, where each unit has `together`.
+fn chunk_numbers(variable: &Variable, number: u64, together: u64) -> Range<u64> {
+    number * together..((number + 1) * together).min(variable.grid.chunk_count())
 }

@@ -11,8 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use forebay_loader::{
-    AxisLen, AxisName, Boundary, Convert, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
-    Schedule, ScheduledRead,
+    AxisLen, AxisName, Boundary, Convert, FieldSpec, IndexAccess, Loader, Offsets, Options, SampleSet,
+    SampleSpec, Schedule, ScheduledRead,
 };
 use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
@@ -180,7 +180,7 @@ fn foreseen(schedule: &Schedule) -> Vec<Ask> {
     let (mut slots, mut asked, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for step in 0..epoch.step_count() {
         epoch.batch(step, &mut slots);
-        schedule.batch(&slots, &mut asked);
+        schedule.batch(&slots, IndexAccess::Read, &mut asked);
         let once: HashSet<&ScheduledRead> = asked.iter().collect();
         assert_eq!(once.len(), asked.len(), "each range once in a batch");
         let named = |asked: &ScheduledRead| (schedule.sources()[asked.source].locator.clone(), asked.range);
@@ -301,7 +301,7 @@ fn the_samples_of_a_batch_one_by_one_need_what_it_needs() {
             let (mut slots, mut together, mut alone) = (Vec::new(), Vec::new(), Vec::new());
             for step in 0..epoch.step_count() {
                 epoch.batch(step, &mut slots);
-                schedule.batch(&slots, &mut together);
+                schedule.batch(&slots, IndexAccess::Read, &mut together);
                 let mut singly = HashSet::new();
                 for sample in slots.iter().flatten() {
                     assert_eq!(epoch.step_of(*sample), Some(step));

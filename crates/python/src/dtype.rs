@@ -7,7 +7,7 @@ use pyo3::{prelude::*, types::PyDict};
 pub(crate) fn describe<'py>(py: Python<'py>, dtype: &Dtype) -> PyResult<(Bound<'py, PyAny>, Vec<u64>)> {
     let text = |text: String| -> PyResult<_> { Ok(text.into_pyobject(py)?.into_any()) };
     let plain = match dtype {
-        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => {
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Nonstandard { number, .. } => {
             text(number_code(*number).to_owned())?
         }
         dtype if dtype.is_bool() => text(BOOL_CODE.to_owned())?,

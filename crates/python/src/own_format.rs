@@ -22,7 +22,7 @@ use std::{
 use forebay::{
     Array, Container, Error, ErrorKind, FileOrigin, Origin, Result, Values,
     container::{Group, SourceIndex, Span},
-    format::{Format, Found, Reader, Wanted, register_format, register_reader},
+    format::{Format, Found, ReadRequest, Reader, register_format, register_reader},
     source::SourceId,
 };
 use pyo3::{
@@ -173,7 +173,7 @@ impl Reader for PythonReader {
         &self.name
     }
 
-    fn read(&self, wanted: &Wanted<'_>) -> Result<Array> {
+    fn read(&self, wanted: &ReadRequest<'_>) -> Result<Array> {
         check_unchanged(wanted)?;
         let who = self.format.who("read");
         let bytes = in_python(&who, |py| self.bytes(py, wanted))?;
@@ -188,7 +188,7 @@ impl Reader for PythonReader {
 }
 
 impl PythonReader {
-    fn bytes(&self, py: Python<'_>, wanted: &Wanted<'_>) -> PyResult<Vec<u8>> {
+    fn bytes(&self, py: Python<'_>, wanted: &ReadRequest<'_>) -> PyResult<Vec<u8>> {
         let callable = self.callable(py, wanted)?;
         let spans: Vec<_> = wanted.selection.spans().iter().map(bounds).collect();
         let turn = self.format.kept.turn();
@@ -200,7 +200,7 @@ impl PythonReader {
 
     /// The callable that reads the variable. It is asked for again where the description came from another process, or
     /// was left to make room for others.
-    fn callable(&self, py: Python<'_>, wanted: &Wanted<'_>) -> PyResult<Py<PyAny>> {
+    fn callable(&self, py: Python<'_>, wanted: &ReadRequest<'_>) -> PyResult<Py<PyAny>> {
         let (kept, path, name) = (&self.format.kept, wanted.opaque.name.as_str(), &wanted.variable.name);
         let first = wanted.opened.container().sources.first();
         let key = DescribedKey::new(path, first);
@@ -229,7 +229,7 @@ fn bounds(span: &Span) -> (u64, u64, u64) {
 }
 
 /// Refuses what has changed since it was described: callables open files as they like.
-fn check_unchanged(wanted: &Wanted<'_>) -> Result<()> {
+fn check_unchanged(wanted: &ReadRequest<'_>) -> Result<()> {
     let is_same = |id: &SourceId| match id.locator.is_url() {
         true => Ok(true),
         false => FileOrigin::new().open(&id.locator).map(|source| source.id().names_same_bytes(id)),

@@ -26,6 +26,11 @@ pub struct UpcomingRead {
 }
 
 /// The reads that will come, in their order.
+///
+/// # Contract
+///
+/// `next` computes and never reads through tiers: it is called by the threads that fetch, with the queue of prefetches locked. One
+/// that waited for a block would wait for itself.
 pub trait UpcomingReads: Send + fmt::Debug {
     /// The next read.
     fn next(&mut self) -> Option<UpcomingRead>;

@@ -87,7 +87,7 @@ fn head(variable: &Variable) -> Option<Vec<u8>> {
 fn description(dtype: &Dtype) -> Option<(String, Vec<u64>)> {
     let code = match dtype {
         dtype if dtype.is_bool() => "|b1".to_owned(),
-        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => {
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Nonstandard { number, .. } => {
             number_code(*number)?.to_owned()
         }
         Dtype::Enum { base, .. } => return description(base),

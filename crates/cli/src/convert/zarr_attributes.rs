@@ -78,7 +78,7 @@ fn whole(float: f64) -> Option<Scalar> {
 fn json_of(array: &Array) -> Option<Value> {
     let mut flat = match (&array.dtype, array.scalars()) {
         // Exactly: the shortest decimal of a 32-bit float is another number to who reads 64 bits.
-        (Dtype::Number { .. } | Dtype::Bits { .. } | Dtype::Odd { .. }, Some(scalars)) => {
+        (Dtype::Number { .. } | Dtype::Bits { .. } | Dtype::Nonstandard { .. }, Some(scalars)) => {
             scalars.into_iter().map(number).collect::<Option<Vec<Value>>>()?
         }
         _ => elements(array)?,

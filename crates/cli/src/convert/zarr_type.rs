@@ -36,7 +36,7 @@ impl ZarrType {
         let len = item.native_len();
         let mut first = fill.get(..len).map_or_else(|| vec![0; len], <[u8]>::to_vec);
         // An element that is widened when it is read has no fill value of its own length.
-        if !matches!(item, Dtype::Odd { .. }) {
+        if !matches!(item, Dtype::Nonstandard { .. }) {
             native::make_native(item, &mut first);
         }
         // An array of different fill values has no word in Zarr; its zeros have.
@@ -51,7 +51,7 @@ impl ZarrType {
 fn name_and_fill(dtype: &Dtype, fill: &[u8]) -> Option<(Value, Value)> {
     Some(match dtype {
         dtype if dtype.is_bool() => ("bool".into(), (fill != [0]).into()),
-        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Odd { number, .. } => {
+        Dtype::Number { number, .. } | Dtype::Bits { number, .. } | Dtype::Nonstandard { number, .. } => {
             (number_name(*number).into(), number_value(*number, fill)?)
         }
         Dtype::Enum { base, .. } => return name_and_fill(base, fill),

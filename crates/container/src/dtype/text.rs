@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ByteOrder, Dtype, OddBits};
+use super::{ByteOrder, Dtype, NonstandardBits};
 
 impl fmt::Display for Dtype {
     /// NumPy's notation where it has one.
@@ -17,10 +17,12 @@ impl fmt::Display for Dtype {
             Self::Bits { number, order, precision, .. } => {
                 write!(f, "{}{}:{precision}", sign(order, number.size()), number.code())
             }
-            Self::Odd { len, order, bits: OddBits::Integer { precision, .. }, .. } => {
+            Self::Nonstandard { len, order, bits: NonstandardBits::Integer { precision, .. }, .. } => {
                 write!(f, "{}{}-byte integer of {precision} bits", sign(order, *len), len)
             }
-            Self::Odd { len, order, bits: OddBits::Float { exponent, mantissa, .. }, .. } => {
+            Self::Nonstandard {
+                len, order, bits: NonstandardBits::Float { exponent, mantissa, .. }, ..
+            } => {
                 let (exponent, mantissa) = (exponent.1, mantissa.1);
                 write!(f, "{}{len}-byte float of {exponent}+{mantissa} bits", sign(order, *len))
             }

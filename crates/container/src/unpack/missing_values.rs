@@ -1,6 +1,6 @@
 //! Which stored numbers stand for missing values: `_FillValue`, `missing_value`, and what is outside the valid range.
 
-use crate::{Number, Scalar, cast::Element, cf::Packing};
+use crate::{Number, Scalar, cast::CastNumber, cf::Packing};
 
 /// Numbers that are unpacked at a time: what is read and written stays in the first-level cache.
 const NUMBERS_AT_ONCE: usize = 512;
@@ -14,7 +14,7 @@ pub(super) struct MissingValues<A> {
     nan: bool,
 }
 
-impl<A: Element> MissingValues<A> {
+impl<A: CastNumber> MissingValues<A> {
     /// The stored numbers that `packing` calls missing: with `by_range` those outside the valid range too, and with
     /// `nan` NaN.
     pub(super) fn of(packing: &Packing, by_range: bool, nan: bool) -> Self {
@@ -37,7 +37,7 @@ impl<A: Element> MissingValues<A> {
     ///
     /// Every number is unpacked first, and missing ones are overwritten after that: loops without a branch, which the
     /// compiler vectorises (0.4 ns a number, and 0.7 with a branch for each).
-    pub(super) fn each<B: Element>(&self, from: &[u8], to: &mut [u8], unpack: impl Fn(A) -> B, gap: B) {
+    pub(super) fn each<B: CastNumber>(&self, from: &[u8], to: &mut [u8], unpack: impl Fn(A) -> B, gap: B) {
         let (own, other) = (size_of::<A>(), size_of::<B>());
         for (from, to) in from.chunks(NUMBERS_AT_ONCE * own).zip(to.chunks_mut(NUMBERS_AT_ONCE * other)) {
             let pairs = from.chunks_exact(own).zip(to.chunks_exact_mut(other));
@@ -62,7 +62,7 @@ impl<A: Element> MissingValues<A> {
 }
 
 /// `value` as a number of type `A`, which is `number`, if it is one.
-fn exact<A: Element>(number: Number, value: Scalar) -> Option<A> {
+fn exact<A: CastNumber>(number: Number, value: Scalar) -> Option<A> {
     let whole = match value {
         Scalar::Integer(whole) => Some(whole),
         Scalar::Float(float) => whole_of(float),
@@ -82,7 +82,7 @@ fn whole_of(float: f64) -> Option<i128> {
 
 /// A whole number within the range of `A`.
 #[expect(clippy::cast_possible_truncation, reason = "the low 64 bits are all that an integer in range has")]
-fn from_whole<A: Element>(whole: i128) -> A {
+fn from_whole<A: CastNumber>(whole: i128) -> A {
     A::from_bits(whole as i64)
 }
 
@@ -96,7 +96,7 @@ fn range(number: Number) -> (i128, i128) {
 }
 
 /// The valid range as numbers of type `A`; where nothing is valid, one that holds nothing.
-fn bounds<A: Element>(number: Number, least: Option<Scalar>, greatest: Option<Scalar>) -> (A, A) {
+fn bounds<A: CastNumber>(number: Number, least: Option<Scalar>, greatest: Option<Scalar>) -> (A, A) {
     if A::IS_FLOAT {
         let float = |bound: Option<Scalar>, none| A::from_f64(bound.map_or(none, Scalar::to_f64));
         return (float(least, f64::NEG_INFINITY), float(greatest, f64::INFINITY));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::missing_values::MissingValues;
 use crate::{
     Number, Scalar, Variable,
-    cast::{Element, pass, with_element},
+    cast::{CastNumber, pass, with_element},
     cf::{Factor, Missing, NOT_A_TIME, Packing, TimeUnits, ValueKind},
 };
 
@@ -166,7 +166,7 @@ impl Unpacker {
         with_element!(self.packing.number, A => self.run_from::<A>(from, to))
     }
 
-    fn run_from<A: Element>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+    fn run_from<A: CastNumber>(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
         let gaps = self.gaps::<A>();
         match (self.kind, self.time) {
             (ValueKind::Days(_), Some(units)) => {
@@ -201,7 +201,7 @@ impl Unpacker {
         Ok(())
     }
 
-    fn gaps<A: Element>(&self) -> MissingValues<A> {
+    fn gaps<A: CastNumber>(&self) -> MissingValues<A> {
         MissingValues::of(&self.packing, self.valid, self.is_masked)
     }
 
@@ -219,19 +219,19 @@ impl Unpacker {
     }
 
     /// Values that become 32-bit floats, mostly with factors of 32 bits: computed in as many.
-    fn singles<A: Element>(&self, gaps: &MissingValues<A>, from: &[u8], to: &mut [u8]) {
+    fn singles<A: CastNumber>(&self, gaps: &MissingValues<A>, from: &[u8], to: &mut [u8]) {
         let (scale, offset) = self.factors();
         let (narrow_scale, narrow_offset) =
-            (<f32 as Element>::from_f64(scale), <f32 as Element>::from_f64(offset));
+            (<f32 as CastNumber>::from_f64(scale), <f32 as CastNumber>::from_f64(offset));
         if f64::from(narrow_scale) != scale || f64::from(narrow_offset) != offset {
             return self.floats::<A, f32>(gaps, from, to);
         }
         let unpack = |value: A| pass::<A, f32>(value) * narrow_scale + narrow_offset;
-        gaps.each(from, to, unpack, <f32 as Element>::from_f64(self.gap()));
+        gaps.each(from, to, unpack, <f32 as CastNumber>::from_f64(self.gap()));
     }
 
     /// Values that become `B`, rounded to it after each step, as NumPy does.
-    fn floats<A: Element, B: Element>(&self, gaps: &MissingValues<A>, from: &[u8], to: &mut [u8]) {
+    fn floats<A: CastNumber, B: CastNumber>(&self, gaps: &MissingValues<A>, from: &[u8], to: &mut [u8]) {
         let (scale, offset) = self.factors();
         let unpack = |value: A| {
             let scaled = B::from_f64(pass::<A, B>(value).to_f64() * scale);
@@ -241,15 +241,15 @@ impl Unpacker {
     }
 
     /// How many units of time a stored number is.
-    fn counter<A: Element>(&self) -> impl Fn(A) -> TimeCount {
+    fn counter<A: CastNumber>(&self) -> impl Fn(A) -> TimeCount {
         let (scale, offset) = self.factors();
         let number = self.packing.unpacks_to(Missing::Nan, self.valid);
         let is_unsigned = !self.packing.number.is_signed_integer();
         let is_scaled = self.packing.is_scaled();
         let scaled = move |value: A| match number {
             Number::F32 => {
-                let scaled = <f32 as Element>::from_f64(f64::from(value.to_f32()) * scale);
-                f64::from(<f32 as Element>::from_f64(f64::from(scaled) + offset))
+                let scaled = <f32 as CastNumber>::from_f64(f64::from(value.to_f32()) * scale);
+                f64::from(<f32 as CastNumber>::from_f64(f64::from(scaled) + offset))
             }
             _ => value.to_f64() * scale + offset,
         };
@@ -265,7 +265,7 @@ impl Unpacker {
         }
     }
 
-    fn times<A: Element>(
+    fn times<A: CastNumber>(
         &self,
         gaps: &MissingValues<A>,
         units: TimeUnits,
@@ -291,7 +291,7 @@ impl Unpacker {
         Ok(())
     }
 
-    fn days<A: Element>(&self, gaps: &MissingValues<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) {
+    fn days<A: CastNumber>(&self, gaps: &MissingValues<A>, units: TimeUnits, from: &[u8], to: &mut [u8]) {
         let count = self.counter::<A>();
         let days = |value: A| match count(value) {
             TimeCount::Whole(count) => units.days(count),
@@ -302,7 +302,7 @@ impl Unpacker {
 
     /// Puts 1 where one of the stored numbers `from` is missing, else 0.
     pub fn mask(&self, from: &[u8], to: &mut [u8]) {
-        fn mask<A: Element>(unpacker: &Unpacker, from: &[u8], to: &mut [u8]) {
+        fn mask<A: CastNumber>(unpacker: &Unpacker, from: &[u8], to: &mut [u8]) {
             let gaps = unpacker.gaps::<A>();
             for (from, to) in from.chunks_exact(size_of::<A>()).zip(to) {
                 *to = u8::from(gaps.has(A::read(from)));

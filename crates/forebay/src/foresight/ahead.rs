@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_loader::ScheduledRead;
+use forebay_loader::{IndexAccess, ScheduledRead};
 use forebay_tier::{UpcomingRead, UpcomingReads};
 
 use super::{course::EpochCourse, loader_foresight::LoaderForesight};
@@ -69,7 +69,7 @@ impl UpcomingBatches {
         }
         self.course.epoch(schedule, self.later)?.batch(self.step, &mut self.slots);
         self.step += 1;
-        schedule.batch(&self.slots, &mut self.asked);
+        schedule.batch(&self.slots, IndexAccess::Known, &mut self.asked);
         let mut named = foresight.lock_named();
         // A unit may have several ranges: all of them are looked at before it counts as named.
         self.asked.retain(|asked| asked.unit.is_none_or(|unit| named.is_new(unit)));

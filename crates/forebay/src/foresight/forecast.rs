@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use forebay_loader::{Options, SampleSet, Schedule, ScheduledRead};
+use forebay_loader::{IndexAccess, Options, SampleSet, Schedule, ScheduledRead};
 use forebay_source::Result;
 use forebay_tier::{BlockUse, BuiltinPolicy, Forecast, ForecastTier, forecast};
 
@@ -162,7 +162,7 @@ fn uses(schedule: &Schedule, places: &BlockNumbers) -> Result<Vec<Vec<BlockUse>>
         let mut uses: Vec<BlockUse> = Vec::new();
         for step in 0..epoch.step_count() {
             epoch.batch(step, &mut slots);
-            schedule.batch(&slots, &mut asked);
+            schedule.batch(&slots, IndexAccess::Read, &mut asked);
             if schedule.keeps_units() {
                 asked.retain(|ask| ask.unit.is_none_or(|unit| !units.contains(&unit)));
                 units.extend(asked.iter().filter_map(|ask| ask.unit));

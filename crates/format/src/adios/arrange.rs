@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    boxes::{self, Boxed},
+    block_array::{BlockArray, Piece},
+    boxes::{self, PlacedBlock},
     data::DataFiles,
     index::Attributes,
-    kind::Kind,
-    picture::{Picture, Piece},
-    series::{AllSeries, Filtered, Place, Series},
+    kind::BpType,
+    series::{AllSeries, BlockPlace, Filtered, Series},
 };
 use forebay_container::{
     Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, shape::product,
@@ -30,7 +30,7 @@ const FEW_TEXT_BYTES: u64 = 1 << 20;
 
 /// What a file says, read.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct BpContents {
     pub(super) format: &'static str,
     pub(super) order: ByteOrder,
     pub(super) series: AllSeries,
@@ -38,7 +38,7 @@ pub(super) struct Said {
 }
 
 /// The container of what a file says.
-pub(super) fn container(said: Said, files: DataFiles<'_>) -> Container {
+pub(super) fn container(said: BpContents, files: DataFiles<'_>) -> Container {
     let mut arranged = Arranged { order: said.order, files, variables: BTreeMap::new(), refused: Vec::new() };
     let mut extra = Vec::new();
     for (name, series) in said.series.series {
@@ -79,7 +79,7 @@ struct Arranged<'a> {
     refused: Vec<Refused>,
 }
 
-type Extra = (String, Kind, Picture);
+type Extra = (String, BpType, BlockArray);
 
 impl Arranged<'_> {
     fn refuse(&mut self, name: String, error: &Error) {
@@ -90,28 +90,28 @@ impl Arranged<'_> {
     fn last_step(&mut self, name: &str, series: Series) -> Result<Vec<Extra>> {
         let (name, kind) = (stored_name(name), series.kind);
         let numbers: Vec<u64> = series.steps.keys().copied().collect();
-        let pictures = series.steps.into_iter().map(Picture::of).collect::<Result<Vec<_>>>()?;
+        let pictures = series.steps.into_iter().map(BlockArray::of).collect::<Result<Vec<_>>>()?;
         let last = pictures.last().cloned().ok_or_else(|| Error::corrupt("was written at no step"))?;
         self.add(&name, kind, last)?;
         if pictures.len() < 2 {
             return Ok(Vec::new());
         }
-        if let Some(all) = Picture::stack(&pictures) {
+        if let Some(all) = BlockArray::stack(&pictures) {
             return Ok(vec![(format!("{name}@steps"), kind, all)]);
         }
         let each = numbers.into_iter().zip(pictures);
         Ok(each.map(|(number, picture)| (format!("{name}@step{number}"), kind, picture)).collect())
     }
 
-    /// Adds the variable `name` of the values in `picture`.
-    fn add(&mut self, name: &str, kind: Kind, picture: Picture) -> Result<()> {
+    /// Adds the variable `name` of the values in `block_array`.
+    fn add(&mut self, name: &str, kind: BpType, picture: BlockArray) -> Result<()> {
         let variables = self.make(name, kind, picture)?;
         self.variables.extend(variables.into_iter().map(|variable| (variable.name.clone(), variable)));
         Ok(())
     }
 
-    fn make(&mut self, name: &str, kind: Kind, picture: Picture) -> Result<Vec<Variable>> {
-        let Picture { shape, dimensions, pieces, offsets } = picture;
+    fn make(&mut self, name: &str, kind: BpType, picture: BlockArray) -> Result<Vec<Variable>> {
+        let BlockArray { shape, dimensions, pieces, offsets } = picture;
         let dtype = kind.dtype(self.order, longest(&pieces)?)?;
         let mut variable = Variable::new(name, dtype, shape);
         if variable.logical_len() == u64::MAX {
@@ -123,7 +123,7 @@ impl Arranged<'_> {
         if dimensions.iter().any(|name| !name.is_empty()) {
             variable.dimensions = dimensions.into_iter().map(str::to_owned).collect();
         }
-        if pieces.iter().any(|piece| matches!(piece.place, Place::Value(_))) {
+        if pieces.iter().any(|piece| matches!(piece.place, BlockPlace::Value(_))) {
             variable.extents = Extents::Inline(inline(&variable, &pieces)?);
             variable.layout = "metadata".into();
             return Ok(vec![variable]);
@@ -135,29 +135,29 @@ impl Arranged<'_> {
     }
 
     /// Where `pieces` lie, and how they were changed.
-    fn boxes(&mut self, variable: &Variable, pieces: Vec<Piece>) -> Result<(Vec<Boxed>, Vec<Filter>)> {
+    fn boxes(&mut self, variable: &Variable, pieces: Vec<Piece>) -> Result<(Vec<PlacedBlock>, Vec<Filter>)> {
         let mut boxes = Vec::with_capacity(pieces.len());
         let mut filters: Option<Vec<Filter>> = None;
         for Piece { start, count, place } in pieces.into_iter().filter(|piece| !piece.count.contains(&0)) {
             let len = product(&count).saturating_mul(variable.dtype.stored_len() as u64);
             let (placed, applied) = match place {
-                Place::Stored { file, at } => (self.files.place(file, at, len)?, vec![]),
-                Place::Filtered { file, at, len, filter } => {
+                BlockPlace::Stored { file, at } => (self.files.place(file, at, len)?, vec![]),
+                BlockPlace::Filtered { file, at, len, filter } => {
                     // Heads of operators are in the writer's byte order, which none was ever seen of but this.
                     if self.order == ByteOrder::Big {
                         return Err(operator("of a big-endian machine"));
                     }
                     (self.files.place(file, at, len)?, vec![undone(filter)])
                 }
-                Place::Operator(name) => return Err(operator(&name)),
-                Place::Value(_) => return Err(Error::corrupt("values both in the index and beside it")),
+                BlockPlace::Operator(name) => return Err(operator(&name)),
+                BlockPlace::Value(_) => return Err(Error::corrupt("values both in the index and beside it")),
             };
             if filters.get_or_insert_with(|| applied.clone()) != &applied {
                 let what = "some of its blocks are compressed and others are not";
                 return Err(Error::new(ErrorKind::Unsupported, what));
             }
             let (source, range) = placed;
-            boxes.push(Boxed { start, count, source, range });
+            boxes.push(PlacedBlock { start, count, source, range });
         }
         Ok((boxes, filters.unwrap_or_default()))
     }
@@ -179,7 +179,7 @@ fn operator(name: &str) -> Error {
 /// The bytes of the longest value that stands in the index, where all of them at that length are not far too many.
 fn longest(pieces: &[Piece]) -> Result<usize> {
     let lens = pieces.iter().map(|piece| match &piece.place {
-        Place::Value(bytes) => bytes.len() as u64,
+        BlockPlace::Value(bytes) => bytes.len() as u64,
         _ => 0,
     });
     let (most, all) = lens.fold((0, 0u64), |(most, all), len| (len.max(most), all.saturating_add(len)));
@@ -204,7 +204,7 @@ fn inline(variable: &Variable, pieces: &[Piece]) -> Result<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(element_len.saturating_mul(pieces.len()));
     for piece in pieces {
-        let Place::Value(value) = &piece.place else {
+        let BlockPlace::Value(value) = &piece.place else {
             return Err(Error::corrupt("values both in the index and beside it"));
         };
         if value.len() > element_len

@@ -22,7 +22,7 @@ const FEW_CHUNKS: u64 = 4096;
 
 /// Part of an array that lies in one piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Boxed {
+pub(super) struct PlacedBlock {
     /// Its corner.
     pub(super) start: Vec<u64>,
     /// Its shape.
@@ -34,7 +34,11 @@ pub(super) struct Boxed {
 }
 
 /// Gives `variable`, whose shape and type are set, the values in `boxes`; `filters` were applied to each box as a whole.
-pub(super) fn lay_out(variable: &mut Variable, mut boxes: Vec<Boxed>, filters: &[Filter]) -> Result<()> {
+pub(super) fn lay_out(
+    variable: &mut Variable,
+    mut boxes: Vec<PlacedBlock>,
+    filters: &[Filter],
+) -> Result<()> {
     let shape = variable.grid.shape.clone();
     let element_len = variable.dtype.stored_len() as u64;
     boxes.retain(|boxed| !boxed.count.contains(&0));
@@ -63,7 +67,7 @@ pub(super) fn lay_out(variable: &mut Variable, mut boxes: Vec<Boxed>, filters: &
     // Boxes may overlap here: then the order in which they were written decides.
     variable.layout = "blocks".into();
     let mut columns = Boxes::new(shape.len());
-    for Boxed { start, count, source, range } in in_order {
+    for PlacedBlock { start, count, source, range } in in_order {
         columns.push(&start, &count, source, range);
     }
     variable.extents = Extents::Boxes(columns);
@@ -74,7 +78,7 @@ fn extent(source: SourceIndex, range: ByteRange) -> Extent {
     Extent { source, range, skipped: 0 }
 }
 
-fn check(boxed: &Boxed, shape: &[u64]) -> Result<()> {
+fn check(boxed: &PlacedBlock, shape: &[u64]) -> Result<()> {
     let is_inside = |((start, count), len): ((&u64, &u64), &u64)| {
         start.checked_add(*count).is_some_and(|end| end <= *len)
     };
@@ -90,10 +94,10 @@ fn check(boxed: &Boxed, shape: &[u64]) -> Result<()> {
 }
 
 /// Joins boxes that follow each other both in the array and in the file.
-fn join(mut boxes: Vec<Boxed>, shape: &[u64]) -> Vec<Boxed> {
+fn join(mut boxes: Vec<PlacedBlock>, shape: &[u64]) -> Vec<PlacedBlock> {
     boxes.sort_by(|one, other| one.start.cmp(&other.start));
     for axis in (0..shape.len()).rev() {
-        let mut joined: Vec<Boxed> = Vec::with_capacity(boxes.len());
+        let mut joined: Vec<PlacedBlock> = Vec::with_capacity(boxes.len());
         for boxed in boxes {
             match joined.last_mut() {
                 Some(last) if follows(last, &boxed, axis, shape) => {
@@ -109,7 +113,7 @@ fn join(mut boxes: Vec<Boxed>, shape: &[u64]) -> Vec<Boxed> {
 }
 
 /// True when `next` continues `last` along `axis` and in the file.
-fn follows(last: &Boxed, next: &Boxed, axis: usize, shape: &[u64]) -> bool {
+fn follows(last: &PlacedBlock, next: &PlacedBlock, axis: usize, shape: &[u64]) -> bool {
     let touches = (0..shape.len()).all(|index| match index.cmp(&axis) {
         Ordering::Less => {
             last.start[index] == next.start[index] && last.count[index] == 1 && next.count[index] == 1
@@ -123,7 +127,7 @@ fn follows(last: &Boxed, next: &Boxed, axis: usize, shape: &[u64]) -> bool {
 type Chunked = (Vec<u64>, Vec<(u64, Extent)>);
 
 /// The grid whose chunks are `boxes`; what an array leaves of its last chunks along the first axis may be shorter.
-fn grid_of(boxes: &[Boxed], shape: &[u64], is_plain: bool) -> Option<Chunked> {
+fn grid_of(boxes: &[PlacedBlock], shape: &[u64], is_plain: bool) -> Option<Chunked> {
     let chunk = boxes.iter().find(|boxed| boxed.start.iter().all(|start| *start == 0))?.count.clone();
     let grid = Grid { shape: shape.to_vec(), chunk: chunk.clone() };
     let mut pairs = Vec::with_capacity(boxes.len());
@@ -149,7 +153,7 @@ fn is_each_once(pairs: &mut [(u64, Extent)]) -> bool {
 }
 
 /// The grid that cuts boxes which are slices of the array along one axis into equal pieces.
-fn slices(boxes: &[Boxed], shape: &[u64], element_len: u64) -> Option<Chunked> {
+fn slices(boxes: &[PlacedBlock], shape: &[u64], element_len: u64) -> Option<Chunked> {
     let is_full = |axis: usize| boxes.iter().all(|boxed| boxed.count[axis] == shape[axis]);
     let axis = (0..shape.len()).rev().find(|axis| !is_full(*axis))?;
     if boxes.iter().any(|boxed| boxed.count[..axis].iter().any(|count| *count != 1)) {
@@ -189,12 +193,12 @@ mod tests {
     use super::*;
     use forebay_container::{Dtype, Number};
 
-    fn boxed(start: &[u64], count: &[u64], at: u64) -> Boxed {
+    fn boxed(start: &[u64], count: &[u64], at: u64) -> PlacedBlock {
         let range = ByteRange::at(at, product(count));
-        Boxed { start: start.to_vec(), count: count.to_vec(), source: SourceIndex(0), range }
+        PlacedBlock { start: start.to_vec(), count: count.to_vec(), source: SourceIndex(0), range }
     }
 
-    fn laid(shape: &[u64], boxes: Vec<Boxed>) -> Variable {
+    fn laid(shape: &[u64], boxes: Vec<PlacedBlock>) -> Variable {
         let mut variable = Variable::new("v", Dtype::native(Number::U8), shape.to_vec());
         lay_out(&mut variable, boxes, &[]).unwrap();
         variable

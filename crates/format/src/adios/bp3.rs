@@ -10,10 +10,10 @@ use forebay_filter::ByteCursor;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use super::{
-    arrange::{self, Said},
+    arrange::{self, BpContents},
     bp4::is_column_major,
-    data::{DataFiles, Layout},
-    index::{Reading, Version},
+    data::{DataFileLayout, DataFiles},
+    index::{BpVersion, IndexReading},
     series::AllSeries,
 };
 use crate::Found;
@@ -49,16 +49,16 @@ pub(super) fn describe(found: &Found<'_>) -> Result<Container> {
     let index = file.fetch_one(range)?;
     let part = |from: u64, to: u64| ByteCursor::part(&index, from - groups, to - from, order);
     let is_column_major = is_column_major(part(groups, variables)?)?;
-    let reading = Reading { version: Version::Bp3, order, is_column_major, step: None };
+    let reading = IndexReading { version: BpVersion::Bp3, order, is_column_major, step: None };
     let (mut series, mut noted) = (AllSeries::default(), BTreeMap::new());
     reading.variables(part(variables, attributes)?, &mut series)?;
     reading.attributes(part(attributes, end)?, &mut noted)?;
-    let said = Said { format: "bp3", order, series, attributes: noted };
+    let said = BpContents { format: "bp3", order, series, attributes: noted };
     Ok(arrange::container(said, DataFiles::new(found, layout, vec![file.id().clone()])))
 }
 
 /// Where the values of a file with this footer are.
-fn check(footer: &[u8]) -> Result<Layout> {
+fn check(footer: &[u8]) -> Result<DataFileLayout> {
     let flags: [u8; 4] = footer.last_chunk().copied().unwrap_or_default();
     match flags {
         // ADIOS 1 sets the highest bit, ADIOS2 the lowest.
@@ -66,8 +66,8 @@ fn check(footer: &[u8]) -> Result<Layout> {
             let error = Error::new(ErrorKind::Unsupported, "a BP3 file from a big-endian machine");
             Err(error.hint("rewrite it as BP5 with adios2_reorganize on such a machine"))
         }
-        [0, _, HAS_SUBFILES, 3] => Ok(Layout::Beside),
-        [0, _, _, 1..=3] => Ok(Layout::Itself),
+        [0, _, HAS_SUBFILES, 3] => Ok(DataFileLayout::Beside),
+        [0, _, _, 1..=3] => Ok(DataFileLayout::Itself),
         [order, _, _, version] => {
             Err(Error::corrupt(format!("its footer says version {version}, byte order {order}")))
         }

@@ -7,10 +7,10 @@ use forebay_filter::ByteCursor;
 use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceExt, SourceId};
 
 use super::{
-    arrange::{self, Said},
-    data::{DataFiles, Layout},
+    arrange::{self, BpContents},
+    data::{DataFileLayout, DataFiles},
     head::Head,
-    index::{Attributes, Reading, Version, text},
+    index::{Attributes, BpVersion, IndexReading, text},
     series::AllSeries,
 };
 use crate::Found;
@@ -30,8 +30,8 @@ pub(super) fn describe(found: &Found<'_>, head: &Head) -> Result<Container> {
         let read = row.read(&index, head, (step, &mut index_left), (&mut series, &mut attributes));
         read.map_err(|error| error.at(format!("step {step}")).at(&index_id.locator))?;
     }
-    let files = DataFiles::new(found, Layout::Inside, vec![table_id, index_id]);
-    Ok(arrange::container(Said { format: "bp4", order: head.order, series, attributes }, files))
+    let files = DataFiles::new(found, DataFileLayout::Inside, vec![table_id, index_id]);
+    Ok(arrange::container(BpContents { format: "bp4", order: head.order, series, attributes }, files))
 }
 
 /// All bytes of the file `name` in the folder that was found.
@@ -90,7 +90,8 @@ impl Row {
             ByteCursor::part(index, start, len, head.order)
         };
         let is_column_major = is_column_major(part(self.groups, self.variables)?)?;
-        let reading = Reading { version: Version::Bp4, order: head.order, is_column_major, step: Some(step) };
+        let reading =
+            IndexReading { version: BpVersion::Bp4, order: head.order, is_column_major, step: Some(step) };
         reading.variables(part(self.variables, self.attributes)?, series)?;
         reading.attributes(part(self.attributes, self.end)?, attributes)
     }

@@ -7,16 +7,16 @@ use forebay_filter::ByteCursor;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    arrange::{self, Said},
+    arrange::{self, BpContents},
     bp4::whole,
     bp5_attributes,
-    bp5_blocks::Blocks,
+    bp5_blocks::BpPuts,
     bp5_steps::{self, Writers},
-    data::{DataFiles, Layout},
+    data::{DataFileLayout, DataFiles},
     ffs::Formats,
     head::Head,
     index::Attributes,
-    record::Record,
+    record::FfsRecord,
     series::AllSeries,
 };
 use crate::Found;
@@ -35,7 +35,7 @@ pub(super) fn describe(found: &Found<'_>, head: &Head) -> Result<Container> {
     let (records, records_id) = whole(found, "md.0")?;
     let (formats, formats_id) = whole(found, "mmd.0")?;
     let formats = Formats::parse(&formats, head.order).map_err(|error| error.at(&formats_id.locator))?;
-    let mut reading = Reading { head, formats, series: AllSeries::default(), attributes: BTreeMap::new() };
+    let mut reading = Bp5Reading { head, formats, series: AllSeries::default(), attributes: BTreeMap::new() };
     // Each step has records of its own: together they are no longer than the file.
     let mut left = records.len() as u64;
     for (number, step) in
@@ -49,19 +49,19 @@ pub(super) fn describe(found: &Found<'_>, head: &Head) -> Result<Container> {
         let cursor = ByteCursor::part(&records, step.at, step.len, head.order).map_err(place)?;
         reading.step(cursor, number, &step.writers).map_err(place)?;
     }
-    let Reading { series, attributes, .. } = reading;
-    let files = DataFiles::new(found, Layout::Inside, vec![table_id, records_id, formats_id]);
-    Ok(arrange::container(Said { format: "bp5", order: head.order, series, attributes }, files))
+    let Bp5Reading { series, attributes, .. } = reading;
+    let files = DataFiles::new(found, DataFileLayout::Inside, vec![table_id, records_id, formats_id]);
+    Ok(arrange::container(BpContents { format: "bp5", order: head.order, series, attributes }, files))
 }
 
-struct Reading<'a> {
+struct Bp5Reading<'a> {
     head: &'a Head,
     formats: Formats,
     series: AllSeries,
     attributes: Attributes,
 }
 
-impl Reading<'_> {
+impl Bp5Reading<'_> {
     /// The records of all writers of one step: lengths first, then variables, then attributes.
     fn step(&mut self, mut records: ByteCursor<'_>, number: u64, writers: &Writers) -> Result<()> {
         records.u64()?;
@@ -84,16 +84,16 @@ impl Reading<'_> {
         if block.is_empty() {
             return Ok(());
         }
-        let record = Record::new(self.formats.of(block)?, block)?;
+        let record = FfsRecord::new(self.formats.of(block)?, block)?;
         let is_column_major = self.head.is_column_major;
-        Blocks { step, writer, writers, is_column_major }.note(record.outermost()?, &mut self.series)
+        BpPuts { step, writer, writers, is_column_major }.note(record.outermost()?, &mut self.series)
     }
 
     fn attributes(&mut self, block: &[u8]) -> Result<()> {
         if block.is_empty() {
             return Ok(());
         }
-        let record = Record::new(self.formats.of(block)?, block)?;
+        let record = FfsRecord::new(self.formats.of(block)?, block)?;
         bp5_attributes::note(record.outermost()?, self.head.order, &mut self.attributes)
     }
 }

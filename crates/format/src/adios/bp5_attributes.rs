@@ -4,8 +4,8 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     index::{Attributes, attribute},
-    kind::Kind,
-    record::Inside,
+    kind::BpType,
+    record::RecordStructure,
 };
 use forebay_container::{Array, ByteOrder};
 
@@ -13,7 +13,7 @@ use forebay_container::{Array, ByteOrder};
 const ARRAY: u8 = 18;
 
 /// Notes what `record` says; values are in `order`.
-pub(super) fn note(record: Inside<'_>, order: ByteOrder, into: &mut Attributes) -> Result<()> {
+pub(super) fn note(record: RecordStructure<'_>, order: ByteOrder, into: &mut Attributes) -> Result<()> {
     if record.name() != "GenericAttributes" {
         let what = format!("attributes in a record called '{}'", record.name());
         return Err(Error::new(ErrorKind::Unsupported, what).hint("rewrite it with ADIOS2 2.8 or later"));
@@ -31,7 +31,7 @@ pub(super) fn note(record: Inside<'_>, order: ByteOrder, into: &mut Attributes) 
     Ok(())
 }
 
-fn numbers(one: Inside<'_>, kind: Kind, is_array: bool, order: ByteOrder) -> Result<Array> {
+fn numbers(one: RecordStructure<'_>, kind: BpType, is_array: bool, order: ByteOrder) -> Result<Array> {
     let bytes = one.bytes("Values", one.number("TotalElementSize")?)?;
     let len = usize::try_from(kind.len()).unwrap_or(0);
     if len == 0 || bytes.len() % len != 0 {
@@ -40,14 +40,14 @@ fn numbers(one: Inside<'_>, kind: Kind, is_array: bool, order: ByteOrder) -> Res
     attribute(kind, order, &[bytes.to_vec()], is_array)
 }
 
-fn texts(one: Inside<'_>, is_array: bool, order: ByteOrder) -> Result<Array> {
+fn texts(one: RecordStructure<'_>, is_array: bool, order: ByteOrder) -> Result<Array> {
     let texts = one.texts("Values", one.number("ElementCount")?)?;
     let values: Vec<Vec<u8>> = texts.into_iter().map(<[u8]>::to_vec).collect();
-    attribute(Kind::Text, order, &values, is_array)
+    attribute(BpType::Text, order, &values, is_array)
 }
 
 /// The name of an attribute; its type and whether it is an array, or why they cannot be made out.
-fn taken_apart(one: Inside<'_>) -> Result<(String, Result<(Kind, bool)>)> {
+fn taken_apart(one: RecordStructure<'_>) -> Result<(String, Result<(BpType, bool)>)> {
     // It was called otherwise for a while.
     let field = if one.has("name") { one.field("name")? } else { one.field("Name")? };
     let text = String::from_utf8_lossy(one.text(field)?).into_owned();
@@ -56,6 +56,6 @@ fn taken_apart(one: Inside<'_>) -> Result<(String, Result<(Kind, bool)>)> {
         letters.next().and_then(|letter| u8::try_from(letter).ok()).and_then(|code| code.checked_sub(b'0'));
     let Some(code) = code else { return Ok((text, Err(Error::corrupt("a name without a type before it")))) };
     let (code, is_array) = if code > ARRAY { (code - ARRAY, true) } else { (code, false) };
-    let kind = Kind::of_bp5(u64::from(code)).map(|kind| (kind, is_array));
+    let kind = BpType::of_bp5(u64::from(code)).map(|kind| (kind, is_array));
     Ok((letters.as_str().to_owned(), kind))
 }

@@ -10,10 +10,10 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     bp5_steps::Writers,
-    ffs::Field,
-    kind::Kind,
-    record::Inside,
-    series::{AllSeries, Block, Filtered, Form, Place},
+    ffs::FfsField,
+    kind::BpType,
+    record::RecordStructure,
+    series::{AllSeries, BlockPlace, BpBlock, Filtered, Form},
 };
 
 /// What the length is of the axis that blocks are joined along.
@@ -23,21 +23,21 @@ const NOWHERE: u64 = u64::MAX;
 
 /// Whose record it is.
 #[derive(Debug)]
-pub(super) struct Blocks<'a> {
+pub(super) struct BpPuts<'a> {
     pub(super) step: u64,
     pub(super) writer: u64,
     pub(super) writers: &'a Writers,
     pub(super) is_column_major: bool,
 }
 
-impl Blocks<'_> {
+impl BpPuts<'_> {
     /// Notes what `record` says.
-    pub(super) fn note(&self, record: Inside<'_>, into: &mut AllSeries) -> Result<()> {
+    pub(super) fn note(&self, record: RecordStructure<'_>, into: &mut AllSeries) -> Result<()> {
         let count = record.number("BitFieldCount")?;
         let bits = record.numbers("BitField", count)?.unwrap_or_default();
         let bit_count = (8 * record.field("BitField")?.size).max(1);
         let is_own =
-            |field: &&Field| field.name.starts_with("BitField") || field.name.starts_with("DataBlockSize");
+            |field: &&FfsField| field.name.starts_with("BitField") || field.name.starts_with("DataBlockSize");
         let variables = record.fields().iter().skip_while(is_own);
         for (index, field) in (0u64..).zip(variables) {
             let word = usize::try_from(index / bit_count).ok().and_then(|word| bits.get(word));
@@ -61,17 +61,20 @@ impl Blocks<'_> {
 
     fn variable(
         &self,
-        record: Inside<'_>,
-        field: &Field,
+        record: RecordStructure<'_>,
+        field: &FfsField,
         name: &Name<'_>,
         into: &mut AllSeries,
     ) -> Result<()> {
         let Some((_, code)) = name.element else {
-            let kind = Kind::of_field(&field.type_name, field.size)?;
-            let value =
-                if kind == Kind::Text { record.text(field)?.to_vec() } else { record.value(field)?.to_vec() };
+            let kind = BpType::of_field(&field.type_name, field.size)?;
+            let value = if kind == BpType::Text {
+                record.text(field)?.to_vec()
+            } else {
+                record.value(field)?.to_vec()
+            };
             let form = if name.shape == b'l' { Form::Values } else { Form::Value };
-            let block = Block { start: vec![], count: vec![], place: Place::Value(value) };
+            let block = BpBlock { start: vec![], count: vec![], place: BlockPlace::Value(value) };
             into.add(name.name, kind, (self.step, form), block);
             return Ok(());
         };
@@ -79,7 +82,7 @@ impl Blocks<'_> {
             let what = "metadata of a version before ADIOS2 2.8";
             return Err(Error::new(ErrorKind::Unsupported, what).hint("rewrite it with a later version"));
         }
-        let kind = Kind::of_bp5(code)?;
+        let kind = BpType::of_bp5(code)?;
         for (form, block) in self.blocks(record.inner(field)?)? {
             into.add(name.name, kind, (self.step, form), block);
         }
@@ -87,7 +90,7 @@ impl Blocks<'_> {
     }
 
     /// The blocks of one array.
-    fn blocks(&self, array: Inside<'_>) -> Result<Vec<(Form, Block)>> {
+    fn blocks(&self, array: RecordStructure<'_>) -> Result<Vec<(Form, BpBlock)>> {
         let (ndim, count) = (array.number("Dims")?, array.number("BlockCount")?);
         let all = array.number("DBCount")?;
         if ndim.checked_mul(count) != Some(all) || (ndim == 0 && count > 1) {
@@ -116,14 +119,14 @@ impl Blocks<'_> {
             }
             let (file, at) = self.writers.locate(self.writer, *offset)?;
             let place = match lens.as_ref().map(|lens| lens.get(block)) {
-                None => Place::Stored { file, at },
+                None => BlockPlace::Stored { file, at },
                 Some(len) => {
                     let len = *len.ok_or_else(|| Error::corrupt("a block without a length"))?;
-                    Place::Filtered { file, at, len, filter: Filtered::Operator }
+                    BlockPlace::Filtered { file, at, len, filter: Filtered::Operator }
                 }
             };
             let start = starts.as_ref().map_or_else(Vec::new, |starts| axes(starts, block));
-            blocks.push((form.clone(), Block { start, count: axes(&counts, block), place }));
+            blocks.push((form.clone(), BpBlock { start, count: axes(&counts, block), place }));
         }
         Ok(blocks)
     }
@@ -169,7 +172,7 @@ impl<'a> Name<'a> {
         let (len, rest) = rest.split_once('_').ok_or_else(wrong)?;
         let (code, mut name) = rest.split_once('_').ok_or_else(wrong)?;
         let (len, code) = (len.parse().map_err(|_| wrong())?, code.parse().map_err(|_| wrong())?);
-        if Kind::of_bp5(code).is_ok_and(|kind| kind == Kind::Struct) {
+        if BpType::of_bp5(code).is_ok_and(|kind| kind == BpType::Struct) {
             // The id of the structure stands before the name.
             name = name.split_once('_').ok_or_else(wrong)?.1;
         }

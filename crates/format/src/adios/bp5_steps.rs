@@ -10,7 +10,7 @@ use forebay_filter::ByteCursor;
 
 /// A step of the table.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct StepEntry {
     /// Where its records begin in `md.0`.
     pub(super) at: u64,
     /// How many bytes they take.
@@ -59,7 +59,7 @@ fn end(place: u64, offset: u64) -> Result<u64> {
 }
 
 /// The steps of `table`, the contents of `md.idx`.
-pub(super) fn parse(table: &[u8], order: ByteOrder) -> Result<Vec<Step>> {
+pub(super) fn parse(table: &[u8], order: ByteOrder) -> Result<Vec<StepEntry>> {
     let mut cursor = ByteCursor::new(table, order);
     cursor.take(Head::LEN)?;
     let mut files = Arc::new(Vec::new());
@@ -85,12 +85,12 @@ fn writer_files(record: &mut ByteCursor<'_>) -> Result<Vec<u64>> {
     rest_of(record, Some(count))
 }
 
-fn step(record: &mut ByteCursor<'_>, files: &Arc<Vec<u64>>) -> Result<Step> {
+fn step(record: &mut ByteCursor<'_>, files: &Arc<Vec<u64>>) -> Result<StepEntry> {
     let (at, len, flush_count) = (record.u64()?, record.u64()?, record.u64()?);
     let each = flush_count.checked_mul(2).and_then(|flushed| flushed.checked_add(1));
     let count = each.and_then(|each| each.checked_mul(files.len() as u64));
     let places = rest_of(record, count)?;
-    Ok(Step { at, len, writers: Writers { files: Arc::clone(files), places, flush_count } })
+    Ok(StepEntry { at, len, writers: Writers { files: Arc::clone(files), places, flush_count } })
 }
 
 /// The numbers that are left, which must be `count`.

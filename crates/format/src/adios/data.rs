@@ -9,7 +9,7 @@ use forebay_container::SourceIndex;
 
 /// Where data file `N` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum DataFileLayout {
     /// `data.N` in the folder that was found.
     Inside,
     /// `NAME.dir/NAME.N` beside the file that was found.
@@ -22,7 +22,7 @@ pub(super) enum Layout {
 #[derive(Debug)]
 pub(super) struct DataFiles<'a> {
     found: &'a Found<'a>,
-    layout: Layout,
+    layout: DataFileLayout,
     /// Files of the folder by name, where the origin can tell without opening them.
     surveyed: Option<HashMap<Locator, SourceId>>,
     known: HashMap<u64, Option<SourceIndex>>,
@@ -31,9 +31,9 @@ pub(super) struct DataFiles<'a> {
 
 impl<'a> DataFiles<'a> {
     /// The data files of what was found; `sources` are those already in use.
-    pub(super) fn new(found: &'a Found<'a>, layout: Layout, sources: Vec<SourceId>) -> Self {
+    pub(super) fn new(found: &'a Found<'a>, layout: DataFileLayout, sources: Vec<SourceId>) -> Self {
         let survey = || found.origin.survey(found.at).ok().filter(|ids| !ids.is_empty());
-        let surveyed = if layout == Layout::Inside { survey() } else { None };
+        let surveyed = if layout == DataFileLayout::Inside { survey() } else { None };
         let surveyed = surveyed.map(|ids| ids.into_iter().map(|id| (id.locator.clone(), id)).collect());
         Self { found, layout, surveyed, known: HashMap::new(), sources }
     }
@@ -66,17 +66,17 @@ impl<'a> DataFiles<'a> {
     fn locator(&self, file: u64) -> Locator {
         let at = self.found.at;
         match self.layout {
-            Layout::Inside => at.inside(&format!("data.{file}")),
-            Layout::Beside => {
+            DataFileLayout::Inside => at.inside(&format!("data.{file}")),
+            DataFileLayout::Beside => {
                 let name = at.as_str().rsplit('/').next().unwrap_or_default();
                 at.beside(&format!("{name}.dir/{name}.{file}"))
             }
-            Layout::Itself => at.clone(),
+            DataFileLayout::Itself => at.clone(),
         }
     }
 
     fn open(&mut self, file: u64) -> Result<Option<SourceIndex>> {
-        if self.layout == Layout::Itself {
+        if self.layout == DataFileLayout::Itself {
             return Ok(Some(SourceIndex(0)));
         }
         let locator = self.locator(file);

@@ -22,7 +22,7 @@ const FIELD_LEN: u64 = 16;
 
 /// How records of one kind are laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Format {
+pub(super) struct FfsFormat {
     pub(super) order: ByteOrder,
     /// Bytes of a pointer on the machine that wrote it.
     pub(super) pointer_len: u64,
@@ -35,12 +35,12 @@ pub(super) struct Format {
 pub(super) struct Structure {
     pub(super) name: String,
     pub(super) len: u64,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<FfsField>,
 }
 
 /// A member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct FfsField {
     pub(super) name: String,
     /// The type without its lengths: `integer[Dims]` is an `integer`.
     pub(super) type_name: String,
@@ -51,7 +51,7 @@ pub(super) struct Field {
     pub(super) offset: u64,
 }
 
-impl Format {
+impl FfsFormat {
     /// The structure called `name`.
     pub(super) fn structure(&self, name: &str) -> Option<&Structure> {
         self.structures.iter().find(|structure| structure.name == name)
@@ -126,12 +126,12 @@ fn structure(rest: &mut ByteCursor<'_>, order: ByteOrder) -> Result<(Structure, 
     read().map_err(|error| error.at(format!("structure at {at:#x}")))
 }
 
-fn field(name: String, type_name: &str, size: u64, offset: u64) -> Field {
+fn field(name: String, type_name: &str, size: u64, offset: u64) -> FfsField {
     let (base, lengths) = type_name.split_once('[').unwrap_or((type_name, ""));
     let is_counted =
         lengths.split('[').any(|length| length.starts_with(|letter: char| !letter.is_ascii_digit()));
     let is_pointer = base == "string" || base.starts_with('*') || is_counted && !lengths.is_empty();
-    Field { name, type_name: base.trim().to_owned(), is_pointer, size, offset }
+    FfsField { name, type_name: base.trim().to_owned(), is_pointer, size, offset }
 }
 
 fn name_at(bytes: &[u8], at: u64) -> Result<String> {
@@ -150,7 +150,7 @@ pub(super) fn text(bytes: &[u8], at: u64) -> Result<&[u8]> {
 
 /// All formats of a file, by id.
 #[derive(Debug, Default)]
-pub(super) struct Formats(HashMap<Vec<u8>, Format>);
+pub(super) struct Formats(HashMap<Vec<u8>, FfsFormat>);
 
 /// Bytes of a format's id.
 pub(super) const ID_LEN: usize = 12;
@@ -167,15 +167,15 @@ impl Formats {
                 return Err(Error::corrupt(format!("a format at {at:#x} whose id has {id_len} bytes")));
             }
             let id = cursor.take(id_len)?.to_vec();
-            let format =
-                Format::parse(cursor.take(len)?).map_err(|error| error.at(format!("format at {at:#x}")))?;
+            let format = FfsFormat::parse(cursor.take(len)?)
+                .map_err(|error| error.at(format!("format at {at:#x}")))?;
             formats.insert(id, format);
         }
         Ok(Self(formats))
     }
 
     /// The format of the record that begins with `bytes`.
-    pub(super) fn of(&self, bytes: &[u8]) -> Result<&Format> {
+    pub(super) fn of(&self, bytes: &[u8]) -> Result<&FfsFormat> {
         let id = bytes.get(..ID_LEN).ok_or_else(|| Error::corrupt("a record of less than 12 bytes"))?;
         self.0.get(id).ok_or_else(|| Error::corrupt("a record of a format that mmd.0 does not have"))
     }

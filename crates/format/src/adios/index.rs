@@ -12,8 +12,8 @@ use forebay_filter::ByteCursor;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    kind::Kind,
-    series::{AllSeries, Block, Filtered, Form, Place},
+    kind::BpType,
+    series::{AllSeries, BlockPlace, BpBlock, Filtered, Form},
 };
 use forebay_container::{Array, ByteOrder, Values, native};
 
@@ -27,7 +27,7 @@ pub(super) type Attributes = BTreeMap<String, std::result::Result<Array, String>
 
 /// Which version of the format an index is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum BpVersion {
     /// Paths are texts, values are in the same file.
     Bp3,
     /// Two bytes stand for the path.
@@ -36,8 +36,8 @@ pub(super) enum Version {
 
 /// How the entries of an index are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
-    pub(super) version: Version,
+pub(super) struct IndexReading {
+    pub(super) version: BpVersion,
     pub(super) order: ByteOrder,
     /// True where the axes are written in Fortran's order, the fastest first.
     pub(super) is_column_major: bool,
@@ -46,10 +46,10 @@ pub(super) struct Reading {
 }
 
 /// What one entry is of.
-struct Entry<'a> {
+struct IndexEntry<'a> {
     name: String,
     /// Its type, and whether it is an array of texts.
-    kind: Result<(Kind, bool)>,
+    kind: Result<(BpType, bool)>,
     set_count: u64,
     sets: ByteCursor<'a>,
 }
@@ -76,7 +76,7 @@ struct Operator {
     notes: Vec<u8>,
 }
 
-impl Reading {
+impl IndexReading {
     /// Notes the variables of the index at `index`.
     pub(super) fn variables(&self, mut index: ByteCursor<'_>, into: &mut AllSeries) -> Result<()> {
         for_each_entry(&mut index, |entry| {
@@ -99,33 +99,33 @@ impl Reading {
         })
     }
 
-    fn attribute(&self, mut entry: Entry<'_>) -> Result<Array> {
+    fn attribute(&self, mut entry: IndexEntry<'_>) -> Result<Array> {
         let (kind, is_text_array) = entry.kind?;
         let set = self.set(&mut entry.sets, kind, is_text_array)?;
         // One number and an array of one number are written alike.
-        let is_array = is_text_array || (kind != Kind::Text && set.count.iter().any(|len| *len > 1));
+        let is_array = is_text_array || (kind != BpType::Text && set.count.iter().any(|len| *len > 1));
         let values = set.value.ok_or_else(|| Error::corrupt("a value that is not there"))?;
         attribute(kind, self.order, &values, is_array)
     }
 
-    fn entry<'a>(&self, mut entry: ByteCursor<'a>) -> Result<Entry<'a>> {
+    fn entry<'a>(&self, mut entry: ByteCursor<'a>) -> Result<IndexEntry<'a>> {
         entry.uint(4)?;
         text(&mut entry)?;
         let name = text(&mut entry)?;
         let path = match self.version {
-            Version::Bp3 => text(&mut entry)?,
-            Version::Bp4 => {
+            BpVersion::Bp3 => text(&mut entry)?,
+            BpVersion::Bp4 => {
                 entry.take(2)?;
                 String::new()
             }
         };
         let name = if path.is_empty() { name } else { format!("{}/{name}", path.trim_end_matches('/')) };
-        let kind = Kind::of_bp4(entry.u8()?);
+        let kind = BpType::of_bp4(entry.u8()?);
         let set_count = entry.u64()?;
-        Ok(Entry { name, kind, set_count, sets: entry })
+        Ok(IndexEntry { name, kind, set_count, sets: entry })
     }
 
-    fn variable(&self, entry: Entry<'_>, into: &mut AllSeries) -> Result<()> {
+    fn variable(&self, entry: IndexEntry<'_>, into: &mut AllSeries) -> Result<()> {
         let (kind, _) = entry.kind?;
         let mut sets = entry.sets;
         for _ in 0..entry.set_count {
@@ -140,7 +140,7 @@ impl Reading {
     }
 
     /// What a set says of a block.
-    fn block(&self, mut set: Set) -> Result<(Form, Block)> {
+    fn block(&self, mut set: Set) -> Result<(Form, BpBlock)> {
         if self.is_column_major {
             for axes in [&mut set.count, &mut set.shape, &mut set.start] {
                 axes.reverse();
@@ -160,19 +160,19 @@ impl Reading {
         };
         let place = match (set.operator, set.value) {
             (_, Some(mut values)) if matches!(form, Form::Value | Form::Values) => {
-                Place::Value(values.pop().unwrap_or_default())
+                BlockPlace::Value(values.pop().unwrap_or_default())
             }
             (_, _) if matches!(form, Form::Value | Form::Values) => {
                 return Err(Error::corrupt("a value that is not there"));
             }
             (Some(operator), _) => operator.place(set.file, set.payload),
-            (None, _) => Place::Stored { file: set.file, at: set.payload },
+            (None, _) => BlockPlace::Stored { file: set.file, at: set.payload },
         };
-        Ok((form, Block { start: set.start, count: set.count, place }))
+        Ok((form, BpBlock { start: set.start, count: set.count, place }))
     }
 
     /// The next set of characteristics.
-    fn set(&self, sets: &mut ByteCursor<'_>, kind: Kind, is_text_array: bool) -> Result<Set> {
+    fn set(&self, sets: &mut ByteCursor<'_>, kind: BpType, is_text_array: bool) -> Result<Set> {
         sets.u8()?;
         let len = sets.uint(4)?;
         let mut rest = sets.inner(len)?;
@@ -200,7 +200,7 @@ impl Reading {
 
     /// BP3 files without subfiles name none.
     fn file(&self, number: u64) -> u64 {
-        if self.version == Version::Bp3 && number == u64::from(u32::MAX) { 0 } else { number }
+        if self.version == BpVersion::Bp3 && number == u64::from(u32::MAX) { 0 } else { number }
     }
 }
 
@@ -237,12 +237,12 @@ fn axes(rest: &mut ByteCursor<'_>) -> Result<[Vec<u64>; 3]> {
 }
 
 /// The texts of a value, or the bytes of all its numbers; attributes may have several.
-fn values(rest: &mut ByteCursor<'_>, kind: Kind, is_text_array: bool, set: &Set) -> Result<Vec<Vec<u8>>> {
+fn values(rest: &mut ByteCursor<'_>, kind: BpType, is_text_array: bool, set: &Set) -> Result<Vec<Vec<u8>>> {
     let count = match set.count.first() {
-        Some(count) if set.shape != [LOCAL_VALUE] && (is_text_array || kind != Kind::Text) => *count,
+        Some(count) if set.shape != [LOCAL_VALUE] && (is_text_array || kind != BpType::Text) => *count,
         _ => 1,
     };
-    if kind != Kind::Text {
+    if kind != BpType::Text {
         let len = count
             .checked_mul(kind.len())
             .ok_or_else(|| Error::corrupt(format!("a value of {count} numbers")))?;
@@ -256,7 +256,7 @@ fn values(rest: &mut ByteCursor<'_>, kind: Kind, is_text_array: bool, set: &Set)
     Ok(texts)
 }
 
-fn skip_statistics(rest: &mut ByteCursor<'_>, kind: Kind, which: u64) -> Result<()> {
+fn skip_statistics(rest: &mut ByteCursor<'_>, kind: BpType, which: u64) -> Result<()> {
     // Smallest and greatest value, how many, sum, sum of squares, histogram, whether all are finite.
     let lens = [kind.len(), kind.len(), 4, 8, 8, 0, 1];
     if which & 1 << 5 != 0 {
@@ -266,7 +266,7 @@ fn skip_statistics(rest: &mut ByteCursor<'_>, kind: Kind, which: u64) -> Result<
     wanted.map(|(_, len)| rest.take(*len)).try_for_each(|skipped| skipped.map(drop))
 }
 
-fn skip_extremes(rest: &mut ByteCursor<'_>, kind: Kind, ndim: u64) -> Result<()> {
+fn skip_extremes(rest: &mut ByteCursor<'_>, kind: BpType, ndim: u64) -> Result<()> {
     let count = rest.uint(2)?;
     rest.take(2 * kind.len())?;
     if count > 1 {
@@ -286,13 +286,13 @@ fn transform(rest: &mut ByteCursor<'_>) -> Result<Operator> {
 
 impl Operator {
     /// Where the values of a block are that this was done to.
-    fn place(self, file: u64, at: u64) -> Place {
-        let filtered = |filter, len| Place::Filtered { file, at, len, filter };
+    fn place(self, file: u64, at: u64) -> BlockPlace {
+        let filtered = |filter, len| BlockPlace::Filtered { file, at, len, filter };
         match (self.name.as_str(), self.stream_len(), self.block_len()) {
-            ("none" | "identity", ..) => Place::Stored { file, at },
+            ("none" | "identity", ..) => BlockPlace::Stored { file, at },
             ("bzip2", Some(len), _) => filtered(Filtered::Bzip2, len),
             ("null" | "blosc" | "zfp", _, Some(len)) => filtered(Filtered::Operator, len),
-            _ => Place::Operator(self.name),
+            _ => BlockPlace::Operator(self.name),
         }
     }
 
@@ -317,11 +317,11 @@ impl Operator {
 const MOST_TEXT_BYTES: usize = 16 << 20;
 
 /// The array of an attribute's texts, or of the bytes of its numbers.
-pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_array: bool) -> Result<Array> {
+pub(super) fn attribute(kind: BpType, order: ByteOrder, values: &[Vec<u8>], is_array: bool) -> Result<Array> {
     let longest = values.iter().map(Vec::len).max().unwrap_or(0);
     let dtype = kind.dtype(order, longest)?;
     let element_len = dtype.stored_len();
-    if kind == Kind::Text && values.len().saturating_mul(element_len) > MOST_TEXT_BYTES {
+    if kind == BpType::Text && values.len().saturating_mul(element_len) > MOST_TEXT_BYTES {
         return Err(Error::new(
             ErrorKind::Unsupported,
             format!("texts of more than {MOST_TEXT_BYTES} bytes"),
@@ -330,7 +330,7 @@ pub(super) fn attribute(kind: Kind, order: ByteOrder, values: &[Vec<u8>], is_arr
     let mut bytes = Vec::new();
     for value in values {
         bytes.extend_from_slice(value);
-        if kind == Kind::Text {
+        if kind == BpType::Text {
             bytes.resize(bytes.len() + element_len - value.len(), 0);
         }
     }

@@ -6,7 +6,7 @@ use forebay_container::{ByteOrder, Dtype, Number, Padding};
 
 /// The type of a variable or an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BpType {
     Number(Number),
     Complex(Number),
     Text,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Struct,
 }
 
-impl Kind {
+impl BpType {
     /// The kind that BP1 to BP4 call `code`; the second is true for an array of texts.
     pub(super) fn of_bp4(code: u8) -> Result<(Self, bool)> {
         let kind = match code {

@@ -5,51 +5,51 @@ use std::cell::Cell;
 use forebay_filter::{ByteCursor, uint};
 use forebay_source::{Error, Result};
 
-use super::ffs::{self, Field, Format, ID_LEN, Structure};
+use super::ffs::{self, FfsField, FfsFormat, ID_LEN, Structure};
 
 /// Bytes that pointers may lead to, in all: what is written once is led to once.
 ///
 /// Without it, many pointers to one long array would make much of a small file.
 #[derive(Debug)]
-struct Left(Cell<u64>);
+struct Allowance(Cell<u64>);
 
 /// A record and its format.
 #[derive(Debug)]
-pub(super) struct Record<'a> {
-    format: &'a Format,
+pub(super) struct FfsRecord<'a> {
+    format: &'a FfsFormat,
     /// From the first byte of the outermost structure on.
     bytes: &'a [u8],
-    left: Left,
+    left: Allowance,
 }
 
 /// A structure inside a record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inside<'a> {
-    record: &'a Record<'a>,
+pub(super) struct RecordStructure<'a> {
+    record: &'a FfsRecord<'a>,
     structure: &'a Structure,
     /// Where it begins.
     at: u64,
 }
 
-impl<'a> Record<'a> {
+impl<'a> FfsRecord<'a> {
     /// The record in `block`, which is of `format`.
-    pub(super) fn new(format: &'a Format, block: &'a [u8]) -> Result<Self> {
+    pub(super) fn new(format: &'a FfsFormat, block: &'a [u8]) -> Result<Self> {
         let head_len = head_len(format, block)?;
         let bytes = block.get(head_len..).ok_or_else(|| Error::corrupt("a record shorter than its head"))?;
-        let left = Left(Cell::new(2 * bytes.len() as u64));
+        let left = Allowance(Cell::new(2 * bytes.len() as u64));
         Ok(Self { format, bytes, left })
     }
 
     /// The outermost structure.
-    pub(super) fn outermost(&'a self) -> Result<Inside<'a>> {
+    pub(super) fn outermost(&'a self) -> Result<RecordStructure<'a>> {
         let structure =
             self.format.structures.first().ok_or_else(|| Error::corrupt("a format without structures"))?;
         self.inside(structure, 0)
     }
 
-    fn inside(&'a self, structure: &'a Structure, at: u64) -> Result<Inside<'a>> {
+    fn inside(&'a self, structure: &'a Structure, at: u64) -> Result<RecordStructure<'a>> {
         self.take(at, structure.len)?;
-        Ok(Inside { record: self, structure, at })
+        Ok(RecordStructure { record: self, structure, at })
     }
 
     fn take(&self, at: u64, len: u64) -> Result<&'a [u8]> {
@@ -73,7 +73,7 @@ impl<'a> Record<'a> {
 /// Bytes before the outermost structure: the id, then the length where it is not fixed, then up to a multiple of 8.
 ///
 /// The length takes 4 bytes in older versions and 8 in newer ones, with no mark but what it says itself.
-fn head_len(format: &Format, block: &[u8]) -> Result<usize> {
+fn head_len(format: &FfsFormat, block: &[u8]) -> Result<usize> {
     let (short, long) = (16, 24);
     if !format.is_variant() {
         return Ok(short);
@@ -97,19 +97,19 @@ fn head_len(format: &Format, block: &[u8]) -> Result<usize> {
     }
 }
 
-impl<'a> Inside<'a> {
+impl<'a> RecordStructure<'a> {
     /// The name of the structure.
     pub(super) fn name(&self) -> &'a str {
         &self.structure.name
     }
 
     /// The fields, in order.
-    pub(super) fn fields(&self) -> &'a [Field] {
+    pub(super) fn fields(&self) -> &'a [FfsField] {
         &self.structure.fields
     }
 
     /// The field called `name`.
-    pub(super) fn field(&self, name: &str) -> Result<&'a Field> {
+    pub(super) fn field(&self, name: &str) -> Result<&'a FfsField> {
         let found = self.structure.fields.iter().find(|field| field.name == name);
         found.ok_or_else(|| Error::corrupt(format!("{} has no field '{name}'", self.structure.name)))
     }
@@ -120,7 +120,7 @@ impl<'a> Inside<'a> {
     }
 
     /// The bytes of the value of `field`, which is no pointer.
-    pub(super) fn value(&self, field: &Field) -> Result<&'a [u8]> {
+    pub(super) fn value(&self, field: &FfsField) -> Result<&'a [u8]> {
         self.record.take(self.at.saturating_add(field.offset), field.size)
     }
 
@@ -134,7 +134,7 @@ impl<'a> Inside<'a> {
     }
 
     /// Where the pointer in `field` leads; `None` for one that leads nowhere.
-    fn pointer(&self, field: &Field) -> Result<Option<u64>> {
+    fn pointer(&self, field: &FfsField) -> Result<Option<u64>> {
         let len = self.record.format.pointer_len;
         let at = self.record.number(self.record.take(self.at.saturating_add(field.offset), len)?);
         Ok((at != 0).then_some(at))
@@ -165,7 +165,7 @@ impl<'a> Inside<'a> {
     }
 
     /// The text that `field` leads to; an empty one where it leads nowhere.
-    pub(super) fn text(&self, field: &Field) -> Result<&'a [u8]> {
+    pub(super) fn text(&self, field: &FfsField) -> Result<&'a [u8]> {
         self.pointer(field)?.map_or(Ok(&[][..]), |at| self.text_at(at))
     }
 
@@ -190,12 +190,12 @@ impl<'a> Inside<'a> {
     }
 
     /// The structure that is the value of `field`.
-    pub(super) fn inner(&self, field: &Field) -> Result<Inside<'a>> {
+    pub(super) fn inner(&self, field: &FfsField) -> Result<RecordStructure<'a>> {
         self.record.inside(self.structure_of(field)?, self.at.saturating_add(field.offset))
     }
 
     /// The `count` structures that the field called `name` leads to.
-    pub(super) fn inners(&self, name: &str, count: u64) -> Result<Vec<Inside<'a>>> {
+    pub(super) fn inners(&self, name: &str, count: u64) -> Result<Vec<RecordStructure<'a>>> {
         let field = self.field(name)?;
         let Some(at) = self.pointer(field)? else { return Ok(Vec::new()) };
         let structure = self.structure_of(field)?;
@@ -206,7 +206,7 @@ impl<'a> Inside<'a> {
         (0..count).map(|index| self.record.inside(structure, at + index * structure.len)).collect()
     }
 
-    fn structure_of(&self, field: &Field) -> Result<&'a Structure> {
+    fn structure_of(&self, field: &FfsField) -> Result<&'a Structure> {
         let found = self.record.format.structure(&field.type_name);
         found.ok_or_else(|| Error::corrupt(format!("no structure '{}'", field.type_name)))
     }

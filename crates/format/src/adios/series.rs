@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use forebay_source::{Error, Result};
 
-use super::kind::Kind;
+use super::kind::BpType;
 
 /// How the blocks of one step make up the variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum Form {
 
 /// Where the values of a block are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum BlockPlace {
     /// One element that stands in the index itself.
     Value(Vec<u8>),
     /// From byte `at` on of data file `file`, as they are.
@@ -45,28 +45,28 @@ pub(super) enum Filtered {
 
 /// What one writer put at one step.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct BpBlock {
     /// Its corner in the global array.
     pub(super) start: Vec<u64>,
     /// Its own shape.
     pub(super) count: Vec<u64>,
     /// Its values.
-    pub(super) place: Place,
+    pub(super) place: BlockPlace,
 }
 
 /// A variable at one step.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct VariableStep {
     pub(super) form: Form,
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<BpBlock>,
 }
 
 /// A variable at all steps that have it.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
-    pub(super) kind: Kind,
+    pub(super) kind: BpType,
     /// By their numbers: writers list them step by step, or rank by rank.
-    pub(super) steps: BTreeMap<u64, Step>,
+    pub(super) steps: BTreeMap<u64, VariableStep>,
 }
 
 /// All variables of a file, and what is wrong with some of them.
@@ -77,14 +77,15 @@ pub(super) struct AllSeries {
 
 impl AllSeries {
     /// Notes a block of the variable `name`, in whatever order steps come.
-    pub(super) fn add(&mut self, name: &str, kind: Kind, (number, form): (u64, Form), block: Block) {
+    pub(super) fn add(&mut self, name: &str, kind: BpType, (number, form): (u64, Form), block: BpBlock) {
         let known = self.series.entry(name.to_owned()).or_insert(Ok(Series { kind, steps: BTreeMap::new() }));
         let Ok(series) = known else { return };
         if series.kind != kind {
             *known = Err(Error::corrupt(format!("has another type at step {number}")));
             return;
         }
-        let step = series.steps.entry(number).or_insert(Step { form: form.clone(), blocks: Vec::new() });
+        let step =
+            series.steps.entry(number).or_insert(VariableStep { form: form.clone(), blocks: Vec::new() });
         if step.form == form {
             step.blocks.push(block);
         } else {
@@ -107,11 +108,11 @@ mod tests {
         let mut all = AllSeries::default();
         for rank in 0..2 {
             for number in [0, 1, 2] {
-                let place = Place::Stored { file: 0, at: 100 * rank + number };
-                let block = Block { start: vec![rank], count: vec![1], place };
+                let place = BlockPlace::Stored { file: 0, at: 100 * rank + number };
+                let block = BpBlock { start: vec![rank], count: vec![1], place };
                 all.add(
                     "v",
-                    Kind::Number(forebay_container::Number::F64),
+                    BpType::Number(forebay_container::Number::F64),
                     (number, Form::Global(vec![2])),
                     block,
                 );

@@ -5,14 +5,14 @@ use std::fmt::Display;
 use csv::{ByteRecord, ReaderBuilder};
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::header::Header;
+use super::header::HeaderRow;
 use forebay_filter::csv_cells::number_of;
 
 /// How a table is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub(super) delimiter: u8,
-    pub(super) header: Header,
+    pub(super) header: HeaderRow,
     /// What the columns are called, by the first row or by their numbers.
     pub(super) names: Vec<String>,
     /// Bytes of a row, more or less.
@@ -56,7 +56,7 @@ impl Dialect {
         if first.len() < least_columns || !is_even {
             return None;
         }
-        let header = Header::of(first, &rows[1..], header);
+        let header = HeaderRow::of(first, &rows[1..], header);
         let columns = 0..first.len();
         let body = &rows[usize::from(header.is_first_row)..];
         if !body.iter().any(|row| row.iter().any(|cell| number_of(cell).is_some())) {

@@ -13,12 +13,12 @@ pub const SETTING: &str = "FOREBAY_CSV_HEADER";
 
 /// Whether the first row names the columns, and who says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct HeaderRow {
     pub(super) is_first_row: bool,
     pub(super) is_set: bool,
 }
 
-impl Header {
+impl HeaderRow {
     /// What the user has set, or what the first rows look like.
     pub(super) fn of(first: &ByteRecord, body: &[ByteRecord], set: Option<bool>) -> Self {
         let is_first_row = set.unwrap_or_else(|| names_columns(first, body));
@@ -107,7 +107,7 @@ mod tests {
     fn has_header(text: &str) -> bool {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
         let rows: Vec<ByteRecord> = reader.byte_records().map(|row| row.expect("rows")).collect();
-        Header::of(&rows[0], &rows[1..], None).is_first_row
+        HeaderRow::of(&rows[0], &rows[1..], None).is_first_row
     }
 
     #[test]

@@ -11,7 +11,7 @@ const UNIT_BYTES: usize = size_of::<u128>();
 
 /// Memory lent to the library up to a limit, taken back all at once.
 #[derive(Debug)]
-pub(super) struct Arena {
+pub(super) struct LibraryArena {
     /// By the address of their first byte.
     blocks: BTreeMap<usize, Vec<u128>>,
     /// Where the last block has room, and how many units.
@@ -19,7 +19,7 @@ pub(super) struct Arena {
     left_bytes: usize,
 }
 
-impl Arena {
+impl LibraryArena {
     /// An arena of at most `most_bytes`.
     pub(super) fn new(most_bytes: usize) -> Self {
         Self { blocks: BTreeMap::new(), room: (0, 0), left_bytes: most_bytes }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn memory_is_found_by_its_address_and_only_there() {
-        let mut arena = Arena::new(8 << 20);
+        let mut arena = LibraryArena::new(8 << 20);
         let small = arena.take(5).unwrap();
         let large = arena.take(3 << 20).unwrap();
         assert_eq!(small % UNIT_BYTES, 0);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_limit_holds() {
-        let mut arena = Arena::new(64);
+        let mut arena = LibraryArena::new(64);
         assert!(arena.take(48).is_some());
         assert!(arena.take(17).is_none());
         assert!(arena.is_spent());

@@ -12,7 +12,7 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::{arena::Arena, load::Loaded};
+use super::{arena::LibraryArena, load::Loaded};
 
 /// What the library calls `hid_t`, since 1.10.
 pub(super) type Hid = i64;
@@ -87,7 +87,7 @@ type Free = unsafe extern "C" fn(*mut c_void, *mut c_void);
 
 /// One entry of the error stack (`H5E_error2_t`).
 #[repr(C)]
-struct Entry {
+struct ErrorStackEntry {
     class: Hid,
     major: Hid,
     minor: Hid,
@@ -97,7 +97,7 @@ struct Entry {
     text: *const c_char,
 }
 
-type Visit = unsafe extern "C" fn(c_uint, *const Entry, *mut c_void) -> c_int;
+type Visit = unsafe extern "C" fn(c_uint, *const ErrorStackEntry, *mut c_void) -> c_int;
 
 /// The library's calls. Whoever has them holds the lock.
 pub(super) struct Calls {
@@ -223,7 +223,7 @@ impl Calls {
 
     /// What the innermost entry of the error stack says.
     pub(super) fn last_error(&self) -> Option<String> {
-        unsafe extern "C" fn visit(index: c_uint, entry: *const Entry, text: *mut c_void) -> c_int {
+        unsafe extern "C" fn visit(index: c_uint, entry: *const ErrorStackEntry, text: *mut c_void) -> c_int {
             // SAFETY: the library lends a valid entry for the time of the call, `text` is the string below.
             let (entry, text) = unsafe { (&*entry, &mut *text.cast::<Option<String>>()) };
             if index == 0 && !entry.text.is_null() {
@@ -324,16 +324,28 @@ impl Calls {
     }
 
     /// Reads values into `out`, which has room for just what is selected; what varies in length goes to `arena`.
-    pub(super) fn data_read(&self, data: Hid, read: &Read, out: &mut [u8], arena: &mut Arena) -> c_int {
+    pub(super) fn data_read(
+        &self,
+        data: Hid,
+        read: &Read,
+        out: &mut [u8],
+        arena: &mut LibraryArena,
+    ) -> c_int {
         let count = usize::try_from(self.space_selected(read.to)).unwrap_or(usize::MAX);
         if self.type_len(read.memory).checked_mul(count) != Some(out.len()) {
             return -1;
         }
-        let arena: *mut Arena = arena;
+        let arena: *mut LibraryArena = arena;
         // SAFETY: the callbacks are given the arena, which outlives the read and is not touched during it; `out`
         // is as long as the elements of the memory type that the memory space, all of it, selects.
         unsafe {
-            (self.list_set_memory)(read.transfer, Arena::alloc, arena.cast(), Arena::free, arena.cast());
+            (self.list_set_memory)(
+                read.transfer,
+                LibraryArena::alloc,
+                arena.cast(),
+                LibraryArena::free,
+                arena.cast(),
+            );
             (self.data_read)(data, read.memory, read.to, read.from, read.transfer, out.as_mut_ptr().cast())
         }
     }

@@ -15,13 +15,13 @@ use forebay_source::{Error, ErrorKind, PerProcess, Result};
 use super::{
     ffi::{self, Calls, Hid},
     find::{self, Candidates},
-    kept::{Kept, Wanted},
     load,
+    recent::{KeptRequest, RecentDatasets},
 };
 use forebay_container::{Selection, Variable};
 
 /// A forked child loads a copy for itself: another thread of its parent may have been in the library, lock in hand.
-static LIBRARY: PerProcess<Mutex<Option<Library>>> = PerProcess::empty();
+static LIBRARY: PerProcess<Mutex<Option<Hdf5Calls>>> = PerProcess::empty();
 /// Outside the lock, so that asking for it never waits for a read.
 static VERSION: OnceLock<String> = OnceLock::new();
 
@@ -29,21 +29,21 @@ static VERSION: OnceLock<String> = OnceLock::new();
 const OLDEST: [u32; 3] = [1, 10, 0];
 
 /// A libhdf5, ready to be called.
-pub(super) struct Library {
+pub(super) struct Hdf5Calls {
     pub(super) calls: Calls,
     pub(super) version: String,
     /// What is kept open from read to read.
-    kept: RefCell<Kept>,
+    kept: RefCell<RecentDatasets>,
 }
 
-impl fmt::Debug for Library {
+impl fmt::Debug for Hdf5Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.version)
     }
 }
 
 /// Runs `work` with the library, which is looked for at the first call; one caller at a time.
-pub(super) fn with<T>(work: impl FnOnce(&Library) -> Result<T>) -> Result<T> {
+pub(super) fn with<T>(work: impl FnOnce(&Hdf5Calls) -> Result<T>) -> Result<T> {
     // Whoever panicked has closed what it had opened on its way out.
     let own = LIBRARY.get(Mutex::default);
     let mut library = own.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,14 +75,14 @@ pub(super) fn find_version() -> Result<String> {
         .ok_or_else(|| Error::new(ErrorKind::Bug, "a library that was loaded has no version"))
 }
 
-fn find() -> Result<Library> {
+fn find() -> Result<Hdf5Calls> {
     let paths = match find::candidates()? {
-        Candidates::Named(path) => return Library::new(&path).map_err(|error| error.at(find::SETTING)),
+        Candidates::Named(path) => return Hdf5Calls::new(&path).map_err(|error| error.at(find::SETTING)),
         Candidates::Found(paths) => paths,
     };
     let mut failures = String::new();
     for path in paths {
-        match Library::new(&path) {
+        match Hdf5Calls::new(&path) {
             Ok(library) => return Ok(library),
             Err(error) => failures = format!("{failures} ({error})"),
         }
@@ -93,7 +93,7 @@ fn find() -> Result<Library> {
 /// What to read.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
-    pub(super) data: Wanted<'a>,
+    pub(super) data: KeptRequest<'a>,
     pub(super) variable: &'a Variable,
     pub(super) selection: &'a Selection,
     pub(super) budget: u64,
@@ -119,7 +119,7 @@ impl Drop for Id<'_> {
     }
 }
 
-impl Library {
+impl Hdf5Calls {
     fn new(path: &Path) -> Result<Self> {
         let loaded = load::load(path)?;
         let place = |error: Error| error.at(path.display());

@@ -6,7 +6,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     ffi::Hid,
-    library::{Id, Library},
+    library::{Hdf5Calls, Id},
 };
 use forebay_container::{ByteOrder, Dtype, Field, Number, Padding};
 
@@ -29,7 +29,7 @@ const NUL_PADDED: c_int = 1;
 const VARIABLE: usize = usize::MAX;
 
 /// A type in memory, and what it is to us.
-pub(super) struct Memory<'a> {
+pub(super) struct MemoryType<'a> {
     pub(super) id: Id<'a>,
     /// Offsets in compounds are those in memory.
     pub(super) dtype: Dtype,
@@ -41,15 +41,15 @@ pub(super) struct Memory<'a> {
 const FLOATS: [(usize, usize, usize, Number); 3] =
     [(5, 10, 15, Number::F16), (8, 23, 127, Number::F32), (11, 52, 1023, Number::F64)];
 
-impl<'a> Memory<'a> {
+impl<'a> MemoryType<'a> {
     /// The type to read the file's type `stored` as.
-    pub(super) fn of(library: &'a Library, stored: Hid) -> Result<Self> {
+    pub(super) fn of(library: &'a Hdf5Calls, stored: Hid) -> Result<Self> {
         Make { library }.memory(stored, 0)
     }
 }
 
 struct Make<'a> {
-    library: &'a Library,
+    library: &'a Hdf5Calls,
 }
 
 fn refused<T>(what: impl Into<String>) -> Result<T> {
@@ -57,7 +57,7 @@ fn refused<T>(what: impl Into<String>) -> Result<T> {
 }
 
 impl<'a> Make<'a> {
-    fn memory(&self, stored: Hid, depth: usize) -> Result<Memory<'a>> {
+    fn memory(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
         if depth > MOST_DEPTH {
             return refused("a type nested too deep");
         }
@@ -69,7 +69,7 @@ impl<'a> Make<'a> {
             3 => self.text(stored),
             5 => {
                 let (id, len) = (self.own(calls.type_copy(stored))?, calls.type_len(stored));
-                Ok(Memory { id, dtype: Dtype::Opaque { len, tag: String::new() }, len })
+                Ok(MemoryType { id, dtype: Dtype::Opaque { len, tag: String::new() }, len })
             }
             CLASS_COMPOUND => self.compound(stored, depth),
             7 => refused("references point into the file and are not values"),
@@ -77,7 +77,7 @@ impl<'a> Make<'a> {
             9 => {
                 let item = self.below(stored, depth)?;
                 let dtype = Dtype::Sequence { reference_len: REFERENCE_LEN, item: Box::new(item.dtype) };
-                Ok(Memory { id: self.own(calls.type_sequence(item.id.id))?, dtype, len: SEQUENCE_LEN })
+                Ok(MemoryType { id: self.own(calls.type_sequence(item.id.id))?, dtype, len: SEQUENCE_LEN })
             }
             10 => self.array(stored, depth),
             11 => self.complex(stored, depth),
@@ -90,12 +90,12 @@ impl<'a> Make<'a> {
     }
 
     /// The type in memory of what `stored` is made of.
-    fn below(&self, stored: Hid, depth: usize) -> Result<Memory<'a>> {
+    fn below(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
         let below = self.own(self.library.calls.type_super(stored))?;
         self.memory(below.id, depth + 1)
     }
 
-    fn integer(&self, stored: Hid) -> Result<Memory<'a>> {
+    fn integer(&self, stored: Hid) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let stored_len = calls.type_len(stored);
         let Some(len) = [1, 2, 4, 8].into_iter().find(|len| stored_len <= *len) else {
@@ -119,17 +119,17 @@ impl<'a> Make<'a> {
         let id = self.own(calls.type_copy(calls.constant(&name)?))?;
         let number = Number::integer(len, is_signed)
             .ok_or_else(|| Error::new(ErrorKind::Bug, format!("no integer of {len} bytes")))?;
-        Ok(Memory { id, dtype: Dtype::Number { number, order }, len })
+        Ok(MemoryType { id, dtype: Dtype::Number { number, order }, len })
     }
 
-    fn float(&self, stored: Hid) -> Result<Memory<'a>> {
+    fn float(&self, stored: Hid) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let (len, bias) = (calls.type_len(stored), calls.type_bias(stored));
         let fields = calls.type_fields(stored);
         if (len, bias, fields) == (2, 127, Some([15, 7, 8, 0, 7])) {
             let id = self.own(calls.type_copy(stored))?;
             self.library.check(calls.type_set_order(id.id, ORDER_LITTLE), "no byte order")?;
-            return Ok(Memory { id, dtype: Dtype::native(Number::Bf16), len });
+            return Ok(MemoryType { id, dtype: Dtype::native(Number::Bf16), len });
         }
         let holds = |most: &(usize, usize, usize, Number)| {
             let [_, _, exponent, _, mantissa] = fields.unwrap_or([usize::MAX; 5]);
@@ -149,10 +149,10 @@ impl<'a> Make<'a> {
             self.library.check(calls.type_set_len(id, 2), "no half precision")?;
             self.library.check(calls.type_set_bias(id, 15), "no half precision")?;
         }
-        Ok(Memory { id, dtype: Dtype::native(number), len: number.size() })
+        Ok(MemoryType { id, dtype: Dtype::native(number), len: number.size() })
     }
 
-    fn text(&self, stored: Hid) -> Result<Memory<'a>> {
+    fn text(&self, stored: Hid) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let is_variable = calls.type_is_variable_text(stored) > 0;
         let stored_len = calls.type_len(stored);
@@ -164,31 +164,31 @@ impl<'a> Make<'a> {
         self.library.check(calls.type_set_charset(id.id, charset), "no such text")?;
         let utf8 = charset == 1;
         Ok(if is_variable {
-            Memory { id, dtype: Dtype::VarText { reference_len: REFERENCE_LEN, utf8 }, len: TEXT_LEN }
+            MemoryType { id, dtype: Dtype::VarText { reference_len: REFERENCE_LEN, utf8 }, len: TEXT_LEN }
         } else {
-            Memory { id, dtype: Dtype::Text { len, padding: Padding::NulPadded, utf8 }, len }
+            MemoryType { id, dtype: Dtype::Text { len, padding: Padding::NulPadded, utf8 }, len }
         })
     }
 
-    fn array(&self, stored: Hid, depth: usize) -> Result<Memory<'a>> {
+    fn array(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
         let item = self.below(stored, depth)?;
         let shape = self.library.calls.type_array_shape(stored);
         let id = self.own(self.library.calls.type_array(item.id.id, &shape))?;
         let len = self.library.calls.type_len(id.id);
-        Ok(Memory { id, dtype: Dtype::Array { shape, item: Box::new(item.dtype) }, len })
+        Ok(MemoryType { id, dtype: Dtype::Array { shape, item: Box::new(item.dtype) }, len })
     }
 
-    fn complex(&self, stored: Hid, depth: usize) -> Result<Memory<'a>> {
+    fn complex(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
         let part = self.below(stored, depth)?;
         let Dtype::Number { number, order } = part.dtype else {
             return refused("a complex of something other than numbers");
         };
         let id = self.own(self.library.calls.type_complex(part.id.id)?)?;
-        Ok(Memory { id, dtype: Dtype::Complex { part: number, order }, len: 2 * number.size() })
+        Ok(MemoryType { id, dtype: Dtype::Complex { part: number, order }, len: 2 * number.size() })
     }
 
     /// Members keep their places where they keep their lengths; otherwise they lie end to end.
-    fn compound(&self, stored: Hid, depth: usize) -> Result<Memory<'a>> {
+    fn compound(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let count = c_uint::try_from(calls.type_member_count(stored)).unwrap_or(0);
         let mut members = Vec::new();
@@ -213,6 +213,6 @@ impl<'a> Make<'a> {
             self.library.check(calls.type_insert(id.id, &name, offset, memory.id.id), "no such member")?;
             fields.push(Field { name: name.to_string_lossy().into_owned(), offset, dtype: memory.dtype });
         }
-        Ok(Memory { id, dtype: Dtype::Compound { len, fields }, len })
+        Ok(MemoryType { id, dtype: Dtype::Compound { len, fields }, len })
     }
 }

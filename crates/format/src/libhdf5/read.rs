@@ -6,16 +6,16 @@ use forebay_container::Array;
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    arena::Arena,
+    arena::LibraryArena,
     ffi::{Calls, Hid, Read},
-    library::{Id, Library, Request},
-    memory::Memory,
+    library::{Hdf5Calls, Id, Request},
+    memory::MemoryType,
     values::no_values,
 };
 
 /// `H5S_NULL`: a space without elements.
 const NULL_SPACE: c_int = 2;
-impl Library {
+impl Hdf5Calls {
     /// The values that `request` asks for.
     pub(super) fn read(&self, request: &Request<'_>) -> Result<Array> {
         self.with_open(request, |data| self.read_from(data, request))
@@ -24,7 +24,7 @@ impl Library {
     fn read_from(&self, data: Hid, request: &Request<'_>) -> Result<Array> {
         let calls = &self.calls;
         let stored = self.own_type(calls.data_type(data))?;
-        let memory = Memory::of(self, stored.id)?;
+        let memory = MemoryType::of(self, stored.id)?;
         let from = self.own(calls.data_space(data), Calls::space_close, "no data space")?;
         let shape = request.selection.shape();
         if calls.space_kind(from.id) == NULL_SPACE || request.selection.element_count() == 0 {
@@ -43,7 +43,7 @@ impl Library {
             from: from.id,
             transfer: transfer.id,
         };
-        let mut arena = Arena::new(usize::try_from(request.budget).unwrap_or(usize::MAX));
+        let mut arena = LibraryArena::new(usize::try_from(request.budget).unwrap_or(usize::MAX));
         let answer = calls.data_read(data, &read, &mut bytes, &mut arena);
         if answer < 0 && arena.is_spent() {
             return Err(full(format!(

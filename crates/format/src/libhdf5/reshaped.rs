@@ -2,12 +2,12 @@
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::library::{Library, Request};
-use forebay_container::runs::Part;
+use super::library::{Hdf5Calls, Request};
+use forebay_container::runs::ArrayPart;
 use forebay_container::{Array, Grid, Selection, Values, Variable};
 
 /// The values that `request` asks for of a data set of as many elements, whatever its shape.
-pub(super) fn read(library: &Library, request: &Request<'_>) -> Result<Array> {
+pub(super) fn read(library: &Hdf5Calls, request: &Request<'_>) -> Result<Array> {
     let (variable, selection) = (request.variable, request.selection);
     let stored_shape = library.shape(request)?;
     if stored_shape == variable.grid.shape {
@@ -29,7 +29,7 @@ pub(super) fn read(library: &Library, request: &Request<'_>) -> Result<Array> {
     let element_len = bytes.len() / count;
     let shape = selection.shape();
     let start = vec![0; shape.len()];
-    let part = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
+    let part = ArrayPart { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
     // No more than was read whole, unless indexes were asked for twice, which a selection cannot.
     let mut out = vec![0; selected.saturating_mul(element_len)];
     part.copy(bytes, &mut out, element_len);

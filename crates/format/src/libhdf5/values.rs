@@ -3,14 +3,14 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    arena::Arena,
-    memory::{Memory, SEQUENCE_LEN, TEXT_LEN},
+    arena::LibraryArena,
+    memory::{MemoryType, SEQUENCE_LEN, TEXT_LEN},
 };
 use forebay_container::{Dtype, Field, Values, native};
 
-impl Memory<'_> {
+impl MemoryType<'_> {
     /// The elements that were read into `bytes` and `arena`.
-    pub(super) fn values(&self, mut bytes: Vec<u8>, arena: &Arena) -> Result<Values> {
+    pub(super) fn values(&self, mut bytes: Vec<u8>, arena: &LibraryArena) -> Result<Values> {
         if !self.dtype.is_variable() {
             native::make_native(&self.dtype, &mut bytes);
             return Ok(Values::Fixed(bytes));
@@ -87,7 +87,7 @@ fn astray<T>() -> Result<T> {
     Err(Error::new(ErrorKind::Io, "libhdf5 gave a value outside the memory it was lent"))
 }
 
-fn text<'a>(element: &[u8], arena: &'a Arena) -> Result<&'a [u8]> {
+fn text<'a>(element: &[u8], arena: &'a LibraryArena) -> Result<&'a [u8]> {
     let address = word(element, 0);
     if address == 0 {
         return Ok(&[]);
@@ -97,7 +97,7 @@ fn text<'a>(element: &[u8], arena: &'a Arena) -> Result<&'a [u8]> {
 }
 
 /// Appends the items of a sequence and says how many there are.
-fn append_items(item: &Dtype, element: &[u8], arena: &Arena, out: &mut Vec<u8>) -> Result<u64> {
+fn append_items(item: &Dtype, element: &[u8], arena: &LibraryArena, out: &mut Vec<u8>) -> Result<u64> {
     let (count, address) = (word(element, 0), word(element, 1));
     if count == 0 || address == 0 {
         return Ok(0);
@@ -120,7 +120,7 @@ fn append_fixed(dtype: &Dtype, elements: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends an element inside another: what has no fixed length is led by its count.
-fn append(dtype: &Dtype, element: &[u8], arena: &Arena, out: &mut Vec<u8>) -> Result<()> {
+fn append(dtype: &Dtype, element: &[u8], arena: &LibraryArena, out: &mut Vec<u8>) -> Result<()> {
     match dtype {
         Dtype::VarText { .. } => {
             let text = text(element, arena)?;

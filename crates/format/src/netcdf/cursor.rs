@@ -5,7 +5,7 @@ use forebay_source::{Error, ErrorKind};
 
 /// Why reading a header stopped.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum HeaderStop {
     /// The header goes on: at least this many bytes of the file are needed.
     Short(u64),
     /// The header breaks its format.
@@ -13,7 +13,7 @@ pub(super) enum Stop {
 }
 
 /// What reading a part of a header gives.
-pub(super) type Parsed<T> = Result<T, Stop>;
+pub(super) type HeaderResult<T> = Result<T, HeaderStop>;
 
 /// The error for bytes that break the format.
 pub(super) fn corrupt(what: impl Into<String>) -> Error {
@@ -40,18 +40,20 @@ pub(super) struct HeaderCursor<'a> {
 
 impl<'a> HeaderCursor<'a> {
     /// Stands after the four letters that say which of the formats it is.
-    pub(super) fn new(bytes: &'a [u8]) -> Parsed<Self> {
+    pub(super) fn new(bytes: &'a [u8]) -> HeaderResult<Self> {
         let flavour = match bytes.get(..4) {
-            None => return Err(Stop::Short(4)),
+            None => return Err(HeaderStop::Short(4)),
             Some([b'C', b'D', b'F', 1]) => Flavour::Classic,
             Some([b'C', b'D', b'F', 2]) => Flavour::Offset64,
             Some([b'C', b'D', b'F', 5]) => Flavour::Data64,
             Some(other) => {
-                return Err(Stop::Bad(corrupt(format!("'CDF' and 1, 2 or 5 expected, found {other:02x?}"))));
+                return Err(HeaderStop::Bad(corrupt(format!(
+                    "'CDF' and 1, 2 or 5 expected, found {other:02x?}"
+                ))));
             }
         };
         let mut bytes = ByteCursor::new(bytes, ByteOrder::Big);
-        bytes.skip(4).map_err(Stop::Bad)?;
+        bytes.skip(4).map_err(HeaderStop::Bad)?;
         Ok(Self { bytes, flavour })
     }
 
@@ -61,36 +63,36 @@ impl<'a> HeaderCursor<'a> {
     }
 
     /// An error at this place.
-    pub(super) fn bad(&self, what: impl Into<String>) -> Stop {
-        Stop::Bad(corrupt(what).at(format!("header at {:#x}", self.at())))
+    pub(super) fn bad(&self, what: impl Into<String>) -> HeaderStop {
+        HeaderStop::Bad(corrupt(what).at(format!("header at {:#x}", self.at())))
     }
 
     /// Passes `len` bytes.
-    pub(super) fn take(&mut self, len: u64) -> Parsed<&'a [u8]> {
+    pub(super) fn take(&mut self, len: u64) -> HeaderResult<&'a [u8]> {
         let Some(end) = self.at().checked_add(len) else {
             return Err(self.bad(format!("{len} bytes, more than any file has")));
         };
-        self.bytes.take(len).map_err(|_| Stop::Short(end))
+        self.bytes.take(len).map_err(|_| HeaderStop::Short(end))
     }
 
     /// Passes `len` bytes and what fills up the last four of them.
-    pub(super) fn padded(&mut self, len: u64) -> Parsed<&'a [u8]> {
+    pub(super) fn padded(&mut self, len: u64) -> HeaderResult<&'a [u8]> {
         let bytes = self.take(len)?;
         self.take((4 - len % 4) % 4)?;
         Ok(bytes)
     }
 
     /// A number of 32 bits.
-    pub(super) fn word(&mut self) -> Parsed<u32> {
-        self.bytes.u32().map_err(|_| Stop::Short(self.at() + 4))
+    pub(super) fn word(&mut self) -> HeaderResult<u32> {
+        self.bytes.u32().map_err(|_| HeaderStop::Short(self.at() + 4))
     }
 
-    fn double_word(&mut self) -> Parsed<u64> {
-        self.bytes.u64().map_err(|_| Stop::Short(self.at() + 8))
+    fn double_word(&mut self) -> HeaderResult<u64> {
+        self.bytes.u64().map_err(|_| HeaderStop::Short(self.at() + 8))
     }
 
     /// A count or a length.
-    pub(super) fn count(&mut self) -> Parsed<u64> {
+    pub(super) fn count(&mut self) -> HeaderResult<u64> {
         match self.flavour {
             Flavour::Data64 => self.double_word(),
             Flavour::Classic | Flavour::Offset64 => Ok(self.word()?.into()),
@@ -98,7 +100,7 @@ impl<'a> HeaderCursor<'a> {
     }
 
     /// How many records there are; `None` where the file's length tells it.
-    pub(super) fn record_count(&mut self) -> Parsed<Option<u64>> {
+    pub(super) fn record_count(&mut self) -> HeaderResult<Option<u64>> {
         let unknown = match self.flavour {
             Flavour::Data64 => u64::MAX,
             Flavour::Classic | Flavour::Offset64 => u32::MAX.into(),
@@ -107,7 +109,7 @@ impl<'a> HeaderCursor<'a> {
     }
 
     /// A place in the file.
-    pub(super) fn offset(&mut self) -> Parsed<u64> {
+    pub(super) fn offset(&mut self) -> HeaderResult<u64> {
         match self.flavour {
             Flavour::Classic => Ok(self.word()?.into()),
             Flavour::Offset64 | Flavour::Data64 => self.double_word(),
@@ -115,14 +117,14 @@ impl<'a> HeaderCursor<'a> {
     }
 
     /// A name, which a NUL ends as it does in the C library; bytes that are not UTF-8 are shown as `\xNN`.
-    pub(super) fn name(&mut self) -> Parsed<String> {
+    pub(super) fn name(&mut self) -> HeaderResult<String> {
         let len = self.count()?;
         let bytes = self.padded(len)?.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(escaped_text(bytes))
     }
 
     /// The start of a list whose items are told by `tag`: how many there are.
-    pub(super) fn list(&mut self, tag: u32, what: &str) -> Parsed<u64> {
+    pub(super) fn list(&mut self, tag: u32, what: &str) -> HeaderResult<u64> {
         let (found, count) = (self.word()?, self.count()?);
         if found == tag || (found == 0 && count == 0) {
             return Ok(count);
@@ -138,9 +140,9 @@ mod tests {
     #[test]
     fn a_header_that_goes_on_says_how_much_is_needed() {
         let mut cursor = HeaderCursor::new(b"CDF\x01\0\0").unwrap();
-        assert!(matches!(cursor.word(), Err(Stop::Short(8))));
+        assert!(matches!(cursor.word(), Err(HeaderStop::Short(8))));
         let mut cursor = HeaderCursor::new(b"CDF\x05").unwrap();
-        assert!(matches!(cursor.take(u64::MAX), Err(Stop::Bad(_))));
+        assert!(matches!(cursor.take(u64::MAX), Err(HeaderStop::Bad(_))));
     }
 
     #[test]
@@ -155,6 +157,6 @@ mod tests {
             HeaderCursor::new(b"CDF\x01\0\0\0\x03abc\0\0\0\0\x0a\0\0\0\x02\0\0\0\0\0\0\0\x01").unwrap();
         assert_eq!(cursor.name().unwrap(), "abc");
         assert_eq!(cursor.list(10, "dimensions").unwrap(), 2);
-        assert!(matches!(cursor.list(12, "attributes"), Err(Stop::Bad(_))));
+        assert!(matches!(cursor.list(12, "attributes"), Err(HeaderStop::Bad(_))));
     }
 }

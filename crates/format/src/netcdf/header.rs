@@ -4,8 +4,8 @@ use bytes::Bytes;
 use forebay_source::{ByteRange, Result, Source, SourceExt};
 
 use super::{
-    cursor::{HeaderCursor, Parsed, Stop, corrupt},
-    kind::{self, Kind},
+    cursor::{HeaderCursor, HeaderResult, HeaderStop, corrupt},
+    kind::{self, NetcdfType},
 };
 use forebay_container::{Array, Attribute, Values, native};
 
@@ -15,14 +15,14 @@ const ATTRIBUTES: u32 = 0x0c;
 
 /// What a classic file says of itself.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(super) struct ClassicHeader {
     /// Bytes of the header; values lie behind it.
     pub(super) len: u64,
     /// How many records there are; `None` where the file's length tells it.
     pub(super) record_count: Option<u64>,
     pub(super) dimensions: Vec<Dimension>,
     pub(super) attributes: Vec<Attribute>,
-    pub(super) variables: Vec<Entry>,
+    pub(super) variables: Vec<HeaderVariable>,
 }
 
 /// A named axis.
@@ -35,12 +35,12 @@ pub(super) struct Dimension {
 
 /// A variable.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct HeaderVariable {
     pub(super) name: String,
     /// Positions of its axes among the dimensions; none where one of them is not there.
     pub(super) axes: Vec<usize>,
     pub(super) attributes: Vec<Attribute>,
-    pub(super) kind: Kind,
+    pub(super) kind: NetcdfType,
     /// Why its axes or its type cannot be made out.
     pub(super) trouble: Option<String>,
     /// Where its first value lies.
@@ -48,18 +48,18 @@ pub(super) struct Entry {
 }
 
 /// Reads the header of `file`, whose first bytes are `head`.
-pub(super) fn read(file: &dyn Source, head: &Bytes) -> Result<Header> {
+pub(super) fn read(file: &dyn Source, head: &Bytes) -> Result<ClassicHeader> {
     let file_len = file.id().len;
     let mut bytes = head.clone();
     loop {
         match parse(&bytes) {
             Ok(header) => return Ok(header),
-            Err(Stop::Bad(error)) => return Err(error),
-            Err(Stop::Short(needed)) if needed > file_len => {
+            Err(HeaderStop::Bad(error)) => return Err(error),
+            Err(HeaderStop::Short(needed)) if needed > file_len => {
                 let what = format!("a header of {needed} bytes or more in a file of {file_len}");
                 return Err(corrupt(what));
             }
-            Err(Stop::Short(needed)) => {
+            Err(HeaderStop::Short(needed)) => {
                 // Growing fourfold keeps what is parsed again, and read again from far away, a third of the whole.
                 let wanted = needed.max(4 * bytes.len() as u64).min(file_len);
                 bytes = file.fetch_one(ByteRange::at(0, wanted))?;
@@ -68,7 +68,7 @@ pub(super) fn read(file: &dyn Source, head: &Bytes) -> Result<Header> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Parsed<Header> {
+fn parse(bytes: &[u8]) -> HeaderResult<ClassicHeader> {
     let mut cursor = HeaderCursor::new(bytes)?;
     let record_count = cursor.record_count()?;
     let mut dimensions = Vec::new();
@@ -81,10 +81,10 @@ fn parse(bytes: &[u8]) -> Parsed<Header> {
     for _ in 0..cursor.list(VARIABLES, "variables")? {
         variables.push(variable(&mut cursor, &dimensions)?);
     }
-    Ok(Header { len: cursor.at(), record_count, dimensions, attributes, variables })
+    Ok(ClassicHeader { len: cursor.at(), record_count, dimensions, attributes, variables })
 }
 
-fn variable(cursor: &mut HeaderCursor<'_>, dimensions: &[Dimension]) -> Parsed<Entry> {
+fn variable(cursor: &mut HeaderCursor<'_>, dimensions: &[Dimension]) -> HeaderResult<HeaderVariable> {
     let name = cursor.name()?;
     // What is wrong with one variable must not hide the others: where the next begins is known.
     let mut trouble = None;
@@ -101,17 +101,17 @@ fn variable(cursor: &mut HeaderCursor<'_>, dimensions: &[Dimension]) -> Parsed<E
     }
     let attributes = attributes(cursor)?;
     let code = cursor.word()?;
-    let kind = Kind::of(code).unwrap_or_else(|| {
+    let kind = NetcdfType::of(code).unwrap_or_else(|| {
         trouble = Some(unknown_type(code));
-        Kind::Number(forebay_container::Number::U8)
+        NetcdfType::Number(forebay_container::Number::U8)
     });
     // The length that is stored here does not hold what is longer than 4 GiB: it is worked out from the shape.
     cursor.count()?;
     let begin = cursor.offset()?;
-    Ok(Entry { name, axes, attributes, kind, trouble, begin })
+    Ok(HeaderVariable { name, axes, attributes, kind, trouble, begin })
 }
 
-fn attributes(cursor: &mut HeaderCursor<'_>) -> Parsed<Vec<Attribute>> {
+fn attributes(cursor: &mut HeaderCursor<'_>) -> HeaderResult<Vec<Attribute>> {
     let mut attributes = Vec::new();
     for _ in 0..cursor.list(ATTRIBUTES, "attributes")? {
         let name = cursor.name()?;
@@ -126,9 +126,9 @@ fn attributes(cursor: &mut HeaderCursor<'_>) -> Parsed<Vec<Attribute>> {
     Ok(attributes)
 }
 
-fn kind(cursor: &mut HeaderCursor<'_>) -> Parsed<Kind> {
+fn kind(cursor: &mut HeaderCursor<'_>) -> HeaderResult<NetcdfType> {
     let code = cursor.word()?;
-    Kind::of(code).ok_or_else(|| cursor.bad(unknown_type(code)))
+    NetcdfType::of(code).ok_or_else(|| cursor.bad(unknown_type(code)))
 }
 
 fn unknown_type(code: u32) -> String {
@@ -136,9 +136,9 @@ fn unknown_type(code: u32) -> String {
 }
 
 /// An attribute's values: letters are one text, all else a list.
-fn value(kind: Kind, count: u64, mut bytes: Vec<u8>) -> Array {
+fn value(kind: NetcdfType, count: u64, mut bytes: Vec<u8>) -> Array {
     let (dtype, shape) = match kind {
-        Kind::Char if !bytes.is_empty() => (kind::text(bytes.len()), Vec::new()),
+        NetcdfType::Char if !bytes.is_empty() => (kind::text(bytes.len()), Vec::new()),
         _ => (kind.dtype(), vec![count]),
     };
     native::make_native(&dtype, &mut bytes);

@@ -4,14 +4,14 @@ use forebay_container::{ByteOrder, Dtype, Number, Padding};
 
 /// The type of a variable's or an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NetcdfType {
     /// A letter.
     Char,
     /// A number.
     Number(Number),
 }
 
-impl Kind {
+impl NetcdfType {
     /// The type that stands as `code` in a file.
     pub(super) fn of(code: u32) -> Option<Self> {
         Some(match code {
@@ -78,17 +78,17 @@ mod tests {
 
     #[test]
     fn fill_values_have_the_bits_the_format_gives_them() {
-        assert_eq!(Kind::Number(Number::F32).default_fill(), [0x7c, 0xf0, 0, 0]);
-        assert_eq!(Kind::Number(Number::F64).default_fill(), [0x47, 0x9e, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Kind::Number(Number::I16).default_fill(), [0x80, 0x01]);
+        assert_eq!(NetcdfType::Number(Number::F32).default_fill(), [0x7c, 0xf0, 0, 0]);
+        assert_eq!(NetcdfType::Number(Number::F64).default_fill(), [0x47, 0x9e, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(NetcdfType::Number(Number::I16).default_fill(), [0x80, 0x01]);
     }
 
     #[test]
     fn every_kind_fills_as_many_bytes_as_it_has() {
-        for kind in (1..=11).filter_map(Kind::of) {
+        for kind in (1..=11).filter_map(NetcdfType::of) {
             assert_eq!(kind.default_fill().len() as u64, kind.len(), "{kind:?}");
             assert_eq!(kind.dtype().stored_len() as u64, kind.len());
         }
-        assert_eq!(Kind::of(12), None);
+        assert_eq!(NetcdfType::of(12), None);
     }
 }

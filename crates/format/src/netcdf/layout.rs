@@ -10,7 +10,7 @@ use forebay_source::{ByteRange, Error, Result, SourceId};
 
 use super::{
     cursor::corrupt,
-    header::{Entry, Header},
+    header::{ClassicHeader, HeaderVariable},
 };
 use forebay_container::{
     Array, ChunkTable, Container, Extent, Extents, Grid, Group, Refused, SourceIndex, Values, Variable,
@@ -22,9 +22,9 @@ const NAME_BYTES_PER_BYTE: u64 = 64;
 const LEAST_NAME_BYTES: u64 = 16 << 20;
 
 /// Describes a file whose header is `header`.
-pub(super) fn describe(header: &Header, id: &SourceId) -> Result<Container> {
+pub(super) fn describe(header: &ClassicHeader, id: &SourceId) -> Result<Container> {
     check_names(header, id.len)?;
-    let layout = Layout::new(header, id.len);
+    let layout = RecordLayout::new(header, id.len);
     let twice = names_given_twice(header.variables.iter().map(|entry| entry.name.as_str()));
     let mut variables = Vec::new();
     let mut refused = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn describe(header: &Header, id: &SourceId) -> Result<Container> {
     })
 }
 
-fn check_names(header: &Header, file_len: u64) -> Result<()> {
+fn check_names(header: &ClassicHeader, file_len: u64) -> Result<()> {
     let axes = header.variables.iter().flat_map(|entry| &entry.axes);
     let said = axes.fold(0, |sum: u64, axis| sum + header.dimensions[*axis].name.len() as u64);
     if said > file_len.saturating_mul(NAME_BYTES_PER_BYTE).max(LEAST_NAME_BYTES) {
@@ -62,15 +62,15 @@ fn check_names(header: &Header, file_len: u64) -> Result<()> {
 }
 
 /// How the records of a file lie.
-struct Layout<'a> {
-    header: &'a Header,
+struct RecordLayout<'a> {
+    header: &'a ClassicHeader,
     file_len: u64,
     /// Bytes from one record to the next and how many there are, or why that cannot be known.
     records: std::result::Result<(u64, u64), String>,
 }
 
-impl<'a> Layout<'a> {
-    fn new(header: &'a Header, file_len: u64) -> Self {
+impl<'a> RecordLayout<'a> {
+    fn new(header: &'a ClassicHeader, file_len: u64) -> Self {
         let mut layout = Self { header, file_len, records: Ok((0, 0)) };
         layout.records = layout.measured().map_err(|error| error.to_string());
         layout
@@ -107,12 +107,12 @@ impl<'a> Layout<'a> {
         parts.iter().map(|part| has(part).unwrap_or(0)).min().unwrap_or(0)
     }
 
-    fn has_records(&self, entry: &Entry) -> bool {
+    fn has_records(&self, entry: &HeaderVariable) -> bool {
         entry.axes.first().is_some_and(|axis| self.header.dimensions[*axis].len.is_none())
     }
 
     /// Bytes of one record of `entry`, or of all its values where it has no records.
-    fn part_len(&self, entry: &Entry) -> Result<u64> {
+    fn part_len(&self, entry: &HeaderVariable) -> Result<u64> {
         if let Some(trouble) = &entry.trouble {
             return Err(in_variable(entry, corrupt(trouble.clone())));
         }
@@ -131,7 +131,7 @@ impl<'a> Layout<'a> {
         Ok(len)
     }
 
-    fn variable(&self, entry: &Entry) -> Result<Variable> {
+    fn variable(&self, entry: &HeaderVariable) -> Result<Variable> {
         let dimensions = &self.header.dimensions;
         let part_len = self.part_len(entry)?;
         let has_records = self.has_records(entry);
@@ -167,7 +167,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Refuses values that lie in the header or past the end of the file.
-    fn check(&self, entry: &Entry, part_len: u64, stride: u64, count: u64) -> Result<()> {
+    fn check(&self, entry: &HeaderVariable, part_len: u64, stride: u64, count: u64) -> Result<()> {
         let place = |error: Error| error.at(format!("values at {:#x}", entry.begin));
         if entry.begin < self.header.len {
             return Err(place(corrupt(format!("they lie inside the header of {} bytes", self.header.len))));
@@ -184,7 +184,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-fn in_variable(entry: &Entry, error: Error) -> Error {
+fn in_variable(entry: &HeaderVariable, error: Error) -> Error {
     error.at(format!("variable '{}'", entry.name))
 }
 
@@ -193,7 +193,7 @@ fn extent(range: ByteRange) -> Extent {
 }
 
 /// What stands where nothing was written: the variable's own fill value, or its type's.
-fn fill(entry: &Entry) -> Vec<u8> {
+fn fill(entry: &HeaderVariable) -> Vec<u8> {
     let own = entry.attributes.iter().find(|attribute| attribute.name == "_FillValue");
     match own.and_then(|attribute| attribute.value.as_ref().ok()) {
         Some(Array { dtype, values: Values::Fixed(native), .. })

@@ -2,7 +2,7 @@
 
 use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, SourceExt, SourceId};
 
-use super::{Header, NAME};
+use super::{NAME, NpyHeader};
 use crate::{Format, Found};
 use forebay_container::{
     ChunkTable, Container, Extent, Extents, Filter, SourceIndex, Variable,
@@ -50,7 +50,7 @@ impl Format for NpyFolder {
             return Err(Error::new(ErrorKind::NotFound, "no NPY file is left in the folder"));
         };
         let start = start_of(found.origin, &first.locator)?;
-        let header = Header::parse(&start).map_err(|error| error.at(&first.locator))?;
+        let header = NpyHeader::parse(&start).map_err(|error| error.at(&first.locator))?;
         let end = header.values_len()?.checked_add(header.len);
         if let Some(other) = files.iter().find(|id| Some(id.len) != end) {
             let what = format!(
@@ -99,7 +99,7 @@ fn start_of(origin: &dyn Origin, at: &Locator) -> Result<Vec<u8>> {
         let file = origin.open(at)?;
         let len = file.id().len;
         let start = file.fetch_one(ByteRange::at(0, len.min(Found::HEAD_BYTES)))?;
-        let wanted = ByteRange::checked(0, Header::wanted_len(&start)?, len)?;
+        let wanted = ByteRange::checked(0, NpyHeader::wanted_len(&start)?, len)?;
         if wanted.len() <= start.len() as u64 {
             return Ok(wanted.cut(&start, 0).to_vec());
         }
@@ -121,7 +121,7 @@ fn check_headers(origin: &dyn Origin, files: &[SourceId], wanted: &[u8]) -> Resu
 }
 
 /// The variable of all samples; where headers were not read, `header_bytes` are what each file must start with.
-fn samples(files: &[SourceId], header: &Header, header_bytes: Option<&Vec<u8>>) -> Result<Variable> {
+fn samples(files: &[SourceId], header: &NpyHeader, header_bytes: Option<&Vec<u8>>) -> Result<Variable> {
     let count = files.len() as u64;
     let mut variable = header.bare_variable(NAME);
     variable.grid.shape.insert(0, count);

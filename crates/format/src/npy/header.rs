@@ -17,7 +17,7 @@ const MOST_AXES: usize = 64;
 
 /// What the header of an NPY file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct NpyHeader {
     /// Bytes before the first value.
     pub(crate) len: u64,
     /// The element type.
@@ -30,7 +30,7 @@ pub(crate) struct Header {
     pub(crate) shape: Vec<u64>,
 }
 
-impl Header {
+impl NpyHeader {
     /// How long the header is whose first bytes are `start`, its magic included.
     pub(crate) fn wanted_len(start: &[u8]) -> Result<u64> {
         Ok(Frame::of(start)?.len())
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_header_says_type_order_and_shape() {
         let bytes = file("{'descr': '>f4', 'fortran_order': True, 'shape': (3, 4L), }   \n");
-        let header = Header::parse(&bytes).unwrap();
+        let header = NpyHeader::parse(&bytes).unwrap();
         assert_eq!(header.dtype, Dtype::Number { number: Number::F32, order: ByteOrder::Big });
         assert!(header.is_fortran_order);
         assert_eq!((header.shape, header.len), (vec![3, 4], bytes.len() as u64));
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn pickled_objects_are_refused_by_name() {
         let error =
-            Header::parse(&file("{'descr': '|O', 'fortran_order': False, 'shape': (3,)}")).unwrap_err();
+            NpyHeader::parse(&file("{'descr': '|O', 'fortran_order': False, 'shape': (3,)}")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("pickle"), "{error}");
     }
@@ -137,10 +137,10 @@ mod tests {
     fn a_header_that_is_cut_or_without_a_part_is_corrupt() {
         let whole = file("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}");
         for end in 0..whole.len() {
-            assert_eq!(Header::parse(&whole[..end]).unwrap_err().kind(), ErrorKind::Corrupt, "{end}");
+            assert_eq!(NpyHeader::parse(&whole[..end]).unwrap_err().kind(), ErrorKind::Corrupt, "{end}");
         }
         for text in ["{}", "(1, 2)", "{'descr': '<f4', 'fortran_order': False, 'shape': (-3,)}"] {
-            assert_eq!(Header::parse(&file(text)).unwrap_err().kind(), ErrorKind::Corrupt, "{text}");
+            assert_eq!(NpyHeader::parse(&file(text)).unwrap_err().kind(), ErrorKind::Corrupt, "{text}");
         }
     }
 }

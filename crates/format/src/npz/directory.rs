@@ -16,7 +16,7 @@ pub(super) enum Method {
 
 /// One member, as the directory has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct ZipMember {
     pub(super) name: String,
     pub(super) method: Method,
     /// CRC32 of its bytes.
@@ -39,7 +39,7 @@ const MOST_COMMENT_BYTES: u64 = 65_535;
 const ENCRYPTED: u16 = 1;
 
 /// All members of `file`.
-pub(super) fn members(file: &dyn Source) -> Result<Vec<Member>> {
+pub(super) fn members(file: &dyn Source) -> Result<Vec<ZipMember>> {
     let (directory, count) = find(file)?;
     if count > directory.len() / ENTRY_LEN as u64 {
         return Err(Error::corrupt(format!("{count} members in a directory of {} bytes", directory.len())));
@@ -56,7 +56,7 @@ pub(super) fn members(file: &dyn Source) -> Result<Vec<Member>> {
 }
 
 /// Where the bytes of `member` lie: its own header says how long it is itself.
-pub(super) fn data_of(file: &dyn Source, member: &Member) -> Result<ByteRange> {
+pub(super) fn data_of(file: &dyn Source, member: &ZipMember) -> Result<ByteRange> {
     let file_len = file.id().len;
     let header = file.fetch_one(ByteRange::checked(member.at, LOCAL_LEN, file_len)?)?;
     let number = |at: usize| u16_at(&header, at).map(u64::from).unwrap_or(0);
@@ -120,7 +120,7 @@ fn end64(file: &dyn Source, end_at: u64) -> Result<Option<(u64, u64, u64)>> {
 }
 
 /// The entry that `rest` starts with, which it then no longer has.
-fn entry(rest: &mut &[u8]) -> Option<Member> {
+fn entry(rest: &mut &[u8]) -> Option<ZipMember> {
     let fixed = rest.get(..ENTRY_LEN).filter(|fixed| fixed.starts_with(b"PK\x01\x02"))?;
     let len_at = |at: usize| u16_at(fixed, at).map(usize::from);
     let (name_len, extra_len, comment_len) = (len_at(28)?, len_at(30)?, len_at(32)?);
@@ -128,7 +128,7 @@ fn entry(rest: &mut &[u8]) -> Option<Member> {
     let (name, after) = after.split_at_checked(name_len)?;
     let (extra, after) = after.split_at_checked(extra_len)?;
     let (_, after) = after.split_at_checked(comment_len)?;
-    let mut member = Member {
+    let mut member = ZipMember {
         name: String::from_utf8_lossy(name).into_owned(),
         method: match u16_at(fixed, 10)? {
             0 => Method::Stored,
@@ -146,7 +146,7 @@ fn entry(rest: &mut &[u8]) -> Option<Member> {
 }
 
 /// Takes what does not fit 32 bits from the zip64 extra field, which has it in this order.
-fn widen(member: &mut Member, mut extra: &[u8]) -> Option<()> {
+fn widen(member: &mut ZipMember, mut extra: &[u8]) -> Option<()> {
     let is_wide = |number: u64| number == u64::from(u32::MAX);
     while let (Some(id), Some(len)) = (u16_at(extra, 0), u16_at(extra, 2)) {
         let (body, after) = extra[4..].split_at_checked(len.into())?;

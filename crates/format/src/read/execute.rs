@@ -7,13 +7,13 @@ use rayon::prelude::*;
 
 use super::{
     gather::Gather,
-    plan::{ChunkOverlap, Step, at_chunk, walk},
+    plan::{ChunkOverlap, ReadStep, at_chunk, walk},
 };
 use crate::decode::with_workspace;
 use crate::{Opened, fill::native_fill};
 use forebay_container::mapping::Patch;
 use forebay_container::{
-    Dtype, Extents, Part, Selection, SlabSizes, Values, Variable, convert::convert, native,
+    ArrayPart, Dtype, Extents, Selection, SlabSizes, Values, Variable, convert::convert, native,
     native::same_native, runs, shape::product, slabs,
 };
 
@@ -158,21 +158,21 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    fn step(&mut self, step: Step<'a>) -> Result<()> {
+    fn step(&mut self, step: ReadStep<'a>) -> Result<()> {
         match step {
-            Step::Stored(placed) => self.gather.push(placed),
-            Step::Segment(placed) => self.gather.push_alone(placed),
-            Step::Encoded(chunk) => self.push(chunk),
-            Step::Patch(part, patch) => self.patch(part, &patch),
-            Step::Unwritten(bytes) => {
+            ReadStep::Stored(placed) => self.gather.push(placed),
+            ReadStep::Segment(placed) => self.gather.push_alone(placed),
+            ReadStep::Encoded(chunk) => self.push(chunk),
+            ReadStep::Patch(part, patch) => self.patch(part, &patch),
+            ReadStep::Unwritten(bytes) => {
                 runs::fill(&self.fill, &mut self.gather.out()[bytes]);
                 Ok(())
             }
-            Step::Barrier => {
+            ReadStep::Barrier => {
                 self.decode_waiting()?;
                 self.gather.flush()
             }
-            Step::Zeros(bytes) => {
+            ReadStep::Zeros(bytes) => {
                 self.gather.out()[bytes].fill(0);
                 Ok(())
             }
@@ -252,7 +252,8 @@ impl<'a> Execution<'a> {
     fn patch(&mut self, part: &Variable, patch: &Patch) -> Result<()> {
         let (opened, variable) = (self.opened, self.variable);
         let is_same = same_native(&part.dtype, &variable.dtype);
-        let is_plain = is_same && !matches!(part.dtype, Dtype::Odd { .. }) && !part.dtype.is_variable();
+        let is_plain =
+            is_same && !matches!(part.dtype, Dtype::Nonstandard { .. }) && !part.dtype.is_variable();
         if is_plain && patch.shape == self.shape {
             self.is_filled = true;
             return opened.read_into(part, &patch.from, self.gather.out());
@@ -260,7 +261,7 @@ impl<'a> Execution<'a> {
         self.fill_once();
         let bytes = elements(opened, part, &patch.from)?;
         let bytes = if is_same { bytes } else { convert(&part.dtype, &variable.dtype, &bytes) };
-        let to = Part {
+        let to = ArrayPart {
             from_shape: &patch.shape,
             selection: &Selection::all(&patch.shape),
             to_shape: &self.shape,
@@ -286,7 +287,7 @@ fn chunk_len(variable: &Variable, shape: &[u64]) -> u64 {
 /// The elements of `part` that `selection` takes: native ones, but odd numbers as they are stored, since the whole
 /// widens them once it is filled.
 fn elements(opened: &Opened, part: &Variable, selection: &Selection) -> Result<Vec<u8>> {
-    if let Dtype::Odd { .. } = part.dtype {
+    if let Dtype::Nonstandard { .. } = part.dtype {
         return opened.read_stored(part, selection);
     }
     let Values::Fixed(bytes) = opened.read(part, selection)?.values else {

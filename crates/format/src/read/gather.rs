@@ -16,7 +16,7 @@ const MOST_WAITING: usize = 4096;
 
 /// Some bytes of a source, and where in the output they go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed {
+pub(super) struct PlacedBytes {
     pub(super) source: SourceIndex,
     pub(super) range: ByteRange,
     /// Bytes of output before them.
@@ -25,16 +25,16 @@ pub(super) struct Placed {
 
 /// Bytes that are read as one.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct ReadWindow {
     pub(super) source: SourceIndex,
     pub(super) range: ByteRange,
-    parts: Vec<Placed>,
+    parts: Vec<PlacedBytes>,
 }
 
-impl Window {
+impl ReadWindow {
     /// Adds `placed`, where it is near enough.
-    fn takes(&mut self, placed: Placed) -> bool {
-        let Placed { source, range, to } = placed;
+    fn takes(&mut self, placed: PlacedBytes) -> bool {
+        let PlacedBytes { source, range, to } = placed;
         if source != self.source || range.start < self.range.end {
             return false;
         }
@@ -61,20 +61,20 @@ impl Window {
 
 /// Joins what comes in the order of the file into windows.
 #[derive(Debug, Default)]
-pub(super) struct Windows(Option<Window>);
+pub(super) struct WindowJoiner(Option<ReadWindow>);
 
-impl Windows {
+impl WindowJoiner {
     /// Adds `placed`; gives the window before it, if `placed` begins another.
-    pub(super) fn push(&mut self, placed: Placed) -> Option<Window> {
+    pub(super) fn push(&mut self, placed: PlacedBytes) -> Option<ReadWindow> {
         if self.0.as_mut().is_some_and(|window| window.takes(placed)) {
             return None;
         }
-        let Placed { source, range, .. } = placed;
-        self.0.replace(Window { source, range, parts: vec![placed] })
+        let PlacedBytes { source, range, .. } = placed;
+        self.0.replace(ReadWindow { source, range, parts: vec![placed] })
     }
 
     /// The window that is not yet given.
-    pub(super) fn last(&mut self) -> Option<Window> {
+    pub(super) fn last(&mut self) -> Option<ReadWindow> {
         self.0.take()
     }
 }
@@ -86,19 +86,19 @@ pub(super) struct Gather<'a> {
     /// The type that stored bytes are made native as; none where that is left to the caller.
     dtype: Option<&'a Dtype>,
     out: &'a mut [u8],
-    windows: Windows,
+    windows: WindowJoiner,
     /// What lies alone, and goes straight to its place with others like it.
-    alone: Vec<Placed>,
+    alone: Vec<PlacedBytes>,
 }
 
 impl<'a> Gather<'a> {
     /// Reads whole elements of `dtype` into `out`, or bytes as they are stored where there is none.
     pub(super) fn new(opened: &'a Opened, dtype: Option<&'a Dtype>, out: &'a mut [u8]) -> Self {
-        Self { opened, dtype, out, windows: Windows::default(), alone: Vec::new() }
+        Self { opened, dtype, out, windows: WindowJoiner::default(), alone: Vec::new() }
     }
 
     /// Wants `placed`; no byte of the output may be wanted twice.
-    pub(super) fn push(&mut self, placed: Placed) -> Result<()> {
+    pub(super) fn push(&mut self, placed: PlacedBytes) -> Result<()> {
         match self.windows.push(placed) {
             Some(window) => self.take(window),
             None => Ok(()),
@@ -106,7 +106,7 @@ impl<'a> Gather<'a> {
     }
 
     /// Wants `placed` by itself, whatever lies beside it.
-    pub(super) fn push_alone(&mut self, placed: Placed) -> Result<()> {
+    pub(super) fn push_alone(&mut self, placed: PlacedBytes) -> Result<()> {
         self.alone.push(placed);
         if self.alone.len() < MOST_WAITING { Ok(()) } else { self.read_alone() }
     }
@@ -130,13 +130,13 @@ impl<'a> Gather<'a> {
         Ok(self.out)
     }
 
-    fn take(&mut self, window: Window) -> Result<()> {
+    fn take(&mut self, window: ReadWindow) -> Result<()> {
         if let [placed] = window.parts[..] {
             return self.push_alone(placed);
         }
         let bytes = self.opened.source(window.source)?.fetch_one(window.range)?;
         let mut done = 0..0;
-        for Placed { range, to, .. } in window.parts {
+        for PlacedBytes { range, to, .. } in window.parts {
             let from = index(range.start - window.range.start);
             let len = index(range.len());
             self.out[to..to + len].copy_from_slice(&bytes[from..from + len]);
@@ -153,7 +153,7 @@ impl<'a> Gather<'a> {
     fn read_alone(&mut self) -> Result<()> {
         let mut alone = std::mem::take(&mut self.alone);
         // The usual case, a row by itself, needs no list of fills.
-        if let [Placed { source, range, to }] = alone[..] {
+        if let [PlacedBytes { source, range, to }] = alone[..] {
             let into = &mut self.out[to..to + index(range.len())];
             self.opened.source(source)?.fetch_into(&mut [Fill { range, into: &mut *into }])?;
             make_native(self.dtype, into);
@@ -163,7 +163,7 @@ impl<'a> Gather<'a> {
         for same_source in alone.chunk_by(|one, next| one.source == next.source) {
             let mut fills = Vec::with_capacity(same_source.len());
             let (mut rest, mut passed) = (&mut *self.out, 0);
-            for Placed { range, to, .. } in same_source {
+            for PlacedBytes { range, to, .. } in same_source {
                 let (_, after) = rest.split_at_mut(to - passed);
                 let (into, after) = after.split_at_mut(index(range.len()));
                 passed = to + into.len();
@@ -191,12 +191,12 @@ fn index(n: u64) -> usize {
 mod tests {
     use super::*;
 
-    fn placed(start: u64, len: u64) -> Placed {
-        Placed { source: SourceIndex(0), range: ByteRange::at(start, len), to: 0 }
+    fn placed(start: u64, len: u64) -> PlacedBytes {
+        PlacedBytes { source: SourceIndex(0), range: ByteRange::at(start, len), to: 0 }
     }
 
-    fn windows(all: &[Placed]) -> Vec<(u64, u64)> {
-        let mut windows = Windows::default();
+    fn windows(all: &[PlacedBytes]) -> Vec<(u64, u64)> {
+        let mut windows = WindowJoiner::default();
         let mut found: Vec<_> = all.iter().filter_map(|placed| windows.push(*placed)).collect();
         found.extend(windows.last());
         found.iter().map(|window| (window.range.start, window.range.end)).collect()
@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn what_follows_in_the_file_and_in_the_output_is_one_part_however_long() {
-        let place = |number: u64| Placed {
+        let place = |number: u64| PlacedBytes {
             to: index(number * WINDOW_BYTES),
             ..placed(number * WINDOW_BYTES, WINDOW_BYTES)
         };
-        let mut windows = Windows::default();
+        let mut windows = WindowJoiner::default();
         assert!((0..5).all(|number| windows.push(place(number)).is_none()));
         let window = windows.last().unwrap();
         assert_eq!((window.range.len(), window.parts.len()), (5 * WINDOW_BYTES, 1));

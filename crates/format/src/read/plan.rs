@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use super::gather::Placed;
+use super::gather::PlacedBytes;
 use crate::{Opened, PlainRows, RowPlace};
 use forebay_container::mapping::Patch;
-use forebay_container::runs::{Part, Run};
+use forebay_container::runs::{ArrayPart, ElementRun};
 use forebay_container::{
     ArrayBox, Boxes, Extent, Extents, Mappings, Overlap, Segment, Segments, Selection, Variable,
     shape::product,
@@ -21,11 +21,11 @@ use forebay_container::{
 
 /// One thing to do for a selection; ranges without a source are bytes of the output.
 #[derive(Debug)]
-pub(super) enum Step<'v> {
+pub(super) enum ReadStep<'v> {
     /// Bytes of a source that are elements as they are.
-    Stored(Placed),
+    Stored(PlacedBytes),
     /// The same, where elements may be cut in two and neighbours lie apart in the source.
-    Segment(Placed),
+    Segment(PlacedBytes),
     /// A chunk that has to be decoded.
     Encoded(ChunkOverlap<'v>),
     /// Elements of another variable.
@@ -49,13 +49,13 @@ pub(super) struct ChunkOverlap<'v> {
 
 impl ChunkOverlap<'_> {
     /// What of the chunk goes where in an output of shape `to_shape`.
-    pub(super) fn part<'a>(&'a self, to_shape: &'a [u64]) -> Part<'a> {
+    pub(super) fn part<'a>(&'a self, to_shape: &'a [u64]) -> ArrayPart<'a> {
         part(&self.overlap, self.shape, to_shape)
     }
 }
 
 /// Is called with each step of a walk.
-pub(super) type Each<'a, 'v> = dyn FnMut(Step<'v>) -> Result<()> + 'a;
+pub(super) type StepSink<'a, 'v> = dyn FnMut(ReadStep<'v>) -> Result<()> + 'a;
 
 /// Calls `each` with the steps that read `selection` of `variable`, in the order of the output as far as chunks allow; with
 /// none where the description itself has the values, or a library reads them.
@@ -63,7 +63,7 @@ pub(super) fn walk<'v>(
     opened: &'v Opened,
     variable: &'v Variable,
     selection: &Selection,
-    each: &mut Each<'_, 'v>,
+    each: &mut StepSink<'_, 'v>,
 ) -> Result<()> {
     match &variable.extents {
         Extents::Chunks(_) | Extents::Shards(_) => {
@@ -85,7 +85,7 @@ fn stored_rows(
     opened: &Opened,
     variable: &Variable,
     selection: &Selection,
-    each: &mut Each<'_, '_>,
+    each: &mut StepSink<'_, '_>,
 ) -> Result<bool> {
     let Some(rows) = PlainRows::of(opened, variable) else { return Ok(false) };
     let Some((span, inner)) = selection.spans().split_first() else { return Ok(false) };
@@ -98,8 +98,8 @@ fn stored_rows(
         let (place, together) = rows.locate(row, span.start + span.count - row)?;
         let len = index(together.saturating_mul(rows.row_len()));
         each(match place {
-            RowPlace::Stored { source, range } => Step::Stored(Placed { source, range, to }),
-            RowPlace::Unwritten => Step::Unwritten(to..to + len),
+            RowPlace::Stored { source, range } => ReadStep::Stored(PlacedBytes { source, range, to }),
+            RowPlace::Unwritten => ReadStep::Unwritten(to..to + len),
         })?;
         row += together;
         to += len;
@@ -111,7 +111,7 @@ fn chunks<'v>(
     opened: &Opened,
     variable: &'v Variable,
     selection: &Selection,
-    each: &mut Each<'_, 'v>,
+    each: &mut StepSink<'_, 'v>,
 ) -> Result<()> {
     let (to_shape, shape) = (selection.shape(), &variable.grid.chunk);
     let element_len = variable.dtype.stored_len();
@@ -119,7 +119,7 @@ fn chunks<'v>(
         match opened.chunk_extent(variable, overlap.chunk)? {
             None => part(&overlap, shape, &to_shape).runs().try_for_each(|run| {
                 let to = index(run.to) * element_len;
-                each(Step::Unwritten(to..to + index(run.count) * element_len))
+                each(ReadStep::Unwritten(to..to + index(run.count) * element_len))
             })?,
             Some(extent) => {
                 chunk(opened, variable, ChunkOverlap { extent, shape, overlap }, &to_shape, each)?;
@@ -135,17 +135,17 @@ fn chunk<'v>(
     variable: &Variable,
     chunk: ChunkOverlap<'v>,
     to_shape: &[u64],
-    each: &mut Each<'_, 'v>,
+    each: &mut StepSink<'_, 'v>,
 ) -> Result<()> {
     let ChunkOverlap { extent, overlap, .. } = &chunk;
     if !is_plain(variable, *extent) {
-        return each(Step::Encoded(chunk));
+        return each(ReadStep::Encoded(chunk));
     }
     let element_len = variable.dtype.stored_len();
     chunk.part(to_shape).runs().try_for_each(|run| {
         let range = plain_range(element_len as u64, *extent, run)
             .map_err(|error| at_chunk(opened, error, overlap.chunk, *extent))?;
-        each(Step::Stored(Placed { source: extent.source, range, to: index(run.to) * element_len }))
+        each(ReadStep::Stored(PlacedBytes { source: extent.source, range, to: index(run.to) * element_len }))
     })
 }
 
@@ -157,7 +157,7 @@ fn boxes<'v>(
     variable: &'v Variable,
     boxes: &'v Boxes,
     selection: &Selection,
-    each: &mut Each<'_, 'v>,
+    each: &mut StepSink<'_, 'v>,
 ) -> Result<()> {
     let to_shape = selection.shape();
     // Where boxes since the last barrier go in the output, along each axis.
@@ -175,7 +175,7 @@ fn boxes<'v>(
             other.iter().zip(&region).all(|(one, other)| one.start < other.end && other.start < one.end)
         };
         if together.len() == MOST_TOGETHER || together.iter().any(meets) {
-            each(Step::Barrier)?;
+            each(ReadStep::Barrier)?;
             together.clear();
         }
         together.push(region);
@@ -185,19 +185,19 @@ fn boxes<'v>(
     if is_filled { Ok(()) } else { unwritten(variable, &to_shape, each) }
 }
 
-fn unwritten(variable: &Variable, shape: &[u64], each: &mut Each<'_, '_>) -> Result<()> {
-    each(Step::Unwritten(0..index(product(shape)) * variable.dtype.stored_len()))
+fn unwritten(variable: &Variable, shape: &[u64], each: &mut StepSink<'_, '_>) -> Result<()> {
+    each(ReadStep::Unwritten(0..index(product(shape)) * variable.dtype.stored_len()))
 }
 
 fn segments(
     variable: &Variable,
     segments: &Segments,
     selection: &Selection,
-    each: &mut Each<'_, '_>,
+    each: &mut StepSink<'_, '_>,
 ) -> Result<()> {
     let (shape, element_len) = (selection.shape(), variable.dtype.stored_len() as u64);
     let start = vec![0; shape.len()];
-    let whole = Part { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
+    let whole = ArrayPart { from_shape: &variable.grid.shape, selection, to_shape: &shape, to_start: &start };
     // In C order both sides rise, so every segment has the next bytes of the output.
     let mut to = 0;
     for run in whole.runs() {
@@ -205,8 +205,8 @@ fn segments(
         for Segment { bytes, stored } in segments.of(from..from + run.count * element_len) {
             let end = to + index(bytes.end - bytes.start);
             each(match stored {
-                Some((source, range)) => Step::Segment(Placed { source, range, to }),
-                None => Step::Zeros(to..end),
+                Some((source, range)) => ReadStep::Segment(PlacedBytes { source, range, to }),
+                None => ReadStep::Zeros(to..end),
             })?;
             to = end;
         }
@@ -218,23 +218,23 @@ fn patches<'v>(
     opened: &'v Opened,
     mappings: &Mappings,
     selection: &Selection,
-    each: &mut Each<'_, 'v>,
+    each: &mut StepSink<'_, 'v>,
 ) -> Result<()> {
     for mapping in mappings.touching(selection) {
         let bug = || Error::new(ErrorKind::Bug, "a mapping from a part that is not there");
         let part = opened.container().parts.get(mapping.part).ok_or_else(bug)?;
         let patches = mapping.patches(selection, &part.grid.shape);
-        patches.into_iter().try_for_each(|patch| each(Step::Patch(part, patch)))?;
+        patches.into_iter().try_for_each(|patch| each(ReadStep::Patch(part, patch)))?;
     }
     Ok(())
 }
 
-fn part<'a>(overlap: &'a Overlap, from_shape: &'a [u64], to_shape: &'a [u64]) -> Part<'a> {
-    Part { from_shape, selection: &overlap.in_chunk, to_shape, to_start: &overlap.in_selection }
+fn part<'a>(overlap: &'a Overlap, from_shape: &'a [u64], to_shape: &'a [u64]) -> ArrayPart<'a> {
+    ArrayPart { from_shape, selection: &overlap.in_chunk, to_shape, to_start: &overlap.in_selection }
 }
 
 /// Where `run` of a chunk lies that is stored as it is.
-fn plain_range(element_len: u64, extent: Extent, run: Run) -> Result<ByteRange> {
+fn plain_range(element_len: u64, extent: Extent, run: ElementRun) -> Result<ByteRange> {
     let (at, len) = (run.from.checked_mul(element_len), run.count.checked_mul(element_len));
     match (at, len) {
         (Some(at), Some(len)) if at.saturating_add(len) <= extent.range.len() => {

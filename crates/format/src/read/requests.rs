@@ -3,8 +3,8 @@
 use forebay_source::{ByteRange, Result};
 
 use super::{
-    gather::{Window, Windows},
-    plan::{Step, walk},
+    gather::{ReadWindow, WindowJoiner},
+    plan::{ReadStep, walk},
 };
 use crate::Opened;
 use forebay_container::{Selection, SourceIndex, Variable};
@@ -20,22 +20,22 @@ impl Opened {
     ) -> Result<()> {
         selection.check(&variable.grid.shape)?;
         self.read_indexes_of(variable, selection)?;
-        let mut windows = Windows::default();
+        let mut windows = WindowJoiner::default();
         walk(self, variable, selection, &mut |step| {
             match step {
-                Step::Stored(placed) => {
-                    if let Some(Window { source, range, .. }) = windows.push(placed) {
+                ReadStep::Stored(placed) => {
+                    if let Some(ReadWindow { source, range, .. }) = windows.push(placed) {
                         each(source, range);
                     }
                 }
-                Step::Segment(placed) => each(placed.source, placed.range),
-                Step::Encoded(chunk) => each(chunk.extent.source, chunk.extent.range),
-                Step::Patch(part, patch) => self.plan(part, &patch.from, each)?,
-                Step::Unwritten(_) | Step::Zeros(_) | Step::Barrier => {}
+                ReadStep::Segment(placed) => each(placed.source, placed.range),
+                ReadStep::Encoded(chunk) => each(chunk.extent.source, chunk.extent.range),
+                ReadStep::Patch(part, patch) => self.plan(part, &patch.from, each)?,
+                ReadStep::Unwritten(_) | ReadStep::Zeros(_) | ReadStep::Barrier => {}
             }
             Ok(())
         })?;
-        if let Some(Window { source, range, .. }) = windows.last() {
+        if let Some(ReadWindow { source, range, .. }) = windows.last() {
             each(source, range);
         }
         Ok(())

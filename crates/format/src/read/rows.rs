@@ -6,7 +6,7 @@ use forebay_source::{Error, ErrorKind, Fill, Result, SourceExt};
 
 use super::execute;
 use crate::{Opened, PlainRows, RowPlace, fill::native_fill};
-use forebay_container::runs::{self, Part};
+use forebay_container::runs::{self, ArrayPart};
 use forebay_container::{Extents, Selection, SourceIndex, Span, Variable, native};
 
 /// Fills `out` with `rows` of `variable`, one after the other.
@@ -34,7 +34,7 @@ pub(super) fn read(opened: &Opened, variable: &Variable, rows: &[u64], out: &mut
     }
     match PlainRows::of(opened, variable) {
         Some(plain) => direct(opened, variable, plain, rows, out),
-        None => Wanted { opened, variable, inner, row_len }.by_chunk(rows, out),
+        None => WantedRows { opened, variable, inner, row_len }.by_chunk(rows, out),
     }
 }
 
@@ -76,14 +76,14 @@ fn direct(
 const LENT_BYTES: u64 = 64 << 20;
 
 /// Rows of a variable in chunks.
-struct Wanted<'a> {
+struct WantedRows<'a> {
     opened: &'a Opened,
     variable: &'a Variable,
     inner: &'a [u64],
     row_len: usize,
 }
 
-impl Wanted<'_> {
+impl WantedRows<'_> {
     /// One row of chunks after the other: what it has of the rows is read as one, then put in its places.
     fn by_chunk(&self, rows: &[u64], out: &mut [u8]) -> Result<()> {
         let mut groups: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
@@ -144,7 +144,7 @@ impl Wanted<'_> {
         let shape = selection.shape();
         let mut spans: Vec<Span> = shape.iter().map(|len| Span::range(0..*len)).collect();
         spans[0] = Span::range(number..number + 1);
-        let part = Part {
+        let part = ArrayPart {
             from_shape: &shape,
             selection: &Selection::new(spans),
             to_shape: &[&[1], self.inner].concat(),

@@ -28,12 +28,12 @@ fn by_source(
 
 /// A chunk's stored bytes.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredChunk {
     extent: Extent,
     bytes: Bytes,
 }
 
-impl Stored {
+impl StoredChunk {
     /// How many bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
@@ -47,7 +47,7 @@ impl Stored {
 
 impl Opened {
     /// The stored bytes of chunks `numbers`, near ones by one request; `None` for one that was never written.
-    pub fn fetch_chunks(&self, variable: &Variable, numbers: &[u64]) -> Result<Vec<Option<Stored>>> {
+    pub fn fetch_chunks(&self, variable: &Variable, numbers: &[u64]) -> Result<Vec<Option<StoredChunk>>> {
         let place = |error: Error| self.place(variable, error);
         self.read_indexes_of_chunks(variable, numbers).map_err(place)?;
         let extents = numbers.iter().map(|number| self.chunk_extent(variable, *number));
@@ -55,8 +55,8 @@ impl Opened {
         self.fetch_extents(&extents).map_err(place)
     }
 
-    fn fetch_extents(&self, extents: &[Option<Extent>]) -> Result<Vec<Option<Stored>>> {
-        let mut found: Vec<Option<Stored>> = vec![None; extents.len()];
+    fn fetch_extents(&self, extents: &[Option<Extent>]) -> Result<Vec<Option<StoredChunk>>> {
+        let mut found: Vec<Option<StoredChunk>> = vec![None; extents.len()];
         let mut wanted: Vec<WantedChunk> =
             extents.iter().enumerate().filter_map(|(index, extent)| Some((index, (*extent)?))).collect();
         by_source(&mut wanted, |chunks, requests| {
@@ -68,7 +68,7 @@ impl Opened {
                     let request = requests.partition_point(|other| other.start <= extent.range.start) - 1;
                     extent.range.cut(&read[request], requests[request].start)
                 };
-                found[*index] = Some(Stored { extent: *extent, bytes });
+                found[*index] = Some(StoredChunk { extent: *extent, bytes });
             }
             Ok(())
         })?;
@@ -100,10 +100,10 @@ impl Opened {
         &self,
         variable: &Variable,
         number: u64,
-        stored: Option<&Stored>,
+        stored: Option<&StoredChunk>,
         out: &mut [u8],
     ) -> Result<()> {
-        let Some(Stored { extent, bytes }) = stored else {
+        let Some(StoredChunk { extent, bytes }) = stored else {
             fill_all(variable, out);
             return Ok(());
         };

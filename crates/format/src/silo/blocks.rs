@@ -8,9 +8,9 @@ use std::{
 use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
 
 use super::{
-    fields::{self, Field},
+    fields::{self, SiloField},
     joined::Parts,
-    names::{self, Block},
+    names::{self, SiloBlock},
     object::Object,
     tree::Tree,
 };
@@ -70,7 +70,7 @@ impl<'a> Joiner<'a> {
     }
 
     /// The joined arrays of the multi-block object `object`.
-    pub(super) fn join(&mut self, object: &Object) -> Result<Vec<Field>> {
+    pub(super) fn join(&mut self, object: &Object) -> Result<Vec<SiloField>> {
         let blocks = self.blocks(object)?;
         let suffixes: BTreeSet<String> =
             blocks.iter().flatten().flat_map(|fields| fields.keys().cloned()).collect();
@@ -81,7 +81,7 @@ impl<'a> Joiner<'a> {
                 blocks.iter().map(|fields| fields.as_ref().and_then(|fields| fields.get(&suffix))).collect();
             let name = format!("{}{suffix}", object.name);
             let variables = self.parts.join(&name, &arrays)?;
-            joined.extend(variables.into_iter().map(|variable| Field {
+            joined.extend(variables.into_iter().map(|variable| SiloField {
                 variable,
                 suffix: suffix.clone(),
                 stored: None,
@@ -159,8 +159,8 @@ impl<'a> Joiner<'a> {
     }
 
     /// The arrays of one block, their extents as the joiner's sources stand.
-    fn block(&mut self, object: &Object, block: &Block) -> Result<Option<Rc<BlockFields>>> {
-        let Block::Named { file, name } = block else { return Ok(None) };
+    fn block(&mut self, object: &Object, block: &SiloBlock) -> Result<Option<Rc<BlockFields>>> {
+        let SiloBlock::Named { file, name } = block else { return Ok(None) };
         let key = (file.clone(), names::resolve(file.as_ref().map_or(&object.name, |_| ""), name));
         if let Some(known) = self.known.get(&key) {
             return Ok(Some(Rc::clone(known)));

@@ -3,7 +3,7 @@
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
-    object::{Kind, Member, Object},
+    object::{MemberValue, Object, ObjectKind},
     tree::{Tree, is_one_chunk},
 };
 use forebay_container::{
@@ -12,7 +12,7 @@ use forebay_container::{
 
 /// An array of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
+pub(super) struct SiloField {
     /// The array, described under its full name.
     pub(super) variable: Variable,
     /// What its name adds to the object's: empty, `/0`, `/coord0`.
@@ -31,15 +31,19 @@ enum Axes {
 }
 
 /// Members that are arrays of values, by kind of object.
-fn plain_members(kind: Kind) -> &'static [&'static str] {
+fn plain_members(kind: ObjectKind) -> &'static [&'static str] {
     match kind {
-        Kind::Material => &["matnos", "mix_vf", "mix_next", "mix_mat", "mix_zone"],
-        Kind::Species => &["nmatspec", "species_mf", "mix_speclist"],
-        Kind::ZoneList => &["nodelist", "shapecnt", "shapesize", "shapetype", "gzoneno", "ghost_zone_labels"],
-        Kind::PolyhedralZoneList => &["nodecnt", "nodelist", "facecnt", "facelist", "extface", "gzoneno"],
-        Kind::FaceList => &["nodelist", "shapecnt", "shapesize", "types", "typelist", "zoneno"],
-        Kind::EdgeList => &["edge_beg", "edge_end"],
-        Kind::CellMesh | Kind::PointMesh | Kind::QuadMesh => {
+        ObjectKind::Material => &["matnos", "mix_vf", "mix_next", "mix_mat", "mix_zone"],
+        ObjectKind::Species => &["nmatspec", "species_mf", "mix_speclist"],
+        ObjectKind::ZoneList => {
+            &["nodelist", "shapecnt", "shapesize", "shapetype", "gzoneno", "ghost_zone_labels"]
+        }
+        ObjectKind::PolyhedralZoneList => {
+            &["nodecnt", "nodelist", "facecnt", "facelist", "extface", "gzoneno"]
+        }
+        ObjectKind::FaceList => &["nodelist", "shapecnt", "shapesize", "types", "typelist", "zoneno"],
+        ObjectKind::EdgeList => &["edge_beg", "edge_end"],
+        ObjectKind::CellMesh | ObjectKind::PointMesh | ObjectKind::QuadMesh => {
             &["gnodeno", "ghost_node_labels", "ghost_zone_labels"]
         }
         _ => &[],
@@ -47,22 +51,22 @@ fn plain_members(kind: Kind) -> &'static [&'static str] {
 }
 
 /// The arrays of `object`.
-pub(super) fn of(tree: &Tree, object: &Object) -> Result<Vec<Field>> {
+pub(super) fn of(tree: &Tree, object: &Object) -> Result<Vec<SiloField>> {
     let fields = Fields { tree, object };
     let mut found = match object.kind {
-        Kind::Solids => {
+        ObjectKind::Solids => {
             let what = "a mesh of constructive solids, which has no arrays of values";
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
-        Kind::QuadVariable => fields.components("value", Axes::Object)?,
-        Kind::CellVariable => fields.components("value", Axes::Own)?,
-        Kind::PointVariable => fields.components("data", Axes::Own)?,
-        Kind::QuadMesh => fields.coordinates(fields.mesh_axes())?,
-        Kind::CellMesh | Kind::PointMesh => fields.coordinates(Axes::Own)?,
-        Kind::Material => fields.named("matlist", "matlist", Axes::Object)?,
-        Kind::Species => fields.named("speclist", "speclist", Axes::Object)?,
-        Kind::Curve => fields.curve()?,
-        Kind::Other => fields.all()?,
+        ObjectKind::QuadVariable => fields.components("value", Axes::Object)?,
+        ObjectKind::CellVariable => fields.components("value", Axes::Own)?,
+        ObjectKind::PointVariable => fields.components("data", Axes::Own)?,
+        ObjectKind::QuadMesh => fields.coordinates(fields.mesh_axes())?,
+        ObjectKind::CellMesh | ObjectKind::PointMesh => fields.coordinates(Axes::Own)?,
+        ObjectKind::Material => fields.named("matlist", "matlist", Axes::Object)?,
+        ObjectKind::Species => fields.named("speclist", "speclist", Axes::Object)?,
+        ObjectKind::Curve => fields.curve()?,
+        ObjectKind::Other => fields.all()?,
         _ => Vec::new(),
     };
     for member in plain_members(object.kind) {
@@ -78,7 +82,7 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     /// The components of a field: one under the object's own name, several under their numbers.
-    fn components(&self, member: &str, axes: Axes) -> Result<Vec<Field>> {
+    fn components(&self, member: &str, axes: Axes) -> Result<Vec<SiloField>> {
         let names = self.component_members(member);
         let mut found = Vec::new();
         for (number, name) in names.iter().enumerate() {
@@ -107,7 +111,7 @@ impl Fields<'_> {
         }
     }
 
-    fn coordinates(&self, axes: Axes) -> Result<Vec<Field>> {
+    fn coordinates(&self, axes: Axes) -> Result<Vec<SiloField>> {
         let names = self.component_members("coord");
         let mut found = Vec::new();
         for (number, name) in names.iter().enumerate() {
@@ -129,7 +133,7 @@ impl Fields<'_> {
         if self.object.integer("coordtype") == Some(ANYWHERE) { Axes::Object } else { Axes::Own }
     }
 
-    fn curve(&self) -> Result<Vec<Field>> {
+    fn curve(&self) -> Result<Vec<SiloField>> {
         let mut found = Vec::new();
         for (axis, members) in [("x", ["xvals", "xvarname"]), ("y", ["yvals", "yvarname"])] {
             for member in members {
@@ -140,10 +144,10 @@ impl Fields<'_> {
     }
 
     /// All members that are arrays.
-    fn all(&self) -> Result<Vec<Field>> {
+    fn all(&self) -> Result<Vec<SiloField>> {
         let mut found = Vec::new();
         for (name, member) in &self.object.members {
-            if let Member::Array(stored) = member
+            if let MemberValue::Array(stored) = member
                 && self.tree.stored(stored).is_ok()
             {
                 found.extend(self.named(name, name, Axes::Own)?);
@@ -152,12 +156,12 @@ impl Fields<'_> {
         Ok(found)
     }
 
-    fn named(&self, member: &str, name: &str, axes: Axes) -> Result<Vec<Field>> {
+    fn named(&self, member: &str, name: &str, axes: Axes) -> Result<Vec<SiloField>> {
         self.field(member, format!("/{name}"), axes)
     }
 
     /// The array that `member` names, if it names one.
-    fn field(&self, member: &str, suffix: String, axes: Axes) -> Result<Vec<Field>> {
+    fn field(&self, member: &str, suffix: String, axes: Axes) -> Result<Vec<SiloField>> {
         let Some(stored) = self.object.array(member) else { return Ok(Vec::new()) };
         let mut variable = self.tree.stored(stored)?.clone();
         let stored = variable.name.clone();
@@ -167,7 +171,7 @@ impl Fields<'_> {
         }
         variable.name = format!("{}{suffix}", self.object.name);
         variable.attributes = self.attributes();
-        Ok(vec![Field { variable, suffix, stored: Some(stored) }])
+        Ok(vec![SiloField { variable, suffix, stored: Some(stored) }])
     }
 
     /// The shape in C order: the object's dims, which stand the other way round where the first one is the fastest.
@@ -218,15 +222,19 @@ impl Fields<'_> {
     /// A single number: the member itself, or an array of one.
     fn number(&self, name: &str) -> Option<Array> {
         let (dtype, bytes) = match self.object.member(name)? {
-            Member::Integers(values) => (Dtype::native(Number::I64), values.first()?.to_ne_bytes().to_vec()),
-            Member::Reals(values) => (Dtype::native(Number::F64), values.first()?.to_ne_bytes().to_vec()),
-            Member::Array(stored) => {
+            MemberValue::Integers(values) => {
+                (Dtype::native(Number::I64), values.first()?.to_ne_bytes().to_vec())
+            }
+            MemberValue::Reals(values) => {
+                (Dtype::native(Number::F64), values.first()?.to_ne_bytes().to_vec())
+            }
+            MemberValue::Array(stored) => {
                 let variable = self.tree.stored(stored).ok()?;
                 let bytes = (variable.grid.element_count() == 1).then(|| self.tree.bytes(stored).ok())??;
                 let Dtype::Number { number, .. } = variable.dtype else { return None };
                 (Dtype::Number { number, order: ByteOrder::NATIVE }, bytes)
             }
-            Member::Text(_) => return None,
+            MemberValue::Text(_) => return None,
         };
         Some(Array { dtype, shape: Vec::new(), values: Values::Fixed(bytes) })
     }

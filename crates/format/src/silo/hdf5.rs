@@ -2,7 +2,7 @@
 
 use forebay_source::{Locator, Origin, Result};
 
-use super::object::{Kind, Member, Object};
+use super::object::{MemberValue, Object, ObjectKind};
 use forebay_container::{Array, Attribute, Container, Dtype, Field, Number, Refused, Values};
 use forebay_hdf5::{NamedType, describe_with_types};
 
@@ -51,13 +51,13 @@ fn object(named: &NamedType) -> Option<std::result::Result<Object, String>> {
         Values::Variable { .. } => None,
     });
     let kind = match number {
-        Some(Member::Integers(values)) => Kind::of_number(values.first().copied().unwrap_or(0)),
-        _ => Kind::Other,
+        Some(MemberValue::Integers(values)) => ObjectKind::of_number(values.first().copied().unwrap_or(0)),
+        _ => ObjectKind::Other,
     };
     Some(Ok(Object { name: named.name.clone(), kind, members }))
 }
 
-fn members(array: &Array) -> Option<Vec<(String, Member)>> {
+fn members(array: &Array) -> Option<Vec<(String, MemberValue)>> {
     let (Dtype::Compound { fields, .. }, Values::Fixed(bytes)) = (&array.dtype, &array.values) else {
         return None;
     };
@@ -69,23 +69,23 @@ fn members(array: &Array) -> Option<Vec<(String, Member)>> {
 }
 
 /// A member's native bytes as a value.
-fn member(dtype: &Dtype, bytes: &[u8]) -> Option<Member> {
+fn member(dtype: &Dtype, bytes: &[u8]) -> Option<MemberValue> {
     match dtype {
         Dtype::Text { .. } => {
             let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
             let text = String::from_utf8_lossy(text).into_owned();
             if text.starts_with(ARRAY_PREFIX) {
-                return Some(Member::Array(text.trim_start_matches('/').to_owned()));
+                return Some(MemberValue::Array(text.trim_start_matches('/').to_owned()));
             }
-            Some(Member::Text(text))
+            Some(MemberValue::Text(text))
         }
-        Dtype::Number { number: Number::F32, .. } => Some(Member::Reals(
+        Dtype::Number { number: Number::F32, .. } => Some(MemberValue::Reals(
             bytes.as_chunks().0.iter().map(|four| f32::from_ne_bytes(*four).into()).collect(),
         )),
-        Dtype::Number { number: Number::F64, .. } => {
-            Some(Member::Reals(bytes.as_chunks().0.iter().map(|eight| f64::from_ne_bytes(*eight)).collect()))
-        }
-        Dtype::Number { .. } => super::object::integers(dtype, bytes).map(Member::Integers),
+        Dtype::Number { number: Number::F64, .. } => Some(MemberValue::Reals(
+            bytes.as_chunks().0.iter().map(|eight| f64::from_ne_bytes(*eight)).collect(),
+        )),
+        Dtype::Number { .. } => super::object::integers(dtype, bytes).map(MemberValue::Integers),
         Dtype::Array { item, .. } => member(item, bytes),
         _ => None,
     }

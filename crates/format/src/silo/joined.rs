@@ -9,7 +9,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{fields::reshape, tree::single};
 use forebay_container::{
-    Blocks, Boxes, ChunkTable, Dtype, Extent, Extents, Grid, Mapping, Number, Segments, Variable,
+    Boxes, ChunkTable, Dtype, Extent, Extents, Grid, HyperslabAxis, Mapping, Number, Segments, Variable,
 };
 
 /// Arrays that joined ones are mapped from.
@@ -80,7 +80,8 @@ impl Parts {
             }
             _ => {
                 let map = |(number, block): (u64, &&Variable)| {
-                    let axes: Vec<Blocks> = block.grid.shape.iter().map(|len| stretch(0, *len)).collect();
+                    let axes: Vec<HyperslabAxis> =
+                        block.grid.shape.iter().map(|len| stretch(0, *len)).collect();
                     let to = [&[stretch(number, 1)], &axes[..]].concat();
                     Mapping::new(self.part((*block).clone()), axes, to)
                         .ok_or_else(|| Error::new(ErrorKind::Bug, "a block that does not map to itself"))
@@ -162,8 +163,8 @@ fn boxes_of(blocks: &[(&Variable, u64)]) -> Option<Boxes> {
 }
 
 /// `len` indexes from `start` on.
-fn stretch(start: u64, len: u64) -> Blocks {
-    Blocks { start, stride: len.max(1), count: 1, block: len }
+fn stretch(start: u64, len: u64) -> HyperslabAxis {
+    HyperslabAxis { start, stride: len.max(1), count: 1, block: len }
 }
 
 /// Few blocks that are named over and over can come to more elements than can be counted.

@@ -14,16 +14,16 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, PerProcess, Result};
 
-use self::ffi::Library;
-use crate::{Reader, Wanted};
-use forebay_container::runs::Part;
+use self::ffi::SiloCalls;
+use crate::{ReadRequest, Reader};
+use forebay_container::runs::ArrayPart;
 use forebay_container::{Array, Dtype, Number, Values};
 
 /// What the reader is called.
 pub(super) const NAME: &str = "libsilo";
 
 /// A forked child has a lock of its own: another thread of its parent may have been in the library, lock in hand.
-static LIBRARY: PerProcess<Mutex<Option<Library>>> = PerProcess::empty();
+static LIBRARY: PerProcess<Mutex<Option<SiloCalls>>> = PerProcess::empty();
 
 /// libsilo, where one is found.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Reader for Libsilo {
         NAME
     }
 
-    fn read(&self, wanted: &Wanted<'_>) -> Result<Array> {
+    fn read(&self, wanted: &ReadRequest<'_>) -> Result<Array> {
         let variable = wanted.variable;
         let shape = wanted.selection.shape();
         let Dtype::Number { number, .. } = variable.dtype else {
@@ -44,7 +44,7 @@ impl Reader for Libsilo {
         let len = wanted.selection.element_count().saturating_mul(number.size() as u64);
         let mut bytes = vec![0; usize::try_from(len).map_err(|_| too_long(len))?];
         let start = vec![0; shape.len()];
-        let part = Part {
+        let part = ArrayPart {
             from_shape: &variable.grid.shape,
             selection: wanted.selection,
             to_shape: &shape,
@@ -61,7 +61,7 @@ pub fn libsilo_version() -> Option<String> {
 }
 
 /// All elements of what is wanted: libsilo's own slices take as long and have limits of their own.
-fn whole(wanted: &Wanted<'_>, number: Number) -> Result<Vec<u8>> {
+fn whole(wanted: &ReadRequest<'_>, number: Number) -> Result<Vec<u8>> {
     let len = wanted.variable.logical_len();
     if len.saturating_mul(2) > wanted.opened.budget() {
         return Err(too_long(len));
@@ -79,7 +79,7 @@ fn whole(wanted: &Wanted<'_>, number: Number) -> Result<Vec<u8>> {
 }
 
 /// Runs `work` with the library, which is looked for at the first call; one caller at a time.
-fn with<T>(work: impl FnOnce(&Library) -> Result<T>) -> Result<T> {
+fn with<T>(work: impl FnOnce(&SiloCalls) -> Result<T>) -> Result<T> {
     let own = LIBRARY.get(Mutex::default);
     let mut library = own.lock().unwrap_or_else(PoisonError::into_inner);
     let named = find::setting()?;

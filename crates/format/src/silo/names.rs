@@ -4,7 +4,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 /// A block of a multi-block object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Block {
+pub(super) enum SiloBlock {
     /// A place that is left empty on purpose.
     Empty,
     /// An object, in this file or in the one called `file`.
@@ -32,15 +32,16 @@ pub(super) fn resolve(from: &str, name: &str) -> String {
 }
 
 /// One block's name: `EMPTY`, `/block0/rho`, `other.silo:/block0/rho`.
-pub(super) fn block(name: &str) -> Block {
+pub(super) fn block(name: &str) -> SiloBlock {
     if name == EMPTY || name.is_empty() {
-        return Block::Empty;
+        return SiloBlock::Empty;
     }
     match name.split_once(':') {
-        Some((file, name)) => {
-            Block::Named { file: Some(file.to_owned()), name: format!("/{}", name.trim_start_matches('/')) }
-        }
-        None => Block::Named { file: None, name: name.to_owned() },
+        Some((file, name)) => SiloBlock::Named {
+            file: Some(file.to_owned()),
+            name: format!("/{}", name.trim_start_matches('/')),
+        },
+        None => SiloBlock::Named { file: None, name: name.to_owned() },
     }
 }
 
@@ -171,12 +172,14 @@ mod tests {
 
     #[test]
     fn lists_name_blocks_here_elsewhere_and_nowhere() {
-        let named =
-            |file: Option<&str>, name: &str| Block::Named { file: file.map(Into::into), name: name.into() };
+        let named = |file: Option<&str>, name: &str| SiloBlock::Named {
+            file: file.map(Into::into),
+            name: name.into(),
+        };
         let list = |text| list(text).map(block).collect::<Vec<_>>();
         assert_eq!(
             list(";/a/x;EMPTY;b.silo:c/x;"),
-            [named(None, "/a/x"), Block::Empty, named(Some("b.silo"), "/c/x")]
+            [named(None, "/a/x"), SiloBlock::Empty, named(Some("b.silo"), "/c/x")]
         );
         assert_eq!(list("a;b"), [named(None, "a"), named(None, "b")]);
         assert_eq!(list(""), []);

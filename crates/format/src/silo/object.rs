@@ -4,7 +4,7 @@ use forebay_container::{Dtype, Number};
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     QuadMesh,
     QuadVariable,
     CellMesh,
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl ObjectKind {
     /// The kind that silo.h has `number` for.
     pub(super) fn of_number(number: i64) -> Self {
         match number {
@@ -88,7 +88,7 @@ impl Kind {
 
 /// The value of a member.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Member {
+pub(super) enum MemberValue {
     Integers(Vec<i64>),
     Reals(Vec<f64>),
     Text(String),
@@ -101,20 +101,20 @@ pub(super) enum Member {
 pub(super) struct Object {
     /// Full name, without the leading slash.
     pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) members: Vec<(String, Member)>,
+    pub(super) kind: ObjectKind,
+    pub(super) members: Vec<(String, MemberValue)>,
 }
 
 impl Object {
     /// The member called `name`.
-    pub(super) fn member(&self, name: &str) -> Option<&Member> {
+    pub(super) fn member(&self, name: &str) -> Option<&MemberValue> {
         self.members.iter().find(|(known, _)| known == name).map(|(_, member)| member)
     }
 
     /// The stored name of the array that member `name` is.
     pub(super) fn array(&self, name: &str) -> Option<&str> {
         match self.member(name)? {
-            Member::Array(stored) => Some(stored),
+            MemberValue::Array(stored) => Some(stored),
             _ => None,
         }
     }
@@ -122,7 +122,7 @@ impl Object {
     /// The text that member `name` is.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.member(name)? {
-            Member::Text(text) if !text.is_empty() => Some(text),
+            MemberValue::Text(text) if !text.is_empty() => Some(text),
             _ => None,
         }
     }
@@ -130,7 +130,7 @@ impl Object {
     /// The first integer of member `name`.
     pub(super) fn integer(&self, name: &str) -> Option<i64> {
         match self.member(name)? {
-            Member::Integers(values) => values.first().copied(),
+            MemberValue::Integers(values) => values.first().copied(),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
-use self::{header::Header, symbols::Symbol, types::Types};
+use self::{header::PdbHeader, symbols::Symbol, types::Types};
 use super::object::Object;
 use forebay_container::{
     ChunkTable, Container, Extent, Extents, Group, Opaque, Refused, SourceIndex, Variable,
@@ -27,7 +27,7 @@ const OBJECT: &str = "Group";
 
 /// The arrays and objects of the file in `source`.
 pub(super) fn describe(source: &dyn Source) -> Result<(Container, Vec<Object>)> {
-    let header = Header::read(source)?;
+    let header = PdbHeader::read(source)?;
     let tables = source.fetch_one(ByteRange { start: header.chart, end: source.id().len })?;
     let (chart, table) =
         tables.split_at(usize::try_from(header.symbols - header.chart).unwrap_or(usize::MAX));

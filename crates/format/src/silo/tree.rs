@@ -10,7 +10,7 @@ use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Sourc
 
 use super::{
     hdf5, names,
-    object::{Member, Object, integers},
+    object::{MemberValue, Object, integers},
     pdb,
 };
 use crate::decode::with_workspace;
@@ -135,8 +135,8 @@ impl Tree {
     /// The integers of member `name`: its own, or those of the array it names.
     pub(super) fn integers(&self, object: &Object, name: &str) -> Result<Option<Vec<i64>>> {
         match object.member(name) {
-            Some(Member::Integers(values)) => Ok(Some(values.clone())),
-            Some(Member::Array(stored)) => {
+            Some(MemberValue::Integers(values)) => Ok(Some(values.clone())),
+            Some(MemberValue::Array(stored)) => {
                 let dtype = &self.stored(stored)?.dtype;
                 Ok(integers(dtype, &self.bytes(stored)?))
             }
@@ -147,8 +147,8 @@ impl Tree {
     /// The text of member `name`: its own, or that of the array it names.
     pub(super) fn text(&self, object: &Object, name: &str) -> Result<Option<String>> {
         match object.member(name) {
-            Some(Member::Text(text)) => Ok(Some(text.clone())),
-            Some(Member::Array(stored)) => {
+            Some(MemberValue::Text(text)) => Ok(Some(text.clone())),
+            Some(MemberValue::Array(stored)) => {
                 let bytes = self.bytes(stored)?;
                 let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
                 Ok(Some(String::from_utf8_lossy(text).into_owned()))

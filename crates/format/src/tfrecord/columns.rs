@@ -17,13 +17,13 @@ const MOST_INLINE_BYTES: usize = 64 << 20;
 
 /// Which of the three lists a feature is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FeatureKind {
     Bytes,
     Float,
     Int64,
 }
 
-impl Kind {
+impl FeatureKind {
     fn dtype(self) -> Dtype {
         Dtype::native(match self {
             Self::Bytes => Number::U8,
@@ -61,9 +61,9 @@ impl Default for List {
 
 /// A feature in the records that have it.
 #[derive(Debug, Default)]
-struct Column {
+struct FeatureColumn {
     name: String,
-    kind: Option<Kind>,
+    kind: Option<FeatureKind>,
     /// The record of each list below, rising.
     records: Vec<u64>,
     messages: Vec<ByteRange>,
@@ -80,7 +80,7 @@ struct Column {
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     payloads: Vec<ByteRange>,
-    columns: Vec<Column>,
+    columns: Vec<FeatureColumn>,
     numbers: HashMap<String, usize>,
     has_no_features: bool,
     refused: Vec<Refused>,
@@ -115,17 +115,17 @@ impl Columns {
         }
         let number = self.columns.len();
         self.numbers.insert(name.into(), number);
-        self.columns.push(Column {
+        self.columns.push(FeatureColumn {
             name: name.into(),
             values: Some(Vec::new()),
             is_in_runs: true,
-            ..Column::default()
+            ..FeatureColumn::default()
         });
         number
     }
 
     /// Notes the list that the current record has of feature `number`.
-    pub(super) fn note(&mut self, number: usize, kind: Kind, list: List) {
+    pub(super) fn note(&mut self, number: usize, kind: FeatureKind, list: List) {
         let record = self.payloads.len().saturating_sub(1) as u64;
         if let Some(column) = self.columns.get_mut(number) {
             column.note(record, kind, list);
@@ -133,7 +133,7 @@ impl Columns {
     }
 
     pub(super) fn into_container(self, format: &str, source: SourceId) -> Result<Container> {
-        let mut made = Made { refused: self.refused, ..Made::default() };
+        let mut made = BuiltVariables { refused: self.refused, ..BuiltVariables::default() };
         let count = self.payloads.len() as u64;
         made.add_all(
             "record",
@@ -163,10 +163,10 @@ impl Columns {
     }
 }
 
-impl Column {
-    fn note(&mut self, record: u64, kind: Kind, list: List) {
+impl FeatureColumn {
+    fn note(&mut self, record: u64, kind: FeatureKind, list: List) {
         if self.kind.is_some_and(|known| known != kind) {
-            let known = self.kind.map_or("", Kind::name);
+            let known = self.kind.map_or("", FeatureKind::name);
             let why =
                 format!("is a list of {known} in some records and of {} in record {record}", kind.name());
             self.refused.get_or_insert(why);
@@ -192,14 +192,14 @@ impl Column {
         self.counts.push(list.count);
     }
 
-    fn add_to(mut self, made: &mut Made, record_count: u64) -> Result<()> {
+    fn add_to(mut self, made: &mut BuiltVariables, record_count: u64) -> Result<()> {
         let name = std::mem::take(&mut self.name);
         let why = match self.kind {
             _ if name.is_empty() || name.starts_with('/') || name.ends_with('/') => {
                 Some(format!("'{name}' is no name a variable can have"))
             }
             None => Some("has no values in any record".to_owned()),
-            Some(Kind::Bytes) if self.counts.iter().any(|count| *count > 1) => {
+            Some(FeatureKind::Bytes) if self.counts.iter().any(|count| *count > 1) => {
                 Some("has several values in a record; read `record` and take them apart".to_owned())
             }
             Some(_) => self.refused.take(),
@@ -210,7 +210,7 @@ impl Column {
         };
         let is_in_all = self.records.len() as u64 == record_count;
         let lens: Vec<u64> = match kind {
-            Kind::Bytes => self.runs.iter().map(|run| run.len()).collect(),
+            FeatureKind::Bytes => self.runs.iter().map(|run| run.len()).collect(),
             _ => std::mem::take(&mut self.counts),
         };
         let first = lens.first().copied().unwrap_or(0);
@@ -233,20 +233,22 @@ impl Column {
     }
 
     /// The variable of a feature that has `len` values in every record.
-    fn even(self, name: &str, kind: Kind, len: u64) -> Result<Variable> {
+    fn even(self, name: &str, kind: FeatureKind, len: u64) -> Result<Variable> {
         let count = self.records.len() as u64;
-        let is_scalar = len == 1 && kind != Kind::Bytes;
+        let is_scalar = len == 1 && kind != FeatureKind::Bytes;
         let shape = if is_scalar { vec![count] } else { vec![count, len] };
         let mut variable = Variable::new(name, kind.dtype(), shape);
         let row_bytes = len.saturating_mul(kind.element_len());
-        if let Some(values) = self.values.filter(|_| kind != Kind::Bytes && row_bytes <= INLINE_ROW_BYTES) {
+        if let Some(values) =
+            self.values.filter(|_| kind != FeatureKind::Bytes && row_bytes <= INLINE_ROW_BYTES)
+        {
             variable.layout = "inline".into();
             variable.extents = Extents::Inline(values);
             return Ok(variable);
         }
         variable.layout = "chunked".into();
         variable.grid.chunk = if is_scalar { vec![1] } else { vec![1, len] };
-        let is_plain = kind != Kind::Int64 && self.is_in_runs;
+        let is_plain = kind != FeatureKind::Int64 && self.is_in_runs;
         if !is_plain {
             variable.filters.push(list_filter(kind, len)?);
         }
@@ -258,7 +260,7 @@ impl Column {
     fn ragged(
         self,
         name: &str,
-        kind: Kind,
+        kind: FeatureKind,
         lens: &[u64],
         record_count: u64,
     ) -> Result<Option<Vec<Variable>>> {
@@ -268,7 +270,7 @@ impl Column {
         flat.layout = "records".into();
         flat.extents = match self.values {
             _ if total == 0 => Extents::Chunks(ChunkTable::default()),
-            _ if kind != Kind::Int64 && self.is_in_runs => {
+            _ if kind != FeatureKind::Int64 && self.is_in_runs => {
                 Extents::Segments(Segments::within(SourceIndex(0), self.runs)?)
             }
             Some(values) => {
@@ -287,7 +289,7 @@ impl Column {
     }
 }
 
-impl Kind {
+impl FeatureKind {
     fn name(self) -> &'static str {
         match self {
             Self::Bytes => "bytes",
@@ -299,13 +301,13 @@ impl Kind {
 
 /// Variables by name, and what was refused.
 #[derive(Debug, Default)]
-struct Made {
+struct BuiltVariables {
     variables: Vec<Variable>,
     names: std::collections::HashSet<String>,
     refused: Vec<Refused>,
 }
 
-impl Made {
+impl BuiltVariables {
     /// Adds what was made of `feature`, unless its names are taken.
     fn add_all(&mut self, feature: &str, variables: impl IntoIterator<Item = Variable> + AsRef<[Variable]>) {
         if variables.as_ref().iter().any(|variable| self.names.contains(&variable.name)) {
@@ -373,8 +375,8 @@ fn table(ranges: &[ByteRange]) -> Result<ChunkTable> {
     ChunkTable::new((0..).zip(ranges.iter().map(|range| extent(*range))).collect(), count)
 }
 
-fn list_filter(kind: Kind, len: u64) -> Result<Filter> {
+fn list_filter(kind: FeatureKind, len: u64) -> Result<Filter> {
     let count = u32::try_from(len).map_err(|_| Error::unsupported("2^32 values in one record"))?;
-    let item = if kind == Kind::Float { ListItem::Float } else { ListItem::Int64 };
+    let item = if kind == FeatureKind::Float { ListItem::Float } else { ListItem::Int64 };
     Ok(Filter::MessageList { item, count })
 }

@@ -10,8 +10,8 @@ use forebay_filter::protobuf::{MOST_VARINT_BYTES, Wire, tag, varint};
 use forebay_source::{ByteRange, Result};
 
 use super::{
-    columns::{Columns, Kind, List},
-    window::Window,
+    columns::{Columns, FeatureKind, List},
+    window::FileWindow,
 };
 
 /// Longer names are not kept: nobody writes them, and every record repeats them.
@@ -23,7 +23,7 @@ const MOST_READ_INTEGERS: u64 = 1 << 20;
 
 /// What a payload turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
+pub(super) enum ParsedExample {
     /// An Example, whose features were noted.
     Example,
     /// A SequenceExample.
@@ -37,13 +37,13 @@ pub(super) enum Parsed {
 
 /// Reads Examples through `window` and notes their features in `columns`.
 pub(super) struct Example<'a, 'w> {
-    pub(super) window: &'a mut Window<'w>,
+    pub(super) window: &'a mut FileWindow<'w>,
     pub(super) columns: &'a mut Columns,
 }
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug)]
-struct Field {
+struct MessageField {
     number: u64,
     wire: Wire,
     /// Its value's bytes.
@@ -51,29 +51,29 @@ struct Field {
 }
 
 /// `None` stands for bytes that are no Example; what cannot be read is an error.
-type Step<T> = Result<Option<T>>;
+type ExampleStep<T> = Result<Option<T>>;
 
 impl Example<'_, '_> {
     /// Notes the features of the Example that `payload` holds.
-    pub(super) fn read(&mut self, payload: ByteRange) -> Result<Parsed> {
+    pub(super) fn read(&mut self, payload: ByteRange) -> Result<ParsedExample> {
         let mut rest = payload;
         while !rest.is_empty() {
             let at = rest.start;
-            let Some(field) = self.field(&mut rest)? else { return Ok(Parsed::Other { at }) };
+            let Some(field) = self.field(&mut rest)? else { return Ok(ParsedExample::Other { at }) };
             match (field.number, field.wire) {
                 (1, Wire::Long) => {
                     if self.features(field.value)?.is_none() {
-                        return Ok(Parsed::Other { at });
+                        return Ok(ParsedExample::Other { at });
                     }
                 }
-                (2, Wire::Long) => return Ok(Parsed::Sequence),
-                _ => return Ok(Parsed::Other { at }),
+                (2, Wire::Long) => return Ok(ParsedExample::Sequence),
+                _ => return Ok(ParsedExample::Other { at }),
             }
         }
-        Ok(Parsed::Example)
+        Ok(ParsedExample::Example)
     }
 
-    fn features(&mut self, mut rest: ByteRange) -> Step<()> {
+    fn features(&mut self, mut rest: ByteRange) -> ExampleStep<()> {
         while !rest.is_empty() {
             let Some(entry) = self.field(&mut rest)? else { return Ok(None) };
             if (entry.number, entry.wire) != (1, Wire::Long) || self.entry(entry.value)?.is_none() {
@@ -83,7 +83,7 @@ impl Example<'_, '_> {
         Ok(Some(()))
     }
 
-    fn entry(&mut self, mut rest: ByteRange) -> Step<()> {
+    fn entry(&mut self, mut rest: ByteRange) -> ExampleStep<()> {
         let (mut name, mut feature) = (None, None);
         while !rest.is_empty() {
             let Some(field) = self.field(&mut rest)? else { return Ok(None) };
@@ -102,9 +102,9 @@ impl Example<'_, '_> {
         while !rest.is_empty() {
             let Some(field) = self.field(&mut rest)? else { return Ok(None) };
             let kind = match (field.number, field.wire) {
-                (1, Wire::Long) => Kind::Bytes,
-                (2, Wire::Long) => Kind::Float,
-                (3, Wire::Long) => Kind::Int64,
+                (1, Wire::Long) => FeatureKind::Bytes,
+                (2, Wire::Long) => FeatureKind::Float,
+                (3, Wire::Long) => FeatureKind::Int64,
                 _ => return Ok(None),
             };
             let Some(list) = self.list(kind, field.value)? else { return Ok(None) };
@@ -114,7 +114,7 @@ impl Example<'_, '_> {
     }
 
     /// The list of `kind` that `message` holds.
-    fn list(&mut self, kind: Kind, message: ByteRange) -> Step<List> {
+    fn list(&mut self, kind: FeatureKind, message: ByteRange) -> ExampleStep<List> {
         let mut list = List { message, ..List::default() };
         let mut rest = message;
         while !rest.is_empty() {
@@ -126,25 +126,25 @@ impl Example<'_, '_> {
             list.run_count += 1;
             list.run = value;
             match (kind, field.wire) {
-                (Kind::Bytes, Wire::Long) => list.count += 1,
-                (Kind::Float, Wire::Long) if value.len() % 4 == 0 => {
+                (FeatureKind::Bytes, Wire::Long) => list.count += 1,
+                (FeatureKind::Float, Wire::Long) if value.len() % 4 == 0 => {
                     list.count += value.len() / 4;
                     if list.count <= MOST_READ_FLOATS {
                         list.values.extend_from_slice(self.window.get(value)?);
                     }
                 }
-                (Kind::Float, Wire::Four) => {
+                (FeatureKind::Float, Wire::Four) => {
                     list.count += 1;
                     if list.count <= MOST_READ_FLOATS {
                         list.values.extend_from_slice(self.window.get(value)?);
                     }
                 }
-                (Kind::Int64, Wire::Long) => {
+                (FeatureKind::Int64, Wire::Long) => {
                     if self.packed(value, &mut list)?.is_none() {
                         return Ok(None);
                     }
                 }
-                (Kind::Int64, Wire::Varint) => {
+                (FeatureKind::Int64, Wire::Varint) => {
                     let Some((number, _)) = varint(self.window.get(value)?) else { return Ok(None) };
                     list.count += 1;
                     if list.count <= MOST_READ_INTEGERS {
@@ -158,7 +158,7 @@ impl Example<'_, '_> {
     }
 
     /// Adds the whole numbers that stand one after the other in `bytes`.
-    fn packed(&mut self, bytes: ByteRange, list: &mut List) -> Step<()> {
+    fn packed(&mut self, bytes: ByteRange, list: &mut List) -> ExampleStep<()> {
         let mut left = Vec::with_capacity(MOST_VARINT_BYTES);
         let mut is_sound = true;
         self.window.each_part(bytes, |part| {
@@ -184,7 +184,7 @@ impl Example<'_, '_> {
     }
 
     /// The field that `rest` starts with, which it then no longer has.
-    fn field(&mut self, rest: &mut ByteRange) -> Step<Field> {
+    fn field(&mut self, rest: &mut ByteRange) -> ExampleStep<MessageField> {
         let Some((number, wire)) = self.varint(rest)?.and_then(tag) else { return Ok(None) };
         let len = match wire {
             Wire::Four => 4,
@@ -198,7 +198,7 @@ impl Example<'_, '_> {
                 if self.varint(rest)?.is_none() {
                     return Ok(None);
                 }
-                return Ok(Some(Field { number, wire, value: ByteRange { start, end: rest.start } }));
+                return Ok(Some(MessageField { number, wire, value: ByteRange { start, end: rest.start } }));
             }
         };
         if len > rest.len() {
@@ -206,10 +206,10 @@ impl Example<'_, '_> {
         }
         let value = ByteRange::at(rest.start, len);
         rest.start = value.end;
-        Ok(Some(Field { number, wire, value }))
+        Ok(Some(MessageField { number, wire, value }))
     }
 
-    fn varint(&mut self, rest: &mut ByteRange) -> Step<u64> {
+    fn varint(&mut self, rest: &mut ByteRange) -> ExampleStep<u64> {
         let len = rest.len().min(MOST_VARINT_BYTES as u64);
         let Some((number, len)) = varint(self.window.get(ByteRange::at(rest.start, len))?) else {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use forebay_source::{ByteRange, Error, Result};
 
-use super::window::Window;
+use super::window::FileWindow;
 
 /// Bytes before a payload: its length and the checksum of that.
 const HEAD_BYTES: u64 = 12;
@@ -11,7 +11,7 @@ const TAIL_BYTES: u64 = 4;
 
 /// Where one record lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
+pub(super) struct RecordRange {
     pub(super) payload: ByteRange,
     /// One past its last byte, where the next one starts.
     pub(super) end: u64,
@@ -25,7 +25,7 @@ pub(super) fn is_record_start(head: &[u8], file_len: u64) -> bool {
 }
 
 /// The record that starts at `at`.
-pub(super) fn next_record(window: &mut Window<'_>, at: u64, checks_payload: bool) -> Result<Record> {
+pub(super) fn next_record(window: &mut FileWindow<'_>, at: u64, checks_payload: bool) -> Result<RecordRange> {
     let file_len = window.file_len();
     let head = window.get(ByteRange::checked(at, HEAD_BYTES, file_len)?)?;
     let (len, sum) = head_of(head).ok_or_else(|| Error::corrupt("ends inside its head"))?;
@@ -44,7 +44,7 @@ pub(super) fn next_record(window: &mut Window<'_>, at: u64, checks_payload: bool
             return Err(Error::corrupt("bad checksum of its payload").hint("copy or write the file anew"));
         }
     }
-    Ok(Record { payload, end: tail.end })
+    Ok(RecordRange { payload, end: tail.end })
 }
 
 fn head_of(bytes: &[u8]) -> Option<(u64, u32)> {

@@ -10,14 +10,14 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// The part of a file that is held in memory.
 #[derive(Debug)]
-pub(super) struct Window<'a> {
+pub(super) struct FileWindow<'a> {
     source: &'a dyn Source,
     start: u64,
     bytes: Bytes,
     next_len: u64,
 }
 
-impl<'a> Window<'a> {
+impl<'a> FileWindow<'a> {
     pub(super) fn over(source: &'a dyn Source) -> Self {
         Self { source, start: 0, bytes: Bytes::new(), next_len: LEAST_BYTES }
     }

@@ -2,13 +2,13 @@
 
 use forebay_source::{Error, Result};
 
-use super::{codec::Objects, element::Element, key::Keys};
+use super::{codec::Objects, element::ZarrElement, key::Keys};
 use forebay_container::{Attribute, Filter, Grid, ShardIndexForm};
 
 /// An array as both versions describe it.
 #[derive(Clone, Debug)]
 pub(super) struct Described {
-    pub(super) element: Element,
+    pub(super) element: ZarrElement,
     /// What a special meaning of elements is called, for whoever reads the numbers.
     pub(super) note: Option<String>,
     /// The array and its chunks: the smallest ones that are decoded by themselves.

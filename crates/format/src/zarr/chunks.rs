@@ -11,13 +11,13 @@ use forebay_container::{Extent, SourceIndex};
 pub(super) type Files = Vec<(u64, Extent)>;
 
 /// An array by its path.
-pub(super) type Placed<'a> = (&'a str, &'a Described);
+pub(super) type NamedArray<'a> = (&'a str, &'a Described);
 
 /// Sorts `files` to the arrays they belong to; those that are chunks become sources, behind `root`.
 pub(super) fn sort(
     store: &Store<'_>,
     files: Vec<SourceId>,
-    arrays: &[Placed<'_>],
+    arrays: &[NamedArray<'_>],
     root: SourceId,
 ) -> Result<(Vec<Files>, Vec<SourceId>)> {
     let by_path: HashMap<&str, usize> =
@@ -69,7 +69,7 @@ const MOST_ASKED: u64 = 1 << 16;
 /// Asks for each file that the array at `path` may have, where nobody lists them.
 pub(super) fn ask(
     store: &Store<'_>,
-    (path, described): Placed<'_>,
+    (path, described): NamedArray<'_>,
     sources: &mut Vec<SourceId>,
 ) -> Result<Files> {
     let grid = &described.files;

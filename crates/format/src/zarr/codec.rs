@@ -4,7 +4,7 @@ use forebay_source::{Error, Result};
 use serde_json::Value;
 
 use super::{
-    element::{Element, Meaning},
+    element::{Meaning, ZarrElement},
     json::Named,
 };
 use forebay_container::{ByteOrder, Dtype, ShardIndexForm};
@@ -21,7 +21,7 @@ pub(super) enum Objects {
 
 /// The steps of a chunk's encoding, gathered one codec after the other.
 #[derive(Debug)]
-pub(super) struct Steps<'a> {
+pub(super) struct CodecSteps<'a> {
     chunk: &'a [u64],
     /// The order that numbers are stored in, in version 3; in version 2 each codec says so.
     order: Option<ByteOrder>,
@@ -33,8 +33,8 @@ pub(super) struct Steps<'a> {
     pub(super) objects: Option<Objects>,
 }
 
-impl<'a> Steps<'a> {
-    pub(super) fn new(element: &Element, chunk: &'a [u64], order: Option<ByteOrder>) -> Self {
+impl<'a> CodecSteps<'a> {
+    pub(super) fn new(element: &ZarrElement, chunk: &'a [u64], order: Option<ByteOrder>) -> Self {
         let len = element.dtype.stored_len();
         Self { chunk, order, first_len: len, element_len: len, filters: Vec::new(), objects: None }
     }
@@ -119,8 +119,8 @@ impl<'a> Steps<'a> {
             let refuse = || Error::unsupported(format!("a codec that computes with {value}"));
             let text = value.as_str().ok_or_else(refuse)?;
             let text = if text.starts_with(['<', '>', '|']) { text.to_owned() } else { format!("<{text}") };
-            let little = || Element::of_v3(value, ByteOrder::Little);
-            let element = Element::of_v2(&Value::from(text.as_str())).or_else(|_| little())?;
+            let little = || ZarrElement::of_v3(value, ByteOrder::Little);
+            let element = ZarrElement::of_v2(&Value::from(text.as_str())).or_else(|_| little())?;
             let Dtype::Number { number, order: own } = element.dtype else { return Err(refuse()) };
             let order = match order {
                 None => own,
@@ -175,7 +175,7 @@ impl<'a> Steps<'a> {
                 let item = settings
                     .get("dtype")
                     .ok_or_else(|| Error::corrupt("codec 'vlen-array' without a type"))?;
-                let item = Element::of_v2(item)?;
+                let item = ZarrElement::of_v2(item)?;
                 if item.meaning == Meaning::Object {
                     return Err(Error::unsupported("arrays of objects inside an array"));
                 }
@@ -240,8 +240,8 @@ impl<'a> Chain<'a> {
     }
 
     /// The filters that undo it.
-    pub(super) fn steps<'c>(&self, element: &Element, chunk: &'c [u64]) -> Result<Steps<'c>> {
-        let mut steps = Steps::new(element, chunk, Some(self.order()?));
+    pub(super) fn steps<'c>(&self, element: &ZarrElement, chunk: &'c [u64]) -> Result<CodecSteps<'c>> {
+        let mut steps = CodecSteps::new(element, chunk, Some(self.order()?));
         for codec in &self.before {
             match codec.name {
                 "transpose" => steps.transpose(&axes(codec.settings, chunk.len())?)?,

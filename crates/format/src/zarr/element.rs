@@ -8,7 +8,7 @@ use forebay_container::{ByteOrder, Dtype, Field, Member, Number, Padding};
 
 /// An element's type, and what it means beyond its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Element {
+pub(super) struct ZarrElement {
     pub(super) dtype: Dtype,
     pub(super) meaning: Meaning,
 }
@@ -29,7 +29,7 @@ pub(super) enum Meaning {
 /// Types nest; a document that nests them deeper than this is not meant to be read.
 const MOST_DEPTH: usize = 16;
 
-impl Element {
+impl ZarrElement {
     fn plain(dtype: Dtype) -> Self {
         Self { dtype, meaning: Meaning::Itself }
     }
@@ -137,7 +137,7 @@ fn v2_field(field: &Value, depth: usize) -> Result<(String, Dtype)> {
     let (Some(Value::String(name)), Some(dtype)) = (parts.first(), parts.get(1)) else {
         return Err(Error::corrupt(format!("no member of a type: {field}")));
     };
-    let item = Element::of_v2_at(dtype, depth + 1)?;
+    let item = ZarrElement::of_v2_at(dtype, depth + 1)?;
     if item.meaning == Meaning::Object {
         return Err(Error::unsupported("objects inside another type"));
     }
@@ -159,14 +159,14 @@ fn v3_field(field: &Value, order: ByteOrder, depth: usize) -> Result<(String, Dt
     let (Some(Value::String(name)), Some(dtype)) = (name, dtype) else {
         return Err(Error::corrupt(format!("no member of a type: {field}")));
     };
-    let item = Element::of_v3_at(dtype, order, depth + 1)?;
+    let item = ZarrElement::of_v3_at(dtype, order, depth + 1)?;
     if item.meaning == Meaning::Object {
         return Err(Error::unsupported("values of variable length inside another type"));
     }
     Ok((name.clone(), item.dtype))
 }
 
-fn compound(members: Vec<(String, Dtype)>) -> Result<Element> {
+fn compound(members: Vec<(String, Dtype)>) -> Result<ZarrElement> {
     let mut fields = Vec::with_capacity(members.len());
     let mut len = 0usize;
     for (name, dtype) in members {
@@ -177,8 +177,12 @@ fn compound(members: Vec<(String, Dtype)>) -> Result<Element> {
     not_empty(Dtype::Compound { len, fields })
 }
 
-fn not_empty(dtype: Dtype) -> Result<Element> {
-    if dtype.is_sound() { Ok(Element::plain(dtype)) } else { Err(Error::unsupported("elements of no bytes")) }
+fn not_empty(dtype: Dtype) -> Result<ZarrElement> {
+    if dtype.is_sound() {
+        Ok(ZarrElement::plain(dtype))
+    } else {
+        Err(Error::unsupported("elements of no bytes"))
+    }
 }
 
 /// The two-valued byte that booleans are.
@@ -188,27 +192,27 @@ fn boolean() -> Dtype {
     Dtype::Enum { base, members: vec![member("FALSE", 0), member("TRUE", 1)] }
 }
 
-fn time(order: ByteOrder) -> Element {
-    Element { dtype: Dtype::Number { number: Number::I64, order }, meaning: Meaning::Time }
+fn time(order: ByteOrder) -> ZarrElement {
+    ZarrElement { dtype: Dtype::Number { number: Number::I64, order }, meaning: Meaning::Time }
 }
 
-fn text_of(len: usize) -> Result<Element> {
+fn text_of(len: usize) -> Result<ZarrElement> {
     not_empty(Dtype::Text { len, padding: Padding::NulPadded, utf8: false })
 }
 
-fn raw(len: usize) -> Result<Element> {
+fn raw(len: usize) -> Result<ZarrElement> {
     not_empty(Dtype::Opaque { len, tag: String::new() })
 }
 
 /// UTF-32 is no text of bytes: each letter is a number.
-fn letters_of(len: usize, order: ByteOrder) -> Result<Element> {
+fn letters_of(len: usize, order: ByteOrder) -> Result<ZarrElement> {
     let item = Box::new(Dtype::Number { number: Number::U32, order });
     let element = not_empty(Dtype::Array { shape: vec![len as u64], item })?;
-    Ok(Element { meaning: Meaning::Letters, ..element })
+    Ok(ZarrElement { meaning: Meaning::Letters, ..element })
 }
 
-fn object() -> Element {
-    Element { dtype: var_text(), meaning: Meaning::Object }
+fn object() -> ZarrElement {
+    ZarrElement { dtype: var_text(), meaning: Meaning::Object }
 }
 
 /// Objects of any length have no references: chunks hold them. This stands for the length of one.
@@ -245,15 +249,15 @@ mod tests {
             ("<U3", json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}})),
             ("|V2", json!("r16")),
         ] {
-            let of_v2 = Element::of_v2(&json!(v2)).unwrap();
-            assert_eq!(of_v2, Element::of_v3(&v3, ByteOrder::Little).unwrap(), "{v2}");
+            let of_v2 = ZarrElement::of_v2(&json!(v2)).unwrap();
+            assert_eq!(of_v2, ZarrElement::of_v3(&v3, ByteOrder::Little).unwrap(), "{v2}");
         }
     }
 
     #[test]
     fn structures_lie_packed() {
         let element =
-            Element::of_v2(&json!([["a", "|u1"], ["b", ">i4", [2]], ["c", [["d", "<f8"]]]])).unwrap();
+            ZarrElement::of_v2(&json!([["a", "|u1"], ["b", ">i4", [2]], ["c", [["d", "<f8"]]]])).unwrap();
         let Dtype::Compound { len, fields } = element.dtype else { panic!("no compound") };
         assert_eq!(len, 17);
         assert_eq!(fields.iter().map(|field| field.offset).collect::<Vec<_>>(), [0, 1, 9]);
@@ -271,12 +275,12 @@ mod tests {
             json!([]),
             json!(4),
         ] {
-            assert!(Element::of_v2(&value).is_err(), "{value}");
+            assert!(ZarrElement::of_v2(&value).is_err(), "{value}");
         }
         for name in ["int4", "r7", "r0", "float8_e4m3", ""] {
-            assert!(Element::of_v3(&json!(name), ByteOrder::Little).is_err(), "{name}");
+            assert!(ZarrElement::of_v3(&json!(name), ByteOrder::Little).is_err(), "{name}");
         }
         let deep = (0..40).fold(json!("|u1"), |inner, _| json!([["a", inner]]));
-        assert!(Element::of_v2(&deep).is_err());
+        assert!(ZarrElement::of_v2(&deep).is_err());
     }
 }

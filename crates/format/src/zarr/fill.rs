@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use serde_json::Value;
 
 use super::{
-    element::{Element, Meaning},
+    element::{Meaning, ZarrElement},
     text::from_base64,
 };
 use forebay_container::{ByteOrder, Dtype, Number};
@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// The stored element that `value` stands for; empty where it is all zeros, as for `null`. A time that nobody gave is no
 /// time, as zarr-python has it: zero would be 1970-01-01.
-pub(super) fn of(value: &Value, element: &Element) -> Result<Vec<u8>> {
+pub(super) fn of(value: &Value, element: &ZarrElement) -> Result<Vec<u8>> {
     let nothing = Value::from("NaT");
     let value = match (value, element.meaning) {
         (Value::Null, Meaning::Time) => &nothing,
@@ -32,7 +32,7 @@ pub(super) fn of(value: &Value, element: &Element) -> Result<Vec<u8>> {
     Ok(if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { bytes })
 }
 
-fn stored(value: &Value, element: &Element) -> Option<Vec<u8>> {
+fn stored(value: &Value, element: &ZarrElement) -> Option<Vec<u8>> {
     let len = element.dtype.stored_len();
     match (&element.dtype, element.meaning) {
         (Dtype::Number { order, .. }, Meaning::Time) if value.as_str() == Some("NaT") => {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn fill(dtype: &str, value: Value) -> Option<Vec<u8>> {
-        of(&value, &Element::of_v2(&json!(dtype)).unwrap()).ok()
+        of(&value, &ZarrElement::of_v2(&json!(dtype)).unwrap()).ok()
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::{
-    element::{Element, Meaning},
+    element::{Meaning, ZarrElement},
     text::from_base64,
 };
 use forebay_container::{Array, Attribute, Dtype, Number, Padding, Values, native};
@@ -16,7 +16,12 @@ use forebay_container::{Array, Attribute, Dtype, Number, Padding, Values, native
 const FILL_VALUE: &str = "_FillValue";
 
 /// Gives `attributes` the missing value of an array of version 2: its `fill_value`, which is stored as `stored`.
-pub(super) fn of_v2(attributes: &mut Vec<Attribute>, fill_value: &Value, stored: &[u8], element: &Element) {
+pub(super) fn of_v2(
+    attributes: &mut Vec<Attribute>,
+    fill_value: &Value,
+    stored: &[u8],
+    element: &ZarrElement,
+) {
     let is_number = matches!(element.dtype, Dtype::Number { .. }) && element.meaning == Meaning::Itself;
     if fill_value.is_null() || !is_number {
         return;
@@ -31,7 +36,7 @@ pub(super) fn of_v2(attributes: &mut Vec<Attribute>, fill_value: &Value, stored:
 }
 
 /// Makes a number, or bytes, of the missing value among `attributes` of an array of version 3, where it is in base64.
-pub(super) fn of_v3(attributes: &mut [Attribute], element: &Element) {
+pub(super) fn of_v3(attributes: &mut [Attribute], element: &ZarrElement) {
     let Some(found) = attributes.iter_mut().find(|attribute| attribute.name == FILL_VALUE) else { return };
     let text = found.value.as_ref().ok().and_then(Array::texts).filter(|texts| texts.len() == 1);
     let Some(bytes) = text.and_then(|texts| from_base64(texts.first()?)) else { return };
@@ -56,7 +61,7 @@ mod tests {
     use forebay_container::ByteOrder;
 
     fn of(dtype: &str, given: &Value) -> Option<Array> {
-        let element = Element::of_v3(&json!(dtype), ByteOrder::Little).unwrap();
+        let element = ZarrElement::of_v3(&json!(dtype), ByteOrder::Little).unwrap();
         let mut all = attributes::of(Some(given), &[]);
         of_v3(&mut all, &element);
         all.pop()?.value.ok()
@@ -87,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_fill_value_of_version_2_stands_before_the_attribute() {
-        let element = Element::of_v2(&json!(">i2")).unwrap();
+        let element = ZarrElement::of_v2(&json!(">i2")).unwrap();
         let mut all = attributes::of(Some(&json!({"_FillValue": 9, "units": "K"})), &[]);
         of_v2(&mut all, &json!(258), &[1, 2], &element);
         let names: Vec<&str> = all.iter().map(|attribute| attribute.name.as_str()).collect();

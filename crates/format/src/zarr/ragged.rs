@@ -9,8 +9,8 @@
 use bytes::Bytes;
 use forebay_source::{Error, ErrorKind, Result, SourceExt};
 
-use crate::{Reader, Wanted, opened::zeroed};
-use forebay_container::runs::Part;
+use crate::{ReadRequest, Reader, opened::zeroed};
+use forebay_container::runs::ArrayPart;
 use forebay_container::{Array, Dtype, Extent, Filter, Selection, Values, Variable, native};
 use forebay_filter::{is_too_long, undo as undo_filter};
 
@@ -26,7 +26,7 @@ impl Reader for Ragged {
         "zarr"
     }
 
-    fn read(&self, wanted: &Wanted<'_>) -> Result<Array> {
+    fn read(&self, wanted: &ReadRequest<'_>) -> Result<Array> {
         let parts = &wanted.opened.container().parts;
         let part = parts.iter().find(|part| part.name == wanted.opaque.name);
         let part = part.ok_or_else(|| Error::new(ErrorKind::Bug, "an array without its chunks"))?;
@@ -56,7 +56,7 @@ fn check_budget(len: u64, budget: u64) -> Result<()> {
 }
 
 struct Chunks<'a> {
-    wanted: &'a Wanted<'a>,
+    wanted: &'a ReadRequest<'a>,
     part: &'a Variable,
 }
 
@@ -76,7 +76,7 @@ impl Chunks<'_> {
             let place =
                 |error: Error| error.at(format!("chunk {} at {:#x}", overlap.chunk, extent.range.start));
             let chunk = self.chunk(extent).map_err(place)?;
-            let part = Part {
+            let part = ArrayPart {
                 from_shape: &self.part.grid.chunk,
                 selection: &overlap.in_chunk,
                 to_shape: &shape,

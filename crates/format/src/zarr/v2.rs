@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::{
     array::{Described, dimensions, grid},
     attributes,
-    codec::Steps,
-    element::{Element, Meaning},
+    codec::CodecSteps,
+    element::{Meaning, ZarrElement},
     fill,
     json::{lengths, need},
     key::Keys,
@@ -22,9 +22,9 @@ pub(super) fn describe(document: &Value, attributes: Option<&Value>) -> Result<D
     if need(document, "zarr_format")?.as_u64() != Some(2) {
         return Err(Error::unsupported(format!("version {} of the format", document["zarr_format"])));
     }
-    let element = Element::of_v2(need(document, "dtype")?)?;
+    let element = ZarrElement::of_v2(need(document, "dtype")?)?;
     let grid = grid(lengths(document, "shape")?, lengths(document, "chunks")?)?;
-    let mut steps = Steps::new(&element, &grid.chunk, None);
+    let mut steps = CodecSteps::new(&element, &grid.chunk, None);
     match document.get("order").and_then(Value::as_str) {
         Some("C") | None => {}
         Some("F") => steps.transpose(&(0..grid.shape.len()).rev().collect::<Vec<_>>())?,
@@ -68,7 +68,7 @@ pub(super) fn describe(document: &Value, attributes: Option<&Value>) -> Result<D
 }
 
 /// What the type is called, where numbers stand for something else.
-pub(super) fn note(element: &Element, dtype: &Value) -> Option<String> {
+pub(super) fn note(element: &ZarrElement, dtype: &Value) -> Option<String> {
     let is_special = matches!(element.meaning, Meaning::Time | Meaning::Letters);
     is_special.then(|| dtype.as_str().map_or_else(|| dtype.to_string(), str::to_owned))
 }

@@ -7,7 +7,7 @@ use super::{
     array::{Described, dimensions, grid},
     attributes,
     codec::Chain,
-    element::{Element, Meaning},
+    element::{Meaning, ZarrElement},
     fill,
     json::{Named, lengths, need},
     key::Keys,
@@ -32,7 +32,7 @@ pub(super) fn describe(document: &Value) -> Result<Described> {
     };
     let chain = inner.unwrap_or(chain);
     let grid = grid(shape, chunk)?;
-    let element = Element::of_v3(need(document, "data_type")?, chain.order()?)?;
+    let element = ZarrElement::of_v3(need(document, "data_type")?, chain.order()?)?;
     let steps = chain.steps(&element, &grid.chunk)?;
     let (filters, objects) = (steps.filters, steps.objects);
     if (element.meaning == Meaning::Object) != objects.is_some() {

@@ -48,7 +48,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     if groups.first().is_none_or(|group| !group.name.is_empty()) {
         groups.insert(0, Group { name: String::new(), attributes: Vec::new() });
     }
-    let placed: Vec<chunks::Placed<'_>> =
+    let placed: Vec<chunks::NamedArray<'_>> =
         arrays.iter().map(|(path, described, _)| (path.as_str(), described)).collect();
     let (found, sources): (Vec<Result<Files>>, Vec<SourceId>) = match files {
         Some(files) => {

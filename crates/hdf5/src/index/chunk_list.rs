@@ -3,7 +3,7 @@
 use forebay_container::{Extent, Filter, Grid};
 use forebay_source::{Error, Result};
 
-use crate::{cursor::Cursor, metadata::Metadata};
+use crate::{cursor::MetadataCursor, metadata::Metadata};
 
 /// What an index needs to know of the array it indexes.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Elements {
         Ok(Self { len, is_filtered, chunk_len: of.chunk_len })
     }
 
-    pub(crate) fn read(self, cursor: &mut Cursor<'_>) -> Result<Option<IndexedChunk>> {
+    pub(crate) fn read(self, cursor: &mut MetadataCursor<'_>) -> Result<Option<IndexedChunk>> {
         let address_len = usize::from(cursor.sizes.offset);
         let address = cursor.address()?;
         let (mut len, mut mask) = (self.chunk_len, 0);

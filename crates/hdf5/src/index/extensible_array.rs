@@ -6,7 +6,7 @@
 use forebay_source::{Error, Result};
 
 use super::chunk_list::{ChunkNumbering, Elements, IndexedArray, Pairs};
-use crate::cursor::Cursor;
+use crate::cursor::MetadataCursor;
 
 pub(crate) fn read(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     let place = |error: Error| error.at(format!("extensible array at {address:#x}"));
@@ -51,7 +51,7 @@ impl<'a> ExtensibleArray<'a> {
         let file = of.file;
         let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
         let head = file.read(address, 4 + 8 + 6 * length + offset + 4)?;
-        let mut cursor = Cursor::new(&head, file.sizes);
+        let mut cursor = MetadataCursor::new(&head, file.sizes);
         cursor.signature(b"EAHD")?;
         cursor.version(0, "an extensible array")?;
         let client = cursor.u8()?;
@@ -112,7 +112,7 @@ impl<'a> ExtensibleArray<'a> {
         let pointers = self.direct_blocks + self.super_count.saturating_sub(self.direct_supers);
         let len = 4 + 2 + offset + self.index_count * self.elements.len as u64 + pointers * offset + 4;
         let bytes = file.read(address, len)?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.signature(b"EAIB")?;
         cursor.version(0, "an extensible array's index")?;
         cursor.skip(1 + usize::from(file.sizes.offset))?;
@@ -146,7 +146,7 @@ impl<'a> ExtensibleArray<'a> {
         let len =
             (4 + 2 + offset + self.offset_len as u64).saturating_add(block.blocks.saturating_mul(per_block));
         let bytes = file.read(address, len.saturating_add(4))?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         cursor.signature(b"EASB")?;
         cursor.version(0, "a super block")?;
         cursor.skip(1 + usize::from(file.sizes.offset) + self.offset_len)?;
@@ -179,7 +179,7 @@ impl<'a> ExtensibleArray<'a> {
         let Some(bitmap) = bitmap else {
             let len = block.block_count.saturating_mul(element_len).saturating_add(prefix + 4);
             let bytes = file.read(address, len).map_err(place)?;
-            let mut cursor = Cursor::new(&bytes, file.sizes);
+            let mut cursor = MetadataCursor::new(&bytes, file.sizes);
             self.check_prefix(&mut cursor).map_err(place)?;
             self.take(&mut cursor, first, block.block_count, pairs)?;
             return cursor.checksum("a data block").map_err(place);
@@ -197,20 +197,26 @@ impl<'a> ExtensibleArray<'a> {
                 .and_then(|offset| offset.checked_add(address)?.checked_add(prefix + 4))
                 .ok_or_else(|| place(Error::corrupt("a page beyond 64 bits")))?;
             let bytes = file.read(at, page_len).map_err(place)?;
-            let mut cursor = Cursor::new(&bytes, file.sizes);
+            let mut cursor = MetadataCursor::new(&bytes, file.sizes);
             self.take(&mut cursor, page_first, self.page_count, pairs)?;
             cursor.checksum("a page of a data block").map_err(place)?;
         }
         Ok(())
     }
 
-    fn check_prefix(&self, cursor: &mut Cursor<'_>) -> Result<()> {
+    fn check_prefix(&self, cursor: &mut MetadataCursor<'_>) -> Result<()> {
         cursor.signature(b"EADB")?;
         cursor.version(0, "a data block")?;
         cursor.skip(1 + usize::from(self.of.file.sizes.offset) + self.offset_len)
     }
 
-    fn take(&self, cursor: &mut Cursor<'_>, first: u64, count: u64, pairs: &mut Pairs<'_>) -> Result<()> {
+    fn take(
+        &self,
+        cursor: &mut MetadataCursor<'_>,
+        first: u64,
+        count: u64,
+        pairs: &mut Pairs<'_>,
+    ) -> Result<()> {
         for position in first..first.saturating_add(count) {
             if let Some(stored) = self.elements.read(cursor)? {
                 pairs.push(&self.order.place(position), stored)?;

@@ -3,7 +3,7 @@
 use forebay_source::{Error, Result};
 
 use super::chunk_list::{ChunkNumbering, Elements, IndexedArray, Pairs};
-use crate::cursor::Cursor;
+use crate::cursor::MetadataCursor;
 
 pub(crate) fn read(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result<()> {
     read_at(of, address, pairs).map_err(|error| error.at(format!("fixed array at {address:#x}")))
@@ -13,7 +13,7 @@ fn read_at(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>) -> Result
     let file = of.file;
     let (offset, length) = (u64::from(file.sizes.offset), u64::from(file.sizes.length));
     let head = file.read(address, 4 + 4 + length + offset + 4)?;
-    let mut cursor = Cursor::new(&head, file.sizes);
+    let mut cursor = MetadataCursor::new(&head, file.sizes);
     cursor.signature(b"FAHD")?;
     cursor.version(0, "a fixed array")?;
     let client = cursor.u8()?;
@@ -48,7 +48,7 @@ impl FixedArray<'_> {
         if self.count <= self.page_count {
             let len = self.count.saturating_mul(self.elements.len as u64).saturating_add(prefix + 4);
             let bytes = file.read(self.block, len)?;
-            let mut cursor = Cursor::new(&bytes, file.sizes);
+            let mut cursor = MetadataCursor::new(&bytes, file.sizes);
             self.check_prefix(&mut cursor)?;
             self.take(&mut cursor, 0, self.count, pairs)?;
             return cursor.checksum("a fixed array's data");
@@ -56,7 +56,7 @@ impl FixedArray<'_> {
         let pages = self.count.div_ceil(self.page_count);
         let bitmap_len = pages.div_ceil(8);
         let bytes = file.read(self.block, prefix + bitmap_len + 4)?;
-        let mut cursor = Cursor::new(&bytes, file.sizes);
+        let mut cursor = MetadataCursor::new(&bytes, file.sizes);
         self.check_prefix(&mut cursor)?;
         let bitmap = cursor.take(usize::try_from(bitmap_len).unwrap_or(usize::MAX))?;
         cursor.checksum("a fixed array's data")?;
@@ -73,20 +73,26 @@ impl FixedArray<'_> {
                 .and_then(|offset| offset.checked_add(self.block)?.checked_add(prefix + bitmap_len + 4))
                 .ok_or_else(|| Error::corrupt("a page beyond 64 bits"))?;
             let bytes = file.read(at, count * self.elements.len as u64 + 4)?;
-            let mut cursor = Cursor::new(&bytes, file.sizes);
+            let mut cursor = MetadataCursor::new(&bytes, file.sizes);
             self.take(&mut cursor, first, count, pairs)?;
             cursor.checksum("a fixed array's page")?;
         }
         Ok(())
     }
 
-    fn check_prefix(&self, cursor: &mut Cursor<'_>) -> Result<()> {
+    fn check_prefix(&self, cursor: &mut MetadataCursor<'_>) -> Result<()> {
         cursor.signature(b"FADB")?;
         cursor.version(0, "a fixed array's data")?;
         cursor.skip(1 + usize::from(self.of.file.sizes.offset))
     }
 
-    fn take(&self, cursor: &mut Cursor<'_>, first: u64, count: u64, pairs: &mut Pairs<'_>) -> Result<()> {
+    fn take(
+        &self,
+        cursor: &mut MetadataCursor<'_>,
+        first: u64,
+        count: u64,
+        pairs: &mut Pairs<'_>,
+    ) -> Result<()> {
         for position in first..first + count {
             if let Some(stored) = self.elements.read(cursor)? {
                 pairs.push(&self.order.place(position), stored)?;

@@ -4,7 +4,7 @@ use forebay_source::{Error, Result};
 
 use super::chunk_list::{IndexedArray, IndexedChunk, Pairs};
 use crate::{
-    cursor::Cursor,
+    cursor::MetadataCursor,
     tree_v1::{self, TreeKeys},
     tree_v2::TreeV2,
 };
@@ -14,7 +14,7 @@ pub(crate) fn tree_v1(of: &IndexedArray<'_>, root: u64, pairs: &mut Pairs<'_>) -
     let ndim = of.grid.shape.len();
     let mut at = vec![0; ndim];
     tree_v1::walk(of.file, root, TreeKeys::Chunks { ndim }, &mut |key, address| {
-        let mut cursor = Cursor::new(key, of.file.sizes);
+        let mut cursor = MetadataCursor::new(key, of.file.sizes);
         let len = u64::from(cursor.u32()?);
         let mask = cursor.u32()?;
         for (at, chunk) in at.iter_mut().zip(&of.grid.chunk) {
@@ -45,7 +45,7 @@ pub(crate) fn tree_v2(of: &IndexedArray<'_>, address: u64, pairs: &mut Pairs<'_>
     };
     let mut at = vec![0; ndim];
     tree.walk(of.file, &mut |record| {
-        let mut cursor = Cursor::new(record, of.file.sizes);
+        let mut cursor = MetadataCursor::new(record, of.file.sizes);
         let address = cursor.some_address("a chunk")?;
         let (mut len, mut mask) = (of.chunk_len, 0);
         if let Some(size_len) = size_len {

@@ -4,14 +4,14 @@ use forebay_source::{Error, Result};
 
 use super::{
     super::{
-        cursor::{Cursor, text},
+        cursor::{MetadataCursor, text},
         file::File,
     },
     DATASPACE, DATATYPE,
     dataspace::Dataspace,
     datatype::Datatypes,
 };
-use forebay_container::{Array, Attribute, Dtype, Values, native, odd};
+use forebay_container::{Array, Attribute, Dtype, Values, native, nonstandard};
 
 /// Reads one attribute; a value that cannot be read is kept as the reason why.
 pub(crate) fn parse(file: &File, body: &[u8]) -> Result<Attribute> {
@@ -30,8 +30,8 @@ pub(crate) fn references(file: &File, body: &[u8], name: &str) -> Result<Option<
     let (Dtype::Sequence { item, .. }, [count]) = (&dtype, &space.shape[..]) else { return Ok(None) };
     let Dtype::Reference { len, .. } = **item else { return Ok(None) };
     let stored_len = count.saturating_mul(dtype.stored_len() as u64);
-    let stored =
-        Cursor::new(parts.stored, file.sizes).take(usize::try_from(stored_len).unwrap_or(usize::MAX))?;
+    let stored = MetadataCursor::new(parts.stored, file.sizes)
+        .take(usize::try_from(stored_len).unwrap_or(usize::MAX))?;
     let Values::Variable { offsets, bytes } = file.resolve(&dtype, stored)? else { return Ok(None) };
     let first = |bounds: &[u64]| {
         let from = usize::try_from(bounds[0]).ok().filter(|_| bounds[0] < bounds[1])?;
@@ -53,7 +53,7 @@ struct AttributeParts<'a> {
 
 impl<'a> AttributeParts<'a> {
     fn parse(file: &File, body: &'a [u8]) -> Result<Self> {
-        let mut cursor = Cursor::new(body, file.sizes);
+        let mut cursor = MetadataCursor::new(body, file.sizes);
         let version = cursor.u8()?;
         let flags = cursor.u8()?;
         let [name_len, type_len, space_len] = [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from);
@@ -84,10 +84,10 @@ impl<'a> AttributeParts<'a> {
         let space_body = file.shared.maybe(file, self.space_body, self.space_is_shared, DATASPACE)?;
         let parse = || {
             Datatypes { reference_len: file.heap().reference_len() }
-                .parse(&mut Cursor::new(&type_body, file.sizes))
+                .parse(&mut MetadataCursor::new(&type_body, file.sizes))
         };
         let dtype = if self.type_is_shared { file.shared_type(parse)? } else { parse()? };
-        Ok((dtype, Dataspace::parse(Cursor::new(&space_body, file.sizes))?))
+        Ok((dtype, Dataspace::parse(MetadataCursor::new(&space_body, file.sizes))?))
     }
 }
 
@@ -98,14 +98,14 @@ fn value(file: &File, dtype: Dtype, space: &Dataspace, stored: &[u8]) -> Result<
     let shape = if space.is_null { vec![0] } else { space.shape.clone() };
     let count = forebay_container::shape::product(&shape);
     let len = usize::try_from(count.saturating_mul(dtype.stored_len() as u64)).unwrap_or(usize::MAX);
-    let mut stored = Cursor::new(stored, file.sizes).take(len)?.to_vec();
+    let mut stored = MetadataCursor::new(stored, file.sizes).take(len)?.to_vec();
     if dtype.is_variable() {
         let values = file.resolve(&dtype, &stored)?;
         return Ok(Array { dtype, shape, values });
     }
-    if let Dtype::Odd { number, .. } = dtype {
+    if let Dtype::Nonstandard { number, .. } = dtype {
         let mut wide = vec![0; stored.len() / dtype.stored_len() * number.size()];
-        odd::widen(&dtype, &stored, &mut wide);
+        nonstandard::widen(&dtype, &stored, &mut wide);
         return Ok(Array { dtype: Dtype::native(number), shape, values: Values::Fixed(wide) });
     }
     native::make_native(&dtype, &mut stored);

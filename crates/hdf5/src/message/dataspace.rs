@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result};
 
-use super::super::cursor::Cursor;
+use super::super::cursor::MetadataCursor;
 
 /// The shape of an array, or that it has no elements at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Dataspace {
 const MOST_DIMENSIONS: u8 = 32;
 
 impl Dataspace {
-    pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<Self> {
+    pub(crate) fn parse(mut cursor: MetadataCursor<'_>) -> Result<Self> {
         let version = cursor.u8()?;
         let ndim = cursor.u8()?;
         let flags = cursor.u8()?;

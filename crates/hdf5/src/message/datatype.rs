@@ -2,8 +2,8 @@
 
 use forebay_source::{Error, Result};
 
-use super::super::cursor::{Cursor, text};
-use forebay_container::{ByteOrder, Dtype, Field, Member, Number, OddBits, Padding, holder};
+use super::super::cursor::{MetadataCursor, text};
+use forebay_container::{ByteOrder, Dtype, Field, Member, NonstandardBits, Number, Padding, holder};
 
 /// Types nest; a file that nests deeper than any sane writer is refused before the stack is.
 const MOST_DEPTH: usize = 32;
@@ -24,11 +24,11 @@ struct Prefix {
 
 impl Datatypes {
     /// Reads the type at `cursor` and moves past it.
-    pub(crate) fn parse(self, cursor: &mut Cursor<'_>) -> Result<Dtype> {
+    pub(crate) fn parse(self, cursor: &mut MetadataCursor<'_>) -> Result<Dtype> {
         self.parse_at(cursor, 0)
     }
 
-    fn parse_at(self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Dtype> {
+    fn parse_at(self, cursor: &mut MetadataCursor<'_>, depth: usize) -> Result<Dtype> {
         if depth > MOST_DEPTH {
             return Err(Error::corrupt("a type nested too deep"));
         }
@@ -65,7 +65,7 @@ impl Datatypes {
         }
     }
 
-    fn compound(self, cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
+    fn compound(self, cursor: &mut MetadataCursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         let count = prefix.bits & 0xffff;
         let mut fields = Vec::new();
         for _ in 0..count {
@@ -90,7 +90,7 @@ impl Datatypes {
         Ok(as_complex(&fields, prefix.len).unwrap_or(Dtype::Compound { len: prefix.len, fields }))
     }
 
-    fn enumeration(self, cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
+    fn enumeration(self, cursor: &mut MetadataCursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         let count = (prefix.bits & 0xffff) as usize;
         let base = self.parse_at(cursor, prefix.depth + 1)?;
         let (Dtype::Number { number, order } | Dtype::Bits { number, order, .. }) = base else {
@@ -111,7 +111,7 @@ impl Datatypes {
         Ok(Dtype::Enum { base: Box::new(base), members })
     }
 
-    fn variable(self, cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
+    fn variable(self, cursor: &mut MetadataCursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         let item = self.parse_at(cursor, prefix.depth + 1)?;
         if prefix.len != self.reference_len {
             return Err(Error::corrupt(format!("a variable-length reference of {} bytes", prefix.len)));
@@ -122,7 +122,7 @@ impl Datatypes {
         })
     }
 
-    fn array(self, cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
+    fn array(self, cursor: &mut MetadataCursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         let ndim = usize::from(cursor.u8()?);
         if prefix.version < 3 {
             cursor.skip(3)?;
@@ -143,7 +143,7 @@ impl Datatypes {
         Ok(dtype)
     }
 
-    fn complex(self, cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
+    fn complex(self, cursor: &mut MetadataCursor<'_>, prefix: &Prefix) -> Result<Dtype> {
         let base = self.parse_at(cursor, prefix.depth + 1)?;
         match base {
             Dtype::Number { number, order } if 2 * number.size() == prefix.len => {
@@ -155,13 +155,13 @@ impl Datatypes {
 }
 
 /// Names in older versions are padded with NULs to a multiple of 8.
-fn pad_name(cursor: &mut Cursor<'_>, start: usize) -> Result<()> {
+fn pad_name(cursor: &mut MetadataCursor<'_>, start: usize) -> Result<()> {
     let len = cursor.position() - start;
     cursor.skip(len.next_multiple_of(8) - len)
 }
 
 /// Version 1 members carry an array shape of their own.
-fn old_member_shape(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
+fn old_member_shape(cursor: &mut MetadataCursor<'_>) -> Result<Vec<u64>> {
     let ndim = usize::from(cursor.u8()?);
     cursor.skip(3 + 4 + 4)?;
     let sizes = [cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?];
@@ -186,7 +186,7 @@ fn order(bits: u32) -> ByteOrder {
     if bits & 1 == 0 { ByteOrder::Little } else { ByteOrder::Big }
 }
 
-fn integer(cursor: &mut Cursor<'_>, prefix: &Prefix, is_bitfield: bool) -> Result<Dtype> {
+fn integer(cursor: &mut MetadataCursor<'_>, prefix: &Prefix, is_bitfield: bool) -> Result<Dtype> {
     let shift = cursor.u16()?;
     let precision = cursor.u16()?;
     let signed = prefix.bits & 0x08 != 0 && !is_bitfield;
@@ -197,9 +197,9 @@ fn integer(cursor: &mut Cursor<'_>, prefix: &Prefix, is_bitfield: bool) -> Resul
     }
     let Some(number) = Number::integer(prefix.len, signed) else {
         let wider = Number::integer(prefix.len.next_power_of_two(), signed);
-        let bits = OddBits::Integer { shift, precision };
+        let bits = NonstandardBits::Integer { shift, precision };
         return Ok(match wider {
-            Some(number) => Dtype::Odd { len: prefix.len, order, number, bits },
+            Some(number) => Dtype::Nonstandard { len: prefix.len, order, number, bits },
             None => Dtype::Other { len: prefix.len, what: format!("an integer of {} bytes", prefix.len) },
         });
     };
@@ -209,7 +209,7 @@ fn integer(cursor: &mut Cursor<'_>, prefix: &Prefix, is_bitfield: bool) -> Resul
     Ok(Dtype::Bits { number, order, shift, precision })
 }
 
-fn float(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
+fn float(cursor: &mut MetadataCursor<'_>, prefix: &Prefix) -> Result<Dtype> {
     let shift = cursor.u16()?;
     let precision = cursor.u16()?;
     let [exponent_at, exponent_bits, mantissa_at, mantissa_bits] =
@@ -230,7 +230,7 @@ fn float(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
     if let (Some(number), true) = (number, is_plain) {
         return Ok(Dtype::Number { number, order: order(prefix.bits) });
     }
-    let bits = OddBits::Float {
+    let bits = NonstandardBits::Float {
         sign: u8::try_from(sign_at).unwrap_or(u8::MAX),
         exponent: (exponent_at, exponent_bits),
         mantissa: (mantissa_at, mantissa_bits),
@@ -238,7 +238,7 @@ fn float(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
     };
     let holder = holder(bits, prefix.len).filter(|_| implied_one && !is_vax);
     Ok(match holder {
-        Some(number) => Dtype::Odd { len: prefix.len, order: order(prefix.bits), number, bits },
+        Some(number) => Dtype::Nonstandard { len: prefix.len, order: order(prefix.bits), number, bits },
         None => {
             let what =
                 format!("a float of {precision} bits ({exponent_bits} exponent, {mantissa_bits} mantissa)");
@@ -257,7 +257,7 @@ fn string(prefix: &Prefix) -> Result<Dtype> {
     Ok(Dtype::Text { len: prefix.len, padding, utf8: prefix.bits >> 4 & 0x0f == 1 })
 }
 
-fn opaque(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Dtype> {
+fn opaque(cursor: &mut MetadataCursor<'_>, prefix: &Prefix) -> Result<Dtype> {
     let tag = cursor.take((prefix.bits & 0xff) as usize)?;
     let tag = tag.split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(Dtype::Opaque { len: prefix.len, tag: text(tag) })

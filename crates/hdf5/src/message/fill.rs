@@ -3,17 +3,17 @@
 use forebay_source::{Error, Result};
 
 use super::super::{
-    cursor::{Cursor, FieldSizes},
+    cursor::{FieldSizes, MetadataCursor},
     header::ObjectHeader,
 };
 
 /// The stored bytes of the fill value; empty means zeros.
 pub(crate) fn parse(header: &ObjectHeader, sizes: FieldSizes) -> Result<Vec<u8>> {
     if let Some(message) = header.find(super::FILL) {
-        return parse_new(Cursor::new(&message.body, sizes));
+        return parse_new(MetadataCursor::new(&message.body, sizes));
     }
     let Some(message) = header.find(super::OLD_FILL) else { return Ok(Vec::new()) };
-    let mut cursor = Cursor::new(&message.body, sizes);
+    let mut cursor = MetadataCursor::new(&message.body, sizes);
     let len = cursor.u32()? as usize;
     Ok(cursor.take(len)?.to_vec())
 }
@@ -21,7 +21,7 @@ pub(crate) fn parse(header: &ObjectHeader, sizes: FieldSizes) -> Result<Vec<u8>>
 /// The writer asked that the fill value never be given out: h5py then reads zeros.
 const NEVER: u8 = 1;
 
-fn parse_new(mut cursor: Cursor<'_>) -> Result<Vec<u8>> {
+fn parse_new(mut cursor: MetadataCursor<'_>) -> Result<Vec<u8>> {
     let (is_defined, when) = match cursor.u8()? {
         version @ (1 | 2) => {
             cursor.skip(1)?;

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result};
 
-use super::super::cursor::Cursor;
+use super::super::cursor::MetadataCursor;
 
 /// How an array's values lie in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) enum Index {
 
 const MOST_DIMENSIONS: usize = 33;
 
-pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<DataLayout> {
+pub(crate) fn parse(mut cursor: MetadataCursor<'_>) -> Result<DataLayout> {
     match cursor.u8()? {
         1 | 2 => parse_old(cursor),
         3 => parse_3(cursor),
@@ -50,7 +50,7 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     }
 }
 
-fn parse_old(mut cursor: Cursor<'_>) -> Result<DataLayout> {
+fn parse_old(mut cursor: MetadataCursor<'_>) -> Result<DataLayout> {
     let ndim = usize::from(cursor.u8()?);
     let class = cursor.u8()?;
     cursor.skip(5)?;
@@ -67,7 +67,7 @@ fn parse_old(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     }
 }
 
-fn parse_3(mut cursor: Cursor<'_>) -> Result<DataLayout> {
+fn parse_3(mut cursor: MetadataCursor<'_>) -> Result<DataLayout> {
     match cursor.u8()? {
         0 => {
             let len = cursor.u16()?.into();
@@ -83,7 +83,7 @@ fn parse_3(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     }
 }
 
-fn parse_4(mut cursor: Cursor<'_>) -> Result<DataLayout> {
+fn parse_4(mut cursor: MetadataCursor<'_>) -> Result<DataLayout> {
     match cursor.u8()? {
         0 => {
             let len = cursor.u16()?.into();
@@ -96,7 +96,7 @@ fn parse_4(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     }
 }
 
-fn parse_4_chunked(mut cursor: Cursor<'_>) -> Result<DataLayout> {
+fn parse_4_chunked(mut cursor: MetadataCursor<'_>) -> Result<DataLayout> {
     let flags = cursor.u8()?;
     let ndim = usize::from(cursor.u8()?);
     let size_len = usize::from(cursor.u8()?);
@@ -126,14 +126,14 @@ fn parse_4_chunked(mut cursor: Cursor<'_>) -> Result<DataLayout> {
     Ok(DataLayout::Chunked(ChunkedLayout { sizes, index, address, edges_unfiltered: flags & 1 != 0 }))
 }
 
-fn sizes(cursor: &mut Cursor<'_>, ndim: usize, len: usize) -> Result<Vec<u64>> {
+fn sizes(cursor: &mut MetadataCursor<'_>, ndim: usize, len: usize) -> Result<Vec<u64>> {
     if ndim > MOST_DIMENSIONS {
         return Err(Error::corrupt(format!("a layout of {ndim} dimensions")));
     }
     (0..ndim).map(|_| cursor.uint(len)).collect()
 }
 
-fn compact(cursor: &mut Cursor<'_>, len: usize) -> Result<DataLayout> {
+fn compact(cursor: &mut MetadataCursor<'_>, len: usize) -> Result<DataLayout> {
     let at = cursor.position();
     cursor.skip(len)?;
     Ok(DataLayout::Compact { at, len })
@@ -151,7 +151,7 @@ mod tests {
     fn old(class: u8, body: &[u8]) -> DataLayout {
         let parsed = |version: u8| {
             let head = [version, 3, class, 0, 0, 0, 0, 0];
-            parse(Cursor::new(&[&head, body].concat(), FieldSizes { offset: 4, length: 4 })).unwrap()
+            parse(MetadataCursor::new(&[&head, body].concat(), FieldSizes { offset: 4, length: 4 })).unwrap()
         };
         assert_eq!(parsed(1), parsed(2));
         parsed(1)
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_version_from_the_future_is_unsupported() {
-        let error = parse(Cursor::new(&[6, 1], FieldSizes { offset: 8, length: 8 })).unwrap_err();
+        let error = parse(MetadataCursor::new(&[6, 1], FieldSizes { offset: 8, length: 8 })).unwrap_err();
         assert_eq!(error.kind(), forebay_source::ErrorKind::Unsupported);
     }
 }

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result};
 
-use super::super::cursor::{Cursor, text};
+use super::super::cursor::{MetadataCursor, text};
 
 /// A name in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Target {
     Broken(String),
 }
 
-pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<Link> {
+pub(crate) fn parse(mut cursor: MetadataCursor<'_>) -> Result<Link> {
     cursor.version(1, "a link message")?;
     let flags = cursor.u8()?;
     let kind = if flags & 0x08 != 0 { cursor.u8()? } else { 0 };
@@ -43,7 +43,7 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<Link> {
     Ok(Link { name, to })
 }
 
-fn target(kind: u8, mut cursor: Cursor<'_>) -> Result<Target> {
+fn target(kind: u8, mut cursor: MetadataCursor<'_>) -> Result<Target> {
     Ok(match kind {
         0 => Target::Object(cursor.some_address("a link's object")?),
         1 => {
@@ -52,13 +52,13 @@ fn target(kind: u8, mut cursor: Cursor<'_>) -> Result<Target> {
         }
         64 => {
             let len = cursor.u16()?;
-            external(Cursor::new(cursor.take(len)?, cursor.sizes))?
+            external(MetadataCursor::new(cursor.take(len)?, cursor.sizes))?
         }
         kind => Target::Unknown(kind),
     })
 }
 
-fn external(mut cursor: Cursor<'_>) -> Result<Target> {
+fn external(mut cursor: MetadataCursor<'_>) -> Result<Target> {
     match cursor.u8()? >> 4 {
         0 => {}
         version => return Err(Error::unsupported(format!("an external link of version {version}"))),

@@ -2,13 +2,13 @@
 
 use forebay_source::{Error, Result};
 
-use super::super::cursor::{Cursor, text};
+use super::super::cursor::{MetadataCursor, text};
 use forebay_container::Filter;
 
 /// More filters than the mask of a chunk has bits for cannot be.
 const MOST_FILTERS: u8 = 32;
 
-pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<Vec<Filter>> {
+pub(crate) fn parse(mut cursor: MetadataCursor<'_>) -> Result<Vec<Filter>> {
     let version = cursor.u8()?;
     let count = cursor.u8()?;
     match version {
@@ -22,7 +22,7 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> Result<Vec<Filter>> {
     (0..count).map(|_| parse_one(&mut cursor, version)).collect()
 }
 
-fn parse_one(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
+fn parse_one(cursor: &mut MetadataCursor<'_>, version: u8) -> Result<Filter> {
     let id = cursor.u16()?;
     let has_name = version == 1 || id >= 256;
     let name_len = if has_name { usize::from(cursor.u16()?) } else { 0 };

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use forebay_container::{
-    Blocks, ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Mapping, Number, SourceIndex,
+    ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, HyperslabAxis, Mapping, Number, SourceIndex,
     Variable,
 };
 use forebay_format::Opened;
@@ -144,7 +144,7 @@ pub fn opened(files: &[Made], origin: &Arc<dyn Origin>) -> Vec<Arc<Opened>> {
 
 /// One file that has the rows of all `files`, one after the other, as a virtual data set.
 pub fn opened_as_one(files: &[Made], origin: &Arc<dyn Origin>) -> Arc<Opened> {
-    let whole = |len: u64| Blocks { start: 0, stride: len, count: 1, block: len };
+    let whole = |len: u64| HyperslabAxis { start: 0, stride: len, count: 1, block: len };
     let (mut sources, mut parts, mut mappings, mut row_count) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (index, file) in files.iter().enumerate() {
         sources.push(origin.open(&Locator::new(name(index))).unwrap().id().clone());
@@ -153,7 +153,7 @@ pub fn opened_as_one(files: &[Made], origin: &Arc<dyn Origin>) -> Arc<Opened> {
         let source = SourceIndex(u32::try_from(index).expect("few"));
         let moved = table.iter().map(|(number, extent)| (number, Extent { source, ..extent }));
         part.extents = Extents::Chunks(ChunkTable::new(moved.collect(), part.grid.chunk_count()).unwrap());
-        let from: Vec<Blocks> = part.grid.shape.iter().copied().map(whole).collect();
+        let from: Vec<HyperslabAxis> = part.grid.shape.iter().copied().map(whole).collect();
         let mut to = from.clone();
         to[0].start = row_count;
         row_count += part.grid.shape[0];

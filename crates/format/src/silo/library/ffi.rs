@@ -20,15 +20,15 @@ const PDB: c_int = 2;
 const READ: c_int = 1;
 const NO_MESSAGES: c_int = 1;
 
-type File = *mut c_void;
+type SiloFile = *mut c_void;
 
 /// A libsilo, ready to be called.
-pub(super) struct Library {
-    open: unsafe extern "C" fn(*const c_char, c_int, c_int) -> File,
-    close: unsafe extern "C" fn(File) -> c_int,
-    kind: unsafe extern "C" fn(File, *const c_char) -> c_int,
-    count: unsafe extern "C" fn(File, *const c_char) -> c_int,
-    read: unsafe extern "C" fn(File, *const c_char, *mut c_void) -> c_int,
+pub(super) struct SiloCalls {
+    open: unsafe extern "C" fn(*const c_char, c_int, c_int) -> SiloFile,
+    close: unsafe extern "C" fn(SiloFile) -> c_int,
+    kind: unsafe extern "C" fn(SiloFile, *const c_char) -> c_int,
+    count: unsafe extern "C" fn(SiloFile, *const c_char) -> c_int,
+    read: unsafe extern "C" fn(SiloFile, *const c_char, *mut c_void) -> c_int,
     last_error: unsafe extern "C" fn() -> *const c_char,
     version: unsafe extern "C" fn() -> *const c_char,
     path: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Library {
     _loaded: Loaded,
 }
 
-impl fmt::Display for Library {
+impl fmt::Display for SiloCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // SAFETY: the library gives a text that ends in a NUL and lasts as long as it.
         let version = unsafe { CStr::from_ptr((self.version)()) };
@@ -44,7 +44,7 @@ impl fmt::Display for Library {
     }
 }
 
-impl Library {
+impl SiloCalls {
     /// Loads the library at `path`, which is absolute.
     pub(super) fn load(path: &Path) -> Result<Self> {
         let path = std::fs::canonicalize(path).map_err(Error::from_io)?;
@@ -120,8 +120,8 @@ impl Library {
 
 /// An open file, closed when it goes.
 struct Open<'a> {
-    handle: File,
-    library: &'a Library,
+    handle: SiloFile,
+    library: &'a SiloCalls,
 }
 
 impl Drop for Open<'_> {

@@ -8,7 +8,7 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::ffi::Library;
+use super::ffi::SiloCalls;
 use crate::c_library::linker_folders;
 
 /// What tells where the library lies: a path, or [`OFF`].
@@ -45,14 +45,14 @@ fn parse_setting(value: Option<OsString>) -> Result<Option<PathBuf>> {
 }
 
 /// The library that the user named, or the first that loads.
-pub(super) fn find(named: Option<PathBuf>) -> Result<Library> {
+pub(super) fn find(named: Option<PathBuf>) -> Result<SiloCalls> {
     if let Some(path) = named {
-        return Library::load(&path).map_err(|error| error.at(path.display()));
+        return SiloCalls::load(&path).map_err(|error| error.at(path.display()));
     }
     let mut failures = String::new();
     for folder in linker_folders() {
         for path in NAMES.iter().map(|name| folder.join(name)).filter(|path| path.exists()) {
-            match Library::load(&path) {
+            match SiloCalls::load(&path) {
                 Ok(library) => return Ok(library),
                 Err(error) => failures.push_str(&format!("; {}: {error}", path.display())),
             }

@@ -11,7 +11,7 @@ use forebay_source::{ByteRange, Error, Result, Source};
 use super::{header::FIELD_END, symbols::Symbol};
 use crate::silo::{
     names,
-    object::{Kind, Member, Object},
+    object::{MemberValue, Object, ObjectKind},
 };
 
 /// What is read of an object at first: those of common fields take 600 to 1,500 bytes.
@@ -32,7 +32,7 @@ pub(super) fn read(
     symbols: &[&Symbol],
     struct_len: u64,
 ) -> Result<(Vec<Object>, Broken)> {
-    let mut reading = Reading {
+    let mut reading = PdbReading {
         source,
         struct_len: usize::try_from(struct_len).unwrap_or(usize::MAX),
         allowance: source.id().len.saturating_mul(MOST_REREADS).saturating_add(LEAST_ALLOWANCE),
@@ -58,14 +58,14 @@ pub(super) fn read(
     Ok((objects, broken))
 }
 
-struct Reading<'a> {
+struct PdbReading<'a> {
     source: &'a dyn Source,
     struct_len: usize,
     /// Bytes of objects that may still be read.
     allowance: u64,
 }
 
-impl Reading<'_> {
+impl PdbReading<'_> {
     fn range(&mut self, symbol: &Symbol, len: u64) -> Result<ByteRange> {
         let end = symbol.address.saturating_add(len).min(self.source.id().len);
         let range = ByteRange { start: symbol.address, end };
@@ -83,8 +83,8 @@ impl Reading<'_> {
             let mut cursor = GroupReader(ByteCursor::new(&bytes, ByteOrder::Little));
             match cursor.object(symbol, self.struct_len) {
                 Ok(object) => return Ok(object),
-                Err(Stop::Bad(what)) => return Err(place(Error::corrupt(what))),
-                Err(Stop::Short) => {}
+                Err(ObjectStop::Bad(what)) => return Err(place(Error::corrupt(what))),
+                Err(ObjectStop::Short) => {}
             }
             let have = bytes.len() as u64;
             if symbol.address.saturating_add(have) >= self.source.id().len {
@@ -97,7 +97,7 @@ impl Reading<'_> {
 }
 
 /// Why an object does not come out of the bytes at hand.
-enum Stop {
+enum ObjectStop {
     /// More bytes are needed.
     Short,
     /// No bytes will help.
@@ -108,59 +108,63 @@ enum Stop {
 struct GroupReader<'a>(ByteCursor<'a>);
 
 impl<'a> GroupReader<'a> {
-    fn object(&mut self, symbol: &Symbol, struct_len: usize) -> Result<Object, Stop> {
+    fn object(&mut self, symbol: &Symbol, struct_len: usize) -> Result<Object, ObjectStop> {
         let count = self.tag("Group")?;
         if count != 1 {
-            return Err(Stop::Bad("is not one object"));
+            return Err(ObjectStop::Bad("is not one object"));
         }
         self.take(struct_len)?;
         let _own_name = self.text()?;
-        let kind = Kind::of_word(&self.text()?);
+        let kind = ObjectKind::of_word(&self.text()?);
         let names = self.texts()?;
         let values = self.texts()?;
         if names.len() != values.len() {
-            return Err(Stop::Bad("has more members than values, or fewer"));
+            return Err(ObjectStop::Bad("has more members than values, or fewer"));
         }
         let name = symbol.name.trim_matches('/').to_owned();
         let members = names.into_iter().zip(values.iter().map(|value| member(&name, value))).collect();
         Ok(Object { name, kind, members })
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Stop> {
-        self.0.take(len).map_err(|_| Stop::Short)
+    fn take(&mut self, len: usize) -> Result<&'a [u8], ObjectStop> {
+        self.0.take(len).map_err(|_| ObjectStop::Short)
     }
 
     /// How many items of `kind` follow: the tag is `count|kind|address|flag|` and a new line.
-    fn tag(&mut self, kind: &str) -> Result<usize, Stop> {
+    fn tag(&mut self, kind: &str) -> Result<usize, ObjectStop> {
         // No tag is longer: a count, a type, an address.
         const MOST_TAG: usize = 128;
         let rest = self.0.rest();
         let Some(len) = rest.iter().take(MOST_TAG).position(|byte| *byte == b'\n') else {
-            return Err(if rest.len() < MOST_TAG { Stop::Short } else { Stop::Bad("a tag without an end") });
+            return Err(if rest.len() < MOST_TAG {
+                ObjectStop::Short
+            } else {
+                ObjectStop::Bad("a tag without an end")
+            });
         };
         let mut fields = rest[..len].split(|byte| *byte == FIELD_END).map(str::from_utf8);
         let mut next = || fields.next()?.ok().map(str::trim);
         let (Some(count), Some(found)) = (next().and_then(|count| count.parse().ok()), next()) else {
-            return Err(Stop::Bad("something else stands where a tag was due"));
+            return Err(ObjectStop::Bad("something else stands where a tag was due"));
         };
         let is_wanted = found.split_whitespace().eq(kind.split_whitespace());
         // Data that stand elsewhere belong to a pointer that was written before; Silo's objects have none.
         let is_here = count == 0 || next().and(next()) != Some("0");
         if !is_wanted || !is_here {
-            return Err(Stop::Bad("a tag of another type, or one that leads elsewhere"));
+            return Err(ObjectStop::Bad("a tag of another type, or one that leads elsewhere"));
         }
         self.take(len + 1)?;
         Ok(count)
     }
 
-    fn text(&mut self) -> Result<String, Stop> {
+    fn text(&mut self) -> Result<String, ObjectStop> {
         let len = self.tag("char")?;
         let bytes = self.take(len)?;
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
-    fn texts(&mut self) -> Result<Vec<String>, Stop> {
+    fn texts(&mut self) -> Result<Vec<String>, ObjectStop> {
         let count = self.tag("char *")?;
         // Every text takes a tag: more of them than bytes is a lie, and no memory is taken for it.
         (0..count).map(|_| self.text()).collect()
@@ -168,16 +172,16 @@ impl<'a> GroupReader<'a> {
 }
 
 /// The value of a member of `object`: `'<i>5'`, `'<s>mesh'`, or the name of an array.
-fn member(object: &str, value: &str) -> Member {
+fn member(object: &str, value: &str) -> MemberValue {
     let literal = value
         .strip_prefix("'<")
         .and_then(|rest| rest.strip_suffix('\''))
         .and_then(|rest| rest.split_once('>'));
     match literal {
-        Some(("i", digits)) => Member::Integers(digits.parse().into_iter().collect()),
-        Some(("f" | "d", digits)) => Member::Reals(digits.parse().into_iter().collect()),
-        Some((_, text)) => Member::Text(text.to_owned()),
-        None => Member::Array(names::resolve(object, value)),
+        Some(("i", digits)) => MemberValue::Integers(digits.parse().into_iter().collect()),
+        Some(("f" | "d", digits)) => MemberValue::Reals(digits.parse().into_iter().collect()),
+        Some((_, text)) => MemberValue::Text(text.to_owned()),
+        None => MemberValue::Array(names::resolve(object, value)),
     }
 }
 
@@ -187,17 +191,17 @@ mod tests {
 
     #[test]
     fn members_are_numbers_texts_or_names() {
-        assert_eq!(member("a/b", "'<i>-7'"), Member::Integers(vec![-7]));
-        assert_eq!(member("a/b", "'<d>0.5'"), Member::Reals(vec![0.5]));
-        assert_eq!(member("a/b", "'<s>it's'"), Member::Text("it's".into()));
-        assert_eq!(member("a/b", "/x_data"), Member::Array("x_data".into()));
-        assert_eq!(member("a/b", "x_data"), Member::Array("a/x_data".into()));
+        assert_eq!(member("a/b", "'<i>-7'"), MemberValue::Integers(vec![-7]));
+        assert_eq!(member("a/b", "'<d>0.5'"), MemberValue::Reals(vec![0.5]));
+        assert_eq!(member("a/b", "'<s>it's'"), MemberValue::Text("it's".into()));
+        assert_eq!(member("a/b", "/x_data"), MemberValue::Array("x_data".into()));
+        assert_eq!(member("a/b", "x_data"), MemberValue::Array("a/x_data".into()));
     }
 
     #[test]
     fn a_count_without_bytes_behind_it_ends() {
         let bytes = b"99999999999\x01char *\x011\x011\x01\n3\x01char\x011\x011\x01\nab\0";
         let mut cursor = GroupReader(ByteCursor::new(bytes, ByteOrder::Little));
-        assert!(matches!(cursor.texts(), Err(Stop::Short)));
+        assert!(matches!(cursor.texts(), Err(ObjectStop::Short)));
     }
 }

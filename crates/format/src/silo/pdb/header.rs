@@ -17,27 +17,27 @@ pub(in crate::silo) fn is_pdb(head: &[u8]) -> bool {
 
 /// How a number is stored: bytes, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct NumberLayout {
     pub(super) len: usize,
     pub(super) order: Option<ByteOrder>,
 }
 
 /// The first bytes of a PDB file.
 #[derive(Clone, Debug)]
-pub(super) struct Header {
-    pub(super) short: Stored,
-    pub(super) int: Stored,
-    pub(super) long: Stored,
+pub(super) struct PdbHeader {
+    pub(super) short: NumberLayout,
+    pub(super) int: NumberLayout,
+    pub(super) long: NumberLayout,
     /// Without an order where a float is none of the IEEE ones.
-    pub(super) float: Stored,
-    pub(super) double: Stored,
+    pub(super) float: NumberLayout,
+    pub(super) double: NumberLayout,
     /// Address of the chart of types.
     pub(super) chart: u64,
     /// Address of the symbol table, after the chart.
     pub(super) symbols: u64,
 }
 
-impl Header {
+impl PdbHeader {
     /// Reads the header of the file in `source`; its addresses lie inside the file.
     pub(super) fn read(source: &dyn Source) -> Result<Self> {
         let len = source.id().len;
@@ -71,7 +71,7 @@ impl Header {
         let mut biases = fields(lines.next()?);
         let (float_bias, double_bias) = (biases.next()??, biases.next()??);
         let mut addresses = fields(lines.next()?);
-        let fixed = |len: &u8, order: &u8| Stored {
+        let fixed = |len: &u8, order: &u8| NumberLayout {
             len: usize::from(*len),
             order: match order {
                 1 => Some(ByteOrder::Big),
@@ -79,7 +79,7 @@ impl Header {
                 _ => None,
             },
         };
-        let real = |order: &[u8], format: &[u8], bias: u64| Stored {
+        let real = |order: &[u8], format: &[u8], bias: u64| NumberLayout {
             len: order.len(),
             order: order_of(order).filter(|_| is_ieee(format, bias)),
         };
@@ -129,17 +129,17 @@ mod tests {
 
     #[test]
     fn a_header_says_how_numbers_are_stored_and_where_the_tables_lie() {
-        let header = Header::parse(LITTLE).unwrap();
+        let header = PdbHeader::parse(LITTLE).unwrap();
         assert_eq!((header.chart, header.symbols), (16371, 16610));
-        assert_eq!(header.long, Stored { len: 8, order: Some(ByteOrder::Little) });
-        assert_eq!(header.double, Stored { len: 8, order: Some(ByteOrder::Little) });
-        assert!((0..LITTLE.len() - 1).all(|len| Header::parse(&LITTLE[..len]).is_none()));
+        assert_eq!(header.long, NumberLayout { len: 8, order: Some(ByteOrder::Little) });
+        assert_eq!(header.double, NumberLayout { len: 8, order: Some(ByteOrder::Little) });
+        assert!((0..LITTLE.len() - 1).all(|len| PdbHeader::parse(&LITTLE[..len]).is_none()));
     }
 
     #[test]
     fn a_float_that_is_not_ieee_has_no_order_we_know() {
         let mut bytes = LITTLE.to_vec();
         bytes[MAGIC.len() + 1 + 22] = 33;
-        assert_eq!(Header::parse(&bytes).unwrap().float.order, None);
+        assert_eq!(PdbHeader::parse(&bytes).unwrap().float.order, None);
     }
 }

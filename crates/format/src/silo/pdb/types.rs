@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::header::{FIELD_END, Header, Stored, is_ieee, order_of};
+use super::header::{FIELD_END, NumberLayout, PdbHeader, is_ieee, order_of};
 use forebay_container::{ByteOrder, Dtype, Number};
 
 /// The types of a file.
@@ -33,7 +33,7 @@ struct Dtypes {
 
 impl Types {
     /// The types that the header implies, the chart names, and the table at the end of the file describes.
-    pub(super) fn read(header: &Header, chart: &[u8], table: &[u8]) -> Self {
+    pub(super) fn read(header: &PdbHeader, chart: &[u8], table: &[u8]) -> Self {
         let mut types = Self::default();
         types.add_implied(header);
         for line in chart.split(|byte| *byte == b'\n').take_while(|line| !line.starts_with(&[2])) {
@@ -54,8 +54,8 @@ impl Types {
         types
     }
 
-    fn add_implied(&mut self, header: &Header) {
-        let long_long = Stored { len: 8, ..header.int };
+    fn add_implied(&mut self, header: &PdbHeader) {
+        let long_long = NumberLayout { len: 8, ..header.int };
         let fixed = [
             ("short", header.short),
             ("int", header.int),
@@ -103,7 +103,7 @@ fn texts(line: &[u8]) -> impl Iterator<Item = &str> {
     line.split(|byte| *byte == FIELD_END).filter_map(|field| str::from_utf8(field).ok())
 }
 
-fn integer(stored: Stored, is_signed: bool) -> Option<Primitive> {
+fn integer(stored: NumberLayout, is_signed: bool) -> Option<Primitive> {
     let number = Number::integer(stored.len, is_signed)?;
     Some(match stored.order {
         Some(order) => Primitive::Plain(Dtypes { number, order }),
@@ -112,7 +112,7 @@ fn integer(stored: Stored, is_signed: bool) -> Option<Primitive> {
 }
 
 /// A float called `name`; a library turns a foreign one into what this machine calls so.
-fn real(name: &str, stored: Stored) -> Option<Primitive> {
+fn real(name: &str, stored: NumberLayout) -> Option<Primitive> {
     let number = match stored.len {
         4 => Number::F32,
         8 => Number::F64,
@@ -146,13 +146,13 @@ fn described<'a>(fields: &[&'a str]) -> Option<(&'a str, Primitive)> {
                 ("2", false) => Some(ByteOrder::Little),
                 _ => None,
             };
-            integer(Stored { len, order }, !says("UNSGNED"))?
+            integer(NumberLayout { len, order }, !says("UNSGNED"))?
         }
         "FLOAT" => {
             let format = bytes(layout.get(..7)?)?;
             let bias = layout.get(7)?.parse().ok()?;
             let order = order_of(&bytes(orders)?).filter(|_| is_ieee(&format, bias));
-            real(name, Stored { len, order })?
+            real(name, NumberLayout { len, order })?
         }
         _ => return None,
     };

@@ -14,7 +14,7 @@ pub(super) const MOST_FILES: usize = 32;
 
 /// Which data set, of which versions of its files.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct KeptRequest<'a> {
     pub(super) path: &'a Path,
     pub(super) name: &'a str,
     /// Its file, and those that its links and mappings lead to.
@@ -25,10 +25,10 @@ pub(super) struct Wanted<'a> {
 
 /// Data sets that were read, the latest last.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Vec<Known>);
+pub(super) struct RecentDatasets(Vec<RecentDataset>);
 
 #[derive(Debug)]
-struct Known {
+struct RecentDataset {
     path: PathBuf,
     name: String,
     sources: Vec<SourceId>,
@@ -36,8 +36,8 @@ struct Known {
     open: Option<(Hid, Hid)>,
 }
 
-impl Known {
-    fn is(&self, wanted: &Wanted<'_>) -> bool {
+impl RecentDataset {
+    fn is(&self, wanted: &KeptRequest<'_>) -> bool {
         self.path == wanted.path && self.name == wanted.name && self.sources == wanted.sources
     }
 
@@ -49,14 +49,14 @@ impl Known {
     }
 }
 
-impl Kept {
+impl RecentDatasets {
     /// True when the parts of `wanted` were opened before.
-    pub(super) fn knows(&self, wanted: &Wanted<'_>) -> bool {
+    pub(super) fn knows(&self, wanted: &KeptRequest<'_>) -> bool {
         self.0.iter().any(|known| known.is(wanted))
     }
 
     /// The data set and the file of `wanted`, where they are open.
-    pub(super) fn find(&mut self, wanted: &Wanted<'_>) -> Option<(Hid, Hid)> {
+    pub(super) fn find(&mut self, wanted: &KeptRequest<'_>) -> Option<(Hid, Hid)> {
         if !wanted.may_be_kept {
             return None;
         }
@@ -69,7 +69,7 @@ impl Kept {
 
     /// Closes what is open of other versions of the files of `wanted`, or all where these are not known: the library has one
     /// view of a file, and would give what it knows of the old one.
-    pub(super) fn close_other_versions(&mut self, calls: &Calls, wanted: &Wanted<'_>) {
+    pub(super) fn close_other_versions(&mut self, calls: &Calls, wanted: &KeptRequest<'_>) {
         if !wanted.may_be_kept {
             return self.0.iter_mut().for_each(|known| known.close(calls));
         }
@@ -92,13 +92,13 @@ impl Kept {
 
     /// Keeps `wanted`, and what `open` has opened of it unless that is too much; what was read longest ago is closed. True when
     /// `open` is kept.
-    pub(super) fn keep(&mut self, calls: &Calls, wanted: &Wanted<'_>, open: (Hid, Hid)) -> bool {
+    pub(super) fn keep(&mut self, calls: &Calls, wanted: &KeptRequest<'_>, open: (Hid, Hid)) -> bool {
         self.0.retain(|known| !known.is(wanted));
         while self.0.len() >= MOST_OPEN {
             self.0.remove(0).close(calls);
         }
         let is_kept = wanted.may_be_kept && calls.leaves_files_unlocked();
-        self.0.push(Known {
+        self.0.push(RecentDataset {
             path: wanted.path.to_owned(),
             name: wanted.name.to_owned(),
             sources: wanted.sources.to_vec(),

@@ -2,7 +2,7 @@
 
 use forebay_source::{Error, Result};
 
-use super::series::{Block, Form, Place, Step};
+use super::series::{BlockPlace, BpBlock, Form, VariableStep};
 use forebay_container::shape::product;
 
 /// A block in its place.
@@ -10,12 +10,12 @@ use forebay_container::shape::product;
 pub(super) struct Piece {
     pub(super) start: Vec<u64>,
     pub(super) count: Vec<u64>,
-    pub(super) place: Place,
+    pub(super) place: BlockPlace,
 }
 
 /// An array and the blocks it is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Picture {
+pub(super) struct BlockArray {
     pub(super) shape: Vec<u64>,
     /// What its axes are called; empty for one without a name.
     pub(super) dimensions: Vec<&'static str>,
@@ -24,10 +24,10 @@ pub(super) struct Picture {
     pub(super) offsets: Option<Vec<u64>>,
 }
 
-impl Picture {
+impl BlockArray {
     /// The array of step `number`.
-    pub(super) fn of((number, step): (u64, Step)) -> Result<Self> {
-        let Step { form, blocks } = step;
+    pub(super) fn of((number, step): (u64, VariableStep)) -> Result<Self> {
+        let VariableStep { form, blocks } = step;
         let picture = match form {
             Form::Value => Ok(value(blocks)),
             Form::Values => Ok(side_by_side(blocks, &[])),
@@ -76,19 +76,19 @@ fn unnamed(ndim: usize) -> Vec<&'static str> {
 }
 
 /// All writers put the same value: the first will do.
-fn value(blocks: Vec<Block>) -> Picture {
+fn value(blocks: Vec<BpBlock>) -> BlockArray {
     let first = blocks.into_iter().next();
     let pieces = first.map(|block| Piece { start: vec![], count: vec![], place: block.place });
-    Picture { shape: vec![], dimensions: vec![], pieces: pieces.into_iter().collect(), offsets: None }
+    BlockArray { shape: vec![], dimensions: vec![], pieces: pieces.into_iter().collect(), offsets: None }
 }
 
-fn global(blocks: Vec<Block>, shape: Vec<u64>) -> Picture {
-    let pieces = blocks.into_iter().map(|Block { start, count, place }| Piece { start, count, place });
-    Picture { dimensions: unnamed(shape.len()), shape, pieces: pieces.collect(), offsets: None }
+fn global(blocks: Vec<BpBlock>, shape: Vec<u64>) -> BlockArray {
+    let pieces = blocks.into_iter().map(|BpBlock { start, count, place }| Piece { start, count, place });
+    BlockArray { dimensions: unnamed(shape.len()), shape, pieces: pieces.collect(), offsets: None }
 }
 
 /// Blocks of the shape `count` each, along a new first axis.
-fn side_by_side(blocks: Vec<Block>, count: &[u64]) -> Picture {
+fn side_by_side(blocks: Vec<BpBlock>, count: &[u64]) -> BlockArray {
     let mut dimensions = vec!["block"];
     dimensions.extend(unnamed(count.len()));
     let shape = behind(blocks.len() as u64, count);
@@ -97,11 +97,11 @@ fn side_by_side(blocks: Vec<Block>, count: &[u64]) -> Picture {
         count: behind(1, count),
         place: block.place,
     });
-    Picture { shape, dimensions, pieces: pieces.collect(), offsets: None }
+    BlockArray { shape, dimensions, pieces: pieces.collect(), offsets: None }
 }
 
 /// Arrays of their own: side by side where they have the same shape, else end to end.
-fn local(blocks: Vec<Block>) -> Result<Picture> {
+fn local(blocks: Vec<BpBlock>) -> Result<BlockArray> {
     let count = blocks.first().map(|block| block.count.clone()).unwrap_or_default();
     if blocks.iter().all(|block| block.count == count) {
         return Ok(side_by_side(blocks, &count));
@@ -115,16 +115,16 @@ fn local(blocks: Vec<Block>) -> Result<Picture> {
         end = end.checked_add(len).ok_or_else(|| Error::corrupt("more elements than can be counted"))?;
         offsets.push(end);
     }
-    Ok(Picture { shape: vec![end], dimensions: unnamed(1), pieces, offsets: Some(offsets) })
+    Ok(BlockArray { shape: vec![end], dimensions: unnamed(1), pieces, offsets: Some(offsets) })
 }
 
 /// Parts that follow each other along `axis`, in the order they were written.
-fn joined(blocks: Vec<Block>, axis: usize) -> Result<Picture> {
+fn joined(blocks: Vec<BpBlock>, axis: usize) -> Result<BlockArray> {
     let first = blocks.first().map(|block| block.count.clone()).unwrap_or_default();
     let mut shape = first.clone();
     let mut pieces = Vec::with_capacity(blocks.len());
     let mut end = 0u64;
-    for Block { count, place, .. } in blocks {
+    for BpBlock { count, place, .. } in blocks {
         let others = |count: &[u64]| {
             let mut others = count.to_vec();
             (axis < others.len()).then(|| others.remove(axis))?;
@@ -145,5 +145,5 @@ fn joined(blocks: Vec<Block>, axis: usize) -> Result<Picture> {
     if let Some(len) = shape.get_mut(axis) {
         *len = end;
     }
-    Ok(Picture { dimensions: unnamed(shape.len()), shape, pieces, offsets: None })
+    Ok(BlockArray { dimensions: unnamed(shape.len()), shape, pieces, offsets: None })
 }

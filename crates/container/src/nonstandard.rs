@@ -1,10 +1,10 @@
 //! Numbers of widths and makes no tensor has, widened to the plain number that holds all their values.
 
-use crate::{ByteOrder, Dtype, Number, OddBits, dtype::PLAIN};
+use crate::{ByteOrder, Dtype, NonstandardBits, Number, dtype::PLAIN};
 
 /// Widens `stored` elements of an odd type into `out`, which has as many plain ones.
 pub fn widen(dtype: &Dtype, stored: &[u8], out: &mut [u8]) {
-    let Dtype::Odd { len, order, number, bits } = dtype else { return };
+    let Dtype::Nonstandard { len, order, number, bits } = dtype else { return };
     let size = number.size();
     for (element, slot) in stored.chunks_exact(*len).zip(out.chunks_exact_mut(size)) {
         let mut bytes = [0; 8];
@@ -14,8 +14,8 @@ pub fn widen(dtype: &Dtype, stored: &[u8], out: &mut [u8]) {
         }
         let value = u64::from_le_bytes(bytes);
         let plain = match *bits {
-            OddBits::Integer { shift, precision } => integer(value, shift, precision, *number),
-            OddBits::Float { sign, exponent, mantissa, bias } => {
+            NonstandardBits::Integer { shift, precision } => integer(value, shift, precision, *number),
+            NonstandardBits::Float { sign, exponent, mantissa, bias } => {
                 let field =
                     |(at, count): (u8, u8)| value >> at & !(u64::MAX.checked_shl(count.into()).unwrap_or(0));
                 let float = Float {
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn a_three_byte_integer_keeps_its_sign() {
-        let bits = OddBits::Integer { shift: 0, precision: 24 };
-        let dtype = Dtype::Odd { len: 3, order: ByteOrder::Big, number: Number::I32, bits };
+        let bits = NonstandardBits::Integer { shift: 0, precision: 24 };
+        let dtype = Dtype::Nonstandard { len: 3, order: ByteOrder::Big, number: Number::I32, bits };
         let mut out = [0; 8];
         widen(&dtype, &[0xff, 0xff, 0xfe, 0x00, 0x01, 0x00], &mut out);
         assert_eq!(out, [[0xfe, 0xff, 0xff, 0xff], [0, 1, 0, 0]].concat()[..]);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_float_without_a_mantissa_or_outside_its_bytes_has_no_holder() {
-        let float = |exponent, mantissa| OddBits::Float { sign: 15, exponent, mantissa, bias: 15 };
+        let float = |exponent, mantissa| NonstandardBits::Float { sign: 15, exponent, mantissa, bias: 15 };
         assert_eq!(holder(float((8, 5), (0, 8)), 2), Some(Number::F16));
         for bits in
             [float((8, 5), (16, 0)), float((8, 0), (0, 8)), float((12, 5), (0, 8)), float((8, 5), (0, 17))]
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn every_eight_bit_float_has_its_value() {
-        let bits = OddBits::Float { sign: 7, exponent: (3, 4), mantissa: (0, 3), bias: 7 };
+        let bits = NonstandardBits::Float { sign: 7, exponent: (3, 4), mantissa: (0, 3), bias: 7 };
         assert_eq!(holder(bits, 1), Some(Number::F16));
-        let dtype = Dtype::Odd { len: 1, order: ByteOrder::Little, number: Number::F32, bits };
+        let dtype = Dtype::Nonstandard { len: 1, order: ByteOrder::Little, number: Number::F32, bits };
         for code in 0..=255u8 {
             let mut out = [0; 4];
             widen(&dtype, &[code], &mut out);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where the parts of an odd number lie, in bits from the least significant one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum OddBits {
+pub enum NonstandardBits {
     /// An integer.
     Integer {
         /// Bits below the value.
@@ -31,8 +31,8 @@ pub(crate) const PLAIN: [(u8, u8, u32, Number); 3] =
     [(5, 10, 15, Number::F16), (8, 23, 127, Number::F32), (11, 52, 1023, Number::F64)];
 
 /// The smallest plain float that holds every value of a float made of `bits` in `len` bytes.
-pub fn holder(bits: OddBits, len: usize) -> Option<Number> {
-    let OddBits::Float { sign, exponent, mantissa, bias } = bits else { return None };
+pub fn holder(bits: NonstandardBits, len: usize) -> Option<Number> {
+    let NonstandardBits::Float { sign, exponent, mantissa, bias } = bits else { return None };
     let room = u8::try_from(len.checked_mul(8)?).ok().filter(|room| *room <= 64)?;
     let fits = |(at, count): (u8, u8)| count > 0 && at.checked_add(count).is_some_and(|end| end <= room);
     if sign >= room || !fits(exponent) || !fits(mantissa) || exponent.1 > 11 {

@@ -47,7 +47,7 @@ impl Workspace {
         }
     }
 
-    /// Decodes a chunk of `chunk_len` bytes into this thread's memory and lends it.
+    /// Decodes a chunk of `chunk_len` bytes into this thread's memory and borrows it out.
     pub(crate) fn decode(
         &mut self,
         variable: &Variable,

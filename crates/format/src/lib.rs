@@ -1,4 +1,4 @@
-//! The formats, how they are told apart, and how values are read from what they describe.
+//! The formats, how they are recognised, and how values are read from what they describe.
 //!
 //! A format reader ends at [`Container`](forebay_container::Container), plain data. Nothing to the right of it knows which format it was.
 //!
@@ -9,7 +9,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `format`, `registry` | how kinds of files are told apart, and which of them this process knows |
+//! | `format`, `registry` | how kinds of files are recognised, and which of them this process knows |
 //! | `hdf5` | HDF5 and NetCDF-4 among the formats; the crate `forebay-hdf5` reads them |
 //! | `zarr/` | the Zarr format |
 //! | `netcdf/` | the classic NetCDF formats |

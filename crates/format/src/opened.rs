@@ -1,4 +1,4 @@
-//! A described container with its sources at hand.
+//! A described container with its sources.
 
 use std::{
     path::PathBuf,
@@ -11,7 +11,7 @@ use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result, Source, ledge
 
 use crate::{shard_indexes::ShardIndexes, threads};
 
-/// A described container with its sources at hand, ready to be read by many threads at once.
+/// A described container with its sources, ready to be read by many threads at once.
 #[derive(Debug)]
 pub struct Opened {
     container: Arc<Container>,
@@ -96,7 +96,7 @@ impl Opened {
         self.slot(index).map(|source| &**source)
     }
 
-    /// As [`source`](Self::source), for whoever keeps it.
+    /// As [`source`](Self::source), for callers that keep it.
     pub fn shared_source(&self, index: SourceIndex) -> Result<Arc<dyn Source>> {
         self.slot(index).map(Arc::clone)
     }

@@ -51,11 +51,11 @@ pub fn formats() -> Vec<Arc<dyn Format>> {
     registered.iter().cloned().chain(built_in()).collect()
 }
 
-/// The formats that are built in: those with a signature first, then those that are told by less.
+/// The formats that are built in: those with a signature first, then those that are recognised by less.
 fn built_in() -> Vec<Arc<dyn Format>> {
     vec![
         Arc::new(Netcdf3),
-        // Silo in HDF5 is told by what lies in the file, so it is asked before HDF5 itself.
+        // Silo in HDF5 is recognised by what lies in the file, so it is asked before HDF5 itself.
         Arc::new(Silo),
         Arc::new(Hdf5),
         Arc::new(Zarr),

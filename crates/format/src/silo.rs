@@ -44,7 +44,7 @@ impl Format for Silo {
         if found.file.is_none() || pdb::is_pdb(&found.head) {
             return Ok(found.file.is_some());
         }
-        // A damaged HDF5 file is left to those who describe HDF5.
+        // A damaged HDF5 file is left to the HDF5 reader.
         let has_arrays = || found.hdf5().is_ok_and(|file| forebay_hdf5::root_has(&file, hdf5::ARRAYS));
         Ok(found.probe_superblock()? && has_arrays())
     }

@@ -194,7 +194,7 @@ impl<'a> HeapReader<'a> {
         }
     }
 
-    /// The bytes of one object of a heap, for those who know where it is.
+    /// The bytes of one object of a heap, for callers that know where it is.
     pub(crate) fn whole_object(&mut self, address: u64, object: u32) -> Result<Bytes> {
         let collection = self.collections.get(self.source, self.heap, address)?;
         let found = u16::try_from(object).ok().and_then(|object| collection.objects.get(&object));

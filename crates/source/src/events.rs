@@ -16,7 +16,7 @@ use crate::process::PerProcess;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A tier was left out, has no room, or is of no use.
+    /// A tier was left out, has no room, or gains nothing.
     Tier,
     /// Files or folders were left out of a list.
     List,
@@ -37,7 +37,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// True for what the user ought to see unasked; the others are notes, for those who look for them.
+    /// True for what the user ought to see unasked; the others are notes, for programs that subscribe.
     pub fn is_warning(self) -> bool {
         match self {
             Self::Tier | Self::List | Self::Sample | Self::Spill => true,

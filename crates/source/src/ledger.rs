@@ -284,7 +284,7 @@ fn level(pool: u64, bounds: &[(u64, u64)]) -> u64 {
     low
 }
 
-/// Bytes that somebody has taken; they go back when it is dropped.
+/// Bytes that an owner has taken; they go back when it is dropped.
 #[derive(Debug)]
 pub struct Grant {
     ledger: Ledger,

@@ -136,7 +136,7 @@ mod remembered {
 
     const PAGE_BYTES: usize = 4096;
 
-    /// The token of this process, or 0; null before anybody asked. Points into a page that is never unmapped,
+    /// The token of this process, or 0; null before the first call. Points into a page that is never unmapped,
     /// or to [`NOWHERE`].
     static PLACE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 

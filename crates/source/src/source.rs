@@ -109,7 +109,7 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Which bytes these are.
     fn id(&self) -> &SourceId;
 
-    /// Lends the bytes of `ranges`: best when they will be decoded, or are already in memory.
+    /// Gives the bytes of `ranges`, shared where possible: best when they will be decoded, or are already in memory.
     fn fetch(&self, ranges: &[ByteRange]) -> Result<Vec<Bytes>>;
 
     /// Copies bytes into the caller's memory: best when they are used as they lie. The answer says whether they are verified.
@@ -156,7 +156,7 @@ pub trait SourceExt: Source {
 
 impl<S: Source + ?Sized> SourceExt for S {}
 
-/// [`Source::copy_into`] for a source that has nothing better than to copy what it lends.
+/// [`Source::copy_into`] for a source that has nothing better than to copy what `fetch` gives.
 pub fn fill_by_fetching(source: &dyn Source, fills: &mut [Fill<'_>]) -> Result<Trust> {
     let ranges: Vec<_> = fills.iter().map(|fill| fill.range).collect();
     check_fills(source.id(), fills)?;

@@ -71,7 +71,7 @@ impl WorkMemory {
         }
     }
 
-    /// Lends it for as long as anybody has part of it.
+    /// Shares it for as long as any slice of it lives.
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             MemoryKind::Heap(bytes) => bytes.into(),

@@ -58,7 +58,7 @@ impl Demotion {
                     process.counters.demoted.fetch_add(1, Relaxed);
                 }
             }
-            // Only now does anybody fetch it anew.
+            // Only now may another thread fetch it again.
             drop(lead);
         }
     }

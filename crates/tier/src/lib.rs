@@ -27,7 +27,7 @@
 //! | `origin_read`, `background_tasks`, `read` | how a read is served, and what it leaves to the background |
 //! | `prefetch` | upcoming reads, fetched before they are asked for |
 //! | `tiered_shared`, `tiered_source`, `tiered` | the origin over an origin, and its sources |
-//! | `warm` | whole sources copied before anybody reads |
+//! | `warm` | whole sources copied before a job reads |
 //! | `forecast` | what a policy would read from the origin, computed and not run |
 //! | `sync` | the locks: the standard library's, or those of a checker |
 

@@ -16,7 +16,7 @@ pub type Score = f64;
 /// What a policy ranks a copy by: a block in memory, or all of a source on a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockFacts<'a> {
-    /// Of which source; nothing where a disk holds it for somebody else.
+    /// Of which source; nothing where a disk holds it for another job.
     pub source: Option<&'a SourceId>,
     /// Which block; nothing when it is all of the source.
     pub block: Option<u64>,

@@ -45,7 +45,7 @@ pub(crate) struct SourceState {
 pub(crate) struct WholeOnTier {
     pub(crate) tier: usize,
     pub(crate) copy: Arc<dyn WholeCopy>,
-    /// What the copy is read by, at hand.
+    /// What the copy is read by.
     source: Arc<dyn Source>,
 }
 

@@ -97,7 +97,7 @@ pub trait Copies: Send + Sync + fmt::Debug {
 /// # Contract
 /// - Its bytes are those of the source, all of them: each was compared with its checksum before the copy was sealed, and
 ///   nothing is written to a sealed copy but, where a block is found damaged later, the source's own bytes.
-/// - It may leave the tier at any time. A copy that has left can be read on by those who hold it, and holds space that
+/// - It may leave the tier at any time. A copy that has left can be read on by threads that hold it, and holds space that
 ///   others need: a holder lets go of it once [`is_gone`](Self::is_gone).
 pub trait WholeCopy: Send + Sync + fmt::Debug {
     /// Reads it.

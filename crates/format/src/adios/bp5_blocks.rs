@@ -1,4 +1,4 @@
-//! What a writer put at a step of BP5: one field of its record for each variable, told by the field's name.
+//! What a writer put at a step of BP5: one field of its record for each variable, recognised by the field's name.
 //!
 //! ```text
 //! BPg_NAME, BPl_NAME              a value: of all writers, of this one

@@ -62,7 +62,7 @@ impl LibraryArena {
     /// # Safety
     /// `arena` must point to an `Arena` that nobody else uses meanwhile.
     pub(super) unsafe extern "C" fn alloc(len: usize, arena: *mut c_void) -> *mut c_void {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let arena = unsafe { &mut *arena.cast::<Self>() };
         arena.take(len).map_or(std::ptr::null_mut(), std::ptr::with_exposed_provenance_mut)
     }

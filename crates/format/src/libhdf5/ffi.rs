@@ -99,7 +99,7 @@ struct ErrorStackEntry {
 
 type Visit = unsafe extern "C" fn(c_uint, *const ErrorStackEntry, *mut c_void) -> c_int;
 
-/// The library's calls. Whoever has them holds the lock.
+/// The library's calls. A thread that has them holds the lock.
 pub(super) struct Calls {
     plain: Plain,
     loaded: Loaded,
@@ -124,7 +124,7 @@ pub(super) struct Calls {
 /// # Safety
 /// `T` must be the type that the library gives the symbol `name`.
 unsafe fn symbol<T: Copy>(loaded: &Loaded, name: &str) -> Result<T> {
-    // SAFETY: the caller vouches for the type.
+    // SAFETY: the caller guarantees the type.
     let found = unsafe { loaded.library.get::<T>(name) };
     found.map(|symbol| *symbol).map_err(|_| Error::new(ErrorKind::Unsupported, format!("has no {name}")))
 }
@@ -304,7 +304,7 @@ impl Calls {
     }
 
     pub(super) fn type_array(&self, item: Hid, shape: &[u64]) -> Hid {
-        // SAFETY: `shape` has as many lengths as the call is told.
+        // SAFETY: `shape` has as many lengths as the call is passed.
         unsafe {
             (self.type_array)(item, c_uint::try_from(shape.len()).unwrap_or(c_uint::MAX), shape.as_ptr())
         }

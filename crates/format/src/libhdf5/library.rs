@@ -44,7 +44,7 @@ impl fmt::Debug for Hdf5Calls {
 
 /// Runs `work` with the library, which is looked for at the first call; one caller at a time.
 pub(super) fn with<T>(work: impl FnOnce(&Hdf5Calls) -> Result<T>) -> Result<T> {
-    // Whoever panicked has closed what it had opened on its way out.
+    // A thread that panicked closed what it had opened while it unwound.
     let own = LIBRARY.get(Mutex::default);
     let mut library = own.lock().unwrap_or_else(PoisonError::into_inner);
     // Only a success is kept: what is installed or imported later is found then.
@@ -107,7 +107,7 @@ pub(super) struct Id<'a> {
 }
 
 impl Id<'_> {
-    /// Leaves it open: somebody else closes it.
+    /// Leaves it open: another owner closes it.
     fn leave(self) {
         std::mem::forget(self);
     }

@@ -123,7 +123,7 @@ impl<'a> HeaderCursor<'a> {
         Ok(escaped_text(bytes))
     }
 
-    /// The start of a list whose items are told by `tag`: how many there are.
+    /// The start of a list whose items are announced by `tag`: how many there are.
     pub(super) fn list(&mut self, tag: u32, what: &str) -> HeaderResult<u64> {
         let (found, count) = (self.word()?, self.count()?);
         if found == tag || (found == 0 && count == 0) {

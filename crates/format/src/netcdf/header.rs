@@ -42,7 +42,7 @@ pub(super) struct HeaderVariable {
     pub(super) attributes: Vec<Attribute>,
     pub(super) kind: NetcdfType,
     /// Why its axes or its type cannot be made out.
-    pub(super) trouble: Option<String>,
+    pub(super) defect: Option<String>,
     /// Where its first value lies.
     pub(super) begin: u64,
 }
@@ -87,28 +87,28 @@ fn parse(bytes: &[u8]) -> HeaderResult<ClassicHeader> {
 fn variable(cursor: &mut HeaderCursor<'_>, dimensions: &[Dimension]) -> HeaderResult<HeaderVariable> {
     let name = cursor.name()?;
     // What is wrong with one variable must not hide the others: where the next begins is known.
-    let mut trouble = None;
+    let mut defect = None;
     let mut axes = Vec::new();
     for _ in 0..cursor.count()? {
         let axis = cursor.count()?;
         match usize::try_from(axis).ok().filter(|axis| *axis < dimensions.len()) {
             Some(axis) => axes.push(axis),
-            None => trouble = Some(format!("dimension {axis} of {}", dimensions.len())),
+            None => defect = Some(format!("dimension {axis} of {}", dimensions.len())),
         }
     }
-    if trouble.is_some() {
+    if defect.is_some() {
         axes.clear();
     }
     let attributes = attributes(cursor)?;
     let code = cursor.word()?;
     let kind = NetcdfType::of(code).unwrap_or_else(|| {
-        trouble = Some(unknown_type(code));
+        defect = Some(unknown_type(code));
         NetcdfType::Number(forebay_container::Number::U8)
     });
     // The length that is stored here does not hold what is longer than 4 GiB: it is worked out from the shape.
     cursor.count()?;
     let begin = cursor.offset()?;
-    Ok(HeaderVariable { name, axes, attributes, kind, trouble, begin })
+    Ok(HeaderVariable { name, axes, attributes, kind, defect, begin })
 }
 
 fn attributes(cursor: &mut HeaderCursor<'_>) -> HeaderResult<Vec<Attribute>> {

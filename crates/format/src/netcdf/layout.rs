@@ -82,7 +82,7 @@ impl<'a> RecordLayout<'a> {
         let mut parts = Vec::new();
         for entry in &self.header.variables {
             // A variable that may have records counts as one that has them.
-            let is_unknown = entry.trouble.is_some() && entry.axes.is_empty();
+            let is_unknown = entry.defect.is_some() && entry.axes.is_empty();
             if self.has_records(entry) || is_unknown {
                 parts.push((entry.begin, self.part_len(entry)?));
             }
@@ -113,8 +113,8 @@ impl<'a> RecordLayout<'a> {
 
     /// Bytes of one record of `entry`, or of all its values where it has no records.
     fn part_len(&self, entry: &HeaderVariable) -> Result<u64> {
-        if let Some(trouble) = &entry.trouble {
-            return Err(in_variable(entry, corrupt(trouble.clone())));
+        if let Some(defect) = &entry.defect {
+            return Err(in_variable(entry, corrupt(defect.clone())));
         }
         let inner = &entry.axes[usize::from(self.has_records(entry))..];
         let mut len = entry.kind.len();

@@ -77,7 +77,7 @@ impl Tree {
             }
         }
         let ranges: Vec<ByteRange> = wanted.values().map(|(_, extent)| extent.range).collect();
-        // Whoever needs one that is missing reads it again, and says what is wrong.
+        // Code that needs one that is missing reads it again, and reports what is wrong.
         let Ok(fetched) = self.source.fetch(&ranges) else { return };
         let mut read = self.read.borrow_mut();
         for ((name, (variable, _)), bytes) in wanted.into_iter().zip(fetched) {

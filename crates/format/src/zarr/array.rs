@@ -9,7 +9,7 @@ use forebay_container::{Attribute, Filter, Grid, ShardIndexForm};
 #[derive(Clone, Debug)]
 pub(super) struct Described {
     pub(super) element: ZarrElement,
-    /// What a special meaning of elements is called, for whoever reads the numbers.
+    /// What a special meaning of elements is called, for callers that read the numbers.
     pub(super) note: Option<String>,
     /// The array and its chunks: the smallest ones that are decoded by themselves.
     pub(super) grid: Grid,

@@ -22,7 +22,7 @@ pub(super) struct Node {
     /// `.zattrs`.
     pub(super) v2_attributes: Option<Value>,
     /// Why a document of it cannot be read.
-    pub(super) trouble: Option<Error>,
+    pub(super) defect: Option<Error>,
 }
 
 /// All groups and arrays by their paths, and the document that stands for the store.
@@ -112,7 +112,7 @@ fn listed(store: &Store<'_>, files: &[SourceId], names: &[&str]) -> Result<BTree
             Ok(Some((_, document))) => node.add(&name, document),
             // Gone since the folder was read.
             Ok(None) => {}
-            Err(error) if error.kind() == ErrorKind::Corrupt => node.trouble = Some(error),
+            Err(error) if error.kind() == ErrorKind::Corrupt => node.defect = Some(error),
             Err(error) => return Err(error),
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     let mut builder = Builder { container: Container { format: "zarr".into(), ..Container::default() } };
     let mut arrays: Vec<(String, Described, Value)> = Vec::new();
     for (path, node) in hierarchy.nodes {
-        if node.trouble.is_none() && !node.is_array() {
+        if node.defect.is_none() && !node.is_array() {
             builder
                 .container
                 .groups
@@ -80,7 +80,7 @@ fn is_about_the_array(error: &Error) -> bool {
 
 /// The array that `node` describes, and its fill value.
 fn array(node: &Node) -> Result<(Described, Value)> {
-    if let Some(error) = &node.trouble {
+    if let Some(error) = &node.defect {
         return Err(Error::corrupt(error.to_string()));
     }
     let (described, document) = match (&node.v3, &node.v2_array) {

@@ -3,7 +3,7 @@
 //! A read of a mapped page that is no longer in the file raises SIGBUS. The handler here looks the address up
 //! in a table of our own mappings. One of ours is marked torn and covered with empty memory, so that the copy
 //! runs on; the copier sees the mark and throws away what it copied. Any other address, and any signal that
-//! somebody sent, goes to whichever handler stood here before.
+//! another process sent, goes to whichever handler stood here before.
 #![expect(unsafe_code, reason = "a signal handler is installed and called through C")]
 
 use std::{
@@ -133,7 +133,7 @@ static STATE: AtomicU8 = AtomicU8::new(UNTRIED);
 const UNTRIED: u8 = 0;
 const INSTALLING: u8 = 1;
 const INSTALLED: u8 = 2;
-/// Switched off, refused by the system, or replaced by somebody: not tried again. To put ours back over one that
+/// Switched off, refused by the system, or replaced by other code: not tried again. To put ours back over one that
 /// calls it in turn would make a circle.
 const GONE: u8 = 3;
 

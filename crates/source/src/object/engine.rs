@@ -1,7 +1,7 @@
 //! The asynchronous runtime and the clients, a set for each process.
 //!
 //! Callers are synchronous and wait on a channel; nothing of the runtime is entered on their threads, so they may
-//! themselves be threads of somebody's runtime.
+//! themselves be threads of another runtime.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -10,7 +10,7 @@ use std::{
 
 use forebay_source::Locator;
 
-/// The devices of folders. Files of one folder lie on one device, but for those that somebody mounted singly, which are
+/// The devices of folders. Files of one folder lie on one device, but for those that are mounted singly, which are
 /// copied for nothing at worst: a set of many files is not asked about file by file, over a network.
 #[derive(Debug, Default)]
 pub(super) struct Devices {

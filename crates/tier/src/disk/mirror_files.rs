@@ -194,7 +194,7 @@ fn is_ours(path: &Path) -> bool {
     [MAP, BYTES, UNFINISHED].iter().any(|extension| ends_in(path, extension))
 }
 
-/// Removes all that is ours; what somebody else put there stays.
+/// Removes all that is ours; files of others stay.
 pub(super) fn remove_all(folder: &OwnFolder) {
     for path in files(folder) {
         if is_ours(&path) && (MirrorName::of(&path).is_some() || is_outdated(&path)) {

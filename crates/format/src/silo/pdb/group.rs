@@ -96,7 +96,7 @@ impl PdbReading<'_> {
     }
 }
 
-/// Why an object does not come out of the bytes at hand.
+/// Why an object does not come out of the bytes that were read.
 enum ObjectStop {
     /// More bytes are needed.
     Short,

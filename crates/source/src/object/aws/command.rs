@@ -94,7 +94,7 @@ fn run(words: &[String], limit: Duration) -> Result<Vec<u8>> {
     }
 }
 
-/// What `child` prints, up to one byte too many, and how it ended, unless somebody else waited for it.
+/// What `child` prints, up to one byte too many, and how it ended, unless another thread waited for it.
 fn read(mut child: Child) -> std::io::Result<(Vec<u8>, Option<ExitStatus>)> {
     let mut printed = Vec::new();
     if let Some(output) = child.stdout.take() {

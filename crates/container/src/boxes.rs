@@ -82,8 +82,11 @@ impl Boxes {
             let at = number * self.ndim + axis;
             self.starts[at]..self.starts[at].saturating_add(self.counts[at])
         };
-        let tree = self.tree.get_or_init(|| IntervalTree::of(self.len(), self.ndim, along));
-        let found = tree.as_ref().and_then(|tree| tree.touching(selection));
+        // Made outside the lock: a child that was forked while a thread of its parent makes the tree would wait for ever.
+        if self.tree.get().is_none() {
+            let _ = self.tree.set(IntervalTree::of(self.len(), self.ndim, along));
+        }
+        let found = self.tree.get().and_then(Option::as_ref).and_then(|tree| tree.touching(selection));
         found.unwrap_or_else(|| (0..self.len()).collect())
     }
 
@@ -113,7 +116,12 @@ impl Boxes {
 
     /// Elements of the largest box.
     pub fn largest(&self) -> u64 {
-        *self.largest.get_or_init(|| self.iter().map(|one| product(one.count)).max().unwrap_or(0))
+        let largest = || self.iter().map(|one| product(one.count)).max().unwrap_or(0);
+        self.largest.get().copied().unwrap_or_else(|| {
+            let largest = largest();
+            let _ = self.largest.set(largest);
+            largest
+        })
     }
 
     /// True when the columns are equally long and point only into `source_count` sources.

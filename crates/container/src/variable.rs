@@ -109,6 +109,7 @@ impl Variable {
         let was_used = |index: usize| match &self.extents {
             Extents::Chunks(table) => table.iter().any(|(_, extent)| extent.skipped >> index & 1 == 0),
             Extents::Shards(shards) => !shards.files.is_empty(),
+            Extents::Boxes(boxes) => !boxes.is_empty(),
             _ => false,
         };
         let unknown =

@@ -15,7 +15,6 @@ use crate::{LoaderForesight, foresee};
 
 /// A loader and the tiers it reads through.
 ///
-/// The last to hold the tiers closes them when it is dropped: what is read of the set afterwards comes from the origin.
 #[derive(Debug)]
 pub struct Feed {
     loader: Loader,
@@ -250,10 +249,6 @@ impl Drop for Feed {
         drop(foresight);
         if let Some(tiers) = &self.tiers {
             tiers.finish_looking();
-            // The last loader or data set to use them ends them at once, whatever else still holds the set.
-            if Arc::strong_count(tiers) == 1 {
-                tiers.close();
-            }
         }
     }
 }

@@ -3,9 +3,7 @@
 //! A shard's index is read when a chunk of the shard is first needed, and kept: to open a store of ten thousand shards must
 //! not take ten thousand requests.
 
-use forebay_container::{
-    Extent, Extents, Grid, InShard, Selection, ShardIndex, Shards, SourceIndex, Variable,
-};
+use forebay_container::{Extent, Extents, Grid, InShard, Selection, ShardIndex, Shards, Variable};
 use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceExt, run_concurrently};
 
 use crate::Opened;
@@ -46,6 +44,10 @@ impl Opened {
     fn read_shard_index(&self, shards: &Shards, grid: &Grid, file: Extent) -> Result<ShardIndex> {
         let range = shards.index_range(grid, file)?;
         let place = |error: Error| error.at(format!("index at {:#x}", range.start));
+        if range.len() > self.budget() {
+            let what = format!("an index of {} bytes, and memory for {}", range.len(), self.budget());
+            return Err(place(Error::new(ErrorKind::Full, what)));
+        }
         let bytes = self.source(file.source)?.fetch_one(range).map_err(place)?;
         shards.index(&bytes).map_err(place)
     }
@@ -78,59 +80,60 @@ impl Opened {
         grid: &Grid,
         files: impl Iterator<Item = Extent>,
     ) -> Result<()> {
-        let missing = self.unread(files)?;
+        let missing = self.unread(files);
         if missing.len() < 2 {
             return Ok(());
         }
         run_concurrently(missing, |file| self.shard_index(shards, grid, file).map(drop))
     }
 
-    /// Calls `each` with the indexes of shards that a plan of `selection` would read first, for callers that may not wait.
-    pub fn unread_indexes(
-        &self,
-        variable: &Variable,
-        selection: &Selection,
-        each: &mut dyn FnMut(SourceIndex, ByteRange),
-    ) -> Result<()> {
-        let Extents::Shards(shards) = &variable.extents else { return Ok(()) };
-        self.list_unread(shards, &variable.grid, shards.touching(selection).map(|(_, file)| file), each)
+    /// The shards whose indexes a plan of `selection` would read first, for callers that may not wait.
+    pub fn unread_shards(&self, variable: &Variable, selection: &Selection) -> Vec<UnreadShard> {
+        let Extents::Shards(shards) = &variable.extents else { return Vec::new() };
+        self.with_indexes(shards, &variable.grid, shards.touching(selection).map(|(_, file)| file))
     }
 
-    /// As [`unread_indexes`](Self::unread_indexes), for the chunks `numbers`.
-    pub fn unread_indexes_of_chunks(
+    /// As [`unread_shards`](Self::unread_shards), for the chunks `numbers`.
+    pub fn unread_shards_of_chunks(
         &self,
         variable: &Variable,
         numbers: impl Iterator<Item = u64>,
-        each: &mut dyn FnMut(SourceIndex, ByteRange),
-    ) -> Result<()> {
-        let Extents::Shards(shards) = &variable.extents else { return Ok(()) };
+    ) -> Vec<UnreadShard> {
+        let Extents::Shards(shards) = &variable.extents else { return Vec::new() };
         let files = numbers.filter_map(|number| Some(shards.find(&variable.grid, number)?.file));
-        self.list_unread(shards, &variable.grid, files, each)
+        self.with_indexes(shards, &variable.grid, files)
     }
 
-    fn list_unread(
+    fn with_indexes(
         &self,
         shards: &Shards,
         grid: &Grid,
         files: impl Iterator<Item = Extent>,
-        each: &mut dyn FnMut(SourceIndex, ByteRange),
-    ) -> Result<()> {
-        for file in self.unread(files)? {
-            each(file.source, shards.index_range(grid, file)?);
-        }
-        Ok(())
+    ) -> Vec<UnreadShard> {
+        // An error of a file is reported when it is read.
+        let index = |file: Extent| shards.index_range(grid, file).ok();
+        self.unread(files).into_iter().map(|file| UnreadShard { file, index: index(file) }).collect()
     }
 
-    /// The shards among `files` whose index was not read yet.
-    fn unread(&self, files: impl Iterator<Item = Extent>) -> Result<Vec<Extent>> {
+    /// The shards among `files` whose index was not read yet, each once.
+    fn unread(&self, files: impl Iterator<Item = Extent>) -> Vec<Extent> {
         let source_count = self.container().sources.len();
-        let mut missing: Vec<Extent> = Vec::new();
-        for file in files {
-            let is_read = self.shard_indexes.slot(file.source, source_count)?.get().is_some();
-            if !is_read && missing.last() != Some(&file) {
-                missing.push(file);
-            }
-        }
-        Ok(missing)
+        let is_read = |file: &Extent| {
+            let slot = self.shard_indexes.slot(file.source, source_count);
+            slot.is_ok_and(|slot| slot.get().is_some())
+        };
+        let mut missing: Vec<Extent> = files.filter(|file| !is_read(file)).collect();
+        missing.sort_unstable_by_key(|file| file.source);
+        missing.dedup_by_key(|file| file.source);
+        missing
     }
+}
+
+/// A shard whose index was not read yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnreadShard {
+    /// The shard's file.
+    pub file: Extent,
+    /// Where its index lies; `None` where the file is too short for one.
+    pub index: Option<ByteRange>,
 }

@@ -58,6 +58,7 @@ mod zarr;
 pub use crate::csv::{CSV_HEADER, Csv};
 pub use crate::hdf5::Hdf5;
 pub use adios::{Bp3, Bp4, Bp5};
+pub use chunk_extents::UnreadShard;
 pub use decode::workspace_len;
 pub use fill::fill_all;
 pub use format::{Format, Found};

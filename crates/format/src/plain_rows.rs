@@ -63,6 +63,15 @@ impl<'a> PlainRows<'a> {
         }
     }
 
+    /// Reads the indexes that say where `rows` lie, all at once.
+    pub fn read_indexes(&self, rows: impl Iterator<Item = u64>) -> Result<()> {
+        if !matches!(self.variable.extents, Extents::Shards(_)) {
+            return Ok(());
+        }
+        let numbers: Vec<u64> = rows.map(|row| row / self.chunk_rows.max(1)).collect();
+        self.opened.read_indexes_of_chunks(self.variable, &numbers)
+    }
+
     /// Where the first of `count` rows from `row` on lie, and how many lie there together.
     pub fn locate(&self, row: u64, count: u64) -> Result<(RowPlace, u64)> {
         if row.saturating_add(count) > self.row_count {

@@ -227,15 +227,10 @@ fn the_indexes_that_a_plan_would_read_first_are_listed_without_a_request() {
     let rows = variable.grid.chunk[0];
     let chunks = || 109 / rows..120_u64.div_ceil(rows);
     let unread = || {
-        let (mut by_selection, mut by_chunk) = (Vec::new(), Vec::new());
-        opened
-            .unread_indexes(variable, &selection, &mut |source, range| by_selection.push((source, range)))
-            .unwrap();
-        opened
-            .unread_indexes_of_chunks(variable, chunks(), &mut |source, range| by_chunk.push((source, range)))
-            .unwrap();
-        assert_eq!(by_selection, by_chunk);
-        by_selection.len()
+        let unread = opened.unread_shards(variable, &selection);
+        assert_eq!(opened.unread_shards_of_chunks(variable, chunks().chain(chunks())), unread);
+        assert!(unread.iter().all(|shard| shard.index.is_some()));
+        unread.len()
     };
     let before = origin.counters();
     assert_eq!(unread(), 3);
@@ -244,6 +239,15 @@ fn the_indexes_that_a_plan_would_read_first_are_listed_without_a_request() {
     assert_eq!(unread(), 2);
     opened.plan(variable, &selection, &mut |_, _| ()).unwrap();
     assert_eq!(unread(), 0);
+}
+
+#[test]
+fn a_shard_that_is_too_short_is_unread_and_hides_no_other() {
+    let opened = open_shards(&many_shards(20, Some(7)));
+    let variable = opened.variable(".").unwrap();
+    let unread = opened.unread_shards(variable, &Selection::all(&variable.grid.shape));
+    assert_eq!(unread.len(), 20);
+    assert_eq!(unread.iter().filter(|shard| shard.index.is_none()).count(), 1);
 }
 
 #[test]

@@ -247,7 +247,7 @@ impl Building<'_, '_> {
             Err(error) => return absent(error),
         };
         let source = files.file(file);
-        let name = format!("{}:{}", source.source().id().locator, variable.trim_start_matches('/'));
+        let name = format!("{}:{}", source.source().id().locator.as_str(), variable.trim_start_matches('/'));
         let (describe, nesting) = (self.placement.describe, self.placement.nesting + 1);
         let part = files.part(&name, |files| describe(files, object, &name, nesting))?;
         // A virtual data set may have ten thousand sources: their pages are not kept.

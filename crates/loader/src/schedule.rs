@@ -1,4 +1,4 @@
-//! Which bytes samples need, and when: arithmetic, for tiers that fetch ahead or decide what to keep.
+//! Which bytes samples need, and when: for tiers that fetch ahead or decide what to keep. Arithmetic, but for the indexes of shards.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_container::{Extents, Selection, SourceIndex};
-use forebay_format::Opened;
+use forebay_format::{Opened, UnreadShard};
 use forebay_plan::{Epoch, Plan};
 use forebay_source::{ByteRange, Result, SourceId};
 
@@ -41,9 +41,11 @@ pub struct Schedule {
 pub enum IndexAccess {
     /// It reads indexes, and waits for them.
     Read,
-    /// It never waits: of samples in shards whose index was not read yet it gives that index alone. Threads that others wait
-    /// for ask this way: those that fetch for tiers would wait for themselves.
+    /// It never reads: of a sample in shards whose indexes were not read yet it gives these indexes alone. Threads that fetch for
+    /// tiers ask this way: they would wait for themselves.
     Known,
+    /// It never reads: of a sample in shards whose indexes were not read yet it gives these shards whole.
+    WholeShards,
 }
 
 /// Bytes that the loader reads from a source.
@@ -139,9 +141,9 @@ impl Schedule {
     }
 
     /// Puts what is read when `sample` alone is made into `out`: nothing where a library reads.
-    pub fn bytes(&self, sample: u64, out: &mut Vec<ScheduledRead>) {
+    pub fn bytes(&self, sample: u64, indexes: IndexAccess, out: &mut Vec<ScheduledRead>) {
         out.clear();
-        self.add(std::iter::once(sample), IndexAccess::Read, out);
+        self.add(std::iter::once(sample), indexes, out);
     }
 
     /// Puts what is read when a batch of `samples` is made into `out`, each range once, in nearly that order.
@@ -187,14 +189,24 @@ impl Schedule {
                 out.push(ScheduledRead { source: *source, range, unit });
             }
         };
-        if indexes == IndexAccess::Known {
-            let unread = unread_indexes(part, storage, located);
-            if !unread.is_empty() {
-                // No part of a unit: that is named once it is known where its chunks lie.
-                unread.into_iter().for_each(|(source, range)| push(source, range, None));
-                return;
+        let is_sharded = matches!(part.variable().extents, Extents::Shards(_));
+        let mut known = Vec::new();
+        let located = if is_sharded && indexes != IndexAccess::Read {
+            for at in located {
+                let unread = unread_shards(part, storage, *at);
+                if unread.is_empty() {
+                    known.push(*at);
+                }
+                for UnreadShard { file, index } in unread {
+                    let range = if indexes == IndexAccess::Known { index } else { Some(file.range) };
+                    // No part of a unit: that is named once it is known where its chunks lie.
+                    range.into_iter().for_each(|range| push(file.source, range, None));
+                }
             }
-        }
+            &known[..]
+        } else {
+            located
+        };
         match storage {
             Storage::Rows(rows) => {
                 for at in located {
@@ -228,33 +240,21 @@ impl Schedule {
     }
 }
 
-/// The indexes of shards that have to be read before it is known where samples of `part` lie.
-fn unread_indexes(
-    part: &ColumnPart,
-    storage: &Storage,
-    located: &[SampleAt],
-) -> Vec<(SourceIndex, ByteRange)> {
-    let (variable, mut unread) = (part.variable(), Vec::new());
-    if !matches!(variable.extents, Extents::Shards(_)) {
-        return unread;
+/// The shards whose indexes have to be read before it is known where a sample of `part` lies.
+fn unread_shards(part: &ColumnPart, storage: &Storage, at: SampleAt) -> Vec<UnreadShard> {
+    let variable = part.variable();
+    match storage {
+        Storage::Rows(_) | Storage::Boxes => {
+            let mut spans = Vec::new();
+            part.index.spans(at.number, &variable.grid.shape, &mut spans);
+            part.opened.unread_shards(variable, &Selection::new(spans))
+        }
+        Storage::Units(units) => {
+            let mut touched = Vec::new();
+            units.touched(part, at.number, &mut touched);
+            touched.iter().flat_map(|number| units.unread_shards(part, *number)).collect()
+        }
     }
-    let (mut spans, mut touched) = (Vec::new(), Vec::new());
-    let mut list = |source, range| unread.push((source, range));
-    for at in located {
-        // An error of a file is reported when it is read.
-        let _ = match storage {
-            Storage::Rows(_) | Storage::Boxes => {
-                part.index.spans(at.number, &variable.grid.shape, &mut spans);
-                let selection = Selection::new(std::mem::take(&mut spans));
-                part.opened.unread_indexes(variable, &selection, &mut list)
-            }
-            Storage::Units(units) => {
-                units.touched(part, at.number, &mut touched);
-                touched.iter().try_for_each(|number| units.unread_indexes(part, *number, &mut list))
-            }
-        };
-    }
-    unread
 }
 
 /// Sources that were met, each once.

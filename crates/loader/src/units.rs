@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
 use forebay_container::{ArrayPart, Extents, Grid, RowAlone, Selection, SourceIndex, Span, Variable};
-use forebay_format::workspace_len;
+use forebay_format::{UnreadShard, workspace_len};
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
@@ -176,18 +176,15 @@ impl Units {
         part.opened.plan_chunks(variable, chunk_numbers(variable, number, together), each)
     }
 
-    /// Calls `each` with the indexes of shards that [`each_range`](Self::each_range) would read first.
-    pub(crate) fn unread_indexes(
-        &self,
-        part: &ColumnPart,
-        number: u64,
-        each: &mut dyn FnMut(SourceIndex, ByteRange),
-    ) -> Result<()> {
+    /// The shards whose indexes [`each_range`](Self::each_range) would read first.
+    pub(crate) fn unread_shards(&self, part: &ColumnPart, number: u64) -> Vec<UnreadShard> {
         let variable = part.variable();
-        let UnitKind::Chunks(together) = self.kind else {
-            return part.opened.unread_indexes(variable, &self.selection(number), each);
-        };
-        part.opened.unread_indexes_of_chunks(variable, chunk_numbers(variable, number, together), each)
+        match self.kind {
+            UnitKind::Chunks(together) => {
+                part.opened.unread_shards_of_chunks(variable, chunk_numbers(variable, number, together))
+            }
+            _ => part.opened.unread_shards(variable, &self.selection(number)),
+        }
     }
 
     /// What unit `number` has of the array.

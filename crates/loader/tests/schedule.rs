@@ -305,7 +305,7 @@ fn the_samples_of_a_batch_one_by_one_need_what_it_needs() {
                 let mut singly = HashSet::new();
                 for sample in slots.iter().flatten() {
                     assert_eq!(epoch.step_of(*sample), Some(step));
-                    schedule.bytes(*sample, &mut alone);
+                    schedule.bytes(*sample, IndexAccess::Read, &mut alone);
                     singly.extend(alone.iter().copied());
                 }
                 assert_eq!(singly, together.iter().copied().collect(), "{}", case.name);

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use forebay::{Error, ErrorKind};
+use forebay::{Error, ErrorKind, source::Event};
 use pyo3::{
     create_exception, exceptions,
     prelude::*,
@@ -182,13 +182,19 @@ fn kind_of(word: &str) -> ErrorKind {
 }
 
 /// Shows what the engine warns of, as Python's warnings.
+///
+/// All are shown, also where one of them is an error to the program: none is given a second time.
 pub(crate) fn show_warnings(py: Python<'_>) -> PyResult<()> {
-    for event in forebay::source::take_warnings() {
-        let warning = py.get_type::<ForebayWarning>().call1((event.text,))?;
-        warning.setattr("kind", event.kind.word())?;
-        let where_shown = [("stacklevel", 2)].into_py_dict(py)?;
-        py.import("warnings")?.call_method("warn", (warning,), Some(&where_shown))?;
-    }
+    let shown: Vec<PyResult<()>> =
+        forebay::source::take_warnings().into_iter().map(|event| show_warning(py, event)).collect();
+    shown.into_iter().collect()
+}
+
+fn show_warning(py: Python<'_>, event: Event) -> PyResult<()> {
+    let warning = py.get_type::<ForebayWarning>().call1((event.text,))?;
+    warning.setattr("kind", event.kind.word())?;
+    let where_shown = [("stacklevel", 2)].into_py_dict(py)?;
+    py.import("warnings")?.call_method("warn", (warning,), Some(&where_shown))?;
     Ok(())
 }
 

@@ -130,6 +130,7 @@ impl Tier for MemoryTier {
             let len = blocks.values().map(|copy| copy.stored.len()).sum();
             self.shared.used.fetch_sub(len, Relaxed);
         }
+        self.shared.pages.close();
     }
 }
 

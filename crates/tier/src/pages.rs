@@ -19,7 +19,8 @@ const LEAST_PAGED_BYTES: usize = 128 << 10;
 /// Pages that no block uses.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    free: Mutex<Vec<BytesMut>>,
+    /// Nothing once the tier is closed: what comes back then goes to the system.
+    free: Mutex<Option<Vec<BytesMut>>>,
     slab_bytes: usize,
 }
 
@@ -43,7 +44,7 @@ impl Pages {
     pub(crate) fn new(quota: u64) -> Self {
         let quota = usize::try_from(quota).unwrap_or(usize::MAX);
         let slab_bytes = quota.clamp(LEAST_PAGED_BYTES, SLAB_BYTES).next_multiple_of(PAGE_BYTES);
-        Self { free: Mutex::default(), slab_bytes }
+        Self { free: Mutex::new(Some(Vec::new())), slab_bytes }
     }
 
     /// A copy of `bytes` in this memory; nothing where memory is short.
@@ -52,18 +53,30 @@ impl Pages {
             return Some(StoredBlock::Short(Bytes::copy_from_slice(bytes)));
         }
         let count = bytes.len().div_ceil(PAGE_BYTES);
-        let mut free = lock(&self.free);
+        let mut guard = lock(&self.free);
+        let free = guard.as_mut()?;
         while free.len() < count {
             free.extend(slab(self.slab_bytes)?);
         }
         let first = free.len() - count;
         let mut pages = free.split_off(first);
-        drop(free);
+        drop(guard);
         for (page, part) in pages.iter_mut().zip(bytes.chunks(PAGE_BYTES)) {
             page.clear();
             page.extend_from_slice(part);
         }
         Some(StoredBlock::Paged { pages, len: bytes.len(), home: Arc::clone(self) })
+    }
+
+    fn take_back(&self, pages: &mut Vec<BytesMut>) {
+        if let Some(free) = lock(&self.free).as_mut() {
+            free.append(pages);
+        }
+    }
+
+    /// Gives the memory back to the system: that of free pages now, that of blocks when they are dropped.
+    pub(crate) fn close(&self) {
+        lock(&self.free).take();
     }
 }
 
@@ -127,7 +140,7 @@ fn copy_pages(pages: &[BytesMut], from: usize, into: &mut [u8]) {
 impl Drop for StoredBlock {
     fn drop(&mut self) {
         if let Self::Paged { pages, home, .. } = self {
-            lock(&home.free).append(pages);
+            home.take_back(pages);
         }
     }
 }
@@ -168,7 +181,7 @@ mod tests {
     #[test]
     fn pages_are_used_again() {
         let pages = Arc::new(Pages::new(1 << 20));
-        let count = || lock(&pages.free).len();
+        let count = || lock(&pages.free).as_ref().map_or(0, Vec::len);
         drop(pages.store(&pattern(1 << 20)).unwrap());
         let first = count();
         assert_eq!(first, (1 << 20) / PAGE_BYTES);
@@ -178,5 +191,16 @@ mod tests {
             drop(held);
             assert_eq!(count(), first);
         }
+    }
+
+    #[test]
+    fn closed_pages_keep_no_memory_and_take_no_blocks() {
+        let pages = Arc::new(Pages::new(1 << 20));
+        let held = pages.store(&pattern(300_000)).unwrap();
+        pages.close();
+        assert!(pages.store(&pattern(300_000)).is_none());
+        assert_eq!(&held.bytes()[..], &pattern(300_000)[..], "a block that is read on stays right");
+        drop(held);
+        assert!(lock(&pages.free).is_none());
     }
 }

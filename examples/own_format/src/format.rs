@@ -2,7 +2,8 @@
 
 use forebay::{
     Container, Result, Variable,
-    container::{ChunkTable, Dtype, Extent, Extents, Grid, Group, Number, Opaque, SourceIndex}, format::{Format, Found},
+    container::{ChunkTable, Dtype, Extent, Extents, Grid, Group, Number, Opaque, SourceIndex},
+    format::{Format, Found},
     source::ByteRange,
 };
 

@@ -2,7 +2,7 @@
 
 use forebay::{
     Array, Error, ErrorKind, Result, Values,
-    format::{Reader, Wanted},
+    format::{ReadRequest, Reader},
     source::{ByteRange, Source, SourceExt},
 };
 
@@ -21,7 +21,7 @@ impl Reader for PackedFrames {
     }
 
     /// Many threads call at once: there is nothing here that they share.
-    fn read(&self, wanted: &Wanted<'_>) -> Result<Array> {
+    fn read(&self, wanted: &ReadRequest<'_>) -> Result<Array> {
         // By forebay's own source: it knows remote files and tiers, and that the file is still the one described.
         let file = wanted.opened.source(wanted.opaque.source)?;
         let header = Header::read(file)?;

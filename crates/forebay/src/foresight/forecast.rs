@@ -142,7 +142,7 @@ fn uses_per_sample(schedule: &Schedule, places: &BlockNumbers) -> u64 {
     let probed = (0..count).step_by(usize::try_from(every).unwrap_or(usize::MAX));
     let probes = probed.clone().count() as u64;
     for sample in probed {
-        schedule.bytes(sample, &mut asked);
+        schedule.bytes(sample, IndexAccess::Read, &mut asked);
         let covered = |ask: &ScheduledRead| {
             let range = places.blocks[ask.source].covering(ask.range);
             range.end - range.start

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use forebay_loader::Schedule;
+use forebay_loader::{IndexAccess, Schedule};
 
 use super::block_numbers::BlockNumbers;
 
@@ -43,7 +43,7 @@ impl BlockIndex {
             if sample % SAMPLES_PER_QUESTION == 0 && !is_wanted() {
                 return None;
             }
-            schedule.bytes(sample, &mut asked);
+            schedule.bytes(sample, IndexAccess::WholeShards, &mut asked);
             let sample = u32::try_from(sample).ok()?;
             for ask in &asked {
                 sources.add(ask.source, sample)?;

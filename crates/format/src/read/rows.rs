@@ -51,6 +51,7 @@ fn direct(
     rows: &[u64],
     out: &mut [u8],
 ) -> Result<()> {
+    plain.read_indexes(rows.iter().copied())?;
     let mut wanted: Vec<(SourceIndex, Fill<'_>)> = Vec::with_capacity(rows.len());
     let fill = native_fill(variable);
     let mut unwritten = Vec::new();

@@ -92,9 +92,11 @@ impl<'a, 'm> RowCopies<'a, 'm> {
         let Some(rows) = PlainRows::of(&part.opened, variable) else { return Ok(()) };
         let row_len = to_usize(rows.row_len());
         let is_native = native::is_native(&variable.dtype);
+        let wanted = |target: &SampleTarget<'m>| part.index.rows(target.located.number, &variable.grid.shape);
+        rows.read_indexes(targets.iter().filter_map(wanted).flatten())?;
         let mut last: Option<(SourceIndex, SourceCopy<'a>)> = None;
         for target in targets.iter_mut() {
-            let Some(wanted) = part.index.rows(target.located.number, &variable.grid.shape) else { continue };
+            let Some(wanted) = wanted(target) else { continue };
             let (mut row, mut rest) = (wanted.start, std::mem::take(&mut target.into));
             while row < wanted.end && !rest.is_empty() {
                 let (at, together) = rows.locate(row, wanted.end - row)?;

@@ -6,6 +6,7 @@
 use std::fs::File;
 
 use forebay_scratch::{LockMode, OwnFolder, try_lock, unlock};
+use forebay_source::{Error, ErrorKind};
 
 use super::{map, name::MirrorName};
 
@@ -31,18 +32,24 @@ impl Drop for Unleased {
     }
 }
 
-/// Keeps the mirror called `name` from being leased; nothing where it is leased.
+/// Keeps the mirror called `name` from being leased; nothing where it is leased, or where that cannot be known.
 pub(super) fn keep_off(folder: &OwnFolder, name: MirrorName) -> Option<Unleased> {
-    let bytes = || {
-        let map = folder.open_to_read(name.map()).ok()?;
-        let nonce = map::read_header(&map).ok()?.layout.nonce;
-        folder.open_to_read(name.bytes(nonce)).ok()
+    let is_absent = |error: &Error| error.kind() == ErrorKind::NotFound;
+    let map = match folder.open_to_read(name.map()) {
+        Ok(map) => map,
+        // Without a mirror there is no lease. Any other error, such as one of too many open files, says nothing of leases.
+        Err(error) => return is_absent(&error).then_some(Unleased(None)),
     };
-    // Without bytes, or without locks, nothing can be leased.
-    let Some(bytes) = bytes() else { return Some(Unleased(None)) };
+    // A mirror whose header cannot be read hands out no descriptors.
+    let Ok(header) = map::read_header(&map) else { return Some(Unleased(None)) };
+    let bytes = match folder.open_to_read(name.bytes(header.layout.nonce)) {
+        Ok(bytes) => bytes,
+        Err(error) => return is_absent(&error).then_some(Unleased(None)),
+    };
     match try_lock(&bytes, LockMode::Exclusive) {
         Ok(true) => Some(Unleased(Some(bytes))),
         Ok(false) => None,
+        // Where there are no locks, nothing could be leased.
         Err(_) => Some(Unleased(None)),
     }
 }

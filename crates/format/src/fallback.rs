@@ -59,14 +59,14 @@ pub(crate) fn fall_back(
 /// C libraries that are found at run time; other readers are forebay's own or the user's.
 const LIBRARIES: [&str; 2] = ["libhdf5", "libsilo"];
 
-/// Tells that `library` reads a variable, and why.
+/// Reports that `library` reads a variable, and why.
 fn tell(opened: &Opened, variable: &Variable, library: &str, why: &str) {
     let file = opened.container().sources.first().map(|id| id.locator.to_string()).unwrap_or_default();
     let subject = format!("{file}: variable '{}'", variable.name);
     Event::new(EventKind::Library, format!("{subject}: {library} reads it: {why}")).about(subject).emit();
 }
 
-/// As [`instead`], into memory laid out as the variable's type says.
+/// As [`fall_back`], into memory laid out as the variable's type says.
 pub(crate) fn fall_back_into(
     opened: &Opened,
     variable: &Variable,

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use forebay_container::{ShardIndex, SourceIndex};
 use forebay_source::{Error, ErrorKind, Result};
 
-/// The indexes that were read so far, by the source that is the shard.
+/// The indexes that were read so far, by the source that is the shard: a source is a shard of one variable alone.
 #[derive(Debug, Default)]
 pub(crate) struct ShardIndexes(OnceLock<Box<[OnceLock<ShardIndex>]>>);
 

@@ -48,11 +48,11 @@ pub(super) fn container(said: BpContents, files: DataFiles<'_>) -> Container {
         }
     }
     // A variable may be called as one of these would be: then it keeps its name.
-    for (name, kind, picture) in extra {
+    for (name, kind, array) in extra {
         if arranged.variables.contains_key(&name) {
             continue;
         }
-        if let Err(error) = arranged.add(&name, kind, picture) {
+        if let Err(error) = arranged.add(&name, kind, array) {
             arranged.refuse(name, &error);
         }
     }
@@ -90,28 +90,28 @@ impl Arranged<'_> {
     fn last_step(&mut self, name: &str, series: Series) -> Result<Vec<Extra>> {
         let (name, kind) = (stored_name(name), series.kind);
         let numbers: Vec<u64> = series.steps.keys().copied().collect();
-        let pictures = series.steps.into_iter().map(BlockArray::of).collect::<Result<Vec<_>>>()?;
-        let last = pictures.last().cloned().ok_or_else(|| Error::corrupt("was written at no step"))?;
+        let arrays = series.steps.into_iter().map(BlockArray::of).collect::<Result<Vec<_>>>()?;
+        let last = arrays.last().cloned().ok_or_else(|| Error::corrupt("was written at no step"))?;
         self.add(&name, kind, last)?;
-        if pictures.len() < 2 {
+        if arrays.len() < 2 {
             return Ok(Vec::new());
         }
-        if let Some(all) = BlockArray::stack(&pictures) {
+        if let Some(all) = BlockArray::stack(&arrays) {
             return Ok(vec![(format!("{name}@steps"), kind, all)]);
         }
-        let each = numbers.into_iter().zip(pictures);
-        Ok(each.map(|(number, picture)| (format!("{name}@step{number}"), kind, picture)).collect())
+        let each = numbers.into_iter().zip(arrays);
+        Ok(each.map(|(number, array)| (format!("{name}@step{number}"), kind, array)).collect())
     }
 
-    /// Adds the variable `name` of the values in `block_array`.
-    fn add(&mut self, name: &str, kind: BpType, picture: BlockArray) -> Result<()> {
-        let variables = self.make(name, kind, picture)?;
+    /// Adds the variable `name` of the values in `array`.
+    fn add(&mut self, name: &str, kind: BpType, array: BlockArray) -> Result<()> {
+        let variables = self.make(name, kind, array)?;
         self.variables.extend(variables.into_iter().map(|variable| (variable.name.clone(), variable)));
         Ok(())
     }
 
-    fn make(&mut self, name: &str, kind: BpType, picture: BlockArray) -> Result<Vec<Variable>> {
-        let BlockArray { shape, dimensions, pieces, offsets } = picture;
+    fn make(&mut self, name: &str, kind: BpType, array: BlockArray) -> Result<Vec<Variable>> {
+        let BlockArray { shape, dimensions, pieces, offsets } = array;
         let dtype = kind.dtype(self.order, longest(&pieces)?)?;
         let mut variable = Variable::new(name, dtype, shape);
         if variable.logical_len() == u64::MAX {

@@ -28,30 +28,28 @@ impl BlockArray {
     /// The array of step `number`.
     pub(super) fn of((number, step): (u64, VariableStep)) -> Result<Self> {
         let VariableStep { form, blocks } = step;
-        let picture = match form {
+        let array = match form {
             Form::Value => Ok(value(blocks)),
             Form::Values => Ok(side_by_side(blocks, &[])),
             Form::Global(shape) => Ok(global(blocks, shape)),
             Form::Local => local(blocks),
             Form::Joined(axis) => joined(blocks, axis),
         };
-        picture.map_err(|error| error.at(format!("step {number}")))
+        array.map_err(|error| error.at(format!("step {number}")))
     }
 
     /// The arrays of all steps, one behind the other; `None` where they are not of the same shape.
     pub(super) fn stack(steps: &[Self]) -> Option<Self> {
         let first = steps.first()?;
-        let same = |picture: &Self| {
-            picture.shape == first.shape
-                && picture.dimensions == first.dimensions
-                && picture.offsets.is_none()
+        let same = |array: &Self| {
+            array.shape == first.shape && array.dimensions == first.dimensions && array.offsets.is_none()
         };
         if !steps.iter().all(same) {
             return None;
         }
-        let mut pieces = Vec::with_capacity(steps.iter().map(|picture| picture.pieces.len()).sum());
-        for (number, picture) in (0..).zip(steps) {
-            pieces.extend(picture.pieces.iter().map(|piece| Piece {
+        let mut pieces = Vec::with_capacity(steps.iter().map(|array| array.pieces.len()).sum());
+        for (number, array) in (0..).zip(steps) {
+            pieces.extend(array.pieces.iter().map(|piece| Piece {
                 start: behind(number, &piece.start),
                 count: behind(1, &piece.count),
                 place: piece.place.clone(),

@@ -82,7 +82,7 @@ impl Copies for MirrorCopies {
             let (now, after) = rest.split_at_mut(count);
             match run {
                 PieceRun::PassedOver => {}
-                PieceRun::Durable => self.read_run(&opened, now),
+                PieceRun::Durable => self.read_run(&opened, now, deadline),
                 PieceRun::Unsynced => now.iter_mut().for_each(|piece| self.read_unsynced(&opened, piece)),
             }
             if run != PieceRun::PassedOver {

@@ -4,6 +4,7 @@ use std::{
     io::{self, IoSliceMut},
     os::unix::fs::FileExt,
     sync::atomic::Ordering::Relaxed,
+    time::Instant,
 };
 
 use super::{mirror_copies::MirrorCopies, mirror_descriptors::OpenMirror, writeback::Writeback};
@@ -56,15 +57,22 @@ impl MirrorCopies {
         self.mirror.blocks.range(piece.block).start + piece.from
     }
 
-    /// Fills `run`, whose pieces lie side by side in the file.
-    pub(super) fn read_run(&self, opened: &OpenMirror, run: &mut [BlockPiece<'_>]) {
-        if let [_, _, ..] = run
-            && self.read_vectored(opened, run).is_ok()
-        {
+    /// Fills `run`, whose pieces lie side by side in the file; no piece is begun by itself once `deadline` has passed.
+    pub(super) fn read_run(
+        &self,
+        opened: &OpenMirror,
+        run: &mut [BlockPiece<'_>],
+        deadline: Option<Instant>,
+    ) {
+        let has_several = run.len() > 1;
+        if has_several && self.read_vectored(opened, run).is_ok() {
             return run.iter_mut().for_each(|piece| piece.is_filled = true);
         }
         // One by one, also where the vectored read fell short: the block that the disk lost is then known.
         for piece in run {
+            if has_several && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return;
+            }
             piece.is_filled = self.read_at(opened, piece);
         }
     }

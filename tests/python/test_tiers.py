@@ -335,7 +335,7 @@ def test_stats_may_be_asked_while_a_policy_works(origin: Path) -> None:
         ({"tiers": {"path": "/x", "keep": "no"}}, "keep: is neither true nor false"),
         ({"tiers": {"path": "/x/$NOT_SET_AT_ALL"}}, "NOT_SET_AT_ALL"),
         ({"tiers": "memory", "policy": "lur"}, "policy: unknown policy 'lur'.*(lru|lfu)"),
-        ({"tiers": "memory", "tier_block": 1000}, "^block: blocks of 1000 bytes; a block is a power of two"),
+        ({"tiers": "memory", "tier_block": 1000}, "^tier_block: blocks of 1000 bytes; a block is a power of two"),
         ({"tiers": "memory", "placement_threads": 0}, "^placement_threads: 0 threads; from 1 to 1024"),
         ({"config": "/nowhere/forebay.toml"}, "^config: .*nowhere"),
     ],

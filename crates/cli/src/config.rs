@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   forebay config                                  what is in force, as a file that can be read back
   forebay config --tier memory:4GiB --tier /nvme/$USER > forebay.toml
-  FOREBAY_POLICY=lru forebay config --json | jq .whence
+  FOREBAY_POLICY=lru forebay config --json | jq .value_origins
 
 A flag wins over the environment, that over the file, the file over the default. The file is the one that --config or \
 FOREBAY_CONFIG names, or forebay.toml in the working directory, or $XDG_CONFIG_HOME/forebay/forebay.toml (by default in \
@@ -22,7 +22,7 @@ FOREBAY_CONFIG names, or forebay.toml in the working directory, or $XDG_CONFIG_H
 FOREBAY_PLACEMENT_THREADS, FOREBAY_BLOCK, FOREBAY_WHOLE_FILE, FOREBAY_AHEAD.
 
 JSON: file, config{origin{path}, tier[kind, path, quota, keep, free, network], placement{policy, threads, block, whole_file, \
-ahead}}, whence{by the name of a value; what is not there is a default}.";
+ahead}}, value_origins{by the name of a value; what is not there is a default}.";
 
 /// Arguments of `forebay config`.
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,7 @@ impl ConfigArgs {
 pub(crate) struct SettingsFacts {
     pub(crate) file: Option<String>,
     pub(crate) config: Config,
-    whence: BTreeMap<String, String>,
+    value_origins: BTreeMap<String, String>,
 }
 
 impl SettingsFacts {
@@ -104,7 +104,7 @@ impl SettingsFacts {
         Self {
             file: settings.file.as_ref().map(|path| path.display().to_string()),
             config: settings.config.clone(),
-            whence: origins.map(|(name, origin)| (name.clone(), origin.to_string())).collect(),
+            value_origins: origins.map(|(name, origin)| (name.clone(), origin.to_string())).collect(),
         }
     }
 }

@@ -30,7 +30,7 @@ Warnings come first, each with a remedy. Nothing is written anywhere. The exit c
 read.
 
 JSON: version, warnings[what, remedy], machine{system, cores, cores_of_machine, cores_by, memory_limit_bytes, \
-memory_limit_by, memory_budget_bytes}, settings{file, config, whence} or settings_error, tiers[tier, quota_bytes, \
+memory_limit_by, memory_budget_bytes}, settings{file, config, value_origins} or settings_error, tiers[tier, quota_bytes, \
 verdict, why], places[path, named_by, device, file_system, disk_bytes, free_bytes, writable, quota_bytes, verdict (used, \
 refused, suitable, unfit), why, tier_path], suggestion, paths[path, error, near, mount_point, file_system, device, \
 format, copied, why], kernel{mapping, mapping_why, fuse, fuse_why, open_files, open_files_most}, libraries[name, found, \

@@ -103,7 +103,7 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_line_and_a_remedy() {
-    for (file, told) in [
+    for (file, expected) in [
         (
             "[[tier]]\nkind = \"disk\"\npath = \"/x\"\nquotta = 1",
             "line 4: [[tier]]: unknown key 'quotta'; did you mean 'quota'?",
@@ -143,13 +143,13 @@ fn what_is_wrong_is_told_with_its_line_and_a_remedy() {
         let error = of_file(file).unwrap_err();
         let said = error.to_string();
         assert!(said.contains("forebay.toml: line "), "{said}");
-        assert!(said.contains(told), "{told}\n{said}");
+        assert!(said.contains(expected), "{expected}\n{said}");
     }
 }
 
 #[test]
 fn what_is_wrong_outside_the_file_is_told_by_its_name() {
-    for (name, value, told) in [
+    for (name, value, expected) in [
         ("FOREBAY_POLICY", "lur", "FOREBAY_POLICY: unknown policy 'lur'; did you mean 'lru'?"),
         ("FOREBAY_PLACEMENT_THREADS", "many", "FOREBAY_PLACEMENT_THREADS: 'many' is no number of threads"),
         ("FOREBAY_TIERS", "memory,dsk:/x", "FOREBAY_TIERS: tier 'dsk:/x': unknown kind 'dsk'"),
@@ -157,7 +157,7 @@ fn what_is_wrong_outside_the_file_is_told_by_its_name() {
         ("FOREBAY_CONFIG", "/nowhere/forebay.toml", "FOREBAY_CONFIG: /nowhere/forebay.toml: "),
     ] {
         let said = loaded("", Overrides::default(), &[(name, value)]).unwrap_err().to_string();
-        assert!(said.contains(told), "{told}\n{said}");
+        assert!(said.contains(expected), "{expected}\n{said}");
     }
     let flags = Overrides { block: text("1000"), ..Overrides::default() };
     let error = loaded("", flags, &[]).unwrap_err();

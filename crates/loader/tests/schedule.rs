@@ -215,12 +215,12 @@ fn a_loader_asks_for_just_what_was_foreseen_and_in_nearly_that_order() {
                     asks.lock().unwrap().clear();
                     loader.batches().unwrap().for_each(|batch| drop(batch.unwrap()));
                     let asked = first_uses(std::mem::take(&mut asks.lock().unwrap()));
-                    let told = format!("{}, {shuffle:?}, {request_bytes}, {world} ranks", case.name);
+                    let at = format!("{}, {shuffle:?}, {request_bytes}, {world} ranks", case.name);
                     let (left, right): (HashSet<_>, HashSet<_>) =
                         (asked.iter().collect(), expected.iter().collect());
-                    assert_eq!(left, right, "{told}");
-                    assert!(!asked.is_empty(), "{told}");
-                    assert!(displacement(&asked, &expected) <= 8 * 9, "{told}");
+                    assert_eq!(left, right, "{at}");
+                    assert!(!asked.is_empty(), "{at}");
+                    assert!(displacement(&asked, &expected) <= 8 * 9, "{at}");
                 }
             }
         }

@@ -160,14 +160,14 @@ fn the_counters_are_a_file_of_json_and_another_sets_them_back() {
         serde_json::from_slice(&fs::read(shown.path(name)).unwrap()).unwrap()
     };
     for name in [COUNTERS_FILE, RESET_FILE] {
-        let told = read(name);
+        let counters = read(name);
         assert_eq!(
-            (told["opens"].as_u64(), told["reads"].as_u64()),
+            (counters["opens"].as_u64(), counters["reads"].as_u64()),
             (Some(1), Some(counted.reads)),
-            "{told}"
+            "{counters}"
         );
-        assert_eq!(told["bytes"].as_u64(), Some(counted.bytes));
-        assert!(told["seconds"].as_f64().unwrap() > 0.0);
+        assert_eq!(counters["bytes"].as_u64(), Some(counted.bytes));
+        assert!(counters["seconds"].as_f64().unwrap() > 0.0);
     }
     assert_eq!(read(COUNTERS_FILE)["reads"], 0);
     assert_eq!(shown.mount.counters().reads, counted.reads, "whoever made the mount sees all");

@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_printed_says_whence_and_is_read_back_by_the_command() {
+fn what_is_printed_says_where_values_come_from_and_is_read_back_by_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("forebay.toml");
     fs::write(&file, "[placement]\nthreads = 3\n").unwrap();
@@ -45,7 +45,7 @@ fn what_is_printed_says_whence_and_is_read_back_by_the_command() {
     assert_eq!(again["config"]["tier"][1]["path"], "/nvme/ada");
     assert_eq!(again["config"]["tier"][1]["quota"], "50%");
     assert_eq!(again["config"]["placement"]["policy"], "lfu");
-    assert!(again["whence"]["placement.policy"].as_str().unwrap().contains("forebay.toml, line "));
+    assert!(again["value_origins"]["placement.policy"].as_str().unwrap().contains("forebay.toml, line "));
 }
 
 #[test]

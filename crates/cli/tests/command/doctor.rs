@@ -56,7 +56,7 @@ fn a_path_that_cannot_be_read_is_warned_of_and_decides_the_exit_code() {
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(ran.err.contains("/nowhere/train.h5: "), "{}", ran.err);
     assert!(ran.out.contains("warning: /nowhere/train.h5: "), "{}", ran.out);
-    assert!(ran.out.contains("tree.h5"), "the others are told all the same: {}", ran.out);
+    assert!(ran.out.contains("tree.h5"), "the others are listed all the same: {}", ran.out);
     let (code, report) =
         report(&["--config", "none", "http://127.0.0.1:9/x"], &[("FOREBAY_REMOTE_WAIT", "1")]);
     assert_ne!(code, 0);

@@ -55,8 +55,8 @@ fn a_run_counts_what_was_planned_in_every_shuffle() {
 fn remedies(warning: &str) -> Vec<Vec<String>> {
     let named = warning.split_once("Remedies: ").unwrap().1;
     let flags = |remedy: &str| {
-        let told = remedy.split_once(" with ").map_or(remedy, |(flags, _)| flags);
-        told.split(' ').map(str::to_owned).collect()
+        let options = remedy.split_once(" with ").map_or(remedy, |(flags, _)| flags);
+        options.split(' ').map(str::to_owned).collect()
     };
     named.split(", or ").map(flags).collect()
 }
@@ -150,8 +150,8 @@ fn each_policy_of_the_tiers_is_told_with_what_it_reads() {
     let set = Written::by(PLAIN);
     let images = set.path("plain_*.h5");
     let args = ["plan", &images, "--field", "image", "--block", "4KiB", "--config", "none"];
-    let told = json(&[&args[..], &["--tier", "memory:2MiB"]].concat());
-    let tiers = &told["tiers"];
+    let report = json(&[&args[..], &["--tier", "memory:2MiB"]].concat());
+    let tiers = &report["tiers"];
     assert_eq!(tiers["policy"], "clairvoyant", "auto, under a loader");
     assert_eq!((&tiers["exact"], &tiers["block_bytes"]), (&true.into(), &4096.into()));
     assert_eq!(tiers["tiers"][0], serde_json::json!({ "tier": "memory:2MiB", "quota_bytes": 2 << 20 }));
@@ -162,21 +162,21 @@ fn each_policy_of_the_tiers_is_told_with_what_it_reads() {
         assert_eq!(epochs.len(), 3);
         assert_eq!(own["sum"], epochs[0], "{name}: what fits is read once");
     }
-    let read = |told: &serde_json::Value, policy: &str| {
-        told["tiers"]["policies"][policy]["sum"]["bytes"].as_u64().unwrap()
+    let read = |report: &serde_json::Value, policy: &str| {
+        report["tiers"]["policies"][policy]["sum"]["bytes"].as_u64().unwrap()
     };
     let (image_bytes, files) = (
         2 * 256 * 1024,
         [0, 1].map(|file| std::fs::metadata(set.path(&format!("plain_{file}.h5"))).unwrap().len()),
     );
-    assert!(read(&told, "lru") >= image_bytes && read(&told, "lru") <= image_bytes + 4 * 4096);
-    assert_eq!(read(&told, "first-fit"), files.iter().sum::<u64>(), "whole files follow");
+    assert!(read(&report, "lru") >= image_bytes && read(&report, "lru") <= image_bytes + 4 * 4096);
+    assert_eq!(read(&report, "first-fit"), files.iter().sum::<u64>(), "whole files follow");
 
     let few = ["--tier", "memory:128KiB", "--tier", "disk:/nowhere:64KiB", "--policy", "lru"];
     let tight = [&args[..], &few].concat();
-    let told = json(&[&tight[..], &["--whole-file", "false"]].concat());
-    assert_eq!(told["tiers"]["policy"], "lru");
-    assert!(read(&told, "clairvoyant") < read(&told, "lru"), "{told}");
+    let report = json(&[&tight[..], &["--whole-file", "false"]].concat());
+    assert_eq!(report["tiers"]["policy"], "lru");
+    assert!(read(&report, "clairvoyant") < read(&report, "lru"), "{report}");
     let text = out(&tight);
     let named = "with tiers memory 128.0 KiB, disk /nowhere 64.0 KiB, in blocks of 4.0 KiB";
     assert!(text.contains(named), "{text}");

@@ -121,9 +121,13 @@ fn an_interrupt_unmounts_and_tells_what_was_read() {
         send(&child, signal);
         let (code, out, err) = ended(child);
         assert_eq!((code, err.as_str()), (Some(0), ""));
-        let told: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((told["reads"].as_u64(), told["opens"].as_u64()), (Some(10), Some(1)), "{told}");
-        assert_eq!(told["bytes"], 10_000);
+        let counters: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(
+            (counters["reads"].as_u64(), counters["opens"].as_u64()),
+            (Some(10), Some(1)),
+            "{counters}"
+        );
+        assert_eq!(counters["bytes"], 10_000);
         assert!(!Path::new(&places.file()).exists());
     }
 }

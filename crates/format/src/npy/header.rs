@@ -10,7 +10,7 @@ use forebay_container::Dtype;
 
 /// What every NPY file starts with.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
-/// A longer header is no header: NumPy itself refuses to read beyond 10,000 bytes unless told to.
+/// A longer header is no header: NumPy itself refuses to read beyond 10,000 bytes by default.
 const MOST_HEADER_BYTES: u64 = 1 << 20;
 /// NumPy's own limit.
 const MOST_AXES: usize = 64;

@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
-use super::gather::PlacedBytes;
 use crate::{Opened, PlainRows, RowPlace};
 use forebay_container::mapping::Patch;
 use forebay_container::runs::{ArrayPart, ElementRun};
+use forebay_container::windows::PlacedBytes;
 use forebay_container::{
     ArrayBox, Boxes, Extent, Extents, Mappings, Overlap, Segment, Segments, Selection, Variable,
     shape::product,

@@ -2,12 +2,12 @@
 
 use forebay_source::{ByteRange, Result};
 
-use super::{
-    gather::{ReadWindow, WindowJoiner},
-    plan::{ReadStep, walk},
-};
+use super::plan::{ReadStep, walk};
 use crate::Opened;
-use forebay_container::{Selection, SourceIndex, Variable};
+use forebay_container::{
+    Selection, SourceIndex, Variable,
+    windows::{ReadWindow, WindowJoiner},
+};
 
 impl Opened {
     /// Calls `each` with the ranges that [`read_into`](Self::read_into) requests on one thread, nearly in that order;

@@ -124,7 +124,7 @@ class Ranking:
                 self._has_warned = True
                 warnings.warn(
                     f"the policy {self._rank!r} raised {type(error).__name__}: {error}; blocks that it cannot rank "
-                    "leave first, and no further error of it is told",
+                    "leave first, and no further error of it is reported",
                     ForebayRuntimeWarning,
                     stacklevel=2,
                 )

@@ -75,12 +75,15 @@ pub(crate) fn allocate(
 /// Variables of one group whose members bring samples of their own.
 pub(crate) fn joined(parts: &[Vec<(VariableSpec, LensMessage)>]) -> Result<Vec<NewVariable>> {
     let first = parts.first().map(Vec::as_slice).unwrap_or_default();
-    let specs = |part: &[(VariableSpec, LensMessage)]| part.iter().map(|(spec, _)| spec.clone()).collect::<Vec<_>>();
+    let specs =
+        |part: &[(VariableSpec, LensMessage)]| part.iter().map(|(spec, _)| spec.clone()).collect::<Vec<_>>();
     for part in parts {
         // A rank that brings nothing may not know how long samples are: only what is the same for all is compared.
         if specs(part) != specs(first) {
             let what = format!("ranks add different variables: {}, and {}", Names(first), Names(part));
-            return Err(Error::invalid(what).hint("give every rank the same names, types and shapes of samples"));
+            return Err(
+                Error::invalid(what).hint("give every rank the same names, types and shapes of samples")
+            );
         }
     }
     let new = |index: usize| {
@@ -127,7 +130,12 @@ pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()
 }
 
 /// An error where ranks do not say the same of `what`. Collective.
-pub(crate) fn same_on_every_rank(comm: &dyn Comm, what: &str, mine: &impl Serialize, wait: &Wait<'_>) -> Result<()> {
+pub(crate) fn same_on_every_rank(
+    comm: &dyn Comm,
+    what: &str,
+    mine: &impl Serialize,
+    wait: &Wait<'_>,
+) -> Result<()> {
     let mine = message(mine)?;
     let all = comm.all_gather(mine.clone(), wait)?;
     match all.iter().position(|other| *other != mine) {
@@ -141,12 +149,14 @@ pub(crate) fn same_on_every_rank(comm: &dyn Comm, what: &str, mine: &impl Serial
 
 /// What a rank tells others, as bytes.
 pub(crate) fn message(value: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_stdvec(value).map_err(|error| Error::new(ErrorKind::Bug, "a message cannot be written").because(error))
+    postcard::to_stdvec(value)
+        .map_err(|error| Error::new(ErrorKind::Bug, "a message cannot be written").because(error))
 }
 
 /// What a rank was told by another.
 pub(crate) fn received<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    postcard::from_bytes(bytes).map_err(|error| Error::corrupt("a message of another rank cannot be read").because(error))
+    postcard::from_bytes(bytes)
+        .map_err(|error| Error::corrupt("a message of another rank cannot be read").because(error))
 }
 
 /// Where each variable begins in the shard of each member, and how long the shards are: variables follow each other, each from
@@ -184,7 +194,11 @@ struct Names<'a>(&'a [(VariableSpec, LensMessage)]);
 
 impl fmt::Display for Names<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.0.iter().map(|(spec, _)| format!("'{}' of {} bytes a row", spec.name, spec.row_len)).collect();
+        let names: Vec<_> = self
+            .0
+            .iter()
+            .map(|(spec, _)| format!("'{}' of {} bytes a row", spec.name, spec.row_len))
+            .collect();
         f.write_str(&names.join(", "))
     }
 }

@@ -96,9 +96,15 @@ pub fn shards_of_any_length_are_read(comm: &dyn Comm) {
         let len_of = |rank: usize| unit * (rank % 3);
         let window = window(comm, unit as u64, len_of);
         let mut whole: Vec<Vec<u8>> = (0..comm.size()).map(|rank| vec![0xee; len_of(rank)]).collect();
-        read(&*window, whole.iter_mut().enumerate().map(|(rank, into)| (rank, vec![(0, &mut into[..])])).collect());
+        read(
+            &*window,
+            whole.iter_mut().enumerate().map(|(rank, into)| (rank, vec![(0, &mut into[..])])).collect(),
+        );
         for (rank, bytes) in whole.iter().enumerate() {
-            assert!(*bytes == shard_bytes(unit as u64, rank, len_of(rank)), "shard of rank {rank}, {unit} bytes");
+            assert!(
+                *bytes == shard_bytes(unit as u64, rank, len_of(rank)),
+                "shard of rank {rank}, {unit} bytes"
+            );
         }
         window.close(&patience()).expect("all ranks close it");
     }
@@ -111,8 +117,10 @@ pub fn pieces_may_be_empty_repeat_and_come_in_any_order(comm: &dyn Comm) {
     let offsets = [49_999usize, 0, 20_000, 20_000, 50_000, 123, 4096];
     let lens = [1usize, 4096, 5000, 5000, 0, 0, 45_904];
     for first in 0..comm.size() {
-        let ranks: Vec<usize> = (0..comm.size()).map(|step| (first + step) % comm.size()).chain([first]).collect();
-        let mut got: Vec<Vec<Vec<u8>>> = ranks.iter().map(|_| lens.iter().map(|len| vec![0xee; *len]).collect()).collect();
+        let ranks: Vec<usize> =
+            (0..comm.size()).map(|step| (first + step) % comm.size()).chain([first]).collect();
+        let mut got: Vec<Vec<Vec<u8>>> =
+            ranks.iter().map(|_| lens.iter().map(|len| vec![0xee; *len]).collect()).collect();
         let reads = ranks.iter().zip(&mut got).map(|(rank, got)| {
             (*rank, offsets.iter().zip(got).map(|(offset, into)| (*offset as u64, &mut into[..])).collect())
         });
@@ -137,7 +145,10 @@ pub fn beyond_a_shard_is_invalid_and_leaves_others_alone(comm: &dyn Comm) {
         .enumerate()
         .map(|(rank, into)| WindowRead {
             rank,
-            pieces: vec![WindowPiece { offset: if rank == wrong { 1000 + rank as u64 - 9 } else { 0 }, into }],
+            pieces: vec![WindowPiece {
+                offset: if rank == wrong { 1000 + rank as u64 - 9 } else { 0 },
+                into,
+            }],
             outcome: Ok(()),
         })
         .collect();
@@ -159,7 +170,10 @@ pub fn many_windows_stand_side_by_side(comm: &dyn Comm) {
     let windows: Vec<_> = (0..6u64).map(|seed| window(comm, seed, |rank| 5000 + rank)).collect();
     for (seed, window) in windows.iter().enumerate().rev() {
         let mut got = vec![vec![0u8; 5000]; comm.size()];
-        read(&**window, got.iter_mut().enumerate().map(|(rank, into)| (rank, vec![(0, &mut into[..])])).collect());
+        read(
+            &**window,
+            got.iter_mut().enumerate().map(|(rank, into)| (rank, vec![(0, &mut into[..])])).collect(),
+        );
         for (rank, got) in got.iter().enumerate() {
             assert!(*got == shard_bytes(seed as u64, rank, 5000), "window {seed}, rank {rank}");
         }
@@ -177,9 +191,18 @@ pub fn many_threads_read_at_once(comm: &dyn Comm) {
         for round in 0..50usize {
             let mut got = vec![vec![0u8; 300]; comm.size()];
             let offset = round * 391;
-            read(&*window, got.iter_mut().enumerate().map(|(rank, into)| (rank, vec![(offset as u64, &mut into[..])])).collect());
+            read(
+                &*window,
+                got.iter_mut()
+                    .enumerate()
+                    .map(|(rank, into)| (rank, vec![(offset as u64, &mut into[..])]))
+                    .collect(),
+            );
             for (rank, got) in got.iter().enumerate() {
-                assert!(*got == shard_bytes(9, rank, 20_000)[offset..offset + 300], "rank {rank}, round {round}");
+                assert!(
+                    *got == shard_bytes(9, rank, 20_000)[offset..offset + 300],
+                    "rank {rank}, round {round}"
+                );
             }
         }
     };
@@ -253,7 +276,9 @@ pub fn ragged_samples_join_along_any_axis(comm: &Arc<dyn Comm>, width: Option<us
         let variable = store.variable(name).expect("it was added");
         let total = at(FieldGather::rows(&variable, &samples, 0).expect("samples that there are"));
         let mut got = vec![0xee; total * row_len * runs];
-        store.get_batch([FieldGather { variable: &variable, samples: &samples, padding: 0, into: &mut got }]).expect("a batch");
+        store
+            .get_batch([FieldGather { variable: &variable, samples: &samples, padding: 0, into: &mut got }])
+            .expect("a batch");
         let mut expected = Vec::new();
         for run in 0..runs {
             for sample in samples.iter().flatten() {
@@ -293,11 +318,14 @@ pub fn what_ranks_bring_follows_each_other(comm: &Arc<dyn Comm>) {
 pub fn a_failure_of_one_rank_is_an_error_on_all(comm: &Arc<dyn Comm>) {
     let bad = comm.size() / 2;
     let limit = (comm.rank() == bad).then_some(0);
-    let store = Store::new(Arc::clone(comm), StoreOptions { limit, ..StoreOptions::default() }, &patience()).expect("a store");
+    let store = Store::new(Arc::clone(comm), StoreOptions { limit, ..StoreOptions::default() }, &patience())
+        .expect("a store");
     let lens = SampleLens::even(10 * comm.size() as u64, 1);
     let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len: 8, runs: 1 };
     let partition = Partition::even(&lens, comm.size(), Balance::Count);
-    let error = store.begin(&[(spec.clone(), lens.clone())], &partition, &patience()).expect_err("one rank has no memory");
+    let error = store
+        .begin(&[(spec.clone(), lens.clone())], &partition, &patience())
+        .expect_err("one rank has no memory");
     assert!(comm.rank() == bad || error.to_string().contains(&format!("rank {bad}")), "{error}");
     let store = Store::new(Arc::clone(comm), StoreOptions::default(), &patience()).expect("a store");
     let filling = store.begin(&[(spec, lens)], &partition, &patience()).expect("memory");
@@ -318,7 +346,8 @@ pub fn ranks_that_disagree_are_told(comm: &Arc<dyn Comm>) {
     let store = Store::new(Arc::clone(comm), StoreOptions::default(), &patience()).expect("a store");
     let row_len = if comm.rank() == 0 { 8 } else { 4 };
     let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len, runs: 1 };
-    let error = store.begin_from_parts(&[(spec, SampleLens::even(3, 1))], &patience()).expect_err("types differ");
+    let error =
+        store.begin_from_parts(&[(spec, SampleLens::even(3, 1))], &patience()).expect_err("types differ");
     assert!(error.to_string().contains("different"), "{error}");
     let width = Some(if comm.rank() == 0 { 1 } else { comm.size() });
     let error = Store::new(Arc::clone(comm), StoreOptions { width, ..StoreOptions::default() }, &patience());
@@ -354,7 +383,8 @@ pub fn nothing_is_written_after_the_seal(comm: &Arc<dyn Comm>) {
 /// Shards that are files of a disk give the same bytes.
 pub fn shards_on_disk_read_the_same(comm: &Arc<dyn Comm>) {
     let place = ShardPlace::Disk(std::env::temp_dir());
-    let store = Store::new(Arc::clone(comm), StoreOptions { place, ..StoreOptions::default() }, &patience()).expect("a store");
+    let store = Store::new(Arc::clone(comm), StoreOptions { place, ..StoreOptions::default() }, &patience())
+        .expect("a store");
     let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len: 100, runs: 1 };
     let filling = store.begin_from_parts(&[(spec, SampleLens::even(9, 1))], &patience()).expect("a file");
     let written = write_own(&filling, comm.rank(), |sample| sample_bytes(sample, 100));
@@ -384,22 +414,25 @@ fn window(comm: &dyn Comm, seed: u64, len_of: impl Fn(usize) -> usize) -> Arc<dy
     window
 }
 
-/// Reads by loads where shards are shared, and by `get` all of them.
-fn read(window: &dyn Window, reads: Vec<(usize, Vec<(u64, &mut [u8])>)>) {
+/// What is read of one rank: offsets, and where the bytes go.
+type RankPieces<'a> = (usize, Vec<(u64, &'a mut [u8])>);
+
+/// Reads all by `get`, and has what lies in shared memory read by loads as well: both must give the same.
+fn read(window: &dyn Window, reads: Vec<RankPieces<'_>>) {
     let mut listed = Vec::new();
     for (rank, pieces) in reads {
-        if let Some(shard) = window.shared(rank) {
-            for (offset, into) in &pieces {
-                let mut got = vec![0; into.len()];
-                shard.copy_to(*offset, &mut got).expect("within the shard");
-            }
-        }
         let pieces = pieces.into_iter().map(|(offset, into)| WindowPiece { offset, into }).collect();
         listed.push(WindowRead { rank, pieces, outcome: Ok(()) });
     }
     window.get(&mut listed, &patience());
     for read in listed {
-        read.outcome.unwrap_or_else(|error| panic!("rank {}: {error}", read.rank));
+        assert!(read.outcome.is_ok(), "rank {}: {:?}", read.rank, read.outcome);
+        let Some(shard) = window.shared(read.rank) else { continue };
+        for piece in read.pieces {
+            let mut loaded = vec![0; piece.into.len()];
+            shard.copy_to(piece.offset, &mut loaded).expect("within the shard");
+            assert!(loaded == *piece.into, "rank {}: loads and gets differ", read.rank);
+        }
     }
 }
 
@@ -408,11 +441,13 @@ fn write_own(filling: &Filling, rank: usize, bytes: impl Fn(u64) -> Vec<u8>) -> 
 }
 
 fn shard_bytes(seed: u64, rank: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| byte(at * 31 + at / 251 + rank * 101 + seed as usize * 17)).collect()
+    let seed = at(seed);
+    (0..len).map(|place| byte(place * 31 + place / 251 + rank * 101 + seed * 17)).collect()
 }
 
 fn sample_bytes(sample: u64, len: usize) -> Vec<u8> {
-    (0..len).map(|at| byte(at * 7 + sample as usize * 131 + 1)).collect()
+    let sample = at(sample);
+    (0..len).map(|place| byte(place * 7 + sample * 131 + 1)).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a pattern of bytes")]

@@ -52,14 +52,22 @@ impl Filling {
 }
 
 /// Writes consecutive samples of `rank` into its shard.
-pub(crate) fn write(variable: &StoredVariable, shard: &ShardMemory, rank: usize, first: u64, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(
+    variable: &StoredVariable,
+    shard: &ShardMemory,
+    rank: usize,
+    first: u64,
+    bytes: &[u8],
+) -> Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
     let named = |error: Error| error.at(format!("variable '{}'", variable.name));
     let mine = variable.samples_of(rank);
     if !mine.contains(&first) {
-        return Err(named(Error::invalid(format!("sample {first} is not among {mine:?}, those of rank {rank}"))));
+        return Err(named(Error::invalid(format!(
+            "sample {first} is not among {mine:?}, those of rank {rank}"
+        ))));
     }
     let end = variable.lens.start(mine.end) - variable.lens.start(first);
     if bytes.len() as u64 > end * variable.row_len * variable.runs {

@@ -52,7 +52,11 @@ impl FieldGather<'_> {
 /// Copies what lies in memory of this host, and lists the rest by rank.
 ///
 /// Neighbours both in a shard and in the batch become one piece.
-pub(crate) fn gather<'a>(gather: FieldGather<'a>, own_rank: usize, traffic: &mut Traffic) -> Result<Vec<WindowRead<'a>>> {
+pub(crate) fn gather<'a>(
+    gather: FieldGather<'a>,
+    own_rank: usize,
+    traffic: &mut Traffic,
+) -> Result<Vec<WindowRead<'a>>> {
     gather.check()?;
     let FieldGather { variable, samples, padding, into: mut rest } = gather;
     let mut remote: BTreeMap<usize, Vec<WindowPiece<'a>>> = BTreeMap::new();

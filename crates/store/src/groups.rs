@@ -22,7 +22,8 @@ impl Groups {
             Some(width) if (1..=ranks).contains(&width) => Ok(Self { ranks, count: ranks / width }),
             Some(width) => {
                 let what = format!("a width of {width} with {ranks} ranks");
-                Err(Error::invalid(what).hint(format!("give one between 1 and {ranks}, the ranks of the job")))
+                Err(Error::invalid(what)
+                    .hint(format!("give one between 1 and {ranks}, the ranks of the job")))
             }
         }
     }
@@ -34,8 +35,8 @@ impl Groups {
 
     /// The group of `rank`.
     pub fn group_of(self, rank: usize) -> usize {
-        // The inverse of `members`: the last group that begins at or before the rank.
-        ((rank + 1) * self.count - 1) / self.ranks
+        // Group g begins at the first rank with rank * count >= g * ranks.
+        rank * self.count / self.ranks
     }
 
     /// The ranks of `group`.

@@ -109,7 +109,8 @@ impl LocalComm {
                 return Err(gone(rank));
             }
             wait.go_on(|| {
-                let missing: Vec<_> = (0..self.size()).filter(|rank| meeting.brought[*rank].is_none()).collect();
+                let missing: Vec<_> =
+                    (0..self.size()).filter(|rank| meeting.brought[*rank].is_none()).collect();
                 format!("ranks {missing:?} did not come to a collective call")
             })?;
             let woken = self.world.changed.wait_timeout(meeting, wait.step());

@@ -118,7 +118,8 @@ impl SampleLens {
             let first = parts.clone().find_map(Self::even_len);
             return Self::even(parts.map(Self::count).sum(), known.or(first).unwrap_or(0));
         }
-        let lens: Vec<u64> = parts.flat_map(|part| (0..part.count()).map(|sample| part.start_and_len(sample).1)).collect();
+        let lens: Vec<u64> =
+            parts.flat_map(|part| (0..part.count()).map(|sample| part.start_and_len(sample).1)).collect();
         Self::ragged(&lens)
     }
 
@@ -126,7 +127,9 @@ impl SampleLens {
     pub fn memory(&self) -> u64 {
         match &self.0 {
             Lens::Even { .. } => 0,
-            Lens::Ragged { sums, lens } => (sums.len() * size_of::<u64>() + lens.count() * lens.width()) as u64,
+            Lens::Ragged { sums, lens } => {
+                (sums.len() * size_of::<u64>() + lens.count() * lens.width()) as u64
+            }
         }
     }
 }

@@ -52,12 +52,14 @@ impl ShardMemory {
 
     /// The shard of another rank, from the descriptor it handed on; `len` bytes, which the file has.
     pub fn map(file: OwnedFd, len: u64) -> Result<Self> {
-        let is_shorter = rustix::fs::fstat(&file).is_ok_and(|stat| u64::try_from(stat.st_size).unwrap_or(0) < len);
+        let is_shorter =
+            rustix::fs::fstat(&file).is_ok_and(|stat| u64::try_from(stat.st_size).unwrap_or(0) < len);
         if is_shorter {
             // Reading what is not there would be a SIGBUS.
             return Err(Error::corrupt("the memory of a rank is shorter than it says"));
         }
-        let too_long = |_| Error::new(ErrorKind::Full, format!("{len} bytes are more than this machine can address"));
+        let too_long =
+            |_| Error::new(ErrorKind::Full, format!("{len} bytes are more than this machine can address"));
         let len = usize::try_from(len).map_err(too_long)?;
         let map = match len {
             0 => None,
@@ -111,7 +113,9 @@ impl ShardMemory {
     }
 
     fn checked(&self, offset: u64, len: usize) -> Result<usize> {
-        let start = usize::try_from(offset).ok().filter(|start| start.checked_add(len).is_some_and(|end| end <= self.len));
+        let start = usize::try_from(offset)
+            .ok()
+            .filter(|start| start.checked_add(len).is_some_and(|end| end <= self.len));
         start.ok_or_else(|| {
             Error::invalid(format!("{len} bytes at {offset} of a shard of {} bytes", self.len))
         })
@@ -146,7 +150,8 @@ fn file_without_name(folder: &Path, len: u64) -> Result<OwnedFd> {
     own.remove_file(&name)?;
     if len > 0 {
         // A write through the mapping that finds no room would be a SIGBUS.
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len).map_err(|errno| Error::from_io(errno.into()))?;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len)
+            .map_err(|errno| Error::from_io(errno.into()))?;
     }
     Ok(file.into())
 }

@@ -11,7 +11,10 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    allocate::{NewVariable, Room, allocate, check_names, check_replicas, joined, message, received, same_on_every_rank},
+    allocate::{
+        NewVariable, Room, allocate, check_names, check_replicas, joined, message, received,
+        same_on_every_rank,
+    },
     comm::{Comm, CommThreads, Window, gone},
     filling::{self, Filling, LensMessage, VariableSpec, agree},
     gather::{FieldGather, gather},
@@ -92,7 +95,12 @@ impl Store {
     }
 
     /// Begins variables whose samples every rank knows: `lens` and `partition` are the same on every rank of a group. Collective.
-    pub fn begin(&self, specs: &[(VariableSpec, SampleLens)], partition: &Partition, wait: &Wait<'_>) -> Result<Filling> {
+    pub fn begin(
+        &self,
+        specs: &[(VariableSpec, SampleLens)],
+        partition: &Partition,
+        wait: &Wait<'_>,
+    ) -> Result<Filling> {
         self.check_open()?;
         let counts: Vec<_> = specs.iter().map(|(spec, lens)| (spec, lens.count(), lens.total())).collect();
         same_on_every_rank(&*self.comm, "variables", &counts, wait)?;
@@ -109,7 +117,8 @@ impl Store {
         self.check_open()?;
         let mine: Vec<_> = specs.iter().map(|(spec, lens)| (spec, LensMessage::new(lens))).collect();
         let all = self.comm.all_gather(message(&mine)?, wait)?;
-        let parts: Vec<Vec<(VariableSpec, LensMessage)>> = all.iter().map(|part| received(part)).collect::<Result<_>>()?;
+        let parts: Vec<Vec<(VariableSpec, LensMessage)>> =
+            all.iter().map(|part| received(part)).collect::<Result<_>>()?;
         let groups = (0..self.groups.count()).map(|group| joined(&parts[self.groups.members(group)]));
         let groups = groups.collect::<Result<Vec<_>>>()?;
         check_replicas(&groups)?;
@@ -123,7 +132,11 @@ impl Store {
         let variables = filling.publish(written, wait)?;
         self.shard_bytes.fetch_add(shard.len(), SeqCst);
         let mut known = self.variables.write().unwrap_or_else(PoisonError::into_inner);
-        known.extend(variables.into_iter().map(|variable| Shelf { variable: Arc::new(variable), shard: Arc::clone(&shard) }));
+        known.extend(
+            variables
+                .into_iter()
+                .map(|variable| Shelf { variable: Arc::new(variable), shard: Arc::clone(&shard) }),
+        );
         Ok(())
     }
 
@@ -221,7 +234,9 @@ impl Store {
             remote,
             get_latency: self.counters.gets.summary(),
             batch_latency: self.counters.batches.summary(),
-            gone: (0..self.comm.size()).filter(|rank| self.comm.first_gone(*rank..*rank + 1).is_some()).collect(),
+            gone: (0..self.comm.size())
+                .filter(|rank| self.comm.first_gone(*rank..*rank + 1).is_some())
+                .collect(),
         }
     }
 
@@ -276,7 +291,10 @@ impl Store {
         variables.iter().find(|shelf| shelf.variable.name == name).cloned().ok_or_else(|| {
             let names: Vec<_> = variables.iter().map(|shelf| shelf.variable.name.as_str()).collect();
             let error = Error::new(ErrorKind::NotFound, format!("the store has no variable '{name}'"));
-            error.hint(format!("it has {}", if names.is_empty() { "none yet".to_owned() } else { names.join(", ") }))
+            error.hint(format!(
+                "it has {}",
+                if names.is_empty() { "none yet".to_owned() } else { names.join(", ") }
+            ))
         })
     }
 

@@ -38,7 +38,8 @@ fn a_rank_that_does_not_come_is_an_error_at_the_deadline() {
 fn a_shard_of_a_host_stays_readable_when_its_rank_is_gone() {
     let got = LocalComm::run(&[0, 0, 1], |comm: Arc<dyn Comm>| {
         let shard = Arc::new(ShardMemory::new(8, &ShardPlace::Memory).expect("memory"));
-        shard.write(0, &[comm.rank() as u8 + 1; 8]).expect("within the shard");
+        let number = u8::try_from(comm.rank() + 1).expect("a small number");
+        shard.write(0, &[number; 8]).expect("within the shard");
         let window = comm.window(shard, &check::patience()).expect("a window");
         window.publish(&check::patience()).expect("all publish");
         let mut got = [0; 8];

@@ -13,6 +13,7 @@
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
+//! | `store_set/` | a set of samples in the memory of all ranks, and batches from it |
 //! | `slow` | files as if behind a slow file system, for trials |
 
 mod feed;
@@ -24,6 +25,7 @@ mod origins;
 mod parallel_map;
 mod set;
 mod slow;
+mod store_set;
 
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::{expand, expand_among, expand_to_files};
@@ -41,6 +43,7 @@ pub use forebay_plan as plan;
 pub use forebay_source as source;
 pub use forebay_source::size;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
+pub use forebay_store as store;
 pub use forebay_tier as tier;
 pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};
 pub use index_cache::IndexCache;
@@ -48,3 +51,4 @@ pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;
+pub use store_set::{FillOptions, FillProgress, OnLost, StoreMaker, StoredField, added_identity, fill_store};

@@ -1,0 +1,15 @@
+//! A set of samples in the memory of all ranks: how it gets there, and how batches come from it.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `field` | what the values of a stored variable are |
+//! | `fill` | a set of files into a store: each rank reads its share |
+//! | `maker` | batches from a store, and from files where a rank is gone |
+
+mod field;
+mod fill;
+mod maker;
+
+pub use field::StoredField;
+pub use fill::{FillOptions, FillProgress, fill_store};
+pub use maker::{OnLost, StoreMaker, added_identity};

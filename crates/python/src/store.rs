@@ -13,6 +13,7 @@ use forebay::{
     fill_store,
     loader::set_identity,
     plan::SetIdentity,
+    source::PerProcess,
     store::{Balance, Comm, Filling, LocalComm, SampleLens, ShardPlace, Store, StoreOptions, Wait},
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -71,11 +72,15 @@ impl RawComm {
     }
 }
 
+/// What makes samples of which fields.
+type Makers = Mutex<HashMap<Vec<String>, Arc<StoreMaker>>>;
+
 /// A data set in the memory of all ranks.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct RawStore {
     store: Closable<Store>,
-    makers: Mutex<HashMap<Vec<String>, Arc<StoreMaker>>>,
+    /// By the names of their fields. A forked process has none: those of its parent may be in use there.
+    makers: PerProcess<Makers>,
     identity: Mutex<Option<SetIdentity>>,
     /// Bytes that samples by number may take.
     memory: u64,
@@ -97,7 +102,7 @@ impl RawStore {
         let place = folder.map_or(ShardPlace::Memory, ShardPlace::Disk);
         let options = StoreOptions { width, place, limit };
         let store = collective(py, |wait| Store::new(Arc::clone(&comm.comm), options.clone(), wait))?;
-        let (makers, identity) = (Mutex::default(), Mutex::default());
+        let (makers, identity) = (PerProcess::new(Makers::default()), Mutex::default());
         Ok(Self { store: Closable::new("store", store), makers, identity, memory })
     }
 
@@ -216,7 +221,7 @@ impl RawStore {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Ok(store) = self.store.get() else { return Ok(()) };
         let closed = collective(py, |wait| store.close(wait));
-        self.makers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.makers.with(Makers::default, |makers| makers.lock().unwrap_or_else(PoisonError::into_inner).clear());
         drop(store);
         self.store.close();
         closed
@@ -239,16 +244,17 @@ impl RawStore {
     }
 
     fn maker(&self, names: Vec<String>) -> PyResult<Arc<StoreMaker>> {
-        let mut makers = self.makers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(maker) = makers.get(&names) {
-            return Ok(Arc::clone(maker));
-        }
-        let identity = self.identity_of(&names)?;
-        let made = StoreMaker::new(self.store.get()?, &names, identity, self.memory, OnLost::Raise)
-            .map_err(raised)?;
-        let made = Arc::new(made);
-        makers.insert(names, Arc::clone(&made));
-        Ok(made)
+        self.makers.with(Makers::default, |makers| {
+            let mut makers = makers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(maker) = makers.get(&names) {
+                return Ok(Arc::clone(maker));
+            }
+            let identity = self.identity_of(&names)?;
+            let made = StoreMaker::new(self.store.get()?, &names, identity, self.memory, OnLost::Raise).map_err(raised)?;
+            let made = Arc::new(made);
+            makers.insert(names, Arc::clone(&made));
+            Ok(made)
+        })
     }
 
     /// By what orders and states know the samples: as those of the files they were filled from, if they were.

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._batch import Batch, sample_of, split_samples
 from ._dates import DAYS
-from ._forebay import BatchLoader, InvalidError, SampleReader, absolute_path, memory_report
+from ._forebay import BatchLoader, InvalidError, RawBatch, SampleReader, absolute_path, memory_report
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
@@ -255,6 +255,9 @@ class Dataset:
         if not -len(self) <= number < len(self):
             raise IndexError(f"sample {number} of {len(self)}")
         return number % len(self)
+
+    def _raw_batch(self, numbers: list[int]) -> RawBatch:
+        return self._reader.get(numbers)
 
     def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
         if on_lost != "raise":

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _comm
 from ._batch import Batch, sample_of, split_samples
-from ._forebay import BatchLoader, InvalidError, RawFilling, RawStore, memory_report
+from ._forebay import BatchLoader, InvalidError, RawBatch, RawFilling, RawStore, memory_report
 from ._loader import Loader
 from ._progress import share_progress
 from ._sizes import size_of, whole
@@ -205,8 +205,15 @@ class Store:
 
     def __getitems__(self, samples: Sequence[int]) -> list[dict[str, Any]]:
         """The samples as a list of dicts, fetched together."""
-        axes = {name: shape.index(None) for name, _, shape, _ in self._raw.fields() if None in shape}
-        return split_samples(self.get_batch(samples), axes)
+        return split_samples(self.get_batch(samples), self._axes)
+
+    @property
+    def _axes(self) -> dict[str, int]:
+        """By variable whose samples differ in length, along which axis."""
+        return {name: shape.index(None) for name, _, shape, _ in self._raw.fields() if None in shape}
+
+    def _raw_batch(self, numbers: list[int]) -> RawBatch:
+        return self._raw.get(self.fields, numbers)
 
     def _checked(self, sample: int) -> int:
         count = len(self)

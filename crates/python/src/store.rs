@@ -221,7 +221,8 @@ impl RawStore {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Ok(store) = self.store.get() else { return Ok(()) };
         let closed = collective(py, |wait| store.close(wait));
-        self.makers.with(Makers::default, |makers| makers.lock().unwrap_or_else(PoisonError::into_inner).clear());
+        self.makers
+            .with(Makers::default, |makers| makers.lock().unwrap_or_else(PoisonError::into_inner).clear());
         drop(store);
         self.store.close();
         closed
@@ -250,7 +251,8 @@ impl RawStore {
                 return Ok(Arc::clone(maker));
             }
             let identity = self.identity_of(&names)?;
-            let made = StoreMaker::new(self.store.get()?, &names, identity, self.memory, OnLost::Raise).map_err(raised)?;
+            let made = StoreMaker::new(self.store.get()?, &names, identity, self.memory, OnLost::Raise)
+                .map_err(raised)?;
             let made = Arc::new(made);
             makers.insert(names, Arc::clone(&made));
             Ok(made)

@@ -54,6 +54,11 @@ impl RawComm {
         self.comm.size()
     }
 
+    /// Ranks that hold a set of `set_bytes` between them, of which this one may keep `rank_bytes`. Collective.
+    fn auto_width(&self, py: Python<'_>, set_bytes: u64, rank_bytes: u64) -> PyResult<usize> {
+        collective(py, |wait| forebay::auto_width(&self.comm, set_bytes, rank_bytes, wait))
+    }
+
     /// Returns when every rank has called it.
     fn barrier(&self, py: Python<'_>) -> PyResult<()> {
         collective(py, |wait| self.comm.barrier(wait))

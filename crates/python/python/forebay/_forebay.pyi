@@ -401,6 +401,8 @@ class RawComm:
     @property
     def size(self) -> int:
         """How many ranks there are."""
+    def auto_width(self, set_bytes: int, rank_bytes: int) -> int:
+        """Ranks that hold a set of ``set_bytes`` between them, of which this one may keep ``rank_bytes``. Collective."""
     def barrier(self) -> None:
         """Returns when every rank has called it."""
     def broadcast(self, root: int, bytes: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,8 @@ class Store:
         comm: the ranks: an ``mpi4py`` communicator, or ``None`` for those of the launcher (``torchrun``, ``mpirun``, ``srun``);
             without one, this process alone.
         width: ranks that hold the whole set between them; each further group of as many ranks holds it once more. ``None``
-            for all ranks.
+            for all ranks, ``"auto"`` for as few whole hosts as their memory allows, or all ranks where other hosts are nearly as
+            near as memory; it is chosen by the size of what is added first.
         folder: a folder on a disk of the node's own, where shards are kept in files that are mapped: for sets that exceed the
             memory of all ranks. ``None`` for memory.
         limit: the most bytes that this rank's shards may take, such as ``"8GiB"``; by default what the process may take of
@@ -48,7 +49,7 @@ class Store:
     def __init__(
         self,
         comm: Any = None,
-        width: int | None = None,
+        width: int | Literal["auto"] | None = None,
         *,
         folder: str | os.PathLike[str] | None = None,
         limit: int | str | None = None,
@@ -61,11 +62,29 @@ class Store:
         if most is None and place is None:
             most = share
         work = size_of(memory, "memory")
-        self._raw = RawStore(
-            self._comm, None if width is None else whole("width", width), place, most, share // 4 if work is None else work
-        )
+        self._made: RawStore | None = None
+        self._place, self._limit, self._memory = place, most, share // 4 if work is None else work
+        if width != "auto":
+            self._make(None if width is None else whole("width", width))
         self.label: str | None = None
         self._files: Dataset | None = None
+
+    def _make(self, width: int | None) -> RawStore:
+        self._made = RawStore(self._comm, width, self._place, self._limit, self._memory)
+        return self._made
+
+    def _make_for(self, size: int) -> RawStore:
+        """The store, whose width is chosen for a set of ``size`` bytes if it was not given. Collective the first time."""
+        if self._made is not None:
+            return self._made
+        most = (1 << 62) if self._limit is None else self._limit
+        return self._make(self._comm.auto_width(size, most))
+
+    @property
+    def _raw(self) -> RawStore:
+        if self._made is None:
+            raise InvalidError("the store is empty: its width is chosen when it is filled")
+        return self._made
 
     @property
     def rank(self) -> int:
@@ -106,7 +125,7 @@ class Store:
         # A rank without samples cannot know their type and shape: it takes those of one that has some.
         known = [json.loads(told) for told in self._comm.all_gather(arrays.told().encode())]
         arrays.learn(known)
-        filling = self._raw.begin(name, arrays.dtype, arrays.shape, arrays.count, arrays.lens)
+        filling = self._make_for(sum(one["bytes"] for one in known)).begin(name, arrays.dtype, arrays.shape, arrays.count, arrays.lens)
         _finish(filling, lambda: arrays.write(filling))
 
     def fill(
@@ -139,12 +158,13 @@ class Store:
             return
         assert dataset is not None
         with share_progress(progress, self.rank) as report:
-            self._raw.fill(dataset._reader, _fill_options(options), balance == "count", report)
+            self._make_for(dataset.nbytes).fill(dataset._reader, _fill_options(options), balance == "count", report)
         self.label = dataset.label
         self._files = dataset
 
     def _fill_by(self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], count: int, progress: Any) -> None:
-        member, members = self._raw.member()
+        # Its bytes are not known before it was read: all ranks hold it between them.
+        member, members = (self._made or self._make(None)).member()
         first, end = count * member // members, count * (member + 1) // members
         error: BaseException | None = None
         taken: dict[str, list[npt.NDArray[Any]]] = {}
@@ -260,7 +280,8 @@ class Store:
 
     def close(self) -> None:
         """Gives all memory back. Collective; may be called more than once."""
-        self._raw.close()
+        if self._made is not None:
+            self._made.close()
 
     def __enter__(self) -> Store:
         return self
@@ -285,6 +306,7 @@ class _Arrays:
 
     def __init__(self, dtype: Any, shape: Any, count: int, lens: list[int] | None, values: Any) -> None:
         self.dtype, self.shape, self.count, self.lens, self._values = dtype, shape, count, lens, values
+        self._nbytes = sum(one.nbytes for one in values) if isinstance(values, list) else values.nbytes
 
     @classmethod
     def of(cls, name: str, samples: Any) -> _Arrays:
@@ -315,7 +337,7 @@ class _Arrays:
 
     def told(self) -> str:
         """What other ranks need to know."""
-        return json.dumps({"dtype": None if self.dtype is None else _code(self.dtype), "shape": self.shape})
+        return json.dumps({"dtype": None if self.dtype is None else _code(self.dtype), "shape": self.shape, "bytes": self._nbytes})
 
     def learn(self, known: list[dict[str, Any]]) -> None:
         """Takes the type and shape that all ranks agree on: an axis that differs on one rank, or between ranks, differs."""

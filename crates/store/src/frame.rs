@@ -102,7 +102,10 @@ impl FrameHeader {
         let kind = kind.ok_or_else(|| Error::corrupt(format!("a frame of the unknown kind {code}")))?;
         let len = u64::from_le_bytes([l0, l1, l2, l3, l4, l5, l6, l7]);
         if len > kind.most_bytes() {
-            return Err(Error::corrupt(format!("a frame of {len} bytes, where {} are the most", kind.most_bytes())));
+            return Err(Error::corrupt(format!(
+                "a frame of {len} bytes, where {} are the most",
+                kind.most_bytes()
+            )));
         }
         let descriptor_count = u16::from_le_bytes([d0, d1]);
         Ok(Self { kind, detail, descriptor_count, number: u64::from_le_bytes(number), len })
@@ -208,7 +211,8 @@ mod tests {
         (0..FrameKind::ALL.len(), any::<u8>(), any::<u16>(), any::<u64>(), message).prop_map(
             |(kind, detail, descriptor_count, number, message)| {
                 let kind = FrameKind::ALL[kind];
-                let header = FrameHeader { kind, detail, descriptor_count, number, len: message.len() as u64 };
+                let header =
+                    FrameHeader { kind, detail, descriptor_count, number, len: message.len() as u64 };
                 ReceivedFrame { header, message }
             },
         )

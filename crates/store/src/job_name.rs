@@ -51,7 +51,8 @@ mod tests {
                 values.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
             })
         };
-        let all = [("MASTER_PORT", "29500"), ("TORCHELASTIC_RUN_ID", "a/b"), ("TORCHELASTIC_RESTART_COUNT", "2")];
+        let all =
+            [("MASTER_PORT", "29500"), ("TORCHELASTIC_RUN_ID", "a/b"), ("TORCHELASTIC_RESTART_COUNT", "2")];
         assert_eq!(name(&all).expect("a name").as_str(), "torch-29500-a/b-2");
         assert_eq!(name(&all[..1]).expect("a name").as_str(), "torch-29500-none-0");
         let error = name(&all[1..]).expect_err("no port").to_string();

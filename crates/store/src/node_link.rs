@@ -46,7 +46,8 @@ impl NodeLink {
     pub fn connect(name: &str, own: usize, members: &[usize], wait: &Wait<'_>) -> Result<Self> {
         let is_ascending = members.windows(2).all(|pair| pair[0] < pair[1]);
         let index = members.iter().position(|member| *member == own).filter(|_| is_ascending);
-        let index = index.ok_or_else(|| Error::invalid(format!("rank {own} among the ranks {members:?} of a host")))?;
+        let index = index
+            .ok_or_else(|| Error::invalid(format!("rank {own} among the ranks {members:?} of a host")))?;
         let rendezvous = NodeRendezvous { name, own, members };
         let mut states = Arc::new(RankStates::new(members.len())?);
         let mut sockets = Vec::new();
@@ -67,7 +68,8 @@ impl NodeLink {
             ends_with_connection: false,
             ended_elsewhere: None,
         };
-        let link = Self { members: members.to_vec(), own: index, star: Star::new(parts)?, _end: ProcessEnd::new()? };
+        let link =
+            Self { members: members.to_vec(), own: index, star: Star::new(parts)?, _end: ProcessEnd::new()? };
         link.watch_others(wait)?;
         Ok(link)
     }
@@ -78,7 +80,8 @@ impl NodeLink {
         let ends = self.star.exchange(StarCall::Share, mine, wait)?;
         for (index, end) in ends.into_iter().enumerate().filter(|(index, _)| *index != self.own) {
             let end = end.descriptors.into_iter().next();
-            self.star.watch(index, end.ok_or_else(|| Error::corrupt("a rank does not let its end be watched"))?);
+            self.star
+                .watch(index, end.ok_or_else(|| Error::corrupt("a rank does not let its end be watched"))?);
         }
         Ok(())
     }
@@ -94,7 +97,8 @@ impl NodeLink {
             return None;
         }
         let first = self.members.partition_point(|member| *member < ranks.start);
-        let members = self.members.iter().enumerate().skip(first).take_while(|(_, member)| **member < ranks.end);
+        let members =
+            self.members.iter().enumerate().skip(first).take_while(|(_, member)| **member < ranks.end);
         let mut gone = members.filter(|(index, _)| self.star.states().get(*index) == RankState::Gone);
         gone.next().map(|(_, member)| *member)
     }
@@ -153,8 +157,13 @@ impl NodeLink {
 
 /// Maps the shard that another rank hands on.
 fn received(message: StarMessage) -> Result<ShardMemory> {
-    let len = message.bytes.try_into().map(u64::from_le_bytes).map_err(|_| Error::corrupt("a shard of no length"))?;
-    let file = message.descriptors.into_iter().next().ok_or_else(|| Error::corrupt("a shard without memory"))?;
+    let len = message
+        .bytes
+        .try_into()
+        .map(u64::from_le_bytes)
+        .map_err(|_| Error::corrupt("a shard of no length"))?;
+    let file =
+        message.descriptors.into_iter().next().ok_or_else(|| Error::corrupt("a shard without memory"))?;
     check_kept(&file)?;
     ShardMemory::map(file, len)
 }
@@ -167,7 +176,9 @@ fn check_kept(file: &OwnedFd) -> Result<()> {
     let refused = |what: &str| Err(Error::new(ErrorKind::Denied, what.to_owned()));
     match rustix::fs::fcntl_get_seals(file.as_fd()) {
         Ok(seals) if seals.contains(SealFlags::SHRINK) => return Ok(()),
-        Ok(seals) if !seals.contains(SealFlags::SEAL) => return refused("memory that is not sealed can be made shorter"),
+        Ok(seals) if !seals.contains(SealFlags::SEAL) => {
+            return refused("memory that is not sealed can be made shorter");
+        }
         // Files of tmpfs say that they take no seals, those of disks that they know none.
         Ok(_) | Err(Errno::INVAL) => {}
         Err(errno) => return Err(Error::from_io(errno.into())),
@@ -217,7 +228,8 @@ mod tests {
             let links = links("share", members);
             let shards = on_all(&links, |link| {
                 let rank = link.members[link.own];
-                let shard = Arc::new(ShardMemory::new(rank as u64 * 100, &ShardPlace::Memory).expect("memory"));
+                let shard =
+                    Arc::new(ShardMemory::new(rank as u64 * 100, &ShardPlace::Memory).expect("memory"));
                 shard.write(0, &vec![rank as u8; rank * 100]).expect("within the shard");
                 let shards = link.share(&shard, &patience()).expect("all share");
                 link.barrier(&patience()).expect("all come");
@@ -228,10 +240,14 @@ mod tests {
                 for (shard, rank) in shards.iter().zip(members) {
                     let mut read = vec![0; rank * 100];
                     shard.copy_to(0, &mut read).expect("within the shard");
-                    assert!(shard.len() == *rank as u64 * 100 && read.iter().all(|byte| *byte == *rank as u8));
+                    assert!(
+                        shard.len() == *rank as u64 * 100 && read.iter().all(|byte| *byte == *rank as u8)
+                    );
                 }
             }
-            let heard = on_all(&links, |link| link.all_gather(vec![link.own as u8; link.own], &patience()).expect("all come"));
+            let heard = on_all(&links, |link| {
+                link.all_gather(vec![link.own as u8; link.own], &patience()).expect("all come")
+            });
             let expected: Vec<_> = (0..members.len()).map(|index| vec![index as u8; index]).collect();
             assert!(heard.iter().all(|heard| *heard == expected));
             assert!(links.iter().all(|link| link.first_gone(0..100).is_none()));
@@ -251,7 +267,8 @@ mod tests {
     fn a_rank_that_does_not_come_is_named_by_all_that_wait() {
         let links = links("missing", &[0, 1, 2]);
         let errors = on_all(&links[..2], |link| {
-            let error = link.barrier(&Wait::at_most(Duration::from_millis(300))).expect_err("one does not come");
+            let error =
+                link.barrier(&Wait::at_most(Duration::from_millis(300))).expect_err("one does not come");
             assert!(link.barrier(&patience()).is_err(), "what was missed is not made up for");
             error.to_string()
         });
@@ -280,7 +297,10 @@ mod tests {
         assert_eq!(received(message(&open, 10)).expect_err("not sealed").kind(), ErrorKind::Denied);
         fcntl_add_seals(&open, SealFlags::SHRINK).expect("a seal");
         received(message(&open, 10)).expect("sealed");
-        assert_eq!(received(message(&open, 11)).expect_err("shorter than it says").kind(), ErrorKind::Corrupt);
+        assert_eq!(
+            received(message(&open, 11)).expect_err("shorter than it says").kind(),
+            ErrorKind::Corrupt
+        );
         let named = tempfile::NamedTempFile::new().expect("a file");
         let named: OwnedFd = named.as_file().try_clone().expect("a descriptor").into();
         assert_eq!(received(message(&named, 0)).expect_err("it has a name").kind(), ErrorKind::Denied);
@@ -292,7 +312,10 @@ mod tests {
     #[test]
     fn only_one_of_the_members_connects() {
         for (own, members) in [(1, &[0, 2][..]), (1, &[1, 0]), (0, &[])] {
-            assert_eq!(NodeLink::connect("wrong", own, members, &patience()).expect_err("no member").kind(), ErrorKind::Invalid);
+            assert_eq!(
+                NodeLink::connect("wrong", own, members, &patience()).expect_err("no member").kind(),
+                ErrorKind::Invalid
+            );
         }
     }
 }

@@ -3,7 +3,10 @@
 //! A byte per rank in a memory file: forked children see what a thread of their parent finds out, and the ranks of a host
 //! what the others say of themselves.
 
-#![expect(unsafe_code, reason = "other processes write the same memory, so it is read by address, as atomics")]
+#![expect(
+    unsafe_code,
+    reason = "other processes write the same memory, so it is read by address, as atomics"
+)]
 
 use std::{
     os::fd::{BorrowedFd, OwnedFd},

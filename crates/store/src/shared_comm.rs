@@ -90,7 +90,9 @@ impl Window for SharedWindow {
         for read in reads {
             read.outcome = match self.shards.get(read.rank) {
                 None => Err(Error::invalid(format!("there is no rank {}", read.rank))),
-                Some(shard) => read.pieces.iter_mut().try_for_each(|piece| shard.copy_to(piece.offset, piece.into)),
+                Some(shard) => {
+                    read.pieces.iter_mut().try_for_each(|piece| shard.copy_to(piece.offset, piece.into))
+                }
             };
         }
     }

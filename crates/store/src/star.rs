@@ -117,7 +117,9 @@ impl Star {
     pub fn exchange(&self, call: StarCall, mine: StarMessage, wait: &Wait<'_>) -> Result<Vec<StarMessage>> {
         if current_process() != self.process {
             let what = "a forked process makes a collective call";
-            return Err(Error::invalid(what).hint("call it in the process that joined the job; children may read"));
+            return Err(
+                Error::invalid(what).hint("call it in the process that joined the job; children may read")
+            );
         }
         let header = {
             let mut exchange = self.shared.lock();
@@ -177,7 +179,11 @@ impl Star {
             }
             let missing = self.missing(&exchange);
             if missing.is_empty() {
-                return Ok(self.shared.neighbours().filter_map(|index| exchange.inbox[index].pop_front()).collect());
+                return Ok(self
+                    .shared
+                    .neighbours()
+                    .filter_map(|index| exchange.inbox[index].pop_front())
+                    .collect());
             }
             wait.go_on(|| not_come(&missing))?;
             exchange = self.shared.wait(exchange, wait.step());
@@ -245,7 +251,10 @@ impl Drop for Star {
 
 impl std::fmt::Debug for StarParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StarParts").field("ranks", &self.ranks).field("own", &self.own).finish_non_exhaustive()
+        f.debug_struct("StarParts")
+            .field("ranks", &self.ranks)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
     }
 }
 

@@ -19,7 +19,8 @@ use rustix::process::Signal;
 #[test]
 fn rank_of_another_test() {
     let Some(task) = Task::of_this_process() else { return };
-    let comm = SharedComm::new(task.rank, task.size, &task.job(), &check::patience()).expect("all ranks come");
+    let comm =
+        SharedComm::new(task.rank, task.size, &task.job(), &check::patience()).expect("all ranks come");
     task.run(Arc::new(comm));
 }
 
@@ -72,7 +73,6 @@ fn what_a_job_that_was_killed_left_hinders_no_other() {
         thread::sleep(Duration::from_millis(2));
     }
     ranks.signal(0, Signal::KILL);
-    ranks.await_end(0);
     assert_eq!(files(&sockets).len(), 1, "the socket of rank 0 stays behind");
     ranks.restart(2, "clauses");
     ranks.end(&[]);

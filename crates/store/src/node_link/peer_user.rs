@@ -1,6 +1,9 @@
 //! Which user is at the other end of a unix socket (`SO_PEERCRED`).
 
-#![expect(unsafe_code, reason = "rustix's call holds that a process has a number, which one of another namespace has not")]
+#![expect(
+    unsafe_code,
+    reason = "rustix's call holds that a process has a number, which one of another namespace has not"
+)]
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -21,7 +24,10 @@ pub(super) fn check_peer_user(socket: BorrowedFd<'_>) -> Result<()> {
     if peer.uid == rustix::process::geteuid().as_raw() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Denied, format!("a process of user {} is at the other end of a socket of ours", peer.uid)))
+    Err(Error::new(
+        ErrorKind::Denied,
+        format!("a process of user {} is at the other end of a socket of ours", peer.uid),
+    ))
 }
 
 #[cfg(test)]

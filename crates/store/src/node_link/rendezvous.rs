@@ -4,8 +4,8 @@
 use std::{
     env,
     hash::{DefaultHasher, Hash, Hasher},
-    mem::MaybeUninit,
     io::{IoSlice, IoSliceMut},
+    mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     thread,
@@ -19,9 +19,9 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-        SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
-        socket_with,
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+        listen, recvmsg, sendmsg, socket_with,
     },
 };
 
@@ -63,7 +63,8 @@ impl NodeRendezvous<'_> {
     }
 
     fn socket_name(&self) -> String {
-        let letters = self.name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
+        let letters =
+            self.name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
         format!("{}-{:016x}", letters.take(32).collect::<String>(), self.key())
     }
 
@@ -166,7 +167,9 @@ impl PendingPeer {
         if self.len < HELLO_LEN {
             return None;
         }
-        let number = |at: usize| -> Option<u64> { Some(u64::from_le_bytes(self.hello.get(at..at + 8)?.try_into().ok()?)) };
+        let number = |at: usize| -> Option<u64> {
+            Some(u64::from_le_bytes(self.hello.get(at..at + 8)?.try_into().ok()?))
+        };
         Some(number(0).zip(number(8)))
     }
 }
@@ -224,7 +227,12 @@ impl ListeningSocket {
 impl Drop for ListeningSocket {
     fn drop(&mut self) {
         // Another job of the same name may have put its own socket there.
-        let is_ours = self.folder.facts(&self.name).ok().zip(self.facts).is_some_and(|(now, ours)| now.identity == ours.identity);
+        let is_ours = self
+            .folder
+            .facts(&self.name)
+            .ok()
+            .zip(self.facts)
+            .is_some_and(|(now, ours)| now.identity == ours.identity);
         if is_ours {
             let _ = self.folder.remove_file(&self.name);
         }
@@ -250,19 +258,22 @@ fn folder() -> Result<OwnFolder> {
 /// What two processes have in common that can meet: the running system, and the folder that their sockets are made in.
 pub(super) fn host_key() -> Result<String> {
     let parent = parent();
-    let stat = rustix::fs::stat(&parent).map_err(|errno| Error::from_io(errno.into()).at(parent.display()))?;
+    let stat =
+        rustix::fs::stat(&parent).map_err(|errno| Error::from_io(errno.into()).at(parent.display()))?;
     Ok(format!("{}-{:x}-{:x}-{}", boot_id(), stat.st_dev, stat.st_ino, rustix::process::geteuid().as_raw()))
 }
 
 fn new_socket() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(|errno| Error::from_io(errno.into()))
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .map_err(|errno| Error::from_io(errno.into()))
 }
 
 /// The address of a socket in `folder`: by the folder's descriptor where its path is too long for one.
 fn address(folder: &OwnFolder, name: &str) -> Result<SocketAddrUnix> {
     let by_descriptor = || format!("/proc/self/fd/{}/{name}", folder.descriptor().as_raw_fd());
-    let address = SocketAddrUnix::new(folder.path().join(name)).or_else(|_| SocketAddrUnix::new(by_descriptor()));
+    let address =
+        SocketAddrUnix::new(folder.path().join(name)).or_else(|_| SocketAddrUnix::new(by_descriptor()));
     address.map_err(|errno| Error::from_io(errno.into()).at(folder.path().display()))
 }
 
@@ -292,7 +303,8 @@ fn give(socket: BorrowedFd<'_>, gift: BorrowedFd<'_>) -> Result<()> {
     control.push(SendAncillaryMessage::ScmRights(&gifts));
     let sent = sendmsg(socket, &[IoSlice::new(&[1])], &mut control, SendFlags::NOSIGNAL);
     // One that has ended since is noticed by whoever uses the connection.
-    sent.map(drop).or_else(|errno| if errno == Errno::PIPE { Ok(()) } else { Err(Error::from_io(errno.into())) })
+    sent.map(drop)
+        .or_else(|errno| if errno == Errno::PIPE { Ok(()) } else { Err(Error::from_io(errno.into())) })
 }
 
 /// The descriptor that the other end hands over; none where it has closed the connection.

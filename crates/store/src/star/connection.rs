@@ -13,8 +13,8 @@ use rustix::{
     cmsg_space,
     io::Errno,
     net::{
-        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-        SendFlags, recvmsg, sendmsg,
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
     },
 };
 
@@ -33,7 +33,11 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(mut header: FrameHeader, message: Arc<Vec<u8>>, descriptors: Arc<Vec<OwnedFd>>) -> Result<Self> {
+    pub(super) fn new(
+        mut header: FrameHeader,
+        message: Arc<Vec<u8>>,
+        descriptors: Arc<Vec<OwnedFd>>,
+    ) -> Result<Self> {
         let most = DESCRIPTORS_A_BYTE * FrameHeader::LEN;
         let count = u16::try_from(descriptors.len()).ok().filter(|_| descriptors.len() <= most);
         header.descriptor_count =
@@ -126,7 +130,10 @@ impl Connection {
     }
 
     /// Hands every frame that has arrived to `take`; false when the other side has closed the connection.
-    pub(super) fn receive(&mut self, take: &mut dyn FnMut(ReceivedFrame, Vec<OwnedFd>) -> Result<()>) -> Result<bool> {
+    pub(super) fn receive(
+        &mut self,
+        take: &mut dyn FnMut(ReceivedFrame, Vec<OwnedFd>) -> Result<()>,
+    ) -> Result<bool> {
         loop {
             let len = match self.receive_some() {
                 Ok(0) => return Ok(false),
@@ -154,7 +161,8 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_A_BYTE))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let received = recvmsg(&self.socket, &mut [IoSliceMut::new(self.reader.space())], &mut control, flags)?;
+        let received =
+            recvmsg(&self.socket, &mut [IoSliceMut::new(self.reader.space())], &mut control, flags)?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 self.descriptors.extend(descriptors);

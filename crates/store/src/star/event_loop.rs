@@ -14,10 +14,7 @@ use rustix::{
 
 use crate::{
     rank_states::RankState,
-    star::{
-        connection::Connection,
-        exchange::Shared,
-    },
+    star::{connection::Connection, exchange::Shared},
 };
 
 /// The longest time between two looks at what nothing wakes it for.
@@ -118,7 +115,12 @@ impl EventLoop {
                 return Vec::new();
             }
         }
-        ready.into_iter().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty()).map(|(ready, _)| ready).collect()
+        ready
+            .into_iter()
+            .zip(&polled)
+            .filter(|(_, polled)| !polled.revents().is_empty())
+            .map(|(ready, _)| ready)
+            .collect()
     }
 
     fn serve(&mut self, index: usize) {

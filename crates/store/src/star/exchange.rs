@@ -89,7 +89,11 @@ impl Shared {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wait<'a>(&self, exchange: MutexGuard<'a, Exchange>, step: Duration) -> MutexGuard<'a, Exchange> {
+    pub(super) fn wait<'a>(
+        &self,
+        exchange: MutexGuard<'a, Exchange>,
+        step: Duration,
+    ) -> MutexGuard<'a, Exchange> {
         self.changed.wait_timeout(exchange, step).unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -120,7 +124,13 @@ impl Shared {
     }
 
     /// Tells all neighbours but `except`.
-    pub(super) fn post_note(&self, exchange: &mut Exchange, header: FrameHeader, message: Vec<u8>, except: Option<usize>) {
+    pub(super) fn post_note(
+        &self,
+        exchange: &mut Exchange,
+        header: FrameHeader,
+        message: Vec<u8>,
+        except: Option<usize>,
+    ) {
         let Ok(frame) = Outgoing::new(header, Arc::new(message), Arc::default()) else { return };
         for to in self.neighbours().filter(|to| Some(*to) != except) {
             self.post(exchange, to, frame.clone());
@@ -159,9 +169,8 @@ impl Shared {
     pub(super) fn ended(&self, index: usize) -> Error {
         let rank = self.ranks[index];
         match self.states.get(index) {
-            RankState::Left => {
-                Error::new(ErrorKind::Unavailable, format!("rank {rank} has left the job")).hint("close stores on all ranks")
-            }
+            RankState::Left => Error::new(ErrorKind::Unavailable, format!("rank {rank} has left the job"))
+                .hint("close stores on all ranks"),
             RankState::Running | RankState::Gone => gone(rank),
         }
     }
@@ -184,20 +193,35 @@ impl Shared {
                 self.fail(&mut exchange, Error::new(kind, text), Some(from));
             }
             FrameKind::Missing if !self.is_hub() => {
-                exchange.missing = frame.message.chunks_exact(8).filter_map(|rank| Some(u64::from_le_bytes(rank.try_into().ok()?))).collect();
+                exchange.missing = frame
+                    .message
+                    .chunks_exact(8)
+                    .filter_map(|rank| Some(u64::from_le_bytes(rank.try_into().ok()?)))
+                    .collect();
             }
             FrameKind::Gone | FrameKind::Left => {
                 let index = usize::try_from(header.number).unwrap_or(usize::MAX);
                 self.note_end(&mut exchange, index, header.kind == FrameKind::Left, Some(from));
             }
-            kind => return Err(Error::corrupt(format!("a frame of the kind {kind:?} from rank {}", self.ranks[from]))),
+            kind => {
+                return Err(Error::corrupt(format!(
+                    "a frame of the kind {kind:?} from rank {}",
+                    self.ranks[from]
+                )));
+            }
         }
         self.notify();
         Ok(())
     }
 
     /// Keeps that a member has ended, and passes it on.
-    pub(super) fn note_end(&self, exchange: &mut Exchange, index: usize, is_in_order: bool, told_by: Option<usize>) {
+    pub(super) fn note_end(
+        &self,
+        exchange: &mut Exchange,
+        index: usize,
+        is_in_order: bool,
+        told_by: Option<usize>,
+    ) {
         if index == self.own || !self.states.end(index, is_in_order) {
             return;
         }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use forebay_store::{
-    Comm, FieldGather, JobName, SampleLens, ShardMemory, ShardPlace, Store, StoreOptions, VariableSpec, Wait, WindowPiece,
-    WindowRead, check,
+    Comm, FieldGather, JobName, SampleLens, ShardMemory, ShardPlace, Store, StoreOptions, VariableSpec, Wait,
+    WindowPiece, WindowRead, check,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -26,28 +26,30 @@ const LIMIT: Duration = Duration::from_secs(150);
 
 /// What a process is to do.
 #[derive(Clone, Debug)]
-pub struct Task {
-    pub rank: usize,
-    pub size: usize,
-    pub work: String,
-    pub folder: PathBuf,
+pub(crate) struct Task {
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) work: String,
+    pub(crate) folder: PathBuf,
 }
 
 impl Task {
     /// The task of this process; none where it is no rank.
-    pub fn of_this_process() -> Option<Self> {
+    pub(crate) fn of_this_process() -> Option<Self> {
         let text = env::var(RANK).ok()?;
-        let [rank, size, work, folder] = text.splitn(4, ',').collect::<Vec<_>>()[..] else { panic!("{text}") };
+        let [rank, size, work, folder] = text.splitn(4, ',').collect::<Vec<_>>()[..] else {
+            panic!("{text}")
+        };
         let number = |text: &str| text.parse().expect("a number");
         Some(Self { rank: number(rank), size: number(size), work: work.to_owned(), folder: folder.into() })
     }
 
-    pub fn job(&self) -> JobName {
+    pub(crate) fn job(&self) -> JobName {
         JobName::new(format!("test-{}", self.folder.display()))
     }
 
     /// Does it, with this rank's end of a communicator.
-    pub fn run(&self, comm: Arc<dyn Comm>) {
+    pub(crate) fn run(&self, comm: Arc<dyn Comm>) {
         let (work, victim) = self.work.split_once(' ').unwrap_or((&self.work, "0"));
         let victim = victim.parse().expect("a rank");
         match work {
@@ -69,11 +71,14 @@ impl Task {
 
     /// A store of 5 samples of every rank.
     fn store(&self, comm: &Arc<dyn Comm>) -> Store {
-        let store = Store::new(Arc::clone(comm), StoreOptions::default(), &check::patience()).expect("a store");
+        let store =
+            Store::new(Arc::clone(comm), StoreOptions::default(), &check::patience()).expect("a store");
         let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len: 3000, runs: 1 };
-        let filling = store.begin_from_parts(&[(spec, SampleLens::even(5, 1))], &check::patience()).expect("memory");
+        let filling =
+            store.begin_from_parts(&[(spec, SampleLens::even(5, 1))], &check::patience()).expect("memory");
         let first = 5 * self.rank as u64;
-        let written = (first..first + 5).try_for_each(|sample| filling.write(0, sample, &sample_bytes(sample)));
+        let written =
+            (first..first + 5).try_for_each(|sample| filling.write(0, sample, &sample_bytes(sample)));
         store.finish(filling, written, &check::patience()).expect("all ranks wrote");
         store
     }
@@ -99,7 +104,9 @@ impl Task {
             assert!(since.elapsed().expect("a clock") < LIMIT, "a rank that was killed is not noticed");
             let mut got = vec![0; 3000];
             match store.get(&variable, sample % (5 * self.size as u64), &mut got) {
-                Ok(()) => assert!(got == sample_bytes(sample % (5 * self.size as u64)), "wrong bytes of {sample}"),
+                Ok(()) => {
+                    assert!(got == sample_bytes(sample % (5 * self.size as u64)), "wrong bytes of {sample}")
+                }
                 Err(error) => break error.to_string(),
             }
             sample += 1;
@@ -116,7 +123,11 @@ impl Task {
         let failed = store.get_batch_of_living([gather]).expect("what is left");
         assert!(failed.iter().all(|(rank, _)| *rank == victim), "{failed:?}");
         let is_shared = comm.host_of(victim) == comm.host_of(self.rank);
-        assert_eq!(failed.is_empty(), is_shared, "memory of this host outlives its rank, that of others does not");
+        assert_eq!(
+            failed.is_empty(),
+            is_shared,
+            "memory of this host outlives its rank, that of others does not"
+        );
         for (sample, got) in (0..).zip(got.chunks(3000)) {
             let is_lost = !is_shared && sample / 5 == victim as u64;
             assert!(is_lost || got == sample_bytes(sample), "wrong bytes of {sample}");
@@ -142,7 +153,8 @@ impl Task {
         let mut reads = [WindowRead { rank: victim, pieces, outcome: Ok(()) }];
         window.get(&mut reads, &short());
         if comm.host_of(victim) != comm.host_of(self.rank) {
-            let error = reads[0].outcome.as_ref().expect_err("a rank that stopped answers nothing").to_string();
+            let error =
+                reads[0].outcome.as_ref().expect_err("a rank that stopped answers nothing").to_string();
             assert!(error.contains(&format!("rank {victim}")), "{error}");
         }
         let error = comm.barrier(&short()).expect_err("a rank does not come").to_string();
@@ -213,14 +225,14 @@ fn ends_well(child: i32) -> bool {
 }
 
 /// The processes of one job, with a folder for temporary files of their own.
-pub struct Ranks {
+pub(crate) struct Ranks {
     children: Vec<Child>,
-    pub folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Ranks {
     /// Starts `size` ranks that do `work`.
-    pub fn start(size: usize, work: &str) -> Self {
+    pub(crate) fn start(size: usize, work: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("tmp")).expect("a folder");
         let mut ranks = Self { children: Vec::new(), folder };
@@ -230,7 +242,7 @@ impl Ranks {
         ranks
     }
 
-    pub fn start_one(&mut self, rank: usize, size: usize, work: &str) {
+    pub(crate) fn start_one(&mut self, rank: usize, size: usize, work: &str) {
         let folder = self.folder.path();
         let output = fs::File::create(folder.join(format!("output-{rank}"))).expect("a file");
         let child = Command::new(env::current_exe().expect("this program"))
@@ -245,36 +257,42 @@ impl Ranks {
     }
 
     /// Waits until every rank says that it is ready.
-    pub fn await_ready(&self) {
-        (0..self.children.len()).for_each(|rank| await_file(&self.folder.path().join(format!("ready-{rank}"))));
+    pub(crate) fn await_ready(&self) {
+        (0..self.children.len())
+            .for_each(|rank| await_file(&self.folder.path().join(format!("ready-{rank}"))));
     }
 
     /// Waits until `rank` has done all that it is to do.
-    pub fn await_done(&self, rank: usize) {
+    pub(crate) fn await_done(&self, rank: usize) {
         await_file(&self.folder.path().join(format!("done-{rank}")));
     }
 
-    pub fn await_end(&mut self, rank: usize) {
-        self.children[rank].wait().expect("a status");
-    }
-
-    /// Starts all ranks anew, in place of those that have ended.
-    pub fn restart(&mut self, size: usize, work: &str) {
+    /// Kills all ranks and starts as many as are wanted.
+    pub(crate) fn restart(&mut self, size: usize, work: &str) {
+        self.kill();
         self.children.clear();
         (0..size).for_each(|rank| self.start_one(rank, size, work));
     }
 
-    pub fn signal(&self, rank: usize, signal: Signal) {
+    fn kill(&mut self) {
+        for child in &mut self.children {
+            // One that has ended is not killed again.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn signal(&self, rank: usize, signal: Signal) {
         let number = i32::try_from(self.children[rank].id()).expect("a number of a process");
         kill_process(Pid::from_raw(number).expect("a process"), signal).expect("it runs");
     }
 
-    pub fn mark(&self, name: &str) {
+    pub(crate) fn mark(&self, name: &str) {
         fs::write(self.folder.path().join(name), "").expect("a file");
     }
 
     /// Waits until all but those in `killed` have ended well, and makes sure that they left nothing.
-    pub fn end(mut self, killed: &[usize]) {
+    pub(crate) fn end(mut self, killed: &[usize]) {
         let started = Instant::now();
         for rank in 0..self.children.len() {
             let status = loop {
@@ -286,14 +304,16 @@ impl Ranks {
                 }
                 thread::sleep(Duration::from_millis(5));
             };
-            let output = fs::read_to_string(self.folder.path().join(format!("output-{rank}"))).unwrap_or_default();
+            let output =
+                fs::read_to_string(self.folder.path().join(format!("output-{rank}"))).unwrap_or_default();
             let is_well = status.is_some_and(|status| status.success()) || killed.contains(&rank);
             assert!(is_well, "rank {rank}: {status:?}\n{output}");
         }
         let left = files(&self.folder.path().join("tmp"));
         assert!(left.is_empty(), "left behind: {left:?}");
         let name = self.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
-        let shared = fs::read_dir("/dev/shm").map(|entries| entries.flatten().map(|entry| entry.file_name()).collect::<Vec<_>>());
+        let shared = fs::read_dir("/dev/shm")
+            .map(|entries| entries.flatten().map(|entry| entry.file_name()).collect::<Vec<_>>());
         let shared = shared.unwrap_or_default();
         assert!(!shared.iter().any(|file| file.to_string_lossy().contains(&name)), "left behind: {shared:?}");
     }
@@ -301,15 +321,12 @@ impl Ranks {
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.kill();
     }
 }
 
 /// Everything below `folder` that is no folder.
-pub fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -16,6 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["forebay-container", "forebay-format", "forebay-plan", "forebay-scratch", "forebay-source"],
     ),
     ("forebay-mount", &["forebay-source"]),
+    ("forebay-store", &["forebay-scratch", "forebay-source"]),
+    ("forebay-tcp", &["forebay-source", "forebay-store"]),
     ("forebay-tier", &["forebay-scratch", "forebay-source"]),
     ("forebay-config", &["forebay-source", "forebay-tier"]),
     (

@@ -100,7 +100,7 @@ def test_files_of_other_names_lengths_or_types_are_refused(tmp_path: Path) -> No
     for other in (renamed, opened(write(tmp_path / "types", dtype="f8")).loader(batch_size=8)):
         with pytest.raises(forebay.InvalidError, match=r"names, lengths or types(.|\n)*strict=False"):
             other.load_state_dict(state)
-    with pytest.warns(UserWarning, match="other times"):
+    with pytest.warns(forebay.ForebayWarning, match="other files or fields"):
         renamed.load_state_dict(state, strict=False)
     assert order_of(renamed) == rest
     with pytest.raises(forebay.InvalidError, match="90 samples, this one has 91"):

@@ -118,7 +118,7 @@ def test_a_block_shuffle_refuses_samples_that_lie_otherwise_in_files(tmp_path: P
             with pytest.raises(forebay.InvalidError, match="other numbers of samples"):
                 loader.load_state_dict(state, strict=False)
         else:
-            with pytest.warns(UserWarning, match="other times"):
+            with pytest.warns(UserWarning, match="other files or fields"):
                 loader.load_state_dict(state, strict=False)
             assert order_of(loader) == rest
 

@@ -230,7 +230,8 @@ class Loader:
         return state
 
     def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
-        """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
+        """Goes on from ``state``, with any number of ranks and threads; a changed set is refused. The order is the state's: its
+        ``shuffle`` and ``seed`` hold from now on, whatever the loader was made with.
 
         The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
         be the same, and other times of modification are a warning. ``strict=False`` accepts any set that has as many samples,
@@ -241,8 +242,11 @@ class Loader:
         loader = self._loader
         self.close()
         if not loader.load_state(json.dumps(state), strict):
+            is_other_set = state["fingerprint"] != json.loads(loader.state())["fingerprint"]
             warnings.warn(
-                "the state was taken of files with other times of modification: right for copies of them, wrong if their "
+                "the state was taken of other files or fields: right where they hold the same samples in the same order"
+                if is_other_set
+                else "the state was taken of files with other times of modification: right for copies of them, wrong if their "
                 "contents were changed",
                 ForebayWarning,
                 stacklevel=2,

@@ -54,4 +54,6 @@ pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;
-pub use store_set::{FillOptions, FillProgress, OnLost, StoreMaker, StoredField, added_identity, auto_width, fill_store};
+pub use store_set::{
+    FillOptions, FillProgress, OnLost, StoreMaker, StoredField, added_identity, auto_width, fill_store,
+};

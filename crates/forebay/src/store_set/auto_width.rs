@@ -55,11 +55,14 @@ pub fn auto_width(comm: &Arc<dyn Comm>, set_bytes: u64, rank_bytes: u64, wait: &
 
 fn width(facts: &WidthFacts) -> Result<usize> {
     let ranks = facts.hosts.len();
-    let needed = usize::try_from(facts.set_bytes.div_ceil(facts.rank_bytes.max(1))).unwrap_or(usize::MAX).max(1);
+    let needed =
+        usize::try_from(facts.set_bytes.div_ceil(facts.rank_bytes.max(1))).unwrap_or(usize::MAX).max(1);
     if needed > ranks {
-        let what = format!("{} bytes do not fit into {ranks} ranks of {} bytes", facts.set_bytes, facts.rank_bytes);
+        let what =
+            format!("{} bytes do not fit into {ranks} ranks of {} bytes", facts.set_bytes, facts.rank_bytes);
         let error = Error::new(forebay_source::ErrorKind::Full, what);
-        return Err(error.hint("use more ranks, allow more memory (limit=), or keep shards on a local disk (folder=)"));
+        return Err(error
+            .hint("use more ranks, allow more memory (limit=), or keep shards on a local disk (folder=)"));
     }
     if facts.remote_cost < NEAR {
         return Ok(ranks);
@@ -72,7 +75,9 @@ fn width(facts: &WidthFacts) -> Result<usize> {
 /// How much longer a get from another host takes than one from this host's memory, by the median over all ranks.
 fn remote_cost(comm: &dyn Comm, wait: &Wait<'_>) -> Result<f64> {
     let rank = comm.rank();
-    let far = (0..comm.size()).map(|step| (rank + step) % comm.size()).find(|other| comm.host_of(*other) != comm.host_of(rank));
+    let far = (0..comm.size())
+        .map(|step| (rank + step) % comm.size())
+        .find(|other| comm.host_of(*other) != comm.host_of(rank));
     let shard = Arc::new(ShardMemory::new(PROBE_BYTES as u64, &ShardPlace::Memory)?);
     let window = comm.window(shard, wait)?;
     window.publish(wait)?;
@@ -84,7 +89,8 @@ fn remote_cost(comm: &dyn Comm, wait: &Wait<'_>) -> Result<f64> {
     comm.barrier(wait)?;
     window.close(wait)?;
     let told = comm.all_gather(cost.to_le_bytes().to_vec(), wait)?;
-    let mut costs: Vec<f64> = told.iter().filter_map(|told| Some(f64::from_le_bytes(told[..].try_into().ok()?))).collect();
+    let mut costs: Vec<f64> =
+        told.iter().filter_map(|told| Some(f64::from_le_bytes(told[..].try_into().ok()?))).collect();
     costs.sort_by(f64::total_cmp);
     Ok(costs.get(costs.len() / 2).copied().unwrap_or(1.0))
 }
@@ -124,7 +130,11 @@ mod tests {
     fn a_replica_is_a_host_or_as_few_hosts_as_hold_the_set() {
         let hosts = [0, 0, 1, 1, 2, 2, 3, 3];
         for (set_bytes, expected) in [(0, 2), (100, 2), (200, 2), (201, 4), (400, 4), (401, 6), (800, 8)] {
-            assert_eq!(width(&facts(&hosts, set_bytes, 20.0)).expect("it fits"), expected, "{set_bytes} bytes");
+            assert_eq!(
+                width(&facts(&hosts, set_bytes, 20.0)).expect("it fits"),
+                expected,
+                "{set_bytes} bytes"
+            );
         }
         assert_eq!(width(&facts(&[0; 4], 10, 1.0)).expect("it fits"), 4, "one host");
         assert_eq!(width(&facts(&hosts, 10, 1.5)).expect("it fits"), 8, "other hosts are near");

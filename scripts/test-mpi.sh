@@ -24,9 +24,9 @@ fi
 use_cache
 found=$("$ROOT/scripts/mpi.sh" "$name")
 IFS=$'\t' read -r _ launcher library <<<"$found"
-profile=(${FOREBAY_MPI_PROFILE:+--profile "$FOREBAY_MPI_PROFILE"})
-(cd "$ROOT" && cargo build --quiet "${profile[@]}" -p forebay-mpi --features baseline --example mpi_ranks)
-program=$CARGO_TARGET_DIR/${FOREBAY_MPI_PROFILE:-debug}/examples/mpi_ranks
+profile=${FOREBAY_MPI_PROFILE:-dev}
+(cd "$ROOT" && cargo build --quiet --profile "$profile" -p forebay-mpi --features baseline --example mpi_ranks)
+program=$CARGO_TARGET_DIR/${profile/dev/debug}/examples/mpi_ranks
 
 # Ranks poll while they wait. With more of them than processors, each has to let the others run.
 case $name in

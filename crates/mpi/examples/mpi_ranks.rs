@@ -1,6 +1,7 @@
 //! Checks of ranks under MPI, for `mpirun`: `mpi_ranks CHECK`, on every rank. Ends with an error where a check fails.
 
 use std::{
+    collections::HashSet,
     env,
     process::ExitCode,
     sync::Arc,
@@ -51,6 +52,10 @@ fn world(options: MpiOptions) -> MpiComm {
     MpiComm::world(options, &patience()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+fn expected_hosts() -> usize {
+    env::var("MPI_RANKS_HOSTS").ok().and_then(|hosts| hosts.parse().ok()).unwrap_or(1)
+}
+
 fn is_first() -> bool {
     ["PMI_RANK", "OMPI_COMM_WORLD_RANK"].iter().find_map(|name| env::var(name).ok()).is_none_or(|rank| rank == "0")
 }
@@ -65,7 +70,8 @@ fn every_clause_holds_by_shared_memory_and_by_gets() {
     for options in [MpiOptions::default(), BY_GETS] {
         let comm = world(options);
         say(&comm, &format!("{}: {} ranks, threads {:?}", comm.transport(), comm.size(), comm.threads()));
-        assert!(!options.share_host || comm.is_one_host(), "ranks of one machine share its memory");
+        let hosts = (0..comm.size()).map(|rank| comm.host_of(rank)).collect::<HashSet<_>>().len();
+        assert_eq!(hosts, if options.share_host { expected_hosts() } else { comm.size() }, "hosts");
         let comm: Arc<dyn Comm> = Arc::new(comm);
         check::every_clause(&comm);
     }

@@ -39,7 +39,7 @@ pub(crate) struct MpiConstants {
     /// From the least to the most: single, funneled, serialized, multiple.
     pub(crate) thread_levels: [c_int; 4],
     pub(crate) mode_nocheck: c_int,
-    #[cfg_attr(not(feature = "baseline"), expect(dead_code, reason = "of the baseline alone"))]
+    #[cfg(feature = "baseline")]
     pub(crate) lock_shared: c_int,
     pub(crate) win_model: c_int,
     pub(crate) win_unified: c_int,
@@ -55,6 +55,7 @@ const MPICH: MpiConstants = MpiConstants {
     errors_return: MpiHandle(0x5400_0001),
     thread_levels: [0, 1, 2, 3],
     mode_nocheck: 1024,
+    #[cfg(feature = "baseline")]
     lock_shared: 235,
     win_model: 0x6600_0009,
     win_unified: 2,
@@ -70,6 +71,7 @@ const STANDARD: MpiConstants = MpiConstants {
     errors_return: MpiHandle(0x143),
     thread_levels: [0, 1024, 2048, 4096],
     mode_nocheck: 1024,
+    #[cfg(feature = "baseline")]
     lock_shared: 302,
     win_model: 605,
     win_unified: 321,
@@ -105,6 +107,7 @@ impl MpiAbi {
                 errors_return: object("ompi_mpi_errors_return")?,
                 thread_levels: [0, 1, 2, 3],
                 mode_nocheck: 1,
+                #[cfg(feature = "baseline")]
                 lock_shared: 2,
                 win_model: 11,
                 win_unified: 0,

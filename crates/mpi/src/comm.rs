@@ -8,10 +8,11 @@ use std::{
 };
 
 use forebay_source::{Error, Result};
-use forebay_store::{Comm, CommThreads, NodeLink, ShardMemory, Wait, Window};
+use forebay_store::{Comm, CommThreads, ShardMemory, Wait, Window};
 
 use crate::{
-    abi::MpiHandle, find, hosts, library::MpiLibrary, lifetime, ranks::Ranks, rma::RemoteWindow, window::MpiWindow,
+    abi::MpiHandle, find, hosts, library::MpiLibrary, lifetime, node_link::NodeLink, ranks::Ranks,
+    rma::RemoteWindow, window::MpiWindow,
 };
 
 /// How ranks of an MPI job work together; the same on every rank.
@@ -45,7 +46,8 @@ impl MpiComm {
         let world = library.loaded.constants.comm_world;
         let size = library.loaded.size(world)?;
         if let Some(launched) = find::launched_ranks().filter(|launched| *launched > 1 && size == 1) {
-            let what = format!("{launched} ranks were started, and this MPI sees one: it is not the launcher's");
+            let what =
+                format!("{launched} ranks were started, and this MPI sees one: it is not the launcher's");
             let hint = "start the job by the mpirun of this library, or set FOREBAY_MPI_LIBRARY to the launcher's libmpi";
             return Err(Error::invalid(what).at(library.path().display()).hint(hint));
         }
@@ -78,7 +80,12 @@ impl MpiComm {
         &self.ranks
     }
 
-    fn new(library: &'static MpiLibrary, comm: MpiHandle, options: MpiOptions, wait: &Wait<'_>) -> Result<Self> {
+    fn new(
+        library: &'static MpiLibrary,
+        comm: MpiHandle,
+        options: MpiOptions,
+        wait: &Wait<'_>,
+    ) -> Result<Self> {
         let ranks = Arc::new(Ranks::of(&library.loaded, comm, wait)?);
         let watch: Weak<Ranks> = Arc::downgrade(&ranks);
         lifetime::add_watch(watch);
@@ -94,7 +101,9 @@ impl MpiComm {
         let mut shared = vec![None; self.ranks.size];
         shared[self.ranks.rank] = Some(Arc::clone(mine));
         if let Some(link) = self.ranks.link() {
-            for (rank, shard) in members(&self.hosts, self.ranks.rank).into_iter().zip(link.share(mine, wait)?) {
+            for (rank, shard) in
+                members(&self.hosts, self.ranks.rank).into_iter().zip(link.share(mine, wait)?)
+            {
                 shared[rank] = Some(shard);
             }
         }
@@ -187,7 +196,9 @@ fn linked_hosts(ranks: &Ranks, wait: &Wait<'_>) -> Result<Vec<usize>> {
         _ => NodeLink::connect(&name, ranks.rank, &own, wait).map(Some),
     };
     let outcomes = ranks.all_gather(&[u8::from(link.is_err())], wait)?;
-    let has_failed = |host: usize| hosts.iter().zip(&outcomes).any(|(other, outcome)| *other == host && outcome[..] != [0]);
+    let has_failed = |host: usize| {
+        hosts.iter().zip(&outcomes).any(|(other, outcome)| *other == host && outcome[..] != [0])
+    };
     if let (Some(link), false) = (link.unwrap_or(None), has_failed(hosts[ranks.rank])) {
         ranks.watch(link);
     }

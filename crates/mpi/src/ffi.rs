@@ -14,20 +14,19 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use crate::abi::{MpiAbi, MpiConstants, MpiHandle};
 
 /// What MPI calls when an attribute is deleted: communicator, key, value, extra state.
-pub(crate) type DeleteCallback =
-    unsafe extern "C" fn(MpiHandle, c_int, *mut c_void, *mut c_void) -> c_int;
+pub(crate) type DeleteCallback = unsafe extern "C" fn(MpiHandle, c_int, *mut c_void, *mut c_void) -> c_int;
 /// What MPI calls when a communicator with an attribute is copied: no attribute of ours is.
 type CopyCallback =
     unsafe extern "C" fn(MpiHandle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 
 macro_rules! calls {
-    ($($field:ident = $symbol:literal ($($argument:ty),*);)*) => {
-        /// The functions, by their names without `MPI_`.
-        pub(crate) struct MpiCalls {
+    ($(#[$doc:meta])* $name:ident { $($field:ident = $symbol:literal ($($argument:ty),*);)* }) => {
+        $(#[$doc])*
+        pub(crate) struct $name {
             $(pub(crate) $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
         }
 
-        impl MpiCalls {
+        impl $name {
             fn resolve(library: &Library) -> Result<Self> {
                 // SAFETY: the types are the signatures that the MPI standard gives these symbols; handles are as `MpiHandle` says.
                 Ok(unsafe { Self { $($field: symbol(library, $symbol)?,)* } })
@@ -37,6 +36,8 @@ macro_rules! calls {
 }
 
 calls! {
+    /// The functions, by their names without `MPI_`.
+    MpiCalls {
     initialized = "MPI_Initialized" (*mut c_int);
     finalized = "MPI_Finalized" (*mut c_int);
     init_thread = "MPI_Init_thread" (*mut c_int, *mut c_void, c_int, *mut c_int);
@@ -65,17 +66,27 @@ calls! {
     win_get_attr = "MPI_Win_get_attr" (MpiHandle, c_int, *mut c_void, *mut c_int);
     win_lock_all = "MPI_Win_lock_all" (c_int, MpiHandle);
     win_unlock_all = "MPI_Win_unlock_all" (MpiHandle);
+    win_sync = "MPI_Win_sync" (MpiHandle);
+    rget = "MPI_Rget" (*mut c_void, c_int, MpiHandle, c_int, isize, c_int, MpiHandle, MpiHandle, *mut MpiHandle);
+    }
+}
+
+#[cfg(feature = "baseline")]
+calls! {
+    /// Those that programs use which lock for every get.
+    LockingCalls {
     win_lock = "MPI_Win_lock" (c_int, c_int, c_int, MpiHandle);
     win_unlock = "MPI_Win_unlock" (c_int, MpiHandle);
     win_flush_all = "MPI_Win_flush_all" (MpiHandle);
-    win_sync = "MPI_Win_sync" (MpiHandle);
     get = "MPI_Get" (*mut c_void, c_int, MpiHandle, c_int, isize, c_int, MpiHandle, MpiHandle);
-    rget = "MPI_Rget" (*mut c_void, c_int, MpiHandle, c_int, isize, c_int, MpiHandle, MpiHandle, *mut MpiHandle);
+    }
 }
 
 /// A library of MPI that is loaded: its calls and its numbers.
 pub(crate) struct LoadedMpi {
     pub(crate) calls: MpiCalls,
+    #[cfg(feature = "baseline")]
+    pub(crate) locking: LockingCalls,
     pub(crate) constants: MpiConstants,
     pub(crate) abi: MpiAbi,
 }
@@ -93,7 +104,13 @@ impl LoadedMpi {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
         let abi = MpiAbi::of(&file_name, |symbol| address(&library, symbol).is_some());
         let constants = abi.constants(|symbol| address(&library, symbol))?;
-        let loaded = Self { calls: MpiCalls::resolve(&library)?, constants, abi };
+        let loaded = Self {
+            calls: MpiCalls::resolve(&library)?,
+            #[cfg(feature = "baseline")]
+            locking: LockingCalls::resolve(&library)?,
+            constants,
+            abi,
+        };
         std::mem::forget(library);
         Ok(loaded)
     }
@@ -107,7 +124,10 @@ impl LoadedMpi {
             // SAFETY: the buffer is longer than any of MPI's texts (at most 8192 bytes).
             unsafe { (self.calls.error_string)(code, buffer, len) }
         });
-        Err(Error::new(ErrorKind::Io, format!("MPI_{call}: {}", text.unwrap_or_else(|| format!("error {code}")))))
+        Err(Error::new(
+            ErrorKind::Io,
+            format!("MPI_{call}: {}", text.unwrap_or_else(|| format!("error {code}"))),
+        ))
     }
 
     /// What the library says of itself, its first line. It may be asked before MPI is initialised.
@@ -124,7 +144,11 @@ impl LoadedMpi {
     }
 
     /// The number that `ask` writes.
-    pub(crate) fn number(&self, call: &str, ask: impl FnOnce(&MpiCalls, *mut c_int) -> c_int) -> Result<c_int> {
+    pub(crate) fn number(
+        &self,
+        call: &str,
+        ask: impl FnOnce(&MpiCalls, *mut c_int) -> c_int,
+    ) -> Result<c_int> {
         let mut number = 0;
         self.check(call, ask(&self.calls, &raw mut number))?;
         Ok(number)
@@ -183,7 +207,8 @@ impl LoadedMpi {
     /// True on the thread that initialised MPI.
     pub(crate) fn is_thread_main(&self) -> Result<bool> {
         // SAFETY: as above.
-        self.number("Is_thread_main", |calls, flag| unsafe { (calls.is_thread_main)(flag) }).map(|flag| flag != 0)
+        self.number("Is_thread_main", |calls, flag| unsafe { (calls.is_thread_main)(flag) })
+            .map(|flag| flag != 0)
     }
 
     pub(crate) fn finalize(&self) -> Result<()> {
@@ -206,7 +231,8 @@ impl LoadedMpi {
     /// True for a communicator of two groups, which knows no windows.
     pub(crate) fn is_inter(&self, comm: MpiHandle) -> Result<bool> {
         // SAFETY: as above.
-        self.number("Comm_test_inter", |calls, flag| unsafe { (calls.comm_test_inter)(comm, flag) }).map(|flag| flag != 0)
+        self.number("Comm_test_inter", |calls, flag| unsafe { (calls.comm_test_inter)(comm, flag) })
+            .map(|flag| flag != 0)
     }
 
     /// Has errors of a communicator come back as codes: MPI ends the process otherwise.
@@ -261,6 +287,8 @@ unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T> {
     // SAFETY: the caller's promise.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     found.map(|symbol| *symbol).map_err(|error| {
-        Error::new(ErrorKind::Unsupported, format!("has no function {name}")).because(error).hint("MPI 3.0 or later is needed")
+        Error::new(ErrorKind::Unsupported, format!("has no function {name}"))
+            .because(error)
+            .hint("MPI 3.0 or later is needed")
     })
 }

@@ -19,7 +19,8 @@ pub(crate) const REMEDY: &str = "load the site's MPI module, or install one (Deb
                                  or set FOREBAY_MPI_LIBRARY to the path of a libmpi";
 
 const OPEN_MPI: [&str; 2] = ["libmpi.so.40", "libmpi.so.20"];
-const MPICH: [&str; 5] = ["libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so"];
+const MPICH: [&str; 5] =
+    ["libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so"];
 
 /// Folders of the dynamic linker that no configuration names, and where Debian, Fedora and SUSE keep theirs.
 const SYSTEM: [&str; 13] = [
@@ -80,7 +81,9 @@ fn parse_setting(value: Option<OsString>) -> Result<Option<PathBuf>> {
         Some(value) if !value.is_empty() => {
             // A relative path would load whatever lies in the working directory.
             if !Path::new(&value).is_absolute() {
-                return Err(Error::invalid(format!("'{}' is not an absolute path", value.display())).at(SETTING));
+                return Err(
+                    Error::invalid(format!("'{}' is not an absolute path", value.display())).at(SETTING)
+                );
             }
             Ok(Some(value.into()))
         }
@@ -110,7 +113,9 @@ pub(crate) fn launched_ranks() -> Option<usize> {
 fn launcher_folders() -> Vec<PathBuf> {
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero());
     let program = parent.and_then(|parent| fs::read_link(format!("/proc/{parent}/exe")).ok());
-    let Some(prefix) = program.as_deref().and_then(Path::parent).and_then(Path::parent) else { return Vec::new() };
+    let Some(prefix) = program.as_deref().and_then(Path::parent).and_then(Path::parent) else {
+        return Vec::new();
+    };
     // A launcher below the root folder says nothing, nor does a shell in /usr/bin: those folders are looked at anyway.
     ["lib", "lib64"].iter().map(|folder| prefix.join(folder)).filter(|folder| folder.is_absolute()).collect()
 }

@@ -3,13 +3,15 @@
 /// Numbers of hosts by rank, counted as they first come.
 pub(crate) fn numbered(hosts: &[Vec<u8>]) -> Vec<usize> {
     let mut known: Vec<&[u8]> = Vec::new();
-    let number = |host: &Vec<u8>| {
-        known.iter().position(|other| *other == &host[..]).unwrap_or_else(|| {
+    let mut numbers = Vec::with_capacity(hosts.len());
+    for host in hosts {
+        let number = known.iter().position(|other| other == host).unwrap_or(known.len());
+        if number == known.len() {
             known.push(host);
-            known.len() - 1
-        })
-    };
-    hosts.iter().map(number).collect()
+        }
+        numbers.push(number);
+    }
+    numbers
 }
 
 /// The same, where the ranks of host `number` cannot share memory after all: each is a host of its own, behind all others.

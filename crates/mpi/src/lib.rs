@@ -29,6 +29,7 @@ mod find;
 mod hosts;
 mod library;
 mod lifetime;
+mod node_link;
 mod pending;
 mod polling;
 mod probe;

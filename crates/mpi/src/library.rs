@@ -8,7 +8,7 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{ffi::LoadedMpi, find};
+use crate::{abi::MpiAbi, ffi::LoadedMpi, find};
 
 /// An MPI library, found at run time and loaded for as long as the process lives.
 pub struct MpiLibrary {
@@ -42,6 +42,11 @@ impl MpiLibrary {
     /// What it is: `Open MPI v4.1.4`.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Its binary interface.
+    pub fn abi(&self) -> MpiAbi {
+        self.loaded.abi
     }
 
     fn search() -> Result<Self> {
@@ -80,6 +85,9 @@ impl MpiLibrary {
 
 impl fmt::Debug for MpiLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MpiLibrary").field("path", &self.path).field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("MpiLibrary")
+            .field("path", &self.path)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }

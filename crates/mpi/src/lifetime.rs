@@ -74,7 +74,8 @@ pub(crate) fn begin(library: &'static MpiLibrary, may_begin: bool) -> Result<()>
     }
     if !mpi.is_initialized()? {
         if !may_begin {
-            return Err(Error::invalid("MPI is not initialised, so there is no communicator").at(library.path().display()));
+            return Err(Error::invalid("MPI is not initialised, so there is no communicator")
+                .at(library.path().display()));
         }
         mpi.init_thread()?;
         open.is_ours = true;

@@ -152,5 +152,6 @@ pub(crate) fn test(mpi: &LoadedMpi, request: &mut MpiHandle, name: &str) -> Resu
 
 /// A number as MPI takes it.
 pub(crate) fn int(number: usize) -> Result<c_int> {
-    c_int::try_from(number).map_err(|_| Error::invalid(format!("{number} is more than MPI counts to in one call")))
+    c_int::try_from(number)
+        .map_err(|_| Error::invalid(format!("{number} is more than MPI counts to in one call")))
 }

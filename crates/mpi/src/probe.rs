@@ -61,7 +61,9 @@ fn timed_get(window: &dyn Window, target: usize, wait: &Wait<'_>) -> Result<Dura
     read.outcome?;
     match got == pattern(target) {
         true => Ok(took),
-        false => Err(Error::new(ErrorKind::Corrupt, format!("MPI gave other bytes than rank {target} holds"))),
+        false => {
+            Err(Error::new(ErrorKind::Corrupt, format!("MPI gave other bytes than rank {target} holds")))
+        }
     }
 }
 

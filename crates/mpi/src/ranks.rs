@@ -7,12 +7,13 @@ use std::{
 };
 
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_store::{CommThreads, NodeLink, Wait, gone};
+use forebay_store::{CommThreads, Wait, gone};
 
 use crate::{
     abi::MpiHandle,
     ffi::LoadedMpi,
     lifetime::{self, RankWatch},
+    node_link::NodeLink,
     pending::PendingCall,
     polling::Polling,
 };
@@ -43,7 +44,8 @@ impl Ranks {
         let levels = mpi.constants.thread_levels;
         if level < levels[2] && !mpi.is_thread_main()? {
             let what = "MPI was initialised for calls from one thread, and this is another";
-            return Err(Error::invalid(what).hint("make the store on the thread that initialised MPI, or use MPI_THREAD_MULTIPLE"));
+            return Err(Error::invalid(what)
+                .hint("make the store on the thread that initialised MPI, or use MPI_THREAD_MULTIPLE"));
         }
         if parent == mpi.constants.comm_null || mpi.is_inter(parent)? {
             return Err(Error::invalid("this is not a communicator of one group of ranks"));
@@ -97,8 +99,10 @@ impl Ranks {
         if self.may_call() {
             return Ok(());
         }
-        let what = "MPI gave less than MPI_THREAD_MULTIPLE, and this is not the thread that made the communicator";
-        Err(Error::invalid(what).hint("call from that thread, or have MPI initialised by MPI_Init_thread(MPI_THREAD_MULTIPLE)"))
+        let what =
+            "MPI gave less than MPI_THREAD_MULTIPLE, and this is not the thread that made the communicator";
+        Err(Error::invalid(what)
+            .hint("call from that thread, or have MPI initialised by MPI_Init_thread(MPI_THREAD_MULTIPLE)"))
     }
 
     /// Returns when every rank has called it.
@@ -185,7 +189,9 @@ impl Ranks {
             Ok(alone) => alone,
             // What it guards is no data.
             Err(TryLockError::Poisoned(alone)) => alone.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(Error::invalid("two collective calls of one rank at once")),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::invalid("two collective calls of one rank at once"));
+            }
         };
         work().inspect_err(|error| self.break_off(error))
     }
@@ -238,9 +244,9 @@ fn length(bytes: &[u8]) -> Result<usize> {
 /// Parts of messages that long, at most `part_len` bytes of each at once.
 fn rounds(lens: &[usize], part_len: usize) -> impl Iterator<Item = Vec<Range<usize>>> {
     let longest = lens.iter().copied().max().unwrap_or(0);
-    (0..longest).step_by(part_len).map(move |start| {
-        lens.iter().map(|len| start.min(*len)..(start + part_len).min(*len)).collect()
-    })
+    (0..longest)
+        .step_by(part_len)
+        .map(move |start| lens.iter().map(|len| start.min(*len)..(start + part_len).min(*len)).collect())
 }
 
 #[cfg(test)]

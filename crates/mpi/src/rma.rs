@@ -30,6 +30,7 @@ pub(crate) struct RemoteWindow {
     handle: MpiHandle,
     /// By which it is known to [`lifetime`].
     number: u64,
+    is_unified: bool,
     free: Mutex<Vec<Slab>>,
     /// Gets that did not end while somebody waited for them.
     late: Mutex<Vec<SlabOfGets>>,
@@ -72,13 +73,13 @@ impl RemoteWindow {
     /// A window into the memory of all ranks, of which `mine` is this rank's. Collective, and blocking: all ranks are there.
     pub(crate) fn create(ranks: &Ranks, mine: &Arc<ShardMemory>) -> Result<Self> {
         let (mpi, constants) = (ranks.mpi, &ranks.mpi.constants);
-        let len = isize::try_from(mine.len()).map_err(|_| Error::new(ErrorKind::Full, "a shard beyond 2^63 bytes"))?;
+        let len = isize::try_from(mine.len())
+            .map_err(|_| Error::new(ErrorKind::Full, "a shard beyond 2^63 bytes"))?;
         let base: *mut c_void = mine.address().cast();
         let mut handle = MpiHandle::UNSET;
         // SAFETY: `base` has `len` bytes; they stay mapped until the window is freed, since `lifetime` keeps them.
-        let code = unsafe {
-            (mpi.calls.win_create)(base, len, 1, constants.info_null, ranks.comm, &raw mut handle)
-        };
+        let code =
+            unsafe { (mpi.calls.win_create)(base, len, 1, constants.info_null, ranks.comm, &raw mut handle) };
         mpi.check("Win_create", code).map_err(|error| error.hint(NO_RMA))?;
         let number = lifetime::add_window(handle, Arc::clone(mine));
         // SAFETY: the window was just made.
@@ -90,20 +91,13 @@ impl RemoteWindow {
         };
         mpi.check("Win_set_errhandler", codes[0])?;
         mpi.check("Win_lock_all", codes[1]).map_err(|error| error.hint(NO_RMA))?;
-        Ok(Self { handle, number, free: Mutex::default(), late: Mutex::default() })
+        let is_unified = is_unified(ranks, handle)?;
+        Ok(Self { handle, number, is_unified, free: Mutex::default(), late: Mutex::default() })
     }
 
-    /// True where what the processor stores is what other ranks get, without calls in between.
-    pub(crate) fn is_unified(&self, ranks: &Ranks) -> Result<bool> {
-        let mpi = ranks.mpi;
-        let mut model: *mut c_int = ptr::null_mut();
-        let value: *mut *mut c_int = &raw mut model;
-        let is_set = mpi.number("Win_get_attr", |calls, flag| {
-            // SAFETY: the value of this attribute is the address of a number.
-            unsafe { (calls.win_get_attr)(self.handle, mpi.constants.win_model, value.cast(), flag) }
-        })?;
-        // SAFETY: MPI keeps the number as long as the window.
-        Ok(is_set != 0 && !model.is_null() && unsafe { model.read() } == mpi.constants.win_unified)
+    /// True where what a processor stores is what others get (`MPI_WIN_UNIFIED`); where not, [`sync`](Self::sync) copies it.
+    pub(crate) fn is_unified(&self) -> bool {
+        self.is_unified
     }
 
     /// Orders what this rank wrote before what others get of it.
@@ -139,7 +133,12 @@ impl RemoteWindow {
     }
 
     /// Starts as many gets as a slab takes.
-    fn start(&self, ranks: &Ranks, reads: &mut [WindowRead<'_>], parts: &mut Parts<'_>) -> Option<SlabOfGets> {
+    fn start(
+        &self,
+        ranks: &Ranks,
+        reads: &mut [WindowRead<'_>],
+        parts: &mut Parts<'_>,
+    ) -> Option<SlabOfGets> {
         let mut part = parts.next(reads, SLAB_LEN)?;
         let slab = lock(&self.free).pop().unwrap_or_else(Slab::new);
         let mut gets = SlabOfGets { slab, gets: Vec::new(), used: 0, is_tainted: false };
@@ -247,9 +246,8 @@ impl SlabOfGets {
         let mut request = MpiHandle::UNSET;
         let into: *mut c_void = self.slab.0[self.used..self.used + part.len].as_mut_ptr().cast();
         // SAFETY: the slab has that many bytes from there on, which no other get writes to; it stays until the get is done.
-        let code = unsafe {
-            (mpi.calls.rget)(into, count, byte, target, at, count, byte, window, &raw mut request)
-        };
+        let code =
+            unsafe { (mpi.calls.rget)(into, count, byte, target, at, count, byte, window, &raw mut request) };
         if let Err(error) = mpi.check("Rget", code) {
             self.is_tainted = true;
             return Err(error);
@@ -341,11 +339,26 @@ impl Parts<'_> {
     }
 }
 
+fn is_unified(ranks: &Ranks, window: MpiHandle) -> Result<bool> {
+    let mpi = ranks.mpi;
+    let mut model: *mut c_int = ptr::null_mut();
+    let value: *mut *mut c_int = &raw mut model;
+    let is_set = mpi.number("Win_get_attr", |calls, flag| {
+        // SAFETY: the value of this attribute is the address of a number.
+        unsafe { (calls.win_get_attr)(window, mpi.constants.win_model, value.cast(), flag) }
+    })?;
+    // SAFETY: MPI keeps the number as long as the window.
+    Ok(is_set != 0 && !model.is_null() && unsafe { model.read() } == mpi.constants.win_unified)
+}
+
 const NO_RMA: &str = "this MPI has no one-sided communication between these hosts (Open MPI over plain TCP has none): \
                       move the bytes over TCP instead (data = \"tcp\")";
 
 fn no_answer(rank: usize, reason: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("rank {rank} had not answered either when a get was given up: {reason}"))
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("rank {rank} had not answered either when a get was given up: {reason}"),
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -30,9 +30,10 @@ impl MpiWindow {
         let Some(len) = self.lens.get(read.rank) else {
             return Err(Error::invalid(format!("rank {} of {}", read.rank, self.lens.len())));
         };
-        let beyond = read.pieces.iter().find(|piece| {
-            piece.offset.checked_add(piece.into.len() as u64).is_none_or(|end| end > *len)
-        });
+        let beyond = read
+            .pieces
+            .iter()
+            .find(|piece| piece.offset.checked_add(piece.into.len() as u64).is_none_or(|end| end > *len));
         beyond.map_or(Ok(()), |piece| {
             let what = format!("{} bytes at {} of a shard of {len} bytes", piece.into.len(), piece.offset);
             Err(Error::invalid(what).at(format!("rank {}", read.rank)))
@@ -72,7 +73,9 @@ impl Window for MpiWindow {
     fn get(&self, reads: &mut [WindowRead<'_>], wait: &Wait<'_>) {
         for read in reads.iter_mut() {
             read.outcome = self.check(read).and_then(|()| match self.shared(read.rank) {
-                Some(shard) => read.pieces.iter_mut().try_for_each(|piece| shard.copy_to(piece.offset, piece.into)),
+                Some(shard) => {
+                    read.pieces.iter_mut().try_for_each(|piece| shard.copy_to(piece.offset, piece.into))
+                }
                 None => Ok(()),
             });
         }
@@ -108,6 +111,10 @@ impl Window for MpiWindow {
 impl fmt::Debug for MpiWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shared = self.shared.iter().flatten().count();
-        f.debug_struct("MpiWindow").field("lens", &self.lens).field("shared", &shared).finish_non_exhaustive()
+        f.debug_struct("MpiWindow")
+            .field("lens", &self.lens)
+            .field("shared", &shared)
+            .field("is_unified", &self.remote.as_ref().map(RemoteWindow::is_unified))
+            .finish_non_exhaustive()
     }
 }

@@ -104,6 +104,7 @@ fn a_rank_that_does_not_come_is_an_error_at_the_deadline() {
         assert!(started.elapsed() < Duration::from_secs(3), "{error}");
         let error = comm.barrier(&patience()).expect_err("ranks are out of step");
         assert!(error.to_string().contains("lost"), "{error}");
+        println!("  rank 0: after {:.2} s: {error}", started.elapsed().as_secs_f64());
     } else if comm.size() > 1 {
         std::thread::sleep(Duration::from_millis(600));
     }

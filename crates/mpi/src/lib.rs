@@ -15,6 +15,7 @@
 //! | `pending`, `polling` | calls in flight and their memory; how long one rests between two looks at them |
 //! | `ranks` | collective calls that end in time, and who is gone |
 //! | `hosts` | which ranks run on one host |
+//! | `stall` | the end of calls that cannot be called off |
 //! | `rma` | gets from ranks of other hosts |
 //! | `window`, `comm` | the contracts of `forebay-store` over all that |
 //! | `probe` | whether ranks can be read while they compute |
@@ -35,6 +36,7 @@ mod polling;
 mod probe;
 mod ranks;
 mod rma;
+mod stall;
 mod window;
 
 pub use abi::{MpiAbi, MpiHandle};

@@ -28,15 +28,15 @@ struct OpenObjects {
     /// This process initialised MPI through us, and has to finalise it.
     is_ours: bool,
     is_over: bool,
-    /// A rank is lost: collective calls would wait for it for ever.
-    is_rank_lost: bool,
+    /// Why collective calls would wait for ever, once a rank is lost.
+    lost_rank: Option<String>,
     watches: Vec<Weak<dyn RankWatch>>,
 }
 
 /// What knows whether ranks are lost.
 pub(crate) trait RankWatch: Send + Sync {
-    /// True when one is.
-    fn has_lost_rank(&self) -> bool;
+    /// Which one is, or why some must be.
+    fn lost_rank(&self) -> Option<String>;
 }
 
 /// A window and the memory that other ranks read through it, which stays as long as it.
@@ -54,7 +54,7 @@ impl OpenObjects {
             is_watched: false,
             is_ours: false,
             is_over: false,
-            is_rank_lost: false,
+            lost_rank: None,
             watches: Vec::new(),
         }
     }
@@ -95,6 +95,10 @@ pub fn finalize() -> Result<()> {
         let open = open();
         open.is_ours && !open.is_over
     };
+    if let Some(reason) = lost_rank() {
+        let what = format!("MPI cannot be finalised any more: {reason}");
+        return Err(Error::new(ErrorKind::Unavailable, what).hint("end the process as it is"));
+    }
     if is_due { MpiLibrary::find()?.loaded.finalize() } else { Ok(()) }
 }
 
@@ -111,7 +115,7 @@ pub(crate) fn add_window(handle: MpiHandle, memory: Arc<ShardMemory>) -> u64 {
 pub(crate) fn free_window(mpi: &LoadedMpi, number: u64) -> Result<()> {
     let window = {
         let mut open = open();
-        if open.is_over || open.is_rank_lost {
+        if open.is_over || open.lost_rank.is_some() {
             return Ok(());
         }
         open.windows.remove(&number)
@@ -122,7 +126,7 @@ pub(crate) fn free_window(mpi: &LoadedMpi, number: u64) -> Result<()> {
 /// Frees a communicator that is used no more, or leaves that to the end where this thread may not call MPI.
 pub(crate) fn free_comm(mpi: &LoadedMpi, comm: MpiHandle, may_call: bool) {
     let mut open = open();
-    if open.is_over || open.is_rank_lost {
+    if open.is_over || open.lost_rank.is_some() {
         return;
     }
     if may_call {
@@ -141,18 +145,31 @@ pub(crate) fn add_watch(watch: Weak<dyn RankWatch>) {
     open.watches.push(watch);
 }
 
-/// Asks whether a rank is lost, now that MPI is about to end.
-fn has_lost_rank() -> bool {
+/// Why collective calls would wait for ever: which rank is lost.
+pub(crate) fn lost_rank() -> Option<String> {
     let watches = open().watches.clone();
-    let is_lost = watches.iter().filter_map(Weak::upgrade).any(|watch| watch.has_lost_rank());
+    let lost = watches.iter().filter_map(Weak::upgrade).find_map(|watch| watch.lost_rank());
     let mut open = open();
-    open.is_rank_lost |= is_lost;
-    open.is_rank_lost
+    if open.lost_rank.is_none() {
+        open.lost_rank = lost;
+    }
+    open.lost_rank.clone()
 }
 
 /// Remembers that a rank is lost: what is collective is left alone from now on.
-pub(crate) fn lose_rank() {
-    open().is_rank_lost = true;
+pub(crate) fn lose_rank(reason: String) {
+    let mut open = open();
+    open.lost_rank.get_or_insert(reason);
+}
+
+/// Ends the process at once, where MPI would wait for ever.
+pub(crate) fn end_process(reason: &str) -> ! {
+    eprintln!("forebay: {reason}; this process ends");
+    // SAFETY: writes out what the program printed through the C library, and ends.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        libc::_exit(1)
+    }
 }
 
 fn free(mpi: &LoadedMpi, mut window: MpiHandle) -> Result<()> {
@@ -165,13 +182,13 @@ fn free(mpi: &LoadedMpi, mut window: MpiHandle) -> Result<()> {
 /// What MPI calls before it is finalised.
 unsafe extern "C" fn at_finalize(_: MpiHandle, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
     let ended = panic::catch_unwind(|| {
-        let is_rank_lost = has_lost_rank();
+        if let Some(reason) = lost_rank() {
+            // Open MPI 4.1 and 5.0 and MPICH 5.0 wait for lost ranks in MPI_Finalize, without end.
+            end_process(&format!("MPI_Finalize would wait for a lost rank: {reason}"));
+        }
         let (windows, comms) = {
             let mut open = open();
             open.is_over = true;
-            if is_rank_lost {
-                return Ok(());
-            }
             (std::mem::take(&mut open.windows), std::mem::take(&mut open.comms))
         };
         let mpi = &MpiLibrary::find()?.loaded;
@@ -192,10 +209,10 @@ unsafe extern "C" fn at_finalize(_: MpiHandle, _: c_int, _: *mut c_void, _: *mut
 extern "C" fn at_exit() {
     let _ = panic::catch_unwind(|| {
         // With a lost rank MPI_Finalize would wait for ever.
-        let is_rank_lost = has_lost_rank();
+        let is_whole = lost_rank().is_none();
         let is_due = {
             let open = open();
-            open.is_ours && !open.is_over && !is_rank_lost
+            open.is_ours && !open.is_over && is_whole
         };
         let Ok(library) = MpiLibrary::find() else { return };
         if is_due && library.loaded.is_thread_main().unwrap_or(false) {

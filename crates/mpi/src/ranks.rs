@@ -171,7 +171,7 @@ impl Ranks {
 
     /// Remembers that collective calls work no more, and why.
     pub(crate) fn break_off(&self, error: &Error) {
-        lifetime::lose_rank();
+        lifetime::lose_rank(error.to_string());
         // The first reason is the one that counts.
         let _ = self.broken.set(error.to_string());
     }
@@ -222,8 +222,9 @@ impl Ranks {
 }
 
 impl RankWatch for Ranks {
-    fn has_lost_rank(&self) -> bool {
-        self.broken.get().is_some() || self.first_gone(0..self.size).is_some()
+    fn lost_rank(&self) -> Option<String> {
+        let gone = self.first_gone(0..self.size).map(|rank| gone(rank).to_string());
+        gone.or_else(|| self.broken.get().cloned())
     }
 }
 

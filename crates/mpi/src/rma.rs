@@ -23,6 +23,7 @@ use crate::{
     pending::{int, test},
     polling::Polling,
     ranks::Ranks,
+    stall::watched,
 };
 
 /// A window of MPI over the shards of all ranks.
@@ -111,7 +112,7 @@ impl RemoteWindow {
         if !lock(&self.late).is_empty() {
             return Err(Error::new(ErrorKind::Unavailable, "gets of this window never ended"));
         }
-        lifetime::free_window(ranks.mpi, self.number)
+        watched("Win_free", || lifetime::free_window(ranks.mpi, self.number))
     }
 
     /// Fills the pieces of those `reads` that `chosen` names; every piece lies within its shard.
@@ -124,7 +125,8 @@ impl RemoteWindow {
         let mut in_flight = VecDeque::new();
         loop {
             while in_flight.len() < SLABS_IN_FLIGHT {
-                let Some(slab) = self.start(ranks, reads, &mut parts) else { break };
+                // Open MPI within a host tries a get again and again while its target is gone, and never returns.
+                let Some(slab) = watched("Rget", || self.start(ranks, reads, &mut parts)) else { break };
                 in_flight.push_back(slab);
             }
             let Some(slab) = in_flight.pop_front() else { return };

@@ -17,6 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("forebay-mount", &["forebay-source"]),
     ("forebay-mpi", &["forebay-source", "forebay-store"]),
+    ("forebay-store", &["forebay-scratch", "forebay-source"]),
+    ("forebay-tcp", &["forebay-source", "forebay-store"]),
     ("forebay-tier", &["forebay-scratch", "forebay-source"]),
     ("forebay-config", &["forebay-source", "forebay-tier"]),
     (

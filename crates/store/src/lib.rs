@@ -22,6 +22,12 @@
 //! | `store` | variables by name, `get` and `get_batch` |
 //! | `stats` | what was read from where, and how long it took |
 //! | `local_comm` | ranks that are threads of one process |
+//! | `node_link` | what ranks of one host share: memory by descriptors, and the certainty who still runs |
+//! | `shared_comm` | ranks that are processes of one host |
+//! | `star`, `frame` | collective calls over a star of sockets, and what travels on them |
+//! | `rank_states`, `process_end` | who runs, has left, or is gone; how others notice that a process has ended |
+//! | `parent_only` | sockets that forked children do not keep open |
+//! | `job_name` | the name by which the ranks of a job find each other |
 //! | `check` | the contracts as functions, for tests of implementations (feature `check`) |
 
 mod allocate;
@@ -29,12 +35,25 @@ mod allocate;
 pub mod check;
 mod comm;
 mod filling;
+mod frame;
 mod gather;
 mod groups;
+mod job_name;
 mod local_comm;
+#[cfg(target_os = "linux")]
+mod node_link;
+#[cfg(target_os = "linux")]
+mod parent_only;
 mod partition;
+#[cfg(target_os = "linux")]
+mod process_end;
+mod rank_states;
 mod sample_lens;
 mod shard_memory;
+#[cfg(target_os = "linux")]
+mod shared_comm;
+#[cfg(target_os = "linux")]
+mod star;
 mod stats;
 mod store;
 mod variable;
@@ -42,12 +61,23 @@ mod wait;
 
 pub use comm::{Comm, CommThreads, Window, WindowPiece, WindowRead, gone};
 pub use filling::{Filling, VariableSpec};
+pub use frame::{FrameHeader, FrameKind, FrameReader, ReceivedFrame};
 pub use gather::FieldGather;
 pub use groups::Groups;
+pub use job_name::JobName;
 pub use local_comm::LocalComm;
+#[cfg(target_os = "linux")]
+pub use node_link::NodeLink;
+#[cfg(target_os = "linux")]
+pub use parent_only::ParentOnly;
 pub use partition::{Balance, Partition};
+pub use rank_states::{RankState, RankStates};
 pub use sample_lens::SampleLens;
 pub use shard_memory::{ShardMemory, ShardPlace};
+#[cfg(target_os = "linux")]
+pub use shared_comm::SharedComm;
+#[cfg(target_os = "linux")]
+pub use star::{EndedElsewhere, Star, StarCall, StarMessage, StarParts};
 pub use stats::{ReadCount, StoreStats};
 pub use store::{Store, StoreOptions};
 pub use variable::StoredVariable;

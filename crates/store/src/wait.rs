@@ -40,6 +40,16 @@ impl<'a> Wait<'a> {
         Wait { deadline: self.deadline, check: Some(check) }
     }
 
+    /// The same, and at most this long.
+    pub fn shortened(self, patience: Duration) -> Self {
+        let until = Instant::now().checked_add(patience);
+        let deadline = match (self.deadline, until) {
+            (Some(deadline), Some(until)) => Some(deadline.min(until)),
+            (deadline, until) => deadline.or(until),
+        };
+        Self { deadline, check: self.check }
+    }
+
     /// An error when the wait is over: the deadline has passed while `what` did not happen, or the check ended it.
     pub fn go_on(&self, what: impl FnOnce() -> String) -> Result<()> {
         if let Some(check) = self.check {
@@ -78,6 +88,8 @@ mod tests {
         assert_eq!(over.step(), Duration::ZERO);
         let long = Wait::while_ranks_live();
         assert!(long.go_on(text).is_ok());
+        assert!(long.shortened(Duration::ZERO).go_on(text).is_err());
+        assert!(over.shortened(Duration::from_secs(60)).go_on(text).is_err());
         let interrupt = || Err(Error::new(ErrorKind::Unavailable, "interrupted"));
         let error = long.interrupted_by(&interrupt).go_on(text).expect_err("the check ends it");
         assert!(error.to_string().contains("interrupted"));

@@ -77,8 +77,7 @@ fn every_clause_holds_by_shared_memory_and_by_gets() {
         let comm = world(options);
         say(&comm, &format!("{}: {} ranks, threads {:?}", comm.transport(), comm.size(), comm.threads()));
         let hosts = (0..comm.size()).map(|rank| comm.host_of(rank)).collect::<HashSet<_>>().len();
-        let _ = hosts;
-        let _ = expected_hosts();
+        assert_eq!(hosts, if options.share_host { expected_hosts() } else { comm.size() }, "hosts");
         let comm: Arc<dyn Comm> = Arc::new(comm);
         check::every_clause(&comm);
     }

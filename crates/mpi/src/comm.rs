@@ -8,11 +8,11 @@ use std::{
 };
 
 use forebay_source::{Error, Result};
-use forebay_store::{Comm, CommThreads, ShardMemory, Wait, Window};
+use forebay_store::{Comm, CommThreads, NodeLink, ShardMemory, Wait, Window};
 
 use crate::{
-    abi::MpiHandle, find, hosts, library::MpiLibrary, lifetime, node_link::NodeLink, ranks::Ranks,
-    rma::RemoteWindow, window::MpiWindow,
+    abi::MpiHandle, find, hosts, library::MpiLibrary, lifetime, ranks::Ranks, rma::RemoteWindow,
+    window::MpiWindow,
 };
 
 /// How ranks of an MPI job work together; the same on every rank.

@@ -30,7 +30,6 @@ mod find;
 mod hosts;
 mod library;
 mod lifetime;
-mod node_link;
 mod pending;
 mod polling;
 mod probe;

@@ -7,13 +7,12 @@ use std::{
 };
 
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_store::{CommThreads, Wait, gone};
+use forebay_store::{CommThreads, NodeLink, Wait, gone};
 
 use crate::{
     abi::MpiHandle,
     ffi::LoadedMpi,
     lifetime::{self, RankWatch},
-    node_link::NodeLink,
     pending::PendingCall,
     polling::Polling,
 };

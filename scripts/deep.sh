@@ -66,8 +66,8 @@ deep_store() {
         "$ROOT/scripts/test-mpi.sh" "$name" 2 -- long
     done
     if [[ $EUID -eq 0 ]]; then
-        "$ROOT/benches/store/hosts.sh" 2 contract gets probe computing kill-by-gets
-        "$ROOT/benches/store/hosts.sh" 4 contract gets probe
+        "$ROOT/benches/store/mpi_namespaces.sh" 2 contract gets probe computing kill-by-gets
+        "$ROOT/benches/store/mpi_namespaces.sh" 4 contract gets probe
     else
         say "left out: emulated hosts need root"
     fi

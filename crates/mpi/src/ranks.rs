@@ -84,7 +84,10 @@ impl Ranks {
 
     /// The first of `ranks` that is known to run no more.
     pub(crate) fn first_gone(&self, ranks: Range<usize>) -> Option<usize> {
-        self.link.get()?.first_gone(ranks)
+        let rank = self.link.get()?.first_gone(ranks)?;
+        // It is known beyond the life of this communicator, since MPI cannot be finalised any more.
+        lifetime::lose_rank(gone(rank).to_string());
+        Some(rank)
     }
 
     /// Whether this thread may call MPI.
@@ -229,7 +232,7 @@ impl RankWatch for Ranks {
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        if self.broken.get().is_none() {
+        if self.lost_rank().is_none() {
             lifetime::free_comm(self.mpi, self.comm, self.may_call());
         }
     }

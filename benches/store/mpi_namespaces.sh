@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Ranks on emulated hosts: hosts.sh RANKS CHECK…, one rank in each of RANKS network namespaces joined by a switch, under MPICH
+# Ranks on emulated hosts: mpi_namespaces.sh RANKS CHECK…, one rank in each of RANKS network namespaces joined by a switch, under MPICH
 # over TCP. The bytes that the interfaces counted are compared with those that ranks read: nothing goes past the wire. Needs root.
 # Checks are those of crates/mpi/examples/mpi_ranks.rs.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/env.sh"
 
-[[ $# -ge 2 && $1 =~ ^[0-9]+$ ]] || die "usage: hosts.sh RANKS CHECK…"
+[[ $# -ge 2 && $1 =~ ^[0-9]+$ ]] || die "usage: mpi_namespaces.sh RANKS CHECK…"
 count=$1
 shift
 [[ $EUID -eq 0 ]] || die "network namespaces need root"
@@ -55,7 +55,18 @@ host=\${1##*.}
 shift
 exec ip netns exec "$run-\$host" bash -c "\$*"
 ENTER
-chmod +x "$work/enter"
+# Ranks of one kernel are told apart by the folder that their sockets are made in. Those that survive another must not end by
+# SIGUSR1, by which the launcher tells them, nor may their status have it end the rest.
+cat >"$work/rank" <<RANK
+#!/usr/bin/env bash
+trap '' USR1
+mkdir -p "$work/\$PMI_RANK"
+export XDG_RUNTIME_DIR=$work/\$PMI_RANK
+"\$@"
+status=\$?
+[[ \$2 == kill* ]] || exit "\$status"
+RANK
+chmod +x "$work"/{enter,rank}
 
 # Bytes that all hosts have received.
 received() {
@@ -70,16 +81,13 @@ export FOREBAY_MPI_LIBRARY=$library MPI_RANKS_HOSTS=$count
 export MPIR_CVAR_NOLOCAL=1 MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp FI_TCP_IFACE=eth0
 list=$(seq -f '10.77.0.%g:1' -s, 1 "$count")
 for check in "$@"; do
-    declare -a flags=() command=("$program" "$check")
-    if [[ $check == kill* ]]; then
-        # See test-mpi.sh.
-        flags=(-disable-auto-cleanup) command=(bash -c "trap '' USR1; \"\$@\" || true" _ "${command[@]}")
-    fi
+    declare -a flags=()
+    if [[ $check == kill* ]]; then flags=(-disable-auto-cleanup); fi
     say "$count emulated hosts: $check"
     before=$(received)
     status=0 started=$SECONDS
     output=$(ip netns exec "${hosts[0]}" timeout --kill-after=10 300 "$launcher" -launcher ssh -launcher-exec "$work/enter" \
-        -iface eth0 -hosts "$list" "${flags[@]}" -n "$count" "${command[@]}" 2>&1 </dev/null) || status=$?
+        -iface eth0 -hosts "$list" "${flags[@]}" -n "$count" "$work/rank" "$program" "$check" 2>&1 </dev/null) || status=$?
     printf '%s\n' "$output"
     counted=$(($(received) - before))
     read_by_one=$(sed -n 's/.*bytes read \([0-9]*\).*/\1/p' <<<"$output")

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory bench bench-loader bench-tiers bench-formats wheel release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store bench bench-loader bench-tiers bench-formats wheel release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ deep-peers: ## h5py, PyTables, netCDF4, xarray, zarr and anndata run their tests
 
 deep-memory: ## four workers and two loaders within 1 GiB, ten epochs; in a memory cgroup too, where one can be made
 	@scripts/deep-memory.sh $(ARGS)
+
+deep-store: ## ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root
+	@scripts/deep.sh store
 
 bench: ## speed of reading, next to h5py
 	@scripts/bench.sh

@@ -5,6 +5,7 @@
 #   filters  large filter vectors
 #   fuzz     ten minutes of fuzzing, or FUZZ_SECONDS
 #   memory   four workers and two loaders within their budget, ten epochs
+#   store    ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root
 #   peers    the test suites of h5py, PyTables, netCDF4, xarray, zarr and anndata as writers, at most an hour
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -57,15 +58,30 @@ deep_memory() {
     "$ROOT/scripts/deep-memory.sh"
 }
 
+deep_store() {
+    local name
+    for name in openmpi4 openmpi5 mpich5 mpich5-abi; do
+        "$ROOT/scripts/test-mpi.sh" "$name" 1 2 3 4 8
+        "$ROOT/scripts/test-mpi.sh" "$name" 2 4 -- deadline kill kill-by-gets probe
+        "$ROOT/scripts/test-mpi.sh" "$name" 2 -- long
+    done
+    if [[ $EUID -eq 0 ]]; then
+        "$ROOT/benches/store/mpi_namespaces.sh" 2 contract gets probe computing kill-by-gets
+        "$ROOT/benches/store/mpi_namespaces.sh" 4 contract gets probe
+    else
+        say "left out: emulated hosts need root"
+    fi
+}
+
 deep_peers() {
     "$ROOT/scripts/deep-peers.sh"
 }
 
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory peers)
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store peers)
 for part in "${parts[@]}"; do
     case $part in
-    tests | tiers | filters | fuzz | memory | peers) "deep_$part" ;;
-    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|peers]…" ;;
+    tests | tiers | filters | fuzz | memory | store | peers) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|peers]…" ;;
     esac
 done

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["forebay-container", "forebay-format", "forebay-plan", "forebay-scratch", "forebay-source"],
     ),
     ("forebay-mount", &["forebay-source"]),
+    ("forebay-mpi", &["forebay-source", "forebay-store"]),
     ("forebay-store", &["forebay-scratch", "forebay-source"]),
     ("forebay-tcp", &["forebay-source", "forebay-store"]),
     ("forebay-tier", &["forebay-scratch", "forebay-source"]),

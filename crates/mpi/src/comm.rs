@@ -1,0 +1,216 @@
+//! The ranks of an MPI job as a [`Comm`].
+
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    ops::Range,
+    sync::{Arc, Weak, atomic::AtomicBool},
+};
+
+use forebay_source::{Error, Result};
+use forebay_store::{Comm, CommThreads, NodeLink, ShardMemory, Wait, Window};
+
+use crate::{
+    abi::MpiHandle, find, hosts, library::MpiLibrary, lifetime, ranks::Ranks, rma::RemoteWindow,
+    window::MpiWindow,
+};
+
+/// How ranks of an MPI job work together; the same on every rank.
+#[derive(Clone, Copy, Debug)]
+pub struct MpiOptions {
+    /// Ranks of one host read each other's memory directly. Where they do not, all bytes go through MPI.
+    pub share_host: bool,
+}
+
+impl Default for MpiOptions {
+    fn default() -> Self {
+        Self { share_host: true }
+    }
+}
+
+/// A communicator over whichever MPI this process has or finds.
+///
+/// It has messages of its own, so that it never meets those of the program. Where the first caller of MPI is this, it is
+/// initialised for calls from any thread, and finalised when the process ends.
+pub struct MpiComm {
+    library: &'static MpiLibrary,
+    ranks: Arc<Ranks>,
+    hosts: Vec<usize>,
+}
+
+impl MpiComm {
+    /// All ranks of the job. Collective.
+    pub fn world(options: MpiOptions, wait: &Wait<'_>) -> Result<Self> {
+        let library = MpiLibrary::find()?;
+        lifetime::begin(library, true)?;
+        let world = library.loaded.constants.comm_world;
+        let size = library.loaded.size(world)?;
+        if let Some(launched) = find::launched_ranks().filter(|launched| *launched > 1 && size == 1) {
+            let what =
+                format!("{launched} ranks were started, and this MPI sees one: it is not the launcher's");
+            let hint = "start the job by the mpirun of this library, or set FOREBAY_MPI_LIBRARY to the launcher's libmpi";
+            return Err(Error::invalid(what).at(library.path().display()).hint(hint));
+        }
+        Self::new(library, world, options, wait)
+    }
+
+    /// The ranks of a communicator of the program, such as that of mpi4py's `comm.handle`. Collective over its ranks.
+    pub fn from_handle(comm: MpiHandle, options: MpiOptions, wait: &Wait<'_>) -> Result<Self> {
+        let library = MpiLibrary::find()?;
+        lifetime::begin(library, false)?;
+        Self::new(library, comm, options, wait)
+    }
+
+    /// The communicator that its messages go by.
+    pub fn handle(&self) -> MpiHandle {
+        self.ranks.comm
+    }
+
+    /// The library that is called.
+    pub fn library(&self) -> &'static MpiLibrary {
+        self.library
+    }
+
+    /// True where all ranks run on one host and share its memory, so that no byte goes through MPI.
+    pub fn is_one_host(&self) -> bool {
+        self.hosts.iter().all(|host| *host == self.hosts[0])
+    }
+
+    pub(crate) fn ranks(&self) -> &Arc<Ranks> {
+        &self.ranks
+    }
+
+    fn new(
+        library: &'static MpiLibrary,
+        comm: MpiHandle,
+        options: MpiOptions,
+        wait: &Wait<'_>,
+    ) -> Result<Self> {
+        let ranks = Arc::new(Ranks::of(&library.loaded, comm, wait)?);
+        let watch: Weak<Ranks> = Arc::downgrade(&ranks);
+        lifetime::add_watch(watch);
+        let hosts = match options.share_host {
+            true => linked_hosts(&ranks, wait)?,
+            false => (0..ranks.size).collect(),
+        };
+        Ok(Self { library, ranks, hosts })
+    }
+
+    /// Shards of the ranks of this host, by rank.
+    fn share(&self, mine: &Arc<ShardMemory>, wait: &Wait<'_>) -> Result<Vec<Option<Arc<ShardMemory>>>> {
+        let mut shared = vec![None; self.ranks.size];
+        shared[self.ranks.rank] = Some(Arc::clone(mine));
+        if let Some(link) = self.ranks.link() {
+            for (rank, shard) in
+                members(&self.hosts, self.ranks.rank).into_iter().zip(link.share(mine, wait)?)
+            {
+                shared[rank] = Some(shard);
+            }
+        }
+        Ok(shared)
+    }
+}
+
+impl Comm for MpiComm {
+    fn rank(&self) -> usize {
+        self.ranks.rank
+    }
+
+    fn size(&self) -> usize {
+        self.ranks.size
+    }
+
+    fn host_of(&self, rank: usize) -> usize {
+        self.hosts[rank]
+    }
+
+    fn threads(&self) -> CommThreads {
+        self.ranks.threads
+    }
+
+    fn first_gone(&self, ranks: Range<usize>) -> Option<usize> {
+        self.ranks.first_gone(ranks)
+    }
+
+    fn transport(&self) -> String {
+        let shares = members(&self.hosts, self.ranks.rank).len() > 1;
+        match (shares, self.is_one_host()) {
+            (true, true) => format!("{}, shared memory", self.library.version()),
+            (true, false) => format!("{}, shared memory within a host", self.library.version()),
+            (false, _) => self.library.version().to_owned(),
+        }
+    }
+
+    fn barrier(&self, wait: &Wait<'_>) -> Result<()> {
+        self.ranks.barrier(wait)
+    }
+
+    fn broadcast(&self, root: usize, bytes: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<u8>> {
+        self.ranks.broadcast(root, bytes, wait)
+    }
+
+    fn all_gather(&self, mine: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<Vec<u8>>> {
+        self.ranks.all_gather(&mine, wait)
+    }
+
+    fn window(&self, mine: Arc<ShardMemory>, wait: &Wait<'_>) -> Result<Arc<dyn Window>> {
+        let lens = self.ranks.all_gather(&mine.len().to_le_bytes(), wait)?;
+        let lens = lens.iter().map(|len| len[..].try_into().map_or(0, u64::from_le_bytes)).collect();
+        // MPI waits for all ranks to make a window: none may have failed before.
+        let shared = self.ranks.agree(self.share(&mine, wait), wait)?;
+        let remote = match self.is_one_host() {
+            true => None,
+            false => Some(self.ranks.agree(RemoteWindow::create(&self.ranks, &mine), wait)?),
+        };
+        Ok(Arc::new(MpiWindow {
+            ranks: Arc::clone(&self.ranks),
+            shared,
+            lens,
+            remote,
+            is_closed: AtomicBool::new(false),
+        }))
+    }
+}
+
+impl fmt::Debug for MpiComm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MpiComm")
+            .field("library", &self.library)
+            .field("rank", &self.ranks.rank)
+            .field("hosts", &self.hosts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Numbers of hosts by rank, and links between the ranks of each. Where those of a host cannot be linked, each counts as a
+/// host of its own. Collective.
+fn linked_hosts(ranks: &Ranks, wait: &Wait<'_>) -> Result<Vec<usize>> {
+    // A rank that does not know its host has none in common with others.
+    let host = NodeLink::host_key().unwrap_or_else(|_| random_name());
+    let hosts = hosts::numbered(&ranks.all_gather(host.as_bytes(), wait)?);
+    let name = ranks.broadcast(0, random_name().into_bytes(), wait)?;
+    let name = String::from_utf8_lossy(&name);
+    let own = members(&hosts, ranks.rank);
+    let link = match own.len() {
+        1 => Ok(None),
+        _ => NodeLink::connect(&name, ranks.rank, &own, wait).map(Some),
+    };
+    let outcomes = ranks.all_gather(&[u8::from(link.is_err())], wait)?;
+    let has_failed = |host: usize| {
+        hosts.iter().zip(&outcomes).any(|(other, outcome)| *other == host && outcome[..] != [0])
+    };
+    if let (Some(link), false) = (link.unwrap_or(None), has_failed(hosts[ranks.rank])) {
+        ranks.watch(link);
+    }
+    Ok(hosts::parted(&hosts, has_failed))
+}
+
+fn random_name() -> String {
+    let random = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// Ranks of the host of `rank`.
+fn members(hosts: &[usize], rank: usize) -> Vec<usize> {
+    (0..hosts.len()).filter(|other| hosts[*other] == hosts[rank]).collect()
+}

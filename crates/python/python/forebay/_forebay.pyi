@@ -393,8 +393,17 @@ class RawComm:
     """The ranks of a job, as one of them sees them."""
 
     @staticmethod
-    def alone() -> RawComm:
-        """One rank alone."""
+    def of_job(data: str) -> RawComm:
+        """The ranks that a launcher started on one node or by MPI, or this process alone. Collective."""
+    @staticmethod
+    def of_mpi(handle: int, data: str) -> RawComm:
+        """The ranks of a communicator of this process's MPI, by its handle. Collective over them."""
+    @staticmethod
+    def of_torch(store: Any, data: str) -> RawComm:
+        """The ranks that torchrun started, which find each other through ``store``. Collective."""
+    @staticmethod
+    def launcher() -> str:
+        """What started this process: ``none``, ``mpi``, ``torch`` on one node, or ``torch-nodes`` on several."""
     @property
     def rank(self) -> int:
         """The number of this rank."""

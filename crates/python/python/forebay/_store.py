@@ -42,6 +42,8 @@ class Store:
         limit: the most bytes that this rank's shards may take, such as ``"8GiB"``; by default what the process may take of
             the node's memory.
         memory: bytes for samples and batches on their way to the program.
+        data: how bytes of other hosts travel: ``"mpi"``, ``"tcp"``, or ``"auto"`` for MPI where it serves ranks that compute,
+            and TCP elsewhere; ``"shm"`` insists on one host. :meth:`stats` says what is in use (``transport``).
     """
 
     __module__ = "forebay"
@@ -54,8 +56,9 @@ class Store:
         folder: str | os.PathLike[str] | None = None,
         limit: int | str | None = None,
         memory: int | str | None = None,
+        data: str = "auto",
     ) -> None:
-        self._comm = _comm.of(comm)
+        self._comm = _comm.of(comm, data)
         place = None if folder is None else os.path.abspath(os.fspath(folder))
         share = json.loads(memory_report())["share_bytes"]
         most = size_of(limit, "limit")

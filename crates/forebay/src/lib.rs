@@ -15,6 +15,7 @@
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
 //! | `job_comm` | the ranks of the job, by what its launcher says |
 //! | `store_set/` | a set of samples in the memory of all ranks, and batches from it |
+//! | `peer_tier/` | a tier in the memory of all ranks |
 //! | `slow` | files as if behind a slow file system, for trials |
 
 mod feed;
@@ -25,6 +26,7 @@ mod job_comm;
 mod open;
 mod origins;
 mod parallel_map;
+mod peer_tier;
 mod set;
 mod slow;
 mod store_set;
@@ -53,6 +55,7 @@ pub use index_cache::IndexCache;
 pub use job_comm::{DataPath, Launcher, job_comm, mpi_comm, torch_comm};
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
+pub use peer_tier::PeerTier;
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;
 pub use store_set::{

@@ -18,7 +18,7 @@ use rustix::{
 };
 
 /// A peer whose node is lost without a word is noticed after so long: less than the 5 s within which it has to be.
-const LOST_AFTER: Duration = Duration::from_millis(4500);
+const LOST_AFTER: Duration = Duration::from_millis(3500);
 
 /// Connections that wait to be accepted: all ranks of a job may come at once.
 const BACKLOG: i32 = 4096;
@@ -102,7 +102,7 @@ pub(crate) fn set_options(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(1))?;
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
-    sockopt::set_tcp_keepcnt(socket, 4)?;
+    sockopt::set_tcp_keepcnt(socket, 3)?;
     // It holds for keepalives as well as for what was sent and is not acknowledged.
     sockopt::set_tcp_user_timeout(socket, u32::try_from(LOST_AFTER.as_millis()).unwrap_or(u32::MAX))
 }

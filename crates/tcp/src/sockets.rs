@@ -18,7 +18,7 @@ use rustix::{
 };
 
 /// A peer whose node is lost without a word is noticed after so long: less than the 5 s within which it has to be.
-const LOST_AFTER: Duration = Duration::from_millis(3500);
+const LOST_AFTER: Duration = Duration::from_millis(3000);
 
 /// Connections that wait to be accepted: all ranks of a job may come at once.
 const BACKLOG: i32 = 4096;

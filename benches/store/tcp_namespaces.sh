@@ -46,7 +46,8 @@ on() {
 }
 received() { on 0 cat /sys/class/net/eth0/statistics/rx_bytes; }
 
-on 1 iperf3 -s >/dev/null & pids+=($!)
+# Not by `on`: a function in the background is a process of its own, and killing that leaves the program.
+ip netns exec "$prefix-1" iperf3 -s >/dev/null & pids+=($!)
 sleep 0.5
 for round in $(seq "$rounds"); do
     # From host 1 to host 0, as the bytes of reads go.
@@ -54,7 +55,7 @@ for round in $(seq "$rounds"); do
     counted=$(received)
     mkdir "$folder/$round"
     for rank in $(seq 1 $((hosts - 1))); do
-        on "$rank" "$program" "$rank" "$hosts" "$folder/$round" 10.99.0.1 "$seconds" & pids+=($!)
+        ip netns exec "$prefix-$rank" "$program" "$rank" "$hosts" "$folder/$round" 10.99.0.1 "$seconds" & pids+=($!)
     done
     reads=$(on 0 "$program" 0 "$hosts" "$folder/$round" 10.99.0.1 "$seconds")
     counted=$(($(received) - counted))

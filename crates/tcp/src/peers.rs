@@ -15,7 +15,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use crate::{
     handshake::{Challenge, ConnectionPurpose, Hello},
     secret::JobKey,
-    sockets::{connect_to, receive_exact, send_all},
+    sockets::{connect_to, enlarge_receive_buffer, receive_exact, send_all},
 };
 
 /// Where the other ranks listen, and what one needs to be let in.
@@ -143,6 +143,7 @@ impl Peers {
         let prepared = rustix::io::ioctl_fionbio(&socket, false)
             .and_then(|()| set_socket_timeout(&socket, Timeout::Recv, Some(Wait::STEP)));
         prepared.map_err(|errno| Error::from_io(errno.into()))?;
+        enlarge_receive_buffer(socket.as_fd());
         lease.socket = Some(socket);
         Ok(lease)
     }

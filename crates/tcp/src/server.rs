@@ -22,6 +22,7 @@ use rustix::{
 use crate::{
     answer::Answer,
     read_request::{MOST_PIECES, PieceRequest, request_len},
+    sockets::enlarge_send_buffer,
 };
 
 /// The shards that this rank lets others read, by the numbers of their windows.
@@ -109,6 +110,7 @@ impl Server {
 
     /// Serves one more connection.
     pub(crate) fn add(&self, socket: OwnedFd) {
+        enlarge_send_buffer(socket.as_fd());
         let (inbox, _) = &self.workers[self.next.fetch_add(1, Relaxed) % self.workers.len()];
         inbox.fresh.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
         inbox.wake();

@@ -18,7 +18,7 @@ use rustix::{
 };
 
 /// A peer whose node is lost without a word is noticed after so long: less than the 5 s within which it has to be.
-const LOST_AFTER: Duration = Duration::from_millis(4500);
+const LOST_AFTER: Duration = Duration::from_millis(3000);
 
 /// Connections that wait to be accepted: all ranks of a job may come at once.
 const BACKLOG: i32 = 4096;
@@ -102,9 +102,35 @@ pub(crate) fn set_options(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(1))?;
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
-    sockopt::set_tcp_keepcnt(socket, 4)?;
+    sockopt::set_tcp_keepcnt(socket, 3)?;
     // It holds for keepalives as well as for what was sent and is not acknowledged.
     sockopt::set_tcp_user_timeout(socket, u32::try_from(LOST_AFTER.as_millis()).unwrap_or(u32::MAX))
+}
+
+/// Bytes on their way in one direction: with so many a batch of 1 MiB goes out by one call of the server. Between two namespaces
+/// of a machine that was busy otherwise batches reached 1.05 of iperf3 with it, and 0.64 to 0.89 with what the system chooses.
+const BUFFER_LEN: usize = 4 << 20;
+
+/// Lets much be received ahead, where the system allows it.
+pub(crate) fn enlarge_receive_buffer(socket: BorrowedFd<'_>) {
+    let is_forced = sockopt::set_socket_recv_buffer_size_force(socket, BUFFER_LEN).is_ok();
+    if !is_forced && allows("rmem_max") {
+        let _ = sockopt::set_socket_recv_buffer_size(socket, BUFFER_LEN);
+    }
+}
+
+/// Lets much be sent ahead, where the system allows it.
+pub(crate) fn enlarge_send_buffer(socket: BorrowedFd<'_>) {
+    let is_forced = sockopt::set_socket_send_buffer_size_force(socket, BUFFER_LEN).is_ok();
+    if !is_forced && allows("wmem_max") {
+        let _ = sockopt::set_socket_send_buffer_size(socket, BUFFER_LEN);
+    }
+}
+
+/// Whether users may have such buffers. Where they may not, asking would give a smaller one than the system chooses by itself.
+fn allows(limit: &str) -> bool {
+    let most = std::fs::read_to_string(format!("/proc/sys/net/core/{limit}"));
+    most.ok().and_then(|most| most.trim().parse().ok()).is_some_and(|most: usize| most >= BUFFER_LEN)
 }
 
 /// What the socket is ready for, after at most one step of `wait`.

@@ -174,8 +174,9 @@ fn a_killed_rank_is_named(options: MpiOptions) {
     assert!(error.contains(&format!("rank {victim}")), "{error}");
     let took = started.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}: {error}");
-    let error = comm.barrier(&Wait::at_most(Duration::from_secs(2))).expect_err("a rank is gone");
-    println!("  rank {}: after {:.2} s: {error}", comm.rank(), took.as_secs_f64());
+    let then = comm.barrier(&Wait::at_most(Duration::from_secs(2))).expect_err("a rank is gone");
+    println!("  rank {}: after {:.2} s: {error}; then: {then}", comm.rank(), took.as_secs_f64());
+    assert!(forebay_mpi::finalize().is_err(), "MPI cannot be finalised without that rank");
 }
 
 fn progress_is_reported() {

@@ -162,6 +162,7 @@ def test_ctrl_c_does_not_wait_for_a_read(tmp_path: Path, program: Callable[..., 
     source = f"""
         import os, signal, threading, time
         import forebay
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         threading.Timer(0.05, os.kill, (os.getpid(), signal.{signal.SIGINT.name})).start()
         began = time.monotonic()
         try:

@@ -100,7 +100,7 @@ def test_files_of_other_names_lengths_or_types_are_refused(tmp_path: Path) -> No
     for other in (renamed, opened(write(tmp_path / "types", dtype="f8")).loader(batch_size=8)):
         with pytest.raises(forebay.InvalidError, match=r"names, lengths or types(.|\n)*strict=False"):
             other.load_state_dict(state)
-    with pytest.warns(UserWarning, match="other times"):
+    with pytest.warns(forebay.ForebayWarning, match="other files or fields"):
         renamed.load_state_dict(state, strict=False)
     assert order_of(renamed) == rest
     with pytest.raises(forebay.InvalidError, match="90 samples, this one has 91"):
@@ -118,7 +118,7 @@ def test_a_block_shuffle_refuses_samples_that_lie_otherwise_in_files(tmp_path: P
             with pytest.raises(forebay.InvalidError, match="other numbers of samples"):
                 loader.load_state_dict(state, strict=False)
         else:
-            with pytest.warns(UserWarning, match="other times"):
+            with pytest.warns(UserWarning, match="other files or fields"):
                 loader.load_state_dict(state, strict=False)
             assert order_of(loader) == rest
 

@@ -156,6 +156,12 @@ def test_copies_that_the_command_made_are_found_here_and_the_other_way_round(ori
     assert len(list(cache.rglob("*.bytes"))) == 2
 
 
+def test_a_switch_is_true_or_false(origin: Path) -> None:
+    for wrong in ("false", 2, []):
+        with pytest.raises(TypeError, match="give True or False"):
+            forebay.open(origin / "plain0.h5", ["x"], tiers="memory:1MiB", whole_file=wrong)  # type: ignore[arg-type]
+
+
 def test_a_path_may_begin_with_the_home_or_a_variable(origin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_TEST_DATA", str(origin))
     monkeypatch.setenv("HOME", str(origin))

@@ -12,6 +12,7 @@
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
+//! | `store_bench` | how fast samples come from the memory of other ranks |
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
@@ -47,6 +48,7 @@ mod show;
 mod simulate;
 mod sink;
 mod state_file;
+mod store_bench;
 mod tier;
 mod tier_report;
 mod tree;
@@ -100,6 +102,8 @@ enum Command {
     /// Show a folder as a slow file system, and count what is read from it.
     #[cfg(all(feature = "fuse", target_os = "linux"))]
     Simulate(simulate::SimulateArgs),
+    /// Measure how fast samples come from the memory of other ranks; run it under mpirun.
+    StoreBench(store_bench::StoreBenchArgs),
     /// Copy files to tiers before a job reads them; list and remove copies.
     Tier(Box<tier::TierArgs>),
     /// Print the configuration in force, and where each value comes from.
@@ -168,6 +172,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Convert(args) => convert::run(&context, args),
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
+        Command::StoreBench(args) => store_bench::run(&context, args),
         #[cfg(all(feature = "fuse", target_os = "linux"))]
         Command::Simulate(args) => simulate::run(&context, args),
         Command::Tier(args) => tier::run(&context, args),

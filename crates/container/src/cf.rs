@@ -13,6 +13,7 @@ mod calendar;
 mod time;
 
 use forebay_source::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::{Array, Number, Scalar, Variable};
 pub use calendar::Calendar;
@@ -40,7 +41,7 @@ pub struct Packing {
 }
 
 /// What unpacked values stand for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueKind {
     /// Numbers.
     #[default]

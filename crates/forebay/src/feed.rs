@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
+use forebay_loader::{BatchMaker, InForce, Loader, Next, Options, Receipt, Run, SampleSet};
 use forebay_plan::{LoaderState, Resumed, StateCheck};
 use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
@@ -74,10 +74,17 @@ impl EpochTiers {
 impl Feed {
     /// A loader of `set`, which was opened through `tiers`.
     pub fn new(set: Arc<SampleSet>, options: Options, tiers: Option<Arc<Tiered>>) -> Result<Self> {
-        let loader = Loader::new(set, options)?;
-        let process = current_process();
+        Ok(Self::of(Loader::new(set, options)?, tiers))
+    }
+
+    /// A loader of the batches of `maker`, which reads through no tiers of its own.
+    pub fn of_maker(maker: Arc<dyn BatchMaker>, options: Options) -> Result<Self> {
+        Ok(Self::of(Loader::of_maker(maker, options)?, None))
+    }
+
+    fn of(loader: Loader, tiers: Option<Arc<Tiered>>) -> Self {
         let (epochs, foresight) = (Mutex::default(), Mutex::default());
-        Ok(Self { loader, tiers, epochs, foresight, process, origin_latency: Arc::default() })
+        Self { loader, tiers, epochs, foresight, process: current_process(), origin_latency: Arc::default() }
     }
 
     /// The same, with what the origin of the set measures: [`Origins::latency`](crate::Origins::latency).

@@ -13,17 +13,21 @@
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
+//! | `job_comm` | the ranks of the job, by what its launcher says |
+//! | `store_set/` | a set of samples in the memory of all ranks, and batches from it |
 //! | `slow` | files as if behind a slow file system, for trials |
 
 mod feed;
 mod files;
 mod foresight;
 mod index_cache;
+mod job_comm;
 mod open;
 mod origins;
 mod parallel_map;
 mod set;
 mod slow;
+mod store_set;
 
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::{expand, expand_among, expand_to_files};
@@ -41,10 +45,15 @@ pub use forebay_plan as plan;
 pub use forebay_source as source;
 pub use forebay_source::size;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
+pub use forebay_store as store;
 pub use forebay_tier as tier;
 pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};
 pub use index_cache::IndexCache;
+pub use job_comm::job_comm;
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;
+pub use store_set::{
+    FillOptions, FillProgress, OnLost, StoreMaker, StoredField, added_identity, auto_width, fill_store,
+};

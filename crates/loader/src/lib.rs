@@ -95,6 +95,7 @@ pub use schedule::{IndexAccess, Schedule, ScheduledRead};
 pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
 pub use shares::Shares;
+pub use shuffle_group::set_identity;
 pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
 pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};
 pub use stats::{Bottleneck, LoaderStats};

@@ -115,6 +115,22 @@ impl SampleSet {
             .fold(0, |sum, column| sum.saturating_add(column.mean_sample_len().saturating_mul(self.len)))
     }
 
+    /// How long each sample of field `number` of [`fields`](Self::fields) is along the axis that differs; nothing where all have
+    /// one shape.
+    pub fn joined_lens(&self, number: usize) -> Option<Vec<u64>> {
+        let of_fields = self
+            .columns
+            .iter()
+            .flat_map(|column| std::iter::repeat_n(column, 1 + usize::from(column.has_mask())));
+        let column = of_fields.into_iter().nth(number).filter(|column| column.dense.is_none())?;
+        let SampleForm::Joined { axis, .. } = &column.form else { return None };
+        let lens = column
+            .parts
+            .iter()
+            .flat_map(|part| (0..part.sample_count()).map(|sample| column.len_along(part, sample, *axis)));
+        Some(lens.collect())
+    }
+
     /// Each field's name, type and the shape of one sample: `None` along the axis that differs.
     pub fn fields(&self) -> Vec<FieldFacts> {
         self.columns.iter().flat_map(FieldFacts::of).collect()

@@ -5,7 +5,6 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_plan::SetIdentity;
 use forebay_scratch::job_name;
 use forebay_source::{
     Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
@@ -21,7 +20,7 @@ use crate::{
     options::Options,
     set::SampleSet,
     shares::{Needs, Shares},
-    shuffle_group::shuffle_group_len,
+    shuffle_group::set_identity,
     spill::{FileSpill, Spill},
     spill_folder::{self, SpillFolder},
     stats::LoaderCounters,
@@ -179,12 +178,7 @@ pub(crate) fn file_maker(
     let resized: Weak<UnitCache> = Arc::downgrade(&cache);
     grant.tell(&(resized as Weak<dyn Resize>));
     Ok(FileMaker {
-        identity: SetIdentity {
-            part_lens: set.part_lens(),
-            group_len: shuffle_group_len(&set),
-            content: set.content_fingerprint().to_owned(),
-            version: set.fingerprint().to_owned(),
-        },
+        identity: set_identity(&set),
         set,
         layout: Arc::new(layout),
         arena,

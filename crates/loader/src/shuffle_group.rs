@@ -2,7 +2,7 @@
 //! every rank and every run has the same order.
 
 use forebay_container::sample_index::SampleIndex;
-use forebay_plan::Groups;
+use forebay_plan::{Groups, SetIdentity};
 use forebay_source::Result;
 
 use crate::{
@@ -16,6 +16,16 @@ const PLAIN_BYTES: u64 = 1 << 20;
 /// Chunks that are decoded: one at least, and as many as come to this. More would take more memory, which holds a group
 /// of each lane; of chunks as small as a sample, one alone would make each request that small.
 const DECODED_BYTES: u64 = 256 << 10;
+
+/// By what the samples of `set` are known to orders and states, wherever they are loaded from.
+pub fn set_identity(set: &SampleSet) -> SetIdentity {
+    SetIdentity {
+        part_lens: set.part_lens(),
+        group_len: shuffle_group_len(set),
+        content: set.content_fingerprint().to_owned(),
+        version: set.fingerprint().to_owned(),
+    }
+}
 
 /// The groups of all samples of `set`.
 pub(crate) fn groups_of(set: &SampleSet) -> Result<Groups> {

@@ -7,11 +7,13 @@
 //! | `error` | error kinds as Python exceptions |
 //! | `memory`, `array_struct`, `dlpack` | one field of a batch, lent to NumPy and to any framework |
 //! | `dtype` | element types as NumPy writes them |
+//! | `numpy_type` | element types as NumPy gives them |
 //! | `raw_batch` | what a batch is made of |
 //! | `read`, `inspect`, `file` | one variable's values; what is in a file; a file that stays open |
 //! | `command` | the `forebay` command, for the package's entry point |
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
+//! | `store` | a data set in the memory of all ranks |
 //! | `own_format` | a user's own format, written in Python |
 //! | `tiers` | from what Python says of tiers to a configuration |
 //! | `ranking` | a policy that is written in Python |
@@ -30,11 +32,13 @@ mod inspect;
 mod interruptible;
 mod loader;
 mod memory;
+mod numpy_type;
 mod own_format;
 mod ranking;
 mod raw_batch;
 mod read;
 mod samples;
+mod store;
 mod tiers;
 mod warming;
 
@@ -47,6 +51,9 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<samples::SampleReader>()?;
     module.add_class::<loader::BatchLoader>()?;
     module.add_class::<loader::EpochRun>()?;
+    module.add_class::<store::RawComm>()?;
+    module.add_class::<store::RawStore>()?;
+    module.add_class::<store::RawFilling>()?;
     module.add_class::<ranking::PyBlockFacts>()?;
     module.add_class::<warming::WarmingRun>()?;
     module.add_class::<memory::Memory>()?;

@@ -16,6 +16,7 @@ use crate::{
     interruptible::SIGNAL_INTERVAL,
     raw_batch::RawBatch,
     samples::{SampleReader, tier_value},
+    store::RawStore,
 };
 
 /// Gives the batches of a set of samples, epoch after epoch.
@@ -32,6 +33,22 @@ impl BatchLoader {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
+        show_warnings(py)?;
+        Ok(Self { feed: Closable::new("loader", feed) })
+    }
+
+    /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
+    #[staticmethod]
+    #[pyo3(signature = (store, names, options, files=None))]
+    fn of_store(
+        py: Python<'_>,
+        store: &RawStore,
+        names: Vec<String>,
+        options: &str,
+        files: Option<&SampleReader>,
+    ) -> PyResult<Self> {
+        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let feed = store.feed(&names, options, files)?;
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed) })
     }

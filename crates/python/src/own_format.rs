@@ -10,7 +10,6 @@
 mod file;
 mod given;
 mod kept;
-mod numpy_type;
 
 pub(crate) use file::FormatFile;
 

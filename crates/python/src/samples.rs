@@ -11,7 +11,7 @@ use std::{
 use forebay::{
     Config, Error, ErrorKind, IndexCache, Locator, NameKind, Options, Origins, SampleSet, Samples, SetSpec,
     TierReport,
-    container::cf::ValueKind,
+    container::{Dtype, cf::ValueKind},
     loader::{FieldArray, FieldFacts},
     source::Histogram,
     tier::{Policy, Tiered},
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Name, type for NumPy, shape and stored type of a field.
-type FieldRow<'py> = (String, Bound<'py, PyAny>, Vec<Option<u64>>, String);
+pub(crate) type FieldRow<'py> = (String, Bound<'py, PyAny>, Vec<Option<u64>>, String);
 
 /// A field and the integers that stand for names in it.
 type FieldCategories = (String, Vec<(String, i64)>);
@@ -49,7 +49,7 @@ pub(crate) struct SampleReader {
 
 /// Samples, and the tiers they are read through.
 struct OpenedSet {
-    samples: Samples,
+    samples: Arc<Samples>,
     tiers: Option<OpenTiers>,
     /// How long reads of the origin took.
     origin_latency: Arc<Histogram>,
@@ -106,6 +106,11 @@ impl SampleReader {
         Ok((Arc::clone(opened.samples.set()), tiered, Arc::clone(&opened.origin_latency)))
     }
 
+    /// Its samples, by number.
+    pub(crate) fn samples(&self) -> PyResult<Arc<Samples>> {
+        Ok(Arc::clone(&self.opened.get()?.samples))
+    }
+
     fn in_force_value(&self) -> PyResult<Value> {
         let in_force = self.opened.get()?.samples.in_force();
         serde_json::to_value(in_force).map_err(|error| misread(&error))
@@ -120,6 +125,23 @@ impl SampleReader {
         let (reading, asked) = (self.opened.get()?, numbers.to_vec());
         interruptible(py, move || reading.samples.get(&asked))
     }
+}
+
+/// What Python is told of a field.
+pub(crate) fn field_row<'py>(
+    py: Python<'py>,
+    name: &str,
+    dtype: &Dtype,
+    kind: ValueKind,
+    sample_shape: &[Option<u64>],
+) -> PyResult<FieldRow<'py>> {
+    let mut shape = sample_shape.to_vec();
+    if let Some((code, stored)) = dtype::kind_code(kind) {
+        return Ok((name.to_owned(), code.into_pyobject(py)?.into_any(), shape, stored.to_owned()));
+    }
+    let (code, inner) = dtype::describe(py, dtype)?;
+    shape.extend(inner.into_iter().map(Some));
+    Ok((name.to_owned(), code, shape, dtype.to_string()))
 }
 
 #[pymethods]
@@ -163,7 +185,7 @@ impl SampleReader {
         let tiers =
             opened.tiers.as_ref().map(|tiers| OpenTiers::new(Arc::clone(&tiers.tiered), tiers.threads));
         let origin_latency = Arc::clone(&opened.origin_latency);
-        let opened = OpenedSet { samples: Samples::new(set, &options), tiers, origin_latency };
+        let opened = OpenedSet { samples: Arc::new(Samples::new(set, &options)), tiers, origin_latency };
         Ok(Self::of(opened, Arc::clone(&self.spec)))
     }
 
@@ -192,17 +214,8 @@ impl SampleReader {
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<FieldRow<'py>>> {
         let facts = self.opened.get()?.samples.set().fields();
         facts
-            .into_iter()
-            .map(|field| {
-                if let Some((code, name)) = dtype::kind_code(field.kind) {
-                    let code = code.into_pyobject(py)?.into_any();
-                    return Ok((field.name, code, field.sample_shape, name.to_owned()));
-                }
-                let (code, inner) = dtype::describe(py, &field.dtype)?;
-                let mut shape = field.sample_shape;
-                shape.extend(inner.into_iter().map(Some));
-                Ok((field.name, code, shape, field.dtype.to_string()))
-            })
+            .iter()
+            .map(|field| field_row(py, &field.name, &field.dtype, field.kind, &field.sample_shape))
             .collect()
     }
 
@@ -325,7 +338,10 @@ impl SetOpening {
         let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
         let tiers = tiered.map(|tiered| OpenTiers::new(tiered, threads));
         let origin_latency = Arc::clone(origins.latency());
-        Ok((OpenedSet { samples: Samples::new(Arc::new(set), options), tiers, origin_latency }, spec))
+        Ok((
+            OpenedSet { samples: Arc::new(Samples::new(Arc::new(set), options)), tiers, origin_latency },
+            spec,
+        ))
     }
 }
 

@@ -34,13 +34,15 @@ pub enum EventKind {
     Mapping,
     /// The system's limits allow few files to be open.
     Descriptors,
+    /// A rank of the job is gone, and what it held is read from elsewhere.
+    Rank,
 }
 
 impl EventKind {
     /// True for what the user ought to see unasked; the others are notes, for programs that subscribe.
     pub fn is_warning(self) -> bool {
         match self {
-            Self::Tier | Self::List | Self::Sample | Self::Spill => true,
+            Self::Tier | Self::List | Self::Sample | Self::Spill | Self::Rank => true,
             Self::Skipped | Self::Tail | Self::Library | Self::Mapping | Self::Descriptors => false,
         }
     }
@@ -57,6 +59,7 @@ impl EventKind {
             Self::Library => "library",
             Self::Mapping => "mapping",
             Self::Descriptors => "descriptors",
+            Self::Rank => "rank",
         }
     }
 }

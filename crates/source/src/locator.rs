@@ -96,7 +96,33 @@ impl Locator {
 }
 
 impl fmt::Display for Locator {
+    /// For people. A user's name and password in a web address, which is refused, are not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show(&self.0, f)
+        let (root, path) = self.0.split_at(self.root_len());
+        match (root.split_once("://"), root.rsplit_once('@')) {
+            (Some((scheme @ ("http" | "https"), _)), Some((_, host))) => {
+                write!(f, "{scheme}://...@{host}")?;
+                show(path, f)
+            }
+            _ => show(&self.0, f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_a_web_address_is_not_shown() {
+        for (url, shown) in [
+            ("http://user:secret@host/a/b.h5", "http://...@host/a/b.h5"),
+            ("https://user@se@host:80", "https://...@host:80"),
+            ("https://host/a@b.h5", "https://host/a@b.h5"),
+            ("abfs://container@account.net/x", "abfs://container@account.net/x"),
+            ("/data/a@b.h5", "/data/a@b.h5"),
+        ] {
+            assert_eq!(Locator::new(url).to_string(), shown);
+        }
     }
 }

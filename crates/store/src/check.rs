@@ -279,7 +279,7 @@ pub fn ragged_samples_join_along_any_axis(comm: &Arc<dyn Comm>, width: Option<us
         store
             .get_batch([FieldGather { variable: &variable, samples: &samples, padding: 0, into: &mut got }])
             .expect("a batch");
-        let mut expected = Vec::new();
+        let mut expected: Vec<u8> = Vec::new();
         for run in 0..runs {
             for sample in samples.iter().flatten() {
                 let run_len = at(rows[at(*sample)]) * row_len;

@@ -205,6 +205,10 @@ mod tests {
         Wait::at_most(Duration::from_secs(30))
     }
 
+    fn byte(number: usize) -> u8 {
+        u8::try_from(number).expect("a small number")
+    }
+
     /// Links of ranks that are threads: each has its own sockets, as processes have.
     fn links(name: &str, members: &[usize]) -> Vec<NodeLink> {
         let name = format!("{name}-{}", std::process::id());
@@ -230,7 +234,7 @@ mod tests {
                 let rank = link.members[link.own];
                 let shard =
                     Arc::new(ShardMemory::new(rank as u64 * 100, &ShardPlace::Memory).expect("memory"));
-                shard.write(0, &vec![rank as u8; rank * 100]).expect("within the shard");
+                shard.write(0, &vec![byte(rank); rank * 100]).expect("within the shard");
                 let shards = link.share(&shard, &patience()).expect("all share");
                 link.barrier(&patience()).expect("all come");
                 assert!(Arc::ptr_eq(&shards[link.own], &shard));
@@ -241,14 +245,14 @@ mod tests {
                     let mut read = vec![0; rank * 100];
                     shard.copy_to(0, &mut read).expect("within the shard");
                     assert!(
-                        shard.len() == *rank as u64 * 100 && read.iter().all(|byte| *byte == *rank as u8)
+                        shard.len() == *rank as u64 * 100 && read.iter().all(|read| *read == byte(*rank))
                     );
                 }
             }
             let heard = on_all(&links, |link| {
-                link.all_gather(vec![link.own as u8; link.own], &patience()).expect("all come")
+                link.all_gather(vec![byte(link.own); link.own], &patience()).expect("all come")
             });
-            let expected: Vec<_> = (0..members.len()).map(|index| vec![index as u8; index]).collect();
+            let expected: Vec<_> = (0..members.len()).map(|index| vec![byte(index); index]).collect();
             assert!(heard.iter().all(|heard| *heard == expected));
             assert!(links.iter().all(|link| link.first_gone(0..100).is_none()));
         }

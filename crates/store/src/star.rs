@@ -153,8 +153,12 @@ impl Star {
             }
             brought.push(arrived.message);
         }
-        let (bytes, descriptors) = joined(&brought)?;
-        let answer = Outgoing::new(FrameHeader { kind: FrameKind::Answer, ..header }, bytes, descriptors)?;
+        let StarMessage { bytes, descriptors } = joined(&brought)?;
+        let answer = Outgoing::new(
+            FrameHeader { kind: FrameKind::Answer, ..header },
+            Arc::new(bytes),
+            Arc::new(descriptors),
+        )?;
         let mut exchange = self.shared.lock();
         for index in self.shared.neighbours() {
             self.shared.post(&mut exchange, index, answer.clone());
@@ -271,7 +275,7 @@ fn not_come(missing: &[u64]) -> String {
 }
 
 /// The answer of the hub: how many bytes and descriptors each member brought, then all of them.
-fn joined(brought: &[StarMessage]) -> Result<(Arc<Vec<u8>>, Arc<Vec<OwnedFd>>)> {
+fn joined(brought: &[StarMessage]) -> Result<StarMessage> {
     let len: usize = brought.iter().map(|message| message.bytes.len() + ENTRY_LEN).sum();
     let mut bytes = Vec::with_capacity(len);
     for message in brought {
@@ -281,7 +285,7 @@ fn joined(brought: &[StarMessage]) -> Result<(Arc<Vec<u8>>, Arc<Vec<OwnedFd>>)> 
     brought.iter().for_each(|message| bytes.extend(&message.bytes));
     let descriptors = brought.iter().flat_map(|message| &message.descriptors).map(OwnedFd::try_clone);
     let descriptors = descriptors.collect::<std::io::Result<_>>().map_err(Error::from_io)?;
-    Ok((Arc::new(bytes), Arc::new(descriptors)))
+    Ok(StarMessage { bytes, descriptors })
 }
 
 /// Bytes by which an answer describes what one member brought.
@@ -316,8 +320,7 @@ mod tests {
         fn an_answer_gives_back_what_was_brought(brought in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..9)) {
             let messages: Vec<_> =
                 brought.iter().map(|bytes| StarMessage { bytes: bytes.clone(), descriptors: Vec::new() }).collect();
-            let (bytes, _) = joined(&messages).expect("an answer");
-            let answer = StarMessage { bytes: bytes.to_vec(), descriptors: Vec::new() };
+            let answer = joined(&messages).expect("an answer");
             let parted: Vec<_> = parted(answer, brought.len()).expect("as it was").into_iter().map(|one| one.bytes).collect();
             prop_assert_eq!(parted, brought);
         }

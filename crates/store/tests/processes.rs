@@ -34,7 +34,7 @@ fn processes_of_one_host_keep_every_clause() {
 #[test]
 fn a_rank_that_is_killed_is_named_by_the_others_and_leaves_nothing() {
     for victim in [0, 2] {
-        let ranks = Ranks::start(3, &format!("killed {victim}"));
+        let mut ranks = Ranks::start(3, &format!("killed {victim}"));
         ranks.await_ready();
         ranks.signal(victim, Signal::KILL);
         ranks.mark("killed");
@@ -45,7 +45,7 @@ fn a_rank_that_is_killed_is_named_by_the_others_and_leaves_nothing() {
 #[test]
 fn a_rank_that_stops_is_an_error_at_the_deadline() {
     for victim in [0, 1] {
-        let ranks = Ranks::start(3, &format!("stopped {victim}"));
+        let mut ranks = Ranks::start(3, &format!("stopped {victim}"));
         ranks.await_ready();
         ranks.signal(victim, Signal::STOP);
         ranks.mark("stopped");

@@ -6,7 +6,7 @@
 //!
 //! Rank 0 reads and prints a line of JSON; the folder is where the ranks find each other. Every rank is a host of its own.
 
-#![expect(clippy::panic, reason = "a benchmark")]
+#![expect(clippy::panic, clippy::cast_possible_truncation, reason = "a benchmark of small numbers")]
 
 use std::{
     env,

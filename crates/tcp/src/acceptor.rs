@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use crate::{
-    handshake::{Challenge, Hello, Purpose},
+    handshake::{Challenge, ConnectionPurpose, Hello},
     hmac::CODE_LEN,
     secret::JobKey,
     server::Server,
@@ -248,8 +248,8 @@ impl PendingHandshake {
 impl AcceptorShared {
     fn welcome(&self, hello: &Hello, socket: OwnedFd) {
         match hello.purpose {
-            Purpose::Reads => self.server.add(socket),
-            Purpose::Star => {
+            ConnectionPurpose::Reads => self.server.add(socket),
+            ConnectionPurpose::Star => {
                 let mut stars = self.stars.lock().unwrap_or_else(PoisonError::into_inner);
                 stars.entry(hello.caller as usize).or_insert(socket);
                 self.came.notify_all();

@@ -19,7 +19,7 @@ use crate::{
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum ConnectionPurpose {
     /// Collective calls.
     Star,
     /// Reads of windows.
@@ -32,7 +32,7 @@ const MAGIC: [u8; 8] = *b"forebay1";
 /// What a caller says first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: ConnectionPurpose,
     pub(crate) caller: u32,
     pub(crate) listener: u32,
     nonce: [u8; NONCE_LEN],
@@ -41,14 +41,14 @@ pub(crate) struct Hello {
 impl Hello {
     pub(crate) const LEN: usize = 8 + 4 + 4 + 4 + NONCE_LEN;
 
-    pub(crate) fn new(purpose: Purpose, caller: u32, listener: u32) -> Result<Self> {
+    pub(crate) fn new(purpose: ConnectionPurpose, caller: u32, listener: u32) -> Result<Self> {
         Ok(Self { purpose, caller, listener, nonce: random_bytes()? })
     }
 
     pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8] = u8::from(self.purpose == Purpose::Reads);
+        bytes[8] = u8::from(self.purpose == ConnectionPurpose::Reads);
         bytes[12..16].copy_from_slice(&self.caller.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.listener.to_le_bytes());
         bytes[20..].copy_from_slice(&self.nonce);
@@ -60,8 +60,8 @@ impl Hello {
         let (head, nonce) = bytes.split_last_chunk::<NONCE_LEN>()?;
         let [magic @ .., purpose, 0, 0, 0, c0, c1, c2, c3, l0, l1, l2, l3] = head else { return None };
         let purpose = match *purpose {
-            0 => Purpose::Star,
-            1 => Purpose::Reads,
+            0 => ConnectionPurpose::Star,
+            1 => ConnectionPurpose::Reads,
             _ => return None,
         };
         let (caller, listener) =
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn those_who_know_the_key_are_let_in_and_others_are_not() {
         let ours = key(1, "job");
-        let hello = Hello::new(Purpose::Reads, 3, 5).expect("random bytes");
+        let hello = Hello::new(ConnectionPurpose::Reads, 3, 5).expect("random bytes");
         assert_eq!(Hello::parse(&hello.to_bytes()), Some(hello));
         let challenge = Challenge::new(&hello, &ours).expect("random bytes");
         let code =
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn codes_are_of_no_use_in_another_connection_or_role() {
         let ours = key(1, "job");
-        let hello = Hello::new(Purpose::Reads, 3, 5).expect("random bytes");
+        let hello = Hello::new(ConnectionPurpose::Reads, 3, 5).expect("random bytes");
         let challenge = Challenge::new(&hello, &ours).expect("random bytes");
         let code =
             Challenge::answer(&challenge.to_bytes(), &hello, &ours).expect("the listener knows the key");
@@ -157,7 +157,7 @@ mod tests {
         for other in [
             Hello { caller: 4, ..hello },
             Hello { listener: 6, ..hello },
-            Hello { purpose: Purpose::Star, ..hello },
+            Hello { purpose: ConnectionPurpose::Star, ..hello },
         ] {
             assert!(!challenge.is_answered(&code, &other, &ours), "{other:?}");
         }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_no_hello_is_nothing() {
-        let hello = Hello::new(Purpose::Star, 0, 1).expect("random bytes").to_bytes();
+        let hello = Hello::new(ConnectionPurpose::Star, 0, 1).expect("random bytes").to_bytes();
         for at in [0, 7, 8, 9, 11] {
             let mut other = hello;
             other[at] ^= 0x82;

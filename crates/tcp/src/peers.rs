@@ -13,7 +13,7 @@ use forebay_store::Wait;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::{
-    handshake::{Challenge, Hello, Purpose},
+    handshake::{Challenge, ConnectionPurpose, Hello},
     secret::JobKey,
     sockets::{connect_to, receive_exact, send_all},
 };
@@ -34,7 +34,7 @@ impl Caller {
     /// have to start.
     pub(crate) fn call(
         &self,
-        purpose: Purpose,
+        purpose: ConnectionPurpose,
         (rank, address): (usize, SocketAddr),
         may_start: bool,
         wait: &Wait<'_>,
@@ -54,7 +54,7 @@ impl Caller {
 
     fn try_call(
         &self,
-        purpose: Purpose,
+        purpose: ConnectionPurpose,
         rank: usize,
         address: SocketAddr,
         wait: &Wait<'_>,
@@ -139,7 +139,7 @@ impl Peers {
         drop(connections);
         // From now on dropping it counts one less, whether there is a connection or not.
         let mut lease = Lease { peers: Arc::clone(self), rank, socket: None, is_sound: false };
-        let socket = self.caller.call(Purpose::Reads, (rank, peer.address), false, wait)?;
+        let socket = self.caller.call(ConnectionPurpose::Reads, (rank, peer.address), false, wait)?;
         let prepared = rustix::io::ioctl_fionbio(&socket, false)
             .and_then(|()| set_socket_timeout(&socket, Timeout::Recv, Some(Wait::STEP)));
         prepared.map_err(|errno| Error::from_io(errno.into()))?;

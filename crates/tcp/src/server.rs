@@ -26,9 +26,9 @@ use crate::{
 
 /// The shards that this rank lets others read, by the numbers of their windows.
 #[derive(Debug, Default)]
-pub(crate) struct Windows(RwLock<HashMap<u64, Arc<ShardMemory>>>);
+pub(crate) struct ServedWindows(RwLock<HashMap<u64, Arc<ShardMemory>>>);
 
-impl Windows {
+impl ServedWindows {
     pub(crate) fn add(&self, number: u64, shard: Arc<ShardMemory>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(number, shard);
     }
@@ -43,23 +43,23 @@ impl Windows {
 
     /// The answer to a request.
     fn answer(&self, number: u64, request: PieceRequest) -> Answer {
-        let refused = |detail: Refusal| {
+        let refused = |detail: ReadRefusal| {
             Answer::of_header(FrameHeader {
                 detail: detail as u8,
                 ..FrameHeader::new(FrameKind::Refused, number, 0)
             })
         };
-        let Some(shard) = self.get(request.window) else { return refused(Refusal::NoWindow) };
-        let Some(total) = request.total(shard.len()) else { return refused(Refusal::BeyondTheShard) };
+        let Some(shard) = self.get(request.window) else { return refused(ReadRefusal::NoWindow) };
+        let Some(total) = request.total(shard.len()) else { return refused(ReadRefusal::BeyondTheShard) };
         let header = FrameHeader { len: total, ..FrameHeader::new(FrameKind::Bytes, number, 0) };
-        Answer::new(header, shard, request.pieces).unwrap_or_else(|| refused(Refusal::BeyondTheShard))
+        Answer::new(header, shard, request.pieces).unwrap_or_else(|| refused(ReadRefusal::BeyondTheShard))
     }
 }
 
 /// Why a read is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Refusal {
+pub(crate) enum ReadRefusal {
     /// There is no such window, or it is closed.
     NoWindow = 1,
     /// A piece does not lie within the shard.
@@ -86,7 +86,7 @@ struct Inbox {
 const MOST_THREADS: usize = 4;
 
 impl Server {
-    pub(crate) fn start(windows: &Arc<Windows>, peer_count: usize) -> Result<Self> {
+    pub(crate) fn start(windows: &Arc<ServedWindows>, peer_count: usize) -> Result<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let count = peer_count.min(cores / 4).clamp(1, MOST_THREADS);
         let mut workers = Vec::new();
@@ -95,8 +95,11 @@ impl Server {
             let wake = wake.map_err(|errno| Error::from_io(errno.into()))?;
             let inbox =
                 Arc::new(Inbox { fresh: Mutex::default(), wake, is_stopping: AtomicBool::new(false) });
-            let worker =
-                Worker { inbox: Arc::clone(&inbox), windows: Arc::clone(windows), connections: Vec::new() };
+            let worker = ServerThread {
+                inbox: Arc::clone(&inbox),
+                windows: Arc::clone(windows),
+                connections: Vec::new(),
+            };
             let builder = thread::Builder::new().name("forebay-serve".to_owned());
             let thread = builder.spawn(move || worker.run()).map_err(Error::from_io)?;
             workers.push((inbox, Some(thread)));
@@ -134,13 +137,13 @@ impl Drop for Server {
     }
 }
 
-struct Worker {
+struct ServerThread {
     inbox: Arc<Inbox>,
-    windows: Arc<Windows>,
+    windows: Arc<ServedWindows>,
     connections: Vec<Served>,
 }
 
-impl Worker {
+impl ServerThread {
     fn run(mut self) {
         while !self.inbox.is_stopping.load(SeqCst) {
             let fresh = std::mem::take(&mut *self.inbox.fresh.lock().unwrap_or_else(PoisonError::into_inner));
@@ -197,7 +200,7 @@ impl Served {
     }
 
     /// Goes on as far as the socket lets it; false when the connection has ended, or what came on it is no request.
-    fn serve(&mut self, windows: &Windows) -> bool {
+    fn serve(&mut self, windows: &ServedWindows) -> bool {
         let mut is_drained = false;
         loop {
             if let Some(answer) = &mut self.answer {

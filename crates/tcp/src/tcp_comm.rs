@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     acceptor::{AcceptRules, Acceptor},
-    handshake::Purpose,
+    handshake::ConnectionPurpose,
     peers::{Caller, Peers},
     rendezvous::Rendezvous,
     secret::{JobKey, Secret, random_bytes},
-    server::{Server, Windows},
+    server::{ServedWindows, Server},
     sockets::{listen_on, local_address},
     transfer::{RemotePiece, Transfer, complete},
 };
@@ -53,11 +53,11 @@ pub struct TcpOptions {
 /// One rank of a communicator over TCP.
 #[derive(Debug)]
 pub struct TcpComm {
-    inner: Arc<Inner>,
+    inner: Arc<TcpRank>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct TcpRank {
     rank: usize,
     hosts: Vec<usize>,
     addresses: Vec<SocketAddr>,
@@ -66,7 +66,7 @@ struct Inner {
     star: Star,
     link: Arc<NodeLink>,
     _acceptor: Acceptor,
-    windows: Arc<Windows>,
+    windows: Arc<ServedWindows>,
     next_window: AtomicU64,
     process: ProcessIdentity,
     /// A forked child has connections of its own: two processes that read from one socket would get parts of each other's bytes.
@@ -98,14 +98,14 @@ impl TcpComm {
         let from = options.address.map_or_else(|| local_address(master, *port), Ok)?;
         let (listener, address) = listen_on(from)?;
         let (key, hub) = agree_on_key(options, address, rendezvous, wait)?;
-        let windows = Arc::new(Windows::default());
+        let windows = Arc::new(ServedWindows::default());
         let server = Server::start(&windows, options.size - 1)?;
         let rules = AcceptRules { rank: options.rank, size: options.size, key: key.clone() };
         let acceptor = Acceptor::open(listener, rules, server)?;
         let caller = Caller { rank: options.rank, from, key };
         let sockets = match options.rank {
             0 => acceptor.stars(wait)?,
-            _ => vec![(0, caller.call(Purpose::Star, (0, hub), true, wait)?)],
+            _ => vec![(0, caller.call(ConnectionPurpose::Star, (0, hub), true, wait)?)],
         };
         let link = Arc::new(OnceLock::new());
         let star = connect_star(options, sockets, &link)?;
@@ -119,7 +119,7 @@ impl TcpComm {
         let addresses = known.iter().map(|known| known.address).collect();
         let (next_window, peers) = (AtomicU64::new(0), PerProcess::empty());
         let (rank, process) = (options.rank, current_process());
-        let inner = Inner {
+        let inner = TcpRank {
             rank,
             hosts,
             addresses,
@@ -257,7 +257,7 @@ fn received<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         .map_err(|error| Error::corrupt("a message of another rank cannot be read").because(error))
 }
 
-impl Inner {
+impl TcpRank {
     fn exchange(&self, call: StarCall, bytes: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<Vec<u8>>> {
         let mine = StarMessage { bytes, descriptors: Vec::new() };
         Ok(self.star.exchange(call, mine, wait)?.into_iter().map(|message| message.bytes).collect())
@@ -337,7 +337,7 @@ impl Comm for TcpComm {
 /// The shards of all ranks: those of this host mapped, those of others behind a connection.
 #[derive(Debug)]
 struct TcpWindow {
-    inner: Arc<Inner>,
+    inner: Arc<TcpRank>,
     number: u64,
     lens: Vec<u64>,
     shards: BTreeMap<usize, Arc<ShardMemory>>,

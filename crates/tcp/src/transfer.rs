@@ -13,7 +13,7 @@ use rustix::{
 use crate::{
     peers::Lease,
     read_request::{MOST_PIECES, PieceRequest, request_len},
-    server::Refusal,
+    server::ReadRefusal,
     sockets::poll_step,
 };
 
@@ -163,7 +163,7 @@ impl<'a> Transfer<'a> {
         let is_expected = header.number == first as u64;
         match header.kind {
             FrameKind::Bytes if is_expected && header.len == total => Ok(()),
-            FrameKind::Refused if header.detail == Refusal::NoWindow as u8 => {
+            FrameKind::Refused if header.detail == ReadRefusal::NoWindow as u8 => {
                 let what = format!("rank {} has closed the window, or left the job", self.rank);
                 Err(Error::new(ErrorKind::Unavailable, what))
             }

@@ -71,7 +71,7 @@ fn ranks_with_a_secret_file_keep_every_clause() {
 #[test]
 fn a_rank_that_is_killed_is_named_by_the_others_and_leaves_nothing() {
     for (victim, ranks_of_host) in [(0, 1), (2, 1), (3, 2)] {
-        let ranks = Ranks::start(4, &format!("{ranks_of_host} killed {victim}"));
+        let mut ranks = Ranks::start(4, &format!("{ranks_of_host} killed {victim}"));
         ranks.await_ready();
         ranks.signal(victim, Signal::KILL);
         ranks.mark("killed");
@@ -82,7 +82,7 @@ fn a_rank_that_is_killed_is_named_by_the_others_and_leaves_nothing() {
 #[test]
 fn a_rank_that_stops_is_an_error_at_the_deadline() {
     for victim in [0, 1] {
-        let ranks = Ranks::start(3, &format!("1 stopped {victim}"));
+        let mut ranks = Ranks::start(3, &format!("1 stopped {victim}"));
         ranks.await_ready();
         ranks.signal(victim, Signal::STOP);
         ranks.mark("stopped");

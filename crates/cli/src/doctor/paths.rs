@@ -4,7 +4,7 @@ use std::{fs::File, os::unix::fs::MetadataExt, path::Path};
 
 use forebay::{
     Error, ErrorKind, FileOrigin, Locator, Origins, Result, Settings, TierConfig,
-    config::candidates::{self, Device, ThisMachine},
+    config::candidates::{self, Device, Suitability, ThisMachine},
     format::Found,
     source::lies_near,
 };
@@ -30,9 +30,10 @@ pub(super) struct PathFacts {
 /// Looks at each path, and gives the first error as well.
 pub(super) fn look_at(paths: &[Locator], settings: Option<&Settings>) -> (Vec<PathFacts>, Option<Error>) {
     let tiers = settings.map_or(&[][..], |settings| &settings.config.tiers);
+    let tiers = usable(tiers);
     let mut broken = None;
     let facts = paths.iter().map(|path| {
-        look_at_one(path, tiers).unwrap_or_else(|error| {
+        look_at_one(path, &tiers).unwrap_or_else(|error| {
             let facts = PathFacts::without(path, &error);
             broken.get_or_insert(error);
             facts
@@ -40,6 +41,18 @@ pub(super) fn look_at(paths: &[Locator], settings: Option<&Settings>) -> (Vec<Pa
     });
     let facts = facts.collect();
     (facts, broken)
+}
+
+/// The tiers that a run would not leave out.
+fn usable(tiers: &[TierConfig]) -> Vec<TierConfig> {
+    let places = candidates::survey(&ThisMachine, tiers);
+    let is_refused =
+        |path: &Path| places.iter().any(|place| place.path == path && place.verdict == Suitability::Refused);
+    let is_usable = |tier: &&TierConfig| match tier {
+        TierConfig::Memory { .. } => true,
+        TierConfig::Disk(disk) => !is_refused(&disk.path),
+    };
+    tiers.iter().filter(is_usable).cloned().collect()
 }
 
 fn look_at_one(at: &Locator, tiers: &[TierConfig]) -> Result<PathFacts> {
@@ -87,7 +100,7 @@ fn look_at_url(at: &Locator, has_tiers: bool) -> Result<PathFacts> {
     let why = if has_tiers {
         "behind a network: tiers keep copies"
     } else {
-        "read over the network: no tier is configured"
+        "read over the network: no tier is configured that can be used"
     };
     Ok(PathFacts {
         near: Some(false),
@@ -106,7 +119,7 @@ fn copying(near: bool, device: u64, tiers: &[TierConfig]) -> (bool, &'static str
     };
     match (tiers.is_empty(), near, tiers.iter().any(copies)) {
         (true, true, _) => (false, "read where it lies, on this machine"),
-        (true, false, _) => (false, "read over the network: no tier is configured"),
+        (true, false, _) => (false, "read over the network: no tier is configured that can be used"),
         (false, false, true) => (true, "behind a network: tiers keep copies"),
         (false, true, true) => {
             (true, "on another device than the tier: copies are kept, which gains little if it is as fast")

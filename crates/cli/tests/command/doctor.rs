@@ -51,6 +51,14 @@ fn json_has_everything_under_stable_names() {
 }
 
 #[test]
+fn a_tier_that_is_refused_keeps_no_copies() {
+    let path = data("tree.h5");
+    let (code, report) = report(&["--config", "none", "--tier", "/proc/none", &path], &[]);
+    assert_eq!((code, &report["paths"][0]["copied"]), (0, &false.into()), "{report}");
+    assert!(!report["paths"][0]["why"].as_str().unwrap().contains("copies are kept"), "{report}");
+}
+
+#[test]
 fn a_path_that_cannot_be_read_is_warned_of_and_decides_the_exit_code() {
     let ran = run(&["doctor", "--config", "none", &data("tree.h5"), "/nowhere/train.h5"]);
     assert_eq!(ran.code, 3, "{}", ran.err);

@@ -79,21 +79,36 @@ fn search() -> Vec<PathBuf> {
 
 /// Libraries that this process has loaded already, such as the one of an imported h5py.
 fn loaded() -> Vec<PathBuf> {
+    let mut paths = mapped();
+    paths.retain(|path| is_libhdf5(path));
+    paths
+}
+
+/// Files that this process has mapped.
+fn mapped() -> Vec<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
-    let mut paths: Vec<PathBuf> = paths.filter(|path| is_libhdf5(path)).collect();
+    let mut paths: Vec<PathBuf> = paths.collect();
     paths.dedup();
     paths
 }
 
-/// Folders of installed Python packages, those of the active environment first.
+/// The folder of installed Python packages that `file` belongs to.
+fn packages_of(file: &Path) -> Option<PathBuf> {
+    let is_packages = |folder: &&Path| matches!(name(folder).as_str(), "site-packages" | "dist-packages");
+    file.ancestors().skip(1).find(is_packages).map(Path::to_owned)
+}
+
+/// Folders of installed Python packages, those of the running interpreter and of the active environment first.
 fn site_packages() -> Vec<PathBuf> {
+    // A program of `/env/bin/python` runs in that environment although it is not activated.
+    let mut folders: Vec<PathBuf> = mapped().iter().filter_map(|file| packages_of(file)).collect();
+    folders.dedup();
     let mut prefixes: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from).collect();
     prefixes.extend(python_prefixes());
     prefixes.extend(env::var_os("HOME").map(|home| Path::new(&home).join(".local")));
     prefixes.extend(["/usr/local".into(), "/usr".into()]);
-    let mut folders = Vec::new();
     for prefix in prefixes {
         for python in entries(&prefix.join("lib")) {
             if name(&python).starts_with("python3") {
@@ -168,6 +183,17 @@ mod tests {
         }
         let names: Vec<String> = libraries_in(folder.path()).iter().map(|path| super::name(path)).collect();
         assert_eq!(names, ["libhdf5.so.310.5.1", "libhdf5.so.310", "libhdf5.so.103", "libhdf5.so"]);
+    }
+
+    #[test]
+    fn a_loaded_module_tells_where_packages_are_installed() {
+        let module = Path::new("/env/lib/python3.11/site-packages/numpy/core/_umath.so");
+        assert_eq!(packages_of(module), Some("/env/lib/python3.11/site-packages".into()));
+        assert_eq!(
+            packages_of(Path::new("/usr/lib/python3/dist-packages/x.so")),
+            Some("/usr/lib/python3/dist-packages".into())
+        );
+        assert_eq!(packages_of(Path::new("/usr/lib/libc.so.6")), None);
     }
 
     #[test]

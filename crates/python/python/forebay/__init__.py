@@ -35,6 +35,7 @@ from ._loader import Loader
 from ._own_format import Variable, register_format
 from ._read import inspect, read
 from ._samples import Along, Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
+from ._store import Store
 from ._warming import Warming
 
 # Not `open` nor `SystemError`: `from forebay import *` must not hide Python's own.
@@ -59,6 +60,7 @@ __all__ = [
     "NotFoundError",
     "Ragged",
     "Sparse",
+    "Store",
     "UnavailableError",
     "UnsupportedError",
     "Variable",

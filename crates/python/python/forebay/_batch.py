@@ -128,3 +128,15 @@ def sample_of(raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> di
         # Samples of different lengths are joined along an axis they have; all others stand along one of their own.
         sample[memory.name] = array if memory.offset_bytes is not None else array[0]
     return sample
+
+
+def split_samples(batch: Batch, axes: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The samples of ``batch``, each a dict of views; ``axes`` says by field along which axis those of different lengths are
+    joined."""
+    samples: list[dict[str, Any]] = [{} for _ in range(batch.size)]
+    for name, array in batch.items():
+        offsets = batch.offsets.get(name)
+        values = array if offsets is None else np.split(array, offsets[1:-1], axis=axes[name])
+        for sample, value in zip(samples, values):
+            sample[name] = value
+    return samples

@@ -12,9 +12,9 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ._batch import Batch, sample_of
+from ._batch import Batch, sample_of, split_samples
 from ._dates import DAYS
-from ._forebay import InvalidError, SampleReader, absolute_path, memory_report
+from ._forebay import BatchLoader, InvalidError, RawBatch, SampleReader, absolute_path, memory_report
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
@@ -233,14 +233,7 @@ class Dataset:
         return Batch._of(self._reader.get(self._numbers(numbers)))
 
     def _split(self, batch: Batch) -> list[dict[str, Any]]:
-        """The samples of ``batch``, each a dict of views."""
-        samples: list[dict[str, Any]] = [{} for _ in range(batch.size)]
-        for name, array in batch.items():
-            offsets = batch.offsets.get(name)
-            values = array if offsets is None else np.split(array, offsets[1:-1], axis=self._axes[name])
-            for sample, value in zip(samples, values):
-                sample[name] = value
-        return samples
+        return split_samples(batch, self._axes)
 
     @functools.cached_property
     def _axes(self) -> dict[str, int]:
@@ -262,6 +255,14 @@ class Dataset:
         if not -len(self) <= number < len(self):
             raise IndexError(f"sample {number} of {len(self)}")
         return number % len(self)
+
+    def _raw_batch(self, numbers: list[int]) -> RawBatch:
+        return self._reader.get(numbers)
+
+    def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
+        if on_lost != "raise":
+            raise ValueError(f"on_lost={on_lost!r}: these samples are in files, not in the memory of ranks")
+        return BatchLoader(self._reader, options)
 
     def loader(self, **options: Any) -> Loader:
         """A loader of these samples; see :class:`Loader` for what it takes."""

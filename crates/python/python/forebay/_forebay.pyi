@@ -20,6 +20,9 @@ __all__ = [
     "NotFoundError",
     "RawArray",
     "RawBatch",
+    "RawComm",
+    "RawFilling",
+    "RawStore",
     "SampleReader",
     "SystemError",
     "UnavailableError",
@@ -303,6 +306,9 @@ class BatchLoader:
 
     def __new__(cls, reader: SampleReader, options: str) -> BatchLoader:
         """A loader of the samples of ``reader``, which works as ``options`` (JSON) say."""
+    @staticmethod
+    def of_store(store: RawStore, names: list[str], options: str, files: SampleReader | None = None) -> BatchLoader:
+        """A loader of the variables ``names`` of ``store``; samples of ranks that are gone are read by ``files``, if it is given."""
     def start(self) -> EpochRun:
         """Begins an epoch."""
     def __len__(self) -> int:
@@ -381,3 +387,65 @@ def tier_config(given: str, base: str | None = None) -> str:
 
 def run_command(args: list[str]) -> int:
     """Runs the command line ``args``, whose first is the program's name, and gives the exit code."""
+
+@final
+class RawComm:
+    """The ranks of a job, as one of them sees them."""
+
+    @staticmethod
+    def alone() -> RawComm:
+        """One rank alone."""
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+    def auto_width(self, set_bytes: int, rank_bytes: int) -> int:
+        """Ranks that hold a set of ``set_bytes`` between them, of which this one may keep ``rank_bytes``. Collective."""
+    def barrier(self) -> None:
+        """Returns when every rank has called it."""
+    def broadcast(self, root: int, bytes: bytes) -> bytes:
+        """The bytes of rank ``root``, on every rank."""
+    def all_gather(self, mine: bytes) -> list[bytes]:
+        """The bytes of every rank."""
+
+@final
+class RawStore:
+    """A data set in the memory of all ranks."""
+
+    def __new__(cls, comm: RawComm, width: int | None, folder: str | None, limit: int | None, memory: int) -> RawStore:
+        """A store of nothing yet, whose shards live in memory or in files of ``folder``. Collective."""
+    def begin(self, name: str, dtype: Any, sample_shape: list[int | None], count: int, lens: list[int] | None) -> RawFilling:
+        """Begins a variable of which this rank has as many samples as ``lens``, or ``count`` where all have one shape. Collective."""
+    def fill(self, reader: SampleReader, options: str, by_count: bool, progress: Callable[[int, int, int], None] | None) -> None:
+        """Fills the store with the samples of ``reader``, read as ``options`` (JSON) say. Collective."""
+    def update(self, name: str, first: int, bytes: bytes) -> None:
+        """Writes samples of this rank anew."""
+    def seal(self) -> None:
+        """Lets nothing be written from now on. Collective."""
+    def variables(self) -> list[tuple[str, int]]:
+        """Names of variables, in the order they were added, and how many samples each has."""
+    def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
+        """Name, type for NumPy, shape of a sample and stored type of each variable."""
+    def get(self, names: list[str], numbers: list[int]) -> RawBatch:
+        """The samples ``numbers`` of the variables ``names``, side by side."""
+    def samples_of(self, name: str, rank: int) -> tuple[int, int]:
+        """Which samples ``rank`` holds of the variable ``name``."""
+    def member(self) -> tuple[int, int]:
+        """The place of this rank in its replica group, and how many ranks the group has."""
+    def stats(self) -> str:
+        """What was read so far, as JSON."""
+    def close(self) -> None:
+        """Gives all memory back. Collective; may be called more than once."""
+
+@final
+class RawFilling:
+    """A variable of which this rank writes its samples."""
+
+    def share(self) -> tuple[int, int]:
+        """The first sample of this rank, and one past the last."""
+    def write(self, first: int, bytes: bytes) -> None:
+        """Writes consecutive samples, from ``first`` on."""
+    def finish(self, error: str | None = None) -> None:
+        """Publishes what all ranks wrote, unless one of them gives an error. Collective."""

@@ -16,13 +16,14 @@ from ._tiers import Policy, Tiers, leave_at_exit, naming_renamed
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
+    from ._store import Store
 
 
 class Loader:
     """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
 
     Args:
-        dataset: the samples.
+        dataset: the samples, in files or in a :class:`Store`.
         batch_size: samples of a batch, on each rank.
         shuffle: ``"full"`` (any sample anywhere; also ``True``), ``"block"`` (within windows: each chunk is decoded
             once, in little memory) or ``"none"`` (also ``False``). The order is new in every epoch.
@@ -52,6 +53,8 @@ class Loader:
         refresh: open the files anew at the start of each epoch, so that what was added to them (by a SWMR writer, or as
             new files of a pattern) is in it. An epoch that goes on from a state keeps the files as they are. One rank only:
             others could find another number of samples.
+        on_lost: of a store: what is done about samples of a rank that is gone: ``"raise"``, or ``"origin"`` to read them from
+            the files that the store was filled from.
         tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead: as :func:`open` takes them. When any is given,
             the set is opened anew through those tiers; the samples and their order are the same.
     """
@@ -59,7 +62,7 @@ class Loader:
     @naming_renamed
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | Store,
         *,
         batch_size: int = 1,
         shuffle: str | bool = "none",
@@ -80,6 +83,7 @@ class Loader:
         window: int = 1,
         check_ranks: bool = True,
         refresh: bool = False,
+        on_lost: str = "raise",
         tiers: Tiers | None = None,
         policy: Policy | None = None,
         config: str | os.PathLike[str] | None = None,
@@ -101,6 +105,7 @@ class Loader:
         )
         self.batch_size = batch_size
         self._refreshes = refresh
+        self._on_lost = on_lost
         self._check_refresh(world)
         options = {
             "batch_size": whole("batch_size", batch_size),
@@ -120,7 +125,7 @@ class Loader:
         self._set_up(json.dumps(options))
 
     def _set_up(self, options: str, state: str | None = None) -> None:
-        opened = BatchLoader(self.dataset._reader, options)
+        opened = self.dataset._batch_loader(options, self._on_lost)
         if state is not None:
             opened.load_state(state, True)
         self._options, self._opened = options, opened
@@ -155,6 +160,8 @@ class Loader:
         self._set_up(json.dumps(options), self._opened.state())
 
     def _check_refresh(self, world: int) -> None:
+        if self._refreshes and not hasattr(self.dataset, "_opened_anew"):
+            raise ValueError("refresh=True: a store does not change")
         if self._refreshes and world > 1:
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
 
@@ -223,7 +230,8 @@ class Loader:
         return state
 
     def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
-        """Goes on from ``state``, with any number of ranks and threads; a changed set is refused.
+        """Goes on from ``state``, with any number of ranks and threads; a changed set is refused. The order is the state's: its
+        ``shuffle`` and ``seed`` hold from now on, whatever the loader was made with.
 
         The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
         be the same, and other times of modification are a warning. ``strict=False`` accepts any set that has as many samples,
@@ -234,8 +242,11 @@ class Loader:
         loader = self._loader
         self.close()
         if not loader.load_state(json.dumps(state), strict):
+            is_other_set = state["fingerprint"] != json.loads(loader.state())["fingerprint"]
             warnings.warn(
-                "the state was taken of files with other times of modification: right for copies of them, wrong if their "
+                "the state was taken of other files or fields: right where they hold the same samples in the same order"
+                if is_other_set
+                else "the state was taken of files with other times of modification: right for copies of them, wrong if their "
                 "contents were changed",
                 ForebayWarning,
                 stacklevel=2,

@@ -14,6 +14,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 from ._events import ForebayRuntimeWarning
 from ._forebay import BlockFacts, tier_config
 from ._sizes import size_of, whole
@@ -58,7 +60,7 @@ class TierOptions:
                 None if placement_threads is None else whole("placement_threads", placement_threads)
             ),
             "block": _text(size_of(tier_block, "tier_block")),
-            "whole_file": None if whole_file is None else str(bool(whole_file)).lower(),
+            "whole_file": None if whole_file is None else _flag("whole_file", whole_file),
             "ahead": _text(size_of(tier_ahead, "tier_ahead")),
         }
         self.config: str = tier_config(json.dumps(given), None if base is None else base.config)
@@ -139,6 +141,12 @@ def _rank(policy: Any) -> Callable[[BlockFacts], float] | None:
         raise TypeError(f"policy={policy!r}; give the name of a policy, a callable, or an object that has rank(block)")
     found: Callable[[BlockFacts], float] = rank
     return found
+
+
+def _flag(name: str, value: Any) -> str:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r}: give True or False")
+    return str(bool(value)).lower()
 
 
 def _text(number: int | None) -> str | None:

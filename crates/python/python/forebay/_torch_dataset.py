@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
 
 from . import _batch, _dataset
 from ._forebay import Memory, RawBatch
+from ._store import Store
 
 
 def _tensor_of(memory: Memory) -> Any:
@@ -65,12 +66,12 @@ class Batch(_batch.Batch):
         return moved
 
 
-def _opened(dataset: Any) -> _dataset.Dataset:
-    """The plain data set of ``dataset``."""
+def _opened(dataset: Any) -> Any:
+    """The plain data set or store of ``dataset``."""
     if isinstance(dataset, Dataset):
         dataset = dataset.dataset
-    if not isinstance(dataset, _dataset.Dataset):
-        raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, not {type(dataset).__name__}")
+    if not isinstance(dataset, (_dataset.Dataset, Store)):
+        raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, or a Store, not {type(dataset).__name__}")
     return dataset
 
 
@@ -92,7 +93,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     __module__ = "forebay.torch"
 
-    def __init__(self, dataset: _dataset.Dataset) -> None:
+    def __init__(self, dataset: _dataset.Dataset | Store) -> None:
         self.dataset = _opened(dataset)
 
     def __len__(self) -> int:
@@ -114,7 +115,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     def _batch(self, indices: Sequence[int]) -> Batch:
         numbers = [self.dataset._checked(operator.index(index)) for index in indices]
-        return Batch._tensors(self.dataset._reader.get(numbers))
+        return Batch._tensors(self.dataset._raw_batch(numbers))
 
     def _split(self, batch: Batch) -> list[dict[str, Any]]:
         """The samples of ``batch``, each a dict of views."""
@@ -133,6 +134,22 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     def __repr__(self) -> str:
         return f"<forebay.torch.{type(self).__name__} of {self.dataset!r}>"
+
+
+class StoreDataset(Dataset):
+    """Samples of a :class:`forebay.Store` by number, for PyTorch's ``DataLoader``: each a dict of tensors.
+
+    The samples of a batch are fetched together. Workers have to be forked, as they are on Linux by default: they read the memory
+    of this host's ranks. Where ranks of other hosts hold samples, workers can read them over TCP but not by MPI: use
+    ``num_workers=0``, or :class:`Loader`.
+    """
+
+    __module__ = "forebay.torch"
+
+    def __init__(self, store: Store) -> None:
+        if not isinstance(store, Store):
+            raise TypeError(f"a forebay.Store is needed, not {type(store).__name__}")
+        super().__init__(store)
 
 
 def collate(samples: Sequence[Any]) -> Any:

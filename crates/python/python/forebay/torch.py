@@ -15,9 +15,10 @@ from typing import Any
 
 from . import _dataset, _loader
 from ._forebay import BatchLoader, RawBatch
+from ._store import Store
 
 # Before PyTorch itself: where that is not installed, it says what to do.
-from ._torch_dataset import Batch, Dataset, _opened, collate
+from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate
 from ._torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
 import torch  # isort: skip
@@ -35,6 +36,7 @@ __all__ = [
     "Loader",
     "NetCDF",
     "Silo",
+    "StoreDataset",
     "Zarr",
     "collate",
 ]
@@ -69,17 +71,21 @@ class Loader(_loader.Loader):
 
     def __init__(
         self,
-        dataset: _dataset.Dataset | Dataset,
+        dataset: _dataset.Dataset | Dataset | Store,
         *,
         rank: int | None = None,
         world: int | None = None,
         device: torch.device | str | int | None = None,
         **options: Any,
     ) -> None:
+        opened = _opened(dataset)
+        if isinstance(opened, Store) and rank is None:
+            # The ranks of a store are those of its job.
+            rank, world = opened.rank, opened.world
         self._shard = _Shard(rank, world)
         self.device = device
         self._place = self._shard.now()
-        super().__init__(_opened(dataset), rank=self._place[0], world=self._place[1], **options)
+        super().__init__(opened, rank=self._place[0], world=self._place[1], **options)
 
     @property
     def _loader(self) -> BatchLoader:

@@ -4,24 +4,13 @@ use std::collections::HashMap;
 
 use forebay::{
     Array, Error, ErrorKind, Locator, Result, Values, Variable,
-    container::{Attribute, ChunkTable, Dtype, Extent, Extents, Grid, Opaque, SourceIndex, native},
+    container::{Attribute, ChunkTable, Extent, Extents, Grid, Opaque, SourceIndex, native},
     format::Found,
     source::{ByteRange, SourceId},
 };
 use pyo3::prelude::*;
 
-use super::numpy_type::dtype_of;
-
-/// A type that NumPy described.
-pub(super) struct GivenType(Dtype);
-
-impl<'py> FromPyObject<'_, 'py> for GivenType {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        dtype_of(&object).map(Self)
-    }
-}
+use crate::numpy_type::NumpyType;
 
 /// Where one chunk lies: its number, the file (this one where it has no name), offset and length.
 type GivenExtent = (u64, Option<String>, u64, u64);
@@ -31,13 +20,13 @@ type GivenExtent = (u64, Option<String>, u64, u64);
 #[pyo3(from_item_all)]
 pub(super) struct PythonVariable {
     pub(super) name: String,
-    dtype: GivenType,
+    dtype: NumpyType,
     shape: Vec<u64>,
     chunks: Option<Vec<u64>>,
     extents: Vec<GivenExtent>,
     values: Option<Vec<u8>>,
     fill: Vec<u8>,
-    attributes: Vec<(String, GivenType, Vec<u64>, Vec<u8>)>,
+    attributes: Vec<(String, NumpyType, Vec<u64>, Vec<u8>)>,
     dimensions: Vec<String>,
     pub(super) read: Option<Py<PyAny>>,
 }
@@ -110,7 +99,7 @@ fn least_len(variable: &Variable, number: u64) -> u64 {
     variable.chunk_len() / chunk_rows.max(&1) * there
 }
 
-fn attribute((name, dtype, shape, bytes): &(String, GivenType, Vec<u64>, Vec<u8>)) -> Attribute {
+fn attribute((name, dtype, shape, bytes): &(String, NumpyType, Vec<u64>, Vec<u8>)) -> Attribute {
     let mut bytes = bytes.clone();
     native::make_native(&dtype.0, &mut bytes);
     let array = Array { dtype: dtype.0.clone(), shape: shape.clone(), values: Values::Fixed(bytes) };

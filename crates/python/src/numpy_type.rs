@@ -3,8 +3,19 @@
 use forebay::container::{ByteOrder, Dtype, Field, Member, Number, Padding};
 use pyo3::{exceptions::PyTypeError, prelude::*};
 
+/// A type that NumPy described.
+pub(crate) struct NumpyType(pub(crate) Dtype);
+
+impl<'py> FromPyObject<'_, 'py> for NumpyType {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        dtype_of(&object).map(Self)
+    }
+}
+
 /// Our type for `given`, a `numpy.dtype`.
-pub(super) fn dtype_of(given: &Bound<'_, PyAny>) -> PyResult<Dtype> {
+fn dtype_of(given: &Bound<'_, PyAny>) -> PyResult<Dtype> {
     let subdtype = given.getattr("subdtype")?;
     if !subdtype.is_none() {
         let (item, shape): (Bound<'_, PyAny>, Vec<u64>) = subdtype.extract()?;

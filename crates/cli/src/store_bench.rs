@@ -1,0 +1,135 @@
+//! `forebay store-bench`: how fast samples come from the memory of other ranks.
+
+mod measure;
+
+use std::time::Duration;
+
+use forebay::{Error, Result, store::Wait};
+use serde::Serialize;
+
+use crate::{Context, columns::aligned, exit, output, period, show};
+use measure::{Case, Figures};
+
+const EXAMPLES: &str = "\
+Examples:
+  mpirun -n 4 forebay store-bench                         all widths, 8 KiB samples, batches of 128
+  mpirun -n 8 forebay store-bench --widths 2,8 --sample-size 8KiB,256KiB --json
+  forebay store-bench                                     one rank: what the memory of this machine gives
+
+Every rank holds its part of the samples and reads random ones: one at a time of other ranks (get), in batches of any rank \
+(batch), and, as the limit, as many bytes from memory of its own (copy). All ranks measure at once. Every sample that was read \
+is compared with what it must be.
+
+JSON, per width, sample size and batch: width, sample_bytes, batch, get_p50_us, get_p95_us, get_p99_us (null with one rank), \
+batch_p50_us, batch_p99_us, samples_per_s, of_copy, remote_share; `transport` and `ranks` beside them.";
+
+/// Arguments of `forebay store-bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StoreBenchArgs {
+    /// Bytes that all ranks of a replica group hold between them.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = forebay::size::parse)]
+    bytes: u64,
+
+    /// Bytes of a sample; several are measured one after the other.
+    #[arg(long, value_name = "SIZE,…", default_value = "8KiB", value_delimiter = ',', value_parser = forebay::size::parse)]
+    sample_size: Vec<u64>,
+
+    /// Samples of a batch.
+    #[arg(long, value_name = "N,…", default_value = "128", value_delimiter = ',')]
+    batch: Vec<u64>,
+
+    /// Ranks of a replica group [default: 1, 2, 4 and so on, up to all ranks].
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    widths: Vec<usize>,
+
+    /// How long each figure is measured.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = period::parse)]
+    time: Duration,
+}
+
+/// What rank 0 prints.
+#[derive(Debug, Serialize)]
+struct BenchReport {
+    ranks: usize,
+    transport: String,
+    results: Vec<Figures>,
+}
+
+/// Runs `forebay store-bench`.
+pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
+    let wait = Wait::while_ranks_live();
+    let comm = forebay::job_comm(&wait)?;
+    let mut results = Vec::new();
+    for width in args.widths(comm.size()) {
+        for sample_bytes in &args.sample_size {
+            for batch in &args.batch {
+                let case = Case {
+                    width,
+                    sample_bytes: *sample_bytes,
+                    batch: *batch,
+                    bytes: args.bytes,
+                    time: args.time,
+                };
+                results.push(measure::measure(&comm, case, &wait)?);
+            }
+        }
+    }
+    let report = BenchReport { ranks: comm.size(), transport: comm.transport(), results };
+    if comm.rank() == 0 {
+        print(context, &report)?;
+    }
+    comm.barrier(&wait)?;
+    Ok(exit::SUCCESS)
+}
+
+impl StoreBenchArgs {
+    fn widths(&self, ranks: usize) -> Vec<usize> {
+        if !self.widths.is_empty() {
+            return self.widths.clone();
+        }
+        let doubled = std::iter::successors(Some(1usize), |width| Some(width * 2));
+        doubled.take_while(|width| *width < ranks).chain([ranks]).collect()
+    }
+}
+
+fn print(context: &Context, report: &BenchReport) -> Result<()> {
+    if context.json {
+        let text =
+            serde_json::to_string_pretty(report).map_err(|error| Error::invalid("no JSON").because(error))?;
+        return output::say(text);
+    }
+    output::say(format!("{} ranks, {}", report.ranks, report.transport))?;
+    let head = [
+        "width",
+        "sample",
+        "batch",
+        "get p50",
+        "p95",
+        "p99",
+        "batch p50",
+        "p99",
+        "samples/s",
+        "of a copy",
+        "remote",
+    ];
+    let us = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.2} us"));
+    let row = |figures: &Figures| {
+        vec![
+            figures.width.to_string(),
+            show::size(figures.sample_bytes),
+            figures.batch.to_string(),
+            us(figures.get_p50_us),
+            us(figures.get_p95_us),
+            us(figures.get_p99_us),
+            us(Some(figures.batch_p50_us)),
+            us(Some(figures.batch_p99_us)),
+            format!("{:.0}", figures.samples_per_s),
+            format!("{:.2}", figures.of_copy),
+            format!("{:.0} %", 100.0 * figures.remote_share),
+        ]
+    };
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(report.results.iter().map(row));
+    aligned(&rows).into_iter().try_for_each(output::say)
+}

@@ -1,0 +1,213 @@
+//! A set of files in the memory of several ranks: threads here, on hosts that are made up.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use forebay::{
+    FillOptions, Loader, OnLost, Options, SampleSet, Samples, StoreMaker, fill_store,
+    loader::set_identity,
+    plan::{Shard, Shuffle, Tail},
+    store::{Balance, Comm, LocalComm, Store, StoreOptions, check::patience},
+};
+
+const COUNT: u64 = 103;
+const ROW: usize = 7;
+
+/// A NumPy file whose row `n` holds `n * 100 + column`.
+fn rows_file(folder: &Path) -> PathBuf {
+    let mut header = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({COUNT}, {ROW}), }}");
+    while (10 + header.len() + 1) % 64 > 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    bytes.extend(header.as_bytes());
+    for row in 0..COUNT {
+        bytes.extend((0..ROW as u64).flat_map(|column| (row * 100 + column).to_le_bytes()));
+    }
+    let path = folder.join("x.npy");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn open(path: &Path) -> Arc<SampleSet> {
+    let spec = serde_json::json!({
+        "files": [[path]],
+        "fields": { "fields": [{ "name": "x", "variable": "x", "files": 0, "samples": { "fixed": 1 } }] },
+    });
+    let spec = serde_json::from_value(spec).unwrap();
+    Arc::new(forebay::open_set(spec, None).unwrap())
+}
+
+fn filled(comm: &Arc<dyn Comm>, set: &Arc<SampleSet>, width: Option<usize>, balance: Balance) -> Arc<Store> {
+    let options = StoreOptions { width, ..StoreOptions::default() };
+    let store = Store::new(Arc::clone(comm), options, &patience()).unwrap();
+    let options = FillOptions { balance, ..FillOptions::default() };
+    let mut seen = 0;
+    let mut progress = |done: forebay::FillProgress| {
+        assert!(done.samples >= seen && done.samples <= done.of);
+        seen = done.samples;
+        Ok(())
+    };
+    fill_store(&store, set, &options, &mut progress, &patience()).unwrap();
+    Arc::new(store)
+}
+
+fn loader(store: &Arc<Store>, set: &Arc<SampleSet>, shuffle: Shuffle, on_lost: OnLost) -> Loader {
+    let comm = store.comm();
+    let shard = shard(comm.rank(), comm.size());
+    let maker =
+        StoreMaker::new(Arc::clone(store), &["x".to_owned()], set_identity(set), 64 << 20, on_lost).unwrap();
+    let options =
+        Options { batch_size: 4, shuffle, seed: 5, shard, tail: Some(Tail::Pad), ..Options::default() };
+    Loader::of_maker(Arc::new(maker), options).unwrap()
+}
+
+fn shard(rank: usize, world: usize) -> Shard {
+    Shard { rank: u32::try_from(rank).unwrap(), world: u32::try_from(world).unwrap() }
+}
+
+/// The samples of an epoch, each with its row as it must be.
+fn epoch(loader: &Loader) -> Vec<u64> {
+    let mut samples = Vec::new();
+    for batch in loader.batches().unwrap() {
+        let batch = batch.unwrap();
+        let field = batch.field("x").unwrap();
+        for (sample, row) in batch.samples.iter().zip(field.bytes.chunks_exact(8 * ROW)) {
+            let values = row.chunks_exact(8).map(|value| u64::from_ne_bytes(value.try_into().unwrap()));
+            match sample {
+                Some(sample) => {
+                    assert!(values.eq((0..ROW as u64).map(|column| sample * 100 + column)), "sample {sample}")
+                }
+                None => assert!(row.iter().all(|byte| *byte == 0), "padding is zero"),
+            }
+            samples.extend(sample);
+        }
+    }
+    samples
+}
+
+#[test]
+fn ranks_share_out_every_epoch_for_any_width() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = rows_file(folder.path());
+    for hosts in [&[0][..], &[0, 0], &[0, 1, 1], &[0, 0, 1, 1, 2]] {
+        for width in (1..=hosts.len()).map(Some).chain([None]) {
+            let epochs = LocalComm::run(hosts, |comm| {
+                let set = open(&path);
+                let store = filled(&comm, &set, width, Balance::Bytes);
+                let loader = loader(&store, &set, Shuffle::Full, OnLost::Raise);
+                let epochs = [epoch(&loader), epoch(&loader)];
+                comm.barrier(&patience()).unwrap();
+                store.close(&patience()).unwrap();
+                epochs
+            });
+            for number in 0..2 {
+                let mut all: Vec<u64> = epochs.iter().flat_map(|rank| rank[number].clone()).collect();
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..COUNT), "hosts {hosts:?}, width {width:?}, epoch {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_order_is_that_of_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = rows_file(folder.path());
+    let orders = LocalComm::run(&[0, 1], |comm| {
+        let set = open(&path);
+        let store = filled(&comm, &set, None, Balance::Count);
+        let from_store = epoch(&loader(&store, &set, Shuffle::Full, OnLost::Raise));
+        let shard = shard(comm.rank(), 2);
+        let options = Options {
+            batch_size: 4,
+            shuffle: Shuffle::Full,
+            seed: 5,
+            shard,
+            tail: Some(Tail::Pad),
+            ..Options::default()
+        };
+        let from_files = epoch(&Loader::new(Arc::clone(&set), options).unwrap());
+        comm.barrier(&patience()).unwrap();
+        (from_store, from_files)
+    });
+    for (from_store, from_files) in orders {
+        assert_eq!(from_store, from_files);
+    }
+}
+
+#[test]
+fn each_rank_reads_its_share_of_the_files_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = rows_file(folder.path());
+    let shares = LocalComm::run(&[0, 0, 1, 1], |comm| {
+        let store = filled(&comm, &open(&path), Some(2), Balance::Bytes);
+        let share = store.variable("x").unwrap().samples_of(comm.rank());
+        comm.barrier(&patience()).unwrap();
+        share
+    });
+    let mut by_group: HashMap<usize, u64> = HashMap::new();
+    for (rank, share) in shares.iter().enumerate() {
+        *by_group.entry(rank / 2).or_default() += share.end - share.start;
+        assert!((share.end - share.start).abs_diff(COUNT / 2) <= 1, "{shares:?}");
+    }
+    assert!(by_group.values().all(|count| *count == COUNT));
+}
+
+#[test]
+fn samples_of_a_rank_that_is_gone_are_an_error_or_come_from_their_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = rows_file(folder.path());
+    for reads_files in [false, true] {
+        let ranks = LocalComm::on_hosts(&[0, 1, 2]);
+        std::thread::scope(|scope| {
+            for comm in ranks {
+                let path = &path;
+                scope.spawn(move || {
+                    let comm = Arc::new(comm);
+                    let (as_comm, set) = (Arc::clone(&comm) as Arc<dyn Comm>, open(path));
+                    let store = filled(&as_comm, &set, None, Balance::Bytes);
+                    comm.barrier(&patience()).unwrap();
+                    if comm.rank() == 1 {
+                        return comm.leave();
+                    }
+                    while comm.first_gone(0..3).is_none() {
+                        std::thread::yield_now();
+                    }
+                    let on_lost = match reads_files {
+                        true => {
+                            OnLost::ReadFiles(Arc::new(Samples::new(Arc::clone(&set), &Options::default())))
+                        }
+                        false => OnLost::Raise,
+                    };
+                    // All samples on this rank: those of the rank that is gone are among them.
+                    let maker = StoreMaker::new(
+                        Arc::clone(&store),
+                        &["x".to_owned()],
+                        set_identity(&set),
+                        64 << 20,
+                        on_lost,
+                    );
+                    let options = Options { batch_size: 8, shuffle: Shuffle::Full, ..Options::default() };
+                    let loader = Loader::of_maker(Arc::new(maker.unwrap()), options).unwrap();
+                    if reads_files {
+                        let mut samples = epoch(&loader);
+                        samples.sort_unstable();
+                        assert!(samples.into_iter().eq(0..COUNT), "each sample comes once");
+                    } else {
+                        let error = loader.batches().unwrap().find_map(Result::err).expect("a rank is gone");
+                        assert!(error.to_string().contains("rank 1 is gone"), "{error}");
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,346 @@
+//! A data set in the memory of all ranks.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use forebay::{
+    Error, ErrorKind, Feed, FillOptions, FillProgress, OnLost, Options, StoreMaker, StoredField,
+    container::cf::ValueKind,
+    fill_store,
+    loader::set_identity,
+    plan::SetIdentity,
+    source::PerProcess,
+    store::{Balance, Comm, Filling, LocalComm, SampleLens, ShardPlace, Store, StoreOptions, Wait},
+};
+use pyo3::{prelude::*, types::PyBytes};
+
+use crate::{
+    closable::Closable,
+    error::{misread, raised, show_warnings},
+    numpy_type::NumpyType,
+    raw_batch::RawBatch,
+    samples::{FieldRow, SampleReader, field_row},
+};
+
+/// The ranks of a job, as one of them sees them.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct RawComm {
+    comm: Arc<dyn Comm>,
+}
+
+#[pymethods]
+impl RawComm {
+    /// One rank alone.
+    #[staticmethod]
+    fn alone() -> PyResult<Self> {
+        let comm = LocalComm::on_hosts(&[0]).pop();
+        let comm = comm.ok_or_else(|| raised(Error::new(ErrorKind::Bug, "one rank is none")))?;
+        Ok(Self { comm: Arc::new(comm) })
+    }
+
+    /// The number of this rank.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.comm.rank()
+    }
+
+    /// How many ranks there are.
+    #[getter]
+    fn size(&self) -> usize {
+        self.comm.size()
+    }
+
+    /// Ranks that hold a set of `set_bytes` between them, of which this one may keep `rank_bytes`. Collective.
+    fn auto_width(&self, py: Python<'_>, set_bytes: u64, rank_bytes: u64) -> PyResult<usize> {
+        collective(py, |wait| forebay::auto_width(&self.comm, set_bytes, rank_bytes, wait))
+    }
+
+    /// Returns when every rank has called it.
+    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
+        collective(py, |wait| self.comm.barrier(wait))
+    }
+
+    /// The bytes of rank `root`, on every rank.
+    fn broadcast<'py>(&self, py: Python<'py>, root: usize, bytes: Vec<u8>) -> PyResult<Bound<'py, PyBytes>> {
+        let heard = collective(py, |wait| self.comm.broadcast(root, bytes.clone(), wait))?;
+        Ok(PyBytes::new(py, &heard))
+    }
+
+    /// The bytes of every rank.
+    fn all_gather<'py>(&self, py: Python<'py>, mine: Vec<u8>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let heard = collective(py, |wait| self.comm.all_gather(mine.clone(), wait))?;
+        Ok(heard.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
+    }
+}
+
+/// What makes samples of which fields.
+type Makers = Mutex<HashMap<Vec<String>, Arc<StoreMaker>>>;
+
+/// A data set in the memory of all ranks.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct RawStore {
+    store: Closable<Store>,
+    /// By the names of their fields. A forked process has none: those of its parent may be in use there.
+    makers: PerProcess<Makers>,
+    identity: Mutex<Option<SetIdentity>>,
+    /// Bytes that samples by number may take.
+    memory: u64,
+}
+
+#[pymethods]
+impl RawStore {
+    /// A store of nothing yet, whose shards live in memory or in files of `folder`. Collective.
+    #[new]
+    #[pyo3(signature = (comm, width, folder, limit, memory))]
+    fn new(
+        py: Python<'_>,
+        comm: &RawComm,
+        width: Option<usize>,
+        folder: Option<PathBuf>,
+        limit: Option<u64>,
+        memory: u64,
+    ) -> PyResult<Self> {
+        let place = folder.map_or(ShardPlace::Memory, ShardPlace::Disk);
+        let options = StoreOptions { width, place, limit };
+        let store = collective(py, |wait| Store::new(Arc::clone(&comm.comm), options.clone(), wait))?;
+        let (makers, identity) = (PerProcess::new(Makers::default()), Mutex::default());
+        Ok(Self { store: Closable::new("store", store), makers, identity, memory })
+    }
+
+    /// Begins a variable of which this rank has as many samples as `lens`, or `count` where all have one shape. Collective.
+    #[pyo3(signature = (name, dtype, sample_shape, count, lens))]
+    fn begin(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        dtype: NumpyType,
+        sample_shape: Vec<Option<u64>>,
+        count: u64,
+        lens: Option<Vec<u64>>,
+    ) -> PyResult<RawFilling> {
+        let store = self.store.get()?;
+        let field =
+            StoredField { dtype: dtype.0, kind: ValueKind::Number, sample_shape, categories: Vec::new() };
+        let spec = field.spec(name).map_err(raised)?;
+        let lens = lens.map_or_else(|| SampleLens::even(count, 1), |lens| SampleLens::ragged(&lens));
+        let filling = collective(py, |wait| store.begin_from_parts(&[(spec.clone(), lens.clone())], wait))?;
+        Ok(RawFilling { store, filling: Mutex::new(Some(filling)) })
+    }
+
+    /// Fills the store with the samples of `reader`, read as `options` (JSON) say. Collective. `progress` is called with the
+    /// samples and bytes that this rank has read, and the samples of its share.
+    #[pyo3(signature = (reader, options, by_count, progress))]
+    fn fill(
+        &self,
+        py: Python<'_>,
+        reader: &SampleReader,
+        options: &str,
+        by_count: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let store = self.store.get()?;
+        let loader: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let balance = if by_count { Balance::Count } else { Balance::Bytes };
+        let (set, _, _) = reader.loader_parts()?;
+        let options = FillOptions { loader, balance };
+        let raised_by_user = Mutex::new(None);
+        let report = |done: FillProgress| {
+            Python::attach(|py| {
+                let told = py.check_signals().and_then(|()| match &progress {
+                    Some(progress) => progress.call1(py, (done.samples, done.of, done.bytes)).map(drop),
+                    None => Ok(()),
+                });
+                told.map_err(|error| {
+                    *raised_by_user.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    Error::new(ErrorKind::Unavailable, "interrupted by its user")
+                })
+            })
+        };
+        let filled = collective(py, |wait| fill_store(&store, &set, &options, &mut { report }, wait));
+        if let Some(error) = raised_by_user.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        filled?;
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = Some(set_identity(&set));
+        show_warnings(py)
+    }
+
+    /// Writes samples of this rank anew.
+    fn update(&self, name: &str, first: u64, bytes: &[u8]) -> PyResult<()> {
+        self.store.get()?.update(name, first, bytes).map_err(raised)
+    }
+
+    /// Lets nothing be written from now on. Collective.
+    fn seal(&self, py: Python<'_>) -> PyResult<()> {
+        let store = self.store.get()?;
+        collective(py, |wait| store.seal(wait))
+    }
+
+    /// Names of variables, in the order they were added, and how many samples each has.
+    fn variables(&self) -> PyResult<Vec<(String, u64)>> {
+        let variables = self.store.get()?.variables();
+        Ok(variables.iter().map(|variable| (variable.name().to_owned(), variable.sample_count())).collect())
+    }
+
+    /// Name, type for NumPy, shape of a sample and stored type of each variable.
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<FieldRow<'py>>> {
+        let variables = self.store.get()?.variables();
+        variables
+            .iter()
+            .map(|variable| {
+                let field = StoredField::described(variable).map_err(raised)?;
+                field_row(py, variable.name(), &field.dtype, field.kind, &field.sample_shape)
+            })
+            .collect()
+    }
+
+    /// The samples `numbers` of the variables `names`, side by side.
+    fn get(&self, py: Python<'_>, names: Vec<String>, numbers: Vec<u64>) -> PyResult<RawBatch> {
+        let maker = self.maker(names)?;
+        let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
+        let fields = py.detach(|| maker.fields_of(&slots)).map_err(raised)?;
+        Ok(RawBatch::of_samples(fields, &numbers))
+    }
+
+    /// Which samples `rank` holds of the variable `name`.
+    fn samples_of(&self, name: &str, rank: usize) -> PyResult<(u64, u64)> {
+        let samples = self.store.get()?.variable(name).map_err(raised)?.samples_of(rank);
+        Ok((samples.start, samples.end))
+    }
+
+    /// The place of this rank in its replica group, and how many ranks the group has.
+    fn member(&self) -> PyResult<(usize, usize)> {
+        Ok(self.store.get()?.member())
+    }
+
+    /// What was read so far, as JSON.
+    fn stats(&self) -> PyResult<String> {
+        serde_json::to_string(&self.store.get()?.stats()).map_err(|error| misread(&error))
+    }
+
+    /// Gives all memory back. Collective; may be called more than once.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Ok(store) = self.store.get() else { return Ok(()) };
+        let closed = collective(py, |wait| store.close(wait));
+        self.makers
+            .with(Makers::default, |makers| makers.lock().unwrap_or_else(PoisonError::into_inner).clear());
+        drop(store);
+        self.store.close();
+        closed
+    }
+}
+
+impl RawStore {
+    /// A loader of the variables `names`.
+    pub(crate) fn feed(
+        &self,
+        names: &[String],
+        options: Options,
+        files: Option<&SampleReader>,
+    ) -> PyResult<Feed> {
+        let on_lost = files.map_or(Ok(OnLost::Raise), |files| files.samples().map(OnLost::ReadFiles))?;
+        let memory = options.memory.unwrap_or(self.memory);
+        let maker = StoreMaker::new(self.store.get()?, names, self.identity_of(names)?, memory, on_lost)
+            .map_err(raised)?;
+        Feed::of_maker(Arc::new(maker), options).map_err(raised)
+    }
+
+    fn maker(&self, names: Vec<String>) -> PyResult<Arc<StoreMaker>> {
+        self.makers.with(Makers::default, |makers| {
+            let mut makers = makers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(maker) = makers.get(&names) {
+                return Ok(Arc::clone(maker));
+            }
+            let identity = self.identity_of(&names)?;
+            let made = StoreMaker::new(self.store.get()?, &names, identity, self.memory, OnLost::Raise)
+                .map_err(raised)?;
+            let made = Arc::new(made);
+            makers.insert(names, Arc::clone(&made));
+            Ok(made)
+        })
+    }
+
+    /// By what orders and states know the samples: as those of the files they were filled from, if they were.
+    fn identity_of(&self, names: &[String]) -> PyResult<SetIdentity> {
+        if let Some(identity) = &*self.identity.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(identity.clone());
+        }
+        let store = self.store.get()?;
+        let variables = names.iter().map(|name| store.variable(name)).collect::<forebay::Result<Vec<_>>>();
+        Ok(forebay::added_identity(&variables.map_err(raised)?))
+    }
+}
+
+/// A variable of which this rank writes its samples.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct RawFilling {
+    store: Arc<Store>,
+    filling: Mutex<Option<Filling>>,
+}
+
+#[pymethods]
+impl RawFilling {
+    /// The first sample of this rank, and one past the last.
+    fn share(&self) -> PyResult<(u64, u64)> {
+        self.with(|filling| {
+            let share = filling.variables()[0].samples_of(self.store.comm().rank());
+            Ok((share.start, share.end))
+        })
+    }
+
+    /// Writes consecutive samples, from `first` on.
+    fn write(&self, first: u64, bytes: &[u8]) -> PyResult<()> {
+        self.with(|filling| filling.write(0, first, bytes))
+    }
+
+    /// Publishes what all ranks wrote, unless one of them gives an error. Collective.
+    #[pyo3(signature = (error=None))]
+    fn finish(&self, py: Python<'_>, error: Option<String>) -> PyResult<()> {
+        let filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(filling) = filling else { return Err(raised(ended())) };
+        let written = error.map_or(Ok(()), |error| Err(Error::new(ErrorKind::Unavailable, error)));
+        let filling = Mutex::new(Some((filling, written)));
+        collective(py, |wait| {
+            let taken = filling.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let (filling, written) = taken.ok_or_else(ended)?;
+            self.store.finish(filling, written, wait)
+        })
+    }
+}
+
+impl RawFilling {
+    fn with<T>(&self, work: impl FnOnce(&Filling) -> forebay::Result<T>) -> PyResult<T> {
+        let filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        filling.as_ref().ok_or_else(ended).and_then(work).map_err(raised)
+    }
+}
+
+fn ended() -> Error {
+    Error::invalid("this variable was finished")
+}
+
+/// Runs a collective call without the interpreter's lock, and ends it when a signal such as Ctrl-C comes.
+fn collective<T: Send>(
+    py: Python<'_>,
+    work: impl Fn(&Wait<'_>) -> forebay::Result<T> + Send + Sync,
+) -> PyResult<T> {
+    let (done, signal) = py.detach(|| {
+        let signal = RefCell::new(None);
+        let check = || {
+            Python::attach(|py| py.check_signals()).map_err(|error| {
+                *signal.borrow_mut() = Some(error);
+                Error::new(ErrorKind::Unavailable, "interrupted")
+            })
+        };
+        let done = work(&Wait::while_ranks_live().interrupted_by(&check));
+        (done, signal.into_inner())
+    });
+    match signal {
+        Some(signal) => Err(signal),
+        None => done.map_err(raised),
+    }
+}

@@ -1,0 +1,194 @@
+"""A data set in the memory of ranks: one rank alone here; several run under a launcher elsewhere."""
+
+import json
+
+import forebay
+import h5py
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def grid(tmp_path):
+    values = np.random.default_rng(3).integers(0, 9999, (137, 6, 5)).astype(np.int32)
+    labels = np.arange(137, dtype=np.int64) * 3
+    with h5py.File(tmp_path / "grid.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=(10, 6, 5), compression="gzip", shuffle=True)
+        file["y"] = labels
+    return tmp_path / "grid.h5", values, labels
+
+
+@pytest.fixture
+def graphs(tmp_path):
+    random = np.random.default_rng(5)
+    nodes, edges = random.integers(0, 7, 60), random.integers(0, 20, 60)
+    ptr, eptr = np.r_[0, np.cumsum(nodes)], np.r_[0, np.cumsum(edges)]
+    with h5py.File(tmp_path / "graphs.h5", "w") as file:
+        file["pos"] = random.random((ptr[-1], 3), np.float32)
+        file["edge_index"] = random.integers(0, 9, (2, eptr[-1]))
+        file["ptr"], file["eptr"] = ptr, eptr
+        file["energy"] = random.random(60)
+    fields = ["pos", forebay.Field("edge_index", samples=forebay.Ragged(offsets="eptr", axis=1))]
+    return forebay.open(
+        tmp_path / "graphs.h5", fields=fields, label="energy", samples=forebay.Ragged(offsets="ptr")
+    )
+
+
+def test_a_store_gives_what_was_added(tmp_path):
+    values = np.arange(60.0).reshape(20, 3)
+    for folder in (None, tmp_path):
+        with forebay.Store(folder=folder) as store:
+            store.add("x", values)
+            store.add("z", np.arange(20, dtype=">i2"))
+            assert len(store) == 20 and store.fields == ["x", "z"]
+            np.testing.assert_array_equal(store.get(7, "x"), values[7])
+            assert store.get(7)["z"] == 7 and store[-1]["z"] == 19
+            batch = store.get_batch([9, 2, 2])
+            np.testing.assert_array_equal(batch["x"], values[[9, 2, 2]])
+            np.testing.assert_array_equal(batch["z"], [9, 2, 2])
+            assert store.stats()["own"] == {"samples": 6 + 5, "bytes": 6 * 24 + 5 * 2}
+
+
+def test_samples_that_differ_in_one_axis_are_added_as_a_list():
+    samples = [np.arange(2 * n, dtype=np.float32).reshape(2, n) + n for n in (3, 0, 5, 1)]
+    with forebay.Store() as store:
+        store.add("edges", samples)
+        store.add("names", [np.frombuffer(text, "S1") for text in (b"abc", b"", b"defgh", b"i")])
+        for number, sample in enumerate(samples):
+            np.testing.assert_array_equal(store.get(number, "edges"), sample)
+        batch = store.get_batch([2, 1, 0, 2])
+        np.testing.assert_array_equal(batch["edges"], np.concatenate([samples[at] for at in (2, 1, 0, 2)], axis=1))
+        assert batch.offsets["edges"].tolist() == [0, 5, 5, 8, 13]
+        assert batch["names"].tobytes() == b"defghabcdefgh"
+        with pytest.raises(ValueError, match="one alone may differ"):
+            store.add("bad", [np.zeros((1, 2)), np.zeros((2, 3))])
+
+
+def test_a_store_that_is_filled_gives_the_samples_of_the_files(grid):
+    path, values, labels = grid
+    ds = forebay.open(path, fields=["x"], label="y")
+    seen = []
+    with forebay.Store() as store:
+        store.fill(ds, progress=seen.append)
+        assert seen[-1]["samples"] == seen[-1]["of"] == 137 and seen[-1]["bytes"] == values.nbytes + labels.nbytes
+        batch = store.get_batch(range(137))
+        np.testing.assert_array_equal(batch["x"], values)
+        np.testing.assert_array_equal(batch["y"], labels)
+        assert store.label == "y" and store.describe()["fields"]["x"]["shape"] == (6, 5)
+
+
+def test_ragged_samples_of_files_are_the_same_from_a_store(graphs):
+    with forebay.Store() as store:
+        store.fill(graphs)
+        for number in range(60):
+            for name, array in graphs[number].items():
+                np.testing.assert_array_equal(store.get(number, name), array, err_msg=name)
+        order = np.random.default_rng(1).integers(0, 60, 100)
+        ours, theirs = store.get_batch(order), graphs[order]
+        assert ours.keys() == theirs.keys()
+        for name in theirs:
+            np.testing.assert_array_equal(ours[name], theirs[name])
+        for name, offsets in theirs.offsets.items():
+            np.testing.assert_array_equal(ours.offsets[name], offsets)
+
+
+def test_a_loader_of_a_store_has_the_order_and_the_states_of_the_files(grid):
+    path, _, _ = grid
+    ds = forebay.open(path, fields=["x"], label="y")
+    with forebay.Store() as store:
+        store.fill(ds)
+        for shuffle in ("full", "block", "none"):
+            options = {"batch_size": 16, "shuffle": shuffle, "seed": 11}
+            files, memory = ds.loader(**options), store.loader(**options)
+            halfway = None
+            for step, (ours, theirs) in enumerate(zip(memory, files, strict=True)):
+                np.testing.assert_array_equal(ours.indices, theirs.indices)
+                np.testing.assert_array_equal(ours["x"], theirs["x"])
+                if step == 3:
+                    halfway = memory.state_dict()
+            again = ds.loader(**options)
+            again.load_state_dict(halfway)
+            resumed = store.loader(**options)
+            resumed.load_state_dict(halfway)
+            assert [b.indices.tolist() for b in again] == [b.indices.tolist() for b in resumed]
+
+
+def test_padding_of_a_store_is_zero(grid):
+    path, _, _ = grid
+    with forebay.Store() as store:
+        store.fill(forebay.open(path, fields=["x"]))
+        seen = 0
+        for rank in range(4):
+            loader = store.loader(batch_size=20, shuffle="full", tail="pad", rank=rank, world=4)
+            for batch in loader:
+                padding = batch.indices < 0
+                seen += padding.sum()
+                assert not batch["x"][padding].any()
+        assert seen == 160 - 137
+
+
+def test_a_store_is_filled_by_a_reader_of_ones_own(tmp_path):
+    samples = [np.arange(n * 2.0).reshape(n, 2) for n in (1, 4, 2)]
+    for number, sample in enumerate(samples):
+        np.save(tmp_path / f"{number}.npy", sample)
+
+    def read(number):
+        return {"a": np.load(tmp_path / f"{number}.npy"), "n": np.int64(number)}
+
+    with forebay.Store() as store:
+        store.fill(reader=read, count=3)
+        for number, sample in enumerate(samples):
+            np.testing.assert_array_equal(store.get(number, "a"), sample)
+            assert store.get(number, "n") == number
+    with forebay.Store() as store, pytest.raises(FileNotFoundError):
+        store.fill(reader=read, count=4)
+
+
+def test_samples_are_updated_until_the_seal():
+    with forebay.Store() as store:
+        store.add("x", np.zeros((4, 2), np.float32))
+        store.update("x", np.ones((2, 2)), first=1)
+        np.testing.assert_array_equal(store.get_batch(range(4))["x"][:, 0], [0, 1, 1, 0])
+        store.seal()
+        with pytest.raises(forebay.InvalidError, match="sealed"):
+            store.update("x", np.ones((1, 2)), first=0)
+        with pytest.raises(forebay.InvalidError, match="sealed"):
+            store.add("y", np.zeros(4))
+
+
+def test_what_cannot_be_done_is_said(grid):
+    path, _, _ = grid
+    with pytest.raises(forebay.InvalidError, match="between 1 and 1"):
+        forebay.Store(width=2)
+    with pytest.raises(TypeError, match="mpi4py"):
+        forebay.Store(comm="world")
+    with forebay.Store(limit=1000) as store:
+        with pytest.raises(forebay.FullError, match="larger width"):
+            store.fill(forebay.open(path, fields=["x"]))
+        store.add("y", np.zeros(10))
+        with pytest.raises(forebay.InvalidError, match="already"):
+            store.add("y", np.zeros(10))
+        with pytest.raises(IndexError, match="sample 10 of 10"):
+            store.get(10)
+        with pytest.raises(forebay.NotFoundError, match="it has y"):
+            store.get(1, "z")
+        with pytest.raises(ValueError, match="of no use"):
+            store.loader(batch_size=2, tiers=[])
+        with pytest.raises(ValueError, match="does not change"):
+            store.loader(batch_size=2, refresh=True)
+        with pytest.raises(ValueError, match="filled from a data set"):
+            store.loader(batch_size=2, on_lost="origin")
+    with pytest.raises(forebay.InvalidError, match="was closed"):
+        store.get(0)
+
+
+def test_stats_say_what_was_read(grid):
+    path, values, _ = grid
+    with forebay.Store() as store:
+        store.fill(forebay.open(path, fields=["x"]))
+        store.get_batch(range(100))
+        stats = store.stats()
+        assert stats["own"] == {"samples": 100, "bytes": 100 * values[0].nbytes}
+        assert stats["shard_bytes"] >= values.nbytes and stats["gone"] == [] and stats["threads"] == "any"
+        assert stats["batch_latency"]["count"] == 1 and stats["batch_latency"]["p50_ns"] > 0
+        json.dumps(stats)

@@ -27,6 +27,11 @@ impl Polling {
         Self::new(Duration::from_micros(20), Duration::from_millis(1))
     }
 
+    /// The same, while others may read from this rank: without passive progress they get a few packets for each poll.
+    pub(crate) fn for_ranks_that_read() -> Self {
+        Self::new(Duration::from_micros(20), Duration::MAX)
+    }
+
     /// For bytes on their way.
     pub(crate) fn for_bytes() -> Self {
         Self::new(Duration::from_micros(300), Duration::from_millis(5))
@@ -47,9 +52,9 @@ impl Polling {
         if elapsed < self.awake {
             // With more ranks than processors, the one that is waited for may need this one.
             thread::yield_now();
-            return false;
+        } else {
+            thread::sleep((elapsed / 16).min(REST));
         }
-        thread::sleep((elapsed / 16).min(REST));
         let is_due = self.checked.elapsed() >= CHECK;
         if is_due {
             self.checked = Instant::now();

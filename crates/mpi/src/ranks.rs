@@ -37,6 +37,8 @@ pub(crate) struct Ranks {
     link: OnceLock<NodeLink>,
     /// A rank that has not answered a get yet, though somebody waited long enough for it: its number and one.
     silent: AtomicUsize,
+    /// Windows through which other hosts read from this rank.
+    pub(crate) open_windows: AtomicUsize,
 }
 
 /// The longest message of one call of MPI, which counts to 2^31.
@@ -75,6 +77,7 @@ impl Ranks {
             broken: OnceLock::new(),
             link: OnceLock::new(),
             silent: AtomicUsize::new(0),
+            open_windows: AtomicUsize::new(0),
         })
     }
 
@@ -232,7 +235,10 @@ impl Ranks {
     }
 
     fn complete(&self, mut call: PendingCall, what: &str, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        let mut polling = Polling::for_ranks();
+        let mut polling = match self.open_windows.load(SeqCst) {
+            0 => Polling::for_ranks(),
+            _ => Polling::for_ranks_that_read(),
+        };
         while !call.poll()? {
             if !polling.rest() {
                 continue;

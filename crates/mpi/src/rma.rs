@@ -11,7 +11,7 @@ use std::{
     ffi::{c_int, c_void},
     mem::ManuallyDrop,
     ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
 };
 
 use forebay_source::{Error, ErrorKind, Result};
@@ -93,6 +93,7 @@ impl RemoteWindow {
         mpi.check("Win_set_errhandler", codes[0])?;
         mpi.check("Win_lock_all", codes[1]).map_err(|error| error.hint(NO_RMA))?;
         let is_unified = is_unified(ranks, handle)?;
+        ranks.open_windows.fetch_add(1, SeqCst);
         Ok(Self { handle, number, is_unified, free: Mutex::default(), late: Mutex::default() })
     }
 
@@ -112,6 +113,7 @@ impl RemoteWindow {
         if !lock(&self.late).is_empty() {
             return Err(Error::new(ErrorKind::Unavailable, "gets of this window never ended"));
         }
+        ranks.open_windows.fetch_sub(1, SeqCst);
         watched("Win_free", TO_MEET, |_| lifetime::free_window(ranks.mpi, self.number))
     }
 

@@ -71,7 +71,7 @@ for count in "${counts[@]}"; do
         output=$(timeout --kill-after=10 300 "${run[@]}" "${flags[@]}" -n "$count" "${command[@]}" 2>&1 </dev/null) || status=$?
         printf '%s\n' "$output"
         if [[ $reports -gt 0 ]]; then
-            reported=$(grep -c 'after .* s: ' <<<"$output" || true)
+            reported=$(grep -cE 'after .* s: |does not return: rank' <<<"$output" || true)
             [[ $reported -eq $reports && $((SECONDS - started)) -lt 60 ]] ||
                 die "$name, $count ranks: $check: $reported of $reports ranks ended in time, after $((SECONDS - started)) s"
         else

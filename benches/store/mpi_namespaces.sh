@@ -98,7 +98,7 @@ for check in "$@"; do
         [[ $counted -ge $wanted ]] || die "ranks read $wanted bytes, and only $counted went over the wire"
     fi
     if [[ $check == kill* ]]; then
-        reported=$(grep -c 'after .* s: ' <<<"$output" || true)
+        reported=$(grep -cE 'after .* s: |does not return: rank' <<<"$output" || true)
         [[ $reported -eq $((count - 1)) && $((SECONDS - started)) -lt 60 ]] || die "$check: $reported ranks ended in time"
     else
         [[ $status -eq 0 ]] || die "$check ended with status $status"

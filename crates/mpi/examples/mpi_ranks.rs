@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 const BY_GETS: MpiOptions = MpiOptions { share_host: false };
 
 fn world(options: MpiOptions) -> MpiComm {
-    MpiComm::world(options, &patience()).unwrap_or_else(|error| panic!("{error}"))
+    MpiComm::world(options, &patience()).expect("ranks that are there")
 }
 
 fn expected_hosts() -> usize {
@@ -135,14 +135,14 @@ fn samples_beyond_2_gib_are_whole() {
     window.publish(&patience()).expect("all publish");
     if comm.rank() == 0 {
         let mut got = vec![1u8; (2 << 30) + 12_345];
-        read(&*window, owner, 0, &mut got);
+        read_within(Duration::from_secs(270), &*window, owner, 0, &mut got);
         for mark in marks {
             assert_eq!(got[mark..mark + 8], mark.to_le_bytes(), "at {mark}");
             got[mark..mark + 8].fill(0);
         }
         assert!(got.iter().all(|byte| *byte == 0), "bytes between the marks");
     }
-    comm.barrier(&patience()).expect("all are there");
+    comm.barrier(&Wait::at_most(Duration::from_secs(280))).expect("all are there");
     window.close(&patience()).expect("all close it");
 }
 
@@ -174,8 +174,9 @@ fn a_killed_rank_is_named(options: MpiOptions) {
     assert!(error.contains(&format!("rank {victim}")), "{error}");
     let took = started.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}: {error}");
-    let error = comm.barrier(&Wait::at_most(Duration::from_secs(2))).expect_err("a rank is gone");
-    println!("  rank {}: after {:.2} s: {error}", comm.rank(), took.as_secs_f64());
+    let then = comm.barrier(&Wait::at_most(Duration::from_secs(2))).expect_err("a rank is gone");
+    println!("  rank {}: after {:.2} s: {error}; then: {then}", comm.rank(), took.as_secs_f64());
+    assert!(forebay_mpi::finalize().is_err(), "MPI cannot be finalised without that rank");
 }
 
 fn progress_is_reported() {
@@ -257,7 +258,7 @@ fn gets_are_timed() {
         window.get(&mut reads, &patience());
         ours += started.elapsed();
         for read in reads {
-            read.outcome.unwrap_or_else(|error| panic!("{error}"));
+            read.outcome.expect("ranks that are there");
         }
         check(&chosen, &batch);
     }
@@ -311,16 +312,20 @@ fn gets_are_timed() {
 fn open_window(comm: &MpiComm, len: usize) -> Arc<dyn Window> {
     let shard = Arc::new(ShardMemory::new(len as u64, &ShardPlace::Memory).expect("memory"));
     shard.write(0, &bytes(comm.rank(), 0, len)).expect("within the shard");
-    let window = comm.window(shard, &patience()).unwrap_or_else(|error| panic!("{error}"));
+    let window = comm.window(shard, &patience()).expect("ranks that are there");
     window.publish(&patience()).expect("all publish");
     window
 }
 
 fn read(window: &dyn Window, rank: usize, offset: u64, into: &mut [u8]) {
+    read_within(Duration::from_secs(60), window, rank, offset, into);
+}
+
+fn read_within(time: Duration, window: &dyn Window, rank: usize, offset: u64, into: &mut [u8]) {
     let mut reads = [WindowRead { rank, pieces: vec![WindowPiece { offset, into }], outcome: Ok(()) }];
-    window.get(&mut reads, &patience());
+    window.get(&mut reads, &Wait::at_most(time));
     let [read] = reads;
-    read.outcome.unwrap_or_else(|error| panic!("rank {rank}: {error}"));
+    read.outcome.expect("a rank that is there");
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a pattern of bytes")]

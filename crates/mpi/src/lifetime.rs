@@ -95,7 +95,7 @@ pub fn finalize() -> Result<()> {
         let open = open();
         open.is_ours && !open.is_over
     };
-    if let Some(reason) = lost_rank() {
+    if let Some(reason) = lost_rank().filter(|_| is_due) {
         let what = format!("MPI cannot be finalised any more: {reason}");
         return Err(Error::new(ErrorKind::Unavailable, what).hint("end the process as it is"));
     }

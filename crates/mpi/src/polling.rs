@@ -13,28 +13,33 @@ pub(crate) struct Polling {
     alone: Duration,
     /// Time after which it begins to sleep.
     awake: Duration,
+    /// The longest sleep.
+    rest: Duration,
     checked: Instant,
 }
 
 /// Within this time a look at other ranks is due.
 const CHECK: Duration = Duration::from_millis(5);
-/// The longest sleep: a rank that serves others only while it calls MPI serves them this late.
-const REST: Duration = Duration::from_micros(250);
-
 impl Polling {
     /// For what takes as long as other ranks take to come.
     pub(crate) fn for_ranks() -> Self {
-        Self::new(Duration::from_micros(20), Duration::from_millis(1))
+        Self::new(Duration::from_micros(20), Duration::from_millis(1), Duration::from_micros(250))
+    }
+
+    /// The same, while others may read from this rank: without passive progress they get a few packets for each poll.
+    pub(crate) fn for_ranks_that_read() -> Self {
+        Self::new(Duration::from_micros(20), Duration::from_millis(1), Duration::from_micros(50))
     }
 
     /// For bytes on their way.
     pub(crate) fn for_bytes() -> Self {
-        Self::new(Duration::from_micros(300), Duration::from_millis(5))
+        Self::new(Duration::from_micros(300), Duration::from_millis(1), Duration::from_micros(50))
     }
 
-    fn new(alone: Duration, awake: Duration) -> Self {
+    /// Sleeps are short rather than none: on a busy machine who wakes up is let on a processor before those that never rest.
+    fn new(alone: Duration, awake: Duration, rest: Duration) -> Self {
         let now = Instant::now();
-        Self { began: now, alone, awake, checked: now }
+        Self { began: now, alone, awake, rest, checked: now }
     }
 
     /// Rests, and says whether it is time to see if ranks are gone and the wait is over.
@@ -47,9 +52,9 @@ impl Polling {
         if elapsed < self.awake {
             // With more ranks than processors, the one that is waited for may need this one.
             thread::yield_now();
-            return false;
+        } else {
+            thread::sleep((elapsed / 16).min(self.rest));
         }
-        thread::sleep((elapsed / 16).min(REST));
         let is_due = self.checked.elapsed() >= CHECK;
         if is_due {
             self.checked = Instant::now();

@@ -2,7 +2,10 @@
 
 use std::{
     ops::Range,
-    sync::{Mutex, OnceLock, TryLockError},
+    sync::{
+        Mutex, OnceLock, TryLockError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     thread::{self, ThreadId},
 };
 
@@ -15,6 +18,7 @@ use crate::{
     lifetime::{self, RankWatch},
     pending::PendingCall,
     polling::Polling,
+    stall::{TO_START, watched},
 };
 
 /// A communicator of our own, and what its windows share with it.
@@ -31,6 +35,10 @@ pub(crate) struct Ranks {
     broken: OnceLock<String>,
     /// The ranks of this host.
     link: OnceLock<NodeLink>,
+    /// A rank that has not answered a get yet, though somebody waited long enough for it: its number and one.
+    silent: AtomicUsize,
+    /// Windows through which other hosts read from this rank.
+    pub(crate) open_windows: AtomicUsize,
 }
 
 /// The longest message of one call of MPI, which counts to 2^31.
@@ -49,7 +57,7 @@ impl Ranks {
         if parent == mpi.constants.comm_null || mpi.is_inter(parent)? {
             return Err(Error::invalid("this is not a communicator of one group of ranks"));
         }
-        let mut made = PendingCall::duplicate(mpi, parent)?;
+        let mut made = watched("Comm_idup", TO_START, |_| PendingCall::duplicate(mpi, parent))?;
         let mut polling = Polling::for_ranks();
         while !made.poll()? {
             if polling.rest() {
@@ -68,6 +76,8 @@ impl Ranks {
             collective: Mutex::new(()),
             broken: OnceLock::new(),
             link: OnceLock::new(),
+            silent: AtomicUsize::new(0),
+            open_windows: AtomicUsize::new(0),
         })
     }
 
@@ -90,6 +100,17 @@ impl Ranks {
         Some(rank)
     }
 
+    /// Remembers a rank that does not answer gets: MPI might try without end to send it more.
+    pub(crate) fn set_silent(&self, rank: usize) {
+        self.silent.store(rank + 1, SeqCst);
+    }
+
+    /// `rank` has answered what it was asked.
+    pub(crate) fn set_heard(&self, rank: usize) {
+        // Another one may be silent since.
+        let _ = self.silent.compare_exchange(rank + 1, 0, SeqCst, SeqCst);
+    }
+
     /// Whether this thread may call MPI.
     pub(crate) fn may_call(&self) -> bool {
         self.threads == CommThreads::Any || thread::current().id() == self.maker
@@ -110,7 +131,7 @@ impl Ranks {
     /// Returns when every rank has called it.
     pub(crate) fn barrier(&self, wait: &Wait<'_>) -> Result<()> {
         self.collectively(|| {
-            let call = PendingCall::barrier(self.mpi, self.comm)?;
+            let call = watched("Ibarrier", TO_START, |_| PendingCall::barrier(self.mpi, self.comm))?;
             self.complete(call, "a barrier", wait).map(drop)
         })
     }
@@ -187,6 +208,10 @@ impl Ranks {
             let what = format!("ranks lost each other: {reason}");
             return Err(Error::new(ErrorKind::Unavailable, what).hint("end the job and start it again"));
         }
+        if let Some(rank) = self.silent.load(SeqCst).checked_sub(1) {
+            let what = format!("rank {rank} has not answered a get");
+            return Err(Error::new(ErrorKind::Unavailable, what).hint("see whether that rank still runs"));
+        }
         let _alone = match self.collective.try_lock() {
             Ok(alone) => alone,
             // What it guards is no data.
@@ -199,17 +224,21 @@ impl Ranks {
     }
 
     fn send(&self, root: usize, bytes: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        let call = PendingCall::broadcast(self.mpi, self.comm, root, bytes)?;
+        let call = watched("Ibcast", TO_START, |_| PendingCall::broadcast(self.mpi, self.comm, root, bytes))?;
         self.complete(call, &format!("a broadcast from rank {root}"), wait)
     }
 
     fn gather(&self, sent: Vec<u8>, lens: &[usize], wait: &Wait<'_>) -> Result<Vec<u8>> {
-        let call = PendingCall::all_gather(self.mpi, self.comm, sent, lens)?;
+        let start = |_: &_| PendingCall::all_gather(self.mpi, self.comm, sent, lens);
+        let call = watched("Iallgatherv", TO_START, start)?;
         self.complete(call, "an exchange of all ranks", wait)
     }
 
     fn complete(&self, mut call: PendingCall, what: &str, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        let mut polling = Polling::for_ranks();
+        let mut polling = match self.open_windows.load(SeqCst) {
+            0 => Polling::for_ranks(),
+            _ => Polling::for_ranks_that_read(),
+        };
         while !call.poll()? {
             if !polling.rest() {
                 continue;
@@ -226,14 +255,17 @@ impl Ranks {
 impl RankWatch for Ranks {
     fn lost_rank(&self) -> Option<String> {
         let gone = self.first_gone(0..self.size).map(|rank| gone(rank).to_string());
-        gone.or_else(|| self.broken.get().cloned())
+        gone.or_else(|| self.broken.get().cloned()).or_else(|| {
+            Some(format!("rank {} has not answered a get", self.silent.load(SeqCst).checked_sub(1)?))
+        })
     }
 }
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        if self.lost_rank().is_none() {
-            lifetime::free_comm(self.mpi, self.comm, self.may_call());
+        match self.lost_rank() {
+            None => lifetime::free_comm(self.mpi, self.comm, self.may_call()),
+            Some(reason) => lifetime::lose_rank(reason),
         }
     }
 }

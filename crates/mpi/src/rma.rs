@@ -11,7 +11,7 @@ use std::{
     ffi::{c_int, c_void},
     mem::ManuallyDrop,
     ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
 };
 
 use forebay_source::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ use crate::{
     pending::{int, test},
     polling::Polling,
     ranks::Ranks,
-    stall::watched,
+    stall::{CallTarget, TO_MEET, TO_START, watched},
 };
 
 /// A window of MPI over the shards of all ranks.
@@ -93,6 +93,7 @@ impl RemoteWindow {
         mpi.check("Win_set_errhandler", codes[0])?;
         mpi.check("Win_lock_all", codes[1]).map_err(|error| error.hint(NO_RMA))?;
         let is_unified = is_unified(ranks, handle)?;
+        ranks.open_windows.fetch_add(1, SeqCst);
         Ok(Self { handle, number, is_unified, free: Mutex::default(), late: Mutex::default() })
     }
 
@@ -112,7 +113,8 @@ impl RemoteWindow {
         if !lock(&self.late).is_empty() {
             return Err(Error::new(ErrorKind::Unavailable, "gets of this window never ended"));
         }
-        watched("Win_free", || lifetime::free_window(ranks.mpi, self.number))
+        ranks.open_windows.fetch_sub(1, SeqCst);
+        watched("Win_free", TO_MEET, |_| lifetime::free_window(ranks.mpi, self.number))
     }
 
     /// Fills the pieces of those `reads` that `chosen` names; every piece lies within its shard.
@@ -125,8 +127,9 @@ impl RemoteWindow {
         let mut in_flight = VecDeque::new();
         loop {
             while in_flight.len() < SLABS_IN_FLIGHT {
-                // Open MPI within a host tries a get again and again while its target is gone, and never returns.
-                let Some(slab) = watched("Rget", || self.start(ranks, reads, &mut parts)) else { break };
+                let started =
+                    watched("Rget", TO_START, |target| self.start(ranks, reads, &mut parts, target));
+                let Some(slab) = started else { break };
                 in_flight.push_back(slab);
             }
             let Some(slab) = in_flight.pop_front() else { return };
@@ -140,12 +143,14 @@ impl RemoteWindow {
         ranks: &Ranks,
         reads: &mut [WindowRead<'_>],
         parts: &mut Parts<'_>,
+        target: &CallTarget,
     ) -> Option<SlabOfGets> {
         let mut part = parts.next(reads, SLAB_LEN)?;
         let slab = lock(&self.free).pop().unwrap_or_else(Slab::new);
         let mut gets = SlabOfGets { slab, gets: Vec::new(), used: 0, is_tainted: false };
         loop {
             let read = part.read;
+            target.set(part.rank);
             if let Err(error) = gets.start(ranks, self.handle, part, reads[read].pieces[part.piece].offset) {
                 reads[read].outcome = Err(error.at(format!("rank {}", reads[read].rank)));
             }
@@ -186,6 +191,7 @@ impl RemoteWindow {
                 }
                 if let Err(error) = wait.go_on(|| format!("rank {} does not answer", get.rank)) {
                     over = Some(error.to_string());
+                    ranks.set_silent(get.rank);
                     break Err(error);
                 }
             };
@@ -215,21 +221,28 @@ impl RemoteWindow {
         }
     }
 
+    /// True while gets from `rank` that somebody waited for have not ended.
+    pub(crate) fn is_silent(&self, ranks: &Ranks, rank: usize) -> bool {
+        let mut late = std::mem::take(&mut *lock(&self.late));
+        let mut is_silent = false;
+        for mut slab in late.drain(..) {
+            slab.poll(ranks);
+            is_silent |= slab.gets.iter().any(|get| !get.is_done && get.rank == rank);
+            self.put_back(slab);
+        }
+        is_silent
+    }
+
     /// Waits until no earlier get from `rank` is under way: those that never end take one slab each, not one per call.
     fn await_late(&self, ranks: &Ranks, rank: usize, wait: &Wait<'_>) -> Result<()> {
         let mut polling = Polling::for_bytes();
         loop {
-            let mut late = std::mem::take(&mut *lock(&self.late));
-            let mut is_late = false;
-            for mut slab in late.drain(..) {
-                slab.poll(ranks);
-                is_late |= slab.gets.iter().any(|get| !get.is_done && get.rank == rank);
-                self.put_back(slab);
-            }
+            let is_late = self.is_silent(ranks, rank);
             if let Some(rank) = ranks.first_gone(rank..rank + 1) {
                 return Err(gone(rank));
             }
             if !is_late {
+                ranks.set_heard(rank);
                 return Ok(());
             }
             if polling.rest() {

@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn values_of_rank_0_are_found_in_any_order() {
-        let wait = Wait::at_most(std::time::Duration::from_secs(60));
         LocalComm::run(&[0, 0, 0], |comm| {
+            let wait = Wait::at_most(std::time::Duration::from_secs(60));
             let rendezvous = CommRendezvous::new(&*comm);
             if comm.rank() == 0 {
                 rendezvous.set("secret", b"s").unwrap();

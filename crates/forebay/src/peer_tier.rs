@@ -93,7 +93,12 @@ impl Tier for PeerTier {
 
     fn usage(&self) -> Usage {
         let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
-        Usage { used: own.used(), quota: self.shared.shape.quota(), evicted: 0, faults: self.shared.faults.load(Relaxed) }
+        Usage {
+            used: own.used(),
+            quota: self.shared.shape.quota(),
+            evicted: 0,
+            faults: self.shared.faults.load(Relaxed),
+        }
     }
 
     fn left_out(&self) -> Option<&str> {

@@ -18,7 +18,7 @@ fn contents() -> Vec<u8> {
 }
 
 fn tiered(tier: &Arc<PeerTier>) -> Tiered {
-    let origin: Arc<dyn Origin> = Arc::new(MemoryOrigin::new([(Locator::new("set.bin"), contents().into())]));
+    let origin: Arc<dyn Origin> = Arc::new(MemoryOrigin::default().with("set.bin", contents()));
     let tier = Arc::clone(tier);
     let placement = Placement { block_len: BLOCK, threads: 2, whole_file: true, ..Placement::default() };
     Tiered::new(origin, move || Ok(vec![Arc::clone(&tier) as Arc<dyn Tier>]), placement).unwrap()
@@ -37,7 +37,12 @@ fn blocks_that_one_rank_has_placed_serve_its_peers() {
         let whole = source.fetch_one(ByteRange::at(0, contents().len() as u64)).unwrap();
         assert!(whole == contents());
         let after = tiered.stats();
-        assert_eq!(after.origin.bytes, before.origin.bytes, "rank {}: all blocks are at their homes", comm.rank());
+        assert_eq!(
+            after.origin.bytes,
+            before.origin.bytes,
+            "rank {}: all blocks are at their homes",
+            comm.rank()
+        );
         assert!(tier.usage().used < contents().len() as u64, "a rank holds its part alone");
         comm.barrier(&patience()).unwrap();
         tiered.close();
@@ -67,7 +72,8 @@ fn a_peer_that_is_gone_is_a_miss() {
         for comm in ranks {
             scope.spawn(move || {
                 let comm = Arc::new(comm);
-                let tier = PeerTier::new(Arc::clone(&comm) as Arc<dyn Comm>, 1 << 20, BLOCK, &patience()).unwrap();
+                let tier =
+                    PeerTier::new(Arc::clone(&comm) as Arc<dyn Comm>, 1 << 20, BLOCK, &patience()).unwrap();
                 let tiered = tiered(&Arc::new(tier));
                 let source = tiered.open(&Locator::new("set.bin")).unwrap();
                 check::every_source_clause(&*source, &contents());

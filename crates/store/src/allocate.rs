@@ -25,7 +25,7 @@ pub(crate) struct NewVariable {
 
 /// Where the shard of this rank is made, and how long it may be.
 #[derive(Debug)]
-pub(crate) struct Room<'a> {
+pub(crate) struct ShardRoom<'a> {
     pub(crate) members: Range<usize>,
     pub(crate) place: &'a ShardPlace,
     pub(crate) left: Option<u64>,
@@ -44,7 +44,7 @@ impl NewVariable {
 pub(crate) fn allocate(
     comm: &Arc<dyn Comm>,
     variables: Vec<NewVariable>,
-    room: &Room<'_>,
+    room: &ShardRoom<'_>,
     wait: &Wait<'_>,
 ) -> Result<Filling> {
     let own = comm.rank() - room.members.start;
@@ -80,7 +80,8 @@ pub(crate) fn joined(parts: &[Vec<(VariableSpec, LensMessage)>]) -> Result<Vec<N
     for part in parts {
         // A rank that brings nothing may not know how long samples are: only what is the same for all is compared.
         if specs(part) != specs(first) {
-            let what = format!("ranks add different variables: {}, and {}", Names(first), Names(part));
+            let what =
+                format!("ranks add different variables: {}, and {}", SpecNames(first), SpecNames(part));
             return Err(
                 Error::invalid(what).hint("give every rank the same names, types and shapes of samples")
             );
@@ -190,9 +191,9 @@ fn no_room(len: u64, left: u64) -> Error {
         .hint("use more ranks or a larger width, keep shards on a local disk, or allow more memory")
 }
 
-struct Names<'a>(&'a [(VariableSpec, LensMessage)]);
+struct SpecNames<'a>(&'a [(VariableSpec, LensMessage)]);
 
-impl fmt::Display for Names<'_> {
+impl fmt::Display for SpecNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self
             .0

@@ -9,13 +9,13 @@ use forebay_source::{Error, Result};
 /// DDStore leaves the last group narrower where the width does not divide the ranks; its few members then hold more than
 /// their memory was planned for. Here seven ranks of width 3 form groups of 4 and 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Groups {
+pub struct ReplicaGroups {
     ranks: usize,
     count: usize,
 }
 
-impl Groups {
-    /// Groups of at least `width` of `ranks` ranks; one group of all where no width is given.
+impl ReplicaGroups {
+    /// ReplicaGroups of at least `width` of `ranks` ranks; one group of all where no width is given.
     pub fn new(ranks: usize, width: Option<usize>) -> Result<Self> {
         match width {
             None => Ok(Self { ranks, count: 1 }),
@@ -54,7 +54,7 @@ mod tests {
     fn every_rank_is_a_member_of_its_group_and_no_group_is_narrower_than_asked() {
         for ranks in 1..40 {
             for width in (1..=ranks).map(Some).chain([None]) {
-                let groups = Groups::new(ranks, width).expect("a width within the ranks");
+                let groups = ReplicaGroups::new(ranks, width).expect("a width within the ranks");
                 let mut next = 0;
                 let mut lens = Vec::new();
                 for group in 0..groups.count() {
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_width_beyond_the_ranks_is_refused() {
         for width in [0, 5] {
-            let error = Groups::new(4, Some(width)).expect_err("no such groups");
+            let error = ReplicaGroups::new(4, Some(width)).expect_err("no such groups");
             assert!(error.to_string().contains("between 1 and 4"), "{error}");
         }
     }

@@ -63,7 +63,7 @@ pub use comm::{Comm, CommThreads, Window, WindowPiece, WindowRead, gone};
 pub use filling::{Filling, VariableSpec};
 pub use frame::{FrameHeader, FrameKind, FrameReader, ReceivedFrame};
 pub use gather::FieldGather;
-pub use groups::Groups;
+pub use groups::ReplicaGroups;
 pub use job_name::JobName;
 pub use local_comm::LocalComm;
 #[cfg(target_os = "linux")]

@@ -12,13 +12,13 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     allocate::{
-        NewVariable, Room, allocate, check_names, check_replicas, joined, message, received,
+        NewVariable, ShardRoom, allocate, check_names, check_replicas, joined, message, received,
         same_on_every_rank,
     },
     comm::{Comm, CommThreads, Window, gone},
     filling::{self, Filling, LensMessage, VariableSpec, agree},
     gather::{FieldGather, gather},
-    groups::Groups,
+    groups::ReplicaGroups,
     partition::Partition,
     sample_lens::SampleLens,
     shard_memory::{ShardMemory, ShardPlace},
@@ -42,7 +42,7 @@ pub struct StoreOptions {
 #[derive(Debug)]
 pub struct Store {
     comm: Arc<dyn Comm>,
-    groups: Groups,
+    groups: ReplicaGroups,
     options: StoreOptions,
     variables: RwLock<Vec<Shelf>>,
     shard_bytes: AtomicU64,
@@ -64,7 +64,7 @@ const GET_PATIENCE: Duration = Duration::from_secs(8);
 impl Store {
     /// A store of nothing yet. Collective.
     pub fn new(comm: Arc<dyn Comm>, options: StoreOptions, wait: &Wait<'_>) -> Result<Self> {
-        let groups = agree(&*comm, Groups::new(comm.size(), options.width), wait)?;
+        let groups = agree(&*comm, ReplicaGroups::new(comm.size(), options.width), wait)?;
         same_on_every_rank(&*comm, "width", &groups.count(), wait)?;
         Ok(Self {
             comm,
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// How its ranks form replica groups.
-    pub fn groups(&self) -> Groups {
+    pub fn groups(&self) -> ReplicaGroups {
         self.groups
     }
 
@@ -263,7 +263,7 @@ impl Store {
         check_names(known.chain(variables.iter().map(|new| new.spec.name.as_str())))?;
         let left = self.options.limit.map(|limit| limit.saturating_sub(self.shard_bytes.load(SeqCst)));
         let members = self.groups.members(self.groups.group_of(self.comm.rank()));
-        allocate(&self.comm, variables, &Room { members, place: &self.options.place, left }, wait)
+        allocate(&self.comm, variables, &ShardRoom { members, place: &self.options.place, left }, wait)
     }
 
     fn gather<'a>(&self, gathers: impl IntoIterator<Item = FieldGather<'a>>) -> Result<Vec<(usize, Error)>> {

@@ -1,7 +1,10 @@
 //! The blocks of one source in the memory of all ranks.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::{Ordering::Relaxed, Ordering::SeqCst}},
+    sync::{
+        Arc, PoisonError,
+        atomic::{Ordering::Relaxed, Ordering::SeqCst},
+    },
     time::{Duration, Instant},
 };
 
@@ -43,7 +46,11 @@ impl PeerCopies {
         if self.is_home(name) {
             let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
             let (slot, is_written) = own.slot_of(name)?;
-            return is_written.then_some(PeerSlot { rank: self.shared.comm.rank(), slot, len: self.shared.shape.slot_len() });
+            return is_written.then_some(PeerSlot {
+                rank: self.shared.comm.rank(),
+                slot,
+                len: self.shared.shape.slot_len(),
+            });
         }
         self.shared.known.read().unwrap_or_else(PoisonError::into_inner).get(&name).copied()
     }
@@ -60,7 +67,9 @@ impl PeerCopies {
         let offsets = slots.iter().map(|slot| shape.entry_at(*slot));
         self.read(rank, offsets.zip(entries.chunks_exact_mut(ENTRY_LEN)), wait)?;
         let found = entries.chunks_exact(ENTRY_LEN).map(TableEntry::parse).zip(slots);
-        let (entry, slot) = found.into_iter().find_map(|(entry, slot)| Some((entry.filter(|entry| entry.name == name)?, slot)))?;
+        let (entry, slot) = found
+            .into_iter()
+            .find_map(|(entry, slot)| Some((entry.filter(|entry| entry.name == name)?, slot)))?;
         let len = usize::try_from(entry.len.min(shape.slot_len())).ok()?;
         let mut bytes = vec![0u8; len];
         self.read(rank, [(shape.slot_at(slot), &mut bytes[..])], wait)?;
@@ -74,7 +83,12 @@ impl PeerCopies {
     }
 
     /// Reads parts of a rank's table; nothing where that fails, which is counted.
-    fn read<'a>(&self, rank: usize, pieces: impl IntoIterator<Item = (u64, &'a mut [u8])>, wait: &Wait<'_>) -> Option<()> {
+    fn read<'a>(
+        &self,
+        rank: usize,
+        pieces: impl IntoIterator<Item = (u64, &'a mut [u8])>,
+        wait: &Wait<'_>,
+    ) -> Option<()> {
         let pieces = pieces.into_iter().map(|(offset, into)| WindowPiece { offset, into });
         let outcome = match self.shared.window.shared(rank) {
             Some(shard) => pieces.into_iter().try_for_each(|piece| shard.copy_to(piece.offset, piece.into)),
@@ -98,7 +112,8 @@ impl Copies for PeerCopies {
             return;
         }
         for piece in pieces.iter_mut().filter(|piece| !piece.is_filled) {
-            let left = deadline.map_or(PATIENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let left =
+                deadline.map_or(PATIENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
             let wait = Wait::at_most(left);
             let name = self.name(piece.block);
             let Some(at) = self.known(name).or_else(|| self.find(name, &wait)) else { continue };
@@ -111,7 +126,8 @@ impl Copies for PeerCopies {
     }
 
     fn get(&self, block: u64) -> Option<Bytes> {
-        let range = forebay_tier::SourceBlocks::new(self.source.len, self.shared.shape.slot_len()).range(block);
+        let range =
+            forebay_tier::SourceBlocks::new(self.source.len, self.shared.shape.slot_len()).range(block);
         let mut bytes = vec![0u8; usize::try_from(range.len()).ok()?];
         let mut piece = [BlockPiece { block, from: 0, into: &mut bytes, is_filled: false }];
         self.read_many(&mut piece, None);
@@ -172,7 +188,9 @@ struct PeerClaim {
 impl Claimed for PeerClaim {
     fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
         let shared = Arc::clone(&self.shared);
-        if shared.is_closed.load(SeqCst) || write_block(&shared.shard, shared.shape, self.slot, self.name, bytes).is_err() {
+        if shared.is_closed.load(SeqCst)
+            || write_block(&shared.shard, shared.shape, self.slot, self.name, bytes).is_err()
+        {
             return Admission::Refused;
         }
         self.is_written = true;

@@ -182,7 +182,13 @@ fn index(slot: u64) -> usize {
 }
 
 /// Writes a block and then its entry, so that whoever finds the entry finds the block.
-pub(super) fn write_block(shard: &ShardMemory, shape: TableShape, slot: u64, name: BlockName, bytes: &[u8]) -> Result<()> {
+pub(super) fn write_block(
+    shard: &ShardMemory,
+    shape: TableShape,
+    slot: u64,
+    name: BlockName,
+    bytes: &[u8],
+) -> Result<()> {
     let entry = TableEntry { name, len: bytes.len() as u64, checksum: crc32c::crc32c(bytes) };
     shard.write(shape.slot_at(slot), bytes)?;
     fence(Release);

@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn every_rank_chooses_the_same() {
-        let wait = Wait::at_most(Duration::from_secs(60));
         let widths = LocalComm::run(&[0, 0, 1], |comm| {
+            let wait = Wait::at_most(Duration::from_secs(60));
             // The rank with the least memory decides.
             auto_width(&comm, 100, 50 + comm.rank() as u64, &wait).expect("it fits")
         });

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceId};
 
-use super::{array::Described, store::Store};
+use super::{array::Described, store::ZarrStore};
 use forebay_container::{Extent, SourceIndex};
 
 /// The files of an array, each a chunk or a shard of chunks: their numbers in the grid of files, and all their bytes.
@@ -15,7 +15,7 @@ pub(super) type NamedArray<'a> = (&'a str, &'a Described);
 
 /// Sorts `files` to the arrays they belong to; those that are chunks become sources, behind `root`.
 pub(super) fn sort(
-    store: &Store<'_>,
+    store: &ZarrStore<'_>,
     files: Vec<SourceId>,
     arrays: &[NamedArray<'_>],
     root: SourceId,
@@ -68,7 +68,7 @@ const MOST_ASKED: u64 = 1 << 16;
 
 /// Asks for each file that the array at `path` may have, where nobody lists them.
 pub(super) fn ask(
-    store: &Store<'_>,
+    store: &ZarrStore<'_>,
     (path, described): NamedArray<'_>,
     sources: &mut Vec<SourceId>,
 ) -> Result<Files> {

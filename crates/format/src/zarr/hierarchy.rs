@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     json::need,
-    store::{Store, V2_ALL, V2_ARRAY, V2_ATTRIBUTES, V2_GROUP, V3},
+    store::{V2_ALL, V2_ARRAY, V2_ATTRIBUTES, V2_GROUP, V3, ZarrStore},
 };
 
 /// What the documents say of one group or array.
@@ -34,7 +34,7 @@ pub(super) struct Hierarchy {
 
 impl Hierarchy {
     /// Reads the documents of `store`, whose files are `files` where they are known.
-    pub(super) fn read(store: &Store<'_>, files: Option<&[SourceId]>) -> Result<Self> {
+    pub(super) fn read(store: &ZarrStore<'_>, files: Option<&[SourceId]>) -> Result<Self> {
         if let Some((root, document)) = store.document(V3)? {
             return Self::of_v3(store, files, root, document);
         }
@@ -48,7 +48,12 @@ impl Hierarchy {
         Ok(Self { root, nodes: BTreeMap::from([(String::new(), node)]) })
     }
 
-    fn of_v3(store: &Store<'_>, files: Option<&[SourceId]>, root: SourceId, document: Value) -> Result<Self> {
+    fn of_v3(
+        store: &ZarrStore<'_>,
+        files: Option<&[SourceId]>,
+        root: SourceId,
+        document: Value,
+    ) -> Result<Self> {
         let place = |error: Error| error.at(&root.locator);
         if need(&document, "zarr_format").map_err(place)?.as_u64() != Some(3) {
             let what = format!("version {} of the format", document["zarr_format"]);
@@ -72,7 +77,7 @@ impl Hierarchy {
         Ok(Self { root, nodes })
     }
 
-    fn of_v2(store: &Store<'_>, files: Option<&[SourceId]>) -> Result<Self> {
+    fn of_v2(store: &ZarrStore<'_>, files: Option<&[SourceId]>) -> Result<Self> {
         let Some(root) = store.open(V2_GROUP)? else {
             return Err(Error::new(ErrorKind::NotFound, "no document of a Zarr store"));
         };
@@ -81,7 +86,7 @@ impl Hierarchy {
     }
 }
 
-fn need_files<'f>(store: &Store<'_>, files: Option<&'f [SourceId]>) -> Result<&'f [SourceId]> {
+fn need_files<'f>(store: &ZarrStore<'_>, files: Option<&'f [SourceId]>) -> Result<&'f [SourceId]> {
     files.ok_or_else(|| {
         let what = format!("{store}: does not say which arrays it has");
         Error::unsupported(what).hint("consolidate the metadata of the store, or name an array in it")
@@ -94,7 +99,7 @@ fn clean(path: &str) -> String {
 }
 
 /// The nodes whose documents, called one of `names`, are among `files`.
-fn listed(store: &Store<'_>, files: &[SourceId], names: &[&str]) -> Result<BTreeMap<String, Node>> {
+fn listed(store: &ZarrStore<'_>, files: &[SourceId], names: &[&str]) -> Result<BTreeMap<String, Node>> {
     let split = |id: &SourceId| {
         let key = store.key(&id.locator)?;
         let (path, name) = key.rsplit_once('/').unwrap_or(("", key));

@@ -38,14 +38,14 @@ pub(super) fn is_store(found: &Found<'_>) -> Result<bool> {
 
 /// A folder of documents and chunks.
 #[derive(Debug)]
-pub(super) struct Store<'a> {
+pub(super) struct ZarrStore<'a> {
     origin: &'a dyn Origin,
     at: &'a Locator,
     /// `at` without steps of `.`, which an origin may leave out when it lists.
     plain: Locator,
 }
 
-impl<'a> Store<'a> {
+impl<'a> ZarrStore<'a> {
     pub(super) fn new(origin: &'a dyn Origin, at: &'a Locator) -> Self {
         Self { origin, at, plain: Locator::new("").beside(at.as_str()) }
     }
@@ -113,7 +113,7 @@ fn read(source: &dyn Source) -> Result<Bytes> {
     source.fetch_one(ByteRange::at(0, len))
 }
 
-impl std::fmt::Display for Store<'_> {
+impl std::fmt::Display for ZarrStore<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.at.fmt(f)
     }

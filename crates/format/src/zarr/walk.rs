@@ -11,7 +11,7 @@ use super::{
     element::{sequence, var_text},
     hierarchy::{Hierarchy, Node},
     ragged::FILL,
-    store::Store,
+    store::ZarrStore,
     text::from_base64,
     v2, v3,
 };
@@ -26,7 +26,7 @@ const FILL_NOTE: &str = "zarr_fill_value";
 
 /// Describes the store at `at`.
 pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
-    let store = Store::new(origin, at);
+    let store = ZarrStore::new(origin, at);
     let files = store.survey()?;
     let hierarchy = Hierarchy::read(&store, files.as_deref())?;
     let mut builder = Builder { container: Container { format: "zarr".into(), ..Container::default() } };

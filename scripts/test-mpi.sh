@@ -42,7 +42,7 @@ esac
 # Those that check what becomes of the others when one is killed: the launcher must not end them.
 case $name in
 openmpi4) spare=(--enable-recovery) ;;
-openmpi5) spare=(--runtime-options recoverable,notifyerrors) ;;
+openmpi5) spare=(--runtime-options "recoverable,notifyerrors") ;;
 mpich5*) spare=(-disable-auto-cleanup) ;;
 esac
 # Hydra tells the others of it by SIGUSR1, which ends those that do not expect it, and ends them itself when a rank fails.

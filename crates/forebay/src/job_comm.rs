@@ -106,8 +106,8 @@ pub fn job_comm(data: DataPath, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
 }
 
 /// The ranks of a communicator of the program's own MPI, such as mpi4py's. Collective over its ranks.
-pub fn mpi_comm(handle: usize, data: DataPath, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
-    over_mpi(MpiComm::from_handle(MpiHandle::new(handle), MpiOptions::default(), wait)?, data, wait)
+pub fn mpi_comm(handle: MpiHandle, data: DataPath, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
+    over_mpi(MpiComm::from_handle(handle, MpiOptions::default(), wait)?, data, wait)
 }
 
 /// The ranks that torchrun started, which find each other through `rendezvous`. Collective.

@@ -43,6 +43,7 @@ pub use forebay_format::Opened;
 pub use forebay_format::{describe, formats};
 pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
+pub use forebay_mpi::MpiHandle;
 pub use forebay_plan as plan;
 pub use forebay_source as source;
 pub use forebay_source::size;

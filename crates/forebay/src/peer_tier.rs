@@ -11,13 +11,14 @@
 //! | file | idea |
 //! |---|---|
 //! | `table` | entries and slots in the memory of a rank |
+//! | `shared` | what a rank knows of its table and of the others' |
 //! | `copies` | the blocks of one source, here and on other ranks |
 
 mod copies;
+mod shared;
 mod table;
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
@@ -26,11 +27,12 @@ use std::{
 };
 
 use forebay_source::{Result, SourceId};
-use forebay_store::{Comm, ShardMemory, ShardPlace, Wait, Window};
+use forebay_store::{Comm, ShardMemory, ShardPlace, Wait};
 use forebay_tier::{Copies, Tier, Usage};
 
 use copies::PeerCopies;
-use table::{BlockName, OwnTable, PeerSlot, TableShape};
+use shared::PeerShared;
+use table::{OwnTable, TableShape};
 
 /// A tier in the memory of all ranks of a job.
 ///
@@ -39,19 +41,6 @@ use table::{BlockName, OwnTable, PeerSlot, TableShape};
 #[derive(Debug)]
 pub struct PeerTier {
     shared: Arc<PeerShared>,
-}
-
-#[derive(Debug)]
-pub(crate) struct PeerShared {
-    comm: Arc<dyn Comm>,
-    window: Arc<dyn Window>,
-    shard: Arc<ShardMemory>,
-    shape: TableShape,
-    own: Mutex<OwnTable>,
-    /// Blocks of other ranks that were found and compared with their checksums.
-    known: RwLock<HashMap<BlockName, PeerSlot>>,
-    faults: AtomicU64,
-    is_closed: AtomicBool,
 }
 
 impl PeerTier {

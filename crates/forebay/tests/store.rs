@@ -40,7 +40,7 @@ fn rows_file(folder: &Path) -> PathBuf {
 fn open(path: &Path) -> Arc<SampleSet> {
     let spec = serde_json::json!({
         "files": [[path]],
-        "fields": { "fields": [{ "name": "x", "variable": "x", "files": 0, "samples": { "fixed": { "rows": 1 } } }] },
+        "fields": { "fields": [{ "name": "x", "variable": "data", "files": 0, "samples": { "fixed": { "rows": 1 } } }] },
     });
     let spec = serde_json::from_value(spec).unwrap();
     Arc::new(forebay::open_set(spec, None).unwrap())

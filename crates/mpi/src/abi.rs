@@ -12,11 +12,6 @@ use forebay_source::{Error, ErrorKind, Result};
 pub struct MpiHandle(pub(crate) usize);
 
 impl MpiHandle {
-    /// The handle that another program has, such as mpi4py's `comm.handle`.
-    pub fn new(handle: usize) -> Self {
-        Self(handle)
-    }
-
     /// What a call that makes an object is given to write to.
     pub(crate) const UNSET: Self = Self(0);
 }

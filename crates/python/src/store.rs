@@ -1,5 +1,7 @@
 //! A data set in the memory of all ranks.
 
+#![expect(unsafe_code, reason = "the handle of a communicator comes from mpi4py")]
+
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -8,8 +10,8 @@ use std::{
 };
 
 use forebay::{
-    DataPath, Error, ErrorKind, Feed, FillOptions, FillProgress, Launcher, OnLost, Options, Rendezvous,
-    StoreMaker, StoredField,
+    DataPath, Error, ErrorKind, Feed, FillOptions, FillProgress, Launcher, MpiHandle, OnLost, Options,
+    Rendezvous, StoreMaker, StoredField,
     container::cf::ValueKind,
     fill_store,
     loader::set_identity,
@@ -48,6 +50,8 @@ impl RawComm {
     #[staticmethod]
     fn of_mpi(py: Python<'_>, handle: usize, data: &str) -> PyResult<Self> {
         let data = DataPath::parse(data).map_err(raised)?;
+        // SAFETY: Python gives the handle of a communicator of the MPI that is loaded, as mpi4py has it.
+        let handle = unsafe { MpiHandle::of_communicator(handle) };
         let comm = collective(py, |wait| forebay::mpi_comm(handle, data, wait))?;
         show_warnings(py)?;
         Ok(Self { comm })

@@ -41,10 +41,7 @@ pub enum EventKind {
 impl EventKind {
     /// True for what the user ought to see unasked; the others are notes, for programs that subscribe.
     pub fn is_warning(self) -> bool {
-        match self {
-            Self::Tier | Self::List | Self::Sample | Self::Spill | Self::Rank => true,
-            Self::Skipped | Self::Tail | Self::Library | Self::Mapping | Self::Descriptors => false,
-        }
+        matches!(self, Self::Tier | Self::List | Self::Sample | Self::Spill | Self::Rank)
     }
 
     /// The kind as one word, which stays the same: subscribers filter by it.

@@ -14,7 +14,7 @@ use forebay_store::{Wait, WindowPiece, WindowRead};
 use forebay_tier::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, WholeCopy};
 
 use super::{
-    PeerShared,
+    shared::PeerShared,
     table::{BlockName, ENTRY_LEN, PeerSlot, TableEntry, write_block},
 };
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_store_ranks import succeed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -23,7 +24,7 @@ def run(name: str) -> str:
 def test_every_example_is_tested() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
     learning = [f"torch_{name}.py" for name in ("blocks", "climate", "images", "molecules", "reanalysis", "simulation")]
-    assert names == ["numpy_minimal.py", *learning]
+    assert names == ["mpi_molecules.py", "numpy_minimal.py", *learning]
 
 
 def test_numpy_minimal_loads_every_sample_of_two_epochs() -> None:
@@ -40,6 +41,18 @@ def test_torch_images_learns() -> None:
 def test_the_error_of_what_learns_falls(name: str) -> None:
     errors = [float(error) for error in re.findall(r"error ([\d.]+)", run(f"torch_{name}.py"))]
     assert errors[-1] < errors[0] / 4, errors
+
+
+def test_ranks_that_hold_the_molecules_between_them_learn() -> None:
+    said, *_ = succeed(2, f"""
+        sys.path.insert(0, {str(EXAMPLES)!r})
+        sys.argv = ["mpi_molecules.py"]
+        import runpy
+        runpy.run_path({str(EXAMPLES / "mpi_molecules.py")!r}, run_name="__main__")
+        """, timeout=150)
+    errors = [float(error) for error in re.findall(r"error ([\d.]+)", said)]
+    assert errors[-1] < errors[0] / 4, errors
+    assert "600 molecules in 2 ranks" in said and "shared memory" in said, said
 
 
 def test_the_graphs_of_a_batch_do_not_touch() -> None:

@@ -32,17 +32,17 @@ pub(crate) struct RemoteWindow {
     /// By which it is known to [`lifetime`].
     number: u64,
     is_unified: bool,
-    free: Mutex<Vec<Slab>>,
+    free: Mutex<Vec<GetSlab>>,
     /// Gets that did not end while somebody waited for them.
     late: Mutex<Vec<SlabOfGets>>,
 }
 
 /// Memory that gets write to; MPI's as long as one of them is not done.
-struct Slab(ManuallyDrop<Box<[u8]>>);
+struct GetSlab(ManuallyDrop<Box<[u8]>>);
 
 /// A slab and the gets that fill it.
 struct SlabOfGets {
-    slab: Slab,
+    slab: GetSlab,
     gets: Vec<PendingGet>,
     used: usize,
     /// A get failed: MPI might still write, so the slab is never used again.
@@ -123,7 +123,7 @@ impl RemoteWindow {
             let rank = reads[*read].rank;
             reads[*read].outcome = self.await_late(ranks, rank, wait);
         }
-        let mut parts = Parts { chosen, at: 0, piece: 0, piece_at: 0 };
+        let mut parts = SlabParts { chosen, at: 0, piece: 0, piece_at: 0 };
         let mut in_flight = VecDeque::new();
         loop {
             while in_flight.len() < SLABS_IN_FLIGHT {
@@ -142,11 +142,11 @@ impl RemoteWindow {
         &self,
         ranks: &Ranks,
         reads: &mut [WindowRead<'_>],
-        parts: &mut Parts<'_>,
+        parts: &mut SlabParts<'_>,
         target: &CallTarget,
     ) -> Option<SlabOfGets> {
         let mut part = parts.next(reads, SLAB_LEN)?;
-        let slab = lock(&self.free).pop().unwrap_or_else(Slab::new);
+        let slab = lock(&self.free).pop().unwrap_or_else(GetSlab::new);
         let mut gets = SlabOfGets { slab, gets: Vec::new(), used: 0, is_tainted: false };
         loop {
             let read = part.read;
@@ -301,7 +301,7 @@ impl PendingGet {
     }
 }
 
-impl Slab {
+impl GetSlab {
     fn new() -> Self {
         Self(ManuallyDrop::new(vec![0; SLAB_LEN].into_boxed_slice()))
     }
@@ -314,7 +314,7 @@ impl Slab {
 }
 
 /// The bytes of pieces in the order they are asked for, in parts that fit a slab.
-struct Parts<'a> {
+struct SlabParts<'a> {
     chosen: &'a [usize],
     at: usize,
     piece: usize,
@@ -331,7 +331,7 @@ struct Part {
     len: usize,
 }
 
-impl Parts<'_> {
+impl SlabParts<'_> {
     /// The next part, at most `most` bytes; reads that failed are passed over.
     fn next(&mut self, reads: &[WindowRead<'_>], most: usize) -> Option<Part> {
         loop {

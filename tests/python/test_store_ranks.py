@@ -27,7 +27,7 @@ def free_port() -> int:
         return port
 
 
-def run_ranks(count: int, source: str, timeout: float = 120, **environment: str) -> list[subprocess.CompletedProcess[str]]:
+def run_ranks(count: int, source: str, timeout: float = 300, **environment: str) -> list[subprocess.CompletedProcess[str]]:
     """What ``count`` ranks that run ``source`` end with."""
     port = free_port()
     ranks = []
@@ -100,6 +100,27 @@ def test_every_rank_reads_what_all_have_added(count: int) -> None:
                 np.testing.assert_array_equal(store.get_batch(range(17))["x"], whole)
                 for n in range(17):
                     np.testing.assert_array_equal(store.get(n, "r"), np.full(n % 3, n))
+        """,
+    )
+
+
+def test_restriped_samples_are_even_and_the_same() -> None:
+    succeed(
+        3,
+        """
+        with forebay.Store() as store:
+            mine = np.arange(30) if rank == 2 else np.arange(0)
+            store.add("x", mine[:, None] * np.ones(512))
+            store.add("r", [np.full(n % 3, n) for n in mine])
+            before = store.stats()["shard_bytes"]
+            store.restripe(by="count")
+            assert (before > 0) == (rank == 2) and 0 < store.stats()["shard_bytes"] < 60_000
+            np.testing.assert_array_equal(store.get_batch(range(30))["x"][:, 0], np.arange(30))
+            for n in range(30):
+                np.testing.assert_array_equal(store.get(n, "r"), np.full(n % 3, n))
+            try: store.restripe(by="rows")
+            except ValueError as error: assert "'bytes' or 'count'" in str(error)
+            else: raise SystemExit("by rows")
         """,
     )
 

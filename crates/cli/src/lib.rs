@@ -11,7 +11,7 @@
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
-//! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux) |
+//! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
 //! | `store_bench` | how fast samples come from the memory of other ranks |
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
@@ -44,7 +44,6 @@ mod report;
 mod rows;
 mod shortest;
 mod show;
-#[cfg(all(feature = "fuse", target_os = "linux"))]
 mod simulate;
 mod sink;
 mod state_file;
@@ -99,8 +98,7 @@ enum Command {
     Load(Box<load::LoadArgs>),
     /// Say what epochs over a set of samples will cost, without running them.
     Plan(Box<plan::PlanArgs>),
-    /// Show a folder as a slow file system, and count what is read from it.
-    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    /// Show a folder as a slow file system, and count what is read from it; or predict the speed of a distributed store.
     Simulate(simulate::SimulateArgs),
     /// Measure how fast samples come from the memory of other ranks; run it under mpirun.
     StoreBench(store_bench::StoreBenchArgs),
@@ -173,7 +171,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
         Command::StoreBench(args) => store_bench::run(&context, args),
-        #[cfg(all(feature = "fuse", target_os = "linux"))]
         Command::Simulate(args) => simulate::run(&context, args),
         Command::Tier(args) => tier::run(&context, args),
         Command::Config(args) => config::run(&context, args).map(whole),

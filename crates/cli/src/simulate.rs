@@ -1,25 +1,12 @@
-//! `forebay simulate`: shows a folder as a slow file system, to any program.
+//! `forebay simulate`: a folder as a slow file system shows it, or a store as a larger machine would have it.
 
-use std::{
-    ffi::OsString,
-    io::{self, Write},
-    num::NonZeroU64,
-    os::unix::process::ExitStatusExt,
-    path::PathBuf,
-    process::{Child, Command, ExitStatus},
-    thread,
-    time::{Duration, Instant},
-};
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod slow_folder;
+mod store;
 
-use forebay::{Error, ErrorKind, Result, size};
-use forebay_mount::{COUNTERS_FILE, MountCounters, Pace, SlowMount};
-use rustix::process::{Pid, Signal, kill_process};
+use forebay::{Result, size};
 
-use crate::{
-    Context, exit,
-    interrupt::{GLANCE, Interrupt},
-    output, period, report, show,
-};
+use crate::Context;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,170 +15,47 @@ Examples:
   forebay simulate /data/set /mnt/slow -- python train.py /mnt/slow
   cat /mnt/slow/.forebay-slow/counters.json               what went through so far
   cat /mnt/slow/.forebay-slow/reset.json                  the same, and zero from then on
+  forebay simulate store --ranks 1024                     what a distributed store of that size would give
 
 Every read that a program makes waits --latency, many at the same time; then its bytes come over a line of --bandwidth that \
 all readers share. Nothing can be written, and the page cache keeps nothing. Needs FUSE: root and /dev/fuse, or the package fuse3.
 
 With a program, its exit code is that of the command (128 and the signal's number if one ended it), and messages go \
-to standard error.
+to standard error. A folder named `store` is given as ./store.
 
 JSON, of all that went through: opens, reads, requests, bytes, lookups, stats, lists, seconds.";
 
 /// Arguments of `forebay simulate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct SimulateArgs {
-    /// The folder to show.
-    folder: PathBuf,
+    #[command(subcommand)]
+    simulation: Option<Simulation>,
 
-    /// The folder to show it at, empty as a rule.
-    mountpoint: PathBuf,
-
-    /// Latency of each read: 2ms, 500us, 0.1s.
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = period::parse)]
-    latency: Duration,
-
-    /// Bandwidth of all readers together: 200MiB/s; 0 is no limit.
-    #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = bandwidth)]
-    bandwidth: u64,
-
-    /// Latency of each open [default: that of a read].
-    #[arg(long, value_name = "TIME", value_parser = period::parse)]
-    open_latency: Option<Duration>,
-
-    /// A program to run while the folder is shown, and its arguments.
-    #[arg(last = true, value_name = "PROGRAM")]
-    program: Vec<OsString>,
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    #[command(flatten)]
+    folder: Option<slow_folder::SlowFolderArgs>,
 }
 
-impl SimulateArgs {
-    /// What is done, in two lines.
-    fn describe(&self, pace: Pace) -> [String; 2] {
-        let (folder, place) = (self.folder.display(), self.mountpoint.display());
-        let line = pace.bytes_per_second.map_or_else(
-            || "no limit to the bandwidth".into(),
-            |rate| format!("{}/s for all readers", show::size(rate.get())),
-        );
-        let (latency, open_latency) = (pace.latency, pace.open_latency);
-        let counters = self.mountpoint.join(COUNTERS_FILE);
-        [
-            format!("{folder} is shown at {place}: {latency:?} per read, {open_latency:?} per open, {line}"),
-            format!("counters: {}; Ctrl-C ends it", counters.display()),
-        ]
-    }
+#[derive(Debug, clap::Subcommand)]
+enum Simulation {
+    /// Predict how fast samples of a distributed store would come, from constants that store-bench measured.
+    Store(Box<store::StoreModelArgs>),
 }
-
-fn bandwidth(text: &str) -> Result<u64, String> {
-    size::parse(text.trim().strip_suffix("/s").unwrap_or(text))
-}
-
-/// How long a program may take to end by itself after an interrupt, which it had too if it came from a terminal.
-const GRACE: Duration = Duration::from_millis(500);
-/// How long it may take after it was asked.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs `forebay simulate`.
 pub(crate) fn run(context: &Context, args: &SimulateArgs) -> Result<u8> {
-    let interrupt = Interrupt::catch();
-    // From here on an interrupt is seen by us: nothing may stay mounted.
-    interrupt.watch();
-    let pace = Pace {
-        latency: args.latency,
-        open_latency: args.open_latency.unwrap_or(args.latency),
-        bytes_per_second: NonZeroU64::new(args.bandwidth),
-    };
-    let mount = SlowMount::new(&args.folder, &args.mountpoint, pace)?;
-    if mount.replaced_dead() {
-        tell(format!("took away a mount at {} whose program was killed", args.mountpoint.display()));
+    if let Some(Simulation::Store(args)) = &args.simulation {
+        return store::run(context, args);
     }
-    let Some((program, rest)) = args.program.split_first() else {
-        if !context.json {
-            args.describe(pace).into_iter().try_for_each(output::say)?;
-        }
-        return stay(context, args, &mount, &interrupt);
-    };
-    let started = Command::new(program).args(rest).spawn();
-    let child = started.map_err(|error| Error::from_io(error).at(program.display()))?;
-    let ended = attend(child, &interrupt);
-    let counters = mount.counters();
-    drop(mount);
-    lines(context, &counters).into_iter().for_each(tell);
-    Ok(code_of(ended?))
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    if let Some(args) = &args.folder {
+        return slow_folder::run(context, args);
+    }
+    Err(forebay::Error::invalid("nothing to simulate is named").hint("see forebay simulate --help"))
 }
 
-/// Waits for an interrupt, which is how this ends, or until another process unmounts.
-fn stay(context: &Context, args: &SimulateArgs, mount: &SlowMount, interrupt: &Interrupt) -> Result<u8> {
-    while !interrupt.is_wanted() && !mount.has_ended() {
-        thread::sleep(GLANCE);
-    }
-    lines(context, &mount.counters()).into_iter().try_for_each(output::say)?;
-    if interrupt.is_wanted() {
-        return Ok(exit::SUCCESS);
-    }
-    let error = Error::new(ErrorKind::Unavailable, "another process unmounted it");
-    Err(error.at(args.mountpoint.display()))
-}
-
-/// Waits for the program; an interrupt ends it.
-fn attend(mut child: Child, interrupt: &Interrupt) -> Result<ExitStatus> {
-    let mut deadline = None;
-    let mut asked = false;
-    loop {
-        if let Some(status) = child.try_wait().map_err(Error::from_io)? {
-            return Ok(status);
-        }
-        if interrupt.is_wanted() {
-            // The next one is ours as well.
-            interrupt.watch();
-            deadline.get_or_insert_with(|| Instant::now() + GRACE);
-        }
-        match deadline {
-            Some(time) if time <= Instant::now() && asked => child.kill().map_err(Error::from_io)?,
-            Some(time) if time <= Instant::now() => {
-                let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-                // It may have ended meanwhile.
-                let _ = id.map(|id| kill_process(id, Signal::TERM));
-                (asked, deadline) = (true, Some(Instant::now() + PATIENCE));
-            }
-            _ => {}
-        }
-        // Short, as the program may be short too.
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn code_of(ended: ExitStatus) -> u8 {
-    let code = ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0));
-    u8::try_from(code).unwrap_or(exit::INTERRUPTED)
-}
-
-/// Says a line where the program's own output does not stand.
-fn tell(line: String) {
-    // Nobody may be left to read it.
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
-fn lines(context: &Context, counters: &MountCounters) -> Vec<String> {
-    if context.json {
-        return vec![serde_json::json!(counters).to_string()];
-    }
-    let MountCounters { opens, reads, requests, bytes, lookups, stats, lists, seconds } = *counters;
-    let row = |name: &str, count: u64| format!("{name:<10} {count:>10}");
-    let rate = show::size(if seconds > 0.0 { per_second(bytes, seconds) } else { 0 });
-    let mut reading = format!("{}  {}, {rate}/s", row("reads", reads), show::size(bytes));
-    if requests > reads {
-        reading = format!("{reading}, by {requests} requests");
-    }
-    let time = report::seconds(seconds);
-    let others = [row("opens", opens), row("lookups", lookups), row("stats", stats), row("lists", lists)];
-    [format!("operation       count  in {time}"), reading].into_iter().chain(others).collect()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate for people, never below zero"
-)]
-fn per_second(bytes: u64, seconds: f64) -> u64 {
-    (bytes as f64 / seconds) as u64
+/// Bytes per second: 200MiB/s.
+fn bandwidth(text: &str) -> Result<u64, String> {
+    size::parse(text.trim().strip_suffix("/s").unwrap_or(text))
 }

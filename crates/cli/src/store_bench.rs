@@ -2,10 +2,13 @@
 
 mod measure;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, num::NonZero, thread::available_parallelism, time::Duration};
 
-use forebay::{Error, Result, store::Wait};
-use serde::Serialize;
+use forebay::{
+    Error, Result,
+    store::{ModelCase, Wait},
+};
+use serde::{Deserialize, Serialize};
 
 use crate::{Context, columns::aligned, exit, output, period, show};
 use measure::{Case, Figures};
@@ -21,7 +24,8 @@ Every rank holds its part of the samples and reads random ones: one at a time of
 is compared with what it must be.
 
 JSON, per width, sample size and batch: width, sample_bytes, batch, get_p50_us, get_p95_us, get_p99_us (null with one rank), \
-batch_p50_us, batch_p99_us, samples_per_s, of_copy, remote_share; `transport` and `ranks` beside them.";
+batch_p50_us, batch_p99_us, samples_per_s, of_copy, remote_share; ranks, ranks_per_host, cores_per_host and transport beside \
+them. `forebay simulate store --measured` takes it.";
 
 /// Arguments of `forebay store-bench`.
 #[derive(Debug, clap::Args)]
@@ -53,11 +57,32 @@ pub(crate) struct StoreBenchArgs {
 }
 
 /// What rank 0 prints.
-#[derive(Debug, Serialize)]
-struct BenchReport {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct BenchReport {
     ranks: usize,
+    /// Ranks of the host that has most.
+    ranks_per_host: usize,
+    /// Processors of this host.
+    cores_per_host: usize,
     transport: String,
     results: Vec<Figures>,
+}
+
+impl BenchReport {
+    /// Every case with the seconds that a batch took, by the mean over ranks.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (ModelCase, f64)> + '_ {
+        self.results.iter().map(|figures| {
+            let case = ModelCase {
+                ranks: self.ranks,
+                ranks_per_host: self.ranks_per_host,
+                cores_per_host: self.cores_per_host as f64,
+                width: figures.width,
+                sample_bytes: figures.sample_bytes,
+                batch: figures.batch,
+            };
+            (case, (self.ranks as u64 * figures.batch) as f64 / figures.samples_per_s)
+        })
+    }
 }
 
 /// Runs `forebay store-bench`.
@@ -79,7 +104,15 @@ pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
             }
         }
     }
-    let report = BenchReport { ranks: comm.size(), transport: comm.transport(), results };
+    let mut of_host = BTreeMap::<usize, usize>::new();
+    (0..comm.size()).for_each(|rank| *of_host.entry(comm.host_of(rank)).or_default() += 1);
+    let report = BenchReport {
+        ranks: comm.size(),
+        ranks_per_host: of_host.into_values().max().unwrap_or(1),
+        cores_per_host: available_parallelism().map_or(1, NonZero::get),
+        transport: comm.transport(),
+        results,
+    };
     if comm.rank() == 0 {
         print(context, &report)?;
     }
@@ -92,9 +125,14 @@ impl StoreBenchArgs {
         if !self.widths.is_empty() {
             return self.widths.clone();
         }
-        let doubled = std::iter::successors(Some(1usize), |width| Some(width * 2));
-        doubled.take_while(|width| *width < ranks).chain([ranks]).collect()
+        doubled_widths(ranks)
     }
+}
+
+/// 1, 2, 4 and so on, and all ranks.
+pub(crate) fn doubled_widths(ranks: usize) -> Vec<usize> {
+    let doubled = std::iter::successors(Some(1usize), |width| width.checked_mul(2));
+    doubled.take_while(|width| *width < ranks).chain([ranks]).collect()
 }
 
 fn print(context: &Context, report: &BenchReport) -> Result<()> {

@@ -73,12 +73,14 @@ calls! {
 
 #[cfg(feature = "baseline")]
 calls! {
-    /// Those that programs use which lock for every get.
-    LockingCalls {
+    /// Those of programs that lock for every get, or exchange whole batches.
+    BaselineCalls {
     win_lock = "MPI_Win_lock" (c_int, c_int, c_int, MpiHandle);
     win_unlock = "MPI_Win_unlock" (c_int, MpiHandle);
     win_flush_all = "MPI_Win_flush_all" (MpiHandle);
     get = "MPI_Get" (*mut c_void, c_int, MpiHandle, c_int, isize, c_int, MpiHandle, MpiHandle);
+    alltoallv = "MPI_Alltoallv" (*const c_void, *const c_int, *const c_int, MpiHandle, *mut c_void, *const c_int, *const c_int,
+        MpiHandle, MpiHandle);
     }
 }
 
@@ -86,7 +88,7 @@ calls! {
 pub(crate) struct LoadedMpi {
     pub(crate) calls: MpiCalls,
     #[cfg(feature = "baseline")]
-    pub(crate) locking: LockingCalls,
+    pub(crate) baseline: BaselineCalls,
     pub(crate) constants: MpiConstants,
     pub(crate) abi: MpiAbi,
 }
@@ -107,7 +109,7 @@ impl LoadedMpi {
         let loaded = Self {
             calls: MpiCalls::resolve(&library)?,
             #[cfg(feature = "baseline")]
-            locking: LockingCalls::resolve(&library)?,
+            baseline: BaselineCalls::resolve(&library)?,
             constants,
             abi,
         };

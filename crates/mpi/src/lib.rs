@@ -40,7 +40,7 @@ mod window;
 
 pub use abi::{MpiAbi, MpiHandle};
 #[cfg(feature = "baseline")]
-pub use baseline::LockingWindow;
+pub use baseline::{AllToAll, LockingWindow};
 pub use comm::{MpiComm, MpiOptions};
 pub use library::MpiLibrary;
 pub use lifetime::finalize;

@@ -210,6 +210,13 @@ impl RawStore {
         self.store.get()?.update(name, first, bytes).map_err(raised)
     }
 
+    /// Divides samples anew among ranks, evenly by their count or else by their bytes. Collective.
+    fn restripe(&self, py: Python<'_>, by_count: bool) -> PyResult<()> {
+        let store = self.store.get()?;
+        let balance = if by_count { Balance::Count } else { Balance::Bytes };
+        collective(py, |wait| store.restripe(balance, wait))
+    }
+
     /// Lets nothing be written from now on. Collective.
     fn seal(&self, py: Python<'_>) -> PyResult<()> {
         let store = self.store.get()?;

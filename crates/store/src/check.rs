@@ -43,6 +43,7 @@ pub fn every_store_clause(comm: &Arc<dyn Comm>) {
         ragged_samples_join_along_any_axis(comm, width);
     }
     what_ranks_bring_follows_each_other(comm);
+    restriped_samples_are_even_and_the_same(comm);
     a_failure_of_one_rank_is_an_error_on_all(comm);
     ranks_that_disagree_are_told(comm);
     nothing_is_written_after_the_seal(comm);
@@ -310,6 +311,49 @@ pub fn what_ranks_bring_follows_each_other(comm: &Arc<dyn Comm>) {
         store.get(&variable, sample, &mut got).expect("a sample");
         assert_eq!(got[..], sample_bytes(sample, 15));
     }
+    comm.barrier(&patience()).expect("all ranks are there");
+    store.close(&patience()).expect("all ranks close it");
+}
+
+/// Where one rank brought all samples, restriping gives every rank its part of them; what was updated before is kept.
+pub fn restriped_samples_are_even_and_the_same(comm: &Arc<dyn Comm>) {
+    let store = Store::new(Arc::clone(comm), StoreOptions::default(), &patience()).expect("a store");
+    let last = comm.size() - 1;
+    let rows: Vec<u64> = (0..30u64).map(|sample| sample * 5 % 7).collect();
+    let mine = SampleLens::ragged(if comm.rank() == last { &rows } else { &[] });
+    let specs = [("nodes", 12u64, 1u64), ("edges", 8, 2)].map(|(name, row_len, runs)| {
+        (VariableSpec { name: name.to_owned(), description: Vec::new(), row_len, runs }, mine.clone())
+    });
+    let len_of = |name: &str, sample: u64| at(if name == "nodes" { 12 } else { 16 } * rows[at(sample)]);
+    let filling = store.begin_from_parts(&specs, &patience()).expect("memory");
+    let written = specs.iter().enumerate().try_for_each(|(number, (spec, _))| {
+        filling.variables()[number].samples_of(comm.rank()).try_for_each(|sample| {
+            filling.write(number, sample, &sample_bytes(sample + 1, len_of(&spec.name, sample)))
+        })
+    });
+    store.finish(filling, written, &patience()).expect("all ranks wrote");
+    if comm.rank() == last {
+        for (spec, _) in &specs {
+            let right = (0..30).flat_map(|sample| sample_bytes(sample, len_of(&spec.name, sample)));
+            store.update(&spec.name, 0, &right.collect::<Vec<_>>()).expect("its own samples");
+        }
+    }
+    store.restripe(Balance::Count, &patience()).expect("all ranks move samples");
+    assert_eq!(store.variables().iter().map(|variable| variable.name()).collect::<Vec<_>>(), ["nodes", "edges"]);
+    for variable in store.variables() {
+        let mine = variable.samples_of(comm.rank());
+        assert!((30 / comm.size() as u64..=30 / comm.size() as u64 + 1).contains(&(mine.end - mine.start)));
+        for sample in 0..30 {
+            let mut got = vec![0xee; len_of(variable.name(), sample)];
+            store.get(&variable, sample, &mut got).expect("a sample");
+            assert!(got == sample_bytes(sample, got.len()), "'{}', sample {sample}", variable.name());
+        }
+    }
+    let bytes: u64 = store.variables().iter().map(|variable| {
+        let mine = variable.samples_of(comm.rank());
+        mine.map(|sample| variable.sample_len(sample).expect("a sample")).sum::<u64>()
+    }).sum();
+    assert!(store.stats().shard_bytes >= bytes && store.stats().shard_bytes < bytes + 4096, "what was before is gone");
     comm.barrier(&patience()).expect("all ranks are there");
     store.close(&patience()).expect("all ranks close it");
 }

@@ -19,8 +19,10 @@
 //! | `filling` | variables that are being written, collectively |
 //! | `allocate` | memory for them, decided alike on all ranks |
 //! | `gather` | which bytes of which rank go where in a batch |
+//! | `restripe` | samples divided anew among ranks |
 //! | `store` | variables by name, `get` and `get_batch` |
 //! | `stats` | what was read from where, and how long it took |
+//! | `load_model` | how long batches would take with more ranks, hosts or another network |
 //! | `local_comm` | ranks that are threads of one process |
 //! | `node_link` | what ranks of one host share: memory by descriptors, and the certainty who still runs |
 //! | `shared_comm` | ranks that are processes of one host |
@@ -39,6 +41,7 @@ mod frame;
 mod gather;
 mod groups;
 mod job_name;
+mod load_model;
 mod local_comm;
 #[cfg(target_os = "linux")]
 mod node_link;
@@ -48,6 +51,7 @@ mod partition;
 #[cfg(target_os = "linux")]
 mod process_end;
 mod rank_states;
+mod restripe;
 mod sample_lens;
 mod shard_memory;
 #[cfg(target_os = "linux")]
@@ -65,6 +69,7 @@ pub use frame::{FrameHeader, FrameKind, FrameReader, ReceivedFrame};
 pub use gather::FieldGather;
 pub use groups::ReplicaGroups;
 pub use job_name::JobName;
+pub use load_model::{ModelAnswer, ModelCase, ModelConstants};
 pub use local_comm::LocalComm;
 #[cfg(target_os = "linux")]
 pub use node_link::NodeLink;

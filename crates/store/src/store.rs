@@ -44,8 +44,8 @@ pub struct Store {
     comm: Arc<dyn Comm>,
     groups: ReplicaGroups,
     options: StoreOptions,
-    variables: RwLock<Vec<Shelf>>,
-    shard_bytes: AtomicU64,
+    pub(crate) variables: RwLock<Vec<Shelf>>,
+    pub(crate) shard_bytes: AtomicU64,
     is_sealed: AtomicBool,
     is_closed: AtomicBool,
     counters: Counters,
@@ -53,9 +53,9 @@ pub struct Store {
 
 /// A variable and this rank's part of it.
 #[derive(Clone, Debug)]
-struct Shelf {
-    variable: Arc<StoredVariable>,
-    shard: Arc<ShardMemory>,
+pub(crate) struct Shelf {
+    pub(crate) variable: Arc<StoredVariable>,
+    pub(crate) shard: Arc<ShardMemory>,
 }
 
 /// How long a get waits for a rank that does not answer: less than the 10 s within which a dead rank has to be an error.
@@ -261,6 +261,11 @@ impl Store {
         let shelves = self.shelves();
         let known = shelves.iter().map(|shelf| shelf.variable.name());
         check_names(known.chain(variables.iter().map(|new| new.spec.name.as_str())))?;
+        self.take_memory(variables, wait)
+    }
+
+    /// Takes the memory of variables whose names are in order. Collective.
+    pub(crate) fn take_memory(&self, variables: Vec<NewVariable>, wait: &Wait<'_>) -> Result<Filling> {
         let left = self.options.limit.map(|limit| limit.saturating_sub(self.shard_bytes.load(SeqCst)));
         let members = self.groups.members(self.groups.group_of(self.comm.rank()));
         allocate(&self.comm, variables, &ShardRoom { members, place: &self.options.place, left }, wait)
@@ -282,7 +287,7 @@ impl Store {
         Ok(failed)
     }
 
-    fn shelves(&self) -> Vec<Shelf> {
+    pub(crate) fn shelves(&self) -> Vec<Shelf> {
         self.variables.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -298,7 +303,7 @@ impl Store {
         })
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(crate) fn check_open(&self) -> Result<()> {
         match (self.is_closed.load(SeqCst), self.is_sealed()) {
             (true, _) => Err(Error::invalid("the store is closed")),
             (_, true) => Err(Error::invalid("the store is sealed: nothing can be added any more")),

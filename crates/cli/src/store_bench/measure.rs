@@ -23,7 +23,7 @@ pub(super) struct Case {
 }
 
 /// What came of it, over all ranks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Figures {
     pub(super) width: usize,
     pub(super) sample_bytes: u64,

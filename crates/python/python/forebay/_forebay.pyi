@@ -431,6 +431,8 @@ class RawStore:
         """Fills the store with the samples of ``reader``, read as ``options`` (JSON) say. Collective."""
     def update(self, name: str, first: int, bytes: bytes) -> None:
         """Writes samples of this rank anew."""
+    def restripe(self, by_count: bool) -> None:
+        """Divides samples anew among ranks, evenly by their count or else by their bytes. Collective."""
     def seal(self) -> None:
         """Lets nothing be written from now on. Collective."""
     def variables(self) -> list[tuple[str, int]]:

@@ -204,6 +204,16 @@ class Store:
         array = np.ascontiguousarray(samples, np.dtype(described[name][0]).newbyteorder("="))
         self._raw.update(name, whole("first", first), array.tobytes())
 
+    def restripe(self, by: str = "bytes") -> None:
+        """Divides the samples anew among the ranks of each group, evenly by ``"bytes"`` or by ``"count"``. Collective.
+
+        For arrays that ranks added in unequal parts. Until the store is sealed; meanwhile each rank holds both the old
+        part and the new one of the variables that were added together.
+        """
+        if by not in ("bytes", "count"):
+            raise ValueError(f"by={by!r}: samples are divided by 'bytes' or 'count'")
+        self._raw.restripe(by == "count")
+
     def seal(self) -> None:
         """Lets nothing be added or written from now on. Collective."""
         self._raw.seal()

@@ -1,0 +1,268 @@
+//! How long batches of a store take on a machine that is not there: a sum of costs, whose constants are measured.
+//!
+//! A batch of `n` samples of `s` bytes, of which the share `r` lies on other hosts, takes
+//!
+//! ```text
+//! k · (1 - r)·n · (sample + s·byte)                   copies from memory of this host
+//! + round_trip + k · targets·request                  where other hosts are asked at all
+//! + k · r·n · (remote_sample + s·remote_byte)         work for their samples, at both ends
+//! + ranks_per_host · r·n·s / link                     bytes over the network of a host, which its ranks share
+//! ```
+//!
+//! `k` is how many ranks share a processor, at least 1; `targets` is how many ranks of other hosts a batch is expected to need.
+
+use crate::ReplicaGroups;
+use forebay_source::Result;
+
+/// What the parts of a get cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelConstants {
+    /// Seconds for a sample in memory of the same host.
+    pub sample: f64,
+    /// Seconds for each of its bytes.
+    pub byte: f64,
+    /// Seconds until the first byte of another host is there.
+    pub round_trip: f64,
+    /// Seconds for each rank of another host that is asked.
+    pub request: f64,
+    /// Seconds of work for a sample of another host, at both ends.
+    pub remote_sample: f64,
+    /// Seconds of work for each of its bytes.
+    pub remote_byte: f64,
+    /// Bytes per second of a host's network; infinite where it is no limit.
+    pub link: f64,
+}
+
+/// Constants that are fitted; the link is given.
+const FITTED: usize = 6;
+
+impl ModelConstants {
+    /// Those that `measured` points are nearest to, by relative error, each at least 0; `link` bytes per second are given.
+    pub fn fitted(measured: &[(ModelCase, f64)], link: f64) -> Result<Self> {
+        let mut rows = Vec::new();
+        for (case, seconds) in measured {
+            let shares = case.shares()?;
+            let rest = seconds - shares.link_seconds(*case, link);
+            rows.push((shares.factors(*case).map(|factor| factor / seconds), rest / seconds));
+        }
+        let [sample, byte, round_trip, request, remote_sample, remote_byte] = least_squares(&rows);
+        Ok(Self { sample, byte, round_trip, request, remote_sample, remote_byte, link })
+    }
+}
+
+/// An arrangement of ranks and samples whose speed is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelCase {
+    /// Ranks of the job.
+    pub ranks: usize,
+    /// Ranks of a host.
+    pub ranks_per_host: usize,
+    /// Processors that the ranks of a host have.
+    pub cores_per_host: f64,
+    /// Ranks that hold the set between them.
+    pub width: usize,
+    /// Bytes of a sample.
+    pub sample_bytes: u64,
+    /// Samples of a batch.
+    pub batch: u64,
+}
+
+/// What is expected of a case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelAnswer {
+    /// The part of the samples that lies on other hosts.
+    pub remote_share: f64,
+    /// The median of single gets of samples of other ranks, in seconds; of its own where there is no other.
+    pub get_seconds: f64,
+    /// A batch, in seconds.
+    pub batch_seconds: f64,
+    /// Samples per second of all ranks together.
+    pub samples_per_second: f64,
+}
+
+impl ModelCase {
+    /// What is expected with these constants.
+    pub fn answer(self, constants: &ModelConstants) -> Result<ModelAnswer> {
+        let shares = self.shares()?;
+        let batch_seconds = shares.seconds(self, constants);
+        let single = Self { batch: 1, ..self };
+        // One get is of one kind: the median is that of the more frequent one.
+        let of_others = if shares.others > 0.0 { shares.remote_ranks / shares.others } else { 0.0 };
+        let of_kind = |remote: f64| Shares { remote, ..shares }.seconds(single, constants);
+        Ok(ModelAnswer {
+            remote_share: shares.remote,
+            get_seconds: of_kind(if of_others > 0.5 { 1.0 } else { 0.0 }),
+            batch_seconds,
+            samples_per_second: self.ranks as f64 * self.batch as f64 / batch_seconds,
+        })
+    }
+
+    fn shares(self) -> Result<Shares> {
+        let groups = ReplicaGroups::new(self.ranks, Some(self.width))?;
+        let members = self.ranks as f64 / groups.count() as f64;
+        let near = members.min(self.ranks_per_host.max(1) as f64);
+        Ok(Shares { remote: 1.0 - near / members, remote_ranks: members - near, others: members - 1.0 })
+    }
+
+    /// Ranks for each processor, at least 1.
+    fn crowding(self) -> f64 {
+        (self.ranks_per_host.min(self.ranks) as f64 / self.cores_per_host.max(f64::MIN_POSITIVE)).max(1.0)
+    }
+}
+
+/// Where the samples of a replica group lie, as one of its members sees it.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    /// The part of the samples that lies on other hosts.
+    remote: f64,
+    /// Members on other hosts.
+    remote_ranks: f64,
+    /// Members besides this rank.
+    others: f64,
+}
+
+impl Shares {
+    /// By what each fitted constant is multiplied.
+    fn factors(self, case: ModelCase) -> [f64; FITTED] {
+        let (batch, bytes, crowding) = (case.batch as f64, case.sample_bytes as f64, case.crowding());
+        let (near, far) = (batch * (1.0 - self.remote), batch * self.remote);
+        let asked = if far > 0.0 { self.targets(far) } else { 0.0 };
+        let is_far = if far > 0.0 { 1.0 } else { 0.0 };
+        [
+            near * crowding,
+            near * bytes * crowding,
+            is_far,
+            asked * crowding,
+            far * crowding,
+            far * bytes * crowding,
+        ]
+    }
+
+    /// Ranks of other hosts that are expected to hold one of `far` samples or more.
+    fn targets(self, far: f64) -> f64 {
+        let ranks = self.remote_ranks.max(1.0);
+        (ranks * (1.0 - (1.0 - 1.0 / ranks).powf(far))).max(far.min(1.0))
+    }
+
+    fn link_seconds(self, case: ModelCase, link: f64) -> f64 {
+        let bytes = case.batch as f64 * self.remote * case.sample_bytes as f64;
+        bytes * case.ranks_per_host.min(case.ranks) as f64 / link
+    }
+
+    fn seconds(self, case: ModelCase, of: &ModelConstants) -> f64 {
+        let costs = [of.sample, of.byte, of.round_trip, of.request, of.remote_sample, of.remote_byte];
+        let work: f64 = self.factors(case).iter().zip(costs).map(|(factor, cost)| factor * cost).sum();
+        work + self.link_seconds(case, of.link)
+    }
+}
+
+/// The numbers, none below 0, whose products with each row come nearest to its right side; 0 for columns without any.
+///
+/// One number after the other is set to its best value while the others stay: the sum of squares is convex, so this ends at
+/// the least one. Columns are scaled first, since seconds per byte and per round trip lie far apart.
+fn least_squares(rows: &[([f64; FITTED], f64)]) -> [f64; FITTED] {
+    const ROUNDS: usize = 20_000;
+    let length = |column: usize| rows.iter().map(|(row, _)| row[column].powi(2)).sum::<f64>().sqrt();
+    let scales: [f64; FITTED] = std::array::from_fn(length);
+    let mut found = [0.0f64; FITTED];
+    let mut rests: Vec<f64> = rows.iter().map(|(_, right)| *right).collect();
+    for _ in 0..ROUNDS {
+        let mut moved = 0.0f64;
+        for column in (0..FITTED).filter(|column| scales[*column] > 0.0) {
+            let scaled = |row: &[f64; FITTED]| row[column] / scales[column];
+            let better: f64 = rows.iter().zip(&rests).map(|((row, _), rest)| scaled(row) * rest).sum();
+            let step = better.max(-found[column]);
+            found[column] += step;
+            for ((row, _), rest) in rows.iter().zip(&mut rests) {
+                *rest -= step * scaled(row);
+            }
+            moved = moved.max(step.abs());
+        }
+        if moved < 1e-12 {
+            break;
+        }
+    }
+    std::array::from_fn(|column| if scales[column] > 0.0 { found[column] / scales[column] } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONSTANTS: ModelConstants = ModelConstants {
+        sample: 0.3e-6,
+        byte: 0.1e-9,
+        round_trip: 12e-6,
+        request: 3e-6,
+        remote_sample: 0.8e-6,
+        remote_byte: 0.3e-9,
+        link: f64::INFINITY,
+    };
+
+    fn case(ranks: usize, ranks_per_host: usize, width: usize) -> ModelCase {
+        ModelCase { ranks, ranks_per_host, cores_per_host: 2.0, width, sample_bytes: 8192, batch: 128 }
+    }
+
+    #[test]
+    fn a_fit_to_points_of_the_model_finds_its_constants() {
+        let mut measured = Vec::new();
+        for (ranks, per_host) in [(2, 2), (2, 1), (4, 2), (8, 4)] {
+            for (sample_bytes, batch) in [(1024, 16), (8192, 128), (262_144, 4), (64, 512)] {
+                let case = ModelCase { sample_bytes, batch, ..case(ranks, per_host, ranks) };
+                measured.push((case, case.answer(&CONSTANTS).expect("a width").batch_seconds));
+            }
+        }
+        let fitted = ModelConstants::fitted(&measured, f64::INFINITY).expect("widths");
+        for (case, seconds) in &measured {
+            let ratio = case.answer(&fitted).expect("a width").batch_seconds / seconds;
+            assert!((ratio - 1.0).abs() < 1e-3, "{case:?}: {ratio}");
+        }
+        assert!((fitted.round_trip / CONSTANTS.round_trip - 1.0).abs() < 0.05, "{fitted:?}");
+    }
+
+    #[test]
+    fn no_constant_is_below_zero_and_without_other_hosts_none_is_made_up() {
+        let points = [(case(2, 2, 2), 40e-6), (ModelCase { sample_bytes: 64, ..case(2, 2, 2) }, 50e-6)];
+        let fitted = ModelConstants::fitted(&points, 1e9).expect("widths");
+        assert!(fitted.sample > 0.0 && fitted.byte == 0.0);
+        assert_eq!((fitted.round_trip, fitted.request, fitted.remote_byte), (0.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn a_narrow_group_leaves_the_network_alone_and_a_wide_one_shares_it() {
+        let narrow = case(64, 4, 2).answer(&CONSTANTS).expect("a width");
+        let wide = case(64, 4, 64).answer(&CONSTANTS).expect("a width");
+        assert_eq!(narrow.remote_share, 0.0);
+        assert!((wide.remote_share - 60.0 / 64.0).abs() < 1e-12 && wide.batch_seconds > narrow.batch_seconds);
+        let slow = ModelConstants { link: 1e9, ..CONSTANTS };
+        let bytes = 4.0 * 128.0 * 8192.0 * wide.remote_share;
+        let behind_link = case(64, 4, 64).answer(&slow).expect("a width").batch_seconds;
+        assert!((behind_link - wide.batch_seconds - bytes / 1e9).abs() < 1e-12);
+    }
+
+    /// DDStore's Table 3: on 16 hosts of 4 ranks the median of a get falls by 79 to 87 % from width 64 to width 2.
+    #[test]
+    fn the_median_falls_as_it_did_for_ddstore() {
+        // Its gets, each a lock and an unlock, and the reading of a graph by Python: 50 us on a host, 0.24 to 0.44 ms beyond.
+        for remote in [0.24e-3, 0.39e-3, 0.44e-3] {
+            let constants = ModelConstants {
+                sample: 50e-6,
+                remote_sample: 50e-6,
+                round_trip: remote - 50e-6,
+                request: 0.0,
+                ..CONSTANTS
+            };
+            let of_width = |width| {
+                let case = ModelCase { cores_per_host: 32.0, ..case(64, 4, width) };
+                case.answer(&constants).expect("a width").get_seconds
+            };
+            let fall = 1.0 - of_width(2) / of_width(64);
+            assert!((0.70..0.95).contains(&fall), "{fall}");
+        }
+    }
+
+    #[test]
+    fn a_width_that_no_job_has_is_an_error() {
+        assert!(case(4, 2, 5).answer(&CONSTANTS).is_err());
+    }
+}

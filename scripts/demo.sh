@@ -10,6 +10,18 @@ show() {
     "$forebay" "$@"
 }
 
+use_cache
+"$ROOT/scripts/setup.sh" --system
+# Packages come over the network while the compiler has the processors.
+"$ROOT/scripts/setup.sh" &
+packages=$!
+trap 'kill "$packages" 2>/dev/null || true' EXIT
+# Built as for the tests, which then need not build it again: a release would take twice as long, and be a fifth faster
+# where the demo trains its model. The command comes with the Python package.
+wheels=$CARGO_TARGET_DIR/wheels-debug site=$CARGO_TARGET_DIR/python-demo
+"$ROOT/scripts/wheel.sh" --dev "$wheels"
+wait "$packages"
+trap - EXIT
 use_setup
 set_folder=$CACHE/demo-$(hash_of scripts/make_demo_set.py tests/requirements.txt)
 if [[ ! -d $set_folder ]]; then
@@ -20,9 +32,6 @@ if [[ ! -d $set_folder ]]; then
     mv -T "$temporary" "$set_folder" 2>/dev/null || rm -rf "$temporary"
     trap - EXIT
 fi
-# The command comes with the Python package: built alone as well, it would be linked twice, which takes minutes.
-wheels=$CARGO_TARGET_DIR/wheels-demo site=$CARGO_TARGET_DIR/python-demo
-"$ROOT/scripts/wheel.sh" "$wheels"
 rm -rf "$site"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
 export PYTHONPATH=$site

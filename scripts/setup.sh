@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up what the tests, the demo and the benchmark need besides Rust and Python. Quick when it was done before.
+# Sets up what the tests, the demo and the benchmark need besides Rust and Python: setup.sh [--system]. Quick when it was done
+# before. With --system, only what the system's packages bring.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -55,6 +56,7 @@ make_venv() {
 use_cache
 find_python
 check_system
+if [[ ${1:-} == --system ]]; then exit; fi
 name_venv
 if ! is_ready; then
     lock venv

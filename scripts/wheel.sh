@@ -11,10 +11,26 @@ if [[ ${1:-} == --dev ]]; then
 fi
 folder=$(absolute "${1:-$ROOT/dist}")
 
-use_setup
-need_packages tests/requirements-wheel.txt
+use_cache
+find_python
+"$ROOT/scripts/setup.sh" --system
+# What builds the package stands apart from what tests it: the demo installs the latter meanwhile.
+name_venv
+builder=${VENV/venv-/builder-}-$(hash_of tests/requirements-wheel.txt)
+if ! "$builder/bin/maturin" --version >/dev/null 2>&1; then
+    (
+        lock builder
+        if "$builder/bin/maturin" --version >/dev/null 2>&1; then exit; fi
+        say "making a Python environment in $builder"
+        rm -rf "$builder"
+        "$PYTHON" -m venv "$builder"
+        "$builder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+            --only-binary :all: --retries 5 -r "$ROOT/tests/requirements-wheel.txt" ||
+            die "pip could not install tests/requirements-wheel.txt; is the package index reachable?"
+    )
+fi
 "$ROOT/scripts/licences.sh"
 cd "$ROOT/crates/python"
 mkdir -p "$folder"
 rm -f "$folder"/forebay-*.whl
-"$VENV/bin/maturin" build --quiet --profile "$profile" --locked --interpreter "$FOREBAY_PYTHON" --out "$folder"
+"$builder/bin/maturin" build --quiet --profile "$profile" --locked --interpreter "$builder/bin/python" --out "$folder"

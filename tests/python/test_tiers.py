@@ -550,6 +550,6 @@ def test_threads_that_fetch_for_tiers_never_wait_for_the_indexes_of_shards(tmp_p
     script = tmp_path / "sharded.py"
     script.write_text(SHARDED)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", script, tmp_path / "data.zarr"], capture_output=True, text=True, timeout=100
+        [sys.executable, "-W", "ignore", script, tmp_path / "data.zarr"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ fn in_a_child(work: impl FnOnce() -> bool) -> bool {
         // SAFETY: `_exit` ends the child at once, running nothing of the parent's.
         unsafe { libc::_exit(status) };
     }
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     let mut status = 0;
     loop {
         // SAFETY: `child` is ours and not yet waited for; `status` is a valid place for its status.

@@ -16,7 +16,7 @@ use forebay_source::{Locator, MemoryOrigin};
 use rayon::prelude::*;
 
 /// A file of a few kilobytes takes milliseconds; a walk that never ends takes for ever.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(60);
 /// What is read of a variable at most: a file can claim any shape.
 const MOST_BYTES: u64 = 4 << 20;
 

@@ -170,7 +170,7 @@ fn the_counters_are_a_file_of_json_and_another_sets_them_back() {
         assert!(counters["seconds"].as_f64().unwrap() > 0.0);
     }
     assert_eq!(read(COUNTERS_FILE)["reads"], 0);
-    assert_eq!(shown.mount.counters().reads, counted.reads, "whoever made the mount sees all");
+    assert_eq!(shown.mount.counters().reads, counted.reads, "the process that made the mount sees all");
 }
 
 #[test]

@@ -394,7 +394,7 @@ fn samples_seeds_and_epochs_give_other_sample_seeds() {
     assert_eq!(seeds.len(), 65536);
 }
 
-// Golden vectors. States saved by users rely on them: whoever changes one gives ORDER_VERSION a new number.
+// Golden vectors. States saved by users rely on them: a change of one gives ORDER_VERSION a new number.
 const PERMUTATION_10: [u64; 10] = [8, 6, 0, 3, 2, 7, 4, 5, 1, 9];
 const PERMUTATION_131072: [u64; 10] =
     [45096, 119861, 20175, 4301, 76150, 102075, 32132, 44967, 119500, 115611];

@@ -16,7 +16,7 @@ fn meet(gate: &(Mutex<usize>, Condvar), count: usize) -> bool {
     let mut come = gate.0.lock().unwrap();
     *come += 1;
     gate.1.notify_all();
-    let waited = gate.1.wait_timeout_while(come, Duration::from_secs(20), |come| *come < count).unwrap();
+    let waited = gate.1.wait_timeout_while(come, Duration::from_secs(120), |come| *come < count).unwrap();
     !waited.1.timed_out()
 }
 

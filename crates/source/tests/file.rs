@@ -290,7 +290,7 @@ fn what_is_not_a_regular_file_is_refused_at_once() {
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert_eq!(error.to_string(), format!("{at}: {what}, not a regular file"));
     }
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn a_rank_that_leaves_is_an_error_that_names_it() {
         assert!(error.to_string().contains("rank 1 is gone"), "{error}");
         assert_eq!(ranks[rank].first_gone(0..3), Some(1));
     }
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

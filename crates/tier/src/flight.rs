@@ -155,7 +155,7 @@ mod tests {
         assert!(matches!(flights.turn(key(), FlightPart::Block(2)), Turn::Lead(_)));
         assert!(flight.wait(Duration::from_millis(1)).is_none());
         lead.land(Landed::Bytes(Bytes::from_static(b"abc")));
-        let landed = flight.wait(Duration::from_secs(9)).unwrap();
+        let landed = flight.wait(Duration::from_secs(90)).unwrap();
         assert_eq!(landed.into_result().unwrap().unwrap()[..], b"abc"[..]);
         assert!(matches!(flights.turn(key(), FlightPart::Block(1)), Turn::Follow(_)), "it has no place yet");
         drop(lead);
@@ -168,7 +168,7 @@ mod tests {
         let turn = flights.turn(key(), FlightPart::Block(1));
         let Turn::Follow(flight) = flights.turn(key(), FlightPart::Block(1)) else { panic!("two lead") };
         drop(turn);
-        let error = flight.wait(Duration::from_secs(9)).unwrap().into_result().unwrap_err();
+        let error = flight.wait(Duration::from_secs(90)).unwrap().into_result().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
 }

@@ -317,7 +317,7 @@ mod tests {
         for work in &works {
             pool.background(Arc::clone(work) as Arc<dyn BackgroundTask>);
         }
-        assert!(pool.wait(Duration::from_secs(20)));
+        assert!(pool.wait(Duration::from_secs(120)));
         assert!(works.iter().all(|work| work.0.load(SeqCst) == 0));
         assert_eq!(pool.backlog(), (0, 0));
     }
@@ -352,6 +352,6 @@ mod tests {
         pool.urgent(Box::new(|| std::panic::resume_unwind(Box::new("on purpose"))));
         let (done, received) = mpsc::channel();
         pool.urgent(Box::new(move || assert!(done.send(7).is_ok())));
-        assert_eq!(received.recv_timeout(Duration::from_secs(20)), Ok(7));
+        assert_eq!(received.recv_timeout(Duration::from_secs(120)), Ok(7));
     }
 }

@@ -62,7 +62,7 @@ fn closing_ends_threads_and_the_folder_of_the_job_in_bounded_time_and_reads_go_t
     assert!(worker_count() > 0);
     let began = Instant::now();
     tiered.close();
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert!(tiered.is_closed());
     // A thread has left the kernel's list a moment after it has ended.
     while worker_count() > 0 {

@@ -265,7 +265,7 @@ fn a_deadline_that_is_over_costs_pieces_and_never_bytes(tier: &dyn Tier) {
     let now = Instant::now();
     // Each piece that is filled is right; how many are is the tier's own affair.
     read(&*copies, &bytes, &wanted, Some(now));
-    assert!(now.elapsed() < Duration::from_secs(10), "{tier:?}");
+    assert!(now.elapsed() < Duration::from_secs(60), "{tier:?}");
     let later = Some(Instant::now() + Duration::from_secs(600));
     assert_eq!(read(&*copies, &bytes, &wanted, later), [true; 3], "{tier:?}");
 }
@@ -307,7 +307,7 @@ fn a_tier_that_was_closed_holds_nothing_back_and_changes_no_byte(tier: &dyn Tier
     for _ in 0..2 {
         let began = Instant::now();
         tier.close(began + Duration::from_secs(1));
-        assert!(began.elapsed() < Duration::from_secs(10), "{tier:?}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{tier:?}");
         // A hit or a miss, and never other bytes.
         read(&*copies, &bytes, &[(0, 0, 10), (1, 7, 900)], None);
     }

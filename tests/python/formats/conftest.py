@@ -22,7 +22,7 @@ class Command:
 
     def __call__(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         command = [self.program, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, timeout=300)
         # A signal, or the code of a panic: never an answer, whatever the file.
         assert 0 <= done.returncode < 100, (command, done.returncode, done.stderr.decode())
         if check:

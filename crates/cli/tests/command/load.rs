@@ -143,7 +143,7 @@ fn interrupted(args: &[&str], list: &str) -> (Option<i32>, serde_json::Value, Du
     let began = Instant::now();
     // The list is written through once the state is saved, after a second.
     while fs::metadata(list).map_or(true, |facts| facts.len() == 0) {
-        assert!(began.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
+        assert!(began.elapsed() < Duration::from_secs(240) && child.try_wait().unwrap().is_none());
         thread::sleep(Duration::from_millis(20));
     }
     let sent = Instant::now();
@@ -163,11 +163,11 @@ fn an_interrupted_run_goes_on_and_delivers_every_sample_once() {
         "load", &train, "--batch", "8", "--epochs", "2", "--seed", "5", "--state", &state, "--list", &list,
         "--json",
     ];
-    // The run would last 24 s: one that ends within 5 was interrupted at once, also on a machine that is busy.
+    // The run would last 24 s: one that ends within 15 was interrupted at once, also on a machine that is busy.
     let slow = [&args[..], &["--compute-ms", "400"]].concat();
     let (code, answer, took) = interrupted(&slow, &list);
     assert_eq!((code, &answer["interrupted"]), (Some(130), &true.into()), "{answer}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(15), "{took:?}");
     let before = lines(&list);
     assert!(!before.is_empty() && before.len() < 470, "{}", before.len());
     let last = answer["epochs"].as_array().unwrap().last().unwrap().clone();

@@ -64,7 +64,7 @@ impl Places {
 fn wait_for(mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "it does not come");
+        assert!(began.elapsed() < Duration::from_secs(120), "it does not come");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -140,7 +140,7 @@ fn an_interrupt_ends_the_program_too() {
     send(&child, Signal::TERM);
     let (code, _, err) = ended(child);
     assert_eq!(code, Some(128 + 15), "{err}");
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(began.elapsed() < Duration::from_secs(120));
     assert!(!Path::new(&places.file()).exists());
 }
 

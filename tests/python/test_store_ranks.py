@@ -113,13 +113,13 @@ def test_restriped_samples_are_even_and_the_same() -> None:
             store.add("x", mine[:, None] * np.ones(512))
             store.add("r", [np.full(n % 3, n) for n in mine])
             before = store.stats()["shard_bytes"]
-            store.restripe(by="count")
+            store.restripe("count")
             assert (before > 0) == (rank == 2) and 0 < store.stats()["shard_bytes"] < 60_000
             np.testing.assert_array_equal(store.get_batch(range(30))["x"][:, 0], np.arange(30))
             for n in range(30):
                 np.testing.assert_array_equal(store.get(n, "r"), np.full(n % 3, n))
-            try: store.restripe(by="rows")
-            except ValueError as error: assert "'bytes' or 'count'" in str(error)
+            try: store.restripe(balance="rows")
+            except ValueError as error: assert "'bytes' and 'count'" in str(error)
             else: raise SystemExit("by rows")
         """,
     )

@@ -18,6 +18,7 @@ Examples:
   mpirun -n 4 forebay store-bench                         all widths, 8 KiB samples, batches of 128
   mpirun -n 8 forebay store-bench --widths 2,8 --sample-size 8KiB,256KiB --json
   forebay store-bench                                     one rank: what the memory of this machine gives
+  mpirun -n 4 forebay store-bench --study ddstore         DDStore's comparison with files, at the size of this machine
 
 Every rank holds its part of the samples and reads random ones: one at a time of other ranks (get), in batches of any rank \
 (batch), and, as the limit, as many bytes from memory of its own (copy). All ranks measure at once. Every sample that was read \
@@ -50,6 +51,10 @@ pub(crate) struct StoreBenchArgs {
     /// How bytes of other hosts travel: auto, mpi, tcp or shm.
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = forebay::DataPath::parse)]
     data: forebay::DataPath,
+
+    /// A published comparison instead: ddstore, with a pickle per sample, an ADIOS file and stores of several widths side by side.
+    #[arg(long, value_name = "NAME")]
+    study: Option<String>,
 
     /// How long each figure is measured.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = period::parse)]
@@ -87,6 +92,10 @@ impl BenchReport {
 
 /// Runs `forebay store-bench`.
 pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
+    if let Some(study) = &args.study {
+        let error = Error::unsupported(format!("the study '{study}' reads pickles, as only Python can"));
+        return Err(error.hint("run the command of the Python package: pip install forebay, forebay store-bench --study ddstore"));
+    }
     let wait = Wait::while_ranks_live();
     let comm = forebay::job_comm(args.data, &wait)?;
     let mut results = Vec::new();

@@ -152,8 +152,7 @@ class Store:
         """
         if (dataset is None) == (reader is None):
             raise ValueError("give either a data set or reader=")
-        if balance not in ("bytes", "count"):
-            raise ValueError(f"balance={balance!r}; there are 'bytes' and 'count'")
+        by_count = _by_count(balance)
         if reader is not None:
             if count is None:
                 raise ValueError("reader= needs count=, the number of samples of the whole set")
@@ -161,7 +160,7 @@ class Store:
             return
         assert dataset is not None
         with share_progress(progress, self.rank) as report:
-            self._make_for(dataset.nbytes).fill(dataset._reader, _fill_options(options), balance == "count", report)
+            self._make_for(dataset.nbytes).fill(dataset._reader, _fill_options(options), by_count, report)
         self.label = dataset.label
         self._files = dataset
 
@@ -204,15 +203,13 @@ class Store:
         array = np.ascontiguousarray(samples, np.dtype(described[name][0]).newbyteorder("="))
         self._raw.update(name, whole("first", first), array.tobytes())
 
-    def restripe(self, by: str = "bytes") -> None:
+    def restripe(self, balance: str = "bytes") -> None:
         """Divides the samples anew among the ranks of each group, evenly by ``"bytes"`` or by ``"count"``. Collective.
 
         For arrays that ranks added in unequal parts. Until the store is sealed; meanwhile each rank holds both the old
         part and the new one of the variables that were added together.
         """
-        if by not in ("bytes", "count"):
-            raise ValueError(f"by={by!r}: samples are divided by 'bytes' or 'count'")
-        self._raw.restripe(by == "count")
+        self._raw.restripe(_by_count(balance))
 
     def seal(self) -> None:
         """Lets nothing be added or written from now on. Collective."""
@@ -383,6 +380,13 @@ class _Arrays:
         for at in range(0, len(self._values), step):
             piece = np.ascontiguousarray(self._values[at : at + step], native)
             filling.write(first + at, piece.tobytes())
+
+
+def _by_count(balance: str) -> bool:
+    """Whether samples are divided by their count and not by their bytes."""
+    if balance not in ("bytes", "count"):
+        raise ValueError(f"balance={balance!r}; there are 'bytes' and 'count'")
+    return balance == "count"
 
 
 def _code(dtype: Any) -> Any:

@@ -1,5 +1,6 @@
 """A data set in the memory of several ranks, which are processes that find each other as under ``torchrun``."""
 
+import json
 import os
 import socket
 import subprocess
@@ -297,3 +298,25 @@ def test_the_module_name_of_ddstore_can_be_put_on_the_path() -> None:
     path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "forebay.pyddstore"
+
+
+def test_the_study_of_ddstore_compares_files_and_stores() -> None:
+    pytest.importorskip("adios2")
+    told = succeed(
+        2,
+        """
+        import forebay._command
+        sys.argv = ["forebay", "store-bench", "--study", "ddstore", "--graphs", "60", "--batch", "8", "--global-batch", "10",
+                    "--latency", "0", "--json"]
+        sys.exit(forebay._command.main())
+        """,
+    )
+    study = json.loads(told[0])
+    assert told[1] == "" and (study["ranks"], study["graphs"]) == (2, 60)
+    ways = [(row["way"], row["width"], row["batch"]) for row in study["rows"]]
+    each = [("pickles", None), ("adios", None), ("store", 1), ("store", 2)]
+    assert ways == [(*way, batch) for way in each for batch in ("local", "global")]
+    for row in study["rows"]:
+        assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"] and len(row["cdf_ms"]) == 21
+        assert row["loading_s"] > 0 and row["batching_s"] > 0 and row["graphs_per_s"] > 0
+        assert (row["by_batch_graphs_per_s"] is not None) == (row["way"] == "store")

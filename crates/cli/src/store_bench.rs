@@ -94,7 +94,9 @@ impl BenchReport {
 pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
     if let Some(study) = &args.study {
         let error = Error::unsupported(format!("the study '{study}' reads pickles, as only Python can"));
-        return Err(error.hint("run the command of the Python package: pip install forebay, forebay store-bench --study ddstore"));
+        return Err(error.hint(
+            "run the command of the Python package: pip install forebay, forebay store-bench --study ddstore",
+        ));
     }
     let wait = Wait::while_ranks_live();
     let comm = forebay::job_comm(args.data, &wait)?;

@@ -26,13 +26,20 @@ const TURNS: usize = 5;
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
-    let comm: Arc<MpiComm> = Arc::new(MpiComm::world(MpiOptions::default(), &patience()).expect("ranks that are there"));
+    let comm: Arc<MpiComm> =
+        Arc::new(MpiComm::world(MpiOptions::default(), &patience()).expect("ranks that are there"));
     assert!(comm.size() > 1, "run it with mpirun -n 2 or more");
     let mut figures = Vec::new();
     for (len, wanted) in [(8 << 10, 6.0), (256 << 10, 2.5)] {
         let peers = Peers::new(&comm, len);
         let (ours, theirs) = (peers.median(Peers::get_of_store), peers.median(Peers::get_under_lock));
-        figures.push(Figure::new(format!("get of {} KiB, us: store, lock/get/unlock", len >> 10), ours, theirs, theirs / ours, wanted));
+        figures.push(Figure::new(
+            format!("get of {} KiB, us: store, lock/get/unlock", len >> 10),
+            ours,
+            theirs,
+            theirs / ours,
+            wanted,
+        ));
         if len == 8 << 10 {
             let store = peers.median(Peers::batch_of_store);
             let copied = peers.median(Peers::batch_by_copies);
@@ -43,7 +50,13 @@ fn main() {
             figures.push(Figure::new(name("lock/get/unlock"), store, locked, locked / store, 1.0));
             figures.push(Figure::new(name("all to all"), store, exchanged, exchanged / store, 1.0));
             let (before, after) = peers.million_gets();
-            figures.push(Figure::new("memory, MiB: before, after a million gets".into(), before, after, before / after, 0.99));
+            figures.push(Figure::new(
+                "memory, MiB: before, after a million gets".into(),
+                before,
+                after,
+                before / after,
+                0.99,
+            ));
         }
         peers.close();
     }
@@ -52,7 +65,9 @@ fn main() {
     }
     for Figure { name, ours, theirs, ratio, wanted } in &figures {
         if json {
-            println!("{{\"what\": \"{name}\", \"first\": {ours:.3}, \"second\": {theirs:.3}, \"ratio\": {ratio:.3}, \"wanted\": {wanted}}}");
+            println!(
+                "{{\"what\": \"{name}\", \"first\": {ours:.3}, \"second\": {theirs:.3}, \"ratio\": {ratio:.3}, \"wanted\": {wanted}}}"
+            );
         } else {
             let verdict = if ratio >= wanted { "reached" } else { "missed" };
             println!("{name:<60} {ours:>10.2} {theirs:>10.2}   {ratio:>6.2} of {wanted} {verdict}");
@@ -99,11 +114,18 @@ impl Peers {
         };
         let shared: Arc<dyn Comm> = Arc::<MpiComm>::clone(comm);
         let store = Store::new(shared, StoreOptions::default(), &patience()).expect("a store");
-        let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len: sample_len as u64, runs: 1 };
-        let filling = store.begin_from_parts(&[(spec, SampleLens::even(of_rank as u64, 1))], &patience()).expect("room");
+        let spec =
+            VariableSpec { name: "x".into(), description: Vec::new(), row_len: sample_len as u64, runs: 1 };
+        let filling = store
+            .begin_from_parts(&[(spec, SampleLens::even(of_rank as u64, 1))], &patience())
+            .expect("room");
         let first = (comm.rank() * of_rank) as u64;
         let written = (0..of_rank).try_for_each(|sample| {
-            filling.write(0, first + sample as u64, &vec![pattern(comm.rank() * of_rank + sample); sample_len])
+            filling.write(
+                0,
+                first + sample as u64,
+                &vec![pattern(comm.rank() * of_rank + sample); sample_len],
+            )
         });
         store.finish(filling, written, &patience()).expect("all write");
         let window = comm.window(shard(), &patience()).expect("a window");
@@ -120,7 +142,8 @@ impl Peers {
             .map(|_| {
                 self.comm.barrier(&patience()).expect("all are there");
                 let mine = measure(self, &mut random);
-                let all = self.comm.all_gather(mine.to_le_bytes().to_vec(), &patience()).expect("all are there");
+                let all =
+                    self.comm.all_gather(mine.to_le_bytes().to_vec(), &patience()).expect("all are there");
                 let all = all.iter().map(|told| f64::from_le_bytes(std::array::from_fn(|at| told[at])));
                 all.sum::<f64>() / self.comm.size() as f64
             })
@@ -175,7 +198,12 @@ impl Peers {
     }
 
     /// The median time of batches, in microseconds; `rounds` of them where ranks have to take part in each other's.
-    fn batches(&self, random: &mut Random, rounds: Option<usize>, batch: impl Fn(&[(usize, usize)], &mut [u8])) -> f64 {
+    fn batches(
+        &self,
+        random: &mut Random,
+        rounds: Option<usize>,
+        batch: impl Fn(&[(usize, usize)], &mut [u8]),
+    ) -> f64 {
         let mut into = vec![0; self.sample_len * BATCH];
         let mut times = Vec::new();
         let started = Instant::now();

@@ -119,7 +119,6 @@ impl fmt::Debug for LockingWindow {
 }
 
 /// Batches by an exchange of all ranks: who wants what, then the samples. Every rank has to take part in every batch.
-#[derive(Debug)]
 pub struct AllToAll {
     ranks: Arc<Ranks>,
     shard: Arc<ShardMemory>,
@@ -148,7 +147,8 @@ impl AllToAll {
         let one_each = vec![4; ranks];
         let told = self.exchange(&counts, &one_each, &one_each)?;
         let asked_lens = asked.iter().map(|of_rank| int(of_rank.len())).collect::<Result<Vec<_>>>()?;
-        let told_lens: Vec<c_int> = told.chunks_exact(4).map(|len| c_int::from_le_bytes([len[0], len[1], len[2], len[3]])).collect();
+        let told_lens: Vec<c_int> =
+            told.chunks_exact(4).map(|len| c_int::from_le_bytes([len[0], len[1], len[2], len[3]])).collect();
         let offsets = self.exchange(&asked.concat(), &asked_lens, &told_lens)?;
         let mut packed = vec![0; offsets.len() / 8 * self.sample_len];
         for (offset, sample) in offsets.chunks_exact(8).zip(packed.chunks_exact_mut(self.sample_len)) {
@@ -189,5 +189,11 @@ impl AllToAll {
         };
         mpi.check("Alltoallv", code)?;
         Ok(received)
+    }
+}
+
+impl fmt::Debug for AllToAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AllToAll").field("sample_len", &self.sample_len).finish_non_exhaustive()
     }
 }

@@ -413,6 +413,9 @@ impl Rendezvous for TorchStore {
 
     fn delete(&self, key: &str) -> forebay::Result<()> {
         // Stores in files cannot delete: the secret of one that is not ours alone is of no use after the job anyway.
-        self.call(|_, store| Ok(drop(store.call_method1("delete_key", (key,)))))
+        self.call(|_, store| {
+            drop(store.call_method1("delete_key", (key,)));
+            Ok(())
+        })
     }
 }

@@ -339,7 +339,10 @@ pub fn restriped_samples_are_even_and_the_same(comm: &Arc<dyn Comm>) {
         }
     }
     store.restripe(Balance::Count, &patience()).expect("all ranks move samples");
-    assert_eq!(store.variables().iter().map(|variable| variable.name()).collect::<Vec<_>>(), ["nodes", "edges"]);
+    assert_eq!(
+        store.variables().iter().map(|variable| variable.name()).collect::<Vec<_>>(),
+        ["nodes", "edges"]
+    );
     for variable in store.variables() {
         let mine = variable.samples_of(comm.rank());
         assert!((30 / comm.size() as u64..=30 / comm.size() as u64 + 1).contains(&(mine.end - mine.start)));
@@ -349,11 +352,18 @@ pub fn restriped_samples_are_even_and_the_same(comm: &Arc<dyn Comm>) {
             assert!(got == sample_bytes(sample, got.len()), "'{}', sample {sample}", variable.name());
         }
     }
-    let bytes: u64 = store.variables().iter().map(|variable| {
-        let mine = variable.samples_of(comm.rank());
-        mine.map(|sample| variable.sample_len(sample).expect("a sample")).sum::<u64>()
-    }).sum();
-    assert!(store.stats().shard_bytes >= bytes && store.stats().shard_bytes < bytes + 4096, "what was before is gone");
+    let bytes: u64 = store
+        .variables()
+        .iter()
+        .map(|variable| {
+            let mine = variable.samples_of(comm.rank());
+            mine.map(|sample| variable.sample_len(sample).expect("a sample")).sum::<u64>()
+        })
+        .sum();
+    assert!(
+        store.stats().shard_bytes >= bytes && store.stats().shard_bytes < bytes + 4096,
+        "what was before is gone"
+    );
     comm.barrier(&patience()).expect("all ranks are there");
     store.close(&patience()).expect("all ranks close it");
 }

@@ -30,7 +30,8 @@ impl Store {
         let mut start = 0;
         while start < shelves.len() {
             let window = &shelves[start].variable.window;
-            let same = shelves[start..].iter().take_while(|shelf| Arc::ptr_eq(&shelf.variable.window, window));
+            let same =
+                shelves[start..].iter().take_while(|shelf| Arc::ptr_eq(&shelf.variable.window, window));
             let end = start + same.count();
             self.restripe_together(start, &shelves[start..end], balance, wait)?;
             start = end;
@@ -39,7 +40,9 @@ impl Store {
     }
 
     fn restripe_together(&self, at: usize, old: &[Shelf], balance: Balance, wait: &Wait<'_>) -> Result<()> {
-        let bytes = |variable: &StoredVariable| variable.lens.total().saturating_mul(variable.row_len * variable.runs);
+        let bytes = |variable: &StoredVariable| {
+            variable.lens.total().saturating_mul(variable.row_len * variable.runs)
+        };
         let Some(largest) = old.iter().max_by_key(|shelf| bytes(&shelf.variable)) else { return Ok(()) };
         let partition = Partition::even(&largest.variable.lens, self.member().1, balance);
         let new = |shelf: &Shelf| NewVariable {

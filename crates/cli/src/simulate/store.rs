@@ -209,13 +209,21 @@ impl StoreModelArgs {
         if measured.is_empty() {
             return Ok(TWO_PROCESSORS);
         }
-        let fitted: Vec<_> =
-            measured.iter().enumerate().filter(|(number, _)| is_fitted(*number)).map(|(_, point)| *point).collect();
+        let fitted: Vec<_> = measured
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| is_fitted(*number))
+            .map(|(_, point)| *point)
+            .collect();
         ModelConstants::fitted(&fitted, f64::INFINITY)
     }
 
     fn widths(&self) -> Vec<usize> {
-        if self.widths.is_empty() { crate::store_bench::doubled_widths(self.ranks) } else { self.widths.clone() }
+        if self.widths.is_empty() {
+            crate::store_bench::doubled_widths(self.ranks)
+        } else {
+            self.widths.clone()
+        }
     }
 
     fn predict(&self, width: usize, constants: &ModelConstants) -> Result<Prediction> {
@@ -228,7 +236,8 @@ impl StoreModelArgs {
             sample_bytes: self.sample_size,
             batch: self.batch,
         };
-        let ModelAnswer { remote_share, get_seconds, batch_seconds, samples_per_second } = case.answer(constants)?;
+        let ModelAnswer { remote_share, get_seconds, batch_seconds, samples_per_second } =
+            case.answer(constants)?;
         Ok(Prediction {
             width,
             copies: self.ranks / width,
@@ -247,7 +256,12 @@ impl StoreModelArgs {
         let predict = |(what, requests): (&'static str, f64)| {
             let seconds = requests * latency.as_secs_f64();
             let samples_per_s = self.ranks as f64 / seconds;
-            FilePrediction { what, get_us: seconds * 1e6, samples_per_s, epoch_s: self.samples as f64 / samples_per_s }
+            FilePrediction {
+                what,
+                get_us: seconds * 1e6,
+                samples_per_s,
+                epoch_s: self.samples as f64 / samples_per_s,
+            }
         };
         FILE_REQUESTS.map(predict).into()
     }
@@ -255,7 +269,8 @@ impl StoreModelArgs {
 
 impl ConstantsFacts {
     fn of(constants: &ModelConstants) -> Self {
-        let ModelConstants { sample, byte, round_trip, request, remote_sample, remote_byte, link: _ } = *constants;
+        let ModelConstants { sample, byte, round_trip, request, remote_sample, remote_byte, link: _ } =
+            *constants;
         Self {
             sample_us: sample * 1e6,
             byte_ns: byte * 1e9,

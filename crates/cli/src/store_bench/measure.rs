@@ -90,7 +90,6 @@ fn fill(store: &Store, case: Case, count: u64, wait: &Wait<'_>) -> Result<()> {
     store.finish(filling, written, wait)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lowest byte tells samples apart well enough")]
 fn pattern(sample: u64) -> u8 {
     (sample % 251) as u8
 }

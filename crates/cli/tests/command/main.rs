@@ -13,5 +13,6 @@ mod plan;
 mod ran;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod simulate;
+mod store;
 mod tier;
 mod written;

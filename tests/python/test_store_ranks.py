@@ -320,3 +320,49 @@ def test_the_study_of_ddstore_compares_files_and_stores() -> None:
         assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"] and len(row["cdf_ms"]) == 21
         assert row["loading_s"] > 0 and row["batching_s"] > 0 and row["graphs_per_s"] > 0
         assert (row["by_batch_graphs_per_s"] is not None) == (row["way"] == "store")
+
+
+def test_tiers_of_peers_serve_all_ranks(origin: Path) -> None:
+    succeed(
+        2,
+        f"""
+        import multiprocessing
+        name = {str(origin)!r} + "/plain*.h5"
+        ds = forebay.open(name, ["x"], tiers="peers:4MiB", tier_block="256KiB")
+        loader = ds.loader(batch_size=32, shuffle="full", seed=rank)
+        again = forebay.open(name, ["x"], tiers="peers:4MiB", tier_block="256KiB")
+        barrier = forebay.Store()._comm.barrier
+        def epoch(loader):
+            for batch in loader:
+                assert (batch["x"] == batch.indices[:, None]).all()
+        epoch(loader)
+        # What is being copied is there when it is.
+        until = time.monotonic() + 120
+        while (now := loader.stats()["tiers"])["backlog"] or now["waiting"]:
+            assert time.monotonic() < until, now
+            time.sleep(0.01)
+        barrier()
+        epoch(loader)
+        told = loader.stats()["tiers"]
+        assert told["epochs"][1]["origin"]["reads"] == 0, told
+        (peers,) = told["tiers"]
+        assert peers["name"] == "peers" and 0 < peers["used"] < 4 << 20 and peers["faults"] == 0, peers
+        # A second set has the same memory; one that is closed leaves it to the other.
+        ds.close()
+        reads = again.stats()["tiers"]["origin"]["reads"]
+        assert (again[::100]["x"] == np.arange(0, 1024, 100)[:, None]).all()
+        assert again.stats()["tiers"]["origin"]["reads"] == reads
+        barrier()
+        """,
+    )
+
+
+def test_without_ranks_a_tier_of_peers_is_memory_of_this_process(origin: Path) -> None:
+    source = f"""
+    import forebay
+    ds = forebay.open({str(origin)!r} + "/plain*.h5", ["x"], tiers={{"kind": "peers", "quota": "8MiB"}})
+    assert ds.tiers == [{{"kind": "peers", "quota": "8MiB"}}], ds.tiers
+    for epoch in range(2):
+        assert sum(batch.size for batch in ds.loader(batch_size=32, shuffle="full")) == 1024
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(source)], check=True, timeout=300)

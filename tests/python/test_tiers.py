@@ -36,7 +36,7 @@ def tiers(request: pytest.FixtureRequest, disk: dict[str, Any]) -> Any:
     return {"memory": "memory:64MiB", "disk": disk, "both": ["memory:1MiB", disk]}[request.param]
 
 
-def settle(user: Any, timeout: float = 20) -> dict[str, Any]:
+def settle(user: Any, timeout: float = 120) -> dict[str, Any]:
     """Waits until nothing is left to be placed."""
     until = time.monotonic() + timeout
     while (stats := user.stats()["tiers"])["backlog"] or stats["waiting"]:

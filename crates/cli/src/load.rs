@@ -10,11 +10,12 @@ use std::{
 };
 
 use forebay::{
-    Batch, Error, Feed, Origin, Origins, Result, SlowFiles,
+    Batch, DataPath, Error, Feed, Origin, Origins, Result, SlowFiles, TierConfig,
     loader::{Next, Run},
     plan::{LoaderState, Shuffle},
     size,
     source::FaultSchedule,
+    store::Wait,
 };
 use indicatif::ProgressBar;
 
@@ -118,6 +119,9 @@ pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
             Origins::with_far(Arc::clone(slowed) as Arc<dyn Origin>)
         }
     };
+    if config.tiers.iter().any(|tier| matches!(tier, TierConfig::Peers { .. })) {
+        forebay::join_job(forebay::job_comm(DataPath::Auto, &Wait::while_ranks_live())?);
+    }
     let (origins, tiers) = origins.through_tiers(&config, None)?;
     let chosen = set.open_among(context, &origins)?;
     let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;

@@ -73,7 +73,9 @@ impl Tiers {
         let configured = self.settings.config.tiers.iter().zip(&self.plan.tiers);
         let named: Vec<_> = configured
             .map(|(tier, plan)| match tier {
-                TierConfig::Memory { .. } => format!("memory {}", show::size(plan.quota)),
+                TierConfig::Memory { .. } | TierConfig::Peers { .. } => {
+                    format!("{} {}", tier.kind(), show::size(plan.quota))
+                }
                 TierConfig::Disk(disk) => format!("disk {} {}", disk.path.display(), show::size(plan.quota)),
             })
             .collect();
@@ -117,7 +119,7 @@ fn tier(config: &TierConfig) -> Result<ForecastTier> {
     let quota = match (config, config.quota()) {
         // A plan may be made where the disk is not.
         (_, Amount::Bytes(bytes)) => bytes,
-        (TierConfig::Memory { quota }, _) => quota.of(ledger().share()),
+        (TierConfig::Memory { quota } | TierConfig::Peers { quota }, _) => quota.of(ledger().share()),
         (TierConfig::Disk(disk), _) => {
             let there =
                 disk.path.ancestors().find_map(|folder| ThisMachine.capacity(folder)).ok_or_else(|| {

@@ -76,7 +76,7 @@ fn disks(config: &Config) -> Result<Vec<&DiskConfig>> {
         .iter()
         .filter_map(|tier| match tier {
             TierConfig::Disk(disk) => Some(disk),
-            TierConfig::Memory { .. } => None,
+            TierConfig::Memory { .. } | TierConfig::Peers { .. } => None,
         })
         .collect();
     if disks.is_empty() {

@@ -133,13 +133,15 @@ impl<'a> ConfigSection<'a> {
         // A path says enough.
         let kind = kind.or_else(|| self.get("path").map(|_| "disk"));
         let Some(kind) = kind else {
-            let error = Error::new(ErrorKind::Invalid, "a tier needs a kind").hint("it is memory or disk");
+            let error = Error::new(ErrorKind::Invalid, "a tier needs a kind").hint("it is memory, disk or peers");
             return Err(error.at(self.name).at(at_line(line)));
         };
-        if kind == "memory" {
-            self.check_memory_keys()?;
+        if kind != "disk" {
+            self.check_memory_keys(kind)?;
             let quota = self.value("quota", &mut origins, GivenValue::amount)?.unwrap_or(MEMORY_QUOTA);
-            return Ok(TierSetting { tier: TierConfig::Memory { quota }, origins });
+            let is_peers = kind == "peers";
+            let tier = if is_peers { TierConfig::Peers { quota } } else { TierConfig::Memory { quota } };
+            return Ok(TierSetting { tier, origins });
         }
         self.check_keys(&["kind", "path", "quota", "keep", "free", "network"])?;
         let path =
@@ -155,10 +157,10 @@ impl<'a> ConfigSection<'a> {
         Ok(TierSetting { tier, origins })
     }
 
-    fn check_memory_keys(&self) -> Result<()> {
+    fn check_memory_keys(&self, kind: &str) -> Result<()> {
         for key in ["path", "keep", "free", "network"] {
             if let Some(item) = self.get(key) {
-                let error = Error::new(ErrorKind::Invalid, "a memory tier has no such key");
+                let error = Error::new(ErrorKind::Invalid, format!("a {kind} tier has no such key"));
                 return Err(item.place(error.hint("leave it out, or make the tier a disk")));
             }
         }

@@ -13,11 +13,12 @@ use crate::{
 };
 
 /// `origin` read through the tiers of `config`; nothing where it has none. `policy` is the user's own, in place of the one
-/// that is configured.
+/// that is configured. `peers` is the tier in the memory of all ranks, where this process is one of a job.
 pub fn tiered(
     origin: Arc<dyn Origin>,
     config: &Config,
     policy: Option<Arc<dyn Policy>>,
+    peers: Option<Arc<dyn Tier>>,
 ) -> Result<Option<Arc<Tiered>>> {
     if config.tiers.is_empty() {
         return Ok(None);
@@ -36,7 +37,13 @@ pub fn tiered(
     };
     let ranking = Ranking { policy, foresight };
     let (tiers, block_len) = (config.tiers.clone(), config.placement.block);
-    let make = move || tiers.iter().map(|tier| open_or_leave_out(tier, block_len, &ranking)).collect();
+    let make = move || {
+        let open = |tier: &TierConfig| match (tier, &peers) {
+            (TierConfig::Peers { .. }, Some(peers)) => Ok(Arc::clone(peers)),
+            _ => open_or_leave_out(tier, block_len, &ranking),
+        };
+        tiers.iter().map(open).collect()
+    };
     Tiered::new(origin, make, placement).map(|tiered| Some(Arc::new(tiered)))
 }
 
@@ -46,7 +53,7 @@ fn open_or_leave_out(tier: &TierConfig, block_len: u64, ranking: &Ranking) -> Re
     match open_tier(tier, block_len, ranking) {
         Err(error) if error.kind() != ErrorKind::Invalid => {
             let name = match tier {
-                TierConfig::Memory { .. } => "memory".to_owned(),
+                TierConfig::Memory { .. } | TierConfig::Peers { .. } => tier.kind().to_owned(),
                 TierConfig::Disk(disk) => format!("disk {}", disk.path.display()),
             };
             Ok(Arc::new(LeftOutTier::new(name, &error)))
@@ -63,6 +70,10 @@ fn open_tier(tier: &TierConfig, block_len: u64, ranking: &Ranking) -> Result<Arc
             Ok(Arc::new(MemoryTier::within(grant, ranking.clone())))
         }
         TierConfig::Disk(disk) => Ok(Arc::new(open_disk_tier(disk, block_len, ranking.clone())?)),
+        TierConfig::Peers { .. } => {
+            let error = Error::new(ErrorKind::Unavailable, "this process is no rank of a job");
+            Err(error.hint("start it by mpirun, srun or torchrun"))
+        }
     }
 }
 
@@ -106,14 +117,14 @@ mod tests {
     fn tiers_are_made_as_configured_and_none_where_none_are() {
         let folder = tempfile::tempdir().unwrap();
         let origin = || Arc::new(FileOrigin::new()) as Arc<dyn Origin>;
-        assert!(tiered(origin(), &Config::default(), None).unwrap().is_none());
+        assert!(tiered(origin(), &Config::default(), None, None).unwrap().is_none());
         // However full the disk is that the test runs on.
         let free = Some(Amount::Bytes(0));
         let at = DiskConfig::at(folder.path().join("new"));
         let disk = DiskConfig { quota: Amount::Bytes(1 << 20), free, ..at };
         let memory = TierConfig::Memory { quota: Amount::Bytes(1 << 16) };
         let config = Config { tiers: vec![memory, TierConfig::Disk(disk)], ..Config::default() };
-        let made = tiered(origin(), &config, None).unwrap().unwrap();
+        let made = tiered(origin(), &config, None, None).unwrap().unwrap();
         let quotas: Vec<u64> = made.stats().tiers.iter().map(|tier| tier.quota).collect();
         assert_eq!(quotas, [1 << 16, 1 << 20]);
         assert_eq!(made.block_len(), 1 << 20);
@@ -129,7 +140,7 @@ mod tests {
             ..Config::default()
         };
         // No folder can be made there, by root neither.
-        let made = tiered(origin(), &with("/proc/forebay-no-such".into()), None).unwrap().unwrap();
+        let made = tiered(origin(), &with("/proc/forebay-no-such".into()), None, None).unwrap().unwrap();
         let stats = made.stats();
         assert!(stats.tiers[0].left_out.as_deref().is_some_and(|why| why.contains("/proc/forebay-no-such")));
         assert_eq!((stats.tiers[1].quota, &stats.tiers[1].left_out), (1 << 16, &None));
@@ -139,7 +150,7 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
         for path in [file.clone(), file.join("below")] {
-            let error = tiered(origin(), &with(path), None).unwrap_err();
+            let error = tiered(origin(), &with(path), None, None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid);
             assert!(error.to_string().contains("is not a folder"), "{error}");
         }
@@ -167,7 +178,7 @@ mod tests {
         };
         let tier = TierConfig::Memory { quota: Amount::Percent(25) };
         let config = Config { tiers: vec![tier], ..Config::default() };
-        let made = tiered(Arc::new(FileOrigin::new()), &config, None).unwrap().unwrap();
+        let made = tiered(Arc::new(FileOrigin::new()), &config, None, None).unwrap().unwrap();
         let quarter = Amount::Percent(25).of(ledger().share());
         assert_eq!(made.stats().tiers[0].quota, quarter);
         assert!(shares("memory tier").contains(&quarter));

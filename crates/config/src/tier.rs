@@ -24,7 +24,7 @@ const FREE: Amount = Amount::Percent(5);
 const FREE_LIMITS: (u64, u64) = (1 << 30, 4 << 30);
 
 /// The kinds of tiers.
-pub(crate) const KINDS: [&str; 2] = ["memory", "disk"];
+pub(crate) const KINDS: [&str; 3] = ["memory", "disk", "peers"];
 
 /// A place for copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,12 @@ pub enum TierConfig {
     },
     /// In a folder on a local disk.
     Disk(DiskConfig),
+    /// In the memory of all ranks of the job, which read each other's.
+    Peers {
+        /// What each rank gives; a share is one of the memory budget.
+        #[serde(default = "memory_quota")]
+        quota: Amount,
+    },
 }
 
 /// A folder for copies on a local disk.
@@ -90,7 +96,7 @@ impl DiskConfig {
 }
 
 impl TierConfig {
-    /// The tier that `word` names: `memory`, `memory:4GiB`, `disk:/nvme/$USER:100GiB`, or a path for a disk tier, with
+    /// The tier that `word` names: `memory`, `memory:4GiB`, `peers:8GiB`, `disk:/nvme/$USER:100GiB`, or a path for a disk tier, with
     /// `:keep` behind it where copies stay.
     pub fn parse(word: &str) -> Result<Self> {
         Self::parse_in(word, &Environment::of_process(PathBuf::new()))
@@ -105,13 +111,14 @@ impl TierConfig {
         match self {
             Self::Memory { .. } => "memory",
             Self::Disk(_) => "disk",
+            Self::Peers { .. } => "peers",
         }
     }
 
     /// The most it holds.
     pub fn quota(&self) -> Amount {
         match self {
-            Self::Memory { quota } => *quota,
+            Self::Memory { quota } | Self::Peers { quota } => *quota,
             Self::Disk(disk) => disk.quota,
         }
     }
@@ -120,7 +127,7 @@ impl TierConfig {
 impl fmt::Display for TierConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Memory { quota } => write!(f, "memory:{quota}"),
+            Self::Memory { quota } | Self::Peers { quota } => write!(f, "{}:{quota}", self.kind()),
             Self::Disk(disk) => {
                 let keep = if disk.keep { ":keep" } else { "" };
                 write!(f, "disk:{}:{}{keep}", literal(&disk.path.to_string_lossy()), disk.quota)
@@ -138,6 +145,8 @@ fn parse(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
     match (kind, rest) {
         ("memory", None) => Ok(TierConfig::Memory { quota: MEMORY_QUOTA }),
         ("memory", Some(quota)) => Ok(TierConfig::Memory { quota: quota.parse()? }),
+        ("peers", None) => Ok(TierConfig::Peers { quota: MEMORY_QUOTA }),
+        ("peers", Some(quota)) => Ok(TierConfig::Peers { quota: quota.parse()? }),
         ("disk", Some(rest)) => disk(rest, environment),
         ("disk", None) => Err(without_path()),
         _ => Err(unknown("kind", kind, &KINDS)),
@@ -205,6 +214,8 @@ mod tests {
             ("memory", TierConfig::Memory { quota: MEMORY_QUOTA }),
             ("memory:4GiB", TierConfig::Memory { quota: Amount::Bytes(4 << 30) }),
             ("memory:10%", TierConfig::Memory { quota: Amount::Percent(10) }),
+            ("peers", TierConfig::Peers { quota: MEMORY_QUOTA }),
+            ("peers:8GiB", TierConfig::Peers { quota: Amount::Bytes(8 << 30) }),
             ("disk:/nvme/$USER:100GiB", disk_of("/nvme/ada", Amount::Bytes(100 << 30))),
             ("disk:/nvme", disk_of("/nvme", DISK_QUOTA)),
             ("/nvme/${USER}", disk_of("/nvme/ada", DISK_QUOTA)),
@@ -260,10 +271,7 @@ mod tests {
         let tier: TierConfig =
             serde_json::from_str(r#"{"kind": "disk", "path": "/nvme", "quota": 1024, "keep": false}"#)
                 .unwrap();
-        let DiskConfig { quota, keep, .. } = match &tier {
-            TierConfig::Disk(disk) => disk.clone(),
-            TierConfig::Memory { .. } => panic!("not a disk"),
-        };
+        let TierConfig::Disk(DiskConfig { quota, keep, .. }) = tier.clone() else { panic!("not a disk") };
         assert_eq!((quota, keep), (Amount::Bytes(1024), false));
         let json = serde_json::to_string(&tier).unwrap();
         assert_eq!(serde_json::from_str::<TierConfig>(&json).unwrap(), tier);

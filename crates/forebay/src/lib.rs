@@ -56,7 +56,7 @@ pub use index_cache::IndexCache;
 pub use job_comm::{DataPath, Launcher, job_comm, mpi_comm, torch_comm};
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
-pub use peer_tier::PeerTier;
+pub use peer_tier::{PeerTier, join_job};
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;
 pub use store_set::{

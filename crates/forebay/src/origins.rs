@@ -9,6 +9,8 @@ use forebay_source::{
 };
 use forebay_tier::{Policy, Tiered};
 
+use crate::peer_tier;
+
 /// An origin for paths and one for URLs.
 ///
 /// A file is opened, with all that it names, on the side its own name belongs to: whatever a remote file says, it
@@ -63,7 +65,8 @@ impl Origins {
         config: &Config,
         policy: Option<Arc<dyn Policy>>,
     ) -> Result<(Self, Option<Arc<Tiered>>)> {
-        let Some(tiered) = tiered(Arc::new(ByName(self.clone())), config, policy)? else {
+        let peers = peer_tier::of_job(config)?;
+        let Some(tiered) = tiered(Arc::new(ByName(self.clone())), config, policy, peers)? else {
             return Ok((self, None));
         };
         let side = |is_far| Arc::new(Side { tiered: Arc::clone(&tiered), is_far }) as Arc<dyn Origin>;

@@ -13,8 +13,10 @@
 //! | `table` | entries and slots in the memory of a rank |
 //! | `shared` | what a rank knows of its table and of the others' |
 //! | `copies` | the blocks of one source, here and on other ranks |
+//! | `of_job` | the tiers of this process, which all data sets share |
 
 mod copies;
+mod of_job;
 mod shared;
 mod table;
 
@@ -31,6 +33,8 @@ use forebay_store::{Comm, ShardMemory, ShardPlace, Wait};
 use forebay_tier::{Copies, Tier, Usage};
 
 use copies::PeerCopies;
+pub use of_job::join_job;
+pub(crate) use of_job::of_job;
 use shared::PeerShared;
 use table::{OwnTable, TableShape};
 
@@ -41,6 +45,8 @@ use table::{OwnTable, TableShape};
 #[derive(Debug)]
 pub struct PeerTier {
     shared: Arc<PeerShared>,
+    /// Whether this use of the tier has ended; others of the same memory go on.
+    is_closed: Arc<AtomicBool>,
 }
 
 impl PeerTier {
@@ -59,14 +65,19 @@ impl PeerTier {
             own: Mutex::new(OwnTable::new(shape)),
             known: RwLock::default(),
             faults: AtomicU64::new(0),
-            is_closed: AtomicBool::new(false),
+            maker: std::process::id(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), is_closed: Arc::default() })
+    }
+
+    /// The same memory for another use, which is closed by itself.
+    pub fn again(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), is_closed: Arc::default() }
     }
 
     /// Gives up what the ranks share, when none of them reads any more. Collective.
     pub fn close_window(&self, wait: &Wait<'_>) -> Result<()> {
-        self.shared.is_closed.store(true, SeqCst);
+        self.is_closed.store(true, SeqCst);
         self.shared.window.close(wait)
     }
 }
@@ -77,7 +88,7 @@ impl Tier for PeerTier {
     }
 
     fn copies(&self, source: &SourceId) -> Option<Arc<dyn Copies>> {
-        Some(Arc::new(PeerCopies::new(source, &self.shared)))
+        Some(Arc::new(PeerCopies::new(source, &self.shared, &self.is_closed)))
     }
 
     fn usage(&self) -> Usage {
@@ -100,6 +111,6 @@ impl Tier for PeerTier {
 
     fn close(&self, _: Instant) {
         // Peers read on: the memory goes when all of them have closed the window, or with the process.
-        self.shared.is_closed.store(true, SeqCst);
+        self.is_closed.store(true, SeqCst);
     }
 }

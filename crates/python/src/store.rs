@@ -106,6 +106,11 @@ impl RawComm {
         Ok(PyBytes::new(py, &heard))
     }
 
+    /// Has tiers of peers that this process opens lie in the memory of these ranks.
+    fn join_job(&self) {
+        forebay::join_job(Arc::clone(&self.comm));
+    }
+
     /// The bytes of every rank.
     fn all_gather<'py>(&self, py: Python<'py>, mine: Vec<u8>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let heard = collective(py, |wait| self.comm.all_gather(mine.clone(), wait))?;

@@ -104,10 +104,10 @@ fn tabled(table: &Map<String, Value>) -> Result<TierConfig, Error> {
     let kind = table.get("kind").and_then(Value::as_str);
     let kind = kind.or_else(|| table.contains_key("path").then_some("disk"));
     let Some(kind) = kind else {
-        return Err(invalid("a tier needs a kind".into()).hint("it is memory or disk"));
+        return Err(invalid("a tier needs a kind".into()).hint("it is memory, disk or peers"));
     };
     let known: &[&str] = match kind {
-        "memory" => &["kind", "quota"],
+        "memory" | "peers" => &["kind", "quota"],
         _ => &["kind", "path", "quota", "keep", "free", "network"],
     };
     if let Some(stray) = table.keys().find(|key| !known.contains(&key.as_str())) {

@@ -49,7 +49,7 @@ fn usable(tiers: &[TierConfig]) -> Vec<TierConfig> {
     let is_refused =
         |path: &Path| places.iter().any(|place| place.path == path && place.verdict == Suitability::Refused);
     let is_usable = |tier: &&TierConfig| match tier {
-        TierConfig::Memory { .. } => true,
+        TierConfig::Memory { .. } | TierConfig::Peers { .. } => true,
         TierConfig::Disk(disk) => !is_refused(&disk.path),
     };
     tiers.iter().filter(is_usable).cloned().collect()
@@ -114,7 +114,7 @@ fn look_at_url(at: &Locator, has_tiers: bool) -> Result<PathFacts> {
 /// Whether tiers keep copies of what lies on `device`: a tier on that device does not.
 fn copying(near: bool, device: u64, tiers: &[TierConfig]) -> (bool, &'static str) {
     let copies = |tier: &TierConfig| match tier {
-        TierConfig::Memory { .. } => true,
+        TierConfig::Memory { .. } | TierConfig::Peers { .. } => true,
         TierConfig::Disk(disk) => device_of(&disk.path) != Some(device),
     };
     match (tiers.is_empty(), near, tiers.iter().any(copies)) {

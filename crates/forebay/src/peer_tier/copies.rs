@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, PoisonError,
-        atomic::{Ordering::Relaxed, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -23,14 +23,15 @@ use super::{
 pub(super) struct PeerCopies {
     source: SourceId,
     shared: Arc<PeerShared>,
+    is_closed: Arc<AtomicBool>,
 }
 
 /// How long a peer may take to answer where the reader sets no limit: the origin is the better choice by then.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl PeerCopies {
-    pub(super) fn new(source: &SourceId, shared: &Arc<PeerShared>) -> Self {
-        Self { source: source.clone(), shared: Arc::clone(shared) }
+    pub(super) fn new(source: &SourceId, shared: &Arc<PeerShared>, is_closed: &Arc<AtomicBool>) -> Self {
+        Self { source: source.clone(), shared: Arc::clone(shared), is_closed: Arc::clone(is_closed) }
     }
 
     fn name(&self, block: u64) -> BlockName {
@@ -108,7 +109,7 @@ impl PeerCopies {
 
 impl Copies for PeerCopies {
     fn read_many(&self, pieces: &mut [BlockPiece<'_>], deadline: Option<Instant>) {
-        if self.shared.is_closed.load(SeqCst) {
+        if self.is_closed.load(SeqCst) {
             return;
         }
         for piece in pieces.iter_mut().filter(|piece| !piece.is_filled) {
@@ -155,7 +156,8 @@ impl Copies for PeerCopies {
 
     fn claim(self: Arc<Self>, block: u64, len: u64, _: bool) -> Claim {
         let name = self.name(block);
-        if !self.is_home(name) || len > self.shared.shape.slot_len() || self.shared.is_closed.load(SeqCst) {
+        let is_open = !self.is_closed.load(SeqCst) && self.shared.maker == std::process::id();
+        if !self.is_home(name) || len > self.shared.shape.slot_len() || !is_open {
             return Claim::Full;
         }
         let mut own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +168,8 @@ impl Copies for PeerCopies {
         };
         drop(own);
         let Some(slot) = slot else { return Claim::Full };
-        Claim::Held(Box::new(PeerClaim { shared: Arc::clone(&self.shared), name, slot, is_written: false }))
+        let (shared, is_closed) = (Arc::clone(&self.shared), Arc::clone(&self.is_closed));
+        Claim::Held(Box::new(PeerClaim { shared, is_closed, name, slot, is_written: false }))
     }
 
     fn whole(&self) -> Option<Arc<dyn WholeCopy>> {
@@ -180,6 +183,7 @@ impl Copies for PeerCopies {
 #[derive(Debug)]
 struct PeerClaim {
     shared: Arc<PeerShared>,
+    is_closed: Arc<AtomicBool>,
     name: BlockName,
     slot: u64,
     is_written: bool,
@@ -188,7 +192,7 @@ struct PeerClaim {
 impl Claimed for PeerClaim {
     fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
         let shared = Arc::clone(&self.shared);
-        if shared.is_closed.load(SeqCst)
+        if self.is_closed.load(SeqCst)
             || write_block(&shared.shard, shared.shape, self.slot, self.name, bytes).is_err()
         {
             return Admission::Refused;

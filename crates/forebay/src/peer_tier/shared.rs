@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, RwLock,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::AtomicU64,
     },
 };
 
@@ -23,5 +23,6 @@ pub(super) struct PeerShared {
     /// Blocks of other ranks that were found and compared with their checksums.
     pub(super) known: RwLock<HashMap<BlockName, PeerSlot>>,
     pub(super) faults: AtomicU64,
-    pub(super) is_closed: AtomicBool,
+    /// The process that places blocks: forked children read alone, since what they note of their table its parent does not see.
+    pub(super) maker: u32,
 }

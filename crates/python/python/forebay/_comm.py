@@ -21,6 +21,18 @@ def of(comm: Any, data: str = "auto") -> RawComm:
     return RawComm.of_job(data)
 
 
+# The process of the rank, in the environment of the workers that it starts: they are no ranks.
+_RANK_PROCESS = "FOREBAY_RANK_PROCESS"
+
+
+def join_for_tiers() -> None:
+    """Has tiers of peers lie in the memory of the ranks of this job. Collective, the first time; workers of a rank go without."""
+    if _RANK_PROCESS in os.environ:
+        return
+    of(None).join_job()
+    os.environ[_RANK_PROCESS] = str(os.getpid())
+
+
 def _handle(comm: Any) -> int:
     """The C handle of an mpi4py communicator."""
     handle = getattr(comm, "handle", None)

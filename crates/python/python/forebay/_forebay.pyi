@@ -416,6 +416,8 @@ class RawComm:
         """Returns when every rank has called it."""
     def broadcast(self, root: int, bytes: bytes) -> bytes:
         """The bytes of rank ``root``, on every rank."""
+    def join_job(self) -> None:
+        """Has tiers of peers that this process opens lie in the memory of these ranks."""
     def all_gather(self, mine: bytes) -> list[bytes]:
         """The bytes of every rank."""
 

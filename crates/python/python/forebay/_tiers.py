@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from . import _comm
 from ._events import ForebayRuntimeWarning
 from ._forebay import BlockFacts, tier_config
 from ._sizes import size_of, whole
@@ -64,6 +65,8 @@ class TierOptions:
             "ahead": _text(size_of(tier_ahead, "tier_ahead")),
         }
         self.config: str = tier_config(json.dumps(given), None if base is None else base.config)
+        if any(tier["kind"] == "peers" for tier in self.tiers):
+            _comm.join_for_tiers()
         self.policy: Policy | None = base.policy if policy is None and base is not None else policy
         rank = _rank(self.policy)
         self.rank = None if rank is None else Ranking(rank)

@@ -33,7 +33,8 @@ fi
 cargo test --doc --workspace "${flags[@]}"
 
 say "ranks under one MPI; make deep-store takes all of them"
-"$ROOT/scripts/mpi.sh" >/dev/null
+FOREBAY_MPIS=$("$ROOT/scripts/mpi.sh")
+export FOREBAY_MPIS
 FOREBAY_MPI_PROFILE=${profile/debug/dev} "$ROOT/scripts/test-mpi.sh" openmpi4 1 2 4
 
 # A crate of its own, as a user's would be: with the same versions, what is built is used again.

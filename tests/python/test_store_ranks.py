@@ -60,8 +60,8 @@ def run_ranks(count: int, source: str, timeout: float = 300, **environment: str)
 
 def succeed(count: int, source: str, **options: Any) -> list[str]:
     done = run_ranks(count, source, **options)
-    for rank, one in enumerate(done):
-        assert one.returncode == 0, f"rank {rank}: {one.stderr}"
+    failed = [f"rank {rank}: {one.stderr}" for rank, one in enumerate(done) if one.returncode != 0]
+    assert not failed, "\n".join(failed)
     return [one.stdout for one in done]
 
 
@@ -328,9 +328,9 @@ def test_tiers_of_peers_serve_all_ranks(origin: Path) -> None:
         f"""
         import multiprocessing
         name = {str(origin)!r} + "/plain*.h5"
-        ds = forebay.open(name, ["x"], tiers="peers:4MiB", tier_block="256KiB")
+        ds = forebay.open(name, ["x"], tiers="peers:16MiB", tier_block="256KiB")
         loader = ds.loader(batch_size=32, shuffle="full", seed=rank)
-        again = forebay.open(name, ["x"], tiers="peers:4MiB", tier_block="256KiB")
+        again = forebay.open(name, ["x"], tiers="peers:16MiB", tier_block="256KiB")
         barrier = forebay.Store()._comm.barrier
         def epoch(loader):
             for batch in loader:

@@ -11,7 +11,7 @@
 //! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
-//! | `simulate`, `period` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
+//! | `simulate`, `period`, `bandwidth` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
 //! | `store_bench` | how fast samples come from the memory of other ranks |
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
@@ -19,6 +19,7 @@
 //! | `fields`, `options` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
+mod bandwidth;
 mod color;
 mod columns;
 mod config;

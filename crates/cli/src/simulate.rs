@@ -4,7 +4,7 @@
 mod slow_folder;
 mod store;
 
-use forebay::{Result, size};
+use forebay::Result;
 
 use crate::Context;
 
@@ -53,9 +53,4 @@ pub(crate) fn run(context: &Context, args: &SimulateArgs) -> Result<u8> {
         return slow_folder::run(context, args);
     }
     Err(forebay::Error::invalid("nothing to simulate is named").hint("see forebay simulate --help"))
-}
-
-/// Bytes per second: 200MiB/s.
-fn bandwidth(text: &str) -> Result<u64, String> {
-    size::parse(text.trim().strip_suffix("/s").unwrap_or(text))
 }

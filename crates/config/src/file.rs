@@ -133,7 +133,8 @@ impl<'a> ConfigSection<'a> {
         // A path says enough.
         let kind = kind.or_else(|| self.get("path").map(|_| "disk"));
         let Some(kind) = kind else {
-            let error = Error::new(ErrorKind::Invalid, "a tier needs a kind").hint("it is memory, disk or peers");
+            let error =
+                Error::new(ErrorKind::Invalid, "a tier needs a kind").hint("it is memory, disk or peers");
             return Err(error.at(self.name).at(at_line(line)));
         };
         if kind != "disk" {

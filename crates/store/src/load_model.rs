@@ -88,7 +88,7 @@ impl ModelCase {
         let single = Self { batch: 1, ..self };
         // One get is of one kind: the median is that of the more frequent one.
         let of_others = if shares.others > 0.0 { shares.remote_ranks / shares.others } else { 0.0 };
-        let of_kind = |remote: f64| Shares { remote, ..shares }.seconds(single, constants);
+        let of_kind = |remote: f64| GroupShares { remote, ..shares }.seconds(single, constants);
         Ok(ModelAnswer {
             remote_share: shares.remote,
             get_seconds: of_kind(if of_others > 0.5 { 1.0 } else { 0.0 }),
@@ -97,11 +97,11 @@ impl ModelCase {
         })
     }
 
-    fn shares(self) -> Result<Shares> {
+    fn shares(self) -> Result<GroupShares> {
         let groups = ReplicaGroups::new(self.ranks, Some(self.width))?;
         let members = self.ranks as f64 / groups.count() as f64;
         let near = members.min(self.ranks_per_host.max(1) as f64);
-        Ok(Shares { remote: 1.0 - near / members, remote_ranks: members - near, others: members - 1.0 })
+        Ok(GroupShares { remote: 1.0 - near / members, remote_ranks: members - near, others: members - 1.0 })
     }
 
     /// Ranks for each processor, at least 1.
@@ -112,7 +112,7 @@ impl ModelCase {
 
 /// Where the samples of a replica group lie, as one of its members sees it.
 #[derive(Clone, Copy, Debug)]
-struct Shares {
+struct GroupShares {
     /// The part of the samples that lies on other hosts.
     remote: f64,
     /// Members on other hosts.
@@ -121,7 +121,7 @@ struct Shares {
     others: f64,
 }
 
-impl Shares {
+impl GroupShares {
     /// By what each fitted constant is multiplied.
     fn factors(self, case: ModelCase) -> [f64; FITTED] {
         let (batch, bytes, crowding) = (case.batch as f64, case.sample_bytes as f64, case.crowding());

@@ -16,7 +16,7 @@ use forebay_mount::{COUNTERS_FILE, MountCounters, Pace, SlowMount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    Context, exit,
+    Context, bandwidth, exit,
     interrupt::{GLANCE, Interrupt},
     output, period, report, show,
 };
@@ -35,7 +35,7 @@ pub(super) struct SlowFolderArgs {
     latency: Duration,
 
     /// Bandwidth of all readers together: 200MiB/s; 0 is no limit.
-    #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = super::bandwidth)]
+    #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = bandwidth::parse)]
     bandwidth: u64,
 
     /// Latency of each open [default: that of a read].

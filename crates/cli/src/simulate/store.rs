@@ -8,8 +8,9 @@ use forebay::{
 };
 use serde::Serialize;
 
-use super::bandwidth;
-use crate::{Context, columns::aligned, exit, output, period, report, show, store_bench::BenchReport};
+use crate::{
+    Context, bandwidth, columns::aligned, exit, output, period, report, show, store_bench::BenchReport,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,7 +68,7 @@ pub(super) struct StoreModelArgs {
     round_trip: Option<Duration>,
 
     /// Bandwidth of a host's network, which its ranks share: 25GiB/s; 0 is no limit.
-    #[arg(long, value_name = "SIZE/s", default_value = "0", value_parser = bandwidth)]
+    #[arg(long, value_name = "SIZE/s", default_value = "0", value_parser = bandwidth::parse)]
     bandwidth: u64,
 
     /// Latency of a request to the file system; shows what files would give.

@@ -10,7 +10,7 @@ use forebay_source::{Error, Grant, Result, ledger};
 use forebay_store::{Comm, Wait};
 use forebay_tier::Tier;
 
-use super::PeerTier;
+use super::tier::PeerTier;
 
 /// The ranks whose memory the tiers of this process lie in.
 static JOB: Mutex<Option<JobPeers>> = Mutex::new(None);

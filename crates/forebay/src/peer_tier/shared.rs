@@ -2,10 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, RwLock,
-        atomic::AtomicU64,
-    },
+    sync::{Arc, Mutex, RwLock, atomic::AtomicU64},
 };
 
 use forebay_store::{Comm, ShardMemory, Window};

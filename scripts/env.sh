@@ -23,7 +23,7 @@ use_cache() {
     export FOREBAY_CACHE_DIR=$CACHE
     CARGO_TARGET_DIR=$(absolute "${CARGO_TARGET_DIR:-$CACHE/target}")
     export CARGO_TARGET_DIR
-    # What is needed to build a part of a crate again takes a fifth of the time of a fresh build, and gigabytes.
+    # Clones build each crate once: what would be kept to build a part of it again takes time and gigabytes.
     export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
     # Tools that lint and deep install stand apart from the user's own.
     export PATH=$PATH:$CACHE/tools/bin

@@ -9,9 +9,7 @@ make_loader_venv() {
     say "making a Python environment in $LOADER_VENV: torch and its like, some minutes"
     rm -rf "$LOADER_VENV"
     "$PYTHON" -m venv "$LOADER_VENV"
-    "$LOADER_VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-        --only-binary :all: --retries 5 -r "$ROOT/benches/loader/requirements.txt" ||
-        die "pip could not install benches/loader/requirements.txt; is the package index reachable?"
+    install_requirements "$LOADER_VENV" benches/loader/requirements.txt
     touch "$LOADER_VENV/ready"
 }
 

@@ -23,7 +23,7 @@ use_cache() {
     export FOREBAY_CACHE_DIR=$CACHE
     CARGO_TARGET_DIR=$(absolute "${CARGO_TARGET_DIR:-$CACHE/target}")
     export CARGO_TARGET_DIR
-    # What is needed to build a part of a crate again takes a fifth of the time of a fresh build, and gigabytes.
+    # Clones build each crate once: what would be kept to build a part of it again takes time and gigabytes.
     export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
     # Tools that lint and deep install stand apart from the user's own.
     export PATH=$PATH:$CACHE/tools/bin
@@ -65,12 +65,17 @@ hash_of() {
     ) | sha256sum | cut -c1-16
 }
 
+# Prints the folder of the Python environment $1 that belongs to the requirements $2 and PYTHON.
+environment_of() {
+    local version
+    version=$("$PYTHON" -c 'import sys; print(sys.version, sys.base_prefix)')
+    printf '%s' "$CACHE/$1-$( { hash_of "$2"; printf '%s' "$version"; } | sha256sum | cut -c1-16)"
+}
+
 # Sets VENV, the folder of the virtual environment that belongs to this clone and PYTHON.
 name_venv() {
     find_python
-    local version
-    version=$("$PYTHON" -c 'import sys; print(sys.version, sys.base_prefix)')
-    VENV=$CACHE/venv-$( { hash_of tests/requirements.txt; printf '%s' "$version"; } | sha256sum | cut -c1-16)
+    VENV=$(environment_of venv tests/requirements.txt)
 }
 
 # Runs setup.sh and exports what the tests look for.
@@ -79,6 +84,16 @@ use_setup() {
     "$ROOT/scripts/setup.sh"
     name_venv
     export FOREBAY_PYTHON=$VENV/bin/python
+}
+
+# Installs what the files $2… of the clone name into the Python environment $1.
+install_requirements() {
+    local environment=$1 file
+    shift
+    local -a given=()
+    for file in "$@"; do given+=(-r "$ROOT/$file"); done
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+        --only-binary :all: --retries 5 "${given[@]}" || die "pip could not install $*; is the package index reachable?"
 }
 
 # Adds what the file $1 of the clone names to VENV, unless it was done before.
@@ -90,9 +105,7 @@ need_packages() {
         lock venv
         if [[ -e $done_before ]]; then exit; fi
         say "installing $1 into $VENV"
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-            --only-binary :all: --retries 5 -r "$ROOT/tests/requirements.txt" -r "$ROOT/$1" ||
-            die "pip could not install $1; is the package index reachable?"
+        install_requirements "$VENV" tests/requirements.txt "$1"
         touch "$done_before"
     )
 }

@@ -43,9 +43,7 @@ make_venv() {
     trap 'rm -rf "$temporary"' EXIT
     say "making a Python environment in $VENV"
     "$PYTHON" -m venv "$temporary"
-    "$temporary/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-        --only-binary :all: --retries 5 -r "$ROOT/tests/requirements.txt" ||
-        die "pip could not install tests/requirements.txt; is the package index reachable?"
+    install_requirements "$temporary" tests/requirements.txt
     # It was made under another name than it will have.
     grep -rlIFZ -- "$temporary" "$temporary/bin" "$temporary/pyvenv.cfg" |
         xargs -0 -r sed -i "s/$(as_pattern "$temporary")/$(as_replacement "$VENV")/g"

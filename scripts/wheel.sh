@@ -15,18 +15,16 @@ use_cache
 find_python
 "$ROOT/scripts/setup.sh" --system
 # What builds the package stands apart from what tests it: the demo installs the latter meanwhile.
-name_venv
-builder=${VENV/venv-/builder-}-$(hash_of tests/requirements-wheel.txt)
-if ! "$builder/bin/maturin" --version >/dev/null 2>&1; then
+builder=$(environment_of builder tests/requirements-wheel.txt)
+is_builder_ready() { "$builder/bin/maturin" --version >/dev/null 2>&1; }
+if ! is_builder_ready; then
     (
         lock builder
-        if "$builder/bin/maturin" --version >/dev/null 2>&1; then exit; fi
+        if is_builder_ready; then exit; fi
         say "making a Python environment in $builder"
         rm -rf "$builder"
         "$PYTHON" -m venv "$builder"
-        "$builder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-            --only-binary :all: --retries 5 -r "$ROOT/tests/requirements-wheel.txt" ||
-            die "pip could not install tests/requirements-wheel.txt; is the package index reachable?"
+        install_requirements "$builder" tests/requirements-wheel.txt
     )
 fi
 "$ROOT/scripts/licences.sh"

@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def run(name: str) -> str:
     # They make their files a moment before they read them, which no tier copies yet.
     wanted = ["-W", "error", "-W", "ignore:nothing is copied to tiers:UserWarning"]
-    done = subprocess.run([sys.executable, *wanted, EXAMPLES / name], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, *wanted, EXAMPLES / name], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

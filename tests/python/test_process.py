@@ -227,10 +227,10 @@ def test_threads_that_cannot_be_started_are_an_error_at_once(program: Any, path:
     )
 
 
-def slow_file(path: Path, count: int = 200) -> Path:
-    """Chunks of 64 MiB that inflate from a few bytes: one number of each costs the whole."""
+def slow_file(path: Path, count: int = 1000) -> Path:
+    """Chunks of 64 MiB that inflate from 64 KiB: one number of each costs the whole, all of them 22 s of two threads."""
     length = 8 << 20
-    packed = zlib.compress(bytes(length * 8), 1)
+    packed = zlib.compress(bytes(length * 8), 9)
     with h5py.File(path, "w") as file:
         made = file.create_dataset("x", (count, length), "<f8", chunks=(1, length), compression="gzip")
         for row in range(count):

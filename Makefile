@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store bench bench-loader bench-tiers bench-formats wheel release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store bench bench-loader bench-tiers bench-formats bench-store wheel release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-tiers: ## epochs over an emulated parallel file system, through tiers, aga
 
 bench-formats: ## random samples from each format, next to the limit of the machine and to the format's own interface
 	@scripts/bench-formats.sh $(ARGS)
+
+bench-store: ## samples from the memory of other ranks, next to what MPI programs do without a store (ARGS="mpich5")
+	@scripts/bench-store.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

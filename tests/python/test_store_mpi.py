@@ -23,24 +23,29 @@ MPIS = dict(
 pytestmark = pytest.mark.skipif(not MPIS, reason="FOREBAY_MPIS is not set; `make test` installs MPIs and sets it")
 
 
-def mpirun(name: str, ranks: int, *command: str) -> str:
-    """What ranks under the MPI called ``name`` printed; all of them must succeed."""
-    launcher, library = MPIS[name]
-    launch = [str(launcher), "-n", str(ranks)]
-    if name.startswith("openmpi"):
-        launch += ["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1"]
-    # mpi4py stands in an environment with its MPI: packages of one of its own there would come before those of the tests.
+def mpi_environment(name: str) -> dict[str, str]:
+    """The environment of programs of the MPI called ``name``, in which mpi4py is found."""
+    _, library = MPIS[name]
+    # It stands in an environment with its MPI: packages of one of its own there would come before those of the tests.
     folder = "mpich" if name.startswith("mpich") else "openmpi"
     packages = library.parent / Path(sysconfig.get_path("purelib")).relative_to(Path(sys.prefix) / "lib")
     paths = [os.environ.get("PYTHONPATH", ""), str(packages)]
-    environment = {
+    return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "MPI4PY_MPIABI": folder,
         "LD_LIBRARY_PATH": str(library.parent),
         "OMP_NUM_THREADS": "1",
     }
-    done = subprocess.run([*launch, *command], env=environment, capture_output=True, text=True, timeout=500)
+
+
+def mpirun(name: str, ranks: int, *command: str) -> str:
+    """What ranks under the MPI called ``name`` printed; all of them must succeed."""
+    launcher, _ = MPIS[name]
+    launch = [str(launcher), "-n", str(ranks)]
+    if name.startswith("openmpi"):
+        launch += ["--allow-run-as-root", "--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1"]
+    done = subprocess.run([*launch, *command], env=mpi_environment(name), capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -8,12 +8,22 @@
 //!           └─ several ──────► TCP, found through torch's key-value store
 //! ```
 
-use std::{cell::RefCell, collections::HashMap, env, path::PathBuf, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    env,
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use forebay_mpi::{MpiComm, MpiHandle, MpiOptions, passive_progress};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 use forebay_store::{Comm, JobName, LocalComm, SharedComm, Wait};
-use forebay_tcp::{Rendezvous, TcpComm, TcpOptions};
+use forebay_tcp::{Rendezvous, TcpComm, TcpListen, TcpOptions, address_toward};
+
+/// A port of a host, where only the way to it is looked for.
+const ANY_PORT: u16 = 9;
 
 /// How the bytes of ranks of other hosts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,8 +145,7 @@ pub fn torch_comm(rendezvous: &dyn Rendezvous, data: DataPath, wait: &Wait<'_>) 
         rank,
         size,
         job,
-        master: (name("MASTER_ADDR")?, port),
-        address: None,
+        listen: TcpListen::Toward(name("MASTER_ADDR")?, port),
         secret_file: secret_file(),
         host: None,
     };
@@ -173,18 +182,36 @@ fn tcp_over(comm: &MpiComm, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
     // Another store of the same job has another name.
     let nonce = comm.broadcast(0, forebay_scratch::nonce().to_le_bytes().to_vec(), wait)?;
     let job = JobName::new(nonce.iter().fold("mpi-".to_owned(), |name, byte| name + &format!("{byte:02x}")));
-    let master = comm.broadcast(0, host_name().into_bytes(), wait)?;
-    let master = (String::from_utf8_lossy(&master).into_owned(), 9);
+    let address = own_address(comm, wait)?;
     let options = TcpOptions {
         rank: comm.rank(),
         size: comm.size(),
         job,
-        master,
-        address: None,
+        listen: TcpListen::On(address),
         secret_file: secret_file(),
         host: None,
     };
     Ok(Arc::new(TcpComm::new(&options, &CommRendezvous::new(comm), wait)?))
+}
+
+/// The address of this host by which ranks of other hosts reach it. Collective: where one has none, it is an error on all.
+fn own_address(comm: &dyn Comm, wait: &Wait<'_>) -> Result<IpAddr> {
+    let names = comm.all_gather(host_name().into_bytes(), wait)?;
+    let other = (0..comm.size()).find(|rank| comm.host_of(*rank) != comm.host_of(comm.rank()));
+    let found = match other {
+        None => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        // The name of another host: one's own often stands for an address that leads nowhere else.
+        Some(other) => address_toward(&String::from_utf8_lossy(&names[other]), ANY_PORT),
+    };
+    let failure = found.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let failures = comm.all_gather(failure.into_bytes(), wait)?;
+    match failures.iter().position(|failure| !failure.is_empty()) {
+        Some(rank) if found.is_ok() => {
+            let why = format!("rank {rank}: {}", String::from_utf8_lossy(&failures[rank]));
+            Err(Error::new(ErrorKind::Unavailable, why))
+        }
+        _ => found,
+    }
 }
 
 fn host_name() -> String {

@@ -47,7 +47,7 @@ fn a_rank_that_stops_is_an_error_at_the_deadline() {
     for victim in [0, 1] {
         let mut ranks = Ranks::start(3, &format!("stopped {victim}"));
         ranks.await_ready();
-        ranks.signal(victim, Signal::STOP);
+        ranks.stop(victim);
         ranks.mark("stopped");
         for rank in (0..3).filter(|rank| *rank != victim) {
             ranks.await_done(rank);

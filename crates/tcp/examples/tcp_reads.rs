@@ -15,7 +15,7 @@ use std::{
 };
 
 use forebay_store::{Comm, JobName, ShardMemory, ShardPlace, Wait, Window, WindowPiece, WindowRead};
-use forebay_tcp::{FolderRendezvous, TcpComm, TcpOptions};
+use forebay_tcp::{FolderRendezvous, TcpComm, TcpListen, TcpOptions};
 
 struct Job {
     rank: usize,
@@ -48,8 +48,7 @@ fn main() {
         rank: job.rank,
         size: job.size,
         job: JobName::new("tcp-reads"),
-        master: (master.clone(), 29500),
-        address: None,
+        listen: TcpListen::Toward(master.clone(), 29500),
         secret_file: None,
         host: Some(format!("host-{rank}")),
     };

@@ -40,4 +40,5 @@ mod transfer;
 pub use read_request::{MOST_PIECES, PieceRequest};
 pub use rendezvous::{FolderRendezvous, Rendezvous};
 pub use secret::Secret;
-pub use tcp_comm::{TcpComm, TcpOptions};
+pub use sockets::address_toward;
+pub use tcp_comm::{TcpComm, TcpListen, TcpOptions};

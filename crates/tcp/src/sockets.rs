@@ -23,17 +23,17 @@ const LOST_AFTER: Duration = Duration::from_millis(3000);
 /// Connections that wait to be accepted: all ranks of a job may come at once.
 const BACKLOG: i32 = 4096;
 
-/// The address of this machine by which it reaches `master`, the node of rank 0: no other is listened on.
-pub(crate) fn local_address(master: &str, port: u16) -> Result<IpAddr> {
-    let named = |error| Error::from_io(error).at(format!("{master}:{port}"));
-    let found: Vec<SocketAddr> = (master, port).to_socket_addrs().map_err(named)?.collect();
+/// The address of this machine by which it reaches the node called `node`: no other is listened on.
+pub fn address_toward(node: &str, port: u16) -> Result<IpAddr> {
+    let named = |error| Error::from_io(error).at(format!("{node}:{port}"));
+    let found: Vec<SocketAddr> = (node, port).to_socket_addrs().map_err(named)?.collect();
     let address = found.iter().find_map(|address| route_to(*address));
     let address = address.ok_or_else(|| {
-        let error = Error::new(ErrorKind::Unavailable, "no way leads from this node to that of rank 0");
-        error.hint("see that MASTER_ADDR names it").at(format!("{master}:{port}"))
+        let error = Error::new(ErrorKind::Unavailable, "no way leads there from this node");
+        error.hint("see that MASTER_ADDR and the names of hosts are right").at(format!("{node}:{port}"))
     })?;
     // Some systems give the machine's own name the address 127.0.1.1, by which no other node reaches it.
-    let is_meant = master == "localhost" || master.parse::<IpAddr>().is_ok();
+    let is_meant = node == "localhost" || node.parse::<IpAddr>().is_ok();
     if address.is_loopback() && !is_meant {
         let documentation = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port.max(1)));
         return Ok(route_to(documentation).unwrap_or(address));
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn one_address_is_listened_on_and_never_all() {
-        let address = local_address("127.0.0.1", 29500).expect("an address");
+        let address = address_toward("127.0.0.1", 29500).expect("an address");
         assert!(address.is_loopback());
         let (_listener, bound) = listen_on(address).expect("a listener");
         assert!(bound.ip() == address && bound.port() != 0);
@@ -216,7 +216,7 @@ mod tests {
             listen_on(Ipv4Addr::UNSPECIFIED.into()).is_err()
                 && listen_on(Ipv6Addr::UNSPECIFIED.into()).is_err()
         );
-        assert!(local_address("no such host.invalid", 1).is_err());
+        assert!(address_toward("no such host.invalid", 1).is_err());
     }
 
     #[test]

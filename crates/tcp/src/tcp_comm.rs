@@ -27,7 +27,7 @@ use crate::{
     rendezvous::Rendezvous,
     secret::{JobKey, Secret, random_bytes},
     server::{ServedWindows, Server},
-    sockets::{listen_on, local_address},
+    sockets::{address_toward, listen_on},
     transfer::{RemotePiece, Transfer, complete},
 };
 
@@ -40,14 +40,21 @@ pub struct TcpOptions {
     pub size: usize,
     /// The name of the job and of the attempt to run it.
     pub job: JobName,
-    /// The node of rank 0 and a port of it: this rank listens on the address by which it reaches that.
-    pub master: (String, u16),
-    /// The address to listen on instead.
-    pub address: Option<IpAddr>,
+    /// Where this rank listens.
+    pub listen: TcpListen,
     /// A file with the secret of the job; without one rank 0 makes a secret and hands it on by the rendezvous.
     pub secret_file: Option<PathBuf>,
     /// What ranks have in common that share memory, instead of what this machine is.
     pub host: Option<String>,
+}
+
+/// The one address that a rank listens on.
+#[derive(Clone, Debug)]
+pub enum TcpListen {
+    /// The address by which it reaches a node, such as that of rank 0, and a port of it.
+    Toward(String, u16),
+    /// This one.
+    On(IpAddr),
 }
 
 /// One rank of a communicator over TCP.
@@ -94,8 +101,10 @@ impl TcpComm {
         if options.rank >= options.size {
             return Err(Error::invalid(format!("rank {} of {} ranks", options.rank, options.size)));
         }
-        let (master, port) = &options.master;
-        let from = options.address.map_or_else(|| local_address(master, *port), Ok)?;
+        let from = match &options.listen {
+            TcpListen::Toward(node, port) => address_toward(node, *port)?,
+            TcpListen::On(address) => *address,
+        };
         let (listener, address) = listen_on(from)?;
         let (key, hub) = agree_on_key(options, address, rendezvous, wait)?;
         let windows = Arc::new(ServedWindows::default());

@@ -18,7 +18,7 @@ use std::{
 use forebay_store::{
     Comm, FrameHeader, FrameKind, ShardMemory, ShardPlace, Wait, WindowPiece, WindowRead, check,
 };
-use forebay_tcp::{FolderRendezvous, TcpComm, TcpOptions};
+use forebay_tcp::{FolderRendezvous, TcpComm, TcpListen, TcpOptions};
 use ranks::{Ranks, Task};
 use rustix::process::Signal;
 
@@ -28,8 +28,7 @@ fn options(task: &Task, host: usize) -> TcpOptions {
         rank: task.rank,
         size: task.size,
         job: task.job(),
-        master: ("127.0.0.1".to_owned(), 29500),
-        address: None,
+        listen: TcpListen::Toward("127.0.0.1".to_owned(), 29500),
         secret_file: secret.exists().then_some(secret),
         host: Some(format!("host-{host}")),
     }
@@ -84,7 +83,7 @@ fn a_rank_that_stops_is_an_error_at_the_deadline() {
     for victim in [0, 1] {
         let mut ranks = Ranks::start(3, &format!("1 stopped {victim}"));
         ranks.await_ready();
-        ranks.signal(victim, Signal::STOP);
+        ranks.stop(victim);
         ranks.mark("stopped");
         (0..3).filter(|rank| *rank != victim).for_each(|rank| ranks.await_done(rank));
         ranks.signal(victim, Signal::KILL);

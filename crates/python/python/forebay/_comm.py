@@ -58,4 +58,12 @@ def _torch_store() -> Any:
                            "the job by mpirun and give comm=MPI.COMM_WORLD") from None  # fmt: skip
     if distributed.is_initialized():
         return distributed.distributed_c10d._get_default_store()
-    return distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    # Without an agent of torchrun rank 0 keeps the values, as the process group would have it; both may in one process.
+    is_kept_by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return distributed.TCPStore(
+        os.environ["MASTER_ADDR"],
+        int(os.environ["MASTER_PORT"]),
+        is_master=not is_kept_by_agent and os.environ["RANK"] == "0",
+        wait_for_workers=False,
+        multi_tenant=True,
+    )

@@ -226,8 +226,12 @@ class Store:
         numbers = np.asarray(samples if hasattr(samples, "__array__") or isinstance(samples, range) else list(samples))
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
             raise IndexError("samples are chosen by a list of numbers")
+        count = len(self)
+        for number in (numbers.min(), numbers.max()) if numbers.size else ():
+            if not -count <= int(number) < count:
+                raise IndexError(f"sample {number} of {count}")
         names = self.fields if fields is None else list(fields)
-        return Batch._of(self._raw.get(names, [self._checked(number) for number in numbers.tolist()]))
+        return Batch._of(self._raw.get(names, (numbers.astype(np.int64) % max(count, 1)).tolist()))
 
     def __getitem__(self, sample: int) -> dict[str, Any]:
         got: dict[str, Any] = self.get(sample)

@@ -316,6 +316,21 @@ impl Ranks {
         kill_process(Pid::from_raw(number).expect("a process"), signal).expect("it runs");
     }
 
+    /// Stops `rank`: a signal is on its way until the last thread of the process has stopped.
+    pub(crate) fn stop(&self, rank: usize) {
+        self.signal(rank, Signal::STOP);
+        let threads = PathBuf::from(format!("/proc/{}/task", self.children[rank].id()));
+        let is_stopped = |thread: &fs::DirEntry| {
+            let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            status.contains("State:\tT")
+        };
+        let started = Instant::now();
+        while !fs::read_dir(&threads).expect("a process").flatten().all(|thread| is_stopped(&thread)) {
+            assert!(started.elapsed() < LIMIT, "rank {rank} does not stop");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     pub(crate) fn mark(&self, name: &str) {
         fs::write(self.folder.path().join(name), "").expect("a file");
     }

@@ -74,7 +74,7 @@ with forebay.Store() as store:
             seen += real.tolist()
         print("seen", *seen)
     told = store.stats()
-    print("from other hosts", told["bytes"]["remote"])
+    print("from other hosts", told["remote"]["bytes"])
     assert "TCP" in told["transport"], told
 # The program's own process group works beside it, before and after.
 torch.distributed.init_process_group("gloo")

@@ -144,10 +144,12 @@ impl PlacementThreads {
         self.shared.change.notify_all();
     }
 
-    /// How much waits to be done: readers' requests, and sources of which more is to come.
+    /// How much is left to do, what is being done included: readers' requests, and sources of which more is to come.
     pub(crate) fn backlog(&self) -> (usize, usize) {
         let queue = self.shared.lock();
-        (queue.urgent.len(), queue.background.len())
+        let is_read_now = queue.busy - queue.in_background;
+        // A source leaves the queue with the first thread that finds nothing to do; others may still copy for it.
+        (queue.urgent.len() + is_read_now, queue.background.len().max(queue.in_background))
     }
 
     /// How many threads there may be.

@@ -2,11 +2,15 @@
 
 mod measure;
 
-use std::{collections::BTreeMap, num::NonZero, thread::available_parallelism, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use forebay::{
     Error, Result,
-    store::{ModelCase, Wait},
+    store::{Comm, ModelCase, Wait},
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +25,11 @@ Examples:
   mpirun -n 4 forebay store-bench --study ddstore         DDStore's comparison with files, at the size of this machine
 
 Every rank holds its part of the samples and reads random ones: one at a time of other ranks (get), in batches of any rank \
-(batch), and, as the limit, as many bytes from memory of its own (copy). All ranks measure at once. Every sample that was read \
-is compared with what it must be.
+(batch), and, as the limit, as many bytes from memory of its own (copy). All ranks measure at once. The first and last byte of \
+every sample that was read are compared with what they must be.
 
 JSON, per width, sample size and batch: width, sample_bytes, batch, get_p50_us, get_p95_us, get_p99_us (null with one rank), \
-batch_p50_us, batch_p99_us, samples_per_s, of_copy, remote_share; ranks, ranks_per_host, cores_per_host and transport beside \
+get_cdf_us (at 0, 5, 10 … 100 %), batch_p50_us, batch_p99_us, samples_per_s, of_copy, remote_share; ranks, ranks_per_host, cores_per_host and transport beside \
 them. `forebay simulate store --measured` takes it.";
 
 /// Arguments of `forebay store-bench`.
@@ -37,11 +41,11 @@ pub(crate) struct StoreBenchArgs {
     bytes: u64,
 
     /// Bytes of a sample; several are measured one after the other.
-    #[arg(long, value_name = "SIZE,…", default_value = "8KiB", value_delimiter = ',', value_parser = forebay::size::parse)]
+    #[arg(long, value_name = "SIZE,…", default_value = "8KiB", value_delimiter = ',', value_parser = bytes_of_sample)]
     sample_size: Vec<u64>,
 
     /// Samples of a batch.
-    #[arg(long, value_name = "N,…", default_value = "128", value_delimiter = ',')]
+    #[arg(long, value_name = "N,…", default_value = "128", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
     batch: Vec<u64>,
 
     /// Ranks of a replica group [default: 1, 2, 4 and so on, up to all ranks].
@@ -67,7 +71,7 @@ pub(crate) struct BenchReport {
     ranks: usize,
     /// Ranks of the host that has most.
     ranks_per_host: usize,
-    /// Processors of this host.
+    /// Processors that its ranks may use between them: launchers bind ranks to some.
     cores_per_host: usize,
     transport: String,
     results: Vec<Figures>,
@@ -115,12 +119,11 @@ pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
             }
         }
     }
-    let mut of_host = BTreeMap::<usize, usize>::new();
-    (0..comm.size()).for_each(|rank| *of_host.entry(comm.host_of(rank)).or_default() += 1);
+    let (ranks_per_host, cores_per_host) = fullest_host(&comm, &wait)?;
     let report = BenchReport {
         ranks: comm.size(),
-        ranks_per_host: of_host.into_values().max().unwrap_or(1),
-        cores_per_host: available_parallelism().map_or(1, NonZero::get),
+        ranks_per_host,
+        cores_per_host,
         transport: comm.transport(),
         results,
     };
@@ -129,6 +132,34 @@ pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
     }
     comm.barrier(&wait)?;
     Ok(exit::SUCCESS)
+}
+
+/// Ranks of the host that has most, and the processors that they may use between them. Collective.
+fn fullest_host(comm: &Arc<dyn Comm>, wait: &Wait<'_>) -> Result<(usize, usize)> {
+    let told = comm.all_gather(own_processors().into_iter().flat_map(u32::to_le_bytes).collect(), wait)?;
+    let mut hosts: BTreeMap<usize, (usize, BTreeSet<&[u8]>)> = BTreeMap::new();
+    for (rank, told) in told.iter().enumerate() {
+        let (ranks, processors) = hosts.entry(comm.host_of(rank)).or_default();
+        *ranks += 1;
+        processors.extend(told.chunks_exact(4));
+    }
+    let fullest = hosts.into_values().max_by_key(|(ranks, _)| *ranks);
+    Ok(fullest.map_or((1, 1), |(ranks, processors)| (ranks, processors.len().max(1))))
+}
+
+/// The numbers of the processors that this process may run on.
+fn own_processors() -> Vec<u32> {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
+    let most = u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(u32::MAX);
+    (0..most).filter(|processor| allowed.is_set(*processor as usize)).collect()
+}
+
+/// Bytes of a sample: at least one.
+fn bytes_of_sample(text: &str) -> std::result::Result<u64, String> {
+    match forebay::size::parse(text) {
+        Ok(0) => Err("a sample has at least one byte".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 impl StoreBenchArgs {

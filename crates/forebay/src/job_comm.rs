@@ -19,8 +19,11 @@ use std::{
 
 use forebay_mpi::{MpiComm, MpiHandle, MpiOptions, passive_progress};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
-use forebay_store::{Comm, JobName, LocalComm, SharedComm, Wait};
+use forebay_store::{Comm, JobName, LocalComm, SharedComm, Wait, agree};
 use forebay_tcp::{Rendezvous, TcpComm, TcpListen, TcpOptions, address_toward};
+
+/// Names the library of MPI, or forbids one.
+const MPI_LIBRARY: &str = "FOREBAY_MPI_LIBRARY";
 
 /// A port of a host, where only the way to it is looked for.
 const ANY_PORT: u16 = 9;
@@ -70,6 +73,11 @@ pub enum Launcher {
         /// True where all of them are on this node.
         is_one_node: bool,
     },
+    /// `srun`, without a word of how the tasks find each other.
+    Srun {
+        /// How many there are.
+        tasks: usize,
+    },
 }
 
 impl Launcher {
@@ -85,8 +93,12 @@ impl Launcher {
             let is_one_node = number("LOCAL_WORLD_SIZE") == Some(size);
             (size > 1 && rank < size).then_some(Self::Torch { rank, size, is_one_node })
         };
+        let is_for_torch = ["MASTER_ADDR", "MASTER_PORT"].iter().all(|name| env(name).is_some());
+        // srun tells every program how to find its MPI, if it has one or not: whoever sets torch's variables means those.
+        let is_srun = env("SLURM_PROCID").is_some() && env("OMPI_COMM_WORLD_SIZE").is_none();
+        let is_mpi_off = env(MPI_LIBRARY).is_some_and(|library| library == "off");
         // torchrun itself may have been started by mpirun or srun, once per node.
-        if env("TORCHELASTIC_RUN_ID").is_some() {
+        if env("TORCHELASTIC_RUN_ID").is_some() || (is_for_torch && (is_srun || is_mpi_off)) {
             return torch().unwrap_or(Self::None);
         }
         if ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "PMI_RANK"]
@@ -95,7 +107,8 @@ impl Launcher {
         {
             return Self::Mpi;
         }
-        torch().unwrap_or(Self::None)
+        let tasks = number("SLURM_STEP_NUM_TASKS").filter(|tasks| *tasks > 1 && env("WORLD_SIZE").is_none());
+        torch().or(tasks.map(|tasks| Self::Srun { tasks })).unwrap_or(Self::None)
     }
 }
 
@@ -104,6 +117,14 @@ pub fn job_comm(data: DataPath, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
     match Launcher::of_process() {
         Launcher::None => alone(),
         Launcher::Mpi => over_mpi(MpiComm::world(MpiOptions::default(), wait)?, data, wait),
+        Launcher::Srun { tasks } => {
+            let what = format!("srun started {tasks} tasks, and nothing says how they find each other");
+            Err(Error::invalid(what).hint(
+                "use srun --mpi=pmix, or set RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; \
+                 WORLD_SIZE=1 for tasks that have nothing to do with each other",
+            ))
+        }
+        Launcher::Torch { .. } if data == DataPath::Mpi => Err(no_mpi()),
         Launcher::Torch { rank, size, is_one_node: true } if data != DataPath::Tcp => {
             let job = JobName::from_torchrun(&|name| env::var(name).ok())?;
             Ok(Arc::new(SharedComm::new(rank, size, &job, wait)?))
@@ -124,9 +145,7 @@ pub fn mpi_comm(handle: MpiHandle, data: DataPath, wait: &Wait<'_>) -> Result<Ar
 pub fn torch_comm(rendezvous: &dyn Rendezvous, data: DataPath, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
     let Launcher::Torch { rank, size, is_one_node } = Launcher::of_process() else { return alone() };
     if data == DataPath::Mpi {
-        return Err(
-            Error::invalid("data=mpi in a job that no MPI started").hint("start it by mpirun or srun")
-        );
+        return Err(no_mpi());
     }
     if is_one_node && data != DataPath::Tcp {
         return job_comm(data, wait);
@@ -203,15 +222,7 @@ fn own_address(comm: &dyn Comm, wait: &Wait<'_>) -> Result<IpAddr> {
         // The name of another host: one's own often stands for an address that leads nowhere else.
         Some(other) => address_toward(&String::from_utf8_lossy(&names[other]), ANY_PORT),
     };
-    let failure = found.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    let failures = comm.all_gather(failure.into_bytes(), wait)?;
-    match failures.iter().position(|failure| !failure.is_empty()) {
-        Some(rank) if found.is_ok() => {
-            let why = format!("rank {rank}: {}", String::from_utf8_lossy(&failures[rank]));
-            Err(Error::new(ErrorKind::Unavailable, why))
-        }
-        _ => found,
-    }
+    agree(comm, found, wait)
 }
 
 fn host_name() -> String {
@@ -221,6 +232,10 @@ fn host_name() -> String {
 /// The file that holds the secret of the job, if one is named.
 fn secret_file() -> Option<PathBuf> {
     env::var_os("FOREBAY_STORE_SECRET_FILE").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+fn no_mpi() -> Error {
+    Error::invalid("data=mpi in a job that no MPI started").hint("start it by mpirun or srun")
 }
 
 fn several_hosts() -> Error {
@@ -287,6 +302,15 @@ mod tests {
         assert_eq!(launcher(&nested), torch(1, 4, false), "torchrun started by mpirun, once per node");
         assert_eq!(launcher(&[("RANK", "0"), ("WORLD_SIZE", "1")]), Launcher::None);
         assert_eq!(launcher(&[("RANK", "x"), ("WORLD_SIZE", "4")]), Launcher::None);
+        let master = [("MASTER_ADDR", "a"), ("MASTER_PORT", "1")];
+        let srun = [("SLURM_PROCID", "1"), ("PMIX_RANK", "1"), ("SLURM_STEP_NUM_TASKS", "4")];
+        assert_eq!(launcher(&srun), Launcher::Mpi);
+        assert_eq!(launcher(&[&srun[..], &ranks[..], &master[..]].concat()), torch(1, 4, false));
+        let off = [("FOREBAY_MPI_LIBRARY", "off"), ("PMI_SIZE", "4")];
+        assert_eq!(launcher(&[&off[..], &ranks[..], &master[..]].concat()), torch(1, 4, false));
+        let plain = [srun[0], srun[2]];
+        assert_eq!(launcher(&plain), Launcher::Srun { tasks: 4 });
+        assert_eq!(launcher(&[&plain[..], &[("WORLD_SIZE", "1")]].concat()), Launcher::None);
     }
 
     #[test]

@@ -10,10 +10,12 @@ use std::{
 };
 
 use forebay::{
-    FillOptions, Loader, OnLost, Options, SampleSet, Samples, StoreMaker, fill_store,
-    loader::set_identity,
+    FillOptions, Loader, OnLost, Options, SampleSet, Samples, StoreMaker,
+    container::{ByteOrder, Dtype, Number},
+    fill_store,
+    loader::{Next, set_identity},
     plan::{Shard, Shuffle, Tail},
-    store::{Balance, Comm, LocalComm, Store, StoreOptions, check::patience},
+    store::{Balance, Comm, LocalComm, SampleLens, Store, StoreOptions, VariableSpec, check::patience},
 };
 
 const COUNT: u64 = 103;
@@ -160,6 +162,83 @@ fn each_rank_reads_its_share_of_the_files_alone() {
         assert!((share.end - share.start).abs_diff(COUNT / 2) <= 1, "{shares:?}");
     }
     assert!(by_group.values().all(|count| *count == COUNT));
+}
+
+#[test]
+fn a_share_is_read_and_nothing_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = open(&rows_file(folder.path()));
+    let options = Options { batch_size: 4, prefetch: 8, read_threads: Some(2), ..Options::default() };
+    let loader = Loader::new(set, options).unwrap();
+    let mut run = loader.start_steps(3).unwrap();
+    let mut samples = 0;
+    loop {
+        match loader.next(&mut run, std::time::Duration::from_secs(60)).unwrap() {
+            Next::Batch(batch) => samples += batch.samples.len(),
+            Next::Waiting => {}
+            Next::End => break,
+        }
+    }
+    assert_eq!(samples, 12);
+    assert_eq!(loader.stats().batches, 3, "no batch is made that nobody takes");
+}
+
+#[test]
+fn a_batch_after_restriping_is_that_of_the_new_shards() {
+    let values = LocalComm::run(&[0, 1], |comm| {
+        let store = Arc::new(Store::new(Arc::clone(&comm), StoreOptions::default(), &patience()).unwrap());
+        let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len: 8, runs: 1 };
+        let description = forebay::StoredField {
+            dtype: Dtype::Number { number: Number::I64, order: ByteOrder::NATIVE },
+            kind: forebay::container::cf::ValueKind::Number,
+            sample_shape: Vec::new(),
+            categories: Vec::new(),
+        };
+        let spec = VariableSpec { description: description.spec("x").unwrap().description, ..spec };
+        let count = if comm.rank() == 0 { 10 } else { 0 };
+        let parts = [(spec, SampleLens::even(count, 1))];
+        let filling = store.begin_from_parts(&parts, &patience()).unwrap();
+        let written = (0..count).try_for_each(|sample| filling.write(0, sample, &1i64.to_ne_bytes()));
+        store.finish(filling, written, &patience()).unwrap();
+        let identity = forebay::added_identity(&store.variables());
+        let maker =
+            StoreMaker::new(Arc::clone(&store), &["x".to_owned()], identity, 1 << 20, OnLost::Raise).unwrap();
+        let all: Vec<_> = (0..10).map(Some).collect();
+        let before = maker.fields_of(&all, &patience()).unwrap()[0].bytes.to_vec();
+        store.restripe(Balance::Count, &patience()).unwrap();
+        let mine = store.variable("x").unwrap().samples_of(comm.rank());
+        assert_eq!(mine.end - mine.start, 5);
+        store.update("x", mine.start, &[2i64.to_ne_bytes(); 5].concat()).unwrap();
+        assert!(store.update("x", mine.start, &[0; 12]).is_err(), "half a sample");
+        store.seal(&patience()).unwrap();
+        let after = maker.fields_of(&all, &patience()).unwrap()[0].bytes.to_vec();
+        comm.barrier(&patience()).unwrap();
+        (before, after)
+    });
+    for (before, after) in values {
+        assert_eq!(before, [1i64.to_ne_bytes(); 10].concat());
+        assert_eq!(after, [2i64.to_ne_bytes(); 10].concat());
+    }
+}
+
+#[test]
+fn stores_take_of_the_memory_of_their_process_and_give_it_back() {
+    LocalComm::run(&[0], |comm| {
+        let free = || forebay::source::ledger().free();
+        let before = free();
+        let store = Store::new(Arc::clone(&comm), StoreOptions::default(), &patience()).unwrap();
+        let spec = |len| VariableSpec { name: "x".into(), description: Vec::new(), row_len: len, runs: 1 };
+        let filling =
+            store.begin_from_parts(&[(spec(1 << 20), SampleLens::even(8, 1))], &patience()).unwrap();
+        store.finish(filling, Ok(()), &patience()).unwrap();
+        assert!(before - free() >= 8 << 20, "{} of {before}", free());
+        let other = Store::new(Arc::clone(&comm), StoreOptions::default(), &patience()).unwrap();
+        let error = other.begin_from_parts(&[(spec(before), SampleLens::even(1, 1))], &patience());
+        assert!(error.unwrap_err().to_string().contains("are left of what it may take"));
+        store.close(&patience()).unwrap();
+        drop(store);
+        assert_eq!(free(), before);
+    });
 }
 
 #[test]

@@ -90,9 +90,14 @@ impl Loader {
 
     /// Begins an epoch: the one that was set or loaded, or else the one after the last that was begun.
     pub fn start(&self) -> Result<Run> {
+        self.start_steps(u64::MAX)
+    }
+
+    /// The same, of which at most `steps` batches are made.
+    pub fn start_steps(&self, steps: u64) -> Result<Run> {
         let mut cursor = self.cursor();
         cursor.begin();
-        let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs);
+        let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs).first_steps(steps);
         let seed = cursor.plan.spec().seed;
         drop(cursor);
         let (maker, counters) = (Arc::clone(&self.maker), Arc::clone(&self.counters));

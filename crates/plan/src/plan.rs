@@ -69,6 +69,7 @@ impl Plan {
             next_order: order(epoch.wrapping_add(1))?,
             next_steps: self.steps(0)?,
             is_full: matches!(self.spec.shuffle, Shuffle::Full),
+            most_steps: u64::MAX,
         })
     }
 
@@ -106,6 +107,8 @@ pub struct Epoch {
     next_order: Order,
     next_steps: Steps,
     is_full: bool,
+    /// Batches that are wanted of it.
+    most_steps: u64,
 }
 
 impl Epoch {
@@ -119,6 +122,11 @@ impl Epoch {
         Self { run, ..self }
     }
 
+    /// The same epoch, of which at most `steps` batches are wanted.
+    pub fn first_steps(self, steps: u64) -> Self {
+        Self { most_steps: steps, ..self }
+    }
+
     /// Which run it is.
     pub fn run(&self) -> u64 {
         self.run
@@ -126,7 +134,7 @@ impl Epoch {
 
     /// Batches in it, the same on every rank.
     pub fn step_count(&self) -> u64 {
-        self.steps.step_count()
+        self.steps.step_count().min(self.most_steps)
     }
 
     /// How many ranks share it.

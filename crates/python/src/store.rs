@@ -5,8 +5,10 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
+    env,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use forebay::{
@@ -17,7 +19,7 @@ use forebay::{
     loader::set_identity,
     plan::SetIdentity,
     source::PerProcess,
-    store::{Balance, Comm, Filling, SampleLens, ShardPlace, Store, StoreOptions, Wait},
+    store::{Balance, Comm, Filling, GET_PATIENCE, SampleLens, ShardPlace, Store, StoreOptions, Wait},
 };
 use pyo3::{prelude::*, types::PyBytes};
 
@@ -67,7 +69,7 @@ impl RawComm {
         Ok(Self { comm })
     }
 
-    /// What started this process: `none`, `mpi`, `torch` on one node, or `torch-nodes` on several.
+    /// What started this process: `none`, `mpi`, `torch` on one node, `torch-nodes` on several, or `srun` alone.
     #[staticmethod]
     fn launcher() -> &'static str {
         match Launcher::of_process() {
@@ -75,6 +77,7 @@ impl RawComm {
             Launcher::Mpi => "mpi",
             Launcher::Torch { is_one_node: true, .. } => "torch",
             Launcher::Torch { .. } => "torch-nodes",
+            Launcher::Srun { .. } => "srun",
         }
     }
 
@@ -127,7 +130,8 @@ pub(crate) struct RawStore {
     store: Closable<Store>,
     /// By the names of their fields. A forked process has none: those of its parent may be in use there.
     makers: PerProcess<Makers>,
-    identity: Mutex<Option<SetIdentity>>,
+    /// The sets of files it was filled from: their fields, and by what orders and states know their samples.
+    filled: Mutex<Vec<(Vec<String>, SetIdentity)>>,
     /// Bytes that samples by number may take.
     memory: u64,
 }
@@ -148,8 +152,8 @@ impl RawStore {
         let place = folder.map_or(ShardPlace::Memory, ShardPlace::Disk);
         let options = StoreOptions { width, place, limit };
         let store = collective(py, |wait| Store::new(Arc::clone(&comm.comm), options.clone(), wait))?;
-        let (makers, identity) = (PerProcess::new(Makers::default()), Mutex::default());
-        Ok(Self { store: Closable::new("store", store), makers, identity, memory })
+        let (makers, filled) = (PerProcess::new(Makers::default()), Mutex::default());
+        Ok(Self { store: Closable::new("store", store), makers, filled, memory })
     }
 
     /// Begins a variable of which this rank has as many samples as `lens`, or `count` where all have one shape. Collective.
@@ -206,7 +210,10 @@ impl RawStore {
             return Err(error);
         }
         filled?;
-        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = Some(set_identity(&set));
+        let names = set.fields().into_iter().map(|field| field.name).collect();
+        let mut filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
+        filled.push((names, set_identity(&set)));
+        drop(filled);
         show_warnings(py)
     }
 
@@ -250,7 +257,7 @@ impl RawStore {
     fn get(&self, py: Python<'_>, names: Vec<String>, numbers: Vec<u64>) -> PyResult<RawBatch> {
         let maker = self.maker(names)?;
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
-        let fields = py.detach(|| maker.fields_of(&slots)).map_err(raised)?;
+        let fields = with_signals(py, GET_PATIENCE, |wait| maker.fields_of(&slots, wait))?;
         Ok(RawBatch::of_samples(fields, &numbers))
     }
 
@@ -314,9 +321,13 @@ impl RawStore {
 
     /// By what orders and states know the samples: as those of the files they were filled from, if they were.
     fn identity_of(&self, names: &[String]) -> PyResult<SetIdentity> {
-        if let Some(identity) = &*self.identity.lock().unwrap_or_else(PoisonError::into_inner) {
+        let filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, identity)) =
+            filled.iter().find(|(known, _)| names.iter().all(|name| known.contains(name)))
+        {
             return Ok(identity.clone());
         }
+        drop(filled);
         let store = self.store.get()?;
         let variables = names.iter().map(|name| store.variable(name)).collect::<forebay::Result<Vec<_>>>();
         Ok(forebay::added_identity(&variables.map_err(raised)?))
@@ -371,9 +382,31 @@ fn ended() -> Error {
     Error::invalid("this variable was finished")
 }
 
+/// How long ranks wait for each other in collective calls, as long as it is not known that one is gone: as long as torch does.
+const COLLECTIVE_PATIENCE: Duration = Duration::from_secs(1800);
+
+/// Seconds to wait instead.
+const TIMEOUT: &str = "FOREBAY_STORE_TIMEOUT";
+
 /// Runs a collective call without the interpreter's lock, and ends it when a signal such as Ctrl-C comes.
 fn collective<T: Send>(
     py: Python<'_>,
+    work: impl Fn(&Wait<'_>) -> forebay::Result<T> + Send + Sync,
+) -> PyResult<T> {
+    let patience = match env::var(TIMEOUT) {
+        Err(_) => COLLECTIVE_PATIENCE,
+        Ok(text) => match text.trim().parse().ok().filter(|seconds| *seconds > 0.0) {
+            Some(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
+            None => return Err(raised(Error::invalid(format!("{TIMEOUT}={text} are no seconds")))),
+        },
+    };
+    with_signals(py, patience, work)
+}
+
+/// Runs what may have to wait for other ranks without the interpreter's lock, and looks for signals meanwhile.
+fn with_signals<T: Send>(
+    py: Python<'_>,
+    patience: Duration,
     work: impl Fn(&Wait<'_>) -> forebay::Result<T> + Send + Sync,
 ) -> PyResult<T> {
     let (done, signal) = py.detach(|| {
@@ -384,7 +417,7 @@ fn collective<T: Send>(
                 Error::new(ErrorKind::Unavailable, "interrupted")
             })
         };
-        let done = work(&Wait::while_ranks_live().interrupted_by(&check));
+        let done = work(&Wait::at_most(patience).interrupted_by(&check));
         (done, signal.into_inner())
     });
     match signal {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt, ops::Range, sync::Arc};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, ledger};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -53,9 +53,11 @@ pub(crate) fn allocate(
         if room.left.is_some_and(|left| len > left) {
             return Err(no_room(len, room.left.unwrap_or(0)));
         }
-        Ok((bases, ShardMemory::new(len, room.place)?))
+        let taken = if matches!(room.place, ShardPlace::Memory) { len } else { 0 };
+        let memory = Arc::new(ledger().take("store", taken));
+        Ok((bases, ShardMemory::new(len, room.place)?, memory))
     });
-    let (bases, shard) = agree(&**comm, made, wait)?;
+    let (bases, shard, memory) = agree(&**comm, made, wait)?;
     let shard = Arc::new(shard);
     let window = comm.window(Arc::clone(&shard), wait)?;
     let made = variables.into_iter().zip(bases).map(|(variable, bases)| StoredVariable {
@@ -69,7 +71,7 @@ pub(crate) fn allocate(
         bases,
         window: Arc::clone(&window),
     });
-    Ok(Filling { comm: Arc::clone(comm), shard, variables: made.collect() })
+    Ok(Filling { comm: Arc::clone(comm), shard, memory, variables: made.collect() })
 }
 
 /// Variables of one group whose members bring samples of their own.
@@ -101,7 +103,7 @@ pub(crate) fn joined(parts: &[Vec<(VariableSpec, LensMessage)>]) -> Result<Vec<N
 /// Every group has to hold the same samples, as far as their lengths tell.
 pub(crate) fn check_replicas(groups: &[Vec<NewVariable>]) -> Result<()> {
     let facts = |group: &[NewVariable]| -> Vec<_> {
-        group.iter().map(|new| (new.spec.clone(), new.lens.count(), new.lens.total())).collect()
+        group.iter().map(|new| (new.spec.clone(), new.lens.count(), new.lens.fingerprint())).collect()
     };
     let Some(first) = groups.first() else { return Ok(()) };
     for (number, group) in groups.iter().enumerate() {
@@ -141,11 +143,14 @@ pub(crate) fn same_on_every_rank(
     let all = comm.all_gather(mine.clone(), wait)?;
     match all.iter().position(|other| *other != mine) {
         None => Ok(()),
-        Some(rank) => {
-            let what = format!("rank {rank} gives another {what} than rank {}", comm.rank());
-            Err(Error::invalid(what).hint("call it with the same arguments on every rank"))
-        }
+        Some(rank) => Err(differs(what, rank, comm.rank())),
     }
+}
+
+/// The error where `rank` says something else than `own` does.
+pub(crate) fn differs(what: &str, rank: usize, own: usize) -> Error {
+    let what = format!("rank {rank} gives another {what} than rank {own}");
+    Error::invalid(what).hint("call it with the same arguments on every rank")
 }
 
 /// What a rank tells others, as bytes.
@@ -186,7 +191,7 @@ fn bases(variables: &[NewVariable], members: usize) -> Result<(Vec<Vec<u64>>, Ve
 const ALIGNMENT: u64 = 64;
 
 fn no_room(len: u64, left: u64) -> Error {
-    let what = format!("the shard of this rank takes {len} bytes, and {left} are left of its memory");
+    let what = format!("the shard of this rank takes {len} bytes, and {left} are left of what it may take");
     Error::new(ErrorKind::Full, what)
         .hint("use more ranks or a larger width, keep shards on a local disk, or allow more memory")
 }

@@ -406,6 +406,19 @@ pub fn ranks_that_disagree_are_told(comm: &Arc<dyn Comm>) {
     let width = Some(if comm.rank() == 0 { 1 } else { comm.size() });
     let error = Store::new(Arc::clone(comm), StoreOptions { width, ..StoreOptions::default() }, &patience());
     assert!(error.expect_err("widths differ").to_string().contains("width"));
+    let lens = SampleLens::ragged(&[9, 1, 1, 1, 1, 1]);
+    let balance = if comm.rank() == 0 { Balance::Bytes } else { Balance::Count };
+    let partition = Partition::even(&lens, comm.size(), balance);
+    let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len: 4, runs: 1 };
+    let error = store.begin(&[(spec.clone(), lens)], &partition, &patience()).expect_err("divisions differ");
+    assert!(error.to_string().contains("division"), "{error}");
+    let error = store.restripe(balance, &patience()).expect_err("balances differ");
+    assert!(error.to_string().contains("balance"), "{error}");
+    // As many rows in as many samples, and not the same ones.
+    let lens = SampleLens::ragged(if comm.rank() == 0 { &[1, 2] } else { &[2, 1] });
+    let partition = Partition::even(&lens, comm.size(), Balance::Count);
+    let error = store.begin(&[(spec, lens)], &partition, &patience()).expect_err("lengths differ");
+    assert!(error.to_string().contains("variables"), "{error}");
 }
 
 /// Samples are written anew until the seal, and never after it.

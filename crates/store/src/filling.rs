@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Grant, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -27,6 +27,7 @@ pub struct VariableSpec {
 pub struct Filling {
     pub(crate) comm: Arc<dyn Comm>,
     pub(crate) shard: Arc<ShardMemory>,
+    pub(crate) memory: Arc<Grant>,
     pub(crate) variables: Vec<StoredVariable>,
 }
 
@@ -74,11 +75,20 @@ pub(crate) fn write(
         let what = format!("{} bytes from sample {first} on are more than rank {rank} holds", bytes.len());
         return Err(named(Error::invalid(what)));
     }
+    let row_bytes = variable.row_len * variable.runs;
+    let rows = (bytes.len() as u64).checked_div(row_bytes).unwrap_or(0);
+    let last = variable.lens.start(first) + rows;
+    let is_whole = rows * row_bytes == bytes.len() as u64
+        && variable.lens.start(variable.lens.first_from_row(last)) == last;
+    if !is_whole {
+        let what = format!("{} bytes from sample {first} on end within a sample", bytes.len());
+        return Err(named(Error::invalid(what).hint("write whole samples")));
+    }
     shard.write(variable.place(first).offset, bytes).map_err(named)
 }
 
-/// `mine` where every rank has succeeded, and the error of the first that has not on all of them.
-pub(crate) fn agree<T>(comm: &dyn Comm, mine: Result<T>, wait: &Wait<'_>) -> Result<T> {
+/// `mine` where every rank has succeeded, and the error of the first that has not on all of them. Collective.
+pub fn agree<T>(comm: &dyn Comm, mine: Result<T>, wait: &Wait<'_>) -> Result<T> {
     let told = match &mine {
         Ok(_) => Vec::new(),
         Err(error) => error.to_string().into_bytes(),

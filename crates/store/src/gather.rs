@@ -1,13 +1,14 @@
 //! Which bytes of which rank go where in a batch.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use forebay_source::{Error, Result};
 
 use crate::{
-    comm::{WindowPiece, WindowRead},
+    comm::{Window, WindowPiece, WindowRead},
     stats::Traffic,
     variable::StoredVariable,
+    wait::Wait,
 };
 
 /// Samples of one variable, and the memory of a batch that they go to, side by side in the order of the list.
@@ -49,40 +50,88 @@ impl FieldGather<'_> {
     }
 }
 
-/// Copies what lies in memory of this host, and lists the rest by rank.
-///
-/// Neighbours both in a shard and in the batch become one piece.
-pub(crate) fn gather<'a>(
-    gather: FieldGather<'a>,
-    own_rank: usize,
-    traffic: &mut Traffic,
-) -> Result<Vec<WindowRead<'a>>> {
-    gather.check()?;
-    let FieldGather { variable, samples, padding, into: mut rest } = gather;
-    let mut remote: BTreeMap<usize, Vec<WindowPiece<'a>>> = BTreeMap::new();
-    for run in 0..variable.runs {
-        for sample in samples {
-            let Some(sample) = sample else {
-                let len = padding * variable.row_len;
-                (_, rest) = rest.split_at_mut(usize::try_from(len).unwrap_or(usize::MAX));
-                continue;
-            };
-            let place = variable.place(*sample);
-            let len = usize::try_from(place.run_len).unwrap_or(usize::MAX);
-            let (slot, after) = rest.split_at_mut(len);
-            rest = after;
-            let offset = place.offset + run * place.run_len;
-            match variable.window.shared(place.rank) {
-                Some(shard) => {
-                    shard.copy_to(offset, slot)?;
-                    traffic.count_shared(place.rank == own_rank, place.run_len, run == 0);
-                }
-                None => {
-                    traffic.count_remote(place.run_len, run == 0);
-                    remote.entry(place.rank).or_default().push(WindowPiece { offset, into: slot });
+/// What is to be read of the ranks of other hosts: the pieces of all fields that share a window, by rank.
+#[derive(Debug, Default)]
+pub(crate) struct RemoteReads<'a> {
+    windows: Vec<(Arc<dyn Window>, BTreeMap<usize, RankPieces<'a>>)>,
+}
+
+/// The pieces of one rank, and of how many samples they are.
+#[derive(Debug, Default)]
+struct RankPieces<'a> {
+    pieces: Vec<WindowPiece<'a>>,
+    samples: u64,
+}
+
+impl<'a> RemoteReads<'a> {
+    /// Copies what lies in memory of this host, and notes the rest.
+    pub(crate) fn gather(
+        &mut self,
+        gather: FieldGather<'a>,
+        own_rank: usize,
+        traffic: &mut Traffic,
+    ) -> Result<()> {
+        gather.check()?;
+        let FieldGather { variable, samples, padding, into: mut rest } = gather;
+        for run in 0..variable.runs {
+            for sample in samples {
+                let Some(sample) = sample else {
+                    let len = padding * variable.row_len;
+                    (_, rest) = rest.split_at_mut(usize::try_from(len).unwrap_or(usize::MAX));
+                    continue;
+                };
+                let place = variable.place(*sample);
+                let len = usize::try_from(place.run_len).unwrap_or(usize::MAX);
+                let (slot, after) = rest.split_at_mut(len);
+                rest = after;
+                let offset = place.offset + run * place.run_len;
+                match variable.window.shared(place.rank) {
+                    Some(shard) => {
+                        shard.copy_to(offset, slot)?;
+                        traffic.count_shared(place.rank == own_rank, place.run_len, run == 0);
+                    }
+                    None => {
+                        let read = self.of_rank(&variable.window, place.rank);
+                        read.pieces.push(WindowPiece { offset, into: slot });
+                        read.samples += u64::from(run == 0);
+                    }
                 }
             }
         }
+        Ok(())
     }
-    Ok(remote.into_iter().map(|(rank, pieces)| WindowRead { rank, pieces, outcome: Ok(()) }).collect())
+
+    fn of_rank(&mut self, window: &Arc<dyn Window>, rank: usize) -> &mut RankPieces<'a> {
+        let known = self.windows.iter().position(|(other, _)| Arc::ptr_eq(other, window));
+        let index = known.unwrap_or_else(|| {
+            self.windows.push((Arc::clone(window), BTreeMap::new()));
+            self.windows.len() - 1
+        });
+        self.windows[index].1.entry(rank).or_default()
+    }
+
+    /// Reads them, window by window, and gives the ranks of which that failed. One that failed once is not waited for again.
+    pub(crate) fn read(self, wait: &Wait<'_>, traffic: &mut Traffic) -> Vec<(usize, Error)> {
+        let mut failed: BTreeMap<usize, Error> = BTreeMap::new();
+        for (window, ranks) in self.windows {
+            let ranks = ranks.into_iter().filter(|(rank, _)| !failed.contains_key(rank));
+            let (mut reads, facts): (Vec<_>, Vec<_>) = ranks
+                .map(|(rank, RankPieces { pieces, samples })| {
+                    let bytes = pieces.iter().map(|piece| piece.into.len() as u64).sum::<u64>();
+                    (WindowRead { rank, pieces, outcome: Ok(()) }, (bytes, samples))
+                })
+                .unzip();
+            if reads.is_empty() {
+                continue;
+            }
+            window.get(&mut reads, &wait.renewed());
+            for (read, (bytes, samples)) in reads.into_iter().zip(facts) {
+                match read.outcome {
+                    Ok(()) => traffic.count_remote(bytes, samples),
+                    Err(error) => drop(failed.insert(read.rank, error)),
+                }
+            }
+        }
+        failed.into_iter().collect()
+    }
 }

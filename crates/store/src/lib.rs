@@ -64,7 +64,7 @@ mod variable;
 mod wait;
 
 pub use comm::{Comm, CommThreads, Window, WindowPiece, WindowRead, gone};
-pub use filling::{Filling, VariableSpec};
+pub use filling::{Filling, VariableSpec, agree};
 pub use frame::{FrameHeader, FrameKind, FrameReader, ReceivedFrame};
 pub use gather::FieldGather;
 pub use groups::ReplicaGroups;
@@ -84,6 +84,6 @@ pub use shared_comm::SharedComm;
 #[cfg(target_os = "linux")]
 pub use star::{EndedElsewhere, Star, StarCall, StarMessage, StarParts};
 pub use stats::{ReadCount, StoreStats};
-pub use store::{Store, StoreOptions};
+pub use store::{GET_PATIENCE, Store, StoreOptions};
 pub use variable::StoredVariable;
 pub use wait::Wait;

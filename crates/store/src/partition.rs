@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 use crate::sample_lens::SampleLens;
 
 /// By what samples are divided evenly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Balance {
     /// By their number.
     Count,
@@ -15,7 +17,7 @@ pub enum Balance {
 }
 
 /// The samples of every member: runs that follow each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Partition {
     /// The first sample of each member, and the count at the end.
     firsts: Vec<u64>,

@@ -8,7 +8,7 @@ use std::{
 use forebay_source::Result;
 
 use crate::{
-    allocate::NewVariable,
+    allocate::{NewVariable, same_on_every_rank},
     filling::{Filling, VariableSpec},
     gather::FieldGather,
     partition::{Balance, Partition},
@@ -26,17 +26,22 @@ impl Store {
     /// Variables that were begun together move together: meanwhile each rank holds what it had of them and what it will have.
     pub fn restripe(&self, balance: Balance, wait: &Wait<'_>) -> Result<()> {
         self.check_open()?;
-        let shelves = self.shelves();
+        same_on_every_rank(&**self.comm(), "balance", &balance, wait)?;
         let mut start = 0;
-        while start < shelves.len() {
-            let window = &shelves[start].variable.window;
-            let same =
-                shelves[start..].iter().take_while(|shelf| Arc::ptr_eq(&shelf.variable.window, window));
-            let end = start + same.count();
-            self.restripe_together(start, &shelves[start..end], balance, wait)?;
-            start = end;
+        while let Some(old) = self.shelves_together(start) {
+            // What is dropped at the end of the round is given back before the next one takes memory.
+            self.restripe_together(start, &old, balance, &wait.renewed())?;
+            start += old.len();
         }
         Ok(())
+    }
+
+    /// The variables from place `start` on that lie in one window; nothing at the end.
+    fn shelves_together(&self, start: usize) -> Option<Vec<Shelf>> {
+        let shelves = self.variables.read().unwrap_or_else(PoisonError::into_inner);
+        let window = &shelves.get(start)?.variable.window;
+        let same = shelves[start..].iter().take_while(|shelf| Arc::ptr_eq(&shelf.variable.window, window));
+        Some(same.cloned().collect())
     }
 
     fn restripe_together(&self, at: usize, old: &[Shelf], balance: Balance, wait: &Wait<'_>) -> Result<()> {
@@ -60,16 +65,12 @@ impl Store {
         let filling = self.take_memory(old.iter().map(new).collect(), wait)?;
         let moved = old.iter().enumerate().try_for_each(|(number, shelf)| {
             let samples = partition.samples_of(self.member().0);
-            self.move_samples(&filling, number, &shelf.variable, samples)
+            self.move_samples(&filling, number, &shelf.variable, samples, wait)
         });
-        let shard = Arc::clone(&filling.shard);
-        let made = filling.publish(moved, wait)?;
+        let made = self.published(filling, moved, &wait.renewed())?;
         let mut known = self.variables.write().unwrap_or_else(PoisonError::into_inner);
-        for (slot, variable) in known[at..].iter_mut().zip(made) {
-            *slot = Shelf { variable: Arc::new(variable), shard: Arc::clone(&shard) };
-        }
+        known.splice(at..at + made.len(), made).for_each(drop);
         drop(known);
-        self.shard_bytes.fetch_add(shard.len(), SeqCst);
         self.shard_bytes.fetch_sub(old[0].shard.len(), SeqCst);
         old[0].variable.window.close(wait)
     }
@@ -81,10 +82,13 @@ impl Store {
         number: usize,
         variable: &StoredVariable,
         samples: Range<u64>,
+        wait: &Wait<'_>,
     ) -> Result<()> {
         let mut bytes = Vec::new();
         let mut next = samples.start;
         while next < samples.end {
+            // It takes as long as there are bytes: only an interrupt ends it.
+            wait.renewed().go_on(String::new)?;
             let first = next;
             let mut len = 0;
             // A batch joins samples of several runs run by run: those move one by one.

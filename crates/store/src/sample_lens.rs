@@ -97,6 +97,16 @@ impl SampleLens {
         }
     }
 
+    /// A number that differs where lengths do: what two ranks compare instead of all of them.
+    pub fn fingerprint(&self) -> u64 {
+        // FNV-1a over lengths: ranks that disagree do so by accident, not on purpose.
+        let mix = |hash: u64, len: u64| (hash ^ len).wrapping_mul(0x0000_0100_0000_01b3);
+        match self.even_len() {
+            Some(len) => mix(mix(1, self.count()), len),
+            None => (0..self.count()).fold(2, |hash, sample| mix(hash, self.start_and_len(sample).1)),
+        }
+    }
+
     /// The first sample that begins at or after row `row`, or the count.
     pub fn first_from_row(&self, row: u64) -> u64 {
         let (mut low, mut high) = (0, self.count());

@@ -62,9 +62,9 @@ impl Traffic {
         count.samples += u64::from(is_first_run);
     }
 
-    pub(crate) fn count_remote(&mut self, bytes: u64, is_first_run: bool) {
+    pub(crate) fn count_remote(&mut self, bytes: u64, samples: u64) {
         self.remote.bytes += bytes;
-        self.remote.samples += u64::from(is_first_run);
+        self.remote.samples += samples;
     }
 }
 

@@ -8,16 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Grant, Result, ledger};
+use serde::Serialize;
 
 use crate::{
     allocate::{
-        NewVariable, ShardRoom, allocate, check_names, check_replicas, joined, message, received,
+        NewVariable, ShardRoom, allocate, check_names, check_replicas, differs, joined, message, received,
         same_on_every_rank,
     },
     comm::{Comm, CommThreads, Window, gone},
     filling::{self, Filling, LensMessage, VariableSpec, agree},
-    gather::{FieldGather, gather},
+    gather::{FieldGather, RemoteReads},
     groups::ReplicaGroups,
     partition::Partition,
     sample_lens::SampleLens,
@@ -56,10 +57,12 @@ pub struct Store {
 pub(crate) struct Shelf {
     pub(crate) variable: Arc<StoredVariable>,
     pub(crate) shard: Arc<ShardMemory>,
+    /// What the shard takes of this process's memory; goes back with the last variable of the shard.
+    _memory: Arc<Grant>,
 }
 
-/// How long a get waits for a rank that does not answer: less than the 10 s within which a dead rank has to be an error.
-const GET_PATIENCE: Duration = Duration::from_secs(8);
+/// How long a get waits for a rank that sends nothing: less than the 10 s within which a dead rank has to be an error.
+pub const GET_PATIENCE: Duration = Duration::from_secs(8);
 
 impl Store {
     /// A store of nothing yet. Collective.
@@ -102,8 +105,11 @@ impl Store {
         wait: &Wait<'_>,
     ) -> Result<Filling> {
         self.check_open()?;
-        let counts: Vec<_> = specs.iter().map(|(spec, lens)| (spec, lens.count(), lens.total())).collect();
-        same_on_every_rank(&*self.comm, "variables", &counts, wait)?;
+        let mine: Vec<_> =
+            specs.iter().map(|(spec, lens)| (spec, lens.count(), lens.fingerprint())).collect();
+        same_on_every_rank(&*self.comm, "variables", &mine, wait)?;
+        // Groups that differ in size divide the samples differently, ranks of one group never.
+        self.same_in_group("division of samples", partition, wait)?;
         let new = |(spec, lens): &(VariableSpec, SampleLens)| NewVariable {
             spec: spec.clone(),
             lens: lens.clone(),
@@ -126,18 +132,40 @@ impl Store {
         self.allocate(groups.into_iter().nth(own).unwrap_or_default(), wait)
     }
 
+    /// An error where ranks of one group do not say the same of `what`. Collective over all ranks.
+    fn same_in_group(&self, what: &str, mine: &impl Serialize, wait: &Wait<'_>) -> Result<()> {
+        let all = self.comm.all_gather(message(mine)?, wait)?;
+        let members = self.groups.members(self.groups.group_of(self.comm.rank()));
+        let own = &all[self.comm.rank()];
+        match members.into_iter().find(|rank| all[*rank] != *own) {
+            None => Ok(()),
+            Some(rank) => Err(differs(what, rank, self.comm.rank())),
+        }
+    }
+
     /// Publishes what every rank wrote; `written` says whether this one could. Collective.
     pub fn finish(&self, filling: Filling, written: Result<()>, wait: &Wait<'_>) -> Result<()> {
-        let shard = Arc::clone(&filling.shard);
+        let shelves = self.published(filling, written, wait)?;
+        self.variables.write().unwrap_or_else(PoisonError::into_inner).extend(shelves);
+        Ok(())
+    }
+
+    /// The variables of `filling`, as all ranks read them from now on. Collective.
+    pub(crate) fn published(
+        &self,
+        filling: Filling,
+        written: Result<()>,
+        wait: &Wait<'_>,
+    ) -> Result<Vec<Shelf>> {
+        let (shard, memory) = (Arc::clone(&filling.shard), Arc::clone(&filling.memory));
         let variables = filling.publish(written, wait)?;
         self.shard_bytes.fetch_add(shard.len(), SeqCst);
-        let mut known = self.variables.write().unwrap_or_else(PoisonError::into_inner);
-        known.extend(
-            variables
-                .into_iter()
-                .map(|variable| Shelf { variable: Arc::new(variable), shard: Arc::clone(&shard) }),
-        );
-        Ok(())
+        let shelf = |variable| Shelf {
+            variable: Arc::new(variable),
+            shard: Arc::clone(&shard),
+            _memory: Arc::clone(&memory),
+        };
+        Ok(variables.into_iter().map(shelf).collect())
     }
 
     /// Writes samples of this rank anew, until the store is sealed. Others read them after the next collective call.
@@ -153,8 +181,7 @@ impl Store {
     /// Lets nothing be added or written from now on. Collective.
     pub fn seal(&self, wait: &Wait<'_>) -> Result<()> {
         self.check_open()?;
-        let windows: Vec<_> = self.shelves().iter().map(|shelf| Arc::clone(&shelf.variable.window)).collect();
-        for window in windows {
+        for window in windows_of(self.shelves()) {
             window.publish(wait)?;
         }
         self.is_sealed.store(true, SeqCst);
@@ -171,6 +198,13 @@ impl Store {
         Ok(self.shelf(name)?.variable)
     }
 
+    /// The variables at these places in the order they were added.
+    pub fn variables_at(&self, places: impl IntoIterator<Item = usize>) -> Vec<Arc<StoredVariable>> {
+        let variables = self.variables.read().unwrap_or_else(PoisonError::into_inner);
+        let at = |place: usize| variables.get(place).map(|shelf| Arc::clone(&shelf.variable));
+        places.into_iter().filter_map(at).collect()
+    }
+
     /// All variables, in the order they were added.
     pub fn variables(&self) -> Vec<Arc<StoredVariable>> {
         self.shelves().into_iter().map(|shelf| shelf.variable).collect()
@@ -178,18 +212,22 @@ impl Store {
 
     /// The bytes of one sample, into memory that is as long.
     pub fn get(&self, variable: &StoredVariable, sample: u64, into: &mut [u8]) -> Result<()> {
-        let started = Instant::now();
-        self.check_alive()?;
-        let gathers = [FieldGather { variable, samples: &[Some(sample)], padding: 0, into }];
-        first_error(self.gather(gathers)?)?;
-        self.counters.gets.record(started.elapsed());
-        Ok(())
+        self.get_batch([FieldGather { variable, samples: &[Some(sample)], padding: 0, into }])
     }
 
     /// The bytes of many samples of some variables, straight into the memory of a batch.
     pub fn get_batch<'a>(&self, gathers: impl IntoIterator<Item = FieldGather<'a>>) -> Result<()> {
+        self.get_batch_within(gathers, &Wait::at_most(GET_PATIENCE))
+    }
+
+    /// The same, where no rank is silent for longer than `wait`.
+    pub fn get_batch_within<'a>(
+        &self,
+        gathers: impl IntoIterator<Item = FieldGather<'a>>,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
         self.check_alive()?;
-        first_error(self.get_batch_of_living(gathers)?)
+        first_error(self.get_batch_of_living(gathers, wait)?)
     }
 
     /// The same, where ranks that are gone are no error: it gives those whose samples were not read, and why. What lies in
@@ -197,10 +235,18 @@ impl Store {
     pub fn get_batch_of_living<'a>(
         &self,
         gathers: impl IntoIterator<Item = FieldGather<'a>>,
+        wait: &Wait<'_>,
     ) -> Result<Vec<(usize, Error)>> {
         let started = Instant::now();
-        let failed = self.gather(gathers)?;
-        self.counters.batches.record(started.elapsed());
+        let (mut traffic, mut reads, mut most) = (Traffic::default(), RemoteReads::default(), 0);
+        for field in gathers {
+            most = most.max(field.samples.len());
+            reads.gather(field, self.comm.rank(), &mut traffic)?;
+        }
+        let failed = reads.read(wait, &mut traffic);
+        self.counters.add(&traffic);
+        let latency = if most == 1 { &self.counters.gets } else { &self.counters.batches };
+        latency.record(started.elapsed());
         Ok(failed)
     }
 
@@ -246,15 +292,7 @@ impl Store {
             return Ok(());
         }
         let shelves = std::mem::take(&mut *self.variables.write().unwrap_or_else(PoisonError::into_inner));
-        let mut last: Option<Arc<dyn Window>> = None;
-        for shelf in shelves {
-            // Variables that were begun together have one window.
-            if last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &shelf.variable.window)) {
-                shelf.variable.window.close(wait)?;
-                last = Some(Arc::clone(&shelf.variable.window));
-            }
-        }
-        Ok(())
+        windows_of(shelves).iter().try_for_each(|window| window.close(wait))
     }
 
     fn allocate(&self, variables: Vec<NewVariable>, wait: &Wait<'_>) -> Result<Filling> {
@@ -266,25 +304,14 @@ impl Store {
 
     /// Takes the memory of variables whose names are in order. Collective.
     pub(crate) fn take_memory(&self, variables: Vec<NewVariable>, wait: &Wait<'_>) -> Result<Filling> {
-        let left = self.options.limit.map(|limit| limit.saturating_sub(self.shard_bytes.load(SeqCst)));
+        let allowed = self.options.limit.map(|limit| limit.saturating_sub(self.shard_bytes.load(SeqCst)));
+        // What others of this process have taken, another store among them, is not there a second time.
+        let left = match self.options.place {
+            ShardPlace::Memory => Some(allowed.unwrap_or(u64::MAX).min(free_for_shards())),
+            ShardPlace::Disk(_) => allowed,
+        };
         let members = self.groups.members(self.groups.group_of(self.comm.rank()));
         allocate(&self.comm, variables, &ShardRoom { members, place: &self.options.place, left }, wait)
-    }
-
-    fn gather<'a>(&self, gathers: impl IntoIterator<Item = FieldGather<'a>>) -> Result<Vec<(usize, Error)>> {
-        let mut traffic = Traffic::default();
-        let mut failed = Vec::new();
-        for field in gathers {
-            let window = &field.variable.window;
-            let mut reads = gather(field, self.comm.rank(), &mut traffic)?;
-            if reads.is_empty() {
-                continue;
-            }
-            window.get(&mut reads, &Wait::at_most(GET_PATIENCE));
-            failed.extend(reads.into_iter().filter_map(|read| Some((read.rank, read.outcome.err()?))));
-        }
-        self.counters.add(&traffic);
-        Ok(failed)
     }
 
     pub(crate) fn shelves(&self) -> Vec<Shelf> {
@@ -310,6 +337,19 @@ impl Store {
             _ => Ok(()),
         }
     }
+}
+
+/// What shards may take of this process's memory: the loaders that fill and read the store need some.
+fn free_for_shards() -> u64 {
+    let free = ledger().free();
+    free - free / 8
+}
+
+/// The windows of variables: those that were begun together have one.
+fn windows_of(shelves: Vec<Shelf>) -> Vec<Arc<dyn Window>> {
+    let mut windows: Vec<_> = shelves.into_iter().map(|shelf| Arc::clone(&shelf.variable.window)).collect();
+    windows.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    windows
 }
 
 /// The error of the first rank that failed.

@@ -1,6 +1,6 @@
 //! `forebay simulate store`: how fast a distributed store would be, by the model of [`forebay::store::ModelCase`].
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, fs, path::PathBuf, time::Duration};
 
 use forebay::{
     Error, Result, size,
@@ -19,7 +19,7 @@ Examples:
   mpirun -n 4 forebay store-bench --json >four.json; mpirun -n 8 forebay store-bench --json >eight.json
   forebay simulate store --ranks 512 --measured four.json --measured eight.json
 
-The constants of the model are those of --measured, fitted to every other point of it; the rest is predicted, and each point is \
+The constants of the model are those of --measured, fitted to every other point of it along each axis; the rest is predicted, and each point is \
 shown beside its prediction. Without it they are those of docs/store.md, of a machine with two processors. --round-trip and \
 --bandwidth replace what they name. With --file-latency, the same samples read from files are shown too: a file for each sample \
 (it is opened, then read) and one container (index, metadata and data of a sample are read).
@@ -152,7 +152,8 @@ pub(super) fn run(context: &Context, args: &StoreModelArgs) -> Result<u8> {
     }
     let measured = args.measured_points()?;
     let mut constants = args.constants(&measured)?;
-    let points = measured.iter().enumerate().map(|(number, point)| point_facts(number, *point, &constants));
+    let points = measured.iter().zip(fitted_points(&measured));
+    let points = points.map(|(point, fitted)| point_facts(*point, fitted, &constants));
     let points = points.collect::<Result<Vec<_>>>()?;
     constants.link = if args.bandwidth == 0 { f64::INFINITY } else { args.bandwidth as f64 };
     if let Some(round_trip) = args.round_trip {
@@ -170,14 +171,21 @@ pub(super) fn run(context: &Context, args: &StoreModelArgs) -> Result<u8> {
     Ok(exit::SUCCESS)
 }
 
-/// Every other point is fitted, from the first on.
-fn is_fitted(number: usize) -> bool {
-    number.is_multiple_of(2)
+/// Which points are fitted: every other one along each of ranks, widths, lengths of samples and of batches, as the dark squares
+/// of a chessboard. Then each value of each of them is among those that are fitted and among those that are not.
+fn fitted_points(measured: &[(ModelCase, f64)]) -> Vec<bool> {
+    let axes: [fn(&ModelCase) -> u64; 4] =
+        [|case| case.ranks as u64, |case| case.width as u64, |case| case.sample_bytes, |case| case.batch];
+    let values = axes.map(|axis| measured.iter().map(|(case, _)| axis(case)).collect::<BTreeSet<_>>());
+    let place = |case: &ModelCase| -> usize {
+        axes.iter().zip(&values).map(|(axis, values)| values.range(..axis(case)).count()).sum()
+    };
+    measured.iter().map(|(case, _)| place(case).is_multiple_of(2)).collect()
 }
 
 fn point_facts(
-    number: usize,
     (case, seconds): (ModelCase, f64),
+    fitted: bool,
     constants: &ModelConstants,
 ) -> Result<PointFacts> {
     Ok(PointFacts {
@@ -187,7 +195,7 @@ fn point_facts(
         batch: case.batch,
         measured_us: seconds * 1e6,
         predicted_us: case.answer(constants)?.batch_seconds * 1e6,
-        fitted: is_fitted(number),
+        fitted,
     })
 }
 
@@ -210,13 +218,9 @@ impl StoreModelArgs {
         if measured.is_empty() {
             return Ok(TWO_PROCESSORS);
         }
-        let fitted: Vec<_> = measured
-            .iter()
-            .enumerate()
-            .filter(|(number, _)| is_fitted(*number))
-            .map(|(_, point)| *point)
-            .collect();
-        ModelConstants::fitted(&fitted, f64::INFINITY)
+        let chosen = measured.iter().zip(fitted_points(measured)).filter(|(_, fitted)| *fitted);
+        let fitted: Vec<_> = chosen.map(|(point, _)| *point).collect();
+        ModelConstants::fitted(&fitted)
     }
 
     fn widths(&self) -> Vec<usize> {

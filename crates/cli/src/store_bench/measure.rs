@@ -31,6 +31,9 @@ pub(super) struct Figures {
     pub(super) get_p50_us: Option<f64>,
     pub(super) get_p95_us: Option<f64>,
     pub(super) get_p99_us: Option<f64>,
+    /// Single gets at 0, 5, 10 and so on up to 100 %; none with one rank.
+    #[serde(default)]
+    pub(super) get_cdf_us: Vec<f64>,
     pub(super) batch_p50_us: f64,
     pub(super) batch_p99_us: f64,
     pub(super) samples_per_s: f64,
@@ -41,14 +44,50 @@ pub(super) struct Figures {
 }
 
 /// What one rank measured.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct RankFigures {
-    /// Percentiles of single gets, in nanoseconds; all 0 where no other rank holds samples.
-    get_ns: [u64; 3],
-    batch_ns: [u64; 2],
+    gets: Latencies,
+    batches: Latencies,
     samples_per_s: f64,
     copies_per_s: f64,
     remote_share: f64,
+}
+
+/// Latencies of one rank, as others hear of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Latencies {
+    count: u64,
+    /// In nanoseconds, one for each half per cent.
+    quantiles: Vec<u64>,
+}
+
+/// Steps of the quantiles that ranks tell each other: half a per cent each.
+const STEPS: u32 = 200;
+
+impl Latencies {
+    fn of(histogram: &Histogram) -> Self {
+        let at = |step: u32| histogram.quantile(f64::from(step) / f64::from(STEPS));
+        let nanos = |took: Duration| u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let quantiles = (0..=STEPS).filter_map(|step| at(step).map(nanos)).collect();
+        Self { count: histogram.count(), quantiles }
+    }
+
+    /// The latency, in microseconds, below which the `part` of what all ranks measured lies; nothing where none did.
+    fn joined<'a>(ranks: impl Iterator<Item = &'a Self>, part: f64) -> Option<f64> {
+        let mut all: Vec<(u64, f64)> = Vec::new();
+        for Self { count, quantiles } in ranks {
+            let weight = *count as f64 / quantiles.len().max(1) as f64;
+            all.extend(quantiles.iter().map(|nanos| (*nanos, weight)));
+        }
+        all.sort_by_key(|(nanos, _)| *nanos);
+        let wanted = part * all.iter().map(|(_, weight)| weight).sum::<f64>();
+        let mut seen = 0.0;
+        let found = all.iter().find(|(_, weight)| {
+            seen += weight;
+            seen >= wanted
+        });
+        found.or(all.last()).map(|(nanos, _)| *nanos as f64 / 1000.0)
+    }
 }
 
 /// Measures `case` on every rank. Collective.
@@ -59,12 +98,12 @@ pub(super) fn measure(comm: &Arc<dyn Comm>, case: Case, wait: &Wait<'_>) -> Resu
     fill(&store, case, count, wait)?;
     let variable = store.variable("samples")?;
     comm.barrier(wait)?;
-    let get_ns = gets(&store, &variable, case)?;
+    let gets = gets(&store, &variable, case)?;
     comm.barrier(wait)?;
-    let (batch_ns, samples_per_s, remote_share) = batches(&store, &variable, case)?;
+    let (batches, samples_per_s, remote_share) = batches(&store, &variable, case)?;
     comm.barrier(wait)?;
     let copies_per_s = copies(case, count)?;
-    let mine = RankFigures { get_ns, batch_ns, samples_per_s, copies_per_s, remote_share };
+    let mine = RankFigures { gets, batches, samples_per_s, copies_per_s, remote_share };
     let told = serde_json::to_vec(&mine).map_err(|error| bug().because(error))?;
     let all = comm.all_gather(told, wait)?;
     store.close(wait)?;
@@ -95,12 +134,12 @@ fn pattern(sample: u64) -> u8 {
 }
 
 /// Single gets of samples that other ranks hold.
-fn gets(store: &Store, variable: &StoredVariable, case: Case) -> Result<[u64; 3]> {
+fn gets(store: &Store, variable: &StoredVariable, case: Case) -> Result<Latencies> {
     let rank = store.comm().rank();
     let own = variable.samples_of(rank);
     let others = variable.sample_count() - (own.end - own.start);
     if others == 0 {
-        return Ok([0; 3]);
+        return Ok(Latencies::default());
     }
     let mut random = Random::new(rank);
     let mut into = vec![0; usize::try_from(case.sample_bytes).map_err(|_| bug())?];
@@ -115,11 +154,11 @@ fn gets(store: &Store, variable: &StoredVariable, case: Case) -> Result<[u64; 3]
         latencies.record(began.elapsed());
         check(sample, &into)?;
     }
-    Ok([0.5, 0.95, 0.99].map(|part| nanos(&latencies, part)))
+    Ok(Latencies::of(&latencies))
 }
 
 /// Batches of samples of any rank.
-fn batches(store: &Store, variable: &StoredVariable, case: Case) -> Result<([u64; 2], f64, f64)> {
+fn batches(store: &Store, variable: &StoredVariable, case: Case) -> Result<(Latencies, f64, f64)> {
     let mut random = Random::new(store.comm().rank() + 1000);
     let len = usize::try_from(case.sample_bytes.saturating_mul(case.batch)).map_err(|_| bug())?;
     let mut into = vec![0; len];
@@ -145,12 +184,7 @@ fn batches(store: &Store, variable: &StoredVariable, case: Case) -> Result<([u64
     };
     let [own, same_host, remote] = [0, 1, 2].map(|at| counted(&after)[at] - counted(&before)[at]);
     let all = (own + same_host + remote).max(1);
-    let quantiles = [0.5, 0.99].map(|part| nanos(&latencies, part));
-    Ok((quantiles, done as f64 / busy.as_secs_f64(), remote as f64 / all as f64))
-}
-
-fn nanos(latencies: &Histogram, part: f64) -> u64 {
-    latencies.quantile(part).map_or(0, |took| u64::try_from(took.as_nanos()).unwrap_or(u64::MAX))
+    Ok((Latencies::of(&latencies), done as f64 / busy.as_secs_f64(), remote as f64 / all as f64))
 }
 
 /// As many samples from memory of this rank's own: the limit.
@@ -179,17 +213,18 @@ fn copies(case: Case, count: u64) -> Result<f64> {
 fn joined(case: Case, ranks: &[RankFigures]) -> Figures {
     let mean =
         |of: &dyn Fn(&RankFigures) -> f64| ranks.iter().map(of).sum::<f64>() / ranks.len().max(1) as f64;
-    let us = |of: &dyn Fn(&RankFigures) -> u64| mean(&|rank| of(rank) as f64 / 1000.0);
-    let get = |at: usize| (case.width > 1).then(|| us(&|rank| rank.get_ns[at]));
+    let get = |part: f64| Latencies::joined(ranks.iter().map(|rank| &rank.gets), part);
+    let batch = |part: f64| Latencies::joined(ranks.iter().map(|rank| &rank.batches), part).unwrap_or(0.0);
     Figures {
         width: case.width,
         sample_bytes: case.sample_bytes,
         batch: case.batch,
-        get_p50_us: get(0),
-        get_p95_us: get(1),
-        get_p99_us: get(2),
-        batch_p50_us: us(&|rank| rank.batch_ns[0]),
-        batch_p99_us: us(&|rank| rank.batch_ns[1]),
+        get_p50_us: get(0.5),
+        get_p95_us: get(0.95),
+        get_p99_us: get(0.99),
+        get_cdf_us: (0..=20u32).filter_map(|step| get(f64::from(step) / 20.0)).collect(),
+        batch_p50_us: batch(0.5),
+        batch_p99_us: batch(0.99),
         samples_per_s: ranks.iter().map(|rank| rank.samples_per_s).sum(),
         of_copy: mean(&|rank| rank.samples_per_s) / mean(&|rank| rank.copies_per_s),
         remote_share: mean(&|rank| rank.remote_share),
@@ -226,5 +261,25 @@ impl Random {
         self.0 ^= self.0 >> 27;
         let random = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
         u64::try_from((u128::from(random) * u128::from(bound)) >> 64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_of_ranks_are_one_distribution() {
+        let of = |micros: &[u64]| {
+            let histogram = Histogram::new();
+            micros.iter().for_each(|micros| histogram.record(Duration::from_micros(*micros)));
+            Latencies::of(&histogram)
+        };
+        // Half of all gets took 1 us and half 1 ms, each on a rank of its own; a third rank measured none.
+        let ranks = [of(&[1; 1000]), of(&[1000; 1000]), Latencies::default()];
+        let at = |part: f64| Latencies::joined(ranks.iter(), part).expect("there are some");
+        assert!(at(0.0) < 1.2 && at(0.45) < 1.2, "{}", at(0.45));
+        assert!(at(0.55) > 900.0 && at(1.0) > 900.0, "{}", at(0.55));
+        assert_eq!(Latencies::joined([Latencies::default()].iter(), 0.5), None);
     }
 }

@@ -24,7 +24,7 @@ fn one_rank_measures_its_own_memory_and_the_model_takes_what_it_wrote() {
     fs::write(&path, bench.to_string()).unwrap();
     let told = json(&["simulate", "store", "--ranks", "8", "--measured", path.to_str().unwrap()]);
     let points = told["points"].as_array().unwrap();
-    assert_eq!(points.iter().map(|point| &point["fitted"]).collect::<Vec<_>>(), [true, false, true, false]);
+    assert_eq!(points.iter().map(|point| &point["fitted"]).collect::<Vec<_>>(), [true, false, false, true]);
     assert!(points.iter().all(|point| point["measured_us"].as_f64().unwrap() > 0.0));
     assert_eq!(told["constants"]["round_trip_us"], 0.0, "one rank has no other hosts");
 }
@@ -65,6 +65,10 @@ fn what_no_store_can_be_is_refused() {
     ] {
         let ran = run(&[&["simulate", "store"], args].concat());
         assert!(ran.code > 0 && ran.err.contains(why), "{args:?}: {}", ran.err);
+    }
+    for args in [["--sample-size", "0"], ["--batch", "0"]] {
+        let ran = run(&[&["store-bench"], &args[..]].concat());
+        assert!(ran.code > 0 && ran.err.contains(args[0]), "{args:?}: {}", ran.err);
     }
     let ran = run(&["store-bench", "--study", "ddstore"]);
     assert!(ran.code > 0 && ran.err.contains("pip install forebay"), "{}", ran.err);

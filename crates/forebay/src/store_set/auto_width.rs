@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_source::{Error, Result};
-use forebay_store::{Comm, ShardMemory, ShardPlace, Wait, Window, WindowPiece, WindowRead};
+use forebay_store::{Comm, ShardMemory, ShardPlace, Wait, Window, WindowPiece, WindowRead, agree};
 
 /// What the choice is made of; the same on every rank.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,10 @@ pub fn auto_width(comm: &Arc<dyn Comm>, set_bytes: u64, rank_bytes: u64, wait: &
 fn width(facts: &WidthFacts) -> Result<usize> {
     let ranks = facts.hosts.len();
     let needed =
-        usize::try_from(facts.set_bytes.div_ceil(facts.rank_bytes.max(1))).unwrap_or(usize::MAX).max(1);
+        |bytes: u64| usize::try_from(bytes.div_ceil(facts.rank_bytes.max(1))).unwrap_or(usize::MAX).max(1);
+    // Shares end where chunks do, which makes one up to an eighth longer than another; where all ranks are needed it may still do.
+    let roomy = needed(facts.set_bytes.saturating_add(facts.set_bytes / 8));
+    let needed = if roomy > ranks { needed(facts.set_bytes) } else { roomy };
     if needed > ranks {
         let what =
             format!("{} bytes do not fit into {ranks} ranks of {} bytes", facts.set_bytes, facts.rank_bytes);
@@ -78,15 +81,14 @@ fn remote_cost(comm: &dyn Comm, wait: &Wait<'_>) -> Result<f64> {
     let far = (0..comm.size())
         .map(|step| (rank + step) % comm.size())
         .find(|other| comm.host_of(*other) != comm.host_of(rank));
-    let shard = Arc::new(ShardMemory::new(PROBE_BYTES as u64, &ShardPlace::Memory)?);
-    let window = comm.window(shard, wait)?;
+    let shard = agree(comm, ShardMemory::new(PROBE_BYTES as u64, &ShardPlace::Memory), wait)?;
+    let window = comm.window(Arc::new(shard), wait)?;
     window.publish(wait)?;
-    let near = median_get(&*window, rank, wait)?;
-    let cost = match far {
-        Some(far) => median_get(&*window, far, wait)?.as_secs_f64() / near.as_secs_f64().max(1e-9),
-        None => 1.0,
-    };
-    comm.barrier(wait)?;
+    let measured = median_get(&*window, rank, wait).and_then(|near| match far {
+        Some(far) => Ok(median_get(&*window, far, wait)?.as_secs_f64() / near.as_secs_f64().max(1e-9)),
+        None => Ok(1.0),
+    });
+    let cost = agree(comm, measured, wait)?;
     window.close(wait)?;
     let told = comm.all_gather(cost.to_le_bytes().to_vec(), wait)?;
     let mut costs: Vec<f64> =
@@ -129,7 +131,9 @@ mod tests {
     #[test]
     fn a_replica_is_a_host_or_as_few_hosts_as_hold_the_set() {
         let hosts = [0, 0, 1, 1, 2, 2, 3, 3];
-        for (set_bytes, expected) in [(0, 2), (100, 2), (200, 2), (201, 4), (400, 4), (401, 6), (800, 8)] {
+        for (set_bytes, expected) in
+            [(0, 2), (100, 2), (177, 2), (200, 4), (355, 4), (400, 6), (700, 8), (800, 8)]
+        {
             assert_eq!(
                 width(&facts(&hosts, set_bytes, 20.0)).expect("it fits"),
                 expected,

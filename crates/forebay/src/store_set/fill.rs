@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use forebay_loader::{Batch, FieldArray, Loader, Next, Options, SampleSet, set_identity};
 use forebay_plan::{Groups, LoaderState, Shuffle, StateCheck};
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_store::{Balance, Filling, Partition, SampleLens, Store, VariableSpec, Wait};
+use forebay_store::{Balance, Filling, Partition, SampleLens, Store, VariableSpec, Wait, agree};
 
 use super::field::StoredField;
 
@@ -46,11 +46,12 @@ pub fn fill_store(
     progress: &mut dyn FnMut(FillProgress) -> Result<()>,
     wait: &Wait<'_>,
 ) -> Result<()> {
-    let specs = specs(set)?;
+    let specs = agree(&**store.comm(), specs(set), wait)?;
     let partition = partition(store, set, &specs, options.balance);
     let filling = store.begin(&specs, &partition, wait)?;
     let written = write_share(store, &filling, set, options, progress);
-    store.finish(filling, written, wait)
+    // Reading took as long as it took: the others have their time from now on.
+    store.finish(filling, written, &wait.renewed())
 }
 
 /// What is stored of each field, and how long its samples are.
@@ -69,7 +70,7 @@ fn specs(set: &SampleSet) -> Result<Vec<(VariableSpec, SampleLens)>> {
     described.collect()
 }
 
-/// Who holds what: even by the bytes of all fields, moved to the nearest border of groups of samples that are stored together.
+/// Who holds what: even by the bytes of the largest field, moved to the nearest border of groups of samples that are stored together.
 fn partition(
     store: &Store,
     set: &SampleSet,
@@ -120,7 +121,10 @@ fn write_share(
         return progress(done);
     }
     let mean = (set.delivered_len() / set.len().max(1)).max(1);
-    let batch_size = (BATCH_BYTES / mean).clamp(1, MOST_SAMPLES).min(done.of);
+    let most = (BATCH_BYTES / mean).clamp(1, MOST_SAMPLES);
+    // Batches of one length that end, all but some samples, where the share does: what follows is another rank's to read.
+    let batches = done.of.div_ceil(most);
+    let batch_size = done.of.div_ceil(batches);
     let loader = Options {
         batch_size,
         shuffle: Shuffle::None,
@@ -131,7 +135,7 @@ fn write_share(
     let loader = Loader::new(Arc::clone(set), loader)?;
     let state = LoaderState { position: share.start, ..loader.state() };
     let _ = loader.load_state(&state, StateCheck::Strict)?;
-    let mut run = loader.start()?;
+    let mut run = loader.start_steps(batches)?;
     while done.samples < done.of {
         match loader.next(&mut run, Duration::from_millis(100))? {
             Next::Waiting => progress(done)?,

@@ -14,7 +14,7 @@ use forebay_loader::{
 };
 use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
-use forebay_store::{CommThreads, FieldGather, Store, StoredVariable};
+use forebay_store::{CommThreads, FieldGather, GET_PATIENCE, Store, StoredVariable, Wait};
 
 use sha2::{Digest, Sha256};
 
@@ -45,8 +45,17 @@ pub struct StoreMaker {
 /// A field of the batches and the variable it comes from.
 #[derive(Debug)]
 struct MadeFrom {
-    variable: Arc<StoredVariable>,
+    name: String,
+    /// Among the variables of the store: a restriped one has the same place.
+    place: usize,
     field: StoredField,
+}
+
+/// The same, as the variable lies now.
+#[derive(Debug)]
+struct MadeNow<'a> {
+    field: &'a StoredField,
+    variable: Arc<StoredVariable>,
 }
 
 impl StoreMaker {
@@ -58,18 +67,20 @@ impl StoreMaker {
         memory: u64,
         on_lost: OnLost,
     ) -> Result<Self> {
+        let known = store.variables();
         let fields = names.iter().map(|name| {
             let variable = store.variable(name)?;
-            let field = StoredField::described(&variable)?;
-            Ok(MadeFrom { variable, field })
+            let (count, expected) = (variable.sample_count(), identity.sample_count());
+            if count != expected {
+                let error = Error::invalid(format!("has {count} samples, and others have {expected}"));
+                return Err(error.at(format!("variable '{name}'")));
+            }
+            let place = known.iter().position(|known| known.name() == name).unwrap_or(known.len());
+            Ok(MadeFrom { name: name.clone(), place, field: StoredField::described(&variable)? })
         });
         let fields = fields.collect::<Result<Vec<_>>>()?;
-        for MadeFrom { variable, .. } in &fields {
-            if variable.sample_count() != identity.sample_count() {
-                let (count, expected) = (variable.sample_count(), identity.sample_count());
-                let error = Error::invalid(format!("has {count} samples, and others have {expected}"));
-                return Err(error.at(format!("variable '{}'", variable.name())));
-            }
+        if let OnLost::ReadFiles(files) = &on_lost {
+            check_in_files(&fields, files)?;
         }
         let (read_bytes, read_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self { store, fields, identity, arena: Arena::new(memory), on_lost, read_bytes, read_ns })
@@ -80,17 +91,24 @@ impl StoreMaker {
         &self.store
     }
 
-    /// The fields of `samples`, side by side; padding stands where one is `None`.
-    pub fn fields_of(&self, samples: &[Option<u64>]) -> Result<Vec<FieldArray>> {
+    /// The fields of `samples`, side by side; padding stands where one is `None`. No rank is waited for longer than `wait`.
+    pub fn fields_of(&self, samples: &[Option<u64>], wait: &Wait<'_>) -> Result<Vec<FieldArray>> {
         let started = Instant::now();
-        let arrays = self.fields.iter().map(|from| from.array(samples, &self.arena));
+        let variables = self.store.variables_at(self.fields.iter().map(|from| from.place));
+        if variables.len() < self.fields.len() {
+            return Err(Error::invalid("the store is closed"));
+        }
+        let fields = self.fields.iter().zip(variables);
+        let fields: Vec<_> =
+            fields.map(|(from, variable)| MadeNow { field: &from.field, variable }).collect();
+        let arrays = fields.iter().map(|from| from.array(samples, &self.arena));
         let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
-        for (from, array) in self.fields.iter().zip(&mut arrays) {
+        for (from, array) in fields.iter().zip(&mut arrays) {
             from.clear_padding(samples, &mut array.bytes);
         }
-        let lost = self.gather(samples, &mut arrays)?;
+        let lost = self.gather(&fields, samples, &mut arrays, wait)?;
         if !lost.is_empty() {
-            self.read_files(lost, samples, &mut arrays)?;
+            self.read_files(&fields, lost, samples, &mut arrays)?;
         }
         let bytes: usize = arrays.iter().map(|array| array.bytes.len()).sum();
         self.read_bytes.fetch_add(bytes as u64, Relaxed);
@@ -98,17 +116,23 @@ impl StoreMaker {
         Ok(arrays)
     }
 
-    fn gather(&self, samples: &[Option<u64>], arrays: &mut [FieldArray]) -> Result<Vec<usize>> {
-        let gathers = self.fields.iter().zip(arrays).map(|(from, array)| FieldGather {
+    fn gather(
+        &self,
+        fields: &[MadeNow<'_>],
+        samples: &[Option<u64>],
+        arrays: &mut [FieldArray],
+        wait: &Wait<'_>,
+    ) -> Result<Vec<usize>> {
+        let gathers = fields.iter().zip(arrays).map(|(from, array)| FieldGather {
             variable: &from.variable,
             samples,
             padding: from.padding_rows(),
             into: &mut array.bytes,
         });
         match &self.on_lost {
-            OnLost::Raise => self.store.get_batch(gathers).map(|()| Vec::new()),
+            OnLost::Raise => self.store.get_batch_within(gathers, wait).map(|()| Vec::new()),
             OnLost::ReadFiles(_) => {
-                let failed = self.store.get_batch_of_living(gathers)?;
+                let failed = self.store.get_batch_of_living(gathers, wait)?;
                 // What makes no sense here makes no sense of the files either.
                 if let Some((_, error)) =
                     failed.iter().find(|(_, error)| error.kind() != ErrorKind::Unavailable)
@@ -121,14 +145,22 @@ impl StoreMaker {
     }
 
     /// Reads the samples of ranks that are gone from their files, into their slots.
-    fn read_files(&self, lost: Vec<usize>, samples: &[Option<u64>], arrays: &mut [FieldArray]) -> Result<()> {
+    fn read_files(
+        &self,
+        fields: &[MadeNow<'_>],
+        lost: Vec<usize>,
+        samples: &[Option<u64>],
+        arrays: &mut [FieldArray],
+    ) -> Result<()> {
         let OnLost::ReadFiles(files) = &self.on_lost else { return Ok(()) };
         let lost: HashSet<usize> = lost.into_iter().collect();
         for rank in &lost {
-            let text = format!("rank {rank} is gone: its samples are read from their files");
+            let is_gone = self.store.comm().first_gone(*rank..*rank + 1).is_some();
+            let what = if is_gone { "is gone" } else { "does not answer" };
+            let text = format!("rank {rank} {what}: its samples are read from their files");
             Event::new(EventKind::Rank, text).emit();
         }
-        let Some(first) = self.fields.first() else { return Ok(()) };
+        let Some(first) = fields.first() else { return Ok(()) };
         let is_lost = |sample: &u64| first.variable.rank_of(*sample).is_ok_and(|rank| lost.contains(&rank));
         let mut slots = Vec::new();
         let mut numbers = Vec::new();
@@ -139,7 +171,7 @@ impl StoreMaker {
             }
         }
         let read = files.get(&numbers)?;
-        for (from, array) in self.fields.iter().zip(arrays) {
+        for (from, array) in fields.iter().zip(arrays) {
             let name = from.variable.name();
             let source = read.iter().find(|field| field.name == name);
             let source = source
@@ -150,7 +182,7 @@ impl StoreMaker {
     }
 }
 
-impl MadeFrom {
+impl MadeNow<'_> {
     /// Rows that stand for padding: a sample of zeros where all have one shape, nothing where they differ.
     fn padding_rows(&self) -> u64 {
         u64::from(self.field.ragged_axis().is_none())
@@ -235,7 +267,10 @@ impl BatchMaker for StoreMaker {
     }
 
     fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
-        Ok(MadeFields { fields: self.fields_of(request.samples)?, unverified: None })
+        Ok(MadeFields {
+            fields: self.fields_of(request.samples, &Wait::at_most(GET_PATIENCE))?,
+            unverified: None,
+        })
     }
 
     fn is_too_long(&self, _: u64) -> bool {
@@ -250,6 +285,19 @@ impl BatchMaker for StoreMaker {
         stats.read_ns = self.read_ns.load(Relaxed);
         stats
     }
+}
+
+/// An error where samples of a lost rank could not be read from `files`.
+fn check_in_files(fields: &[MadeFrom], files: &Samples) -> Result<()> {
+    let known = files.set().fields();
+    for MadeFrom { name, .. } in fields {
+        if !known.iter().any(|field| field.name == *name) {
+            let error = Error::invalid("was added, and cannot be read from files when a rank is lost");
+            let error = error.at(format!("variable '{name}'"));
+            return Err(error.hint("leave it out of the fields of this loader, or use on_lost=\"raise\""));
+        }
+    }
+    Ok(())
 }
 
 /// By what orders and states know variables that were added one by one: their names, types, shapes and lengths.

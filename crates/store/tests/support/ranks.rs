@@ -124,7 +124,7 @@ impl Task {
         let samples: Vec<_> = (0..5 * self.size as u64).map(Some).collect();
         let mut got = vec![0; 3000 * samples.len()];
         let gather = FieldGather { variable: &variable, samples: &samples, padding: 0, into: &mut got };
-        let failed = store.get_batch_of_living([gather]).expect("what is left");
+        let failed = store.get_batch_of_living([gather], &check::patience()).expect("what is left");
         assert!(failed.iter().all(|(rank, _)| *rank == victim), "{failed:?}");
         let is_shared = comm.host_of(victim) == comm.host_of(self.rank);
         assert_eq!(

@@ -137,6 +137,23 @@ def test_a_rank_without_samples_learns_what_they_are() -> None:
     )
 
 
+def test_a_set_is_described_by_one_rank_and_opened_by_all(path: Path, tmp_path: Path) -> None:
+    outs = succeed(
+        3,
+        OPEN.format(path=str(path)).replace("ds = forebay.open", "store = forebay.Store(); ds = store.open")
+        + textwrap.dedent(f"""
+        store.fill(ds)
+        np.testing.assert_array_equal(store.get_batch(range(101))["x"], forebay.open({str(path)!r}, fields)[:]["x"])
+        try: store.open({str(tmp_path / "none.h5")!r}, ["x"])
+        except forebay.ForebayError as error: assert "none.h5" in str(error), error
+        else: raise SystemExit("opened")
+        print("opened", len(ds), ds.fields == forebay.open({str(path)!r}, fields).fields)
+        store.close()
+        """),
+    )
+    assert [out.strip() for out in outs] == 3 * ["opened 101 True"]
+
+
 @pytest.mark.parametrize("shuffle", ["full", "block", "none"])
 def test_an_epoch_of_all_ranks_has_every_sample_once_and_is_that_of_the_files(path: Path, shuffle: str) -> None:
     outs = succeed(

@@ -19,6 +19,8 @@ use forebay_scratch::{FileFacts, OwnFolder};
 use forebay_source::{ErrorKind, Locator, Origin, SourceId};
 use sha2::{Digest, Sha256};
 
+use crate::told_containers::ToldContainers;
+
 /// So many chunks are described in 0.2 ms, saved in 0.1 ms and loaded in 0.03 ms: fewer are not worth a file.
 const LEAST_CHUNKS: usize = 1024;
 /// Twice as many are described in 0.3 ms, saved and loaded in 0.1 ms each.
@@ -33,8 +35,11 @@ const MOST_ENTRY_BYTES: u64 = 4 << 30;
 /// A folder of saved descriptions.
 #[derive(Clone, Debug)]
 pub struct IndexCache {
-    folder: PathBuf,
+    /// None where the user has no cache folder.
+    folder: Option<PathBuf>,
     since_listed: Arc<SinceListed>,
+    /// What another rank has described, which is looked at first.
+    told: Option<Arc<ToldContainers>>,
 }
 
 /// What was put since the folder was last listed, which takes as long as it has entries.
@@ -62,7 +67,14 @@ impl SinceListed {
 impl IndexCache {
     /// The cache in `folder`, which is made when first needed, for this user alone.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), since_listed: Arc::default() }
+        Self { folder: Some(folder.into()), since_listed: Arc::default(), told: None }
+    }
+
+    /// The cache of this user, if there is one, behind what another rank has told.
+    pub fn told(containers: Arc<ToldContainers>) -> Self {
+        let own = Self::of_user();
+        let folder = own.and_then(|own| own.folder);
+        Self { folder, since_listed: Arc::default(), told: Some(containers) }
     }
 
     /// The cache of this user: `$FOREBAY_CACHE`, `$XDG_CACHE_HOME/forebay` or `~/.cache/forebay`.
@@ -79,8 +91,11 @@ impl IndexCache {
         if !id.version.is_settled(SystemTime::now()) {
             return None;
         }
+        if let Some(container) = self.told.as_ref().and_then(|told| told.get(origin, id)) {
+            return Some(container);
+        }
         // A folder that belongs to another user, or that others may look into, is not used.
-        let folder = OwnFolder::open(&self.folder).ok()?;
+        let folder = OwnFolder::open(self.folder.as_ref()?).ok()?;
         let container = load(&read_entry(&folder, &entry_name(id)?)?).ok()?;
         let (first, others) = container.sources.split_first()?;
         let unchanged =
@@ -102,7 +117,8 @@ impl IndexCache {
         }
         let Some(name) = entry_name(id) else { return };
         let Ok(bytes) = save(container) else { return };
-        let Ok(folder) = OwnFolder::create_all(&self.folder) else { return };
+        let Some(folder) = &self.folder else { return };
+        let Ok(folder) = OwnFolder::create_all(folder) else { return };
         let is_written = folder.write_atomically(&name, &bytes).is_ok();
         if is_written && self.since_listed.is_due(bytes.len() as u64) {
             shrink(&folder);

@@ -11,6 +11,7 @@
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `parallel_map` | the same work for each of many files, on threads |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
+//! | `told_containers` | descriptions of files that another rank made |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
 //! | `job_comm` | the ranks of the job, by what its launcher says |
@@ -30,6 +31,7 @@ mod peer_tier;
 mod set;
 mod slow;
 mod store_set;
+mod told_containers;
 
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::{expand, expand_among, expand_to_files};
@@ -62,3 +64,4 @@ pub use slow::SlowFiles;
 pub use store_set::{
     FillOptions, FillProgress, OnLost, StoreMaker, StoredField, added_identity, auto_width, fill_store,
 };
+pub use told_containers::ToldContainers;

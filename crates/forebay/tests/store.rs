@@ -6,15 +6,20 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
 };
 
 use forebay::{
-    FillOptions, Loader, OnLost, Options, SampleSet, Samples, StoreMaker,
+    FillOptions, IndexCache, Loader, OnLost, Options, SampleSet, Samples, SetSpec, StoreMaker,
+    ToldContainers,
     container::{ByteOrder, Dtype, Number},
     fill_store,
     loader::{Next, set_identity},
     plan::{Shard, Shuffle, Tail},
+    source::{MemoryOrigin, Operation, TracedOrigin, TracedRequest},
     store::{Balance, Comm, LocalComm, SampleLens, Store, StoreOptions, VariableSpec, check::patience},
 };
 
@@ -39,13 +44,16 @@ fn rows_file(folder: &Path) -> PathBuf {
     path
 }
 
-fn open(path: &Path) -> Arc<SampleSet> {
+fn spec(path: &Path) -> SetSpec {
     let spec = serde_json::json!({
         "files": [[path]],
         "fields": { "fields": [{ "name": "x", "variable": "data", "files": 0, "samples": { "fixed": { "rows": 1 } } }] },
     });
-    let spec = serde_json::from_value(spec).unwrap();
-    Arc::new(forebay::open_set(spec, None).unwrap())
+    serde_json::from_value(spec).unwrap()
+}
+
+fn open(path: &Path) -> Arc<SampleSet> {
+    Arc::new(forebay::open_set(spec(path), None).unwrap())
 }
 
 fn filled(comm: &Arc<dyn Comm>, set: &Arc<SampleSet>, width: Option<usize>, balance: Balance) -> Arc<Store> {
@@ -181,6 +189,32 @@ fn a_share_is_read_and_nothing_behind_it() {
     }
     assert_eq!(samples, 12);
     assert_eq!(loader.stats().batches, 3, "no batch is made that nobody takes");
+}
+
+#[test]
+fn a_set_that_another_rank_described_is_opened_without_reading_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = fs::read(rows_file(folder.path())).unwrap();
+    let opened = |told: Option<&[u8]>| {
+        let reads = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&reads);
+        let count = move |request: &TracedRequest<'_>| {
+            if request.operation != Operation::Open {
+                counter.fetch_add(1, SeqCst);
+            }
+        };
+        let memory = Arc::new(MemoryOrigin::default().with("/x.npy", file.clone()));
+        let origin = Arc::new(TracedOrigin::new(memory, Arc::new(count)));
+        let cache = told.map(|told| IndexCache::told(Arc::new(ToldContainers::heard(told).unwrap())));
+        let set = forebay::open_set_on(origin, spec(Path::new("/x.npy")), cache.as_ref()).unwrap();
+        (set, reads.load(SeqCst))
+    };
+    let (set, reads) = opened(None);
+    assert!(reads > 0);
+    let told = ToldContainers::message(&set).unwrap();
+    let (other, reads) = opened(Some(&told));
+    assert_eq!((reads, other.len()), (0, COUNT));
+    assert!(ToldContainers::heard(&told[..told.len() / 2]).is_err(), "a torn message");
 }
 
 #[test]

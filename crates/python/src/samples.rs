@@ -10,13 +10,13 @@ use std::{
 
 use forebay::{
     Config, Error, ErrorKind, IndexCache, Locator, NameKind, Options, Origins, SampleSet, Samples, SetSpec,
-    TierReport,
+    TierReport, ToldContainers,
     container::{Dtype, cf::ValueKind},
     loader::{FieldArray, FieldFacts},
     source::Histogram,
     tier::{Policy, Tiered},
 };
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyBytes};
 use serde_json::Value;
 
 use crate::{
@@ -149,7 +149,8 @@ impl SampleReader {
     /// Opens the files of `spec` (JSON), read as `options` (JSON) say and through the tiers of `config` (JSON). `rank`
     /// is a policy in place of the one that is configured. With `is_expanded` the files are taken as they are named.
     #[new]
-    #[pyo3(signature = (spec, options, config=None, rank=None, newcomers_compete=false, is_expanded=false))]
+    #[pyo3(signature = (spec, options, config=None, rank=None, newcomers_compete=false, is_expanded=false, told=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are those of Python's constructor")]
     fn new(
         py: Python<'_>,
         spec: &str,
@@ -158,14 +159,16 @@ impl SampleReader {
         rank: Option<Py<PyAny>>,
         newcomers_compete: bool,
         is_expanded: bool,
+        told: Option<&[u8]>,
     ) -> PyResult<Self> {
+        let told = told.map(ToldContainers::heard).transpose().map_err(raised)?.map(Arc::new);
         let spec: SetSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let config: Config =
             config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
         let ranking = rank.map(|rank| Arc::new(PythonPolicy { rank, newcomers_compete }) as Arc<dyn Policy>);
         let names = if is_expanded { NameKind::Files } else { NameKind::Patterns };
-        let opening = SetOpening { spec, names, config, ranking };
+        let opening = SetOpening { spec, names, config, ranking, told };
         let (opened, spec) = interruptible(py, move || opening.open(&options))?;
         show_warnings(py)?;
         Ok(Self::of(opened, Arc::new(spec)))
@@ -175,6 +178,13 @@ impl SampleReader {
     #[getter]
     fn spec(&self) -> PyResult<String> {
         serde_json::to_string(&*self.spec).map_err(|error| misread(&error))
+    }
+
+    /// What its files hold, for other ranks that open the same set.
+    fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let opened = self.opened.get()?;
+        let message = py.detach(|| ToldContainers::message(opened.samples.set())).map_err(raised)?;
+        Ok(PyBytes::new(py, &message))
     }
 
     /// The same files with nothing shared: for a process that was forked.
@@ -327,13 +337,15 @@ struct SetOpening {
     names: NameKind,
     config: Config,
     ranking: Option<Arc<dyn Policy>>,
+    /// What another rank has described of it.
+    told: Option<Arc<ToldContainers>>,
 }
 
 impl SetOpening {
     /// The set, and its spec with the files by name.
     fn open(&self, options: &Options) -> Result<(OpenedSet, SetSpec), Error> {
         let (origins, tiered) = Origins::new().through_tiers(&self.config, self.ranking.clone())?;
-        let cache = IndexCache::of_user();
+        let cache = self.told.clone().map_or_else(IndexCache::of_user, |told| Some(IndexCache::told(told)));
         let (set, spec) = forebay::open_named_set(&origins, self.spec.clone(), self.names, cache.as_ref())?;
         let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
         let tiers = tiered.map(|tiered| OpenTiers::new(tiered, threads));

@@ -8,6 +8,7 @@ import json
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -100,7 +101,11 @@ def open(
         "spill": spill_options(spill, spill_quota),
     }
     through = TierOptions(tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead)
-    return Dataset(json.dumps(spec), json.dumps(options), label_name, through)
+    return Dataset(json.dumps(spec), json.dumps(options), label_name, through, *(heard.get() or ()))
+
+
+heard: ContextVar[tuple[tuple[str, str], bytes] | None] = ContextVar("heard", default=None)
+"""What another rank has told of the set that is being opened: the files by name, and what they say of themselves."""
 
 
 def spill_options(folder: str | os.PathLike[str] | None, quota: int | str | None, shared: bool | None = None) -> Any:
@@ -174,7 +179,13 @@ class Dataset:
     """The name of the field that is the label, if one was named."""
 
     def __init__(
-        self, spec: str, options: str, label: str | None, through: TierOptions, had: tuple[str, str] | None = None
+        self,
+        spec: str,
+        options: str,
+        label: str | None,
+        through: TierOptions,
+        had: tuple[str, str] | None = None,
+        told: bytes | None = None,
     ) -> None:
         self._spec = spec
         self._options = options
@@ -183,8 +194,10 @@ class Dataset:
         # A set that is opened again has the files it had, whatever a pattern matches by now.
         spec, fingerprint = had or (spec, None)
         is_again = had is not None
-        self._opened = SampleReader(spec, options, through.config, through.rank, through.newcomers_compete, is_again)
-        if is_again and self._opened.fingerprint != fingerprint:
+        tiers = (through.config, through.rank, through.newcomers_compete)
+        self._opened = SampleReader(spec, options, *tiers, is_again, told)
+        # The number of a file, which tells two files of one name apart, is another on another node.
+        if is_again and told is None and self._opened.fingerprint != fingerprint:
             raise InvalidError(
                 "files of this data set were changed since it was opened, so that its samples may be others\n  hint: open the "
                 "set again"

@@ -221,15 +221,18 @@ class SampleReader:
         rank: Callable[[BlockFacts], float] | None = None,
         newcomers_compete: bool = False,
         is_expanded: bool = False,
+        told: bytes | None = None,
     ) -> SampleReader:
         """Opens the files of ``spec`` (JSON), read as ``options`` (JSON) say and through the tiers of ``config`` (JSON).
 
         ``rank`` is a policy in place of the one that is configured. With ``is_expanded`` the files are taken as they are
-        named, and no pattern or folder is looked up.
+        named, and no pattern or folder is looked up. ``told`` is what :meth:`told` gave on another rank.
         """
     @property
     def spec(self) -> str:
         """What it was opened from (JSON), with the files that patterns and folders stood for."""
+    def told(self) -> bytes:
+        """What its files hold, for other ranks that open the same set."""
     def reopened(self, options: str) -> SampleReader:
         """The same files with nothing shared: for a process that was forked."""
     def __len__(self) -> int: ...

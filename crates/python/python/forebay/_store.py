@@ -131,6 +131,41 @@ class Store:
         filling = self._make_for(sum(one["bytes"] for one in known)).begin(name, arrays.dtype, arrays.shape, arrays.count, arrays.lens)
         _finish(filling, lambda: arrays.write(filling))
 
+    def open(self, files: Any, *fields: Any, **options: Any) -> Dataset:
+        """Opens a data set on all ranks, as :func:`forebay.open` does on one: rank 0 looks patterns up and reads what the files
+        say of themselves, and the others hear it from rank 0. Collective.
+
+        With many files, or many chunks, on a file system that all ranks share, that is where the time of opening goes.
+        """
+        from ._dataset import heard
+        from ._dataset import open as open_set
+
+        error: Exception | None = None
+        opened, message = None, b""
+        if self.rank == 0:
+            try:
+                opened = open_set(files, *fields, **options)
+                head = json.dumps({"spec": opened._opened.spec}).encode()
+                message = len(head).to_bytes(8, "little") + head + opened._opened.told()
+            except Exception as raised:  # told to the other ranks, then raised again
+                error = raised
+                head = json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
+                message = len(head).to_bytes(8, "little") + head
+        message = self._comm.broadcast(0, message)
+        if error is not None:
+            raise error
+        if opened is not None:
+            return opened
+        length = int.from_bytes(message[:8], "little")
+        head = json.loads(message[8 : 8 + length])
+        if "error" in head:
+            raise InvalidError(f"rank 0 could not open the set: {head['error']}")
+        token = heard.set(((head["spec"], ""), message[8 + length :]))
+        try:
+            return open_set(files, *fields, **options)
+        finally:
+            heard.reset(token)
+
     def fill(
         self,
         dataset: Dataset | None = None,

@@ -48,7 +48,7 @@ pub struct Store {
     pub(crate) shard_bytes: AtomicU64,
     is_sealed: AtomicBool,
     is_closed: AtomicBool,
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 /// A variable and this rank's part of it.
@@ -59,7 +59,7 @@ pub(crate) struct Shelf {
 }
 
 /// How long a get waits for a rank that does not answer: less than the 10 s within which a dead rank has to be an error.
-const GET_PATIENCE: Duration = Duration::from_secs(8);
+pub(crate) const GET_PATIENCE: Duration = Duration::from_secs(8);
 
 impl Store {
     /// A store of nothing yet. Collective.

@@ -99,6 +99,10 @@ mod tests {
     use super::*;
     use crate::{LocalComm, SampleLens, StoreOptions, VariableSpec};
 
+    fn counted_on(bytes: Range<u64>) -> Vec<u8> {
+        bytes.map(|at| u8::try_from(at).expect("few bytes")).collect()
+    }
+
     /// A store of one variable of which rank r brings samples of `lens[r]` rows: the bytes count on from 0.
     fn filled(comm: Arc<dyn crate::Comm>, lens: &[Vec<u64>], runs: u64) -> Store {
         let wait = Wait::while_ranks_live();
@@ -108,7 +112,7 @@ mod tests {
         let spec = VariableSpec { name: "x".to_owned(), description: Vec::new(), row_len: 1, runs };
         let filling = store.begin_from_parts(&[(spec, SampleLens::ragged(mine))], &wait).expect("begun");
         let first = filling.variables()[0].samples_of(store.comm().rank()).start;
-        let bytes: Vec<u8> = (before..before + mine.iter().sum::<u64>() * runs).map(|at| at as u8).collect();
+        let bytes = counted_on(before..before + mine.iter().sum::<u64>() * runs);
         let written = filling.write(0, first, &bytes);
         store.finish(filling, written, &wait).expect("published");
         store
@@ -123,9 +127,7 @@ mod tests {
                 let x = store.variable("x").expect("there");
                 for first in 0..=x.sample_count() {
                     for end in first..=x.sample_count() {
-                        let start = x.lens.start(first) * runs;
-                        let expected: Vec<u8> =
-                            (start..x.lens.start(end) * runs).map(|at| at as u8).collect();
+                        let expected = counted_on(x.lens.start(first) * runs..x.lens.start(end) * runs);
                         let mut into = vec![0; expected.len()];
                         store.get_range(&x, first, end - first, &mut into).expect("read");
                         assert_eq!(into, expected, "{first}..{end}");

@@ -198,7 +198,7 @@ class Loader:
         epoch, position = loader.upcoming()
         if position > 0:
             return loader
-        self.dataset = self.dataset._opened_anew()
+        self.dataset = self.dataset._opened_anew()  # type: ignore[union-attr]
         loader.close()
         self._set_up(self._options)
         self._opened.set_epoch(epoch)

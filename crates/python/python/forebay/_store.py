@@ -68,7 +68,7 @@ class Store:
         self._made: RawStore | None = None
         self._is_auto = width == "auto"
         self._place, self._limit, self._memory = place, most, share // 4 if work is None else work
-        if not self._is_auto:
+        if width != "auto":
             self._make(None if width is None else whole("width", width))
         self.label: str | None = None
         self._files: Dataset | None = None

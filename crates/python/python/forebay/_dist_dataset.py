@@ -92,7 +92,8 @@ class DistDataset:
             raise InvalidError("local=True needs all ranks in one group: each of several would hold another part")
         counts = [one["samples"] for one in self._store._told_by_all(None, {"samples": mine})]
         if not local and min(counts) != max(counts):
-            raise InvalidError(f"ranks have sources of different lengths: {counts}\n  hint: local=True, if each has a part of its own")
+            what = f"ranks have sources of different lengths: {counts}"
+            raise InvalidError(f"{what}\n  hint: local=True, if each has a part of its own")
         return sum(counts) if local else mine
 
     def _agree(self) -> None:
@@ -212,8 +213,8 @@ def _kind(name: str, value: Any) -> str:
         if isinstance(value, number):
             return number.__name__
     raise TypeError(
-        f"the field {name!r} of a sample is of type {type(value).__name__}: arrays, tensors, numbers and strings can be kept; encode= "
-        "makes them of others"
+        f"the field {name!r} of a sample is of type {type(value).__name__}: arrays, tensors, numbers and strings can be kept; "
+        "encode= makes them of others"
     )
 
 

@@ -29,8 +29,8 @@ class DistDatasetReader:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise InvalidError(
-            "DistDatasetReader joins the store of another job\n  hint: a forebay.Store belongs to one job; run its readers as ranks "
-            "of it, with a DistDataset"
+            "DistDatasetReader joins the store of another job\n  hint: a forebay.Store belongs to one job; run its readers as "
+            "ranks of it, with a DistDataset"
         )
 
 

@@ -295,7 +295,8 @@ class Store:
                 self._raw.samples_of(name, self.rank)
             if counts[name] != counts[names[0]]:
                 each = ", ".join(f"{name!r} {counts[name]}" for name in names)
-                raise InvalidError(f"these variables have different numbers of samples: {each}\n  hint: name those that are wanted together")
+                what = f"these variables have different numbers of samples: {each}"
+                raise InvalidError(f"{what}\n  hint: name those that are wanted together")
         return names, counts[names[0]] if names else 0
 
     def __getitem__(self, sample: int) -> dict[str, Any]:

@@ -9,5 +9,6 @@ __all__ = ["DistDataset", "DistDatasetReader", "ThreadDataLoader"]
 
 def __getattr__(name: str) -> Any:
     if name in ("WindowedDataset", "row_of"):
-        raise ImportError(f"forebay has no pyddstore.torch.{name}: give forebay.Store.get_batch the numbers of a window", name=__name__)
+        what = f"forebay has no pyddstore.torch.{name}: give forebay.Store.get_batch the numbers of a window"
+        raise ImportError(what, name=__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

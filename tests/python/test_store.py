@@ -1,6 +1,7 @@
 """A data set in the memory of ranks: one rank alone here; several run under a launcher elsewhere."""
 
 import json
+import pickle
 
 import forebay
 import h5py
@@ -154,6 +155,97 @@ def test_samples_are_updated_until_the_seal():
             store.update("x", np.ones((1, 2)), first=0)
         with pytest.raises(forebay.InvalidError, match="sealed"):
             store.add("y", np.zeros(4))
+
+
+def test_variables_of_different_counts_are_read_by_their_own():
+    with forebay.Store() as store:
+        store.add("small", np.arange(3))
+        store.add("big", np.arange(10) * 2)
+        store.add("too", np.arange(10) * 3)
+        assert store.get(7, "big") == 14 and store.get(-1, "big") == 18 and store.get(-1, "small") == 2
+        assert store.get_batch([9, -10], ["big", "too"])["too"].tolist() == [27, 0]
+        with pytest.raises(IndexError, match="sample 3 of 3"):
+            store.get(3, "small")
+        with pytest.raises(IndexError, match="sample -11 of 10"):
+            store.get_batch([-11], ["big"])
+        for read in (lambda: store.get(0), lambda: store.get_batch([0]), lambda: store.get_batch([0], ["big", "small"])):
+            with pytest.raises(forebay.InvalidError, match="different numbers of samples: .*'big' 10"):
+                read()
+
+
+def test_an_update_has_the_type_and_the_shape_of_the_samples():
+    with forebay.Store() as store:
+        store.add("m", np.zeros((4, 3), np.int32))
+        store.add("r", [np.zeros((2, n), np.float32) for n in (1, 3, 2)])
+        for wrong, kind in (
+            (np.ones((2, 2), np.int32), ValueError),
+            (np.ones(3, np.int32), ValueError),
+            (np.int32(1), ValueError),
+            (np.full((1, 3), 1.5), TypeError),
+            (np.full((1, 3), 1 << 40), ValueError),
+        ):
+            with pytest.raises(kind, match="'m'"):
+                store.update("m", wrong, first=1)
+        assert not store.get_batch(range(4), ["m"])["m"].any()
+        store.update("m", [[1, 2, 3], [4, 5, 6]], first=2)
+        assert store.get(3, "m").tolist() == [4, 5, 6]
+        with pytest.raises(ValueError, match=r"have \[1, 3\] rows, and these \[3, 1\]"):
+            store.update("r", [np.ones((2, 3)), np.ones((2, 1))], first=0)
+        with pytest.raises(ValueError, match="'r'"):
+            store.update("r", [np.ones((3, 1))], first=0)
+        with pytest.raises(ValueError, match=r"have \[2\] rows"):
+            store.update("r", [np.ones((2, 2)), np.ones((2, 2))], first=2)
+        store.update("r", [np.arange(6.0).reshape(2, 3), np.ones((2, 2))], first=1)
+        assert store.get(1, "r").tolist() == [[0, 1, 2], [3, 4, 5]] and not store.get(0, "r").any()
+        with pytest.raises(KeyError, match="it has m, r"):
+            store.update("z", np.ones(3), first=0)
+
+
+def test_samples_are_chosen_by_whole_numbers():
+    with forebay.Store() as store:
+        store.add("x", np.arange(5))
+        assert store.get(np.int8(-1), "x") == 4 and store[np.uint64(2)]["x"] == 2
+        with pytest.raises(TypeError):
+            store.get(1.0)
+        for wrong in ([1.0], [True], [[1]], ["1"]):
+            with pytest.raises(IndexError, match="list of numbers"):
+                store.get_batch(wrong)
+
+
+def test_a_batch_of_a_store_data_set_asks_once_how_many_samples_there_are():
+    torch = pytest.importorskip("torch")
+    import forebay.torch
+
+    class Counted:
+        def __init__(self, raw):
+            self.raw, self.calls = raw, 0
+
+        def __getattr__(self, name):
+            self.calls += 1
+            return getattr(self.raw, name)
+
+    with forebay.Store() as store:
+        store.add("x", np.arange(300))
+        data = forebay.torch.StoreDataset(store)
+        store._made = counted = Counted(store._made)
+        samples = data.__getitems__(list(range(-100, 100)))
+        assert [int(one["x"]) for one in samples[:2]] == [200, 201] and counted.calls <= 3
+        for wrong in ([300], torch.tensor([0, -301])):
+            with pytest.raises(IndexError, match="of 300"):
+                data.__getitems__(wrong)
+        store._made = counted.raw
+
+
+def test_a_store_that_cannot_be_pickled_says_how_workers_get_it():
+    with forebay.Store() as store, pytest.raises(TypeError, match='multiprocessing_context="fork"'):
+        pickle.dumps(store)
+
+
+def test_a_reader_gives_every_sample_the_same_fields():
+    with forebay.Store() as store:
+        for reader in (lambda number: {"a": 1} if number else {}, lambda number: {"a": 1, "b": 2} if number else {"a": 1}):
+            with pytest.raises(ValueError, match="fields"):
+                store.fill(reader=reader, count=2)
 
 
 def test_what_cannot_be_done_is_said(grid):

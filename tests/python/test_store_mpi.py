@@ -73,9 +73,12 @@ def test_a_store_takes_communicators_of_mpi4py(name: str, tmp_path: Path) -> Non
         with forebay.Store(comm=world) as store:
             assert (store.rank, store.world, store.width) == (world.rank, 3, 3)
             store.fill(ds)
-            for data in ("loader", "get"):
-                np.testing.assert_array_equal(store.get_batch(range(20))["data"], whole)
-            mine = [i for batch in store.loader(batch_size=4, shuffle="full", tail="pad") for i in batch.indices if i >= 0]
+            np.testing.assert_array_equal(store.get_batch(range(20))["data"], whole)
+            mine = []
+            for batch in store.loader(batch_size=4, shuffle="full", tail="pad"):
+                chosen = batch.indices >= 0
+                np.testing.assert_array_equal(batch["data"][chosen], whole[batch.indices[chosen]])
+                mine += batch.indices[chosen].tolist()
             every = sorted(sum(world.allgather(mine), []))
             assert every == list(range(20)), every
             assert "MPI" in store.stats()["transport"], store.stats()
@@ -113,6 +116,75 @@ def test_a_program_of_ddstore_runs_under_mpi(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
+
+
+@pytest.mark.parametrize("name", ["mpich5", "openmpi5"])
+def test_records_of_sub_communicators_are_the_same_bytes_on_every_rank(name: str, tmp_path: Path) -> None:
+    """As HydraGNN keeps graphs: groups of ranks by ``Split``, one store for each of three sets, in which graphs are records of
+    bytes that follow each other, or rows of variables whose first axis differs from graph to graph."""
+    said = run_ranks(
+        name,
+        4,
+        """
+        from mpi4py import MPI
+        import numpy as np
+        from forebay import pyddstore as dds
+        world = MPI.COMM_WORLD
+        group = world.Split(world.rank // 2, world.rank)
+
+        def graph(kind, number):
+            random = np.random.default_rng([kind, number])
+            nodes = int(random.integers(1, 40))
+            return {"pos": random.random((nodes, 3), np.float32), "edge": random.integers(0, nodes, (2, 3 * nodes)), "y": random.random(1)}
+
+        class Graphs:
+            def __init__(self, kind, count):
+                self.kind, self.count, self.store = kind, count, dds.PyDDStore(group)
+                # Unequal parts, of which one is nothing in the smallest set.
+                border = count // 3
+                mine = range(border) if group.rank == 0 else range(border, count)
+                graphs = [graph(kind, number) for number in mine]
+                records = [b"".join(value.tobytes() for value in one.values()) for one in graphs]
+                lens = np.array([len(one) for one in records], np.int64)
+                self.store.add("records", np.frombuffer(b"".join(records), np.uint8))
+                self.store.add("lens", lens)
+                every = np.zeros(count, np.int64)
+                self.store.get("lens", every)
+                self.ends = every.cumsum()
+                rows = np.concatenate([np.zeros((0, 3), np.float32)] + [one["pos"] for one in graphs])
+                self.store.add("pos", rows)
+                self.nodes = np.array([len(graph(kind, number)["pos"]) for number in range(count)])
+
+            def check(self, number):
+                expected = graph(self.kind, number)
+                end = self.ends[number]
+                start = 0 if number == 0 else self.ends[number - 1]
+                record = np.zeros(end - start, np.uint8)
+                self.store.get("records", record, start)
+                assert record.tobytes() == b"".join(value.tobytes() for value in expected.values()), (self.kind, number)
+                rows = np.zeros_like(expected["pos"])
+                self.store.get("pos", rows, self.nodes[:number].sum())
+                np.testing.assert_array_equal(rows, expected["pos"])
+
+        sets = [Graphs(kind, count) for kind, count in enumerate((41, 7, 2))]
+        world.Barrier()
+        for epoch in range(2):
+            for one in sets:
+                one.store.epoch_begin()
+                for number in np.random.default_rng([epoch, world.rank]).permutation(one.count):
+                    one.check(number)
+                one.store.epoch_end()
+        everything = np.zeros(sets[0].ends[-1], np.uint8)
+        sets[0].store.get("records", everything)
+        assert sets[0].store.get_profile("records")["calls"] == 2 * 41 + 1
+        for one in sets:
+            one.store.free()
+        print("done", world.rank, int(everything.astype(np.int64).sum()))
+        """,
+        tmp_path,
+    )
+    done = re.findall(r"done (\d) (\d+)", said)
+    assert sorted(rank for rank, _ in done) == ["0", "1", "2", "3"] and len({total for _, total in done}) == 1, said
 
 
 def test_the_example_learns_under_mpirun() -> None:

@@ -254,67 +254,113 @@ def test_a_failure_of_one_rank_is_an_error_on_all() -> None:
     assert [one.stdout.strip() for one in done] == ["told", "own"], [one.stderr for one in done]
 
 
-def test_what_programs_of_ddstore_call_does_what_it_did(tmp_path: Path) -> None:
+def test_fields_that_only_some_ranks_have_are_an_error_on_all() -> None:
+    told = succeed(
+        3,
+        """
+        store = forebay.Store()
+        try: store.fill(reader=lambda number: {"a": np.ones(3), **({"b": np.ones(2)} if rank == 1 else {})}, count=6)
+        except forebay.InvalidError as error: print(error)
+        # A rank without samples has no fields.
+        store.fill(reader=lambda number: {"a": np.ones(3)}, count=2)
+        assert len(store) == 2
+        """,
+    )
+    assert all("samples of rank 1 have the fields ['a', 'b'], and those of rank 0 ['a']" in one for one in told), told
+
+
+def test_an_interrupted_rank_does_not_wait_for_the_others(tmp_path: Path) -> None:
+    done = run_ranks(
+        2,
+        f"""
+        mark = {str(tmp_path / "interrupted")!r}
+        def read(number):
+            if rank == 0:
+                raise KeyboardInterrupt
+            until = time.monotonic() + 60
+            while not os.path.exists(mark):
+                assert time.monotonic() < until, "rank 0 waits for this one"
+                time.sleep(0.01)
+            return {{"x": np.ones(3)}}
+        try:
+            forebay.Store().fill(reader=read, count=2)
+        except KeyboardInterrupt:
+            open(mark, "w").close()
+            os._exit(0)
+        except forebay.UnavailableError as error:
+            print(error)
+        """,
+    )
+    assert done[0].returncode == 0 and "rank 0" in done[1].stdout, [one.stderr for one in done]
+
+
+def test_what_ranks_add_is_of_one_type_in_any_byte_order() -> None:
+    told = succeed(
+        2,
+        """
+        with forebay.Store() as store:
+            store.add("x", np.arange(3, dtype="<f4" if rank == 0 else ">f4"))
+            np.testing.assert_array_equal(store.get_batch(range(6))["x"], [0, 1, 2, 0, 1, 2])
+            store.add("r", [np.arange(n, dtype="<i2" if rank == 0 else ">i2") for n in (1, 3)])
+            np.testing.assert_array_equal(store.get(3, "r"), [0, 1, 2])
+            # An array of nothing has no type to speak of.
+            store.add("n", np.array([]) if rank == 0 else np.ones((2, 3), np.int16))
+            assert store.get(1, "n").dtype == np.int16 and store.get(1, "n").shape == (3,)
+            for wrong in (np.zeros(3, "f4" if rank == 0 else "i4"), np.zeros((3, 2) if rank == 0 else 3), np.zeros(()) if rank else np.zeros(3)):
+                try: store.add("y", wrong)
+                except (forebay.InvalidError, ValueError) as error: print(error)
+        """,
+    )
+    types, shapes, one_number = told[0].splitlines()
+    assert types == "ranks add samples of 'y' of different types: rank 0 float32, rank 1 int32", types
+    assert shapes == "ranks add samples of 'y' of different shapes: rank 0 (2,), rank 1 ()", shapes
+    assert one_number.startswith("rank 1: ValueError: 'y' is one number"), one_number
+    assert told[1].splitlines()[:2] == [types, shapes]
+
+
+def test_arrays_are_added_to_all_ranks_whatever_width_would_be_chosen() -> None:
     succeed(
         2,
         """
-        import importlib, warnings
-        from forebay import pyddstore as dds
-        store = dds.PyDDStore(None, 0)
-        data = (np.arange(rank * 16, rank * 16 + 16)[:, None] * 100 + np.arange(5)).astype(np.float32)
-        store.add("x", data)
-        store.init("y", 4, 3, itemsize=8)
-        store.update("y", np.full((2, 3), rank + 1.0), 1)
-        store.epoch_begin()
-        out = np.zeros((2, 5), np.float32)
-        for start in (0, 15, 30):
-            store.get("x", out, start=start)
-            np.testing.assert_array_equal(out, (np.arange(start, start + 2)[:, None] * 100 + np.arange(5)))
-        numbers = np.array([31, 0, 16, 16])
-        out = np.zeros((4, 5), np.float32)
-        store.get_batch("x", out, numbers)
-        np.testing.assert_array_equal(out, numbers[:, None] * 100 + np.arange(5))
-        out = np.ones((8, 3))
-        store.get("y", out)
-        np.testing.assert_array_equal(out[:, 0], [0, 1, 1, 0, 0, 2, 2, 0])
-        assert store.info("x") == (32, 5, 4) and store.info("y") == (8, 3, 8)
-        store.register_recv(out)
-        assert store.get_profile("x")["rank"] == rank
-        for wrong, kind in (([32], IndexError), ([1, 2], ValueError)):
-            try:
-                store.get_batch("x", np.zeros((1, 5), np.float32), wrong)
-                raise SystemExit("accepted")
-            except kind:
-                pass
-        try:
-            store.update("x", data, 0)
-            raise SystemExit("accepted")
-        except forebay.InvalidError as error:
-            assert "sealed" in str(error)
-        store.epoch_end()
-        store.free()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            narrow = dds.PyDDStore(None, 1, 1)
-            assert narrow.store.width == 1 and any("libfabric" in str(one.message) for one in caught)
-        samples = [{"z": np.arange(n), "e": np.float64(n)} for n in range(9)]
-        data = dds.DistDataset(samples, "train")
-        assert len(data) == 9
-        for n in (8, 0, 4):
-            np.testing.assert_array_equal(data[n]["z"], np.arange(n))
-        assert [float(one["e"]) for one in data.__getitems__([3, 3, 7])] == [3.0, 3.0, 7.0]
-        data._store._comm.barrier()
+        def narrow(store):
+            store._make_for = lambda size: store._made or store._make(1)
+            return store
+        with narrow(forebay.Store(width="auto")) as store:
+            assert "nothing yet" in repr(store), store
+            store.add("x", np.full(3, rank))
+            assert store.width == 2 and store.get_batch(range(6))["x"].tolist() == [0, 0, 0, 1, 1, 1]
+            assert "6 samples" in repr(store)
+        # Of a narrower one each group would hold another part, and all would look whole.
+        with narrow(forebay.Store(width="auto")) as store:
+            store._make_for(0)
+            try: store.add("x", np.full(3, rank))
+            except forebay.InvalidError as error: assert "width was chosen" in str(error)
+            else: raise SystemExit("added")
+            store.fill(reader=lambda number: {"x": np.int64(number)}, count=5)
+            assert store.width == 1 and store.get_batch(range(5))["x"].tolist() == [0, 1, 2, 3, 4]
+        assert "closed" in repr(store)
         """,
     )
 
 
-def test_the_module_name_of_ddstore_can_be_put_on_the_path() -> None:
-    command = [sys.executable, "-m", "forebay.pyddstore"]
-    folder = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    command = [sys.executable, "-c", "import pyddstore; print(pyddstore.PyDDStore.__module__)"]
-    path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "forebay.pyddstore"
+def test_every_loader_of_a_store_reads_the_part_of_its_rank() -> None:
+    pytest.importorskip("torch")
+    told = succeed(
+        2,
+        """
+        import forebay.torch
+        with forebay.Store() as store:
+            store.add("x", np.arange(10) + 10 * rank)
+            kinds = (forebay.Loader, forebay.torch.Loader, forebay.torch.IterableDataset, lambda store, **options: store.loader(**options))
+            for kind in kinds:
+                print(*(int(n) for batch in kind(store, batch_size=2, shuffle="full", seed=4, tail="drop") for n in batch["x"]))
+            assert len(forebay.Loader(store, batch_size=2, rank=0, world=1)) == 10
+            store._comm.barrier()
+        """,
+    )
+    first, second = (one.splitlines() for one in told)
+    assert len(set(first)) == 1 and len(set(second)) == 1 and len(first) == 4, told
+    assert sorted(map(int, (first[0] + " " + second[0]).split())) == list(range(20))
 
 
 def test_the_study_of_ddstore_compares_files_and_stores() -> None:

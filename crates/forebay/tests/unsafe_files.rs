@@ -25,7 +25,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/loader/src/dlpack.rs", "hands memory to other libraries and takes it back when they say so"),
     ("crates/loader/tests/memory.rs", "brings memory of its own, and takes tensors as other libraries do"),
     ("crates/python/src/array_struct.rs", "hands NumPy a structure by its address"),
-    ("crates/python/src/store.rs", "takes the handle of a communicator from mpi4py"),
+    (
+        "crates/python/src/store.rs",
+        "takes the handle of a communicator from mpi4py, and memory to read into from NumPy",
+    ),
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),

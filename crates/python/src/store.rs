@@ -1,12 +1,16 @@
 //! A data set in the memory of all ranks.
 
-#![expect(unsafe_code, reason = "the handle of a communicator comes from mpi4py")]
+#![expect(
+    unsafe_code,
+    reason = "the handle of a communicator comes from mpi4py, and memory to read into from NumPy"
+)]
 
 use std::{
     cell::RefCell,
     collections::HashMap,
     env,
     path::PathBuf,
+    ptr, slice,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -259,6 +263,28 @@ impl RawStore {
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let fields = with_signals(py, GET_PATIENCE, |wait| maker.fields_of(&slots, wait))?;
         Ok(RawBatch::of_samples(fields, &numbers))
+    }
+
+    /// Reads `count` consecutive samples of the variable `name`, from `first` on, into memory of an array: its address and its bytes.
+    /// The caller holds the array, which may be written to, and nobody else uses it meanwhile.
+    fn get_range(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        first: u64,
+        count: u64,
+        into: (usize, usize),
+    ) -> PyResult<()> {
+        let store = self.store.get()?;
+        let variable = store.variable(name).map_err(raised)?;
+        let (address, len) = into;
+        let into = match len {
+            // Arrays of nothing may lie nowhere.
+            0 => &mut [],
+            // SAFETY: Python gives where the bytes of an array lie that it holds until this returns, and how many there are.
+            _ => unsafe { slice::from_raw_parts_mut(ptr::with_exposed_provenance_mut(address), len) },
+        };
+        py.detach(|| store.get_range(&variable, first, count, into)).map_err(raised)
     }
 
     /// Which samples `rank` holds of the variable `name`.

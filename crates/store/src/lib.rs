@@ -19,6 +19,7 @@
 //! | `filling` | variables that are being written, collectively |
 //! | `allocate` | memory for them, decided alike on all ranks |
 //! | `gather` | which bytes of which rank go where in a batch |
+//! | `range` | consecutive samples, as one piece for each rank |
 //! | `restripe` | samples divided anew among ranks |
 //! | `store` | variables by name, `get` and `get_batch` |
 //! | `stats` | what was read from where, and how long it took |
@@ -50,6 +51,7 @@ mod parent_only;
 mod partition;
 #[cfg(target_os = "linux")]
 mod process_end;
+mod range;
 mod rank_states;
 mod restripe;
 mod sample_lens;

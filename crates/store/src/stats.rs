@@ -50,9 +50,9 @@ pub struct ReadCount {
 /// What one call has read, counted without atomics.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    own: ReadCount,
-    same_host: ReadCount,
-    remote: ReadCount,
+    pub(crate) own: ReadCount,
+    pub(crate) same_host: ReadCount,
+    pub(crate) remote: ReadCount,
 }
 
 impl Traffic {

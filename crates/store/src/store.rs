@@ -49,7 +49,7 @@ pub struct Store {
     pub(crate) shard_bytes: AtomicU64,
     is_sealed: AtomicBool,
     is_closed: AtomicBool,
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 /// A variable and this rank's part of it.

@@ -39,7 +39,7 @@ def _handle(comm: Any) -> int:
     if isinstance(handle, int):
         return handle
     try:
-        from mpi4py import MPI
+        from mpi4py import MPI  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         MPI = None
     if MPI is None or not isinstance(comm, MPI.Comm):
@@ -60,7 +60,7 @@ def _torch_store() -> Any:
         return distributed.distributed_c10d._get_default_store()
     # Without an agent of torchrun rank 0 keeps the values, as the process group would have it; both may in one process.
     is_kept_by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return distributed.TCPStore(
+    return distributed.TCPStore(  # type: ignore[attr-defined]
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         is_master=not is_kept_by_agent and os.environ["RANK"] == "0",

@@ -269,8 +269,8 @@ class Dataset:
             raise IndexError(f"sample {number} of {len(self)}")
         return number % len(self)
 
-    def _raw_batch(self, numbers: list[int]) -> RawBatch:
-        return self._reader.get(numbers)
+    def _raw_batch(self, numbers: Sequence[int]) -> RawBatch:
+        return self._reader.get([self._checked(operator.index(number)) for number in numbers])
 
     def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
         if on_lost != "raise":

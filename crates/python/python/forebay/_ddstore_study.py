@@ -81,7 +81,7 @@ def _graph(number: int) -> Graph:
 def _write(folder: Path, count: int) -> None:
     """The graphs, as a pickle each and as one ADIOS file of all, with where each begins."""
     try:
-        import adios2
+        import adios2  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
         raise ForebayError("the study needs ADIOS\n  hint: pip install adios2") from None
     graphs = [_graph(number) for number in range(count)]

@@ -446,6 +446,9 @@ class RawStore:
         """Name, type for NumPy, shape of a sample and stored type of each variable."""
     def get(self, names: list[str], numbers: list[int]) -> RawBatch:
         """The samples ``numbers`` of the variables ``names``, side by side."""
+    def get_range(self, name: str, first: int, count: int, into: tuple[int, int]) -> None:
+        """Reads ``count`` consecutive samples of the variable ``name``, from ``first`` on, into memory at an address and of so many
+        bytes."""
     def samples_of(self, name: str, rank: int) -> tuple[int, int]:
         """Which samples ``rank`` holds of the variable ``name``."""
     def member(self) -> tuple[int, int]:

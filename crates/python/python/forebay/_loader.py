@@ -28,7 +28,7 @@ class Loader:
         shuffle: ``"full"`` (any sample anywhere; also ``True``), ``"block"`` (within windows: each chunk is decoded
             once, in little memory) or ``"none"`` (also ``False``). The order is new in every epoch.
         seed: where the order starts from.
-        rank, world: which of how many processes this is.
+        rank, world: which of how many processes this is; by default those of a store, or else the only one.
         tail: what becomes of samples that do not fill a batch on every rank: ``"short"`` (a shorter batch; one rank
             only, the default there), ``"drop"``, ``"pad"`` (empty slots, index -1) or ``"wrap"`` (samples from the
             epoch's start). Every rank has the same number of batches. ``drop_last=True`` is ``tail="drop"``.
@@ -67,8 +67,8 @@ class Loader:
         batch_size: int = 1,
         shuffle: str | bool = "none",
         seed: int = 0,
-        rank: int = 0,
-        world: int = 1,
+        rank: int | None = None,
+        world: int | None = None,
         tail: str | None = None,
         drop_last: bool = False,
         transfer_size: int | str | None = None,
@@ -94,6 +94,8 @@ class Loader:
     ) -> None:
         from ._dataset import spill_options
 
+        rank, world = shard_of(dataset, rank, world)
+        rank, world = 0 if rank is None else rank, 1 if world is None else world
         self.dataset = dataset._read_through(
             tiers=tiers,
             policy=policy,
@@ -196,7 +198,7 @@ class Loader:
         epoch, position = loader.upcoming()
         if position > 0:
             return loader
-        self.dataset = self.dataset._opened_anew()
+        self.dataset = self.dataset._opened_anew()  # type: ignore[union-attr]
         loader.close()
         self._set_up(self._options)
         self._opened.set_epoch(epoch)
@@ -298,6 +300,15 @@ class Loader:
         self.__dict__.update(kept)
         self._rank_key = _ranks.key_of_new_loader()
         self._set_up(self._options, state)
+
+
+def shard_of(dataset: Any, rank: int | None, world: int | None) -> tuple[int | None, int | None]:
+    """Rank and world as they are given, or else those of a store: its ranks are those of the job."""
+    from ._store import Store
+
+    if rank is None and world is None and isinstance(dataset, Store):
+        return dataset.rank, dataset.world
+    return rank, world
 
 
 def _shuffle(shuffle: str | bool, lanes: int | None, window: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _comm
+from ._added_arrays import AddedArrays, as_stored
 from ._batch import Batch, sample_of, split_samples
 from ._forebay import BatchLoader, InvalidError, RawBatch, RawFilling, RawStore, memory_report
 from ._loader import Loader
@@ -19,9 +21,6 @@ from ._sizes import size_of, whole
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
-
-_WRITE_BYTES = 8 << 20
-"""Samples are handed over in pieces of this many bytes."""
 
 
 class Store:
@@ -36,7 +35,8 @@ class Store:
             without one, this process alone.
         width: ranks that hold the whole set between them; each further group of as many ranks holds it once more. ``None``
             for all ranks, ``"auto"`` for as few whole hosts as their memory allows, or all ranks where other hosts are nearly as
-            near as memory; it is chosen by the size of what is added first.
+            near as memory; :meth:`fill` of a data set chooses it, by its size. What :meth:`add` and ``fill(reader=)`` bring first
+            is held by all ranks.
         folder: a folder on a disk of the node's own, where shards are kept in files that are mapped: for sets that exceed the
             memory of all ranks. ``None`` for memory.
         limit: the most bytes that this rank's shards may take, such as ``"8GiB"``; by default what the process may take of
@@ -66,6 +66,7 @@ class Store:
             most = share
         work = size_of(memory, "memory")
         self._made: RawStore | None = None
+        self._is_auto = width == "auto"
         self._place, self._limit, self._memory = place, most, share // 4 if work is None else work
         if width != "auto":
             self._make(None if width is None else whole("width", width))
@@ -123,12 +124,29 @@ class Store:
 
         ``samples`` is an array whose first axis counts samples, or a list of arrays that differ in the length of one axis.
         Collective.
+
+        With ``width="auto"`` all ranks hold it between them. Once :meth:`fill` has chosen fewer, this is an error: each of their
+        groups would hold another part.
         """
-        arrays = _Arrays.of(name, samples)
-        # A rank without samples cannot know their type and shape: it takes those of one that has some.
-        known = [json.loads(told) for told in self._comm.all_gather(arrays.told().encode())]
-        arrays.learn(known)
-        filling = self._make_for(sum(one["bytes"] for one in known)).begin(name, arrays.dtype, arrays.shape, arrays.count, arrays.lens)
+        if self._is_auto and self._made is not None and self.width != self.world:
+            raise InvalidError(
+                f"{name!r} is added to a store whose width was chosen: groups of {self.width} of {self.world} ranks would hold "
+                "different samples\n  hint: give width=, and add on each rank its part of what a group holds"
+            )
+        self._add(name, samples)
+
+    def _add(self, name: str, samples: Any) -> None:
+        arrays: AddedArrays | None = None
+        error: Exception | None = None
+        try:
+            arrays = AddedArrays.of(name, samples)
+        except Exception as raised:  # told to the other ranks, then raised again
+            error = raised
+        known = self._told_by_all(error, {} if arrays is None else arrays.told())
+        assert arrays is not None
+        arrays.learn(name, known)
+        made = self._made or self._make(None)
+        filling = made.begin(name, arrays.dtype, arrays.shape, arrays.count, arrays.lens)
         _finish(filling, lambda: arrays.write(filling))
 
     def open(self, files: Any, *fields: Any, **options: Any) -> Dataset:
@@ -166,6 +184,17 @@ class Store:
         finally:
             heard.reset(token)
 
+    def _told_by_all(self, error: Exception | None, told: dict[str, Any]) -> list[dict[str, Any]]:
+        """What every rank tells the others, unless one of them has an ``error``: then that is raised on all. Collective."""
+        mine = {**told, "error": None if error is None else f"{type(error).__name__}: {error}"}
+        known: list[dict[str, Any]] = [json.loads(one) for one in self._comm.all_gather(json.dumps(mine).encode())]
+        if error is not None:
+            raise error
+        for rank, one in enumerate(known):
+            if one["error"] is not None:
+                raise InvalidError(f"rank {rank}: {one['error']}")
+        return known
+
     def fill(
         self,
         dataset: Dataset | None = None,
@@ -202,41 +231,56 @@ class Store:
     def _fill_by(self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], count: int, progress: Any) -> None:
         # Its bytes are not known before it was read: all ranks hold it between them.
         member, members = (self._made or self._make(None)).member()
-        first, end = count * member // members, count * (member + 1) // members
-        error: BaseException | None = None
+        self._fill_own(reader, range(count * member // members, count * (member + 1) // members), progress)
+
+    def _fill_own(self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], numbers: range, progress: Any) -> None:
+        """Adds the samples ``numbers`` of this rank, as ``reader`` gives them. Collective."""
+        error: Exception | None = None
         taken: dict[str, list[npt.NDArray[Any]]] = {}
         try:
             with share_progress(progress, self.rank) as report:
                 size = 0
-                for number in range(first, end):
+                for done, number in enumerate(numbers, 1):
                     sample = {name: np.asarray(value) for name, value in reader(number).items()}
+                    if not sample:
+                        raise ValueError(f"sample {number} has no fields")
                     if taken and sample.keys() != taken.keys():
                         raise ValueError(f"sample {number} has the fields {list(sample)}, and others have {list(taken)}")
                     for name, array in sample.items():
                         taken.setdefault(name, []).append(array)
                         size += array.nbytes
                     if report is not None:
-                        report(number + 1 - first, end - first, size)
-        except BaseException as raised:  # told to the other ranks, then raised again
+                        report(done, len(numbers), size)
+        except Exception as raised:  # told to the other ranks, then raised again
             error = raised
-        told = {"error": None if error is None else f"{type(error).__name__}: {error}", "names": list(taken)}
-        known = [json.loads(one) for one in self._comm.all_gather(json.dumps(told).encode())]
-        if error is not None:
-            raise error
-        failed = [(rank, one["error"]) for rank, one in enumerate(known) if one["error"] is not None]
-        if failed:
-            raise InvalidError(f"rank {failed[0][0]} could not read its share: {failed[0][1]}")
-        names = next((one["names"] for one in known if one["names"]), [])
-        for name in names:
-            self.add(name, taken.pop(name, []))
+        known = self._told_by_all(error, {"fields": list(taken)})
+        having = [(rank, one["fields"]) for rank, one in enumerate(known) if one["fields"]]
+        for rank, fields in having:
+            if set(fields) != set(having[0][1]):
+                first, expected = having[0]
+                raise InvalidError(f"samples of rank {rank} have the fields {fields}, and those of rank {first} {expected}")
+        for name in having[0][1] if having else ():
+            self._add(name, taken.pop(name, []))
 
-    def update(self, name: str, samples: npt.ArrayLike, first: int) -> None:
-        """Writes samples of this rank anew, from number ``first`` on, until the store is sealed."""
+    def update(self, name: str, samples: npt.ArrayLike | Sequence[npt.ArrayLike], first: int) -> None:
+        """Writes samples of this rank anew, from number ``first`` on, until the store is sealed.
+
+        They have the type and the shape of those that are there; of a variable whose samples differ in length, the lengths too.
+        """
         described = {field: (code, shape) for field, code, shape, _ in self._raw.fields()}
         if name not in described:
             raise KeyError(f"the store has no variable {name!r}; it has {', '.join(described) or 'none yet'}")
-        array = np.ascontiguousarray(samples, np.dtype(described[name][0]).newbyteorder("="))
-        self._raw.update(name, whole("first", first), array.tobytes())
+        arrays = as_stored(name, samples, *described[name])
+        number = whole("first", first)
+        axis = self._axes.get(name)
+        if axis is not None and arrays:
+            # What is there says how long samples are.
+            end = min(number + len(arrays), self._counted([name])[1])
+            lens = Batch._of(self._raw.get([name], list(range(number, end)))).offsets[name]
+            given = [array.shape[axis] for array in arrays]
+            if np.diff(lens).tolist() != given:
+                raise ValueError(f"samples of {name!r} from {number} on have {np.diff(lens).tolist()} rows, and these {given}")
+        self._raw.update(name, number, b"".join(array.tobytes() for array in arrays))
 
     def restripe(self, balance: str = "bytes") -> None:
         """Divides the samples anew among the ranks of each group, evenly by ``"bytes"`` or by ``"count"``. Collective.
@@ -252,21 +296,43 @@ class Store:
 
     def get(self, sample: int, field: str | None = None) -> Any:
         """One sample: a dict of arrays, or the array of one ``field``."""
-        names = self.fields if field is None else [field]
-        got = sample_of(self._raw.get(names, [self._checked(sample)]))
+        names, count = self._counted(None if field is None else [field])
+        number = operator.index(sample)
+        if not -count <= number < count:
+            raise IndexError(f"sample {number} of {count}")
+        got = sample_of(self._raw.get(names, [number % count]))
         return got if field is None else got[field]
 
     def get_batch(self, samples: Any, fields: Iterable[str] | None = None) -> Batch:
-        """Many samples side by side, in the order asked, each as often as it is asked for."""
+        """Many samples side by side, in the order asked, each as often as it is asked for.
+
+        ``fields`` names variables, all of them by default, which have to have as many samples as each other.
+        """
+        return Batch._of(self._raw_batch(samples, fields))
+
+    def _raw_batch(self, samples: Any, fields: Iterable[str] | None = None) -> RawBatch:
+        names, count = self._counted(fields)
         numbers = np.asarray(samples if hasattr(samples, "__array__") or isinstance(samples, range) else list(samples))
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
             raise IndexError("samples are chosen by a list of numbers")
-        count = len(self)
         for number in (numbers.min(), numbers.max()) if numbers.size else ():
             if not -count <= int(number) < count:
                 raise IndexError(f"sample {number} of {count}")
-        names = self.fields if fields is None else list(fields)
-        return Batch._of(self._raw.get(names, (numbers.astype(np.int64) % max(count, 1)).tolist()))
+        return self._raw.get(names, (numbers.astype(np.int64) % max(count, 1)).tolist())
+
+    def _counted(self, fields: Iterable[str] | None) -> tuple[list[str], int]:
+        """The variables ``fields``, or all, and how many samples each of them has."""
+        counts = dict(self._raw.variables())
+        names = list(counts) if fields is None else list(fields)
+        for name in names:
+            if name not in counts:
+                # An error that says which there are.
+                self._raw.samples_of(name, self.rank)
+            if counts[name] != counts[names[0]]:
+                each = ", ".join(f"{name!r} {counts[name]}" for name in names)
+                what = f"these variables have different numbers of samples: {each}"
+                raise InvalidError(f"{what}\n  hint: name those that are wanted together")
+        return names, counts[names[0]] if names else 0
 
     def __getitem__(self, sample: int) -> dict[str, Any]:
         got: dict[str, Any] = self.get(sample)
@@ -281,15 +347,6 @@ class Store:
         """By variable whose samples differ in length, along which axis."""
         return {name: shape.index(None) for name, _, shape, _ in self._raw.fields() if None in shape}
 
-    def _raw_batch(self, numbers: list[int]) -> RawBatch:
-        return self._raw.get(self.fields, numbers)
-
-    def _checked(self, sample: int) -> int:
-        count = len(self)
-        if not -count <= sample < count:
-            raise IndexError(f"sample {sample} of {count}")
-        return int(sample) % count
-
     def _read_through(self, **options: Any) -> Store:
         given = [name for name, value in options.items() if value is not None]
         if given:
@@ -302,7 +359,7 @@ class Store:
         ``on_lost`` says what is done about samples of a rank that is gone: ``"raise"``, or ``"origin"`` to read them from the
         files the store was filled from.
         """
-        return Loader(self, **{"rank": self.rank, "world": self.world, **options})
+        return Loader(self, **options)
 
     def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
         if on_lost not in ("raise", "origin"):
@@ -341,84 +398,18 @@ class Store:
             self.close()
 
     def __repr__(self) -> str:
+        if self._made is None:
+            return f"<forebay.Store of nothing yet, rank {self.rank} of {self.world}>"
         try:
             return f"<forebay.Store of {len(self)} samples, rank {self.rank} of {self.world}: {', '.join(self.fields)}>"
         except InvalidError:
             return "<forebay.Store, closed>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a forebay.Store belongs to its process: workers of a DataLoader get it by fork, not by pickling")
-
-
-class _Arrays:
-    """Samples that a rank adds: one array, or arrays that differ along one axis."""
-
-    def __init__(self, dtype: Any, shape: Any, count: int, lens: list[int] | None, values: Any) -> None:
-        self.dtype, self.shape, self.count, self.lens, self._values = dtype, shape, count, lens, values
-        self._nbytes = sum(one.nbytes for one in values) if isinstance(values, list) else values.nbytes
-
-    @classmethod
-    def of(cls, name: str, samples: Any) -> _Arrays:
-        if isinstance(samples, (list, tuple)):
-            return cls._of_list(name, [np.asarray(one) for one in samples])
-        array = np.asarray(samples)
-        if array.ndim == 0:
-            raise ValueError(f"{name!r} is one number: give an array whose first axis counts samples")
-        return cls(array.dtype, list(array.shape[1:]), len(array), None, array)
-
-    @classmethod
-    def _of_list(cls, name: str, parts: list[npt.NDArray[Any]]) -> _Arrays:
-        if not parts:
-            return cls(None, None, 0, None, [])
-        dtypes, ndims = {part.dtype for part in parts}, {part.ndim for part in parts}
-        if len(dtypes) > 1 or len(ndims) > 1:
-            raise ValueError(f"samples of {name!r} have different types or numbers of axes: {dtypes}, {ndims}")
-        shapes = np.array([part.shape for part in parts], np.int64).reshape(len(parts), -1)
-        differing = np.flatnonzero((shapes != shapes[0]).any(axis=0)).tolist()
-        if len(differing) > 1:
-            raise ValueError(f"samples of {name!r} differ along the axes {differing}: one alone may differ")
-        shape: list[int | None] = shapes[0].tolist()
-        lens = None
-        if differing:
-            shape[differing[0]] = None
-            lens = shapes[:, differing[0]].tolist()
-        return cls(parts[0].dtype, shape, len(parts), lens, parts)
-
-    def told(self) -> str:
-        """What other ranks need to know."""
-        return json.dumps({"dtype": None if self.dtype is None else _code(self.dtype), "shape": self.shape, "bytes": self._nbytes})
-
-    def learn(self, known: list[dict[str, Any]]) -> None:
-        """Takes the type and shape that all ranks agree on: an axis that differs on one rank, or between ranks, differs."""
-        known = [one for one in known if one["dtype"] is not None]
-        if not known:
-            raise ValueError("no rank brings a sample, so that its type is not known")
-        if self.dtype is None:
-            self.dtype = np.dtype(_from_code(known[0]["dtype"]))
-        shapes = [one["shape"] for one in known]
-        joined = list(shapes[0])
-        for shape in shapes:
-            if len(shape) == len(joined):
-                joined = [a if a == b else None for a, b in zip(joined, shape)]
-        if self.shape is None:
-            self.shape, self.lens = joined, None if None not in joined else []
-        elif joined.count(None) == 1 and None not in self.shape:
-            # All samples of this rank are alike, and those of another are not.
-            axis = joined.index(None)
-            self.lens = [self.shape[axis]] * self.count
-            self.shape = joined
-
-    def write(self, filling: RawFilling) -> None:
-        first, _ = filling.share()
-        native = np.dtype(self.dtype).newbyteorder("=")
-        if isinstance(self._values, list):
-            for number, sample in enumerate(self._values, first):
-                filling.write(number, np.ascontiguousarray(sample, native).tobytes())
-            return
-        step = max(1, _WRITE_BYTES // max(1, self._values[:1].nbytes))
-        for at in range(0, len(self._values), step):
-            piece = np.ascontiguousarray(self._values[at : at + step], native)
-            filling.write(first + at, piece.tobytes())
+        raise TypeError(
+            "a forebay.Store belongs to its process and cannot be pickled: workers of a DataLoader have to be forked, "
+            'multiprocessing_context="fork"'
+        )
 
 
 def _by_count(balance: str) -> bool:
@@ -428,21 +419,11 @@ def _by_count(balance: str) -> bool:
     return balance == "count"
 
 
-def _code(dtype: Any) -> Any:
-    return np.lib.format.dtype_to_descr(np.dtype(dtype))
-
-
-def _from_code(code: Any) -> Any:
-    if isinstance(code, list):
-        return [tuple(tuple(item) if isinstance(item, list) else item for item in field) for field in code]
-    return code
-
-
 def _finish(filling: RawFilling, write: Callable[[], None]) -> None:
     """Writes, and tells all ranks whether it could be done."""
     try:
         write()
-    except BaseException as error:
+    except Exception as error:
         filling.finish(f"{type(error).__name__}: {error}")
         raise
     filling.finish()

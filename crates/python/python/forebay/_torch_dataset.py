@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -114,8 +113,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return self._split(self._batch(indices))
 
     def _batch(self, indices: Sequence[int]) -> Batch:
-        numbers = [self.dataset._checked(operator.index(index)) for index in indices]
-        return Batch._tensors(self.dataset._raw_batch(numbers))
+        return Batch._tensors(self.dataset._raw_batch(indices))
 
     def _split(self, batch: Batch) -> list[dict[str, Any]]:
         """The samples of ``batch``, each a dict of views."""
@@ -139,9 +137,9 @@ class Dataset(torch.utils.data.Dataset[Any]):
 class StoreDataset(Dataset):
     """Samples of a :class:`forebay.Store` by number, for PyTorch's ``DataLoader``: each a dict of tensors.
 
-    The samples of a batch are fetched together. Workers have to be forked, as they are on Linux by default: they read the memory
-    of this host's ranks. Where ranks of other hosts hold samples, workers can read them over TCP but not by MPI: use
-    ``num_workers=0``, or :class:`Loader`.
+    The samples of a batch are fetched together. Workers have to be forked, to read the memory of this host's ranks: give
+    ``DataLoader(..., multiprocessing_context="fork")``, which is the default on Linux up to Python 3.13 alone. Where ranks of other
+    hosts hold samples, workers can read them over TCP but not by MPI: use ``num_workers=0``, or :class:`Loader`.
     """
 
     __module__ = "forebay.torch"

@@ -43,10 +43,11 @@ __all__ = [
 
 
 class _Shard:
-    """Rank and world as they are given, or else those of the process group from when there is one: trainers make it after
-    the loaders."""
+    """Rank and world as they are given, or those of a store, or else those of the process group from when there is one:
+    trainers make it after the loaders."""
 
-    def __init__(self, rank: int | None, world: int | None) -> None:
+    def __init__(self, dataset: Any, rank: int | None, world: int | None) -> None:
+        rank, world = _loader.shard_of(dataset, rank, world)
         if (rank is None) != (world is None):
             raise ValueError("rank and world are given together or not at all")
         self._follows = rank is None
@@ -63,8 +64,8 @@ class Loader(_loader.Loader):
     """Batches of tensors: made ahead by threads, in an order that can be resumed.
 
     Takes what :class:`forebay.Loader` takes, and ``device``, where the batches shall go. ``rank`` and ``world`` are by
-    default those of ``torch.distributed``. They are asked for whenever an epoch is begun and whenever ``len`` is, so the
-    process group may be initialised after the loader was made.
+    default those of a store, or else of ``torch.distributed``. The latter are asked for whenever an epoch is begun and
+    whenever ``len`` is, so the process group may be initialised after the loader was made.
     """
 
     __module__ = "forebay.torch"
@@ -79,10 +80,7 @@ class Loader(_loader.Loader):
         **options: Any,
     ) -> None:
         opened = _opened(dataset)
-        if isinstance(opened, Store) and rank is None:
-            # The ranks of a store are those of its job.
-            rank, world = opened.rank, opened.world
-        self._shard = _Shard(rank, world)
+        self._shard = _Shard(opened, rank, world)
         self.device = device
         self._place = self._shard.now()
         super().__init__(opened, rank=self._place[0], world=self._place[1], **options)
@@ -127,14 +125,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __init__(
         self,
-        dataset: _dataset.Dataset | Dataset,
+        dataset: _dataset.Dataset | Dataset | Store,
         *,
         rank: int | None = None,
         world: int | None = None,
         **options: Any,
     ) -> None:
         self.dataset = _opened(dataset)
-        self._shard = _Shard(rank, world)
+        self._shard = _Shard(self.dataset, rank, world)
         self._options = options
         self._check_tail(1)
         # In shared memory, where workers that live on see it change.

@@ -1,0 +1,128 @@
+"""Samples that a rank adds to a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._forebay import InvalidError, RawFilling
+
+_WRITE_BYTES = 8 << 20
+"""Samples are handed over in pieces of this many bytes."""
+
+
+class AddedArrays:
+    """Samples that a rank adds: one array, or arrays that differ along one axis. They are written in native byte order."""
+
+    def __init__(self, dtype: Any, shape: Any, count: int, lens: list[int] | None, values: Any) -> None:
+        self.dtype = None if dtype is None else np.dtype(dtype).newbyteorder("=")
+        self.shape, self.count, self.lens, self._values = shape, count, lens, values
+
+    @classmethod
+    def of(cls, name: str, samples: Any) -> AddedArrays:
+        if isinstance(samples, (list, tuple)):
+            return cls._of_list(name, [np.asarray(one) for one in samples])
+        array = np.asarray(samples)
+        if array.ndim == 0:
+            raise ValueError(f"{name!r} is one number: give an array whose first axis counts samples")
+        return cls(array.dtype, list(array.shape[1:]), len(array), None, array)
+
+    @classmethod
+    def _of_list(cls, name: str, parts: list[npt.NDArray[Any]]) -> AddedArrays:
+        if not parts:
+            return cls(None, None, 0, None, [])
+        dtypes, ndims = {part.dtype for part in parts}, {part.ndim for part in parts}
+        if len(dtypes) > 1 or len(ndims) > 1:
+            raise ValueError(f"samples of {name!r} have different types or numbers of axes: {dtypes}, {ndims}")
+        shapes = np.array([part.shape for part in parts], np.int64).reshape(len(parts), -1)
+        differing = np.flatnonzero((shapes != shapes[0]).any(axis=0)).tolist()
+        if len(differing) > 1:
+            raise ValueError(f"samples of {name!r} differ along the axes {differing}: one alone may differ")
+        shape: list[int | None] = shapes[0].tolist()
+        lens = None
+        if differing:
+            shape[differing[0]] = None
+            lens = shapes[:, differing[0]].tolist()
+        return cls(parts[0].dtype, shape, len(parts), lens, parts)
+
+    def told(self) -> dict[str, Any]:
+        """What other ranks need to know."""
+        return {"dtype": None if self.dtype is None else _code(self.dtype), "shape": self.shape, "count": self.count}
+
+    def learn(self, name: str, known: list[dict[str, Any]]) -> None:
+        """Takes the type and shape that all ranks agree on: an axis that differs on one rank, or between ranks, differs.
+
+        A rank without samples cannot know them, and an array of none may have any: it takes those of the ranks that have some.
+        """
+        having = [one for one in enumerate(known) if one[1]["count"]] or [one for one in enumerate(known) if one[1]["dtype"]]
+        if not having:
+            raise ValueError(f"no rank brings a sample of {name!r}, so that its type is not known")
+        (_, first), joined = having[0], list(having[0][1]["shape"])
+        for rank, one in having:
+            if one["dtype"] != first["dtype"]:
+                raise _differ(name, "types", having[0], (rank, one), lambda one: np.dtype(_from_code(one["dtype"])))
+            if len(one["shape"]) == len(joined):
+                joined = [a if a == b else None for a, b in zip(joined, one["shape"])]
+            if len(one["shape"]) != len(joined) or joined.count(None) > 1:
+                raise _differ(name, "shapes", having[0], (rank, one), lambda one: tuple(one["shape"]))
+        if self.count == 0:
+            if self.dtype is None or _code(self.dtype) != first["dtype"]:
+                self.dtype = np.dtype(_from_code(first["dtype"]))
+            self.shape, self.lens = joined, None if None not in joined else []
+        elif None in joined and None not in self.shape:
+            # All samples of this rank are alike, and those of another are not.
+            self.lens = [self.shape[joined.index(None)]] * self.count
+            self.shape = joined
+
+    def write(self, filling: RawFilling) -> None:
+        first, _ = filling.share()
+        if isinstance(self._values, list):
+            for number, sample in enumerate(self._values, first):
+                filling.write(number, np.ascontiguousarray(sample, self.dtype).tobytes())
+            return
+        step = max(1, _WRITE_BYTES // max(1, self._values[:1].nbytes))
+        for at in range(0, len(self._values), step):
+            piece = np.ascontiguousarray(self._values[at : at + step], self.dtype)
+            filling.write(first + at, piece.tobytes())
+
+
+def _differ(name: str, what: str, one: tuple[int, Any], other: tuple[int, Any], named: Any) -> InvalidError:
+    each = f"rank {one[0]} {named(one[1])}, rank {other[0]} {named(other[1])}"
+    return InvalidError(f"ranks add samples of {name!r} of different {what}: {each}")
+
+
+def as_stored(name: str, samples: Any, dtype: Any, shape: list[int | None]) -> list[npt.NDArray[Any]]:
+    """Arrays of ``dtype`` whose bytes, one after the other, are ``samples`` of ``shape``.
+
+    Values that ``dtype`` does not have are an error: nothing is cut off.
+    """
+    stored = np.dtype(dtype).newbyteorder("=")
+    # Samples that differ in length are taken one by one.
+    is_ragged = None in shape
+    arrays = [np.asarray(one) for one in samples] if is_ragged else [np.asarray(samples)]
+    return [_cast(name, array, stored, shape, is_ragged) for array in arrays]
+
+
+def _cast(name: str, array: Any, stored: Any, shape: list[int | None], is_sample: bool) -> npt.NDArray[Any]:
+    own = array.shape if is_sample else array.shape[1:]
+    is_alike = len(own) == len(shape) and all(of is None or of == this for this, of in zip(own, shape))
+    if not is_alike or (array.ndim == 0 and not is_sample):
+        raise ValueError(f"samples of {name!r} have the shape {tuple(shape)}: an array of {array.shape} has no such samples")
+    if not np.can_cast(array.dtype, stored, "same_kind"):
+        raise TypeError(f"{name!r} is of {stored}, into which {array.dtype} does not fit")
+    cast = np.ascontiguousarray(array, stored)
+    if stored.kind in "iu" and not np.array_equal(cast, array):
+        raise ValueError(f"{name!r} is of {stored}, which does not have all of these values")
+    return cast
+
+
+def _code(dtype: Any) -> Any:
+    return np.lib.format.dtype_to_descr(np.dtype(dtype))
+
+
+def _from_code(code: Any) -> Any:
+    if isinstance(code, list):
+        return [tuple(tuple(item) if isinstance(item, list) else item for item in field) for field in code]
+    return code

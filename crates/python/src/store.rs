@@ -284,7 +284,9 @@ impl RawStore {
             // SAFETY: Python gives where the bytes of an array lie that it holds until this returns, and how many there are.
             _ => unsafe { slice::from_raw_parts_mut(ptr::with_exposed_provenance_mut(address), len) },
         };
-        py.detach(|| store.get_range(&variable, first, count, into)).map_err(raised)
+        with_signals(py, GET_PATIENCE, |wait| {
+            store.get_range(&variable, first..first.saturating_add(count), into, wait)
+        })
     }
 
     /// Which samples `rank` holds of the variable `name`.
@@ -417,7 +419,7 @@ const TIMEOUT: &str = "FOREBAY_STORE_TIMEOUT";
 /// Runs a collective call without the interpreter's lock, and ends it when a signal such as Ctrl-C comes.
 fn collective<T: Send>(
     py: Python<'_>,
-    work: impl Fn(&Wait<'_>) -> forebay::Result<T> + Send + Sync,
+    work: impl FnOnce(&Wait<'_>) -> forebay::Result<T> + Send,
 ) -> PyResult<T> {
     let patience = match env::var(TIMEOUT) {
         Err(_) => COLLECTIVE_PATIENCE,
@@ -433,7 +435,7 @@ fn collective<T: Send>(
 fn with_signals<T: Send>(
     py: Python<'_>,
     patience: Duration,
-    work: impl Fn(&Wait<'_>) -> forebay::Result<T> + Send + Sync,
+    work: impl FnOnce(&Wait<'_>) -> forebay::Result<T> + Send,
 ) -> PyResult<T> {
     let (done, signal) = py.detach(|| {
         let signal = RefCell::new(None);

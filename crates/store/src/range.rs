@@ -7,30 +7,30 @@ use forebay_source::{Error, Result};
 use crate::{
     comm::{WindowPiece, WindowRead},
     stats::Traffic,
-    store::{GET_PATIENCE, Store},
+    store::Store,
     variable::StoredVariable,
     wait::Wait,
 };
 
 impl Store {
-    /// The bytes of `count` samples from `first` on, one after the other, into memory that is as long.
+    /// The bytes of consecutive `samples`, one after the other, into memory that is as long.
     ///
     /// They are one piece for each rank that holds some of them, however many and however short they are: rows of a single byte
     /// cost no more than long ones.
     pub fn get_range(
         &self,
         variable: &StoredVariable,
-        first: u64,
-        count: u64,
+        samples: Range<u64>,
         into: &mut [u8],
+        wait: &Wait<'_>,
     ) -> Result<()> {
         let started = Instant::now();
         self.check_alive()?;
-        let samples = checked(variable, first, count, into.len())?;
+        check(variable, &samples, into.len())?;
         let mut traffic = Traffic::default();
         let mut reads = range_reads(variable, samples, into, self.comm().rank(), &mut traffic)?;
         if !reads.is_empty() {
-            variable.window.get(&mut reads, &Wait::at_most(GET_PATIENCE));
+            variable.window.get(&mut reads, wait);
         }
         reads.into_iter().try_for_each(|read| read.outcome)?;
         self.counters.add(&traffic);
@@ -39,19 +39,19 @@ impl Store {
     }
 }
 
-/// The samples, which there are, and whose bytes are `len`.
-fn checked(variable: &StoredVariable, first: u64, count: u64, len: usize) -> Result<Range<u64>> {
+/// An error where there are no such samples, or their bytes are not `len`.
+fn check(variable: &StoredVariable, samples: &Range<u64>, len: usize) -> Result<()> {
     let named = |error: Error| error.at(format!("variable '{}'", variable.name));
     let total = variable.sample_count();
-    let Some(end) = first.checked_add(count).filter(|end| *end <= total) else {
-        return Err(named(Error::invalid(format!("{count} samples from {first} on of {total}"))));
-    };
-    let bytes = bytes_of(variable, &(first..end));
+    if samples.start > samples.end || samples.end > total {
+        return Err(named(Error::invalid(format!("samples {samples:?} of {total}"))));
+    }
+    let bytes = bytes_of(variable, samples);
     if bytes != len as u64 {
         let what = format!("the samples have {bytes} bytes, and the memory for them {len}");
         return Err(named(Error::invalid(what)));
     }
-    Ok(first..end)
+    Ok(())
 }
 
 /// Bytes of consecutive samples.
@@ -97,7 +97,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{LocalComm, SampleLens, StoreOptions, VariableSpec};
+    use crate::{LocalComm, SampleLens, StoreOptions, VariableSpec, check::patience};
 
     fn counted_on(bytes: Range<u64>) -> Vec<u8> {
         bytes.map(|at| u8::try_from(at).expect("few bytes")).collect()
@@ -129,7 +129,7 @@ mod tests {
                     for end in first..=x.sample_count() {
                         let expected = counted_on(x.lens.start(first) * runs..x.lens.start(end) * runs);
                         let mut into = vec![0; expected.len()];
-                        store.get_range(&x, first, end - first, &mut into).expect("read");
+                        store.get_range(&x, first..end, &mut into, &patience()).expect("read");
                         assert_eq!(into, expected, "{first}..{end}");
                     }
                 }
@@ -143,7 +143,7 @@ mod tests {
         LocalComm::run(&[0, 0, 1], |comm| {
             let store = filled(comm, &[vec![1; 10], vec![1; 20], vec![1; 30]], 1);
             let x = store.variable("x").expect("there");
-            store.get_range(&x, 5, 50, &mut [0; 50]).expect("read");
+            store.get_range(&x, 5..55, &mut [0; 50], &patience()).expect("read");
             let stats = store.stats();
             let read = [stats.own.samples, stats.same_host.samples, stats.remote.samples];
             let expected = [[5, 20, 25], [20, 5, 25], [25, 0, 25]][store.comm().rank()];
@@ -157,10 +157,10 @@ mod tests {
         LocalComm::run(&[0], |comm| {
             let store = filled(comm, &[vec![2; 5]], 1);
             let x = store.variable("x").expect("there");
-            for (first, count, len) in
-                [(4, 2, 4), (6, 0, 0), (u64::MAX, 2, 4), (0, u64::MAX, 2), (1, 2, 3), (1, 2, 5)]
-            {
-                let error = store.get_range(&x, first, count, &mut vec![0; len]).expect_err("refused");
+            let wrong = [(4..6, 4), (6..6, 0), (0..u64::MAX, 2), (1..3, 3), (1..3, 5)];
+            for (samples, len) in wrong {
+                let error =
+                    store.get_range(&x, samples, &mut vec![0; len], &patience()).expect_err("refused");
                 assert!(error.to_string().contains("variable 'x'"), "{error}");
             }
         });

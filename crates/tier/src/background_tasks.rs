@@ -1,6 +1,6 @@
 //! Background tasks on one source: the rest of it is placed, and its origin is asked whether it has changed.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, atomic::Ordering::Relaxed};
 
 use forebay_source::ErrorKind;
 
@@ -16,6 +16,25 @@ use crate::{
 pub(crate) struct PlaceRest {
     pub(crate) process: Weak<ProcessTiers>,
     pub(crate) state: Arc<SourceState>,
+}
+
+impl PlaceRest {
+    /// Queues it, once for each source.
+    pub(crate) fn queue(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
+        if !state.is_followed.swap(true, Relaxed) {
+            let task = Self { process: Arc::downgrade(process), state: Arc::clone(state) };
+            process.threads.background(Arc::new(task));
+        }
+    }
+
+    /// Queues it where other processes wait for what this one places, before it prefetches for itself.
+    pub(crate) fn queue_for_others(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
+        let is_wanted = process.placement.whole_file && state.serves_others();
+        if is_wanted && !state.is_followed.swap(true, Relaxed) {
+            let task = Self { process: Arc::downgrade(process), state: Arc::clone(state) };
+            process.threads.background_first(Arc::new(task));
+        }
+    }
 }
 
 impl BackgroundTask for PlaceRest {

@@ -19,20 +19,15 @@ pub(crate) struct PlaceRest {
 }
 
 impl PlaceRest {
-    /// Queues it, once for each source.
+    /// Queues it, once for each source: before prefetch where other processes wait for what this one places, else behind it.
     pub(crate) fn queue(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
-        if !state.is_followed.swap(true, Relaxed) {
-            let task = Self { process: Arc::downgrade(process), state: Arc::clone(state) };
-            process.threads.background(Arc::new(task));
+        if !process.placement.whole_file || state.is_followed.swap(true, Relaxed) {
+            return;
         }
-    }
-
-    /// Queues it where other processes wait for what this one places, before it prefetches for itself.
-    pub(crate) fn queue_for_others(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
-        let is_wanted = process.placement.whole_file && state.serves_others();
-        if is_wanted && !state.is_followed.swap(true, Relaxed) {
-            let task = Self { process: Arc::downgrade(process), state: Arc::clone(state) };
-            process.threads.background_first(Arc::new(task));
+        let task = Arc::new(Self { process: Arc::downgrade(process), state: Arc::clone(state) });
+        match state.serves_others() {
+            true => process.threads.background_first(task),
+            false => process.threads.background(task),
         }
     }
 }

@@ -141,7 +141,7 @@ fn take_unfilled<'a>(pieces: &mut [BlockPiece<'a>], missing: &mut Vec<BlockPiece
 
 /// Queues the rest of the source for placement, once, where no schedule says what is read next.
 fn place_rest(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
-    if process.placement.whole_file && !process.read_ahead.is_active() {
+    if !process.read_ahead.is_active() {
         PlaceRest::queue(process, state);
     }
 }

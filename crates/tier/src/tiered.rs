@@ -133,7 +133,9 @@ impl Origin for Tiered {
         }
         let process = self.shared.process();
         let Some(state) = process.settled_state(&inner) else { return Ok(inner) };
-        PlaceRest::queue_for_others(&process, &state);
+        if state.serves_others() {
+            PlaceRest::queue(&process, &state);
+        }
         Ok(Arc::new(TieredSource::new(Arc::clone(&self.shared), inner, process, state)))
     }
 

@@ -389,7 +389,6 @@ def test_tiers_of_peers_serve_all_ranks(origin: Path) -> None:
     succeed(
         2,
         f"""
-        import multiprocessing
         name = {str(origin)!r} + "/plain*.h5"
         ds = forebay.open(name, ["x"], tiers="peers:16MiB", tier_block="256KiB")
         loader = ds.loader(batch_size=32, shuffle="full", seed=rank)
@@ -410,6 +409,16 @@ def test_tiers_of_peers_serve_all_ranks(origin: Path) -> None:
         assert told["epochs"][1]["origin"]["reads"] == 0, told
         (peers,) = told["tiers"]
         assert peers["name"] == "peers" and 0 < peers["used"] < 4 << 20 and peers["faults"] == 0, peers
+        # So do forked workers, which copy nothing themselves.
+        worker = os.fork()
+        if worker == 0:
+            right = (again[::50]["x"] == np.arange(0, 1024, 50)[:, None]).all()
+            # Another tier cannot be made by a worker alone: it does without.
+            other = forebay.open(name, ["x"], tiers="peers:8MiB", tier_block="256KiB")
+            right = right and (other[::100]["x"] == np.arange(0, 1024, 100)[:, None]).all()
+            told = again.stats()["tiers"]
+            os._exit(0 if right and told["origin"]["reads"] == 0 and told["placed"] == 0 else 7)
+        assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 0
         # A second set has the same memory; one that is closed leaves it to the other.
         ds.close()
         reads = again.stats()["tiers"]["origin"]["reads"]

@@ -9,6 +9,7 @@ use std::{
 /// Files, and folders ending in `/`, that may hold unsafe code, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
+    ("crates/forebay/tests/peer_tier_fork.rs", "forks, to test what a child process reads"),
     ("crates/filter/src/weave.rs", "calls instructions by their names"),
     ("crates/container/src/native/swap.rs", "uses instructions that not every processor has"),
     ("crates/format/src/libhdf5/", "calls into a libhdf5 found at run time"),

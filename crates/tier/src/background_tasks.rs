@@ -1,6 +1,6 @@
 //! Background tasks on one source: the rest of it is placed, and its origin is asked whether it has changed.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, atomic::Ordering::Relaxed};
 
 use forebay_source::ErrorKind;
 
@@ -16,6 +16,20 @@ use crate::{
 pub(crate) struct PlaceRest {
     pub(crate) process: Weak<ProcessTiers>,
     pub(crate) state: Arc<SourceState>,
+}
+
+impl PlaceRest {
+    /// Queues it, once for each source: before prefetch where other processes wait for what this one places, else behind it.
+    pub(crate) fn queue(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
+        if !process.placement.whole_file || state.is_followed.swap(true, Relaxed) {
+            return;
+        }
+        let task = Arc::new(Self { process: Arc::downgrade(process), state: Arc::clone(state) });
+        match state.serves_others() {
+            true => process.threads.background_first(task),
+            false => process.threads.background(task),
+        }
+    }
 }
 
 impl BackgroundTask for PlaceRest {

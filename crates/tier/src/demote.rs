@@ -32,7 +32,9 @@ impl Demotion {
         let begun = evicted.into_iter().filter_map(|EvictedBlock { source, block, stored }| {
             let key = SourceKey::of(&source);
             let mut below = copies_below(process, from, &source, key);
-            below.retain(|(_, copies)| copies.room(block, stored.len()) != Room::Full);
+            below.retain(|(_, copies)| {
+                matches!(copies.room(block, stored.len()), Room::Free | Room::ByEvicting)
+            });
             if below.is_empty() {
                 return None;
             }

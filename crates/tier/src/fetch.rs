@@ -99,11 +99,15 @@ pub(crate) fn place_next(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) 
             state.settle();
             return StepOutcome::Over;
         }
-        if state.has(block) {
+        // What others place is left to them, also where a lower tier has room for it.
+        if state.has(block) || state.is_elsewhere(block) {
             continue;
         }
         let may_replace = process.placement.evicts_for_prefetch;
         if !state.has_room(block, may_replace) {
+            if state.has_no_slot(block) {
+                continue;
+            }
             state.settle();
             return StepOutcome::Over;
         }

@@ -324,6 +324,14 @@ impl Copies for MemoryCopies {
         None
     }
 
+    fn is_elsewhere(&self, _: u64) -> bool {
+        false
+    }
+
+    fn serves_others(&self) -> bool {
+        false
+    }
+
     fn settle(&self) {}
 }
 

@@ -37,8 +37,10 @@ pub(crate) fn read_origin(
         if !state.has_room(block, may_replace)
             && process.flights.find(state.key, FlightPart::Block(block)).is_none()
         {
-            // It may have been placed, and have taken the last room, since it was looked for.
-            state.read_tiers(&process.counters, own);
+            // It may have been placed, and have taken the last room, since it was looked for. Others were just asked.
+            if state.has(block) || !state.is_elsewhere(block) {
+                state.read_tiers(&process.counters, own);
+            }
             exact.extend(own.iter_mut().filter(|piece| !piece.is_filled));
             continue;
         }

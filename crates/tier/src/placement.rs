@@ -20,7 +20,8 @@ pub struct Placement {
     /// Whether copies are evicted for bytes that nobody asked for: the rest of a file, or of a block. Where they are not,
     /// what was placed stays, and a source that fits counts as near from the start.
     pub evicts_for_prefetch: bool,
-    /// Whether what will be read is prefetched, where it is known; the rest of a file then does not follow a part of it.
+    /// Whether what will be read is prefetched, where it is known; the rest of a file then does not follow a part of it,
+    /// but for what other processes read.
     pub looks_ahead: bool,
     /// What is known of the future, shared with the tiers.
     pub foresight: ForesightHandle,

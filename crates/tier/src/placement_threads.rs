@@ -109,7 +109,7 @@ impl PlacementThreads {
         self.wake(queue);
     }
 
-    /// Does `work`, which is short, before all other background tasks.
+    /// Does `work` before all other background tasks: it is short, or others wait for it.
     pub(crate) fn background_first(&self, work: Arc<dyn BackgroundTask>) {
         let mut queue = self.shared.lock();
         if queue.stop {

@@ -47,6 +47,7 @@ fn fetch(
     upcoming: UpcomingRead,
     lead: Lead,
 ) -> StepOutcome {
+    state.look_elsewhere(upcoming.range);
     let (mut kept, mut is_partly_here) = (true, false);
     for block in state.blocks.covering(upcoming.range) {
         if state.has(block) {

@@ -141,12 +141,8 @@ fn take_unfilled<'a>(pieces: &mut [BlockPiece<'a>], missing: &mut Vec<BlockPiece
 
 /// Queues the rest of the source for placement, once, where no schedule says what is read next.
 fn place_rest(process: &Arc<ProcessTiers>, state: &Arc<SourceState>) {
-    if process.placement.whole_file
-        && !process.read_ahead.is_active()
-        && !state.is_followed.swap(true, Relaxed)
-    {
-        let (process_then, state) = (Arc::downgrade(process), Arc::clone(state));
-        process.threads.background(Arc::new(PlaceRest { process: process_then, state }));
+    if !process.read_ahead.is_active() {
+        PlaceRest::queue(process, state);
     }
 }
 

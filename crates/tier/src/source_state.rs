@@ -195,12 +195,44 @@ impl SourceState {
 
     /// True when a tier would keep `block`; others are evicted for it only if `may_replace`.
     pub(crate) fn has_room(&self, block: u64, may_replace: bool) -> bool {
-        let len = self.blocks.range(block).len();
-        self.copies.iter().any(|(_, copies)| match copies.room(block, len) {
+        self.rooms(block).any(|room| match room {
             Room::Free => true,
             Room::ByEvicting => may_replace,
-            Room::Full => false,
+            Room::NoSlot | Room::Full => false,
         })
+    }
+
+    /// True when a process elsewhere places `block`.
+    pub(crate) fn is_elsewhere(&self, block: u64) -> bool {
+        self.copies.iter().any(|(_, copies)| copies.is_elsewhere(block))
+    }
+
+    /// True when no tier has a slot for `block`, and one may have for other blocks.
+    pub(crate) fn has_no_slot(&self, block: u64) -> bool {
+        self.rooms(block).any(|room| room == Room::NoSlot)
+    }
+
+    fn rooms(&self, block: u64) -> impl Iterator<Item = Room> {
+        let len = self.blocks.range(block).len();
+        self.copies.iter().map(move |(_, copies)| copies.room(block, len))
+    }
+
+    /// Asks where the blocks of `range` are that processes elsewhere place: [`has`](Self::has) knows it afterwards.
+    pub(crate) fn look_elsewhere(&self, range: ByteRange) {
+        let wanted = |block: &u64| !self.has(*block) && self.is_elsewhere(*block);
+        // Pieces of no bytes: to find a block is enough.
+        let piece = |block| BlockPiece { block, ..BlockPiece::default() };
+        let mut pieces: Vec<_> = self.blocks.covering(range).filter(wanted).map(piece).collect();
+        if pieces.is_empty() {
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        self.copies.iter().for_each(|(_, copies)| copies.read_many(&mut pieces, Some(deadline)));
+    }
+
+    /// True when other processes read what this one places.
+    pub(crate) fn serves_others(&self) -> bool {
+        self.copies.iter().any(|(_, copies)| copies.serves_others())
     }
 
     /// True when a tier has `block`.

@@ -87,6 +87,12 @@ pub trait Copies: Send + Sync + fmt::Debug {
     /// may take a moment to be noticed.
     fn whole(&self) -> Option<Arc<dyn WholeCopy>>;
 
+    /// True when another process places `block`, where this one can read it: [`has`](Self::has) may not know of it yet.
+    fn is_elsewhere(&self, block: u64) -> bool;
+
+    /// True when other processes read what this one places: blocks are then placed though nobody here reads them.
+    fn serves_others(&self) -> bool;
+
     /// Begins what makes [`whole`](Self::whole) possible, if all blocks are there: they are compared where they were not,
     /// and synced.
     fn settle(&self);
@@ -133,6 +139,8 @@ pub enum Room {
     Free,
     /// It has if another copy is evicted, whose score is lower.
     ByEvicting,
+    /// It has not for this block, and may have for others.
+    NoSlot,
     /// It has not.
     Full,
 }

@@ -8,9 +8,9 @@ use std::{
 use forebay_source::{Locator, Origin, Result, Source, SourceId};
 
 use crate::{
-    ForesightHandle, Placement, SourceKey, Stats, Tier, UpcomingReads, WholeCopy, prefetch::PrefetchTask,
-    process_tiers::ProcessTiers, source_state::SourceState, tiered_shared::TieredShared,
-    tiered_source::TieredSource,
+    ForesightHandle, Placement, SourceKey, Stats, Tier, UpcomingReads, WholeCopy,
+    background_tasks::PlaceRest, prefetch::PrefetchTask, process_tiers::ProcessTiers,
+    source_state::SourceState, tiered_shared::TieredShared, tiered_source::TieredSource,
 };
 
 /// An origin whose bytes are copied to tiers as they are read.
@@ -133,6 +133,9 @@ impl Origin for Tiered {
         }
         let process = self.shared.process();
         let Some(state) = process.settled_state(&inner) else { return Ok(inner) };
+        if state.serves_others() {
+            PlaceRest::queue(&process, &state);
+        }
         Ok(Arc::new(TieredSource::new(Arc::clone(&self.shared), inner, process, state)))
     }
 

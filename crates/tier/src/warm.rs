@@ -122,6 +122,11 @@ fn warm_one(tiered: &Tiered, at: &Locator, counters: &WarmCounters, stop: &Atomi
             counters.present_bytes.fetch_add(len, Relaxed);
             continue;
         }
+        if state.is_elsewhere(block) {
+            // Another rank is about to copy it, as this one copies its own.
+            counters.present_bytes.fetch_add(len, Relaxed);
+            continue;
+        }
         if !state.has_room(block, false) {
             counters.refused_bytes.fetch_add(len, Relaxed);
             continue;

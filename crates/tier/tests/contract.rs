@@ -114,6 +114,14 @@ impl Copies for Table {
         Some(Arc::new(TableWhole { source: origin.open(&Locator::new("whole")).unwrap(), bytes }))
     }
 
+    fn is_elsewhere(&self, _: u64) -> bool {
+        false
+    }
+
+    fn serves_others(&self) -> bool {
+        false
+    }
+
     fn settle(&self) {}
 }
 

@@ -1,21 +1,25 @@
 //! The blocks of one source in the memory of all ranks.
 
 use std::{
+    collections::HashSet,
     sync::{
-        Arc, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst},
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use forebay_source::SourceId;
-use forebay_store::{Wait, WindowPiece, WindowRead};
-use forebay_tier::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, WholeCopy};
+use forebay_store::Wait;
+use forebay_tier::{
+    Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, SourceBlocks, WholeCopy,
+};
 
 use super::{
+    gets::{PeerGet, find_all, get_all},
     shared::PeerShared,
-    table::{BlockName, ENTRY_LEN, PeerSlot, TableEntry, write_block},
+    table::{BlockName, write_block},
 };
 
 /// The blocks of one source.
@@ -26,7 +30,7 @@ pub(super) struct PeerCopies {
     is_closed: Arc<AtomicBool>,
 }
 
-/// How long a peer may take to answer where the reader sets no limit: the origin is the better choice by then.
+/// How long peers may take to answer, whatever the reader allows: the origin is the better choice by then.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl PeerCopies {
@@ -38,97 +42,60 @@ impl PeerCopies {
         BlockName::new(&self.source, block)
     }
 
-    fn is_home(&self, name: BlockName) -> bool {
-        name.home(self.shared.comm.size()) == self.shared.comm.rank()
+    fn is_open(&self) -> bool {
+        !self.is_closed.load(SeqCst)
     }
 
-    /// Where a block is, as far as this rank knows.
-    fn known(&self, name: BlockName) -> Option<PeerSlot> {
-        if self.is_home(name) {
-            let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
-            let (slot, is_written) = own.slot_of(name)?;
-            return is_written.then_some(PeerSlot {
-                rank: self.shared.comm.rank(),
-                slot,
-                len: self.shared.shape.slot_len(),
-            });
+    /// Fills the pieces of blocks that this process has not seen yet and that others have placed.
+    fn read_new(&self, pieces: &mut [BlockPiece<'_>], names: &[BlockName], wait: &Wait<'_>) {
+        let is_new = |name: &BlockName| !self.shared.is_home(*name) && self.shared.known(*name).is_none();
+        let missing = pieces.iter().zip(names).filter(|(piece, _)| !piece.is_filled).map(|(_, name)| *name);
+        let new: HashSet<_> = missing.filter(is_new).collect();
+        if new.is_empty() {
+            return;
         }
-        self.shared.known.read().unwrap_or_else(PoisonError::into_inner).get(&name).copied()
-    }
-
-    /// Where a block of another rank is: its table is read, and the block compared with its checksum, once.
-    fn find(&self, name: BlockName, wait: &Wait<'_>) -> Option<PeerSlot> {
-        let rank = name.home(self.shared.comm.size());
-        if self.is_home(name) || self.shared.comm.first_gone(rank..rank + 1).is_some() {
-            return None;
-        }
-        let shape = self.shared.shape;
-        let slots: Vec<u64> = shape.probed(name).collect();
-        let mut entries = vec![0u8; slots.len() * ENTRY_LEN];
-        let offsets = slots.iter().map(|slot| shape.entry_at(*slot));
-        self.read(rank, offsets.zip(entries.chunks_exact_mut(ENTRY_LEN)), wait)?;
-        let found = entries.chunks_exact(ENTRY_LEN).map(TableEntry::parse).zip(slots);
-        let (entry, slot) = found
-            .into_iter()
-            .find_map(|(entry, slot)| Some((entry.filter(|entry| entry.name == name)?, slot)))?;
-        let len = usize::try_from(entry.len.min(shape.slot_len())).ok()?;
-        let mut bytes = vec![0u8; len];
-        self.read(rank, [(shape.slot_at(slot), &mut bytes[..])], wait)?;
-        if crc32c::crc32c(&bytes) != entry.checksum {
-            self.shared.faults.fetch_add(1, Relaxed);
-            return None;
-        }
-        let found = PeerSlot { rank, slot, len: entry.len };
-        self.shared.known.write().unwrap_or_else(PoisonError::into_inner).insert(name, found);
-        Some(found)
-    }
-
-    /// Reads parts of a rank's table; nothing where that fails, which is counted.
-    fn read<'a>(
-        &self,
-        rank: usize,
-        pieces: impl IntoIterator<Item = (u64, &'a mut [u8])>,
-        wait: &Wait<'_>,
-    ) -> Option<()> {
-        let pieces = pieces.into_iter().map(|(offset, into)| WindowPiece { offset, into });
-        let outcome = match self.shared.window.shared(rank) {
-            Some(shard) => pieces.into_iter().try_for_each(|piece| shard.copy_to(piece.offset, piece.into)),
-            None => {
-                let mut reads = [WindowRead { rank, pieces: pieces.collect(), outcome: Ok(()) }];
-                self.shared.window.get(&mut reads, wait);
-                let [read] = reads;
-                read.outcome
+        let new: Vec<_> = new.into_iter().collect();
+        find_all(&self.shared, &new, wait, |found, bytes| {
+            for (piece, _) in pieces.iter_mut().zip(names).filter(|(_, name)| **name == found) {
+                let from = usize::try_from(piece.from).unwrap_or(usize::MAX);
+                let part = bytes.get(from..).and_then(|bytes| bytes.get(..piece.into.len()));
+                if let Some(part) = part {
+                    piece.into.copy_from_slice(part);
+                    piece.is_filled = true;
+                }
             }
-        };
-        if outcome.is_err() {
-            self.shared.faults.fetch_add(1, Relaxed);
-        }
-        outcome.ok()
+        });
     }
 }
 
 impl Copies for PeerCopies {
     fn read_many(&self, pieces: &mut [BlockPiece<'_>], deadline: Option<Instant>) {
-        if self.is_closed.load(SeqCst) {
+        if !self.is_open() {
             return;
         }
-        for piece in pieces.iter_mut().filter(|piece| !piece.is_filled) {
-            let left =
-                deadline.map_or(PATIENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let wait = Wait::at_most(left);
-            let name = self.name(piece.block);
-            let Some(at) = self.known(name).or_else(|| self.find(name, &wait)) else { continue };
-            let is_inside = piece.from.checked_add(piece.into.len() as u64).is_some_and(|end| end <= at.len);
-            if is_inside {
-                let offset = self.shared.shape.slot_at(at.slot) + piece.from;
-                piece.is_filled = self.read(at.rank, [(offset, &mut *piece.into)], &wait).is_some();
+        let left = deadline.map_or(PATIENCE, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait = Wait::at_most(left.min(PATIENCE));
+        let names: Vec<_> = pieces.iter().map(|piece| self.name(piece.block)).collect();
+        self.read_new(pieces, &names, &wait);
+        let mut gets = Vec::with_capacity(pieces.len());
+        for (BlockPiece { from, into, is_filled, .. }, name) in pieces.iter_mut().zip(names) {
+            if *is_filled {
+                continue;
+            }
+            let Some(at) = self.shared.known(name).filter(|at| is_inside(*from, into.len(), at.len)) else {
+                continue;
+            };
+            let offset = self.shared.shape.slot_at(at.slot) + *from;
+            match into.is_empty() {
+                true => *is_filled = true,
+                false => gets.push(PeerGet { rank: at.rank, offset, into, is_filled }),
             }
         }
+        get_all(&self.shared, &mut gets, &wait);
     }
 
     fn get(&self, block: u64) -> Option<Bytes> {
-        let range =
-            forebay_tier::SourceBlocks::new(self.source.len, self.shared.shape.slot_len()).range(block);
+        let range = SourceBlocks::new(self.source.len, self.shared.shape.slot_len()).range(block);
         let mut bytes = vec![0u8; usize::try_from(range.len()).ok()?];
         let mut piece = [BlockPiece { block, from: 0, into: &mut bytes, is_filled: false }];
         self.read_many(&mut piece, None);
@@ -137,7 +104,7 @@ impl Copies for PeerCopies {
     }
 
     fn has(&self, block: u64) -> bool {
-        self.known(self.name(block)).is_some()
+        self.shared.known(self.name(block)).is_some()
     }
 
     fn held(&self) -> u64 {
@@ -147,23 +114,22 @@ impl Copies for PeerCopies {
 
     fn room(&self, block: u64, len: u64) -> Room {
         let name = self.name(block);
-        let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.is_home(name) && len <= self.shared.shape.slot_len() && own.has_room(name) {
+        let Some(own) = self.shared.own().filter(|own| !own.is_full()) else { return Room::Full };
+        match self.shared.is_home(name) && len <= self.shared.shape.slot_len() && own.has_room(name) {
             true => Room::Free,
-            false => Room::Full,
+            false => Room::NoSlot,
         }
     }
 
     fn claim(self: Arc<Self>, block: u64, len: u64, _: bool) -> Claim {
         let name = self.name(block);
-        let is_open = !self.is_closed.load(SeqCst) && self.shared.maker == std::process::id();
-        if !self.is_home(name) || len > self.shared.shape.slot_len() || !is_open {
+        if !self.shared.is_home(name) || len > self.shared.shape.slot_len() || !self.is_open() {
             return Claim::Full;
         }
-        let mut own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut own) = self.shared.own() else { return Claim::Full };
         let slot = match own.slot_of(name) {
-            Some((_, true)) => return Claim::Here,
-            Some((_, false)) => return Claim::Busy,
+            Some((_, Some(_))) => return Claim::Here,
+            Some((_, None)) => return Claim::Busy,
             None => own.reserve(name),
         };
         drop(own);
@@ -172,11 +138,25 @@ impl Copies for PeerCopies {
         Claim::Held(Box::new(PeerClaim { shared, is_closed, name, slot, is_written: false }))
     }
 
+    fn is_elsewhere(&self, block: u64) -> bool {
+        self.is_open() && !self.shared.is_home(self.name(block))
+    }
+
+    fn serves_others(&self) -> bool {
+        // Peers, and its own forked children.
+        self.is_open() && self.shared.is_maker()
+    }
+
     fn whole(&self) -> Option<Arc<dyn WholeCopy>> {
         None
     }
 
     fn settle(&self) {}
+}
+
+/// True when `len` bytes from `from` on lie within a block of `block_len`.
+fn is_inside(from: u64, len: usize, block_len: u64) -> bool {
+    from.checked_add(len as u64).is_some_and(|end| end <= block_len)
 }
 
 /// A slot that is taken for a block.
@@ -198,7 +178,9 @@ impl Claimed for PeerClaim {
             return Admission::Refused;
         }
         self.is_written = true;
-        shared.own.lock().unwrap_or_else(PoisonError::into_inner).keep(self.slot, bytes.len() as u64);
+        if let Some(mut own) = shared.own() {
+            own.keep(self.slot, bytes.len() as u64);
+        }
         Admission::Kept
     }
 
@@ -209,8 +191,8 @@ impl Claimed for PeerClaim {
 
 impl Drop for PeerClaim {
     fn drop(&mut self) {
-        if !self.is_written {
-            self.shared.own.lock().unwrap_or_else(PoisonError::into_inner).release(self.slot);
+        if let Some(mut own) = self.shared.own().filter(|_| !self.is_written) {
+            own.release(self.slot);
         }
     }
 }

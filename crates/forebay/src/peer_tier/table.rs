@@ -57,7 +57,8 @@ impl TableShape {
 
     /// Bytes of the whole table.
     pub(super) fn byte_len(self) -> u64 {
-        self.slots * (ENTRY_LEN as u64 + self.slot_len)
+        // A quota beyond all memory is refused by the system, not cut.
+        self.slots.saturating_mul(self.slot_len.saturating_add(ENTRY_LEN as u64))
     }
 
     /// Bytes that blocks may take.
@@ -133,24 +134,26 @@ impl TableEntry {
 pub(super) struct OwnTable {
     shape: TableShape,
     taken: Vec<Option<BlockName>>,
-    is_written: Vec<bool>,
+    /// How long the block in each slot is, once it is written.
+    lens: Vec<Option<u64>>,
+    free: u64,
     used: u64,
 }
 
 impl OwnTable {
     pub(super) fn new(shape: TableShape) -> Self {
         let slots = usize::try_from(shape.slots).unwrap_or(0);
-        Self { shape, taken: vec![None; slots], is_written: vec![false; slots], used: 0 }
+        Self { shape, taken: vec![None; slots], lens: vec![None; slots], free: shape.slots, used: 0 }
     }
 
     pub(super) fn used(&self) -> u64 {
         self.used
     }
 
-    /// The slot that holds `name`, written or reserved.
-    pub(super) fn slot_of(&self, name: BlockName) -> Option<(u64, bool)> {
+    /// The slot that holds `name`, and the length of the block where it is written and not just reserved.
+    pub(super) fn slot_of(&self, name: BlockName) -> Option<(u64, Option<u64>)> {
         let slot = self.shape.probed(name).find(|slot| self.taken[index(*slot)] == Some(name))?;
-        Some((slot, self.is_written[index(slot)]))
+        Some((slot, self.lens[index(slot)]))
     }
 
     /// True when a slot is free for `name`.
@@ -158,21 +161,28 @@ impl OwnTable {
         self.shape.probed(name).any(|slot| self.taken[index(slot)].is_none())
     }
 
+    /// True when no slot is free for any block.
+    pub(super) fn is_full(&self) -> bool {
+        self.free == 0
+    }
+
     /// Takes a slot for `name`.
     pub(super) fn reserve(&mut self, name: BlockName) -> Option<u64> {
         let slot = self.shape.probed(name).find(|slot| self.taken[index(*slot)].is_none())?;
         self.taken[index(slot)] = Some(name);
+        self.free -= 1;
         Some(slot)
     }
 
     /// Gives a slot back that was not written.
     pub(super) fn release(&mut self, slot: u64) {
         self.taken[index(slot)] = None;
+        self.free += 1;
     }
 
     /// Says that the slot is written, with `len` bytes.
     pub(super) fn keep(&mut self, slot: u64, len: u64) {
-        self.is_written[index(slot)] = true;
+        self.lens[index(slot)] = Some(len);
         self.used += len;
     }
 }
@@ -221,7 +231,7 @@ mod tests {
         for number in 0..=255 {
             if let Some(slot) = table.reserve(name(number)) {
                 table.keep(slot, 64);
-                assert_eq!(table.slot_of(name(number)), Some((slot, true)));
+                assert_eq!(table.slot_of(name(number)), Some((slot, Some(64))));
                 kept += 1;
             } else {
                 assert!(!table.has_room(name(number)));

@@ -2,21 +2,17 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst},
     },
     time::Instant,
 };
 
-use forebay_source::{Result, SourceId};
+use forebay_source::{Error, ErrorKind, Result, SourceId};
 use forebay_store::{Comm, ShardMemory, ShardPlace, Wait};
 use forebay_tier::{Copies, Tier, Usage};
 
-use super::{
-    copies::PeerCopies,
-    shared::PeerShared,
-    table::{OwnTable, TableShape},
-};
+use super::{copies::PeerCopies, shared::PeerShared, table::TableShape};
 
 /// A tier in the memory of all ranks of a job.
 ///
@@ -33,21 +29,12 @@ impl PeerTier {
     /// A tier to which this rank gives `quota` bytes, for blocks of at most `block_len`. Collective; both are the same on every rank.
     pub fn new(comm: Arc<dyn Comm>, quota: u64, block_len: u64, wait: &Wait<'_>) -> Result<Self> {
         let shape = TableShape::new(quota, block_len);
-        let shard = Arc::new(ShardMemory::new(shape.byte_len(), &ShardPlace::Memory)?);
+        let shard = Arc::new(memory_of_all(&*comm, shape.byte_len(), wait)?);
         let window = comm.window(Arc::clone(&shard), wait)?;
         // An empty table is all zeros, as new memory is.
         window.publish(wait)?;
-        let shared = PeerShared {
-            comm,
-            window,
-            shard,
-            shape,
-            own: Mutex::new(OwnTable::new(shape)),
-            known: RwLock::default(),
-            faults: AtomicU64::new(0),
-            maker: std::process::id(),
-        };
-        Ok(Self { shared: Arc::new(shared), is_closed: Arc::default() })
+        let shared = Arc::new(PeerShared::new(comm, window, shard, shape));
+        Ok(Self { shared, is_closed: Arc::default() })
     }
 
     /// The same memory for another use, which is closed by itself.
@@ -72,9 +59,9 @@ impl Tier for PeerTier {
     }
 
     fn usage(&self) -> Usage {
-        let own = self.shared.own.lock().unwrap_or_else(PoisonError::into_inner);
         Usage {
-            used: own.used(),
+            // Of a forked child nothing: what lies there its parent has placed.
+            used: self.shared.own().map_or(0, |own| own.used()),
             quota: self.shared.shape.quota(),
             evicted: 0,
             faults: self.shared.faults.load(Relaxed),
@@ -92,5 +79,21 @@ impl Tier for PeerTier {
     fn close(&self, _: Instant) {
         // Peers read on: the memory goes when all of them have closed the window, or with the process.
         self.is_closed.store(true, SeqCst);
+    }
+}
+
+/// `len` bytes on this rank, where every rank has them; else the same error on all, so that none waits for the others.
+fn memory_of_all(comm: &dyn Comm, len: u64, wait: &Wait<'_>) -> Result<ShardMemory> {
+    let memory = ShardMemory::new(len, &ShardPlace::Memory);
+    let failure = memory.as_ref().err().map(|error| format!("{len} bytes: {error}")).unwrap_or_default();
+    let failures = comm.all_gather(failure.into_bytes(), wait)?;
+    match failures.iter().position(|failure| !failure.is_empty()) {
+        Some(rank) => {
+            let why = String::from_utf8_lossy(&failures[rank]);
+            let error =
+                Error::new(ErrorKind::Full, format!("rank {rank} lacks memory for its table of {why}"));
+            Err(error.hint("give the tier of peers less memory"))
+        }
+        None => memory,
     }
 }

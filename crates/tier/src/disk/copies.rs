@@ -149,6 +149,14 @@ impl Copies for MirrorCopies {
         Some(Arc::new(SealedMirror { copies: self.clone(), file }))
     }
 
+    fn is_elsewhere(&self, _: u64) -> bool {
+        false
+    }
+
+    fn serves_others(&self) -> bool {
+        false
+    }
+
     fn settle(&self) {
         self.settle_later();
     }

@@ -159,7 +159,7 @@ pub fn torch_comm(rendezvous: &dyn Rendezvous, data: DataPath, wait: &Wait<'_>) 
     };
     let port = name("MASTER_PORT")?;
     let port = port.parse().map_err(|_| Error::invalid(format!("MASTER_PORT={port} is no port")))?;
-    let job = JobName::from_torchrun(&|name| env::var(name).ok())?;
+    let job = JobName::from_torchrun_nodes(&|name| env::var(name).ok())?;
     let options = TcpOptions {
         rank,
         size,

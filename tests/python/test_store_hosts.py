@@ -196,7 +196,9 @@ def launch(name: str, hosts: EmulatedHosts, *command: str) -> subprocess.Complet
             where += ["--prtemca", "plm_ssh_agent", str(hosts.enter), "--prtemca", "oob_tcp_if_include", "eth0"]
         for variable in ("PYTHONPATH", "MPI4PY_MPIABI", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTHONDONTWRITEBYTECODE"):
             where += ["-x", variable]
-    command = (str(launcher), *where, "-n", count, *command)
+    # A launcher gives all ranks the environment of the first host.
+    own_folder = f'XDG_RUNTIME_DIR={hosts.folder}/$(hostname) exec "$@"'
+    command = (str(launcher), *where, "-n", count, "bash", "-c", own_folder, "rank", *command)
     return subprocess.run(hosts.on(0, *command), env=environment, capture_output=True, text=True, timeout=300)
 
 
@@ -259,10 +261,11 @@ def test_gets_of_mpi_between_hosts_are_right_or_refused_with_a_reason(name: str,
             for batch in samples:
                 expected = (batch % 100 * 4 + batch // 100 * 1000)[:, None] + np.arange(4)
                 assert (store.get_batch(batch)["x"] == expected).all()
-            print("right", comm.rank)
+            said = f"right {comm.rank}"
     except forebay.ForebayError as error:
-        print("refused", comm.rank, error)
-        sys.stdout.flush()
+        said = f"refused {comm.rank} {error}"
+    # In one piece: what two ranks print may be mixed.
+    sys.stdout.write(said + chr(10))
     """
     with emulated_hosts(2, tmp_path) as hosts:
         done = launch(name, hosts, sys.executable, script(tmp_path, source))

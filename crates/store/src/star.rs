@@ -92,6 +92,7 @@ impl Star {
             connections,
             ends_with_connection: parts.ends_with_connection,
             ended_elsewhere: parts.ended_elsewhere,
+            looked: None,
             ends: Vec::new(),
         };
         let builder = thread::Builder::new().name("forebay-star".to_owned());

@@ -354,11 +354,6 @@ impl Ranks {
         }
         let left = files(&self.folder.path().join("tmp"));
         assert!(left.is_empty(), "left behind: {left:?}");
-        let name = self.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
-        let shared = fs::read_dir("/dev/shm")
-            .map(|entries| entries.flatten().map(|entry| entry.file_name()).collect::<Vec<_>>());
-        let shared = shared.unwrap_or_default();
-        assert!(!shared.iter().any(|file| file.to_string_lossy().contains(&name)), "left behind: {shared:?}");
     }
 }
 

@@ -124,7 +124,7 @@ mod tests {
     use crate::secret::Secret;
 
     fn key(secret: u8, job: &str) -> JobKey {
-        Secret::from_bytes(vec![secret; 32]).expect("a secret").key_of(&JobName::new(job))
+        Secret::from_bytes(vec![secret; 32]).expect("a secret").key_of(&JobName::new(job), &[0; 32])
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub(crate) struct Caller {
 /// How long one waits before it tries again to connect to a rank that does not listen yet, or is too busy to answer.
 const RETRY: Duration = Duration::from_millis(20);
 
+/// How long the network may take to lead to another node after this rank has started.
+const NETWORK_PATIENCE: Duration = Duration::from_secs(30);
+
 impl Caller {
     /// Begins to connect to `rank`, which listens at `address`.
     pub(crate) fn start(&self, purpose: ConnectionPurpose, rank: usize, address: SocketAddr) -> Result<Call> {
@@ -54,22 +57,29 @@ impl Caller {
         })
     }
 
-    /// A connection to `rank` for collective calls; tried again until it succeeds, since that rank may still have to start.
+    /// A connection to `rank` for collective calls; tried again until it succeeds, since that rank may still have to start, and
+    /// the network for a while.
     pub(crate) fn call_hub(&self, rank: usize, address: SocketAddr, wait: &Wait<'_>) -> Result<OwnedFd> {
         let late =
             || format!("rank {rank} does not let this rank in (start all ranks, and see what they write)");
+        let network = wait.shortened(NETWORK_PATIENCE);
         loop {
             let mut call = self.start(ConnectionPurpose::Star, rank, address)?;
-            loop {
-                match call.go_on()? {
-                    CallStep::LetIn => return Ok(call.socket),
-                    CallStep::TurnedAway => break,
-                    CallStep::Waiting => {}
+            let failed = loop {
+                match call.go_on() {
+                    Ok(CallStep::LetIn) => return Ok(call.socket),
+                    Ok(CallStep::TurnedAway) => break None,
+                    Ok(CallStep::Waiting) => {}
+                    Err(error) if error.kind() == ErrorKind::Unavailable => break Some(error),
+                    Err(error) => return Err(error),
                 }
                 wait.go_on(late)?;
-                ready_for(call.socket.as_fd(), call.awaited(), wait)?;
+                ready_for(call.socket(), call.awaited(), wait)?;
+            };
+            match failed {
+                None => wait.go_on(late)?,
+                Some(error) => network.go_on(|| error.to_string())?,
             }
-            wait.go_on(late)?;
             thread::sleep(wait.step().min(RETRY));
         }
     }

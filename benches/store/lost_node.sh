@@ -34,11 +34,11 @@ for host in 0 1 2; do
     ip -n "$prefix-$host" link set eth0 up
     ip -n "$prefix-sw" link set "port$host" master br0 up
 done
-lose() { # WORK: what the ranks do while host 1 is lost
+lose() { # NAME WORK: what the ranks do while host 1 is lost
     mkdir "$folder/$1"
     pids=()
     for rank in 0 1 2; do
-        ip netns exec "$prefix-$rank" "$program" "$rank" 3 "$folder/$1" 10.98.0.1 "$1" >"$folder/$1/output-$rank" 2>&1 &
+        ip netns exec "$prefix-$rank" "$program" "$rank" 3 "$folder/$1" 10.98.0.1 "$2" >"$folder/$1/output-$rank" 2>&1 &
         pids+=($!)
     done
     received() { ip netns exec "$prefix-0" cat /sys/class/net/eth0/statistics/rx_bytes; }
@@ -62,5 +62,5 @@ lose() { # WORK: what the ranks do while host 1 is lost
     wait "${pids[@]}" 2>/dev/null || true
     ip -n "$prefix-sw" link set port1 up
 }
-lose 60
-lose gather
+lose reads 60
+lose gathers gather

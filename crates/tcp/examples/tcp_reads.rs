@@ -38,8 +38,11 @@ fn patience() -> Wait<'static> {
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [rank, size, folder, master, rest @ ..] = &arguments[..] else { panic!("see the head of this file") };
-    let number =
-        |index: usize, default: f64| rest.get(index).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let is_gathering = rest.first().is_some_and(|work| work == "gather");
+    let number = |index: usize, default: f64| match rest.get(index).filter(|_| !is_gathering) {
+        Some(text) => text.parse().expect("a number"),
+        None => default,
+    };
     let job = Job {
         rank: rank.parse().expect("a rank"),
         size: size.parse().expect("a number of ranks"),
@@ -56,9 +59,14 @@ fn main() {
         host: Some(format!("host-{rank}")),
     };
     let comm = TcpComm::new(&options, &FolderRendezvous::new(folder), &patience()).expect("all ranks come");
-    while rest.first().is_some_and(|work| work == "gather") {
-        let gathered = comm.all_gather(vec![7; 8 << 20], &Wait::while_ranks_live());
-        gathered.unwrap_or_else(|error| panic!("{error}"));
+    if is_gathering {
+        let error = loop {
+            let gathered = comm.all_gather(vec![7; 8 << 20], &Wait::while_ranks_live());
+            if let Err(error) = gathered {
+                break error;
+            }
+        };
+        panic!("{error}");
     }
     let shard = Arc::new(ShardMemory::new(SHARD_LEN, &ShardPlace::Memory).expect("memory"));
     let page: Vec<u8> = (0..1 << 20).map(|at: usize| (at * 7 + job.rank) as u8).collect();

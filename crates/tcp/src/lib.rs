@@ -21,7 +21,7 @@
 //! | `call` | a connection to another rank while it is made |
 //! | `loss_watch` | whether the node at the other end of a connection is lost |
 //! | `acceptor` | the thread that lets other ranks in |
-//! | `read_request` | what a rank asks for, as bytes |
+//! | `read_request` | what a rank asks for and what is answered, as bytes |
 //! | `server`, `answer` | threads that answer reads, straight from the shard |
 //! | `peers`, `transfer` | connections to other ranks, and reads in flight on them |
 
@@ -44,7 +44,7 @@ mod tcp_rank;
 mod tcp_window;
 mod transfer;
 
-pub use read_request::{MOST_PIECES, PieceRequest};
+pub use read_request::{MOST_PIECES, PieceRequest, check_answer};
 pub use rendezvous::{FolderRendezvous, Rendezvous};
 pub use secret::Secret;
 pub use sockets::address_toward;

@@ -2,7 +2,7 @@
 
 use std::{io::IoSliceMut, time::Duration};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::Result;
 use forebay_store::{FrameHeader, FrameKind, Wait};
 use rustix::{
     event::{PollFd, PollFlags},
@@ -13,8 +13,7 @@ use rustix::{
 use crate::{
     loss_watch::LossWatch,
     peers::{IsGone, Lease},
-    read_request::{MOST_PIECES, PieceRequest, request_len},
-    server::ReadRefusal,
+    read_request::{MOST_PIECES, PieceRequest, check_answer, request_len},
     sockets::{closed, poll_for},
 };
 
@@ -196,7 +195,8 @@ impl<'a> Transfer<'a> {
             if self.header_len < FrameHeader::LEN {
                 return Ok(());
             }
-            self.check_header(first, end)?;
+            let total = self.pieces[first..end].iter().map(|(_, into)| into.len() as u64).sum();
+            check_answer(&self.header, self.rank, first as u64, total)?;
         }
         while len > 0 {
             let left = self.pieces[self.piece].1.len() - self.within;
@@ -211,24 +211,6 @@ impl<'a> Transfer<'a> {
             self.header_len = 0;
         }
         Ok(())
-    }
-
-    /// Whatever is wrong with a header, bytes of it may have gone to the pieces: the connection is of no use any more.
-    fn check_header(&self, first: usize, end: usize) -> Result<()> {
-        let header = FrameHeader::parse(&self.header)?;
-        let total: u64 = self.pieces[first..end].iter().map(|(_, into)| into.len() as u64).sum();
-        let is_expected = header.number == first as u64;
-        match header.kind {
-            FrameKind::Bytes if is_expected && header.len == total => Ok(()),
-            FrameKind::Refused if header.detail == ReadRefusal::NoWindow as u8 => {
-                let what = format!("rank {} has closed the window, or left the job", self.rank);
-                Err(Error::new(ErrorKind::Unavailable, what))
-            }
-            FrameKind::Refused => {
-                Err(Error::invalid(format!("rank {} holds less than is read of it", self.rank)))
-            }
-            _ => Err(Error::corrupt(format!("rank {} answers what was not asked", self.rank))),
-        }
     }
 }
 
@@ -300,6 +282,7 @@ mod tests {
         time::Instant,
     };
 
+    use forebay_source::ErrorKind;
     use forebay_store::JobName;
 
     use super::*;

@@ -60,16 +60,13 @@ impl<'a> Transfer<'a> {
         wait: Wait<'a>,
     ) -> Self {
         let header = [0; FrameHeader::LEN];
-        // What waited for a connection before has taken none of the time for bytes.
-        let wait = wait.renewed();
-        let current = if lease.socket().is_some() { wait } else { wait.shortened(CONNECT_PATIENCE) };
-        Self {
+        let mut transfer = Self {
             rank,
             window,
             lease,
             loss: LossWatch::default(),
             wait,
-            current,
+            current: wait,
             pieces,
             request: Vec::new(),
             sent: 0,
@@ -78,7 +75,10 @@ impl<'a> Transfer<'a> {
             header_len: 0,
             piece: 0,
             within: 0,
-        }
+        };
+        // The wait for a free connection has taken none of the time for bytes.
+        transfer.current = transfer.fresh_wait();
+        transfer
     }
 
     /// Makes the connection, as far as that goes now; true once there is one.
@@ -86,9 +86,23 @@ impl<'a> Transfer<'a> {
         let was_connected = self.lease.socket().is_some();
         let is_connected = self.lease.connect()?;
         if is_connected && !was_connected {
-            self.current = self.wait.renewed();
+            self.current = self.fresh_wait();
         }
         Ok(is_connected)
+    }
+
+    /// The bound on what is done now, from its beginning.
+    fn fresh_wait(&self) -> Wait<'a> {
+        match self.lease.socket() {
+            Some(_) => self.wait.renewed(),
+            None => self.wait.renewed().shortened(CONNECT_PATIENCE),
+        }
+    }
+
+    fn can_go_on(&self) -> bool {
+        let mut polled: Vec<_> = self.awaited().into_iter().collect();
+        poll_for(&mut polled, Duration::ZERO).is_ok()
+            && polled.iter().any(|polled| !polled.revents().is_empty())
     }
 
     /// What is to be polled, and for what; nothing where there is no socket.
@@ -104,6 +118,10 @@ impl<'a> Transfer<'a> {
     fn check(&mut self, is_gone: IsGone<'_>) -> Result<()> {
         if is_gone(self.rank) {
             return Err(forebay_store::gone(self.rank));
+        }
+        if self.current.step().is_zero() && self.can_go_on() {
+            // This process was stopped itself: what it waited for is there.
+            self.current = self.fresh_wait();
         }
         let Some(socket) = self.lease.socket() else {
             return self.current.go_on(|| format!("rank {} does not let this rank in", self.rank));
@@ -177,7 +195,7 @@ impl<'a> Transfer<'a> {
         match recvmsg(socket, &mut into, &mut RecvAncillaryBuffer::default(), flags) {
             Ok(received) if received.bytes == 0 => Err(closed(self.rank, Errno::PIPE)),
             Ok(received) => {
-                self.current = self.wait.renewed();
+                self.current = self.fresh_wait();
                 self.advance(received.bytes, first, end)?;
                 Ok(received.bytes == wanted)
             }

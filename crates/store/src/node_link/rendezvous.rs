@@ -212,7 +212,11 @@ impl ListeningSocket {
         let bound = bind(&listener, &address(&folder, &fresh)?).and_then(|()| listen(&listener, BACKLOG));
         bound.map_err(|errno| Error::from_io(errno.into()).at(folder.path().display()))?;
         let facts = folder.facts(&fresh).ok();
-        folder.rename(&fresh, name)?;
+        if let Err(error) = folder.rename(&fresh, name) {
+            // Another process of ours may have removed the folder, and one more made it anew before the socket was bound.
+            let _ = std::fs::remove_file(folder.path().join(&fresh));
+            return Err(error);
+        }
         Ok(Self { folder, name: name.to_owned(), facts, listener })
     }
 
@@ -381,7 +385,7 @@ mod tests {
         };
         thread::scope(|scope| {
             for thread in 0..6 {
-                scope.spawn(move || (0..30).for_each(|at| meet(thread * 100 + at).expect("both come")));
+                scope.spawn(move || (0..100).for_each(|at| meet(thread * 100 + at).expect("both come")));
             }
         });
     }

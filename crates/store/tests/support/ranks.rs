@@ -191,7 +191,8 @@ impl Task {
             let mut into = vec![0; LEN];
             let pieces = vec![WindowPiece { offset: 0, into: &mut into }];
             let mut reads = [WindowRead { rank: (victim + 1) % self.size, pieces, outcome: Ok(()) }];
-            window.get(&mut reads, &check::patience());
+            // Less than it is stopped for.
+            window.get(&mut reads, &Wait::at_most(Duration::from_secs(4)));
             reads[0].outcome.as_ref().expect("it goes on where it was");
             assert!(into == expected, "wrong bytes");
         }

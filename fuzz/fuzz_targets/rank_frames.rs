@@ -1,8 +1,9 @@
-//! Any bytes at all as what one rank sends another: frames of collective calls, and requests for pieces of a window.
+//! Any bytes at all as what one rank sends another: frames of collective calls and the answers in them, requests for pieces of a
+//! window and the headers of what is answered.
 #![no_main]
 
-use forebay_store::FrameReader;
-use forebay_tcp::{MOST_PIECES, PieceRequest};
+use forebay_store::{FrameHeader, FrameReader, StarMessage};
+use forebay_tcp::{MOST_PIECES, PieceRequest, check_answer};
 use libfuzzer_sys::fuzz_target;
 
 /// Frames as they arrive in steps, each as long as the first byte says.
@@ -35,7 +36,27 @@ fn take_requests(mut bytes: &[u8]) {
     }
 }
 
+/// The answer to a collective call of as many ranks as the first byte says.
+fn part_answer(bytes: &[u8]) {
+    let Some((count, bytes)) = bytes.split_first() else { return };
+    let answer = StarMessage { bytes: bytes.to_vec(), descriptors: Vec::new() };
+    if let Ok(messages) = answer.parted(usize::from(*count)) {
+        assert_eq!(messages.len(), usize::from(*count));
+        assert!(messages.iter().map(|message| message.bytes.len()).sum::<usize>() <= bytes.len());
+    }
+}
+
+/// The header of what is answered to a read.
+fn check_answers(bytes: &[u8]) {
+    let Some(header) = bytes.first_chunk::<{ FrameHeader::LEN }>() else { return };
+    if check_answer(header, 1, 5, 1000).is_ok() {
+        assert!(FrameHeader::parse(header).is_ok_and(|header| (header.number, header.len) == (5, 1000)));
+    }
+}
+
 fuzz_target!(|bytes: &[u8]| {
     read_frames(bytes);
     take_requests(bytes);
+    part_answer(bytes);
+    check_answers(bytes);
 });

@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/store/src/rank_states.rs", "reads and writes atomics that other processes map"),
     ("crates/store/tests/support/ranks.rs", "forks, to test what a child process reads"),
     ("crates/tcp/src/answer.rs", "sends memory that other processes map by address"),
+    ("crates/tcp/src/loss_watch.rs", "asks a socket what its system knows of the connection"),
     ("crates/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
     ("crates/tier/src/disk/writeback.rs", "asks an open file whether its write-back failed"),

@@ -74,7 +74,7 @@ pub use job_name::JobName;
 pub use load_model::{ModelAnswer, ModelCase, ModelConstants};
 pub use local_comm::LocalComm;
 #[cfg(target_os = "linux")]
-pub use node_link::NodeLink;
+pub use node_link::{NodeLink, START_PATIENCE};
 #[cfg(target_os = "linux")]
 pub use parent_only::ParentOnly;
 pub use partition::{Balance, Partition};

@@ -40,6 +40,8 @@ struct Meeting {
     number: u64,
     brought: Vec<Option<Offer>>,
     given: Arc<Vec<Offer>>,
+    /// Why a rank gave up: what it missed is not made up for.
+    broken: Option<Error>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +53,8 @@ enum Offer {
 impl LocalComm {
     /// One rank per entry of `hosts`, which says the host of each.
     pub fn on_hosts(hosts: &[usize]) -> Vec<Self> {
-        let meeting = Meeting { number: 0, brought: vec![None; hosts.len()], given: Arc::default() };
+        let brought = vec![None; hosts.len()];
+        let meeting = Meeting { number: 0, brought, given: Arc::default(), broken: None };
         let world = Arc::new(World {
             hosts: hosts.to_vec(),
             gone: hosts.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -98,6 +101,7 @@ impl LocalComm {
         if meeting.brought[self.rank].is_some() {
             return Err(Error::invalid("two collective calls of one rank at once"));
         }
+        self.check_whole(&meeting)?;
         meeting.brought[self.rank] = Some(offer);
         if meeting.brought.iter().all(Option::is_some) {
             meeting.given = Arc::new(meeting.brought.iter_mut().filter_map(Option::take).collect());
@@ -105,18 +109,31 @@ impl LocalComm {
             self.world.changed.notify_all();
         }
         while meeting.number == number {
-            if let Some(rank) = self.first_gone(0..self.size()) {
-                return Err(gone(rank));
+            let waited = self.check_whole(&meeting).and_then(|()| {
+                wait.go_on(|| {
+                    let missing: Vec<_> =
+                        (0..self.size()).filter(|rank| meeting.brought[*rank].is_none()).collect();
+                    format!("ranks {missing:?} did not come to a collective call")
+                })
+            });
+            if let Err(error) = waited {
+                meeting.brought[self.rank] = None;
+                meeting.broken.get_or_insert_with(|| error.clone());
+                self.world.changed.notify_all();
+                return Err(error);
             }
-            wait.go_on(|| {
-                let missing: Vec<_> =
-                    (0..self.size()).filter(|rank| meeting.brought[*rank].is_none()).collect();
-                format!("ranks {missing:?} did not come to a collective call")
-            })?;
             let woken = self.world.changed.wait_timeout(meeting, wait.step());
             meeting = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(Arc::clone(&meeting.given))
+    }
+
+    /// An error where a rank is gone, or has given up.
+    fn check_whole(&self, meeting: &Meeting) -> Result<()> {
+        match self.first_gone(0..self.size()) {
+            Some(rank) => Err(gone(rank)),
+            None => meeting.broken.clone().map_or(Ok(()), Err),
+        }
     }
 }
 

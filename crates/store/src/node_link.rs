@@ -7,6 +7,7 @@ use std::{
     ops::Range,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
+    time::Duration,
 };
 
 use forebay_source::{Error, ErrorKind, Result};
@@ -23,6 +24,9 @@ use crate::{
     star::{Star, StarCall, StarMessage, StarParts},
     wait::Wait,
 };
+
+/// How long ranks may take to start after each other, whatever else a wait allows: one that never comes is an error.
+pub const START_PATIENCE: Duration = Duration::from_secs(300);
 
 /// The ranks of one host, connected.
 ///
@@ -48,6 +52,7 @@ impl NodeLink {
         let index = members.iter().position(|member| *member == own).filter(|_| is_ascending);
         let index = index
             .ok_or_else(|| Error::invalid(format!("rank {own} among the ranks {members:?} of a host")))?;
+        let wait = &wait.shortened(START_PATIENCE);
         let rendezvous = NodeRendezvous { name, own, members };
         let mut states = Arc::new(RankStates::new(members.len())?);
         let mut sockets = Vec::new();
@@ -60,6 +65,8 @@ impl NodeLink {
                 sockets.push((0, socket));
             }
         }
+        // Whatever fails from here on is told to the others, who wait for this rank.
+        let end = ProcessEnd::new();
         let parts = StarParts {
             ranks: members.to_vec(),
             own: index,
@@ -68,22 +75,17 @@ impl NodeLink {
             ends_with_connection: false,
             ended_elsewhere: None,
         };
-        let link =
-            Self { members: members.to_vec(), own: index, star: Star::new(parts)?, _end: ProcessEnd::new()? };
-        link.watch_others(wait)?;
-        Ok(link)
-    }
-
-    fn watch_others(&self, wait: &Wait<'_>) -> Result<()> {
-        let end = self._end.watched.try_clone().map_err(Error::from_io)?;
-        let mine = StarMessage { bytes: Vec::new(), descriptors: vec![end] };
-        let ends = self.star.exchange(StarCall::Share, mine, wait)?;
-        for (index, end) in ends.into_iter().enumerate().filter(|(index, _)| *index != self.own) {
-            let end = end.descriptors.into_iter().next();
-            self.star
-                .watch(index, end.ok_or_else(|| Error::corrupt("a rank does not let its end be watched"))?);
+        let star = Star::new(parts)?;
+        let watched = end.as_ref().map_err(Error::clone);
+        let watched = watched.and_then(|end| end.watched.try_clone().map_err(Error::from_io));
+        let (mine, own_end) = with_descriptor(Vec::new(), watched);
+        let ends = star.exchange(StarCall::Share, mine, wait)?;
+        own_end?;
+        for (other, end) in ends.into_iter().enumerate().filter(|(other, _)| *other != index) {
+            let named = |error: Error| error.at(format!("rank {}", members[other]));
+            star.watch(other, descriptor_of(&end.bytes, end.descriptors).map_err(named)?);
         }
-        Ok(())
+        Ok(Self { members: members.to_vec(), own: index, star, _end: end? })
     }
 
     /// The ranks of this host.
@@ -130,12 +132,12 @@ impl NodeLink {
     /// The shards of all members, mapped, in their order; this rank's is `shard` itself. Collective: an error of one member is
     /// an error on all.
     pub fn share(&self, shard: &Arc<ShardMemory>, wait: &Wait<'_>) -> Result<Vec<Arc<ShardMemory>>> {
-        let descriptor = shard.descriptor().map(|descriptor| descriptor.try_clone_to_owned()).transpose();
-        let descriptors = descriptor.map_err(Error::from_io)?.into_iter().collect();
-        let mine = StarMessage { bytes: shard.len().to_le_bytes().to_vec(), descriptors };
+        let file = shard.descriptor().ok_or_else(|| Error::invalid("the shard of another rank"));
+        let file = file.and_then(|file| file.try_clone_to_owned().map_err(Error::from_io));
+        let (mine, own_file) = with_descriptor(shard.len().to_le_bytes().to_vec(), file);
         let brought = self.star.exchange(StarCall::Share, mine, wait)?;
         let map = |(index, message): (usize, StarMessage)| match index == self.own {
-            true => Ok(Arc::clone(shard)),
+            true => own_file.clone().map(|()| Arc::clone(shard)),
             false => {
                 let rank = self.members[index];
                 received(message).map(Arc::new).map_err(|error| error.at(format!("shard of rank {rank}")))
@@ -155,17 +157,32 @@ impl NodeLink {
     }
 }
 
+/// A message with a descriptor; where there is none, with the reason behind its bytes, and that as an error.
+fn with_descriptor(mut bytes: Vec<u8>, descriptor: Result<OwnedFd>) -> (StarMessage, Result<()>) {
+    match descriptor {
+        Ok(descriptor) => (StarMessage { bytes, descriptors: vec![descriptor] }, Ok(())),
+        Err(error) => {
+            bytes.extend(error.to_string().into_bytes());
+            (StarMessage { bytes, descriptors: Vec::new() }, Err(error))
+        }
+    }
+}
+
+/// The descriptor of a message, or the `reason` why there is none.
+fn descriptor_of(reason: &[u8], descriptors: Vec<OwnedFd>) -> Result<OwnedFd> {
+    descriptors.into_iter().next().ok_or_else(|| match reason.is_empty() {
+        true => Error::corrupt("a message without the descriptor that belongs to it"),
+        false => Error::new(ErrorKind::Unavailable, String::from_utf8_lossy(reason)),
+    })
+}
+
 /// Maps the shard that another rank hands on.
 fn received(message: StarMessage) -> Result<ShardMemory> {
-    let len = message
-        .bytes
-        .try_into()
-        .map(u64::from_le_bytes)
-        .map_err(|_| Error::corrupt("a shard of no length"))?;
-    let file =
-        message.descriptors.into_iter().next().ok_or_else(|| Error::corrupt("a shard without memory"))?;
+    let (len, reason) =
+        message.bytes.split_first_chunk().ok_or_else(|| Error::corrupt("a shard of no length"))?;
+    let (len, file) = (u64::from_le_bytes(*len), descriptor_of(reason, message.descriptors)?);
     check_kept(&file)?;
-    ShardMemory::map(file, len)
+    ShardMemory::map(file.as_fd(), len)
 }
 
 /// An error for memory that its owner could make shorter: reading what is gone would be a SIGBUS.
@@ -194,7 +211,7 @@ fn check_kept(file: &OwnedFd) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{thread, time::Duration};
+    use std::thread;
 
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 

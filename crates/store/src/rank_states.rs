@@ -9,7 +9,7 @@
 )]
 
 use std::{
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::atomic::{AtomicU8, Ordering::SeqCst},
 };
 
@@ -44,7 +44,7 @@ impl RankStates {
 
     /// The states that another process made, for `count` ranks.
     pub(crate) fn shared(file: OwnedFd, count: usize) -> Result<Self> {
-        Ok(Self { memory: ShardMemory::map(file, count as u64 + 1)?, count })
+        Ok(Self { memory: ShardMemory::map(file.as_fd(), count as u64 + 1)?, count })
     }
 
     /// What another process of the host maps.

@@ -34,6 +34,7 @@ pub enum ShardPlace {
 pub struct ShardMemory {
     /// `None` for no bytes, which cannot be mapped.
     map: Option<MmapRaw>,
+    /// That of a rank's own shard. Those of others are closed once they are mapped: a job has many ranks and many windows.
     file: Option<OwnedFd>,
     len: usize,
 }
@@ -47,13 +48,14 @@ impl ShardMemory {
                 file_without_name(folder, len).map_err(|error| error.at(folder.display()))?
             }
         };
-        Self::map(file, len)
+        let mapped = Self::map(file.as_fd(), len)?;
+        Ok(Self { file: Some(file), ..mapped })
     }
 
-    /// The shard of another rank, from the descriptor it handed on; `len` bytes, which the file has.
-    pub fn map(file: OwnedFd, len: u64) -> Result<Self> {
+    /// The shard of another rank, by the descriptor it handed on; `len` bytes, which the file has.
+    pub fn map(file: BorrowedFd<'_>, len: u64) -> Result<Self> {
         let is_shorter =
-            rustix::fs::fstat(&file).is_ok_and(|stat| u64::try_from(stat.st_size).unwrap_or(0) < len);
+            rustix::fs::fstat(file).is_ok_and(|stat| u64::try_from(stat.st_size).unwrap_or(0) < len);
         if is_shorter {
             // Reading what is not there would be a SIGBUS.
             return Err(Error::corrupt("the memory of a rank is shorter than it says"));
@@ -68,7 +70,7 @@ impl ShardMemory {
         if let Some(map) = &map {
             advise(map);
         }
-        Ok(Self { map, file: Some(file), len })
+        Ok(Self { map, file: None, len })
     }
 
     /// How many bytes there are.
@@ -81,7 +83,7 @@ impl ShardMemory {
         self.len == 0
     }
 
-    /// What other processes map.
+    /// What other processes map; none where the shard is another rank's.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }
@@ -180,8 +182,8 @@ mod tests {
         for place in places(&folder) {
             let shard = ShardMemory::new(10_000, &place).expect("a shard");
             shard.write(9_990, b"0123456789").expect("within the shard");
-            let descriptor = shard.descriptor().expect("a file").try_clone_to_owned().expect("a descriptor");
-            let other = ShardMemory::map(descriptor, 10_000).expect("the same file");
+            let other = ShardMemory::map(shard.descriptor().expect("a file"), 10_000).expect("the same file");
+            assert!(other.descriptor().is_none(), "it is mapped, and needs no descriptor any more");
             let mut read = [1u8; 12];
             other.copy_to(9_988, &mut read).expect("within the shard");
             assert_eq!(&read, b"\0\x000123456789", "{place:?}");
@@ -214,6 +216,9 @@ mod tests {
     #[test]
     fn memory_that_is_shorter_than_it_says_is_refused() {
         let file = memory_file(100).expect("a file");
-        assert_eq!(ShardMemory::map(file, 101).expect_err("one byte too few").kind(), ErrorKind::Corrupt);
+        assert_eq!(
+            ShardMemory::map(file.as_fd(), 101).expect_err("one byte too few").kind(),
+            ErrorKind::Corrupt
+        );
     }
 }

@@ -92,6 +92,7 @@ impl Star {
             connections,
             ends_with_connection: parts.ends_with_connection,
             ended_elsewhere: parts.ended_elsewhere,
+            looked: None,
             ends: Vec::new(),
         };
         let builder = thread::Builder::new().name("forebay-star".to_owned());
@@ -218,7 +219,7 @@ impl Star {
                 if arrived.header.number != header.number {
                     return Err(Error::corrupt("the answer to another collective call"));
                 }
-                return parted(arrived.message, self.shared.ranks.len());
+                return arrived.message.parted(self.shared.ranks.len());
             }
             if let Some(error) = &exchange.broken {
                 return Err(error.clone());
@@ -291,22 +292,24 @@ fn joined(brought: &[StarMessage]) -> Result<StarMessage> {
 /// Bytes by which an answer describes what one member brought.
 const ENTRY_LEN: usize = 16;
 
-/// What `joined` was given.
-fn parted(answer: StarMessage, count: usize) -> Result<Vec<StarMessage>> {
-    let broken = || Error::corrupt("the answer to a collective call cannot be read");
-    let (table, mut rest) = answer.bytes.split_at_checked(count * ENTRY_LEN).ok_or_else(broken)?;
-    let mut descriptors = answer.descriptors.into_iter();
-    let mut messages = Vec::with_capacity(count);
-    for entry in table.chunks_exact(ENTRY_LEN) {
-        let number = |at: usize| -> Option<usize> {
-            usize::try_from(u64::from_le_bytes(entry.get(at..at + 8)?.try_into().ok()?)).ok()
-        };
-        let (bytes, after) = number(0).and_then(|len| rest.split_at_checked(len)).ok_or_else(broken)?;
-        rest = after;
-        let descriptors = descriptors.by_ref().take(number(8).ok_or_else(broken)?).collect();
-        messages.push(StarMessage { bytes: bytes.to_vec(), descriptors });
+impl StarMessage {
+    /// What each of `count` members brought, where this is the answer of the hub.
+    pub fn parted(self, count: usize) -> Result<Vec<Self>> {
+        let broken = || Error::corrupt("the answer to a collective call cannot be read");
+        let (table, mut rest) = self.bytes.split_at_checked(count * ENTRY_LEN).ok_or_else(broken)?;
+        let mut descriptors = self.descriptors.into_iter();
+        let mut messages = Vec::with_capacity(count);
+        for entry in table.chunks_exact(ENTRY_LEN) {
+            let number = |at: usize| -> Option<usize> {
+                usize::try_from(u64::from_le_bytes(entry.get(at..at + 8)?.try_into().ok()?)).ok()
+            };
+            let (bytes, after) = number(0).and_then(|len| rest.split_at_checked(len)).ok_or_else(broken)?;
+            rest = after;
+            let descriptors = descriptors.by_ref().take(number(8).ok_or_else(broken)?).collect();
+            messages.push(Self { bytes: bytes.to_vec(), descriptors });
+        }
+        Ok(messages)
     }
-    Ok(messages)
 }
 
 #[cfg(test)]
@@ -321,13 +324,13 @@ mod tests {
             let messages: Vec<_> =
                 brought.iter().map(|bytes| StarMessage { bytes: bytes.clone(), descriptors: Vec::new() }).collect();
             let answer = joined(&messages).expect("an answer");
-            let parted: Vec<_> = parted(answer, brought.len()).expect("as it was").into_iter().map(|one| one.bytes).collect();
+            let parted: Vec<_> = answer.parted(brought.len()).expect("as it was").into_iter().map(|one| one.bytes).collect();
             prop_assert_eq!(parted, brought);
         }
 
         #[test]
         fn any_bytes_are_an_answer_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200), count in 1usize..9) {
-            let _ = parted(StarMessage { bytes, descriptors: Vec::new() }, count);
+            let _ = StarMessage { bytes, descriptors: Vec::new() }.parted(count);
         }
     }
 }

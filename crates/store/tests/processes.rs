@@ -6,22 +6,78 @@
 mod ranks;
 
 use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use forebay_store::{SharedComm, check};
+use forebay_source::ErrorKind;
+use forebay_store::{Comm, ShardMemory, ShardPlace, SharedComm, check};
 use ranks::{Ranks, Task, files};
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 /// Not a test of its own: it is what a rank does in a process that another test has started.
 #[test]
 fn rank_of_another_test() {
     let Some(task) = Task::of_this_process() else { return };
-    let comm =
-        SharedComm::new(task.rank, task.size, &task.job(), &check::patience()).expect("all ranks come");
-    task.run(Arc::new(comm));
+    let comm = SharedComm::new(task.rank, task.size, &task.job(), &check::patience());
+    match &*task.work {
+        "refused" => {
+            let error = comm.expect_err("a folder that others can look into");
+            assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        }
+        "exhausted" => run_out_of_descriptors(&comm.expect("all ranks come")),
+        _ => task.run(Arc::new(comm.expect("all ranks come"))),
+    }
+}
+
+/// Rank 1 has no descriptor left for the window: that is an error on all ranks, which says so and names it.
+fn run_out_of_descriptors(comm: &SharedComm) {
+    let shard = |len| Arc::new(ShardMemory::new(len, &ShardPlace::Memory).expect("memory"));
+    let windows: Vec<_> =
+        (0..5).map(|_| comm.window(shard(10), &check::patience()).expect("a window")).collect();
+    let open = || fs::read_dir("/proc/self/fd").expect("descriptors").count();
+    let before = open();
+    let more: Vec<_> =
+        (0..5).map(|_| comm.window(shard(10), &check::patience()).expect("a window")).collect();
+    assert!(open() <= before + 5, "no descriptors are kept but of this rank's own shards");
+    let last = shard(10);
+    if comm.rank() == 1 {
+        let used = fs::read_dir("/proc/self/fd").expect("descriptors").count() as u64;
+        let limit = getrlimit(Resource::Nofile);
+        // Numbers that are free below the limit are filled.
+        setrlimit(Resource::Nofile, Rlimit { current: Some(used), ..limit }).expect("a lower limit");
+        let mut filler = Vec::new();
+        while let Ok(file) = fs::File::open("/dev/null") {
+            filler.push(file);
+        }
+        let error = comm.window(last, &check::patience()).expect_err("no descriptor").to_string();
+        assert!(error.contains("open files"), "{error}");
+    } else {
+        let started = Instant::now();
+        let error = comm.window(last, &check::patience()).expect_err("no descriptor").to_string();
+        assert!(error.contains("rank 1") && error.contains("open files"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(30));
+        assert_eq!(comm.first_gone(0..comm.size()), None, "it lacks descriptors, and runs");
+    }
+    drop((windows, more));
+}
+
+#[test]
+fn a_rank_without_descriptors_is_an_error_on_all_that_says_so() {
+    Ranks::start(3, "exhausted").end(&[]);
+}
+
+#[test]
+fn a_folder_that_others_can_look_into_is_an_error_on_every_rank() {
+    let mut ranks = Ranks::start(0, "");
+    let sockets = ranks.folder.path().join("tmp").join(forebay_scratch::user_folder_name("node"));
+    fs::create_dir(&sockets).expect("a folder");
+    fs::set_permissions(&sockets, fs::Permissions::from_mode(0o755)).expect("a mode");
+    ranks.restart(2, "refused");
+    ranks.end(&[]);
 }
 
 #[test]

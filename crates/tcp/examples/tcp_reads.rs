@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! tcp_reads RANK SIZE FOLDER ADDRESS_OF_RANK_0 [SECONDS [SAMPLE_BYTES [BATCH]]]
+//! tcp_reads RANK SIZE FOLDER ADDRESS_OF_RANK_0 gather
 //! ```
+//!
+//! With `gather` the ranks tell each other 8 MiB again and again, until that is an error.
 //!
 //! Rank 0 reads and prints a line of JSON; the folder is where the ranks find each other. Every rank is a host of its own.
 
@@ -35,8 +38,11 @@ fn patience() -> Wait<'static> {
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [rank, size, folder, master, rest @ ..] = &arguments[..] else { panic!("see the head of this file") };
-    let number =
-        |index: usize, default: f64| rest.get(index).map_or(default, |text| text.parse().expect("a number"));
+    let is_gathering = rest.first().is_some_and(|work| work == "gather");
+    let number = |index: usize, default: f64| match rest.get(index).filter(|_| !is_gathering) {
+        Some(text) => text.parse().expect("a number"),
+        None => default,
+    };
     let job = Job {
         rank: rank.parse().expect("a rank"),
         size: size.parse().expect("a number of ranks"),
@@ -53,6 +59,15 @@ fn main() {
         host: Some(format!("host-{rank}")),
     };
     let comm = TcpComm::new(&options, &FolderRendezvous::new(folder), &patience()).expect("all ranks come");
+    if is_gathering {
+        let error = loop {
+            let gathered = comm.all_gather(vec![7; 8 << 20], &Wait::while_ranks_live());
+            if let Err(error) = gathered {
+                break error;
+            }
+        };
+        panic!("{error}");
+    }
     let shard = Arc::new(ShardMemory::new(SHARD_LEN, &ShardPlace::Memory).expect("memory"));
     let page: Vec<u8> = (0..1 << 20).map(|at: usize| (at * 7 + job.rank) as u8).collect();
     (0..SHARD_LEN / page.len() as u64).for_each(|at| shard.write(at << 20, &page).expect("within the shard"));

@@ -18,6 +18,7 @@ use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
     io::Errno,
     net::{RecvFlags, SendFlags, SocketFlags, accept_with},
+    process::{Resource, getrlimit},
 };
 
 use crate::{
@@ -61,6 +62,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Connections that may be unproven at once; of more, the oldest are closed.
 const MOST_PENDING: usize = 1024;
 
+/// Connections that are accepted before those that are pending are heard.
+const MOST_ACCEPTED: usize = 64;
+
+/// Strangers get an eighth of the descriptors that this process may have at the most.
+fn most_pending() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit / 8).ok());
+    limit.unwrap_or(MOST_PENDING).clamp(1, MOST_PENDING)
+}
+
 /// Answers of a fresh connection fit into the memory of its socket: what does not is not waited for.
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
@@ -83,6 +93,7 @@ impl Acceptor {
             listener,
             shared: Arc::clone(&shared),
             pending: Vec::new(),
+            most_pending: most_pending(),
         };
         let builder = thread::Builder::new().name("forebay-accept".to_owned());
         let thread = builder.spawn(move || accept_loop.run()).map_err(Error::from_io)?;
@@ -95,7 +106,10 @@ impl Acceptor {
         while stars.len() + 1 < self.shared.rules.size {
             wait.go_on(|| {
                 let missing = (1..self.shared.rules.size).filter(|rank| !stars.contains_key(rank)).take(16);
-                format!("ranks {:?} did not connect", missing.collect::<Vec<_>>())
+                let missing: Vec<_> = missing.collect();
+                format!(
+                    "ranks {missing:?} did not connect (start all ranks, and see what those have written)"
+                )
             })?;
             stars =
                 self.shared.came.wait_timeout(stars, wait.step()).unwrap_or_else(PoisonError::into_inner).0;
@@ -124,6 +138,7 @@ struct AcceptLoop {
     listener: OwnedFd,
     shared: Arc<AcceptorShared>,
     pending: Vec<PendingHandshake>,
+    most_pending: usize,
 }
 
 /// A connection that has not proven anything yet.
@@ -147,22 +162,24 @@ enum HandshakeStep {
 impl AcceptLoop {
     fn run(mut self) {
         while !self.shared.is_stopping.load(SeqCst) {
-            self.wait();
-            self.accept();
-            let mut index = 0;
-            while index < self.pending.len() {
+            let ready = self.wait();
+            // From the last on: those that leave change places with one that was heard.
+            for index in ready.into_iter().rev() {
                 match self.pending[index].hear(&self.shared.rules) {
-                    HandshakeStep::Waiting => index += 1,
+                    HandshakeStep::Waiting => {}
                     HandshakeStep::Refused => _ = self.pending.swap_remove(index),
                     HandshakeStep::Welcome(hello) => {
                         self.shared.welcome(&hello, self.pending.swap_remove(index).socket)
                     }
                 }
             }
+            self.pending.retain(|handshake| handshake.since.elapsed() < PATIENCE);
+            self.accept();
         }
     }
 
-    fn wait(&self) {
+    /// The pending connections on which something came.
+    fn wait(&self) -> Vec<usize> {
         let mut polled =
             vec![PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.shared.wake, PollFlags::IN)];
         polled.extend(self.pending.iter().map(|handshake| PollFd::new(&handshake.socket, PollFlags::IN)));
@@ -171,16 +188,21 @@ impl AcceptLoop {
         let timeout = (!self.pending.is_empty()).then_some(&second);
         if poll(&mut polled, timeout).is_err_and(|errno| errno != Errno::INTR) {
             thread::sleep(Duration::from_millis(50));
+            return Vec::new();
         }
+        let ready = polled[2..].iter().enumerate().filter(|(_, polled)| !polled.revents().is_empty());
+        ready.map(|(index, _)| index).collect()
     }
 
     fn accept(&mut self) {
-        loop {
+        for _ in 0..MOST_ACCEPTED {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
-                    if self.pending.len() >= MOST_PENDING {
-                        self.pending.sort_by_key(|handshake| handshake.since);
-                        self.pending.remove(0);
+                    if self.pending.len() >= self.most_pending {
+                        let ages = self.pending.iter().enumerate();
+                        let oldest = ages.min_by_key(|(_, handshake)| handshake.since);
+                        let oldest = oldest.map_or(0, |(index, _)| index);
+                        self.pending.swap_remove(oldest);
                     }
                     if set_options(socket.as_fd()).is_ok() {
                         self.pending.push(PendingHandshake::new(socket));
@@ -210,7 +232,7 @@ impl PendingHandshake {
                 Ok((0, _)) => return HandshakeStep::Refused,
                 Ok((len, _)) => self.len += len,
                 Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) if self.since.elapsed() < PATIENCE => return HandshakeStep::Waiting,
+                Err(Errno::WOULDBLOCK) => return HandshakeStep::Waiting,
                 Err(_) => return HandshakeStep::Refused,
             }
         }

@@ -124,7 +124,20 @@ mod tests {
     use crate::secret::Secret;
 
     fn key(secret: u8, job: &str) -> JobKey {
-        Secret::from_bytes(vec![secret; 32]).expect("a secret").key_of(&JobName::new(job))
+        Secret::from_bytes(vec![secret; 32]).expect("a secret").key_of(&JobName::new(job), &[0; 32])
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_no_hello_or_one_that_says_the_same(bytes: [u8; Hello::LEN], is_ours: bool) {
+            let mut bytes = bytes;
+            if is_ours {
+                bytes[..12].copy_from_slice(b"forebay1\x01\0\0\0");
+            }
+            let parsed = Hello::parse(&bytes);
+            proptest::prop_assert!(!is_ours || parsed.is_some());
+            proptest::prop_assert!(parsed.is_none_or(|hello| hello.to_bytes() == bytes));
+        }
     }
 
     #[test]

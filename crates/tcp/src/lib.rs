@@ -12,13 +12,16 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `tcp_comm` | the communicator and its windows |
+//! | `tcp_comm`, `tcp_rank` | the communicator: how ranks find each other, and what one has of it then |
+//! | `tcp_window` | the memory of all ranks, as one of them reads it |
 //! | `rendezvous` | values by name through which ranks find each other |
 //! | `secret`, `hmac` | what the ranks of a job know and nobody else |
 //! | `handshake` | how two ranks prove that they know it |
-//! | `sockets` | addresses, options, and calls with a deadline |
+//! | `sockets` | addresses, options, and what errors mean |
+//! | `call` | a connection to another rank while it is made |
+//! | `loss_watch` | whether the node at the other end of a connection is lost |
 //! | `acceptor` | the thread that lets other ranks in |
-//! | `read_request` | what a rank asks for, as bytes |
+//! | `read_request` | what a rank asks for and what is answered, as bytes |
 //! | `server`, `answer` | threads that answer reads, straight from the shard |
 //! | `peers`, `transfer` | connections to other ranks, and reads in flight on them |
 
@@ -26,8 +29,10 @@
 
 mod acceptor;
 mod answer;
+mod call;
 mod handshake;
 mod hmac;
+mod loss_watch;
 mod peers;
 mod read_request;
 mod rendezvous;
@@ -35,9 +40,11 @@ mod secret;
 mod server;
 mod sockets;
 mod tcp_comm;
+mod tcp_rank;
+mod tcp_window;
 mod transfer;
 
-pub use read_request::{MOST_PIECES, PieceRequest};
+pub use read_request::{MOST_PIECES, PieceRequest, check_answer};
 pub use rendezvous::{FolderRendezvous, Rendezvous};
 pub use secret::Secret;
 pub use sockets::address_toward;

@@ -1,6 +1,6 @@
 //! What a rank asks another for: pieces of a window, as bytes. Pure functions.
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, ErrorKind, Result};
 use forebay_store::{FrameHeader, FrameKind};
 
 /// The most pieces of one request: more are asked for by several. It bounds what a server keeps of a request to 64 KiB.
@@ -64,6 +64,32 @@ impl PieceRequest {
     }
 }
 
+/// Why a read is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum ReadRefusal {
+    /// There is no such window, or it is closed.
+    NoWindow = 1,
+    /// A piece does not lie within the shard.
+    BeyondTheShard = 2,
+}
+
+/// Makes sure that `header` stands before the `total` bytes that `rank` was asked for by request `number`.
+///
+/// Whatever is wrong with it, bytes of it may have gone to the pieces: the connection is of no use any more.
+pub fn check_answer(header: &[u8; FrameHeader::LEN], rank: usize, number: u64, total: u64) -> Result<()> {
+    let header = FrameHeader::parse(header)?;
+    match header.kind {
+        FrameKind::Bytes if header.number == number && header.len == total => Ok(()),
+        FrameKind::Refused if header.detail == ReadRefusal::NoWindow as u8 => {
+            let what = format!("rank {rank} has closed the window, or left the job");
+            Err(Error::new(ErrorKind::Unavailable, what))
+        }
+        FrameKind::Refused => Err(Error::invalid(format!("rank {rank} holds less than is read of it"))),
+        _ => Err(Error::corrupt(format!("rank {rank} answers what was not asked"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -82,6 +108,17 @@ mod tests {
         #[test]
         fn any_bytes_are_a_request_or_an_error(message in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = PieceRequest::parse(&message);
+        }
+
+        #[test]
+        fn any_other_header_than_that_of_the_answer_is_an_error(other: [u8; FrameHeader::LEN], at in 0..FrameHeader::LEN, bit in 0..8) {
+            let right = FrameHeader::new(FrameKind::Bytes, 5, 1000).to_bytes();
+            prop_assert!(check_answer(&right, 1, 5, 1000).is_ok());
+            prop_assert!(other == right || check_answer(&other, 1, 5, 1000).is_err());
+            let mut changed = right;
+            changed[at] ^= 1u8 << bit;
+            // What more is to be known, and descriptors, mean nothing for bytes.
+            prop_assert_eq!(check_answer(&changed, 1, 5, 1000).is_ok(), (5..8).contains(&at));
         }
 
         #[test]

@@ -67,9 +67,10 @@ impl Secret {
         &self.0
     }
 
-    /// The key of one job, and of one attempt to run it: what was overheard of another helps nobody.
-    pub(crate) fn key_of(&self, job: &JobName) -> JobKey {
-        JobKey(hmac_sha256(&self.0, &[b"forebay store 1\0", job.as_str().as_bytes()]))
+    /// The key of one job, and of one attempt to run it: what was overheard of another helps nobody. Names of jobs may be
+    /// alike; the nonce is one that rank 0 has just made.
+    pub(crate) fn key_of(&self, job: &JobName, nonce: &JobNonce) -> JobKey {
+        JobKey(hmac_sha256(&self.0, &[b"forebay store 2\0", nonce, job.as_str().as_bytes()]))
     }
 }
 
@@ -78,6 +79,9 @@ impl fmt::Debug for Secret {
         f.write_str("Secret(..)")
     }
 }
+
+/// What tells apart jobs of one name.
+pub(crate) type JobNonce = [u8; 32];
 
 /// What ranks prove to each other that they know.
 #[derive(Clone)]
@@ -131,8 +135,9 @@ mod tests {
         let secret = Secret::random().expect("random bytes");
         assert_ne!(secret, Secret::random().expect("random bytes"));
         assert_eq!(format!("{secret:?}"), "Secret(..)");
-        let key = |name: &str| secret.key_of(&JobName::new(name)).0;
-        assert_eq!(key("a"), key("a"));
-        assert_ne!(key("torch-29500-none-0"), key("torch-29500-none-1"));
+        let key = |name: &str, nonce: u8| secret.key_of(&JobName::new(name), &[nonce; 32]).0;
+        assert_eq!(key("a", 0), key("a", 0));
+        assert_ne!(key("torch-29500-none-0", 0), key("torch-29500-none-1", 0));
+        assert_ne!(key("torch-29500-none-0", 0), key("torch-29500-none-0", 1), "two jobs of one name");
     }
 }

@@ -8,20 +8,21 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use forebay_source::{Error, ProcessIdentity, Result, current_process};
 use forebay_store::{FrameHeader, FrameKind, ShardMemory};
 use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
     io::Errno,
     net::RecvFlags,
 };
 
 use crate::{
     answer::Answer,
-    read_request::{MOST_PIECES, PieceRequest, request_len},
+    loss_watch::LossWatch,
+    read_request::{MOST_PIECES, PieceRequest, ReadRefusal, request_len},
     sockets::enlarge_send_buffer,
 };
 
@@ -57,16 +58,6 @@ impl ServedWindows {
     }
 }
 
-/// Why a read is not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum ReadRefusal {
-    /// There is no such window, or it is closed.
-    NoWindow = 1,
-    /// A piece does not lie within the shard.
-    BeyondTheShard = 2,
-}
-
 /// The threads.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -100,6 +91,7 @@ impl Server {
                 inbox: Arc::clone(&inbox),
                 windows: Arc::clone(windows),
                 connections: Vec::new(),
+                looked: Instant::now(),
             };
             let builder = thread::Builder::new().name("forebay-serve".to_owned());
             let thread = builder.spawn(move || worker.run()).map_err(Error::from_io)?;
@@ -143,7 +135,12 @@ struct ServerThread {
     inbox: Arc<Inbox>,
     windows: Arc<ServedWindows>,
     connections: Vec<Served>,
+    /// When it looked for nodes that are lost.
+    looked: Instant,
 }
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl ServerThread {
     fn run(mut self) {
@@ -157,6 +154,11 @@ impl ServerThread {
                     self.connections.swap_remove(index);
                 }
             }
+            if self.looked.elapsed() >= LOOK {
+                self.looked = Instant::now();
+                // Whoever waits for bytes on a node that is lost takes none, and would keep the shard.
+                self.connections.retain_mut(|served| !served.is_lost());
+            }
         }
     }
 
@@ -164,7 +166,9 @@ impl ServerThread {
     fn wait(&self) -> Vec<usize> {
         let mut polled = vec![PollFd::new(&self.inbox.wake, PollFlags::IN)];
         polled.extend(self.connections.iter().map(|served| PollFd::new(&served.socket, served.awaited())));
-        if let Err(errno) = poll(&mut polled, None) {
+        let look = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let timeout = self.connections.iter().any(|served| served.answer.is_some()).then_some(&look);
+        if let Err(errno) = poll(&mut polled, timeout) {
             if errno != Errno::INTR {
                 // The system has no memory for the list: it may have some later.
                 thread::sleep(Duration::from_millis(50));
@@ -187,6 +191,7 @@ struct Served {
     bytes: Vec<u8>,
     filled: usize,
     answer: Option<Answer>,
+    loss: LossWatch,
 }
 
 /// Memory of a connection on which only small requests came: 250 pieces.
@@ -194,7 +199,11 @@ const FIRST_BYTES: usize = 4096;
 
 impl Served {
     fn new(socket: OwnedFd) -> Self {
-        Self { socket, bytes: vec![0; FIRST_BYTES], filled: 0, answer: None }
+        Self { socket, bytes: vec![0; FIRST_BYTES], filled: 0, answer: None, loss: LossWatch::default() }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.answer.is_some() && self.loss.is_lost(self.socket.as_fd())
     }
 
     fn awaited(&self) -> PollFlags {

@@ -1,8 +1,8 @@
-//! TCP sockets that never block: options, addresses, and calls that wait no longer than a [`Wait`] allows.
+//! TCP sockets: addresses, options, and what the errors of a connection mean.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{BorrowedFd, OwnedFd},
     time::Duration,
 };
 
@@ -11,14 +11,8 @@ use forebay_store::Wait;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    net::{
-        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, listen, socket_with,
-        sockopt,
-    },
+    net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt},
 };
-
-/// A peer whose node is lost without a word is noticed after so long: less than the 5 s within which it has to be.
-const LOST_AFTER: Duration = Duration::from_millis(3000);
 
 /// Connections that wait to be accepted: all ranks of a job may come at once.
 const BACKLOG: i32 = 4096;
@@ -32,13 +26,22 @@ pub fn address_toward(node: &str, port: u16) -> Result<IpAddr> {
         let error = Error::new(ErrorKind::Unavailable, "no way leads there from this node");
         error.hint("see that MASTER_ADDR and the names of hosts are right").at(format!("{node}:{port}"))
     })?;
-    // Some systems give the machine's own name the address 127.0.1.1, by which no other node reaches it.
+    let documentation = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port.max(1)));
+    reachable(node, address, || route_to(documentation))
+}
+
+/// `address`, or where other nodes do not reach it the one that packets to other networks come from.
+fn reachable(node: &str, address: IpAddr, outward: impl Fn() -> Option<IpAddr>) -> Result<IpAddr> {
+    // Some systems give the machine's own name the address 127.0.1.1.
     let is_meant = node == "localhost" || node.parse::<IpAddr>().is_ok();
-    if address.is_loopback() && !is_meant {
-        let documentation = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port.max(1)));
-        return Ok(route_to(documentation).unwrap_or(address));
+    if !address.is_loopback() || is_meant {
+        return Ok(address);
     }
-    Ok(address)
+    outward().filter(|outward| !outward.is_loopback()).ok_or_else(|| {
+        let what = format!("{node} is {address} here, which other nodes do not reach");
+        let hint = "give it an address of the network in /etc/hosts, or set MASTER_ADDR to one (127.0.0.1 for one node alone)";
+        Error::new(ErrorKind::Unavailable, what).hint(hint)
+    })
 }
 
 /// The address that packets to `address` would come from. A connected UDP socket sends none.
@@ -65,46 +68,19 @@ pub(crate) fn listen_on(address: IpAddr) -> Result<(OwnedFd, SocketAddr)> {
     made().map_err(|errno| Error::from_io(errno.into()).at(address))
 }
 
-fn new_socket(address: IpAddr) -> Result<OwnedFd, Errno> {
+pub(crate) fn new_socket(address: IpAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// A connection to `to` that comes from `from`; nothing where nobody listens there.
-pub(crate) fn connect_to(to: SocketAddr, from: IpAddr, wait: &Wait<'_>) -> Result<Option<OwnedFd>> {
-    let failed = |errno: Errno| Error::from_io(errno.into()).at(to);
-    let socket = new_socket(to.ip()).map_err(failed)?;
-    bind(&socket, &SocketAddr::from((from, 0))).map_err(failed)?;
-    match connect(&socket, &to) {
-        Ok(()) => {}
-        Err(Errno::INPROGRESS | Errno::INTR) => loop {
-            let ready = ready_for(socket.as_fd(), PollFlags::OUT, wait)?;
-            if !ready.is_empty() {
-                break;
-            }
-            wait.go_on(|| format!("{to} does not answer"))?;
-        },
-        Err(Errno::CONNREFUSED) => return Ok(None),
-        Err(errno) => return Err(failed(errno)),
-    }
-    match sockopt::socket_error(&socket).map_err(failed)? {
-        Ok(()) => {}
-        Err(Errno::CONNREFUSED | Errno::CONNRESET) => return Ok(None),
-        Err(errno) => return Err(failed(errno)),
-    }
-    set_options(socket.as_fd()).map_err(failed)?;
-    Ok(Some(socket))
-}
-
-/// Small messages go out at once, and a node that is lost is noticed.
+/// Small messages go out at once, and a node that is lost while nothing is on its way is noticed after 4 s; otherwise a
+/// `LossWatch` does.
 pub(crate) fn set_options(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(1))?;
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(1))?;
-    sockopt::set_tcp_keepcnt(socket, 3)?;
-    // It holds for keepalives as well as for what was sent and is not acknowledged.
-    sockopt::set_tcp_user_timeout(socket, u32::try_from(LOST_AFTER.as_millis()).unwrap_or(u32::MAX))
+    sockopt::set_tcp_keepcnt(socket, 3)
 }
 
 /// Bytes on their way in one direction: with so many a batch of 1 MiB goes out by one call of the server. Between two namespaces
@@ -136,70 +112,33 @@ fn allows(limit: &str) -> bool {
 /// What the socket is ready for, after at most one step of `wait`.
 pub(crate) fn ready_for(socket: BorrowedFd<'_>, events: PollFlags, wait: &Wait<'_>) -> Result<PollFlags> {
     let mut polled = [PollFd::from_borrowed_fd(socket, events)];
-    poll_step(&mut polled, wait)?;
+    poll_for(&mut polled, wait.step())?;
     Ok(polled[0].revents())
 }
 
-/// Waits for one of `polled`, at most one step of `wait`.
-pub(crate) fn poll_step(polled: &mut [PollFd<'_>], wait: &Wait<'_>) -> Result<()> {
-    let step = Timespec::try_from(wait.step()).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+/// Waits for one of `polled`, at most for `step`.
+pub(crate) fn poll_for(polled: &mut [PollFd<'_>], step: Duration) -> Result<()> {
+    let step = Timespec::try_from(step).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
     match poll(polled, Some(&step)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(Error::from_io(errno.into())),
     }
 }
 
-/// Sends all of `bytes`; false when the other side has closed the connection.
-pub(crate) fn send_all(socket: BorrowedFd<'_>, mut bytes: &[u8], wait: &Wait<'_>) -> Result<bool> {
-    while !bytes.is_empty() {
-        match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-            Ok(len) => bytes = &bytes[len..],
-            Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => {
-                wait.go_on(|| "the other rank takes no bytes".to_owned())?;
-                ready_for(socket, PollFlags::OUT, wait)?;
-            }
-            Err(errno) if is_end(errno) => return Ok(false),
-            Err(errno) => return Err(Error::from_io(errno.into())),
+/// The error for a connection to `rank` that is no use any more.
+pub(crate) fn closed(rank: usize, errno: Errno) -> Error {
+    let gone = |why: &str, hint: &str| {
+        Error::new(ErrorKind::Unavailable, format!("rank {rank} is gone: {why}")).hint(hint)
+    };
+    match errno {
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::TIMEDOUT | Errno::HOSTDOWN | Errno::NETDOWN => {
+            gone("its node cannot be reached", "see whether that node runs, and the network")
         }
-    }
-    Ok(true)
-}
-
-/// The next bytes; nothing when the other side has closed the connection before they all came.
-pub(crate) fn receive_exact<const LEN: usize>(
-    socket: BorrowedFd<'_>,
-    wait: &Wait<'_>,
-) -> Result<Option<[u8; LEN]>> {
-    let mut bytes = [0; LEN];
-    let mut filled = 0;
-    while filled < LEN {
-        match rustix::net::recv(socket, &mut bytes[filled..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Ok(None),
-            Ok((len, _)) => filled += len,
-            Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => {
-                wait.go_on(|| "the other rank does not answer".to_owned())?;
-                ready_for(socket, PollFlags::IN, wait)?;
-            }
-            Err(errno) if is_end(errno) => return Ok(None),
-            Err(errno) => return Err(Error::from_io(errno.into())),
+        Errno::PIPE | Errno::CONNRESET | Errno::CONNABORTED => {
+            gone("it has closed its connection", "see its output for the reason")
         }
+        errno => Error::from_io(errno.into()).at(format!("rank {rank}")),
     }
-    Ok(Some(bytes))
-}
-
-/// Whether an error says that there is no other side any more.
-pub(crate) fn is_end(errno: Errno) -> bool {
-    [
-        Errno::PIPE,
-        Errno::CONNRESET,
-        Errno::CONNABORTED,
-        Errno::TIMEDOUT,
-        Errno::HOSTUNREACH,
-        Errno::NETUNREACH,
-    ]
-    .contains(&errno)
 }
 
 #[cfg(test)]
@@ -220,11 +159,18 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_listens_there_is_no_connection() {
-        let (listener, bound) = listen_on(Ipv4Addr::LOCALHOST.into()).expect("a listener");
-        let wait = Wait::at_most(Duration::from_secs(10));
-        assert!(connect_to(bound, bound.ip(), &wait).expect("it listens").is_some());
-        drop(listener);
-        assert!(connect_to(bound, bound.ip(), &wait).expect("no error").is_none());
+    fn a_name_that_is_the_machines_own_leads_to_an_address_that_others_reach_or_is_an_error() {
+        let loopback = IpAddr::from(Ipv4Addr::new(127, 0, 1, 1));
+        let reached = IpAddr::from(Ipv4Addr::new(10, 0, 0, 7));
+        assert_eq!(reachable("node7", reached, || None).expect("as it is"), reached);
+        assert_eq!(reachable("node7", loopback, || Some(reached)).expect("by the route"), reached);
+        for meant in ["localhost", "127.0.1.1"] {
+            assert_eq!(reachable(meant, loopback, || None).expect("it is meant"), loopback);
+        }
+        let error = reachable("node7", loopback, || None).expect_err("no other node reaches it").to_string();
+        assert!(
+            error.contains("/etc/hosts") && error.contains("MASTER_ADDR") && error.contains("node7"),
+            "{error}"
+        );
     }
 }

@@ -10,17 +10,21 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     os::unix::fs::PermissionsExt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
 
+use forebay_source::Error;
 use forebay_store::{
-    Comm, FrameHeader, FrameKind, ShardMemory, ShardPlace, Wait, WindowPiece, WindowRead, check,
+    Comm, FrameHeader, FrameKind, ShardMemory, ShardPlace, Wait, Window, WindowPiece, WindowRead, check,
 };
 use forebay_tcp::{FolderRendezvous, TcpComm, TcpListen, TcpOptions};
 use ranks::{Ranks, Task};
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 fn options(task: &Task, host: usize) -> TcpOptions {
     let secret = task.folder.join("secret");
@@ -41,13 +45,21 @@ fn rank_of_another_test() {
     let (hosts, work) = task.work.split_once(' ').expect("ranks of a host, and the work");
     let host = task.rank / hosts.parse::<usize>().expect("a number");
     task.work = work.to_owned();
+    if task.work == "flooded" && task.rank == 0 {
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(FEW_FILES), ..limit }).expect("a lower limit");
+    }
     let rendezvous = FolderRendezvous::new(&task.folder);
     let comm = TcpComm::new(&options(&task, host), &rendezvous, &check::patience()).expect("all ranks come");
     assert!(
         !task.folder.join(format!("forebay_{}_secret", task.job()).replace('/', "_")).exists(),
         "it is deleted"
     );
-    task.run(Arc::new(comm));
+    match &*task.work {
+        "intruder" => intrude(&comm),
+        "flooded" => flood(&task, &comm),
+        _ => task.run(Arc::new(comm)),
+    }
 }
 
 #[test]
@@ -92,6 +104,26 @@ fn a_rank_that_stops_is_an_error_at_the_deadline() {
 }
 
 #[test]
+fn a_rank_that_was_stopped_in_the_middle_of_a_read_or_a_collective_call_goes_on() {
+    thread::scope(|scope| {
+        for work in ["reads_on", "gathers_on"] {
+            scope.spawn(move || {
+                let mut ranks = Ranks::start(3, &format!("1 {work} 2"));
+                ranks.await_ready();
+                // Until it is in the middle of it.
+                thread::sleep(Duration::from_millis(300));
+                ranks.stop(2);
+                ranks.mark("stopped");
+                thread::sleep(Duration::from_secs(5));
+                ranks.signal(2, Signal::CONT);
+                ranks.mark("continued");
+                ranks.end(&[]);
+            });
+        }
+    });
+}
+
+#[test]
 fn a_forked_child_reads_all_samples_and_leaves_its_parent_alone() {
     Ranks::start(2, "1 forked").end(&[]);
 }
@@ -121,8 +153,8 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// The ports that this process listens on.
-fn listening() -> Vec<u16> {
+/// The port that this process, which is one rank, listens on.
+fn listening() -> u16 {
     let own: Vec<String> = fs::read_dir("/proc/self/fd")
         .expect("descriptors")
         .flatten()
@@ -131,64 +163,153 @@ fn listening() -> Vec<u16> {
     let table = fs::read_to_string("/proc/self/net/tcp").expect("a table");
     let rows = table.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
     let own = rows.filter(|row| row[3] == "0A" && own.contains(&format!("socket:[{}]", row[9])));
-    own.map(|row| {
-        let (address, port) = row[1].split_once(':').expect("an address");
-        assert_eq!(address, "0100007F", "it listens on one address");
-        u16::from_str_radix(port, 16).expect("a port")
-    })
-    .collect()
+    let own: Vec<_> = own.collect();
+    assert_eq!(own.len(), 1, "it listens on one address");
+    let (address, port) = own[0][1].split_once(':').expect("an address");
+    assert_eq!(address, "0100007F");
+    u16::from_str_radix(port, 16).expect("a port")
 }
 
 #[test]
 fn whoever_does_not_know_the_secret_gets_nothing_and_harms_nothing() {
-    two_ranks("intruder", |comm| {
-        let shard = Arc::new(ShardMemory::new(1000, &ShardPlace::Memory).expect("memory"));
-        shard.write(0, &[7; 1000]).expect("within the shard");
-        let window = comm.window(shard, &check::patience()).expect("a window");
-        window.publish(&check::patience()).expect("both publish");
-        if comm.rank() == 0 {
-            let ports = listening();
-            assert_eq!(ports.len(), 2, "both ranks listen");
-            for port in ports {
-                let connect = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-                let mut silent = connect();
-                // No word of ours.
-                let mut garbage = connect();
-                let _ = garbage.write_all(&[0x55; 4096]);
-                assert!(is_closed(&mut garbage));
-                // A read without a handshake.
-                let mut rude = connect();
-                let mut request = FrameHeader::new(FrameKind::Read, 0, 24).to_bytes().to_vec();
-                request.extend([0; 24]);
-                request.extend([0; 52]);
-                let _ = rude.write_all(&request);
-                assert!(is_closed(&mut rude));
-                // The words, and a code that is not right.
-                for rank in [0u32, 1] {
-                    let mut liar = connect();
-                    let mut hello = b"forebay1\x01\0\0\0".to_vec();
-                    hello.extend((1 - rank).to_le_bytes());
-                    hello.extend(rank.to_le_bytes());
-                    hello.extend([3; 32]);
-                    let _ = liar.write_all(&hello);
-                    let mut challenge = [0; 64];
-                    if liar.read_exact(&mut challenge).is_ok() {
-                        let _ = liar.write_all(&challenge[32..]);
-                        let _ = liar.write_all(&request);
-                    }
-                    assert!(is_closed(&mut liar), "not even a word of welcome");
-                }
-                silent.write_all(b"forebay1").expect("it is still open");
-            }
+    Ranks::start(2, "1 intruder").end(&[]);
+}
+
+/// A window of 1000 bytes of each rank, all 7.
+fn open_sevens(comm: &TcpComm) -> Arc<dyn Window> {
+    let shard = Arc::new(ShardMemory::new(1000, &ShardPlace::Memory).expect("memory"));
+    shard.write(0, &[7; 1000]).expect("within the shard");
+    let window = comm.window(shard, &check::patience()).expect("a window");
+    window.publish(&check::patience()).expect("both publish");
+    window
+}
+
+fn read_sevens(comm: &TcpComm, window: &dyn Window) {
+    let got = read(window, 1 - comm.rank(), 1000).expect("nothing is harmed");
+    assert_eq!(got, [7; 1000]);
+}
+
+fn read(window: &dyn Window, rank: usize, len: usize) -> Result<Vec<u8>, Error> {
+    let mut got = vec![0; len];
+    let mut reads =
+        [WindowRead { rank, pieces: vec![WindowPiece { offset: 0, into: &mut got }], outcome: Ok(()) }];
+    window.get(&mut reads, &check::patience());
+    let [WindowRead { outcome, .. }] = reads;
+    outcome.map(|()| got)
+}
+
+fn intrude(comm: &TcpComm) {
+    let window = open_sevens(comm);
+    let port = listening();
+    let connect = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let mut silent = connect();
+    // No word of ours.
+    let mut garbage = connect();
+    let _ = garbage.write_all(&[0x55; 4096]);
+    assert!(is_closed(&mut garbage));
+    // A read without a handshake.
+    let mut rude = connect();
+    let mut request = FrameHeader::new(FrameKind::Read, 0, 24).to_bytes().to_vec();
+    request.extend([0; 24]);
+    request.extend([0; 52]);
+    let _ = rude.write_all(&request);
+    assert!(is_closed(&mut rude));
+    // The words, and a code that is not right.
+    for rank in [0u32, 1] {
+        let mut liar = connect();
+        let mut hello = b"forebay1\x01\0\0\0".to_vec();
+        hello.extend((1 - rank).to_le_bytes());
+        hello.extend(rank.to_le_bytes());
+        hello.extend([3; 32]);
+        let _ = liar.write_all(&hello);
+        let mut challenge = [0; 64];
+        if liar.read_exact(&mut challenge).is_ok() {
+            let _ = liar.write_all(&challenge[32..]);
+            let _ = liar.write_all(&request);
         }
-        comm.barrier(&check::patience()).expect("nothing is harmed");
-        let mut got = [0; 1000];
-        let pieces = vec![WindowPiece { offset: 0, into: &mut got }];
-        let mut reads = [WindowRead { rank: 1 - comm.rank(), pieces, outcome: Ok(()) }];
-        window.get(&mut reads, &check::patience());
-        reads[0].outcome.as_ref().expect("nothing is harmed");
-        assert_eq!(got, [7; 1000]);
-        window.close(&check::patience()).expect("both close");
+        assert!(is_closed(&mut liar), "not even a word of welcome");
+    }
+    silent.write_all(b"forebay1").expect("it is still open");
+    comm.barrier(&check::patience()).expect("nothing is harmed");
+    read_sevens(comm, &*window);
+    window.close(&check::patience()).expect("both close");
+}
+
+/// Descriptors of a rank that strangers crowd.
+const FEW_FILES: u64 = 240;
+
+#[test]
+fn strangers_leave_a_rank_most_of_its_descriptors() {
+    Ranks::start(2, "1 flooded").end(&[]);
+}
+
+/// Rank 1 holds more connections to rank 0 than that may have descriptors, and still reads of it.
+fn flood(task: &Task, comm: &TcpComm) {
+    let window = open_sevens(comm);
+    if comm.rank() == 0 {
+        comm.broadcast(0, listening().to_le_bytes().to_vec(), &check::patience()).expect("both come");
+    } else {
+        let port = comm.broadcast(0, Vec::new(), &check::patience()).expect("both come");
+        let port = u16::from_le_bytes(port.try_into().expect("a port"));
+        let connect = |_| TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let strangers: Vec<_> = (0..FEW_FILES + 100).map(connect).collect();
+        read_sevens(comm, &*window);
+        fs::write(task.folder.join("read"), "").expect("a file");
+        drop(strangers);
+    }
+    comm.barrier(&check::patience()).expect("nothing is harmed");
+    window.close(&check::patience()).expect("both close");
+}
+
+fn await_true(flag: &AtomicBool) {
+    let started = Instant::now();
+    while !flag.load(SeqCst) {
+        assert!(started.elapsed() < Duration::from_secs(60), "it does not happen");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn ranks_that_opened_windows_in_vain_read_the_right_ones_afterwards() {
+    let (is_waiting, has_failed) = (AtomicBool::new(false), AtomicBool::new(false));
+    two_ranks("in vain", |comm| {
+        let shard_of = |window: usize, rank: usize| {
+            vec![u8::try_from(10 * window + rank + 1).expect("a byte"); 50 + 10 * window]
+        };
+        let open = |window: usize| {
+            let bytes = shard_of(window, comm.rank());
+            let shard = Arc::new(ShardMemory::new(bytes.len() as u64, &ShardPlace::Memory).expect("memory"));
+            shard.write(0, &bytes).expect("within the shard");
+            comm.window(shard, &check::patience())
+        };
+        if comm.rank() == 0 {
+            let waits = || {
+                is_waiting.store(true, SeqCst);
+                Ok(())
+            };
+            thread::scope(|scope| {
+                let first =
+                    scope.spawn(|| comm.broadcast(1, Vec::new(), &check::patience().interrupted_by(&waits)));
+                await_true(&is_waiting);
+                let error = open(0).expect_err("while another call waits for rank 1");
+                assert!(error.to_string().contains("at once"), "{error}");
+                has_failed.store(true, SeqCst);
+                first.join().expect("a thread").expect("rank 1 comes");
+            });
+        } else {
+            await_true(&has_failed);
+            comm.broadcast(1, Vec::new(), &check::patience()).expect("rank 0 is there");
+        }
+        let windows: Vec<_> = (0..3).map(|window| open(window).expect("a window")).collect();
+        for window in &windows {
+            window.publish(&check::patience()).expect("both publish");
+        }
+        for (number, window) in windows.iter().enumerate() {
+            let expected = shard_of(number, 1 - comm.rank());
+            let got = read(&**window, 1 - comm.rank(), expected.len()).expect("a shard");
+            assert_eq!(got, expected, "window {number}");
+        }
+        comm.barrier(&check::patience()).expect("both come");
     });
 }
 

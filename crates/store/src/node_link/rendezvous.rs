@@ -36,6 +36,9 @@ pub(super) struct NodeRendezvous<'a> {
     pub(super) members: &'a [usize],
 }
 
+/// What to do about ranks that do not come.
+const START_REMEDY: &str = "start all with the same job, user and folder for temporary files";
+
 /// How long a process waits before it tries again to connect to one that does not listen yet.
 const RETRY: Duration = Duration::from_millis(5);
 
@@ -77,7 +80,7 @@ impl NodeRendezvous<'_> {
             wait.go_on(|| {
                 let missing = self.members[1..].iter().zip(&found).filter(|(_, found)| found.is_none());
                 let missing: Vec<_> = missing.map(|(rank, _)| rank).collect();
-                format!("ranks {missing:?} of this host did not connect")
+                format!("ranks {missing:?} of this host did not connect ({START_REMEDY})")
             })?;
             let mut polled = vec![PollFd::new(&listening.listener, PollFlags::IN)];
             polled.extend(pending.iter().map(|peer| PollFd::new(&peer.socket, PollFlags::IN)));
@@ -124,14 +127,19 @@ impl NodeRendezvous<'_> {
                 return Ok(joined);
             }
             // Nobody listens yet, or what listens belongs to a job that was killed.
-            wait.go_on(|| format!("rank {host} of this host did not open its socket"))?;
+            wait.go_on(|| format!("rank {host} of this host did not open its socket ({START_REMEDY})"))?;
             thread::sleep(wait.step().min(RETRY));
         }
     }
 
     fn try_join(&self, hello: &[u8; HELLO_LEN], wait: &Wait<'_>) -> Result<Option<(OwnedFd, OwnedFd)>> {
         let host = self.members.first().copied().unwrap_or(0);
-        let Ok(folder) = folder() else { return Ok(None) };
+        let folder = match folder() {
+            Ok(folder) => folder,
+            // Another process of ours has just removed it.
+            Err(error) if error.kind() == ErrorKind::NotFound && parent().is_dir() => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let socket = new_socket()?;
         if connect(&socket, &address(&folder, &self.socket_name())?).is_err() {
             return Ok(None);
@@ -143,7 +151,7 @@ impl NodeRendezvous<'_> {
             Ok(_) | Err(_) => return Ok(None),
         }
         loop {
-            wait.go_on(|| format!("rank {host} still waits for others of this host"))?;
+            wait.go_on(|| format!("rank {host} still waits for others of this host ({START_REMEDY})"))?;
             wait_for(&mut [PollFd::new(&socket, PollFlags::IN)], wait)?;
             match take(socket.as_fd()) {
                 Ok(Some(gift)) => return Ok(Some((socket, gift))),
@@ -187,22 +195,29 @@ impl ListeningSocket {
     /// Listens under `name`, in place of what a killed process left there.
     fn open(name: &str) -> Result<Self> {
         for _ in 0..MOST_TRIES {
-            let folder = folder()?;
-            remove_stale(&folder);
-            let listener = new_socket()?;
-            let fresh = format!("new-{:016x}", nonce());
-            let bound = bind(&listener, &address(&folder, &fresh)?).and_then(|()| listen(&listener, BACKLOG));
-            match bound {
-                Ok(()) => {}
+            match Self::try_open(name) {
                 // Another process of ours has just removed the empty folder.
-                Err(Errno::NOENT) => continue,
-                Err(errno) => return Err(Error::from_io(errno.into()).at(folder.path().display())),
+                Err(error) if error.kind() == ErrorKind::NotFound && parent().is_dir() => {}
+                opened => return opened,
             }
-            let facts = folder.facts(&fresh).ok();
-            folder.rename(&fresh, name)?;
-            return Ok(Self { folder, name: name.to_owned(), facts, listener });
         }
         Err(Error::new(ErrorKind::Unavailable, "the folder of the socket is removed again and again"))
+    }
+
+    fn try_open(name: &str) -> Result<Self> {
+        let folder = folder()?;
+        remove_stale(&folder);
+        let listener = new_socket()?;
+        let fresh = format!("{FRESH}{:016x}", nonce());
+        let bound = bind(&listener, &address(&folder, &fresh)?).and_then(|()| listen(&listener, BACKLOG));
+        bound.map_err(|errno| Error::from_io(errno.into()).at(folder.path().display()))?;
+        let facts = folder.facts(&fresh).ok();
+        if let Err(error) = folder.rename(&fresh, name) {
+            // Another process of ours may have removed the folder, and one more made it anew before the socket was bound.
+            let _ = std::fs::remove_file(folder.path().join(&fresh));
+            return Err(error);
+        }
+        Ok(Self { folder, name: name.to_owned(), facts, listener })
     }
 
     fn accept(&self) -> Result<Vec<PendingPeer>> {
@@ -277,9 +292,19 @@ fn address(folder: &OwnFolder, name: &str) -> Result<SocketAddrUnix> {
     address.map_err(|errno| Error::from_io(errno.into()).at(folder.path().display()))
 }
 
+/// What the name of a socket begins with that is not listened on yet.
+const FRESH: &str = "new-";
+
+/// How long a process may take to listen on a socket that it has made.
+const FRESH_FOR: Duration = Duration::from_secs(60);
+
 /// Removes sockets that nobody listens on any more.
 fn remove_stale(folder: &OwnFolder) {
     for name in folder.names().unwrap_or_default() {
+        let age = folder.facts(&name).ok().and_then(|facts| facts.modified().elapsed().ok());
+        if name.starts_with(FRESH) && age.is_none_or(|age| age < FRESH_FOR) {
+            continue;
+        }
         let (Ok(socket), Ok(address)) = (new_socket(), address(folder, &name)) else { return };
         if connect(&socket, &address) == Err(Errno::CONNREFUSED) {
             let _ = folder.remove_file(&name);
@@ -319,4 +344,49 @@ fn take(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
         _ => None,
     });
     Ok(gift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(folder: &OwnFolder, name: &str) -> OwnedFd {
+        let socket = new_socket().expect("a socket");
+        bind(&socket, &address(folder, name).expect("an address")).expect("a name");
+        socket
+    }
+
+    #[test]
+    fn only_sockets_that_nobody_listens_on_are_removed() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = OwnFolder::create_in(parent.path(), "sockets").expect("a folder");
+        let listening = bound(&folder, "listening");
+        listen(&listening, 1).expect("it listens");
+        let _fresh = bound(&folder, "new-0");
+        drop(bound(&folder, "left"));
+        remove_stale(&folder);
+        let mut names = folder.names().expect("names");
+        names.sort();
+        assert_eq!(names, ["listening", "new-0"], "another process is about to listen on the fresh one");
+    }
+
+    #[test]
+    fn many_jobs_of_a_host_meet_at_once() {
+        let wait = || Wait::at_most(Duration::from_secs(60));
+        let gift = tempfile::tempfile().expect("a file");
+        let meet = |job: usize| {
+            let name = format!("many-{}-{job}", std::process::id());
+            let end = |own: usize| NodeRendezvous { name: &name, own, members: &[0, 1] };
+            thread::scope(|scope| {
+                let join = scope.spawn(|| end(1).join(&wait()).map(drop));
+                let hosted = end(0).host(gift.as_fd(), &wait()).map(drop);
+                hosted.and(join.join().expect("a thread"))
+            })
+        };
+        thread::scope(|scope| {
+            for thread in 0..6 {
+                scope.spawn(move || (0..100).for_each(|at| meet(thread * 100 + at).expect("both come")));
+            }
+        });
+    }
 }

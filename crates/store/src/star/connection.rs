@@ -86,13 +86,16 @@ pub(super) struct Connection {
     reader: FrameReader,
     descriptors: VecDeque<OwnedFd>,
     sending: VecDeque<Outgoing>,
+    /// True once something of what came was lost: the rest means nothing.
+    is_garbled: bool,
 }
 
 impl Connection {
     pub(super) fn new(socket: OwnedFd) -> Self {
         let reader = FrameReader::new(u64::MAX);
         let _parent_only = ParentOnly::new(socket.as_fd());
-        Self { _parent_only, socket, reader, descriptors: VecDeque::new(), sending: VecDeque::new() }
+        let (descriptors, sending) = (VecDeque::new(), VecDeque::new());
+        Self { _parent_only, socket, reader, descriptors, sending, is_garbled: false }
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -129,8 +132,21 @@ impl Connection {
         Ok(count)
     }
 
-    /// Hands every frame that has arrived to `take`; false when the other side has closed the connection.
+    /// Hands every frame that has arrived to `take`; false when the connection has ended. After an error it hands on nothing
+    /// more: what follows cannot be read.
     pub(super) fn receive(
+        &mut self,
+        take: &mut dyn FnMut(ReceivedFrame, Vec<OwnedFd>) -> Result<()>,
+    ) -> Result<bool> {
+        if self.is_garbled {
+            return Ok(self.discard());
+        }
+        let received = self.receive_frames(take);
+        self.is_garbled = received.is_err();
+        received
+    }
+
+    fn receive_frames(
         &mut self,
         take: &mut dyn FnMut(ReceivedFrame, Vec<OwnedFd>) -> Result<()>,
     ) -> Result<bool> {
@@ -140,7 +156,11 @@ impl Connection {
                 Ok(len) => len,
                 Err(Errno::INTR) => continue,
                 Err(Errno::WOULDBLOCK) => return Ok(true),
-                Err(errno) => return Err(Error::from_io(errno.into())),
+                // This process lacks something; the other side is well.
+                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)) => {
+                    return Err(Error::from_io(errno.into()));
+                }
+                Err(_) => return Ok(false),
             };
             if self.descriptors.len() > MOST_DESCRIPTORS {
                 return Err(Error::corrupt("a rank sends descriptors that belong to no frame"));
@@ -154,6 +174,17 @@ impl Connection {
             }
             let descriptors = self.descriptors.drain(..count).collect();
             take(frame, descriptors)?;
+        }
+    }
+
+    /// Receives what nobody can read; false when the connection has ended.
+    fn discard(&self) -> bool {
+        loop {
+            match rustix::net::recv(&self.socket, &mut [0; 4096], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return errno == Errno::WOULDBLOCK,
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! The thread of a star: it sends, receives, and notices members that end.
 
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
+use forebay_source::Error;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -20,11 +21,14 @@ use crate::{
 /// The longest time between two looks at what nothing wakes it for.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
+/// How often it looks for members that have ended by other means.
+const LOOK: Duration = Duration::from_millis(150);
+
 /// How long what is still to be sent may take when the star is dropped.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Which members have ended, by what the star cannot see itself; by their places.
-pub type EndedElsewhere = Box<dyn Fn() -> Vec<usize> + Send>;
+/// Which members have ended, by what the star cannot see itself; by their places, as the open connections are.
+pub type EndedElsewhere = Box<dyn FnMut(&[(usize, BorrowedFd<'_>)]) -> Vec<usize> + Send>;
 
 pub(super) struct EventLoop {
     pub(super) shared: Arc<Shared>,
@@ -34,6 +38,8 @@ pub(super) struct EventLoop {
     /// Whether a connection that ends means that the member did: otherwise a descriptor says so.
     pub(super) ends_with_connection: bool,
     pub(super) ended_elsewhere: Option<EndedElsewhere>,
+    /// When it was asked last.
+    pub(super) looked: Option<Instant>,
     pub(super) ends: Vec<(usize, OwnedFd)>,
 }
 
@@ -129,8 +135,15 @@ impl EventLoop {
         let shared = Arc::clone(&self.shared);
         match connection.receive(&mut |frame, descriptors| shared.arrived(index, frame, descriptors)) {
             Ok(true) => {}
-            Ok(false) | Err(_) => self.close(index),
+            Ok(false) => self.close(index),
+            Err(error) => self.fail(error),
         }
+    }
+
+    /// What another member sent cannot be read here: no collective call ends well any more, and all are told why.
+    fn fail(&self, error: Error) {
+        let error = error.at(format!("rank {}", self.shared.ranks[self.shared.own]));
+        self.shared.fail(&mut self.shared.lock(), error, None);
     }
 
     fn send(&mut self, index: usize) {
@@ -170,10 +183,17 @@ impl EventLoop {
     }
 
     fn look_elsewhere(&mut self) {
-        let Some(ended_elsewhere) = &self.ended_elsewhere else { return };
-        for index in ended_elsewhere() {
+        let Some(ended_elsewhere) = &mut self.ended_elsewhere else { return };
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let open = self.connections.iter().enumerate();
+        let open: Vec<_> =
+            open.filter_map(|(index, connection)| Some((index, connection.as_ref()?.socket()))).collect();
+        for index in ended_elsewhere(&open) {
             if self.shared.states.get(index) == RankState::Running {
-                self.shared.note_end(&mut self.shared.lock(), index, false, None);
+                self.end(index);
             }
         }
     }

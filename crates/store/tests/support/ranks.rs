@@ -57,6 +57,8 @@ impl Task {
             "killed" => self.outlive(&comm, victim),
             "stopped" => self.wait_for_stopped(&*comm, victim),
             "forked" => self.read_in_child(&comm),
+            "reads_on" => self.read_on(&*comm, victim),
+            "gathers_on" => self.gather_on(&*comm, victim),
             other => panic!("no such work: {other}"),
         }
     }
@@ -171,6 +173,47 @@ impl Task {
         assert!(longest < Duration::from_secs(10), "a deadline of 3 s is kept, and not after {longest:?}");
         assert_eq!(comm.first_gone(0..self.size), None, "what stops is not gone");
         self.meet("done", victim);
+    }
+
+    /// The victim is stopped for longer than it takes to notice a lost node, in the middle of reads that are longer than what
+    /// sockets hold: all goes on where it was.
+    fn read_on(&self, comm: &dyn Comm, victim: usize) {
+        const LEN: usize = 64 << 20;
+        let bytes =
+            |rank: usize| (0..LEN).map(move |at| u8::try_from((at / 8 + rank) % 251).expect("a byte"));
+        let shard = Arc::new(ShardMemory::new(LEN as u64, &ShardPlace::Memory).expect("memory"));
+        shard.write(0, &bytes(self.rank).collect::<Vec<_>>()).expect("within the shard");
+        let window = comm.window(shard, &check::patience()).expect("a window");
+        window.publish(&check::patience()).expect("all ranks publish");
+        let expected: Vec<u8> = bytes((victim + 1) % self.size).collect();
+        self.meet("ready", victim);
+        while self.rank == victim && !self.folder.join("continued").exists() {
+            let mut into = vec![0; LEN];
+            let pieces = vec![WindowPiece { offset: 0, into: &mut into }];
+            let mut reads = [WindowRead { rank: (victim + 1) % self.size, pieces, outcome: Ok(()) }];
+            // Less than it is stopped for.
+            window.get(&mut reads, &Wait::at_most(Duration::from_secs(4)));
+            reads[0].outcome.as_ref().expect("it goes on where it was");
+            assert!(into == expected, "wrong bytes");
+        }
+        comm.barrier(&check::patience()).expect("nobody is gone");
+        assert_eq!(comm.first_gone(0..self.size), None, "what stops is not gone");
+    }
+
+    /// The victim has come to a collective call and is stopped while the others bring more than sockets hold.
+    fn gather_on(&self, comm: &dyn Comm, victim: usize) {
+        let bytes_of = |rank: usize| match rank == victim {
+            true => vec![1; 10],
+            false => vec![u8::try_from(rank + 2).expect("a byte"); 24 << 20],
+        };
+        fs::write(self.folder.join(format!("ready-{}", self.rank)), "").expect("a file");
+        if self.rank != victim {
+            await_file(&self.folder.join("stopped"));
+        }
+        let all = comm.all_gather(bytes_of(self.rank), &check::patience()).expect("all come");
+        assert!((0..self.size).all(|rank| all[rank] == bytes_of(rank)), "wrong bytes");
+        comm.barrier(&check::patience()).expect("nobody is gone");
+        assert_eq!(comm.first_gone(0..self.size), None, "what stops is not gone");
     }
 
     /// A forked child reads every sample, and does not disturb its parent.
@@ -354,11 +397,6 @@ impl Ranks {
         }
         let left = files(&self.folder.path().join("tmp"));
         assert!(left.is_empty(), "left behind: {left:?}");
-        let name = self.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
-        let shared = fs::read_dir("/dev/shm")
-            .map(|entries| entries.flatten().map(|entry| entry.file_name()).collect::<Vec<_>>());
-        let shared = shared.unwrap_or_default();
-        assert!(!shared.iter().any(|file| file.to_string_lossy().contains(&name)), "left behind: {shared:?}");
     }
 }
 

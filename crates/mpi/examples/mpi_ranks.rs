@@ -159,7 +159,13 @@ fn a_killed_rank_is_named(options: MpiOptions) {
     let comm = world(options);
     let window = open_window(&comm, 100_000);
     let victim = comm.size() / 2;
-    comm.barrier(&patience()).expect("all are there");
+    if let Err(error) = comm.barrier(&patience()) {
+        // What the victim had still to send was lost with it.
+        assert!(
+            comm.rank() != victim && error.to_string().contains(&format!("rank {victim} is gone")),
+            "{error}"
+        );
+    }
     if comm.rank() == victim {
         kill_self();
     }
@@ -233,7 +239,8 @@ fn a_rank_that_computes_is_read() {
             latencies.push(one.elapsed());
         }
         latencies.sort_unstable();
-        let at = |part: usize| latencies[(latencies.len() - 1) * part / 100].as_secs_f64() * 1e3;
+        // The longest of a few counts.
+        let at = |part: usize| latencies[(latencies.len() * part).div_ceil(100) - 1].as_secs_f64() * 1e3;
         println!("  {} gets, p50 {:.3} ms, p99 {:.3} ms", latencies.len(), at(50), at(99));
         if let Some(most) = faults::bound("MPI_RANKS_P99_MS") {
             assert!(at(99) < most, "p99 of {:.3} ms, where {most} ms are allowed", at(99));

@@ -246,7 +246,9 @@ pub(crate) fn a_rank_lost_beside_mpi_is_not_waited_for_in_its_end() {
     let beside = MpiLaunchedComm::new(Arc::new(shared));
     let victim = comm.size() / 2;
     drop(comm);
-    beside.barrier(&patience()).expect("all are there");
+    if let Err(error) = beside.barrier(&patience()) {
+        assert!(beside.rank() != victim, "{error}");
+    }
     if beside.rank() == victim {
         kill_self();
     }

@@ -9,7 +9,7 @@ usage="usage: test-mpi.sh NAME RANKS… [-- CHECK…]"
 name=${1:-}
 [[ -n $name ]] || die "$usage"
 shift
-declare -a counts=() checks=(contract handle dropped fork closing threads-below-multiple)
+declare -a counts=() checks=(contract handle dropped fork closing stopped threads-below-multiple)
 while [[ $# -gt 0 && $1 != -- ]]; do
     [[ $1 =~ ^[0-9]+$ ]] || die "$usage"
     counts+=("$1")

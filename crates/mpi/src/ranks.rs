@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, ThreadId},
+    time::Duration,
 };
 
 use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process};
@@ -46,6 +47,8 @@ pub(crate) struct CollectiveCalls<'a> {
     _alone: MutexGuard<'a, ()>,
 }
 
+/// How long a collective call waits for answers to gets that were given up.
+const SILENCE_AT_MOST: Duration = Duration::from_secs(120);
 /// The longest message of one call of MPI, which counts to 2^31.
 const MESSAGE_LEN: usize = 1 << 30;
 
@@ -135,6 +138,8 @@ impl Ranks {
 
     /// Waits until every get that was given up has ended.
     pub(crate) fn await_late(&self, wait: &Wait<'_>) -> Result<()> {
+        // Nobody can know whether such a rank still runs: it is not waited for without end.
+        let wait = wait.shortened(SILENCE_AT_MOST);
         let mut polling = Polling::for_ranks_that_read();
         while let Some(silent) = self.slabs.silent_ranks(self.mpi).first() {
             if polling.rest() {

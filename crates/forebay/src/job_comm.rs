@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_mpi::{MpiComm, MpiHandle, MpiOptions, passive_progress};
+use forebay_mpi::{MpiComm, MpiHandle, MpiLaunchedComm, MpiOptions, passive_progress};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 use forebay_store::{Comm, JobName, LocalComm, SharedComm, Wait, agree};
 use forebay_tcp::{Rendezvous, TcpComm, TcpListen, TcpOptions, address_toward};
@@ -210,7 +210,8 @@ fn tcp_over(comm: &MpiComm, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
         secret_file: secret_file(),
         host: None,
     };
-    Ok(Arc::new(TcpComm::new(&options, &CommRendezvous::new(comm), wait)?))
+    let tcp = TcpComm::new(&options, &CommRendezvous::new(comm), wait)?;
+    Ok(Arc::new(MpiLaunchedComm::new(Arc::new(tcp))))
 }
 
 /// The address of this host by which ranks of other hosts reach it. Collective: where one has none, it is an error on all.

@@ -41,8 +41,6 @@ pub(crate) struct MpiConstants {
     pub(crate) mode_nocheck: c_int,
     #[cfg(feature = "baseline")]
     pub(crate) lock_shared: c_int,
-    pub(crate) win_model: c_int,
-    pub(crate) win_unified: c_int,
 }
 
 /// MPICH's numbers have not changed since version 3.1: its ABI initiative promises them to Intel MPI and Cray MPICH too.
@@ -57,8 +55,6 @@ const MPICH: MpiConstants = MpiConstants {
     mode_nocheck: 1024,
     #[cfg(feature = "baseline")]
     lock_shared: 235,
-    win_model: 0x6600_0009,
-    win_unified: 2,
 };
 
 /// Annex A of MPI-5.0.
@@ -73,17 +69,16 @@ const STANDARD: MpiConstants = MpiConstants {
     mode_nocheck: 1024,
     #[cfg(feature = "baseline")]
     lock_shared: 302,
-    win_model: 605,
-    win_unified: 321,
 };
 
 impl MpiAbi {
-    /// The interface of a library: Open MPI's objects are symbols of their own, and the standard interface has its own name.
+    /// The interface of a library: the standard one has its own name, whose library may bring Open MPI's along; Open MPI's
+    /// objects are symbols of their own.
     pub(crate) fn of(file_name: &str, has_symbol: impl Fn(&str) -> bool) -> Self {
-        if has_symbol("ompi_mpi_comm_world") {
-            Self::OpenMpi
-        } else if file_name.starts_with("libmpi_abi.") {
+        if file_name.starts_with("libmpi_abi.") {
             Self::Standard
+        } else if has_symbol("ompi_mpi_comm_world") {
+            Self::OpenMpi
         } else {
             Self::Mpich
         }
@@ -109,8 +104,6 @@ impl MpiAbi {
                 mode_nocheck: 1,
                 #[cfg(feature = "baseline")]
                 lock_shared: 2,
-                win_model: 11,
-                win_unified: 0,
             },
         })
     }
@@ -124,6 +117,12 @@ mod tests {
     fn the_interface_is_told_by_symbol_and_name() {
         assert_eq!(MpiAbi::of("libmpi.so.40", |symbol| symbol == "ompi_mpi_comm_world"), MpiAbi::OpenMpi);
         assert_eq!(MpiAbi::of("libmpi_abi.so.0", |_| false), MpiAbi::Standard);
+        let of_open_mpi = |symbol: &str| symbol == "ompi_mpi_comm_world";
+        assert_eq!(
+            MpiAbi::of("libmpi_abi.so.1", of_open_mpi),
+            MpiAbi::Standard,
+            "Open MPI's own standard library"
+        );
         assert_eq!(MpiAbi::of("libmpi_gnu_91.so.12", |_| false), MpiAbi::Mpich);
     }
 

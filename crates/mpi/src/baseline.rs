@@ -24,7 +24,7 @@ impl LockingWindow {
     /// A window into the memory of all ranks, of which `mine` is this rank's. Collective.
     pub fn new(comm: &MpiComm, mine: Arc<ShardMemory>, wait: &Wait<'_>) -> Result<Self> {
         let ranks = Arc::clone(comm.ranks());
-        ranks.barrier(wait)?;
+        ranks.collectively(wait)?.barrier(wait)?;
         let (mpi, constants) = (ranks.mpi, &ranks.mpi.constants);
         let len = isize::try_from(mine.len()).map_err(|_| Error::invalid("a shard beyond 2^63 bytes"))?;
         let mut handle = MpiHandle::UNSET;
@@ -33,7 +33,7 @@ impl LockingWindow {
         let code =
             unsafe { (mpi.calls.win_create)(base, len, 1, constants.info_null, ranks.comm, &raw mut handle) };
         mpi.check("Win_create", code)?;
-        ranks.barrier(wait)?;
+        ranks.collectively(wait)?.barrier(wait)?;
         Ok(Self { ranks, handle, _memory: mine })
     }
 
@@ -106,7 +106,7 @@ impl LockingWindow {
 
     /// Frees the window. Collective.
     pub fn close(mut self, wait: &Wait<'_>) -> Result<()> {
-        self.ranks.barrier(wait)?;
+        self.ranks.collectively(wait)?.barrier(wait)?;
         // SAFETY: nothing uses the window any more.
         self.ranks.mpi.check("Win_free", unsafe { (self.ranks.mpi.calls.win_free)(&raw mut self.handle) })
     }

@@ -4,15 +4,21 @@ use std::{
     fmt,
     hash::{BuildHasher, RandomState},
     ops::Range,
-    sync::{Arc, Weak, atomic::AtomicBool},
+    sync::Arc,
 };
 
 use forebay_source::{Error, Result};
 use forebay_store::{Comm, CommThreads, NodeLink, ShardMemory, Wait, Window};
 
 use crate::{
-    abi::MpiHandle, find, hosts, library::MpiLibrary, lifetime, ranks::Ranks, rma::RemoteWindow,
+    abi::MpiHandle,
+    find, hosts,
+    library::MpiLibrary,
+    lifetime,
+    ranks::{CollectiveCalls, Ranks},
+    rma::RemoteWindow,
     window::MpiWindow,
+    window_use::WindowUse,
 };
 
 /// How ranks of an MPI job work together; the same on every rank.
@@ -87,12 +93,9 @@ impl MpiComm {
         wait: &Wait<'_>,
     ) -> Result<Self> {
         let ranks = Arc::new(Ranks::of(&library.loaded, comm, wait)?);
-        let watch: Weak<Ranks> = Arc::downgrade(&ranks);
-        lifetime::add_watch(watch);
-        let hosts = match options.share_host {
-            true => linked_hosts(&ranks, wait)?,
-            false => (0..ranks.size).collect(),
-        };
+        // Ranks of one host know of each other's end in any case.
+        let linked = linked_hosts(&ranks, wait)?;
+        let hosts = if options.share_host { linked } else { (0..ranks.size).collect() };
         Ok(Self { library, ranks, hosts })
     }
 
@@ -100,14 +103,29 @@ impl MpiComm {
     fn share(&self, mine: &Arc<ShardMemory>, wait: &Wait<'_>) -> Result<Vec<Option<Arc<ShardMemory>>>> {
         let mut shared = vec![None; self.ranks.size];
         shared[self.ranks.rank] = Some(Arc::clone(mine));
-        if let Some(link) = self.ranks.link() {
-            for (rank, shard) in
-                members(&self.hosts, self.ranks.rank).into_iter().zip(link.share(mine, wait)?)
-            {
+        let members = members(&self.hosts, self.ranks.rank);
+        if let Some(link) = self.ranks.losses.link().filter(|_| members.len() > 1) {
+            for (rank, shard) in members.into_iter().zip(link.share(mine, wait)?) {
                 shared[rank] = Some(shard);
             }
         }
         Ok(shared)
+    }
+}
+
+impl MpiComm {
+    fn remote_window(
+        &self,
+        calls: &CollectiveCalls<'_>,
+        mine: &Arc<ShardMemory>,
+        usage: &Arc<WindowUse>,
+        wait: &Wait<'_>,
+    ) -> Result<RemoteWindow> {
+        let created = RemoteWindow::create(&self.ranks, mine, usage);
+        let is_made = created.is_ok();
+        let agreed = calls.agree(created, wait);
+        // A window that some ranks lack can never be freed.
+        if is_made { calls.in_step(agreed) } else { agreed }
     }
 }
 
@@ -129,7 +147,7 @@ impl Comm for MpiComm {
     }
 
     fn first_gone(&self, ranks: Range<usize>) -> Option<usize> {
-        self.ranks.first_gone(ranks)
+        self.ranks.losses.first_gone(ranks)
     }
 
     fn transport(&self) -> String {
@@ -142,33 +160,29 @@ impl Comm for MpiComm {
     }
 
     fn barrier(&self, wait: &Wait<'_>) -> Result<()> {
-        self.ranks.barrier(wait)
+        self.ranks.collectively(wait)?.barrier(wait)
     }
 
     fn broadcast(&self, root: usize, bytes: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        self.ranks.broadcast(root, bytes, wait)
+        self.ranks.collectively(wait)?.broadcast(root, bytes, wait)
     }
 
     fn all_gather(&self, mine: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<Vec<u8>>> {
-        self.ranks.all_gather(&mine, wait)
+        self.ranks.collectively(wait)?.all_gather(&mine, wait)
     }
 
     fn window(&self, mine: Arc<ShardMemory>, wait: &Wait<'_>) -> Result<Arc<dyn Window>> {
-        let lens = self.ranks.all_gather(&mine.len().to_le_bytes(), wait)?;
+        let calls = self.ranks.collectively(wait)?;
+        let lens = calls.all_gather(&mine.len().to_le_bytes(), wait)?;
         let lens = lens.iter().map(|len| len[..].try_into().map_or(0, u64::from_le_bytes)).collect();
         // MPI waits for all ranks to make a window: none may have failed before.
-        let shared = self.ranks.agree(self.share(&mine, wait), wait)?;
+        let shared = calls.agree(self.share(&mine, wait), wait)?;
+        let usage = Arc::new(WindowUse::default());
         let remote = match self.is_one_host() {
             true => None,
-            false => Some(self.ranks.agree(RemoteWindow::create(&self.ranks, &mine), wait)?),
+            false => Some(self.remote_window(&calls, &mine, &usage, wait)?),
         };
-        Ok(Arc::new(MpiWindow {
-            ranks: Arc::clone(&self.ranks),
-            shared,
-            lens,
-            remote,
-            is_closed: AtomicBool::new(false),
-        }))
+        Ok(Arc::new(MpiWindow { ranks: Arc::clone(&self.ranks), shared, lens, remote, usage }))
     }
 }
 
@@ -187,20 +201,21 @@ impl fmt::Debug for MpiComm {
 fn linked_hosts(ranks: &Ranks, wait: &Wait<'_>) -> Result<Vec<usize>> {
     // A rank that does not know its host has none in common with others.
     let host = NodeLink::host_key().unwrap_or_else(|_| random_name());
-    let hosts = hosts::numbered(&ranks.all_gather(host.as_bytes(), wait)?);
-    let name = ranks.broadcast(0, random_name().into_bytes(), wait)?;
+    let calls = ranks.collectively(wait)?;
+    let hosts = hosts::numbered(&calls.all_gather(host.as_bytes(), wait)?);
+    let name = calls.broadcast(0, random_name().into_bytes(), wait)?;
     let name = String::from_utf8_lossy(&name);
     let own = members(&hosts, ranks.rank);
     let link = match own.len() {
         1 => Ok(None),
         _ => NodeLink::connect(&name, ranks.rank, &own, wait).map(Some),
     };
-    let outcomes = ranks.all_gather(&[u8::from(link.is_err())], wait)?;
+    let outcomes = calls.all_gather(&[u8::from(link.is_err())], wait)?;
     let has_failed = |host: usize| {
         hosts.iter().zip(&outcomes).any(|(other, outcome)| *other == host && outcome[..] != [0])
     };
     if let (Some(link), false) = (link.unwrap_or(None), has_failed(hosts[ranks.rank])) {
-        ranks.watch(link);
+        ranks.losses.watch(link);
     }
     Ok(hosts::parted(&hosts, has_failed))
 }

@@ -63,7 +63,6 @@ calls! {
     win_create = "MPI_Win_create" (*mut c_void, isize, c_int, MpiHandle, MpiHandle, *mut MpiHandle);
     win_free = "MPI_Win_free" (*mut MpiHandle);
     win_set_errhandler = "MPI_Win_set_errhandler" (MpiHandle, MpiHandle);
-    win_get_attr = "MPI_Win_get_attr" (MpiHandle, c_int, *mut c_void, *mut c_int);
     win_lock_all = "MPI_Win_lock_all" (c_int, MpiHandle);
     win_unlock_all = "MPI_Win_unlock_all" (MpiHandle);
     win_sync = "MPI_Win_sync" (MpiHandle);

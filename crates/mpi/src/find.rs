@@ -94,8 +94,10 @@ fn parse_setting(value: Option<OsString>) -> Result<Option<PathBuf>> {
 /// Libraries that lie where they usually do, those of the launcher's kind first: another one would take every rank for a job
 /// of its own.
 pub(crate) fn usual() -> Vec<PathBuf> {
-    let of_open_mpi = env::var_os("OMPI_COMM_WORLD_SIZE").is_some();
-    let names = if of_open_mpi { [&OPEN_MPI[..], &MPICH].concat() } else { [&MPICH[..], &OPEN_MPI].concat() };
+    let names = match is_open_mpi_likely(&variable) {
+        true => [&OPEN_MPI[..], &MPICH].concat(),
+        false => [&MPICH[..], &OPEN_MPI].concat(),
+    };
     let folders = [launcher_folders(), linker_folders()].concat();
     let mut paths = Vec::new();
     for name in names {
@@ -106,7 +108,24 @@ pub(crate) fn usual() -> Vec<PathBuf> {
 
 /// How many ranks the launcher says there are.
 pub(crate) fn launched_ranks() -> Option<usize> {
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"].iter().find_map(|name| env::var(name).ok()?.parse().ok())
+    launched_in(&variable)
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+/// True under Open MPI's own launcher, and under those that speak PMIx alone, as `srun --mpi=pmix` does.
+fn is_open_mpi_likely(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let is_set = |name: &str| variable(name).is_some();
+    is_set("OMPI_COMM_WORLD_SIZE") || (is_set("PMIX_RANK") && !is_set("PMI_SIZE"))
+}
+
+fn launched_in(variable: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
+    let number = |name: &str| variable(name)?.trim().parse().ok();
+    // PMIx tells a rank its number; how many there are, Slurm does.
+    let of_step = || variable("PMIX_RANK").and_then(|_| number("SLURM_STEP_NUM_TASKS"));
+    number("OMPI_COMM_WORLD_SIZE").or_else(|| number("PMI_SIZE")).or_else(of_step)
 }
 
 /// `lib` beside the `bin` that the launcher lies in: the parent process is it, or started by it.
@@ -184,6 +203,21 @@ mod tests {
         assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains(SETTING), "{error}");
         assert!(linker_folders().iter().all(|folder| folder.is_absolute()));
         assert!(parse_setting(Some("".into())).expect("an empty setting is none").is_none());
+    }
+
+    #[test]
+    fn every_launcher_says_how_many_ranks_it_started() {
+        let launched = |values: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                values.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            (launched_in(&variable), is_open_mpi_likely(&variable))
+        };
+        let slurm = ("SLURM_STEP_NUM_TASKS", "8");
+        assert_eq!(launched(&[("OMPI_COMM_WORLD_SIZE", "4")]), (Some(4), true));
+        assert_eq!(launched(&[("PMI_SIZE", "2"), slurm]), (Some(2), false));
+        assert_eq!(launched(&[("PMIX_RANK", "3"), slurm]), (Some(8), true), "srun --mpi=pmix");
+        assert_eq!(launched(&[slurm]), (None, false), "a step of Slurm without MPI");
     }
 
     #[test]

@@ -13,11 +13,15 @@
 //! | `find`, `library` | which library: the process's own, the user's, the launcher's |
 //! | `lifetime` | initialisation, and what is given back before MPI is finalised |
 //! | `pending`, `polling` | calls in flight and their memory; how long one rests between two looks at them |
-//! | `ranks` | collective calls that end in time, and who is gone |
+//! | `losses` | what is known for good: who is gone, who failed, why ranks are out of step |
+//! | `ranks` | collective calls that end in time |
 //! | `hosts` | which ranks run on one host |
 //! | `stall` | the end of calls that cannot be called off |
-//! | `rma` | gets from ranks of other hosts |
+//! | `slab`, `slabs` | memory that gets write to, and those that never ended |
+//! | `rma`, `window_use` | the window of MPI, and who reads through it |
+//! | `remote_gets` | gets from ranks of other hosts |
 //! | `window`, `comm` | the contracts of `forebay-store` over all that |
+//! | `launched` | ranks of an MPI job that work together without MPI |
 //! | `probe` | whether ranks can be read while they compute |
 //! | `baseline` | what the gets are measured against (feature `baseline`) |
 
@@ -28,20 +32,27 @@ mod comm;
 mod ffi;
 mod find;
 mod hosts;
+mod launched;
 mod library;
 mod lifetime;
+mod losses;
 mod pending;
 mod polling;
 mod probe;
 mod ranks;
+mod remote_gets;
 mod rma;
+mod slab;
+mod slabs;
 mod stall;
 mod window;
+mod window_use;
 
 pub use abi::{MpiAbi, MpiHandle};
 #[cfg(feature = "baseline")]
 pub use baseline::{AllToAll, LockingWindow};
 pub use comm::{MpiComm, MpiOptions};
+pub use launched::MpiLaunchedComm;
 pub use library::MpiLibrary;
 pub use lifetime::finalize;
 pub use probe::passive_progress;

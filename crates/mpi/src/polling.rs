@@ -42,6 +42,11 @@ impl Polling {
         Self { began: now, alone, awake, rest, checked: now }
     }
 
+    /// Rests as little as at the beginning: what is waited for has moved.
+    pub(crate) fn begin_anew(&mut self) {
+        self.began = Instant::now();
+    }
+
     /// Rests, and says whether it is time to see if ranks are gone and the wait is over.
     pub(crate) fn rest(&mut self) -> bool {
         let elapsed = self.began.elapsed();

@@ -13,8 +13,12 @@ use crate::comm::MpiComm;
 
 /// How long the rank that is read computes without a call of MPI.
 const COMPUTE: Duration = Duration::from_millis(500);
-/// A get that takes this long has waited for that rank.
-const ANSWER: Duration = Duration::from_millis(350);
+/// A get that takes this long has waited for that rank, though it may have begun late.
+const ANSWER: Duration = Duration::from_millis(100);
+/// How long the probe may take.
+const AT_MOST: Duration = Duration::from_secs(30);
+/// How long a get may take.
+const GET_AT_MOST: Duration = Duration::from_secs(8);
 const LEN: usize = 8192;
 
 /// True where MPI serves gets from a rank that computes and does not call it (passive progress), which its standard leaves
@@ -23,6 +27,7 @@ pub fn passive_progress(comm: &MpiComm, wait: &Wait<'_>) -> Result<bool> {
     if comm.is_one_host() {
         return Ok(true);
     }
+    let wait = &wait.shortened(AT_MOST);
     let target = (0..comm.size()).find(|rank| comm.host_of(*rank) != comm.host_of(0)).unwrap_or(0);
     let shard = Arc::new(ShardMemory::new(LEN as u64, &ShardPlace::Memory)?);
     shard.write(0, &pattern(comm.rank()))?;
@@ -33,7 +38,7 @@ pub fn passive_progress(comm: &MpiComm, wait: &Wait<'_>) -> Result<bool> {
         true => Ok(Duration::ZERO),
         false => timed_get(&*window, target, wait),
     };
-    comm.ranks().agree(connected, wait)?;
+    comm.ranks().collectively(wait)?.agree(connected, wait)?;
     let answered = match comm.rank() == target {
         true => {
             compute();
@@ -41,7 +46,7 @@ pub fn passive_progress(comm: &MpiComm, wait: &Wait<'_>) -> Result<bool> {
         }
         false => timed_get(&*window, target, wait),
     };
-    let longest = comm.ranks().agree(answered, wait)?;
+    let longest = comm.ranks().collectively(wait)?.agree(answered, wait)?;
     let all = comm.all_gather(vec![u8::from(longest < ANSWER)], wait)?;
     window.close(wait)?;
     Ok(all.iter().all(|served| served[..] == [1]))
@@ -55,7 +60,7 @@ fn timed_get(window: &dyn Window, target: usize, wait: &Wait<'_>) -> Result<Dura
     let started = Instant::now();
     let pieces = vec![WindowPiece { offset: 0, into: &mut got }];
     let mut reads = [WindowRead { rank: target, pieces, outcome: Ok(()) }];
-    window.get(&mut reads, wait);
+    window.get(&mut reads, &wait.shortened(GET_AT_MOST));
     let took = started.elapsed();
     let [read] = reads;
     read.outcome?;

@@ -3,22 +3,25 @@
 use std::{
     ops::Range,
     sync::{
-        Mutex, OnceLock, TryLockError,
+        Arc, Mutex, MutexGuard, TryLockError,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, ThreadId},
+    time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
-use forebay_store::{CommThreads, NodeLink, Wait, gone};
+use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process};
+use forebay_store::{CommThreads, Wait, gone};
 
 use crate::{
     abi::MpiHandle,
     ffi::LoadedMpi,
-    lifetime::{self, RankWatch},
+    lifetime,
+    losses::RankLosses,
     pending::PendingCall,
     polling::Polling,
-    stall::{TO_START, watched},
+    slabs::GetSlabs,
+    stall::{self, CallLimit, CallTarget, RankWatch},
 };
 
 /// A communicator of our own, and what its windows share with it.
@@ -29,18 +32,23 @@ pub(crate) struct Ranks {
     pub(crate) size: usize,
     pub(crate) threads: CommThreads,
     maker: ThreadId,
+    process: ProcessIdentity,
     /// Held during collective calls: those of two threads would be taken for each other.
     collective: Mutex<()>,
-    /// Why collective calls work no more.
-    broken: OnceLock<String>,
-    /// The ranks of this host.
-    link: OnceLock<NodeLink>,
-    /// A rank that has not answered a get yet, though somebody waited long enough for it: its number and one.
-    silent: AtomicUsize,
+    pub(crate) losses: Arc<RankLosses>,
+    pub(crate) slabs: GetSlabs,
     /// Windows through which other hosts read from this rank.
     pub(crate) open_windows: AtomicUsize,
 }
 
+/// The collective calls of one thread, one after the other, between which no other thread's come.
+pub(crate) struct CollectiveCalls<'a> {
+    ranks: &'a Ranks,
+    _alone: MutexGuard<'a, ()>,
+}
+
+/// How long a collective call waits for answers to gets that were given up.
+const SILENCE_AT_MOST: Duration = Duration::from_secs(120);
 /// The longest message of one call of MPI, which counts to 2^31.
 const MESSAGE_LEN: usize = 1 << 30;
 
@@ -57,7 +65,9 @@ impl Ranks {
         if parent == mpi.constants.comm_null || mpi.is_inter(parent)? {
             return Err(Error::invalid("this is not a communicator of one group of ranks"));
         }
-        let mut made = watched("Comm_idup", TO_START, |_| PendingCall::duplicate(mpi, parent))?;
+        let mut made = stall::watched("Comm_idup", CallLimit::TwoMinutes, None, |_| {
+            PendingCall::duplicate(mpi, parent)
+        })?;
         let mut polling = Polling::for_ranks();
         while !made.poll()? {
             if polling.rest() {
@@ -66,49 +76,23 @@ impl Ranks {
         }
         let comm = made.made().unwrap_or(mpi.constants.comm_null);
         mpi.return_errors(comm)?;
+        let size = mpi.size(comm)?;
+        let losses = Arc::new(RankLosses::new(size));
+        let watch: Arc<dyn RankWatch> = Arc::<RankLosses>::clone(&losses);
+        lifetime::add_watch(Arc::downgrade(&watch));
         Ok(Self {
             mpi,
             comm,
             rank: mpi.rank(comm)?,
-            size: mpi.size(comm)?,
+            size,
             threads: if level >= levels[3] { CommThreads::Any } else { CommThreads::Caller },
             maker: thread::current().id(),
+            process: current_process(),
             collective: Mutex::new(()),
-            broken: OnceLock::new(),
-            link: OnceLock::new(),
-            silent: AtomicUsize::new(0),
+            losses,
+            slabs: GetSlabs::default(),
             open_windows: AtomicUsize::new(0),
         })
-    }
-
-    /// Knows from now on which ranks of this host live.
-    pub(crate) fn watch(&self, link: NodeLink) {
-        // It is set once, when the communicator is made.
-        let _ = self.link.set(link);
-    }
-
-    /// The ranks of this host, where they share memory.
-    pub(crate) fn link(&self) -> Option<&NodeLink> {
-        self.link.get()
-    }
-
-    /// The first of `ranks` that is known to run no more.
-    pub(crate) fn first_gone(&self, ranks: Range<usize>) -> Option<usize> {
-        let rank = self.link.get()?.first_gone(ranks)?;
-        // It is known beyond the life of this communicator, since MPI cannot be finalised any more.
-        lifetime::lose_rank(gone(rank).to_string());
-        Some(rank)
-    }
-
-    /// Remembers a rank that does not answer gets: MPI might try without end to send it more.
-    pub(crate) fn set_silent(&self, rank: usize) {
-        self.silent.store(rank + 1, SeqCst);
-    }
-
-    /// `rank` has answered what it was asked.
-    pub(crate) fn set_heard(&self, rank: usize) {
-        // Another one may be silent since.
-        let _ = self.silent.compare_exchange(rank + 1, 0, SeqCst, SeqCst);
     }
 
     /// Whether this thread may call MPI.
@@ -116,9 +100,9 @@ impl Ranks {
         self.threads == CommThreads::Any || thread::current().id() == self.maker
     }
 
-    /// An error where MPI cannot be called: it is over, or this is the wrong thread.
+    /// An error where MPI cannot be called: it is over, or this is the wrong process or thread.
     pub(crate) fn check_callable(&self) -> Result<()> {
-        lifetime::check_not_over()?;
+        lifetime::check_callable()?;
         if self.may_call() {
             return Ok(());
         }
@@ -128,57 +112,96 @@ impl Ranks {
             .hint("call from that thread, or have MPI initialised by MPI_Init_thread(MPI_THREAD_MULTIPLE)"))
     }
 
+    /// What `work` gives, a call of MPI: if it does not return, the process ends.
+    pub(crate) fn watched<T>(&self, name: &'static str, work: impl FnOnce(&CallTarget) -> T) -> T {
+        let watch: Arc<dyn RankWatch> = Arc::<RankLosses>::clone(&self.losses);
+        stall::watched(name, CallLimit::TwoMinutes, Some(watch), work)
+    }
+
+    /// Begins collective calls; an error where another thread has, or ranks are lost. Waits for answers to earlier gets: MPI might
+    /// try without end to send more to a rank that does not answer.
+    pub(crate) fn collectively(&self, wait: &Wait<'_>) -> Result<CollectiveCalls<'_>> {
+        self.check_callable()?;
+        self.losses.check_all()?;
+        let alone = match self.collective.try_lock() {
+            Ok(alone) => alone,
+            // What it guards is no data.
+            Err(TryLockError::Poisoned(alone)) => alone.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::invalid("two collective calls of one rank at once"));
+            }
+        };
+        // The other ranks go on without this one.
+        self.await_late(wait).inspect_err(|error| self.losses.break_off(error))?;
+        Ok(CollectiveCalls { ranks: self, _alone: alone })
+    }
+
+    /// Waits until every get that was given up has ended.
+    pub(crate) fn await_late(&self, wait: &Wait<'_>) -> Result<()> {
+        // Nobody can know whether such a rank still runs: it is not waited for without end.
+        let wait = wait.shortened(SILENCE_AT_MOST);
+        let mut polling = Polling::for_ranks_that_read();
+        while let Some(silent) = self.slabs.silent_ranks(self.mpi).first() {
+            if polling.rest() {
+                if let Some(rank) = self.losses.first_gone(0..self.size) {
+                    return Err(gone(rank));
+                }
+                wait.go_on(|| format!("rank {silent} has not answered a get"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CollectiveCalls<'_> {
     /// Returns when every rank has called it.
     pub(crate) fn barrier(&self, wait: &Wait<'_>) -> Result<()> {
-        self.collectively(|| {
-            let call = watched("Ibarrier", TO_START, |_| PendingCall::barrier(self.mpi, self.comm))?;
-            self.complete(call, "a barrier", wait).map(drop)
-        })
+        let start = |_: &_| PendingCall::barrier(self.ranks.mpi, self.ranks.comm);
+        let call = self.ranks.watched("Ibarrier", start);
+        self.in_step(call.and_then(|call| self.complete(call, "a barrier", wait))).map(drop)
     }
 
     /// The bytes of `root`.
     pub(crate) fn broadcast(&self, root: usize, bytes: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        if root >= self.size {
-            return Err(Error::invalid(format!("rank {root} of {}", self.size)));
+        if root >= self.ranks.size {
+            return Err(Error::invalid(format!("rank {root} of {}", self.ranks.size)));
         }
-        self.collectively(|| {
-            let len = self.send(root, (bytes.len() as u64).to_le_bytes().to_vec(), wait)?;
-            let len = length(&len)?;
-            if len <= MESSAGE_LEN {
-                return self.send(root, if root == self.rank { bytes } else { vec![0; len] }, wait);
-            }
-            let mut whole = Vec::new();
-            for start in (0..len).step_by(MESSAGE_LEN) {
-                let part = start..len.min(start + MESSAGE_LEN);
-                let part = if root == self.rank { bytes[part].to_vec() } else { vec![0; part.len()] };
-                whole.extend(self.send(root, part, wait)?);
-            }
-            Ok(whole)
-        })
+        let is_root = root == self.ranks.rank;
+        let len = self.send(root, (bytes.len() as u64).to_le_bytes().to_vec(), wait)?;
+        let len = self.in_step(length(&len))?;
+        if len <= MESSAGE_LEN {
+            return self.send(root, if is_root { bytes } else { vec![0; len] }, wait);
+        }
+        let mut whole = Vec::new();
+        for start in (0..len).step_by(MESSAGE_LEN) {
+            let part = start..len.min(start + MESSAGE_LEN);
+            let part = if is_root { bytes[part].to_vec() } else { vec![0; part.len()] };
+            whole.extend(self.send(root, part, wait)?);
+        }
+        Ok(whole)
     }
 
     /// The bytes of every rank.
     pub(crate) fn all_gather(&self, mine: &[u8], wait: &Wait<'_>) -> Result<Vec<Vec<u8>>> {
-        self.collectively(|| {
-            let own_len = (mine.len() as u64).to_le_bytes().to_vec();
-            let lens = self.gather(own_len, &vec![8; self.size], wait)?;
-            let lens: Vec<usize> = lens.chunks(8).map(length).collect::<Result<_>>()?;
-            let mut whole: Vec<Vec<u8>> = lens.iter().map(|_| Vec::new()).collect();
-            for parts in rounds(&lens, (MESSAGE_LEN / self.size).max(1)) {
-                let part_lens: Vec<usize> = parts.iter().map(Range::len).collect();
-                let received = self.gather(mine[parts[self.rank].clone()].to_vec(), &part_lens, wait)?;
-                let mut rest = &received[..];
-                for (whole, len) in whole.iter_mut().zip(part_lens) {
-                    let (part, others) = rest.split_at(len);
-                    whole.extend(part);
-                    rest = others;
-                }
+        let (rank, size) = (self.ranks.rank, self.ranks.size);
+        let own_len = (mine.len() as u64).to_le_bytes().to_vec();
+        let lens = self.gather(own_len, &vec![8; size], wait)?;
+        let lens: Vec<usize> = self.in_step(lens.chunks(8).map(length).collect::<Result<_>>())?;
+        let mut whole: Vec<Vec<u8>> = lens.iter().map(|_| Vec::new()).collect();
+        for parts in rounds(&lens, (MESSAGE_LEN / size).max(1)) {
+            let part_lens: Vec<usize> = parts.iter().map(Range::len).collect();
+            let received = self.gather(mine[parts[rank].clone()].to_vec(), &part_lens, wait)?;
+            let mut rest = &received[..];
+            for (whole, len) in whole.iter_mut().zip(part_lens) {
+                let (part, others) = rest.split_at(len);
+                whole.extend(part);
+                rest = others;
             }
-            Ok(whole)
-        })
+        }
+        Ok(whole)
     }
 
-    /// `made` where every rank made it, and an error that names the others where not. Collective.
+    /// `made` where every rank made it, and an error that names the others where not.
     pub(crate) fn agree<T>(&self, made: Result<T>, wait: &Wait<'_>) -> Result<T> {
         let text = made.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let all = self.all_gather(text.as_bytes(), wait)?;
@@ -192,50 +215,27 @@ impl Ranks {
         }
     }
 
-    /// Remembers that collective calls work no more, and why.
-    pub(crate) fn break_off(&self, error: &Error) {
-        lifetime::lose_rank(error.to_string());
-        // The first reason is the one that counts.
-        let _ = self.broken.set(error.to_string());
-    }
-
-    fn collectively<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.check_callable()?;
-        if let Some(rank) = self.first_gone(0..self.size) {
-            return Err(gone(rank));
-        }
-        if let Some(reason) = self.broken.get() {
-            let what = format!("ranks lost each other: {reason}");
-            return Err(Error::new(ErrorKind::Unavailable, what).hint("end the job and start it again"));
-        }
-        if let Some(rank) = self.silent.load(SeqCst).checked_sub(1) {
-            let what = format!("rank {rank} has not answered a get");
-            return Err(Error::new(ErrorKind::Unavailable, what).hint("see whether that rank still runs"));
-        }
-        let _alone = match self.collective.try_lock() {
-            Ok(alone) => alone,
-            // What it guards is no data.
-            Err(TryLockError::Poisoned(alone)) => alone.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::invalid("two collective calls of one rank at once"));
-            }
-        };
-        work().inspect_err(|error| self.break_off(error))
+    /// Remembers that collective calls work no more where one of them failed: the others may have gone on.
+    pub(crate) fn in_step<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.inspect_err(|error| self.ranks.losses.break_off(error))
     }
 
     fn send(&self, root: usize, bytes: Vec<u8>, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        let call = watched("Ibcast", TO_START, |_| PendingCall::broadcast(self.mpi, self.comm, root, bytes))?;
-        self.complete(call, &format!("a broadcast from rank {root}"), wait)
+        let start = |_: &_| PendingCall::broadcast(self.ranks.mpi, self.ranks.comm, root, bytes);
+        let call = self.ranks.watched("Ibcast", start);
+        self.in_step(
+            call.and_then(|call| self.complete(call, &format!("a broadcast from rank {root}"), wait)),
+        )
     }
 
     fn gather(&self, sent: Vec<u8>, lens: &[usize], wait: &Wait<'_>) -> Result<Vec<u8>> {
-        let start = |_: &_| PendingCall::all_gather(self.mpi, self.comm, sent, lens);
-        let call = watched("Iallgatherv", TO_START, start)?;
-        self.complete(call, "an exchange of all ranks", wait)
+        let start = |_: &_| PendingCall::all_gather(self.ranks.mpi, self.ranks.comm, sent, lens);
+        let call = self.ranks.watched("Iallgatherv", start);
+        self.in_step(call.and_then(|call| self.complete(call, "an exchange of all ranks", wait)))
     }
 
     fn complete(&self, mut call: PendingCall, what: &str, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        let mut polling = match self.open_windows.load(SeqCst) {
+        let mut polling = match self.ranks.open_windows.load(SeqCst) {
             0 => Polling::for_ranks(),
             _ => Polling::for_ranks_that_read(),
         };
@@ -243,7 +243,7 @@ impl Ranks {
             if !polling.rest() {
                 continue;
             }
-            if let Some(rank) = self.first_gone(0..self.size) {
+            if let Some(rank) = self.ranks.losses.first_gone(0..self.ranks.size) {
                 return Err(gone(rank));
             }
             wait.go_on(|| format!("not all ranks came to {what}"))?;
@@ -252,18 +252,13 @@ impl Ranks {
     }
 }
 
-impl RankWatch for Ranks {
-    fn lost_rank(&self) -> Option<String> {
-        let gone = self.first_gone(0..self.size).map(|rank| gone(rank).to_string());
-        gone.or_else(|| self.broken.get().cloned()).or_else(|| {
-            Some(format!("rank {} has not answered a get", self.silent.load(SeqCst).checked_sub(1)?))
-        })
-    }
-}
-
 impl Drop for Ranks {
     fn drop(&mut self) {
-        match self.lost_rank() {
+        // A forked child has a copy of it, and nothing of MPI.
+        if current_process() != self.process {
+            return;
+        }
+        match self.losses.lost_rank() {
             None => lifetime::free_comm(self.mpi, self.comm, self.may_call()),
             Some(reason) => lifetime::lose_rank(reason),
         }

@@ -4,14 +4,14 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst, fence},
+        atomic::{Ordering::SeqCst, fence},
     },
 };
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, ErrorKind, Result};
 use forebay_store::{ShardMemory, Wait, Window, WindowRead};
 
-use crate::{ranks::Ranks, rma::RemoteWindow};
+use crate::{ranks::Ranks, remote_gets::RemoteGets, rma::RemoteWindow, window_use::WindowUse};
 
 /// A window over the ranks of an [`MpiComm`](crate::MpiComm).
 pub(crate) struct MpiWindow {
@@ -22,7 +22,7 @@ pub(crate) struct MpiWindow {
     pub(crate) lens: Vec<u64>,
     /// For ranks of other hosts, where there are any.
     pub(crate) remote: Option<RemoteWindow>,
-    pub(crate) is_closed: AtomicBool,
+    pub(crate) usage: Arc<WindowUse>,
 }
 
 impl MpiWindow {
@@ -50,17 +50,30 @@ impl MpiWindow {
     }
 }
 
+impl MpiWindow {
+    /// Reads what `chosen` names of ranks of other hosts.
+    fn get_remote(&self, reads: &mut [WindowRead<'_>], chosen: &[usize], wait: &Wait<'_>) -> Result<()> {
+        self.ranks.check_callable()?;
+        // The window is not freed before it ends.
+        let _reader = self.usage.enter()?;
+        let missing = || Error::new(ErrorKind::Bug, "no window to ranks of other hosts");
+        let remote = self.remote.as_ref().ok_or_else(missing)?;
+        RemoteGets::new(&self.ranks, (remote.handle, &self.usage), reads, chosen).fill(wait);
+        Ok(())
+    }
+}
+
 impl Window for MpiWindow {
     fn publish(&self, wait: &Wait<'_>) -> Result<()> {
+        let calls = self.ranks.collectively(wait)?;
         // What this rank stored comes before what others load after the barrier.
         fence(SeqCst);
         if let Some(remote) = &self.remote {
-            self.ranks.check_callable()?;
-            remote.sync(&self.ranks)?;
+            calls.in_step(remote.sync(&self.ranks))?;
         }
-        self.ranks.barrier(wait)?;
+        calls.barrier(wait)?;
         if let Some(remote) = &self.remote {
-            remote.sync(&self.ranks)?;
+            calls.in_step(remote.sync(&self.ranks))?;
         }
         fence(SeqCst);
         Ok(())
@@ -83,26 +96,25 @@ impl Window for MpiWindow {
         if remote.is_empty() {
             return;
         }
-        let closed = || Error::invalid("the window is closed");
-        let is_open = !self.is_closed.load(SeqCst);
-        let window = self.remote.as_ref().filter(|_| is_open).ok_or_else(closed);
-        match self.ranks.check_callable().and(window) {
-            Ok(window) => window.get(&self.ranks, reads, &remote, wait),
-            Err(error) => {
-                let (kind, what) = (error.kind(), error.to_string());
-                remote.iter().for_each(|index| reads[*index].outcome = Err(Error::new(kind, what.clone())));
-            }
+        if let Err(error) = self.get_remote(reads, &remote, wait) {
+            remote.iter().for_each(|index| reads[*index].outcome = Err(error.clone()));
         }
     }
 
     fn close(&self, wait: &Wait<'_>) -> Result<()> {
-        if self.is_closed.swap(true, SeqCst) {
+        if self.usage.check_open().is_err() {
             return Ok(());
         }
+        let calls = self.ranks.collectively(wait)?;
+        if !self.usage.close() {
+            return Ok(());
+        }
+        // Reads of other threads may have been given up since: the barrier would do, but the window is freed behind it.
+        calls.in_step(self.usage.await_readers(wait).and_then(|()| self.ranks.await_late(wait)))?;
         // No rank gets from this one any more once all are here.
-        self.ranks.barrier(wait)?;
+        calls.barrier(wait)?;
         match &self.remote {
-            Some(remote) => remote.free(&self.ranks).inspect_err(|error| self.ranks.break_off(error)),
+            Some(remote) => calls.in_step(remote.free(&self.ranks)),
             None => Ok(()),
         }
     }
@@ -114,7 +126,7 @@ impl fmt::Debug for MpiWindow {
         f.debug_struct("MpiWindow")
             .field("lens", &self.lens)
             .field("shared", &shared)
-            .field("is_unified", &self.remote.as_ref().map(RemoteWindow::is_unified))
+            .field("remote", &self.remote)
             .finish_non_exhaustive()
     }
 }

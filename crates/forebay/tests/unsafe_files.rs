@@ -15,7 +15,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/format/src/libhdf5/", "calls into a libhdf5 found at run time"),
     ("crates/format/src/silo/library/ffi.rs", "calls into a libsilo found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
-    ("crates/mpi/examples/mpi_ranks/faults.rs", "forks, and initialises MPI as another part of a program would"),
+    (
+        "crates/mpi/examples/mpi_ranks/faults.rs",
+        "forks, and initialises MPI as another part of a program would",
+    ),
     ("crates/mpi/src/baseline.rs", "calls into an MPI found at run time, as plain programs do"),
     ("crates/mpi/src/ffi.rs", "calls into an MPI found at run time"),
     ("crates/mpi/src/lifetime.rs", "is called by MPI and by the C library at the end of the process"),

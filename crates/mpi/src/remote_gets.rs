@@ -26,10 +26,10 @@ const SLABS_IN_FLIGHT: usize = 2;
 
 /// Reads of one call, and how far they have come.
 pub(crate) struct RemoteGets<'a, 'b> {
-    pub(crate) ranks: &'a Ranks,
-    pub(crate) window: MpiHandle,
-    pub(crate) usage: &'a Arc<WindowUse>,
-    pub(crate) reads: &'a mut [WindowRead<'b>],
+    ranks: &'a Ranks,
+    window: MpiHandle,
+    usage: &'a Arc<WindowUse>,
+    reads: &'a mut [WindowRead<'b>],
     parts: SlabParts<'a>,
     /// How long each rank may still be silent: it begins anew with every get that has ended.
     waits: BTreeMap<usize, Wait<'a>>,

@@ -62,12 +62,14 @@ deep_store() {
     local name
     for name in openmpi4 openmpi5 mpich5 mpich5-abi; do
         "$ROOT/scripts/test-mpi.sh" "$name" 1 2 3 4 8
-        "$ROOT/scripts/test-mpi.sh" "$name" 2 4 -- deadline kill kill-by-gets probe
+        "$ROOT/scripts/test-mpi.sh" "$name" 2 4 -- deadline kill kill-by-gets kill-beside probe
         "$ROOT/scripts/test-mpi.sh" "$name" 2 -- long
     done
     if [[ $EUID -eq 0 ]]; then
-        "$ROOT/benches/store/mpi_namespaces.sh" 2 contract gets probe computing kill-by-gets
-        "$ROOT/benches/store/mpi_namespaces.sh" 4 contract gets probe
+        "$ROOT/benches/store/mpi_namespaces.sh" 2 contract gets probe computing kill-by-gets stopped fork closing
+        # Four ranks on fewer processors: one lock, get and unlock after the other takes seconds for a batch.
+        MPI_RANKS_ROUNDS=40 "$ROOT/benches/store/mpi_namespaces.sh" 4 contract gets probe
+        "$ROOT/benches/store/lost_node.sh"
     else
         say "left out: emulated hosts need root"
     fi

@@ -53,12 +53,12 @@ impl FieldGather<'_> {
 /// What is to be read of the ranks of other hosts: the pieces of all fields that share a window, by rank.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteReads<'a> {
-    windows: Vec<(Arc<dyn Window>, BTreeMap<usize, RankPieces<'a>>)>,
+    windows: Vec<(Arc<dyn Window>, BTreeMap<usize, RemotePieces<'a>>)>,
 }
 
 /// The pieces of one rank, and of how many samples they are.
 #[derive(Debug, Default)]
-struct RankPieces<'a> {
+struct RemotePieces<'a> {
     pieces: Vec<WindowPiece<'a>>,
     samples: u64,
 }
@@ -101,7 +101,7 @@ impl<'a> RemoteReads<'a> {
         Ok(())
     }
 
-    fn of_rank(&mut self, window: &Arc<dyn Window>, rank: usize) -> &mut RankPieces<'a> {
+    fn of_rank(&mut self, window: &Arc<dyn Window>, rank: usize) -> &mut RemotePieces<'a> {
         let known = self.windows.iter().position(|(other, _)| Arc::ptr_eq(other, window));
         let index = known.unwrap_or_else(|| {
             self.windows.push((Arc::clone(window), BTreeMap::new()));
@@ -116,7 +116,7 @@ impl<'a> RemoteReads<'a> {
         for (window, ranks) in self.windows {
             let ranks = ranks.into_iter().filter(|(rank, _)| !failed.contains_key(rank));
             let (mut reads, facts): (Vec<_>, Vec<_>) = ranks
-                .map(|(rank, RankPieces { pieces, samples })| {
+                .map(|(rank, RemotePieces { pieces, samples })| {
                     let bytes = pieces.iter().map(|piece| piece.into.len() as u64).sum::<u64>();
                     (WindowRead { rank, pieces, outcome: Ok(()) }, (bytes, samples))
                 })

@@ -133,7 +133,7 @@ impl Call {
 
     /// Where nobody lets this rank in.
     pub(crate) fn turned_away(&self) -> Error {
-        let what = format!("rank {} is gone: nobody listens at {}", self.rank, self.address);
+        let what = format!("rank {} is gone: nobody answers at {}", self.rank, self.address);
         Error::new(ErrorKind::Unavailable, what).hint("see its output for the reason")
     }
 
@@ -164,7 +164,8 @@ impl Call {
             }
         }
         match self.hear(1)? {
-            CallStep::TurnedAway => {
+            // Ranks that read of each other have proven before what they know: whoever says nothing to a proof now has ended meanwhile.
+            CallStep::TurnedAway if self.hello.purpose == ConnectionPurpose::Star => {
                 let what = format!("rank {} does not take this rank for one of the job", self.rank);
                 Err(Error::new(ErrorKind::Denied, what)
                     .hint("give the same secret file and job to all ranks"))
@@ -199,7 +200,10 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::{
+        io::{Read, Write},
+        net::{Ipv4Addr, TcpListener},
+    };
 
     use forebay_store::JobName;
 
@@ -231,6 +235,48 @@ mod tests {
         assert_eq!(last_step(call()), CallStep::Waiting, "connected, and not let in");
         drop(listener);
         assert_eq!(last_step(call()), CallStep::TurnedAway);
+    }
+
+    #[test]
+    fn a_rank_that_ends_while_it_lets_one_in_is_gone_and_has_denied_nothing() {
+        for (purpose, denies) in [(ConnectionPurpose::Reads, false), (ConnectionPurpose::Star, true)] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+            let (caller, address) = (caller(), listener.local_addr().expect("an address"));
+            let mut call = caller.start(purpose, 0, address).expect("a socket");
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (mut stream, _) = listener.accept().expect("a caller");
+                    let mut hello = [0; Hello::LEN];
+                    stream.read_exact(&mut hello).expect("a hello");
+                    let hello = Hello::parse(&hello).expect("a hello");
+                    let challenge = Challenge::new(&hello, &caller.key).expect("random bytes");
+                    stream.write_all(&challenge.to_bytes()).expect("a challenge");
+                    // Killed before it says welcome.
+                    stream.read_exact(&mut [0; 32]).expect("a proof");
+                });
+                let wait = Wait::at_most(Duration::from_secs(60));
+                let end = loop {
+                    match call.go_on() {
+                        Ok(CallStep::Waiting) => {
+                            wait.go_on(|| "no end".to_owned()).expect("a step");
+                            ready_for(call.socket(), call.awaited(), &wait).expect("a socket");
+                        }
+                        end => break end,
+                    }
+                };
+                match denies {
+                    true => assert_eq!(end.expect_err("denied").kind(), ErrorKind::Denied),
+                    false => assert_eq!(end.expect("no error"), CallStep::TurnedAway),
+                }
+            });
+        }
+        assert_eq!(
+            caller()
+                .start(ConnectionPurpose::Reads, 4, ([127, 0, 0, 1], 9).into())
+                .map(|call| call.turned_away().kind())
+                .ok(),
+            Some(ErrorKind::Unavailable)
+        );
     }
 
     #[test]

@@ -363,6 +363,25 @@ def test_every_loader_of_a_store_reads_the_part_of_its_rank() -> None:
     assert sorted(map(int, (first[0] + " " + second[0]).split())) == list(range(20))
 
 
+def test_two_ranks_measure_gets_and_batches() -> None:
+    told = succeed(
+        2,
+        """
+        import forebay._command
+        sys.argv = ["forebay", "store-bench", "--bytes", "4MiB", "--sample-size", "1KiB,8KiB", "--time", "50ms", "--json"]
+        sys.exit(forebay._command.main())
+        """,
+    )
+    bench = json.loads(told[0])
+    assert told[1] == "" and (bench["ranks"], bench["ranks_per_host"]) == (2, 2)
+    assert [(one["width"], one["sample_bytes"]) for one in bench["results"]] == [(1, 1024), (1, 8192), (2, 1024), (2, 8192)]
+    for one in bench["results"]:
+        assert one["samples_per_s"] > 0 and one["remote_share"] == 0
+        # With a width of 1 no other rank holds anything.
+        assert (one["get_p50_us"] is None) == (one["width"] == 1) and len(one["get_cdf_us"]) == (21 if one["width"] > 1 else 0)
+        assert one["get_cdf_us"] == sorted(one["get_cdf_us"])
+
+
 def test_the_study_of_ddstore_compares_files_and_stores() -> None:
     pytest.importorskip("adios2")
     told = succeed(

@@ -218,6 +218,33 @@ fn a_set_that_another_rank_described_is_opened_without_reading_it() {
 }
 
 #[test]
+fn a_sample_beyond_2_gib_is_whole_on_another_host() {
+    const LEN: usize = (2 << 30) + 12_345;
+    let marks = [0, (1 << 31) - 4, (1 << 31) + 5, LEN - 8];
+    LocalComm::run(&[0, 1], |comm| {
+        let store = Store::new(Arc::clone(&comm), StoreOptions::default(), &patience()).unwrap();
+        let spec = VariableSpec { name: "x".into(), description: Vec::new(), row_len: LEN as u64, runs: 1 };
+        let count = if comm.rank() == 0 { 1 } else { 0 };
+        let filling = store.begin_from_parts(&[(spec, SampleLens::even(count, 1))], &patience()).unwrap();
+        let written = (0..count).try_for_each(|sample| {
+            let mut bytes = vec![0u8; LEN];
+            marks.iter().for_each(|at| bytes[*at..at + 8].copy_from_slice(&at.to_le_bytes()));
+            filling.write(0, sample, &bytes)
+        });
+        store.finish(filling, written, &patience()).unwrap();
+        if comm.rank() == 1 {
+            let mut got = vec![0u8; LEN];
+            store.get(&store.variable("x").unwrap(), 0, &mut got).unwrap();
+            for at in marks {
+                assert_eq!(got[at..at + 8], at.to_le_bytes(), "at {at}");
+            }
+            assert_eq!(store.stats().remote.bytes, LEN as u64);
+        }
+        comm.barrier(&patience()).unwrap();
+    });
+}
+
+#[test]
 fn a_batch_after_restriping_is_that_of_the_new_shards() {
     let values = LocalComm::run(&[0, 1], |comm| {
         let store = Arc::new(Store::new(Arc::clone(&comm), StoreOptions::default(), &patience()).unwrap());

@@ -22,7 +22,7 @@ use forebay::{
     fill_store,
     loader::set_identity,
     plan::SetIdentity,
-    source::PerProcess,
+    source::{PerProcess, ledger},
     store::{Balance, Comm, Filling, GET_PATIENCE, SampleLens, ShardPlace, Store, StoreOptions, Wait},
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -327,9 +327,27 @@ impl RawStore {
     ) -> PyResult<Feed> {
         let on_lost = files.map_or(Ok(OnLost::Raise), |files| files.samples().map(OnLost::ReadFiles))?;
         let memory = options.memory.unwrap_or(self.memory);
+        let options = self.within(memory, names, options)?;
         let maker = StoreMaker::new(self.store.get()?, names, self.identity_of(names)?, memory, on_lost)
             .map_err(raised)?;
         Feed::of_maker(Arc::new(maker), options).map_err(raised)
+    }
+
+    /// As many threads and batches ahead as memory has room for, at least one.
+    fn within(&self, memory: u64, names: &[String], options: Options) -> PyResult<Options> {
+        let store = self.store.get()?;
+        let mut sample_bytes = 0.0;
+        for name in names {
+            let variable = store.variable(name).map_err(raised)?;
+            let bytes = variable.lens().total() as f64 * (variable.row_len() * variable.runs()) as f64;
+            sample_bytes += bytes / variable.sample_count().max(1) as f64;
+        }
+        let batch_bytes = (sample_bytes * options.batch_size as f64).max(1.0);
+        let room = (memory as f64 / batch_bytes).max(1.0) as usize;
+        let threads = options.read_threads.unwrap_or_else(|| ledger().threads()).min(room);
+        // A thread has a batch of its own, besides those that were made ahead.
+        let prefetch = options.prefetch.min(room.saturating_sub(threads));
+        Ok(Options { read_threads: Some(threads), prefetch, ..options })
     }
 
     fn maker(&self, names: Vec<String>) -> PyResult<Arc<StoreMaker>> {

@@ -363,6 +363,60 @@ def test_every_loader_of_a_store_reads_the_part_of_its_rank() -> None:
     assert sorted(map(int, (first[0] + " " + second[0]).split())) == list(range(20))
 
 
+def test_ranks_that_fill_different_things_are_told(path: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.arange(20.0) + ord(name))
+    succeed(
+        2,
+        f"""
+        def refused(what, **options):
+            store = forebay.Store()
+            try:
+                store.fill(**options)
+            except (forebay.InvalidError, TypeError) as error:
+                assert what in str(error), error
+            else:
+                raise SystemExit(f"filled: {{what}}")
+        refused("same count=", reader=lambda n: {{"x": np.ones(2)}}, count=11 + rank)
+        files = [{str(tmp_path / "a.npy")!r}, {str(tmp_path / "b.npy")!r}]
+        refused("set of files", dataset=forebay.open(files if rank else files[::-1], ["data"]))
+        fields = [forebay.Field("data", scale=1.0 + rank)]
+        refused("set of files", dataset=forebay.open(files, fields))
+        refused("no data set", dataset=files[0])
+        refused("reader(", reader=lambda n: np.ones(2), count=4)
+        # A sample of two fields is one sample.
+        store = forebay.Store()
+        store.add("a", np.ones((3, 2)))
+        store.add("b", np.ones((3, 5)))
+        store.get_batch(range(6))
+        told = store.stats()
+        assert told["own"]["samples"] + told["same_host"]["samples"] == 6, told
+        assert told["own"]["bytes"] + told["same_host"]["bytes"] == 6 * 7 * 8, told
+        # Nothing of it is in memory.
+        much = np.broadcast_to(np.uint8(1), (1 << 22, 1 << 20))
+        try: store.add("c", much if rank == 1 else much[:1])
+        except forebay.FullError as error: assert "rank 1" in str(error), error
+        else: raise SystemExit("room for 4 TiB")
+        store._comm.barrier()
+        """,
+    )
+
+
+def test_ranks_that_read_longer_than_others_are_waited_for() -> None:
+    succeed(
+        2,
+        """
+        with forebay.Store() as store:
+            def read(number):
+                time.sleep(0.6 if rank == 1 else 0)
+                return {"n": number}
+            store.fill(reader=read, count=10)
+            assert store.get_batch(range(10))["n"].tolist() == list(range(10))
+        """,
+        FOREBAY_STORE_TIMEOUT="1.5",
+    )
+
+
 def test_two_ranks_measure_gets_and_batches() -> None:
     told = succeed(
         2,

@@ -150,6 +150,11 @@ impl Comm for MpiComm {
         self.ranks.losses.first_gone(ranks)
     }
 
+    fn hears_of_ends(&self) -> bool {
+        // MPI has no word for a rank of another host that died.
+        self.is_one_host()
+    }
+
     fn transport(&self) -> String {
         let shares = members(&self.hosts, self.ranks.rank).len() > 1;
         match (shares, self.is_one_host()) {

@@ -118,9 +118,19 @@ impl RawComm {
         forebay::join_job(Arc::clone(&self.comm));
     }
 
-    /// The bytes of every rank.
-    fn all_gather<'py>(&self, py: Python<'py>, mine: Vec<u8>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let heard = collective(py, |wait| self.comm.all_gather(mine.clone(), wait))?;
+    /// The bytes of every rank. After work that takes some longer than others, `is_patient` waits as long as they live.
+    #[pyo3(signature = (mine, is_patient=false))]
+    fn all_gather<'py>(
+        &self,
+        py: Python<'py>,
+        mine: Vec<u8>,
+        is_patient: bool,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let heard = collective(py, |wait| {
+            let is_patient = is_patient && self.comm.hears_of_ends();
+            let wait = if is_patient { wait.without_deadline() } else { *wait };
+            self.comm.all_gather(mine, &wait)
+        })?;
         Ok(heard.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
     }
 }
@@ -412,7 +422,9 @@ impl RawFilling {
         collective(py, |wait| {
             let taken = filling.lock().unwrap_or_else(PoisonError::into_inner).take();
             let (filling, written) = taken.ok_or_else(ended)?;
-            self.store.finish(filling, written, wait)
+            // Writing takes some ranks longer than others.
+            let wait = if self.store.comm().hears_of_ends() { wait.without_deadline() } else { *wait };
+            self.store.finish(filling, written, &wait)
         })
     }
 }
@@ -443,7 +455,11 @@ fn collective<T: Send>(
         Err(_) => COLLECTIVE_PATIENCE,
         Ok(text) => match text.trim().parse().ok().filter(|seconds| *seconds > 0.0) {
             Some(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
-            None => return Err(raised(Error::invalid(format!("{TIMEOUT}={text} are no seconds")))),
+            None => {
+                return Err(raised(Error::invalid(format!(
+                    "{TIMEOUT}={text} is no number of seconds above 0"
+                ))));
+            }
         },
     };
     with_signals(py, patience, work)

@@ -51,7 +51,7 @@ pub(crate) fn allocate(
     let made = bases(&variables, room.members.len()).and_then(|(bases, lens)| {
         let len = lens[own];
         if room.left.is_some_and(|left| len > left) {
-            return Err(no_room(len, room.left.unwrap_or(0)));
+            return Err(no_room(comm.rank(), len, room.left.unwrap_or(0)));
         }
         let taken = if matches!(room.place, ShardPlace::Memory) { len } else { 0 };
         let memory = Arc::new(ledger().take("store", taken));
@@ -133,12 +133,7 @@ pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()
 }
 
 /// An error where ranks do not say the same of `what`. Collective.
-pub(crate) fn same_on_every_rank(
-    comm: &dyn Comm,
-    what: &str,
-    mine: &impl Serialize,
-    wait: &Wait<'_>,
-) -> Result<()> {
+pub fn same_on_every_rank(comm: &dyn Comm, what: &str, mine: &impl Serialize, wait: &Wait<'_>) -> Result<()> {
     let mine = message(mine)?;
     let all = comm.all_gather(mine.clone(), wait)?;
     match all.iter().position(|other| *other != mine) {
@@ -190,8 +185,8 @@ fn bases(variables: &[NewVariable], members: usize) -> Result<(Vec<Vec<u64>>, Ve
 /// A cache line: no two variables share one.
 const ALIGNMENT: u64 = 64;
 
-fn no_room(len: u64, left: u64) -> Error {
-    let what = format!("the shard of this rank takes {len} bytes, and {left} are left of what it may take");
+fn no_room(rank: usize, len: u64, left: u64) -> Error {
+    let what = format!("the shard of rank {rank} takes {len} bytes, and {left} are left of what it may take");
     Error::new(ErrorKind::Full, what)
         .hint("use more ranks or a larger width, keep shards on a local disk, or allow more memory")
 }

@@ -36,6 +36,11 @@ pub trait Comm: fmt::Debug + Send + Sync {
     /// The first of `ranks` that runs no more. It is asked before every get: a few loads, no system call.
     fn first_gone(&self, ranks: Range<usize>) -> Option<usize>;
 
+    /// Whether [`first_gone`](Self::first_gone) hears of the end of every rank, so that waits for one that lives need no bound.
+    fn hears_of_ends(&self) -> bool {
+        true
+    }
+
     /// How bytes and messages travel, for reports: `threads`, `shared memory`, `Open MPI 4.1.4, shared memory`.
     fn transport(&self) -> String;
 

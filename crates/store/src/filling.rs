@@ -91,17 +91,35 @@ pub(crate) fn write(
 pub fn agree<T>(comm: &dyn Comm, mine: Result<T>, wait: &Wait<'_>) -> Result<T> {
     let told = match &mine {
         Ok(_) => Vec::new(),
-        Err(error) => error.to_string().into_bytes(),
+        Err(error) => [&[kind_number(error.kind())], error.to_string().as_bytes()].concat(),
     };
     let all = comm.all_gather(told, wait)?;
     let mine = mine?;
     match all.iter().position(|told| !told.is_empty()) {
         None => Ok(mine),
         Some(rank) => {
-            let what = format!("rank {rank}: {}", String::from_utf8_lossy(&all[rank]));
-            Err(Error::new(ErrorKind::Unavailable, what))
+            let (kind, text) = all[rank].split_first().map_or((0, &[][..]), |(kind, text)| (*kind, text));
+            let kind = KINDS.get(usize::from(kind)).copied().unwrap_or(ErrorKind::Unavailable);
+            Err(Error::new(kind, format!("rank {rank}: {}", String::from_utf8_lossy(text))))
         }
     }
+}
+
+/// Kinds of errors by the numbers that ranks tell each other.
+const KINDS: [ErrorKind; 9] = [
+    ErrorKind::Unavailable,
+    ErrorKind::NotFound,
+    ErrorKind::Invalid,
+    ErrorKind::Corrupt,
+    ErrorKind::Unsupported,
+    ErrorKind::Full,
+    ErrorKind::Denied,
+    ErrorKind::Io,
+    ErrorKind::Bug,
+];
+
+fn kind_number(kind: ErrorKind) -> u8 {
+    KINDS.iter().position(|known| *known == kind).and_then(|number| u8::try_from(number).ok()).unwrap_or(0)
 }
 
 /// The samples of one rank, as it tells the others.

@@ -53,6 +53,7 @@ impl FieldGather<'_> {
 /// What is to be read of the ranks of other hosts: the pieces of all fields that share a window, by rank.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteReads<'a> {
+    has_counted: bool,
     windows: Vec<(Arc<dyn Window>, BTreeMap<usize, RemotePieces<'a>>)>,
 }
 
@@ -71,6 +72,8 @@ impl<'a> RemoteReads<'a> {
         own_rank: usize,
         traffic: &mut Traffic,
     ) -> Result<()> {
+        // A sample counts once, however many fields of it are read.
+        let counts = !std::mem::replace(&mut self.has_counted, true);
         gather.check()?;
         let FieldGather { variable, samples, padding, into: mut rest } = gather;
         for run in 0..variable.runs {
@@ -88,12 +91,12 @@ impl<'a> RemoteReads<'a> {
                 match variable.window.shared(place.rank) {
                     Some(shard) => {
                         shard.copy_to(offset, slot)?;
-                        traffic.count_shared(place.rank == own_rank, place.run_len, run == 0);
+                        traffic.count_shared(place.rank == own_rank, place.run_len, counts && run == 0);
                     }
                     None => {
                         let read = self.of_rank(&variable.window, place.rank);
                         read.pieces.push(WindowPiece { offset, into: slot });
-                        read.samples += u64::from(run == 0);
+                        read.samples += u64::from(counts && run == 0);
                     }
                 }
             }

@@ -65,6 +65,7 @@ mod store;
 mod variable;
 mod wait;
 
+pub use allocate::same_on_every_rank;
 pub use comm::{Comm, CommThreads, Window, WindowPiece, WindowRead, gone};
 pub use filling::{Filling, VariableSpec, agree};
 pub use frame::{FrameHeader, FrameKind, FrameReader, ReceivedFrame};

@@ -98,7 +98,7 @@ impl Counters {
 
 impl AtomicCount {
     fn add(&self, count: ReadCount) {
-        if count.samples > 0 {
+        if count.bytes > 0 || count.samples > 0 {
             self.samples.fetch_add(count.samples, Relaxed);
             self.bytes.fetch_add(count.bytes, Relaxed);
         }

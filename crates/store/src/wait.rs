@@ -53,6 +53,11 @@ impl<'a> Wait<'a> {
         Self { deadline, patience: Some(patience), check: self.check }
     }
 
+    /// The same without a deadline: as long as the other ranks live, or until the check ends it.
+    pub fn without_deadline(self) -> Self {
+        Self { deadline: None, patience: None, ..self }
+    }
+
     /// The same from now on: for a further call after one that took as long as its work, and for a transfer that goes on.
     pub fn renewed(self) -> Self {
         let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));

@@ -20,7 +20,7 @@ Examples:
   forebay simulate store --ranks 512 --measured four.json --measured eight.json
 
 The constants of the model are those of --measured, fitted to every other point of it along each axis; the rest is predicted, and each point is \
-shown beside its prediction. Without it they are those of docs/store.md, of a machine with two processors. --round-trip and \
+shown beside its prediction. Without it they are those of a machine with two processors, where network namespaces stand for hosts. --round-trip and \
 --bandwidth replace what they name. With --file-latency, the same samples read from files are shown too: a file for each sample \
 (it is opened, then read) and one container (index, metadata and data of a sample are read).
 
@@ -218,9 +218,23 @@ impl StoreModelArgs {
         if measured.is_empty() {
             return Ok(TWO_PROCESSORS);
         }
+        let is_one_host = measured.iter().all(|(case, _)| case.ranks <= case.ranks_per_host);
+        let is_asked_for_more = self.ranks > self.ranks_per_host;
+        if is_one_host && is_asked_for_more && self.round_trip.is_none() {
+            let error = Error::invalid("what was measured is of one host, and says nothing of others");
+            return Err(error.hint(
+                "measure on several hosts, or give --round-trip (and --bandwidth) of the network: the rest of what other hosts \
+                 cost is then that of a machine with two processors",
+            ));
+        }
         let chosen = measured.iter().zip(fitted_points(measured)).filter(|(_, fitted)| *fitted);
         let fitted: Vec<_> = chosen.map(|(point, _)| *point).collect();
-        ModelConstants::fitted(&fitted)
+        let fitted = ModelConstants::fitted(&fitted)?;
+        let ModelConstants { round_trip, request, remote_sample, remote_byte, .. } = TWO_PROCESSORS;
+        Ok(match is_one_host {
+            true => ModelConstants { round_trip, request, remote_sample, remote_byte, ..fitted },
+            false => fitted,
+        })
     }
 
     fn widths(&self) -> Vec<usize> {

@@ -22,11 +22,19 @@ fn one_rank_measures_its_own_memory_and_the_model_takes_what_it_wrote() {
     assert!(bench["results"].as_array().unwrap().iter().all(|figures| figures["get_p50_us"].is_null()));
     let path = folder.path().join("bench.json");
     fs::write(&path, bench.to_string()).unwrap();
-    let told = json(&["simulate", "store", "--ranks", "8", "--measured", path.to_str().unwrap()]);
+    let asked = ["simulate", "store", "--ranks", "8", "--measured", path.to_str().unwrap()];
+    let ran = run(&asked);
+    assert!(
+        ran.code > 0 && ran.err.contains("--round-trip"),
+        "one rank says nothing of other hosts: {}",
+        ran.err
+    );
+    let told = json(&[&asked[..], &["--round-trip", "20us"]].concat());
     let points = told["points"].as_array().unwrap();
     assert_eq!(points.iter().map(|point| &point["fitted"]).collect::<Vec<_>>(), [true, false, false, true]);
     assert!(points.iter().all(|point| point["measured_us"].as_f64().unwrap() > 0.0));
-    assert_eq!(told["constants"]["round_trip_us"], 0.0, "one rank has no other hosts");
+    assert_eq!(told["constants"]["round_trip_us"], 20.0);
+    assert!(told["constants"]["remote_sample_us"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

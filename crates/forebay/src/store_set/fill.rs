@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use forebay_loader::{Batch, FieldArray, Loader, Next, Options, SampleSet, set_identity};
 use forebay_plan::{Groups, LoaderState, Shuffle, StateCheck};
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_store::{Balance, Filling, Partition, SampleLens, Store, VariableSpec, Wait, agree};
+use forebay_store::{
+    Balance, Filling, Partition, SampleLens, Store, VariableSpec, Wait, agree, same_on_every_rank,
+};
 
 use super::field::StoredField;
 
@@ -47,11 +49,13 @@ pub fn fill_store(
     wait: &Wait<'_>,
 ) -> Result<()> {
     let specs = agree(&**store.comm(), specs(set), wait)?;
+    same_on_every_rank(&**store.comm(), "set of files", &set_identity(set).content, wait)?;
     let partition = partition(store, set, &specs, options.balance);
     let filling = store.begin(&specs, &partition, wait)?;
     let written = write_share(store, &filling, set, options, progress);
-    // Reading took as long as it took: the others have their time from now on.
-    store.finish(filling, written, &wait.renewed())
+    // Some ranks read longer than others: as long as it is known that they live, they are waited for.
+    let wait = if store.comm().hears_of_ends() { wait.without_deadline() } else { wait.renewed() };
+    store.finish(filling, written, &wait)
 }
 
 /// What is stored of each field, and how long its samples are.

@@ -292,7 +292,7 @@ fn check_in_files(fields: &[MadeFrom], files: &Samples) -> Result<()> {
     let known = files.set().fields();
     for MadeFrom { name, .. } in fields {
         if !known.iter().any(|field| field.name == *name) {
-            let error = Error::invalid("was added, and cannot be read from files when a rank is lost");
+            let error = Error::invalid("is not of the files that samples of a lost rank would be read from");
             let error = error.at(format!("variable '{name}'"));
             return Err(error.hint("leave it out of the fields of this loader, or use on_lost=\"raise\""));
         }

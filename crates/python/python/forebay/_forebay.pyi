@@ -421,7 +421,7 @@ class RawComm:
         """The bytes of rank ``root``, on every rank."""
     def join_job(self) -> None:
         """Has tiers of peers that this process opens lie in the memory of these ranks."""
-    def all_gather(self, mine: bytes) -> list[bytes]:
+    def all_gather(self, mine: bytes, is_patient: bool = False) -> list[bytes]:
         """The bytes of every rank."""
 
 @final

@@ -184,10 +184,17 @@ class Store:
         finally:
             heard.reset(token)
 
-    def _told_by_all(self, error: Exception | None, told: dict[str, Any]) -> list[dict[str, Any]]:
-        """What every rank tells the others, unless one of them has an ``error``: then that is raised on all. Collective."""
+    def _told_by_all(self, error: Exception | None, told: dict[str, Any], is_patient: bool = False) -> list[dict[str, Any]]:
+        """What every rank tells the others, unless one of them has an ``error``: then that is raised on all. Collective.
+
+        After work that takes some ranks longer than others, ``is_patient`` waits as long as they live.
+        """
         mine = {**told, "error": None if error is None else f"{type(error).__name__}: {error}"}
-        known: list[dict[str, Any]] = [json.loads(one) for one in self._comm.all_gather(json.dumps(mine).encode())]
+        told_by = self._comm.all_gather(json.dumps(mine).encode(), is_patient)
+        try:
+            known: list[dict[str, Any]] = [json.loads(one) for one in told_by]
+        except ValueError:
+            raise InvalidError("ranks made different calls\n  hint: every rank calls the same, in the same order") from None
         if error is not None:
             raise error
         for rank, one in enumerate(known):
@@ -222,7 +229,10 @@ class Store:
                 raise ValueError("reader= needs count=, the number of samples of the whole set")
             self._fill_by(reader, whole("count", count), progress)
             return
-        assert dataset is not None
+        from ._dataset import Dataset
+
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"{dataset!r} is no data set: give what forebay.open or Store.open made, or reader=")
         with share_progress(progress, self.rank) as report:
             self._make_for(dataset.nbytes).fill(dataset._reader, _fill_options(options), by_count, report)
         self.label = dataset.label
@@ -231,17 +241,22 @@ class Store:
     def _fill_by(self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], count: int, progress: Any) -> None:
         # Its bytes are not known before it was read: all ranks hold it between them.
         member, members = (self._made or self._make(None)).member()
-        self._fill_own(reader, range(count * member // members, count * (member + 1) // members), progress)
+        self._fill_own(reader, range(count * member // members, count * (member + 1) // members), progress, count)
 
-    def _fill_own(self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], numbers: range, progress: Any) -> None:
-        """Adds the samples ``numbers`` of this rank, as ``reader`` gives them. Collective."""
+    def _fill_own(
+        self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], numbers: range, progress: Any, count: int | None = None
+    ) -> None:
+        """Adds the samples ``numbers`` of this rank, as ``reader`` gives them; ``count`` is the same on all. Collective."""
         error: Exception | None = None
         taken: dict[str, list[npt.NDArray[Any]]] = {}
         try:
             with share_progress(progress, self.rank) as report:
                 size = 0
                 for done, number in enumerate(numbers, 1):
-                    sample = {name: np.asarray(value) for name, value in reader(number).items()}
+                    read = reader(number)
+                    if not isinstance(read, Mapping):
+                        raise TypeError(f"reader({number}) gives {type(read).__name__}, and not a dict of arrays")
+                    sample = {name: np.asarray(value) for name, value in read.items()}
                     if not sample:
                         raise ValueError(f"sample {number} has no fields")
                     if taken and sample.keys() != taken.keys():
@@ -253,7 +268,9 @@ class Store:
                         report(done, len(numbers), size)
         except Exception as raised:  # told to the other ranks, then raised again
             error = raised
-        known = self._told_by_all(error, {"fields": list(taken)})
+        known = self._told_by_all(error, {"fields": list(taken), "count": count}, is_patient=True)
+        if any(one["count"] != count for one in known):
+            raise InvalidError(f"ranks fill the store with {sorted({one['count'] for one in known})} samples: give all the same count=")
         having = [(rank, one["fields"]) for rank, one in enumerate(known) if one["fields"]]
         for rank, fields in having:
             if set(fields) != set(having[0][1]):

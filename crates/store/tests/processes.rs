@@ -42,7 +42,12 @@ fn run_out_of_descriptors(comm: &SharedComm) {
     let before = open();
     let more: Vec<_> =
         (0..5).map(|_| comm.window(shard(10), &check::patience()).expect("a window")).collect();
-    assert!(open() <= before + 5, "no descriptors are kept but of this rank's own shards");
+    // Five of its own; two of others that are at the next window already. The last message is let go of once it is sent to all.
+    let started = Instant::now();
+    while open() > before + 7 {
+        assert!(started.elapsed() < Duration::from_secs(30), "descriptors are kept of other ranks' shards");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let last = shard(10);
     if comm.rank() == 1 {
         let used = fs::read_dir("/proc/self/fd").expect("descriptors").count() as u64;

@@ -148,14 +148,10 @@ impl EventLoop {
 
     fn send(&mut self, index: usize) {
         let Some(connection) = &mut self.connections[index] else { return };
-        match connection.send() {
-            Ok(0) => {}
-            Ok(count) => {
-                self.shared.lock().unsent -= count;
-                self.shared.notify();
-            }
-            // What the other side said before it ended is still to be read: `receive` finds the end.
-            Err(_) => {}
+        let count = connection.send();
+        if count > 0 {
+            self.shared.lock().unsent -= count;
+            self.shared.notify();
         }
     }
 

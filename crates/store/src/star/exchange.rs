@@ -156,9 +156,10 @@ impl Shared {
         if exchange.broken.is_some() || !self.is_hub() {
             return;
         }
+        // One that left has said before why, if there is a reason, and that is still to be read until its connection ends.
         let ended = self.neighbours().find(|index| {
-            let is_running = self.states.get(*index) == RankState::Running && !exchange.closed[*index];
-            exchange.inbox[*index].is_empty() && !is_running
+            let is_over = exchange.closed[*index] || self.states.get(*index) == RankState::Gone;
+            exchange.inbox[*index].is_empty() && is_over
         });
         if let Some(index) = ended {
             self.fail(exchange, self.ended(index), None);

@@ -51,9 +51,17 @@ def mpirun(name: str, ranks: int, *command: str) -> str:
     return done.stdout
 
 
+# In one piece: what ranks say goes to one place, and must not be mixed.
+PRINT = """
+import os
+def print(*words):
+    os.write(1, (" ".join(map(str, words)) + chr(10)).encode())
+"""
+
+
 def run_ranks(name: str, ranks: int, source: str, tmp_path: Path) -> str:
     script = tmp_path / "rank.py"
-    script.write_text(textwrap.dedent(source))
+    script.write_text(PRINT + textwrap.dedent(source))
     return mpirun(name, ranks, sys.executable, str(script))
 
 

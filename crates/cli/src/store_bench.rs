@@ -71,8 +71,9 @@ pub(crate) struct BenchReport {
     ranks: usize,
     /// Ranks of the host that has most.
     ranks_per_host: usize,
-    /// Processors that its ranks may use between them: launchers bind ranks to some.
-    cores_per_host: usize,
+    /// Processors that its ranks may use between them: launchers bind ranks to some. Where hosts are emulated on one machine, divide
+    /// it by hand.
+    cores_per_host: f64,
     transport: String,
     results: Vec<Figures>,
 }
@@ -84,7 +85,7 @@ impl BenchReport {
             let case = ModelCase {
                 ranks: self.ranks,
                 ranks_per_host: self.ranks_per_host,
-                cores_per_host: self.cores_per_host as f64,
+                cores_per_host: self.cores_per_host,
                 width: figures.width,
                 sample_bytes: figures.sample_bytes,
                 batch: figures.batch,
@@ -123,7 +124,7 @@ pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
     let report = BenchReport {
         ranks: comm.size(),
         ranks_per_host,
-        cores_per_host,
+        cores_per_host: cores_per_host as f64,
         transport: comm.transport(),
         results,
     };

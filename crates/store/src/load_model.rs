@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! k · (1 - r)·n · (sample + s·byte)                   copies from memory of this host
-//! + round_trip + k · targets·request                  where other hosts are asked at all
+//! + round_trip + k · targets·(request + (k - 1)·turn) where other hosts are asked at all
 //! + k · r·n · remote_sample                           work for their samples, at both ends
+//! + k · (n·s - 1 MiB) · beyond_cache                  a batch that is longer than a processor's cache
 //! + the longer of  k · r·n·s·remote_byte              work for their bytes, at both ends
 //!             and  ranks_per_host · r·n·s / link      their way over the network of a host, which its ranks share
 //! ```
@@ -13,7 +14,8 @@
 //! Bytes are worked on while others are on their way, so the longer of the two counts. `remote_byte` is measured with a network in
 //! between: where that was the limit it stands for it, and a given link only makes a difference where it is slower.
 //!
-//! `k` is how many ranks share a processor, at least 1; `targets` is how many ranks of other hosts a batch is expected to need.
+//! `k` is how many ranks share a processor, at least 1: then those that are asked have to wait for their turn. `targets` is how many
+//! ranks of other hosts a batch is expected to need. What is measured has to lie in memory and not in caches, as large sets do.
 
 use crate::ReplicaGroups;
 use forebay_source::Result;
@@ -33,12 +35,22 @@ pub struct ModelConstants {
     pub remote_sample: f64,
     /// Seconds of work for each of its bytes.
     pub remote_byte: f64,
+    /// Seconds more for each byte of a batch beyond the cache of a processor.
+    pub beyond_cache: f64,
+    /// Seconds until a rank that is asked has its turn, for each other that shares its processor.
+    pub turn: f64,
     /// Bytes per second of a host's network; infinite where it is no limit.
     pub link: f64,
 }
 
 /// Constants that are fitted; the link is given.
-const FITTED: usize = 6;
+const FITTED: usize = 8;
+
+/// The place of `remote_byte` among them.
+const REMOTE_BYTE: usize = 5;
+
+/// Bytes that a processor keeps near: half of the 2 MiB that those of this kind have for themselves.
+const CACHE: f64 = 1_048_576.0;
 
 impl ModelConstants {
     /// Those that `measured` points are nearest to, by relative error, each at least 0; the link is no limit.
@@ -47,9 +59,10 @@ impl ModelConstants {
         for (case, seconds) in measured {
             rows.push((case.shares()?.factors(*case).map(|factor| factor / seconds), 1.0));
         }
-        let [sample, byte, round_trip, request, remote_sample, remote_byte] = least_squares(&rows);
+        let [sample, byte, round_trip, request, remote_sample, remote_byte, beyond_cache, turn] =
+            least_squares(&rows);
         let link = f64::INFINITY;
-        Ok(Self { sample, byte, round_trip, request, remote_sample, remote_byte, link })
+        Ok(Self { sample, byte, round_trip, request, remote_sample, remote_byte, beyond_cache, turn, link })
     }
 }
 
@@ -147,6 +160,8 @@ impl GroupShares {
             asked * crowding,
             far * crowding,
             far * bytes * crowding,
+            (batch * bytes - CACHE).max(0.0) * crowding,
+            asked * crowding * (crowding - 1.0),
         ]
     }
 
@@ -162,10 +177,19 @@ impl GroupShares {
     }
 
     fn seconds(self, case: ModelCase, of: &ModelConstants) -> f64 {
-        let costs = [of.sample, of.byte, of.round_trip, of.request, of.remote_sample, of.remote_byte];
+        let costs = [
+            of.sample,
+            of.byte,
+            of.round_trip,
+            of.request,
+            of.remote_sample,
+            of.remote_byte,
+            of.beyond_cache,
+            of.turn,
+        ];
         let factors = self.factors(case);
         let work: f64 = factors.iter().zip(costs).map(|(factor, cost)| factor * cost).sum();
-        let work_for_bytes = factors[FITTED - 1] * of.remote_byte;
+        let work_for_bytes = factors[REMOTE_BYTE] * of.remote_byte;
         work + (self.link_seconds(case, of.link) - work_for_bytes).max(0.0)
     }
 }
@@ -210,6 +234,8 @@ mod tests {
         request: 3e-6,
         remote_sample: 0.8e-6,
         remote_byte: 0.3e-9,
+        beyond_cache: 0.03e-9,
+        turn: 2e-6,
         link: f64::INFINITY,
     };
 

@@ -24,7 +24,8 @@ shown beside its prediction. Without it they are those of a machine with two pro
 --bandwidth replace what they name. With --file-latency, the same samples read from files are shown too: a file for each sample \
 (it is opened, then read) and one container (index, metadata and data of a sample are read).
 
-JSON: constants{sample_us, byte_ns, round_trip_us, request_us, remote_sample_us, remote_byte_ns}, predictions[width, copies, \
+JSON: constants{sample_us, byte_ns, round_trip_us, request_us, remote_sample_us, remote_byte_ns, \
+beyond_cache_ns, turn_us}, predictions[width, copies, \
 rank_bytes, remote_share, get_us, batch_us, samples_per_s, epoch_s], files[what, get_us, samples_per_s, epoch_s], \
 points[ranks, width, sample_bytes, batch, measured_us, predicted_us, fitted].";
 
@@ -88,6 +89,8 @@ const TWO_PROCESSORS: ModelConstants = ModelConstants {
     request: 4e-6,
     remote_sample: 0.5e-6,
     remote_byte: 0.25e-9,
+    beyond_cache: 0.014e-9,
+    turn: 4e-6,
     link: f64::INFINITY,
 };
 
@@ -107,6 +110,8 @@ struct ConstantsFacts {
     request_us: f64,
     remote_sample_us: f64,
     remote_byte_ns: f64,
+    beyond_cache_ns: f64,
+    turn_us: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -230,9 +235,9 @@ impl StoreModelArgs {
         let chosen = measured.iter().zip(fitted_points(measured)).filter(|(_, fitted)| *fitted);
         let fitted: Vec<_> = chosen.map(|(point, _)| *point).collect();
         let fitted = ModelConstants::fitted(&fitted)?;
-        let ModelConstants { round_trip, request, remote_sample, remote_byte, .. } = TWO_PROCESSORS;
+        let ModelConstants { round_trip, request, remote_sample, remote_byte, turn, .. } = TWO_PROCESSORS;
         Ok(match is_one_host {
-            true => ModelConstants { round_trip, request, remote_sample, remote_byte, ..fitted },
+            true => ModelConstants { round_trip, request, remote_sample, remote_byte, turn, ..fitted },
             false => fitted,
         })
     }
@@ -288,8 +293,17 @@ impl StoreModelArgs {
 
 impl ConstantsFacts {
     fn of(constants: &ModelConstants) -> Self {
-        let ModelConstants { sample, byte, round_trip, request, remote_sample, remote_byte, link: _ } =
-            *constants;
+        let &ModelConstants {
+            sample,
+            byte,
+            round_trip,
+            request,
+            remote_sample,
+            remote_byte,
+            beyond_cache,
+            turn,
+            link: _,
+        } = constants;
         Self {
             sample_us: sample * 1e6,
             byte_ns: byte * 1e9,
@@ -297,6 +311,8 @@ impl ConstantsFacts {
             request_us: request * 1e6,
             remote_sample_us: remote_sample * 1e6,
             remote_byte_ns: remote_byte * 1e9,
+            beyond_cache_ns: beyond_cache * 1e9,
+            turn_us: turn * 1e6,
         }
     }
 }

@@ -83,5 +83,5 @@ if __name__ == "__main__":
             torch.distributed.broadcast_object_list(paths)
             named = paths[0] or []
         main(named)
-        torch.distributed.barrier()
+        torch.distributed.barrier()  # All ranks have read the files before rank 0 removes them.
     torch.distributed.destroy_process_group()

@@ -221,10 +221,10 @@ def test_a_rank_that_is_killed_is_named_or_its_samples_come_from_their_files(pat
             while time.monotonic() - began < 10:
                 seen = sorted(int(n) for batch in loader for n in batch.indices)
                 assert seen == list(range(101)), seen
-            print("whole")
+            print("whole", flush=True)
         except forebay.UnavailableError as error:
             assert "rank 1" in str(error), error
-            print("named")
+            print("named", flush=True)
         os._exit(0)
         """),
     )

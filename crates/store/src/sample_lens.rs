@@ -2,7 +2,7 @@
 
 /// The lengths of samples in rows, and where each begins in a row of all of them.
 ///
-/// Ragged ones are kept as narrow as the longest allows, with the sum up to every [`BLOCK`]th: a million samples of less than
+/// Ragged ones are kept as narrow as the longest allows, with the sums up to every few of them: a million samples of less than
 /// 65,536 rows take 2.3 MB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleLens(Lens);

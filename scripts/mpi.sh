@@ -47,12 +47,15 @@ first_of() {
     die "none of these is there: $*"
 }
 
+# Prints the path of Debian's library. awk reads all of the list: a reader that leaves early would end ldconfig by a signal.
+debian_library() { ldconfig -p | awk '$1 == "libmpi.so.40" && !found { found = $NF } END { print found }'; }
+
 debian_openmpi() {
     local -a missing=()
     command -v mpirun.openmpi >/dev/null || missing+=(openmpi-bin)
-    ldconfig -p | grep -q 'libmpi\.so\.40 ' || missing+=(libopenmpi3)
+    [[ -n $(debian_library) ]] || missing+=(libopenmpi3)
     if [[ ${#missing[@]} -gt 0 ]]; then install_packages "${missing[@]}"; fi
-    ldconfig -p | awk '$1 == "libmpi.so.40" { print $NF; exit }'
+    debian_library
 }
 
 names=("$@")

@@ -20,7 +20,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-store", &["forebay-scratch", "forebay-source"]),
     ("forebay-tcp", &["forebay-source", "forebay-store"]),
     ("forebay-tier", &["forebay-scratch", "forebay-source"]),
-    ("forebay-config", &["forebay-source", "forebay-tier"]),
+    ("forebay-stage", &["forebay-scratch", "forebay-source"]),
+    ("forebay-config", &["forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-plugin", &["forebay-config", "forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-vfd", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-vol", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-launch", &["forebay-config", "forebay-source"]),
     (
         "forebay",
         &[
@@ -32,20 +37,25 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-plan",
             "forebay-scratch",
             "forebay-source",
+            "forebay-stage",
             "forebay-store",
             "forebay-tcp",
             "forebay-tier",
         ],
     ),
-    ("forebay-cli", &["forebay", "forebay-mount"]),
+    ("forebay-cli", &["forebay", "forebay-launch", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 
 /// Crates that libraries loaded into other programs are built on: none of these may come with them.
-const LEAN: &[(&str, &[&str])] = &[(
-    "forebay-config",
-    &["forebay", "forebay-format", "forebay-loader", "hyper", "object_store", "reqwest", "rustls", "tokio"],
-)];
+const LEAN: &[(&str, &[&str])] = &[
+    ("forebay-config", RUNTIMES),
+    ("forebay-vfd", RUNTIMES),
+    ("forebay-vol", RUNTIMES),
+];
+
+const RUNTIMES: &[&str] =
+    &["forebay", "forebay-format", "forebay-loader", "hyper", "object_store", "reqwest", "rustls", "tokio"];
 
 fn root() -> PathBuf {
     PathBuf::from("../..")

@@ -48,11 +48,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that libraries loaded into other programs are built on: none of these may come with them.
-const LEAN: &[(&str, &[&str])] = &[
-    ("forebay-config", RUNTIMES),
-    ("forebay-vfd", RUNTIMES),
-    ("forebay-vol", RUNTIMES),
-];
+const LEAN: &[(&str, &[&str])] =
+    &[("forebay-config", RUNTIMES), ("forebay-vfd", RUNTIMES), ("forebay-vol", RUNTIMES)];
 
 const RUNTIMES: &[&str] =
     &["forebay", "forebay-format", "forebay-loader", "hyper", "object_store", "reqwest", "rustls", "tokio"];

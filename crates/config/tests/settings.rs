@@ -230,7 +230,7 @@ ahead = "256MiB"      # default
 # path is not set: writes go straight to their destinations
 quota = "80%"         # default
 # free_floor is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free
-drainers = 4          # default
+drainers = 2          # default
 # bandwidth is not set: as fast as the destination takes it
 memory = "10%"        # default
 paused = false        # default

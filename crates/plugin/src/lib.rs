@@ -3,7 +3,7 @@
 //! ```text
 //!  libhdf5 ──dlopen──► plug-in                 one process may hold several libhdf5: each gets
 //!     │ H5PLget_plugin_info()                  a slot of its own, with a table of its functions
-//!     └─ return address ─► Hdf5Library ─► Slots<…, 8> ─► a struct of callbacks, made once
+//!     └─ return address ─► Hdf5Library ─► LibrarySlots<…, 8> ─► a struct of callbacks, made once
 //! ```
 //!
 //! | file | what it holds |
@@ -35,5 +35,5 @@ pub use guard::guard;
 pub use library::Hdf5Library;
 pub use managed::ManagedPaths;
 pub use settings::PluginSettings;
-pub use slots::Slots;
+pub use slots::LibrarySlots;
 pub use warning::WarnOnce;

@@ -7,12 +7,12 @@ pub const SLOT_COUNT: usize = 8;
 
 /// What is kept for each libhdf5, by the number of its slot.
 #[derive(Debug)]
-pub struct Slots<T> {
+pub struct LibrarySlots<T> {
     placing: Mutex<()>,
     taken: [OnceLock<(usize, T)>; SLOT_COUNT],
 }
 
-impl<T> Slots<T> {
+impl<T> LibrarySlots<T> {
     /// No slot is taken.
     pub const fn new() -> Self {
         Self { placing: Mutex::new(()), taken: [const { OnceLock::new() }; SLOT_COUNT] }
@@ -44,7 +44,7 @@ impl<T> Slots<T> {
     }
 }
 
-impl<T> Default for Slots<T> {
+impl<T> Default for LibrarySlots<T> {
     fn default() -> Self {
         Self::new()
     }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_library_keeps_its_slot_and_another_gets_the_next() {
-        let slots = Slots::new();
+        let slots = LibrarySlots::new();
         assert_eq!(slots.place(0x1000, Some), Some(&0));
         assert_eq!(slots.place(0x2000, Some), Some(&1));
         assert_eq!(slots.place(0x1000, |_| None), Some(&0));
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_could_not_be_filled_stays_free_and_a_ninth_library_gets_none() {
-        let slots = Slots::new();
+        let slots = LibrarySlots::new();
         assert_eq!(slots.place(7, |_| None), None);
         for base in 0..SLOT_COUNT {
             assert_eq!(slots.place(base, Some), Some(&base));

@@ -32,7 +32,7 @@ DEFAULT_PLUGINS = "/usr/local/hdf5/lib/plugin"
 TABLES = (
     "test_vlarray test_enum test_nestedtypes test_timetype test_types test_tablesMD test_numpy test_create test_attributes "
     "test_hdf5compat test_backcompat test_links test_direct_chunk test_array test_carray test_earray test_tables test_basics "
-    "test_tree test_expression test_file test_do_undo"
+    "test_tree test_expression test_do_undo test_lists test_timestamps test_garbage"
 )
 
 

@@ -30,7 +30,7 @@ LONG = 300
 
 def area_in(folder: Path, **options: Any) -> forebay.stage.Area:
     # No disk of a test machine has to have 1 GiB free.
-    return forebay.stage.Area(folder, **{"free": 0, **options})
+    return forebay.stage.Area(folder, **{"free_floor": 0, **options})
 
 
 @pytest.fixture

@@ -46,8 +46,9 @@ class Child:
         script.write_text(BEGIN + textwrap.dedent(source))
         command = [sys.executable, str(script), *map(str, arguments)]
         pipe = subprocess.PIPE
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_STAGE")}
         self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **environment}
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env={**inherited, **environment}
         )
 
     def __enter__(self) -> Child:
@@ -84,7 +85,7 @@ def recover(fast: Path, *options: str) -> str:
 
 def test_a_program_that_ends_leaves_its_files_durable(tmp_path: Path, folders: tuple[Path, Path]) -> None:
     source = """
-    area = forebay.stage.Area(fast, free=0, paused=True)
+    area = forebay.stage.Area(fast, free_floor=0, paused=True)
     forebay.stage.save(b"x" * 100_000, slow / "a", area=area)
     assert not (slow / "a").exists()
     with forebay.stage.open(slow / "unfinished", area=area) as half:
@@ -99,7 +100,7 @@ def test_a_program_that_ends_leaves_its_files_durable(tmp_path: Path, folders: t
 
 def test_a_program_that_waits_long_at_its_end_says_for_what(tmp_path: Path, folders: tuple[Path, Path]) -> None:
     source = """
-    area = forebay.stage.Area(fast, free=0, bandwidth="2MB")
+    area = forebay.stage.Area(fast, free_floor=0, bandwidth="2MB")
     forebay.stage.save(bytes(12_000_000), slow / "a", area=area)
     """
     with Child(tmp_path, source, *folders) as child:
@@ -133,8 +134,7 @@ def test_without_an_area_files_go_straight_to_their_destinations_and_it_is_told_
     assert len(told) == 1 and "FOREBAY_STAGE" in str(told[0].message), told
     assert file.area.stats()["passed_through_bytes"] == 3_000_000, file.area.stats()
     """
-    kept = {name: "" for name in os.environ if name.startswith("FOREBAY_STAGE")}
-    with Child(tmp_path, source, *folders, FOREBAY_CONFIG="none", **kept) as child:
+    with Child(tmp_path, source, *folders, FOREBAY_CONFIG="none") as child:
         child.end()
     assert [(folders[1] / str(n)).stat().st_size for n in range(3)] == [1_000_000] * 3
 
@@ -144,7 +144,7 @@ def test_ctrl_c_ends_a_wait_within_a_second_and_loses_nothing(
     tmp_path: Path, folders: tuple[Path, Path], how: str
 ) -> None:
     source = f"""
-    area = forebay.stage.Area(fast, free=0, bandwidth="500kB")
+    area = forebay.stage.Area(fast, free_floor=0, bandwidth="500kB")
     file = forebay.stage.save(bytes(60_000_000), slow / "a", area=area)
     print("ready", flush=True)
     try:
@@ -170,7 +170,7 @@ def test_ctrl_c_ends_a_wait_within_a_second_and_loses_nothing(
 
 def test_ctrl_c_at_the_end_of_a_program_leaves_what_is_staged(tmp_path: Path, folders: tuple[Path, Path]) -> None:
     source = """
-    area = forebay.stage.Area(fast, free=0, bandwidth="500kB")
+    area = forebay.stage.Area(fast, free_floor=0, bandwidth="500kB")
     forebay.stage.save(bytes(60_000_000), slow / "a", area=area)
     """
     with Child(tmp_path, source, *folders) as child:
@@ -189,7 +189,7 @@ def test_a_killed_process_loses_what_was_not_sealed_and_nothing_else(
     fast, slow = folders
     (slow / "sealed").write_bytes(b"old")
     source = """
-    area = forebay.stage.Area(fast, free=0, paused=True)
+    area = forebay.stage.Area(fast, free_floor=0, paused=True)
     for n in range(5):
         forebay.stage.save(bytes([n]) * 1_000_000, slow / f"sealed{n or ''}", area=area, latest="latest")
     half = forebay.stage.open(slow / "half", area=area)
@@ -203,7 +203,7 @@ def test_a_killed_process_loses_what_was_not_sealed_and_nothing_else(
         child.process.kill()
         child.process.wait()
     assert os.listdir(slow) == ["sealed"] and (slow / "sealed").read_bytes() == b"old"
-    with forebay.stage.Area(fast, free=0) as area:
+    with forebay.stage.Area(fast, free_floor=0) as area:
         items = area.items()
         assert len(items) >= 5 and all(item["is_deserted"] for item in items)
         # Whose files they are is for `recover` to say: nobody else's drain touches them.
@@ -214,14 +214,14 @@ def test_a_killed_process_loses_what_was_not_sealed_and_nothing_else(
     assert sorted(os.listdir(slow)) == ["latest", "sealed", "sealed1", "sealed2", "sealed3", "sealed4"]
     for n in range(5):
         assert (slow / f"sealed{n or ''}").read_bytes() == bytes([n]) * 1_000_000
-    with forebay.stage.Area(fast, free=0) as area:
+    with forebay.stage.Area(fast, free_floor=0) as area:
         assert area.items() == []
 
 
 def test_two_processes_share_an_area(tmp_path: Path, folders: tuple[Path, Path]) -> None:
     fast, slow = folders
     source = """
-    area = forebay.stage.Area(fast, free=0, paused=True)
+    area = forebay.stage.Area(fast, free_floor=0, paused=True)
     files = [forebay.stage.save(sys.argv[3].encode() * 1000, slow / f"{sys.argv[3]}{n}", area=area) for n in range(20)]
     print("ready", flush=True)
     sys.stdin.readline()
@@ -246,7 +246,7 @@ def test_two_processes_share_an_area(tmp_path: Path, folders: tuple[Path, Path])
 def test_a_pause_for_everyone_holds_another_process(tmp_path: Path, folders: tuple[Path, Path]) -> None:
     fast, slow = folders
     source = """
-    area = forebay.stage.Area(fast, free=0)
+    area = forebay.stage.Area(fast, free_floor=0)
     print("ready", flush=True)
     sys.stdin.readline()
     file = forebay.stage.save(b"x", slow / "a", area=area)
@@ -254,7 +254,7 @@ def test_a_pause_for_everyone_holds_another_process(tmp_path: Path, folders: tup
     sys.stdin.readline()
     file.durable.result(300)
     """
-    with Child(tmp_path, source, *folders) as child, forebay.stage.Area(fast, free=0) as area:
+    with Child(tmp_path, source, *folders) as child, forebay.stage.Area(fast, free_floor=0) as area:
         assert child.line() == "ready"
         area.pause(everyone=True)
         child.go_on()
@@ -269,7 +269,7 @@ def test_a_pause_for_everyone_holds_another_process(tmp_path: Path, folders: tup
 
 def test_a_forked_child_has_areas_of_its_own_and_leaves_its_parents_files_alone(folders: tuple[Path, Path]) -> None:
     fast, slow = folders
-    with forebay.stage.Area(fast, free=0) as area:
+    with forebay.stage.Area(fast, free_floor=0) as area:
         file = forebay.stage.open(slow / "parent", "w+b", area=area)
         file.write(bytes(300_000))
         file.flush()
@@ -298,7 +298,7 @@ def write_one(area: forebay.stage.Area, path: Path) -> None:
 def test_a_worker_of_multiprocessing_drains_when_it_ends(folders: tuple[Path, Path], method: Any) -> None:
     fast, slow = folders
     context = multiprocessing.get_context(method)
-    with forebay.stage.Area(fast, free=0) as area:
+    with forebay.stage.Area(fast, free_floor=0) as area:
         workers = [context.Process(target=write_one, args=(area, slow / f"{n}")) for n in range(2)]
         for worker in workers:
             worker.start()
@@ -317,7 +317,7 @@ def test_a_destination_that_may_not_be_written_is_refused_and_named(
     source = """
     if os.getuid() == 0:
         os.setgroups([]); os.setgid(65534); os.setuid(65534)
-    area = forebay.stage.Area(fast, free=0)
+    area = forebay.stage.Area(fast, free_floor=0)
     try:
         file = forebay.stage.open(slow / "a", area=area)
         file.write(b"new")

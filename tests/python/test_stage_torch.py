@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWa
 
 @pytest.fixture
 def area(tmp_path: Path) -> Iterator[forebay.stage.Area]:
-    with forebay.stage.Area(tmp_path / "fast", free=0) as area:
+    with forebay.stage.Area(tmp_path / "fast", free_floor=0) as area:
         yield area
 
 
@@ -161,7 +161,7 @@ def test_a_checkpoint_of_a_killed_process_is_recovered_and_published(program: An
         import torch.distributed.checkpoint as checkpoint
         import forebay.stage
         from forebay.stage import dcp
-        area = forebay.stage.Area(sys.argv[1], free=0, paused=True)
+        area = forebay.stage.Area(sys.argv[1], free_floor=0, paused=True)
         saved = {f"layer{n}": torch.full((100, 50), float(10 + n)) for n in range(4)}
         checkpoint.save(saved, storage_writer=dcp.StagedWriter(sys.argv[2], area=area), no_dist=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -198,7 +198,7 @@ def rank(number, fast, slow):
     whole = torch.arange(64.0).reshape(16, 4)
     state = {"sharded": distribute_tensor(whole, mesh, [Shard(0)]), "own": torch.full((3,), 1.5)}
     # Each rank has an area of its own, as on nodes of their own; that of rank 1 is late.
-    with forebay.stage.Area(f"{fast}{number}", free=0, paused=number == 1) as area:
+    with forebay.stage.Area(f"{fast}{number}", free_floor=0, paused=number == 1) as area:
         writer = dcp.StagedWriter(f"{slow}/a", area=area, latest="latest")
         checkpoint.save(state, storage_writer=writer)
         dist.barrier()

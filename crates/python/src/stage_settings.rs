@@ -1,9 +1,10 @@
 //! From what Python says of a staging area to its settings.
 
-use std::{env, path::PathBuf};
+use std::path::PathBuf;
 
 use forebay::{
-    Error, size,
+    Error, Settings,
+    config::{Amount, FastPlace, Overrides},
     stage::{AreaPlace, AreaSettings},
 };
 use pyo3::prelude::*;
@@ -19,12 +20,12 @@ const MEMORY: &str = "memory";
 #[serde(deny_unknown_fields)]
 struct AreaArguments {
     path: Option<String>,
-    quota: Option<u64>,
-    free: Option<u64>,
+    quota: Option<Amount>,
+    free_floor: Option<Amount>,
     drainers: Option<usize>,
     bandwidth: Option<u64>,
-    memory: Option<u64>,
-    paused: bool,
+    memory: Option<Amount>,
+    paused: Option<bool>,
 }
 
 /// Settings of an area as another process may be told them.
@@ -55,34 +56,54 @@ impl AreaDescription {
     }
 }
 
-/// The settings (JSON) of the area that `given` (JSON) asks for; what it does not say comes from the environment.
-#[pyfunction]
-pub(crate) fn stage_settings(given: &str) -> PyResult<String> {
-    let given: AreaArguments = serde_json::from_str(given).map_err(|error| misread(&error))?;
-    let described = described(given).map_err(raised)?;
-    serde_json::to_string(&described).map_err(|error| misread(&error))
+impl From<AreaSettings> for AreaDescription {
+    fn from(settings: AreaSettings) -> Self {
+        let folder = match settings.place {
+            AreaPlace::Folder(folder) => Some(folder),
+            AreaPlace::Memory => None,
+        };
+        Self {
+            folder,
+            quota: settings.quota,
+            free_floor: settings.free_floor,
+            drainers: settings.drainers,
+            bandwidth: settings.bandwidth,
+            memory: settings.memory,
+            paused: settings.start_paused,
+        }
+    }
 }
 
-fn described(given: AreaArguments) -> Result<AreaDescription, Error> {
-    let place = given.path.or_else(|| env::var("FOREBAY_STAGE").ok().filter(|place| !place.is_empty()));
-    let folder = match place.as_deref() {
-        None | Some(MEMORY) => None,
-        Some(path) => Some(PathBuf::from(forebay::Origins::new().absolute(path)?)),
-    };
-    let defaults = folder.clone().map_or_else(AreaSettings::memory, AreaSettings::folder);
-    let quota = match env::var("FOREBAY_STAGE_QUOTA") {
-        Ok(text) => {
-            Some(size::parse(&text).map_err(|error| Error::invalid(error).at("FOREBAY_STAGE_QUOTA"))?)
-        }
-        Err(_) => None,
-    };
-    Ok(AreaDescription {
-        folder,
-        quota: given.quota.or(quota).unwrap_or(defaults.quota),
-        free_floor: given.free.unwrap_or(defaults.free_floor),
-        drainers: given.drainers.unwrap_or(defaults.drainers).max(1),
-        bandwidth: given.bandwidth.or(defaults.bandwidth),
-        memory: given.memory.unwrap_or(defaults.memory),
-        paused: given.paused,
-    })
+/// The settings (JSON) of the area that `given` (JSON) asks for, and whether that is one; what it does not say comes from the
+/// configuration. Where there is none, nothing fits into the one that is described.
+#[pyfunction]
+pub(crate) fn stage_settings(given: &str) -> PyResult<(String, bool)> {
+    let given: AreaArguments = serde_json::from_str(given).map_err(|error| misread(&error))?;
+    let asked = asked_for(given).map_err(raised)?;
+    let is_area = asked.is_some();
+    let settings =
+        asked.unwrap_or_else(|| AreaSettings { quota: 0, free_floor: 0, ..AreaSettings::memory() });
+    let described = serde_json::to_string(&AreaDescription::from(settings));
+    Ok((described.map_err(|error| misread(&error))?, is_area))
+}
+
+fn asked_for(given: AreaArguments) -> Result<Option<AreaSettings>, Error> {
+    let mut stage = Settings::load(&Overrides::default())?.config.stage;
+    if let Some(path) = given.path {
+        stage.path = Some(match path.as_str() {
+            MEMORY => FastPlace::Memory,
+            path => FastPlace::Folder(forebay::Origins::new().absolute(path)?.into()),
+        });
+    }
+    stage.quota = given.quota.unwrap_or(stage.quota);
+    stage.free_floor = given.free_floor.or(stage.free_floor);
+    stage.drainers = given.drainers.unwrap_or(stage.drainers);
+    stage.bandwidth = given.bandwidth.or(stage.bandwidth);
+    stage.memory = given.memory.unwrap_or(stage.memory);
+    stage.paused = given.paused.unwrap_or(stage.paused);
+    let named = [("drainers", stage.drainers == 0), ("bandwidth", stage.bandwidth == Some(0))];
+    if let Some((name, _)) = named.into_iter().find(|(_, is_zero)| *is_zero) {
+        return Err(Error::invalid(format!("{name}=0 would never bring anything to its destination")));
+    }
+    stage.area()
 }

@@ -392,8 +392,9 @@ def tier_config(given: str, base: str | None = None) -> str:
     It goes over ``base`` (JSON) where that is given, else over environment and file.
     """
 
-def stage_settings(given: str) -> str:
-    """The settings (JSON) of the staging area that ``given`` (JSON) asks for; what it does not say comes from the configuration."""
+def stage_settings(given: str) -> tuple[str, bool]:
+    """The settings (JSON) of the staging area that ``given`` (JSON) asks for, and whether there is one; what it does not say comes
+    from the configuration."""
 
 def run_command(args: list[str]) -> int:
     """Runs the command line ``args``, whose first is the program's name, and gives the exit code."""

@@ -10,9 +10,11 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from .._events import ForebayRuntimeWarning
 from .._forebay import InvalidError, RawArea, RawStagedFile, stage_settings
 from .._sizes import size_of, whole
 from ._bar import drain_progress
@@ -31,8 +33,17 @@ _QUIET_S = 2.0
 class Area:
     """A staging area: a private folder on a fast tier that the processes of a node share, or memory.
 
-    What is not given is taken from the configuration (``[stage]``, ``FOREBAY_STAGE``). A full area fails nothing: writes then
-    go straight to the destination's file system. It is closed, and thereby drained, when the program ends.
+    :param path: a folder on a fast disk, in which a private one is made; or ``"memory"``.
+    :param quota: the most that is staged at once, as ``"64GiB"`` or ``"80%"`` of what is free. What does not fit goes straight
+        to its destination: a full area fails nothing.
+    :param free_floor: what is left free on the disk, whatever the quota.
+    :param drainers: threads that bring bytes to their destinations.
+    :param bandwidth: bytes a second that they write at most.
+    :param memory: bytes of buffers, and of all that is staged in an area in memory.
+    :param paused: whether nothing is moved before :meth:`resume`.
+
+    What is not given is taken from the configuration (``[stage]`` of ``forebay.toml``, ``FOREBAY_STAGE``). An area is closed,
+    and thereby drained, when the program ends.
     """
 
     __module__ = "forebay.stage"
@@ -42,22 +53,24 @@ class Area:
         path: str | os.PathLike[str] | None = None,
         *,
         quota: int | float | str | None = None,
-        free: int | float | str | None = None,
+        free_floor: int | float | str | None = None,
         drainers: int | None = None,
         bandwidth: int | float | str | None = None,
         memory: int | float | str | None = None,
-        paused: bool = False,
+        paused: bool | None = None,
     ) -> None:
         given = {
             "path": None if path is None else os.fspath(path),
-            "quota": size_of(quota, "quota"),
-            "free": size_of(free, "free"),
+            "quota": _amount(quota, "quota"),
+            "free_floor": _amount(free_floor, "free_floor"),
             "drainers": None if drainers is None else whole("drainers", drainers),
             "bandwidth": size_of(bandwidth, "bandwidth"),
-            "memory": size_of(memory, "memory"),
-            "paused": bool(paused),
+            "memory": _amount(memory, "memory"),
+            "paused": paused,
         }
-        self._settings: str = stage_settings(json.dumps(given))
+        self._settings, is_area = stage_settings(json.dumps(given))
+        if not is_area:
+            _warn_of_none()
         self._raw = RawArea(self._settings)
         self._is_closed = False
         self._owner = os.getpid()
@@ -144,6 +157,20 @@ class Area:
 
     def __repr__(self) -> str:
         return f"<forebay.stage.Area {self.path or 'memory'}{' closed' if self._is_closed else ''}>"
+
+
+def _amount(amount: int | float | str | None, what: str) -> int | str | None:
+    """Bytes, or text that may be a share such as ``"50%"``."""
+    return amount if isinstance(amount, str) else size_of(amount, what)
+
+
+def _warn_of_none() -> None:
+    warnings.warn(
+        "no staging area is configured, so files are written straight to their destinations: set FOREBAY_STAGE to a folder on a "
+        "fast disk, or give area=",
+        ForebayRuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _unpickled(settings: str) -> Area:

@@ -53,7 +53,7 @@ def open(
     encoding: str | None = None,
     errors: str | None = None,
     newline: str | None = None,
-) -> IO[Any]: ...
+) -> Any: ...
 
 
 def open(

@@ -114,7 +114,7 @@ def _save_npz(obj: Any, file: StagedFile) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, value in obj.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)  # type: ignore[arg-type]
+                np.lib.format.write_array(part, np.asanyarray(value), allow_pickle=False)
 
 
 def _save_bytes(obj: Any, file: StagedFile) -> None:

@@ -61,10 +61,10 @@ class _StagedFileSystem(FileSystem):
             return
         if name.endswith(_TMP):
             name = f"{name.removesuffix('.tmp')}.{self.token}.tmp"
-        with create(name, mode, self.area, self.priority) as stream:
-            yield stream
+        with create(name, mode, self.area, self.priority) as file:
+            yield file
         with self._lock:
-            self.files.append(stream)
+            self.files.append(file)
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
         # Not before all is durable.

@@ -146,6 +146,7 @@ def test_ctrl_c_ends_a_wait_within_a_second_and_loses_nothing(
     source = f"""
     area = forebay.stage.Area(fast, free_floor=0, bandwidth="500kB")
     file = forebay.stage.save(bytes(60_000_000), slow / "a", area=area)
+    file.staged.result(300)
     print("ready", flush=True)
     try:
         {how}
@@ -191,7 +192,8 @@ def test_a_killed_process_loses_what_was_not_sealed_and_nothing_else(
     source = """
     area = forebay.stage.Area(fast, free_floor=0, paused=True)
     for n in range(5):
-        forebay.stage.save(bytes([n]) * 1_000_000, slow / f"sealed{n or ''}", area=area, latest="latest")
+        file = forebay.stage.save(bytes([n]) * 1_000_000, slow / f"sealed{n or ''}", area=area, latest="latest")
+        file.staged.result(300)
     half = forebay.stage.open(slow / "half", area=area)
     half.write(bytes(5_000_000))
     half.flush()

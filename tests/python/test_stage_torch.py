@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,21 @@ def test_safetensors_of_tensors(area: forebay.stage.Area, slow: Path) -> None:
     same(safetensors.load_file(slow / "a.safetensors"), model)
 
 
+def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("safetensors")
+    guide = (Path(__file__).parents[2] / "docs" / "staging.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    assert len(blocks) >= 4
+    (tmp_path / "pfs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"torch": torch, "model": torch.nn.Linear(4, 3)}
+    for block in blocks:
+        exec(compile(block, "docs/staging.md", "exec"), names)
+    names["area"].close()
+    made = {"step-1.pt", "latest.pt", "mesh.npy", "fields.h5", "step-7.pt", "w.npz", "w.safetensors", "step-100", "latest"}
+    assert set(os.listdir(tmp_path / "pfs")) == made
+
+
 # Checkpoints of torch.distributed.
 
 
@@ -163,7 +179,8 @@ def test_a_checkpoint_of_a_killed_process_is_recovered_and_published(program: An
         from forebay.stage import dcp
         area = forebay.stage.Area(sys.argv[1], free_floor=0, paused=True)
         saved = {f"layer{n}": torch.full((100, 50), float(10 + n)) for n in range(4)}
-        checkpoint.save(saved, storage_writer=dcp.StagedWriter(sys.argv[2], area=area), no_dist=True)
+        writer = dcp.StagedWriter(sys.argv[2], area=area)
+        checkpoint.save(saved, storage_writer=writer, no_dist=True)
         os.kill(os.getpid(), signal.SIGKILL)
         """,
         tmp_path / "fast",

@@ -148,7 +148,7 @@ class StagedFile(io.BufferedIOBase):
             raise ValueError("I/O operation on closed file")
 
     def close(self) -> None:
-        """Seals the file: no byte can be added, and it goes to its destination. Returns when it is staged."""
+        """Seals the file: no byte can be added, and it goes to its destination; ``staged`` and ``durable`` tell how far it is."""
         if self.closed:
             return
         raw, self._raw = self._raw, None

@@ -75,8 +75,8 @@ def open(
     :param priority: files of higher priority go to their destinations first.
     :param latest: a symbolic link that is moved to ``path`` once that is durable, by a name beside ``path`` or a path.
 
-    An exception inside ``with`` abandons the file; ``close`` seals it and returns when it is staged. ``file.durable.result()``
-    waits until it is durable.
+    An exception inside ``with`` abandons the file; ``close`` seals it. ``file.staged.result()`` waits until a killed process loses
+    none of it, ``file.durable.result()`` until it is at its destination.
     """
     letters = set(mode)
     kinds = letters & set("rwxa")

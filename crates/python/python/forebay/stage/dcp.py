@@ -52,6 +52,11 @@ class _StagedFileSystem(FileSystem):
         self.files: list[StagedFile] = []
         self.index: str | None = None
 
+    def wait_staged(self) -> None:
+        """Waits until all files of the save are staged: a killed process loses none of them."""
+        for file in self.files:
+            file.staged.result()
+
     @contextlib.contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[Any]:
         name = os.path.abspath(os.fspath(path))
@@ -87,7 +92,7 @@ class StagedWriter(checkpoint.FileSystemWriter):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        *args: Any,
+        *,
         area: Area | str | os.PathLike[str] | None = None,
         priority: int = 0,
         latest: str | os.PathLike[str] | None = None,
@@ -95,7 +100,7 @@ class StagedWriter(checkpoint.FileSystemWriter):
         **options: Any,
     ) -> None:
         # The area syncs; `fsync` of PyTorch would find no descriptor.
-        super().__init__(path, *args, **{**options, "sync_files": False})
+        super().__init__(path, **{**options, "sync_files": False})
         self.fs = _StagedFileSystem(area_of(area), priority)
         self._latest = None if latest is None else os.fsdecode(latest)
         self._timeout = timeout
@@ -142,6 +147,7 @@ class StagedWriter(checkpoint.FileSystemWriter):
     def write_data(self, plan: Any, planner: Any) -> Any:
         """Stages the data of this rank."""
         written = super().write_data(plan, planner)
+        self.fs.wait_staged()
         if not self._is_coordinator:
             _Finishing(self.fs, self._durable, os.fspath(self.path), None).start()
         return written
@@ -155,6 +161,7 @@ class StagedWriter(checkpoint.FileSystemWriter):
         with create(save.list_file, "wb", self.fs.area, self.fs.priority) as file:
             file.write(_checkpoint.listed(names))
         self.fs.files.append(file)
+        self.fs.wait_staged()
         link = None if self._latest is None else os.path.join(os.path.dirname(folder), self._latest)
         _Finishing(self.fs, self._durable, folder, (save, names, link, self._timeout)).start()
 
@@ -235,9 +242,9 @@ class StagedReader(checkpoint.FileSystemReader):
     __module__ = "forebay.stage.dcp"
 
     def __init__(
-        self, path: str | os.PathLike[str], *args: Any, area: Area | str | os.PathLike[str] | None = None, **options: Any
+        self, path: str | os.PathLike[str], *, area: Area | str | os.PathLike[str] | None = None, **options: Any
     ) -> None:
-        super().__init__(path, *args, **options)
+        super().__init__(path, **options)
         self.fs = _StagedFileSystem(area_of(area), 0)
 
     def read_metadata(self, *args: Any, **options: Any) -> Any:

@@ -62,6 +62,17 @@ def test_a_list_that_names_files_elsewhere_is_refused_and_removes_nothing(tmp_pa
     assert (tmp_path / "outside").read_text() == "keep"
 
 
+def test_a_save_that_a_reader_published_is_published(tmp_path: Path) -> None:
+    leave(tmp_path, "01", ["a"])
+    save = _checkpoint.Publication(str(tmp_path), ".metadata", "01")
+    assert not save.is_published(["a"]) and _checkpoint.publish(tmp_path) and save.is_published(["a"])
+    save.wait(["a"], 300)
+    save.publish(["a"], str(tmp_path / "latest"))
+    assert (tmp_path / "latest" / "a").read_text() == "01"
+    with pytest.raises(forebay.UnavailableError, match="3 files are not durable"):
+        _checkpoint.Publication(str(tmp_path), ".metadata", "02").wait(["b"], 0)
+
+
 def test_a_link_that_is_moved_is_never_missing(tmp_path: Path) -> None:
     for step in range(3):
         (tmp_path / f"{step}").mkdir()

@@ -43,10 +43,19 @@ class Publication:
         wanted = [*names, os.path.basename(self.index_file), os.path.basename(self.list_file)]
         return [name for name in wanted if name not in there]
 
+    def is_published(self, names: list[str]) -> bool:
+        """True when it is, by whichever process: a reader may have been faster."""
+        if os.path.exists(self.index_file):
+            return False
+        try:
+            return set(_names(os.path.join(self.folder, f"{self.index}.files"))) == set(names)
+        except (OSError, ValueError, UnavailableError):
+            return False
+
     def wait(self, names: list[str], timeout: float) -> None:
-        """Waits until all files are there."""
+        """Waits until all files are there, or it is published."""
         until, pause = time.monotonic() + timeout, POLL_S
-        while missing := self.missing(names):
+        while not self.is_published(names) and (missing := self.missing(names)):
             if time.monotonic() > until:
                 raise UnavailableError(
                     f"{self.folder}: {len(missing)} files are not durable, {missing[0]} among them: the checkpoint is not "
@@ -58,8 +67,16 @@ class Publication:
     def publish(self, names: list[str], latest: str | None) -> None:
         """Gives the index its own name, removes files that only the previous save had, and moves the link ``latest``."""
         previous = _previous(self.folder, self.index)
-        os.replace(self.index_file, os.path.join(self.folder, self.index))
-        os.replace(self.list_file, os.path.join(self.folder, f"{self.index}.files"))
+        try:
+            os.replace(self.index_file, os.path.join(self.folder, self.index))
+            os.replace(self.list_file, os.path.join(self.folder, f"{self.index}.files"))
+        except FileNotFoundError:
+            # Another process did it, or does it right now: the list comes a moment after the index.
+            until = time.monotonic() + _POLL_MOST_S
+            while not self.is_published(names):
+                if time.monotonic() > until:
+                    raise
+                time.sleep(POLL_S)
         _sync(self.folder)
         if latest is not None:
             point(latest, self.folder)

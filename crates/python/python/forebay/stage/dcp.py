@@ -23,6 +23,7 @@ from concurrent.futures import Future
 from typing import Any
 
 # Before PyTorch: an environment without it should say so in its own words.
+from .._forebay import ForebayError
 from . import _checkpoint
 from ._area import Area, area_of, at_exit
 from ._checkpoint import Publication, publish
@@ -251,6 +252,7 @@ class StagedReader(checkpoint.FileSystemReader):
         """The index, once saves of this process into the folder are over; one that was left unpublished is published first."""
         folder = os.path.abspath(os.fspath(self.path))
         _wait_all(folder)
-        with contextlib.suppress(OSError):
+        # What cannot be published is no reason not to read what is there.
+        with contextlib.suppress(OSError, ForebayError):
             publish(folder)
         return super().read_metadata(*args, **options)

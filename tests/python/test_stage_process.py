@@ -139,6 +139,22 @@ def test_without_an_area_files_go_straight_to_their_destinations_and_it_is_told_
     assert [(folders[1] / str(n)).stat().st_size for n in range(3)] == [1_000_000] * 3
 
 
+def test_a_program_whose_destination_is_gone_says_where_its_file_is(tmp_path: Path, folders: tuple[Path, Path]) -> None:
+    fast, slow = folders
+    source = """
+    area = forebay.stage.Area(fast, free_floor=0, paused=True)
+    (slow / "run").mkdir()
+    forebay.stage.save(b"x", slow / "run" / "a", area=area).staged.result(300)
+    (slow / "run").rmdir()
+    """
+    with Child(tmp_path, source, *folders) as child:
+        _, told = child.end()
+    assert str(slow / "run" / "a") in told and f"`forebay recover {fast}` finishes it" in told, told
+    (slow / "run").mkdir()
+    recover(fast)
+    assert (slow / "run" / "a").read_bytes() == b"x"
+
+
 @pytest.mark.parametrize("how", ["area.drain()", "file.durable.result()", "area.close()", "file.durable.exception()"])
 def test_ctrl_c_ends_a_wait_within_a_second_and_loses_nothing(
     tmp_path: Path, folders: tuple[Path, Path], how: str
@@ -179,7 +195,7 @@ def test_ctrl_c_at_the_end_of_a_program_leaves_what_is_staged(tmp_path: Path, fo
         assert "waiting for 1 files" in child.process.stderr.readline()
         child.process.send_signal(signal.SIGINT)
         _, told = child.process.communicate(timeout=LONG)
-    assert f"left staged in {folders[0]}" in told and "forebay recover" in told, told
+    assert f"what is not durable stays in {folders[0]}: `forebay recover" in told, told
     recover(folders[0])
     assert (folders[1] / "a").read_bytes() == bytes(60_000_000)
 

@@ -252,10 +252,10 @@ def _drain_all() -> None:
         try:
             _drain_telling(area)
         except KeyboardInterrupt:
-            _say(f"left staged in {area.path or 'memory, and lost'}; `forebay recover` finishes what lies in a folder")
+            _say(f"interrupted; {_kept(area)}")
             return
         except Exception as error:
-            _say(f"{error}")
+            _say(f"{error}; {_kept(area)}")
     for work in _last:
         try:
             work()
@@ -263,6 +263,13 @@ def _drain_all() -> None:
             return
         except Exception as error:
             _say(f"{error}")
+
+
+def _kept(area: Area) -> str:
+    """What becomes of that which is not durable when the program ends."""
+    if area.path is None:
+        return "what was staged in memory and is not durable is lost"
+    return f"what is not durable stays in {area.path}: `forebay recover {area.path}` finishes it"
 
 
 def _drain_telling(area: Area) -> None:

@@ -86,6 +86,7 @@ impl ConfigArgs {
             block: self.block.clone(),
             whole_file: self.whole_file.clone(),
             ahead: self.ahead.clone(),
+            ..Overrides::default()
         })
     }
 }

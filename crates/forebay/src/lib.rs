@@ -50,6 +50,7 @@ pub use forebay_plan as plan;
 pub use forebay_source as source;
 pub use forebay_source::size;
 pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, ObjectOrigin, Origin, Result};
+pub use forebay_stage as stage;
 pub use forebay_store as store;
 pub use forebay_tcp::Rendezvous;
 pub use forebay_tier as tier;

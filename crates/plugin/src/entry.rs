@@ -7,13 +7,12 @@ pub const H5PL_TYPE_VFD: std::ffi::c_int = 2;
 
 /// Exports `H5PLget_plugin_type` and `H5PLget_plugin_info`; the latter calls `$found`, an
 /// `unsafe extern "C" fn(return_address: *const c_void) -> *const c_void`, with the address it returns to: that names the libhdf5
-/// which loads the plug-in.
+/// which loads the plug-in. The file that uses this expects `unsafe_code`.
 #[macro_export]
 macro_rules! plugin_entry {
     ($kind:expr, $found:path) => {
         /// Which kind of plug-in this is.
         #[unsafe(no_mangle)]
-        #[expect(non_snake_case, reason = "the name that HDF5 looks for")]
         pub extern "C" fn H5PLget_plugin_type() -> ::std::ffi::c_int {
             $kind
         }
@@ -24,7 +23,6 @@ macro_rules! plugin_entry {
         /// Called by a libhdf5.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
-        #[expect(non_snake_case, reason = "the name that HDF5 looks for")]
         pub unsafe extern "C" fn H5PLget_plugin_info() -> *const ::std::ffi::c_void {
             #[cfg(target_arch = "x86_64")]
             ::std::arch::naked_asm!("mov rdi, [rsp]", "jmp {found}", found = sym $found);

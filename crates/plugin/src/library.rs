@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "asks the loader about addresses and symbols")]
 
 use std::{
-    ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void},
+    ffi::{CStr, OsStr, c_char, c_void},
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     ptr::{self, NonNull},
@@ -84,18 +84,14 @@ impl Hdf5Library {
         })
     }
 
+    /// From a string that every version has, so that nothing is called: each call of HDF5's interface begins with clearing
+    /// the error stack, and HDF5 looks at all plug-ins on its path while it has an error to report.
     fn ask_version(&self) -> Result<[u32; 3]> {
-        type GetVersion = unsafe extern "C" fn(*mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
-        let symbol = self.require(c"H5get_libversion")?;
-        // SAFETY: `H5get_libversion` has had this signature in every version of HDF5.
-        let ask = unsafe { std::mem::transmute::<NonNull<c_void>, GetVersion>(symbol) };
-        let [mut major, mut minor, mut release] = [0; 3];
-        // SAFETY: three places for three numbers; the library is the one that calls us, and so is initialised.
-        let answer = unsafe { ask(&raw mut major, &raw mut minor, &raw mut release) };
-        if answer < 0 {
-            return Err(Error::unsupported("the library does not tell its version").at(self.path.display()));
-        }
-        Ok([major, minor, release])
+        let text = self.require(c"H5_lib_vers_info_g")?;
+        // SAFETY: a string of the library that ends in NUL and never changes.
+        let text = unsafe { CStr::from_ptr(text.as_ptr().cast::<c_char>()) };
+        version_in(&text.to_string_lossy())
+            .ok_or_else(|| Error::unsupported(format!("{text:?} names no version")).at(self.path.display()))
     }
 }
 
@@ -116,6 +112,12 @@ fn object_of(address: *const c_void) -> Option<(usize, std::ffi::CString)> {
     Some((found.dli_fbase.addr(), name.to_owned()))
 }
 
+/// `2.0.0` of `HDF5 library version: 2.0.0`, whatever follows the numbers.
+fn version_in(text: &str) -> Option<[u32; 3]> {
+    let mut numbers = text.rsplit(' ').next()?.split(['.', '-']).map_while(|part| part.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
 fn open_loaded(name: &CStr) -> Option<NonNull<c_void>> {
     let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
     // SAFETY: the name ends in NUL; with `RTLD_NOLOAD` nothing is loaded and no code of the library runs.
@@ -134,7 +136,14 @@ mod tests {
     #[test]
     fn code_that_is_not_hdf5_is_refused_by_the_name_of_what_lacks() {
         let error = Hdf5Library::of_address(libc::getpid as *const c_void).expect_err("libc is not HDF5");
-        assert!(error.to_string().contains("H5get_libversion"), "{error}");
+        assert!(error.to_string().contains("H5_lib_vers_info_g"), "{error}");
+    }
+
+    #[test]
+    fn a_version_is_read_from_the_string_that_libraries_have() {
+        assert_eq!(version_in("HDF5 library version: 1.14.6"), Some([1, 14, 6]));
+        assert_eq!(version_in("HDF5 library version: 2.0.0-1"), Some([2, 0, 0]));
+        assert_eq!(version_in("HDF5"), None);
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl CachedDataset {
             };
             Some(KeptUnits { cache, target })
         });
-        let is_in_use = kept.as_ref().is_some_and(|kept| !kept.cache.is_paused());
+        let is_in_use = (**kept).as_ref().is_some_and(|kept| !kept.cache.is_paused());
         is_in_use.then_some(kept)
     }
 

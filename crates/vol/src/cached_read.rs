@@ -67,7 +67,7 @@ pub(crate) fn read_cached(
     let under = UnderDataset { object: object.under, connector: object.connector };
     let dataset = dataset_of(library, object)?;
     let kept = dataset.usable()?;
-    let kept = kept.as_ref().as_ref()?;
+    let kept = (**kept).as_ref()?;
     if wanted.into.is_null() || !transfer_list::is_plain(library, wanted.transfer) {
         return None;
     }

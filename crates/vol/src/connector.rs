@@ -17,6 +17,7 @@ use forebay_plugin::{
 use forebay_source::Result;
 
 use crate::{
+    driver_handle::DriverHandle,
     file_state::OpenFiles,
     forward::{
         attributes, blobs, connector_info, datasets, datatypes, files, groups, introspection, links, objects,
@@ -60,7 +61,8 @@ fn load(return_address: *const c_void) -> Result<Option<&'static LoadedLibrary>>
     Ok(LIBRARIES.place(base, move |slot| {
         let class = class_of(slot)?;
         let (files, operations) = (OpenFiles::default(), OperationNumbers::new());
-        Some(LoadedLibrary { library, functions, errors, class, files, operations })
+        let driver = DriverHandle::new();
+        Some(LoadedLibrary { library, functions, errors, class, files, operations, driver })
     }))
 }
 
@@ -93,6 +95,7 @@ unsafe extern "C" fn initialize<const N: usize>(_list: hid_t) -> herr_t {
 
 unsafe extern "C" fn terminate<const N: usize>() -> herr_t {
     guard((), || {
+        crate::slots::library::<N>().driver.forget();
         if let Some(cache) = ReadCache::in_use() {
             cache.wait(std::time::Duration::from_millis(500));
         }

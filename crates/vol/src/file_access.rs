@@ -58,6 +58,10 @@ impl FileAccess {
 
     /// Puts this project's file driver in the place of HDF5's default one, where it can be had.
     pub(crate) fn use_file_driver(&self, library: &LoadedLibrary) {
+        // SAFETY: a list of our own.
+        if is_environments(library, unsafe { (library.functions.H5Pget_driver)(self.id) }) {
+            return;
+        }
         let Some(driver) = file_driver::registered(library) else { return };
         // SAFETY: a list of our own, and a registered driver that needs no configuration.
         unsafe { (library.functions.H5Pset_driver)(self.id, driver, std::ptr::null()) };
@@ -65,7 +69,7 @@ impl FileAccess {
 
     /// Names HDF5's default driver in `list`, a file's access list, where ours took its place.
     pub(crate) fn hide_file_driver(library: &LoadedLibrary, list: hid_t) {
-        let Some(driver) = file_driver::known(library) else { return };
+        let Some(driver) = library.driver.known() else { return };
         // SAFETY: a list that was just made for the program.
         unsafe {
             if (library.functions.H5Pget_driver)(list) == driver {
@@ -86,7 +90,7 @@ impl FileAccess {
         // SAFETY: lists of our own.
         unsafe {
             let driver = (functions.H5Pget_driver)(self.id);
-            if file_driver::known(library) == Some(driver) || file_driver::is_environments(library, driver) {
+            if library.driver.known() == Some(driver) || is_environments(library, driver) {
                 return true;
             }
             let plain = (functions.H5Pcopy)(self.id);
@@ -114,4 +118,10 @@ impl FileAccess {
             Some(value.iter().any(|byte| *byte != 0))
         })
     }
+}
+
+/// True when `driver` is the default one because `HDF5_DRIVER` names this project's.
+fn is_environments(library: &LoadedLibrary, driver: hid_t) -> bool {
+    std::env::var_os("HDF5_DRIVER").is_some_and(|name| name == "forebay")
+        && library.default_driver() == Some(driver)
 }

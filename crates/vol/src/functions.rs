@@ -1,7 +1,5 @@
 //! The functions of HDF5 that the connector calls, found in the library that loaded it.
 
-#![expect(unsafe_code, reason = "addresses of symbols become functions with HDF5's signatures")]
-
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use forebay_plugin::{
@@ -22,7 +20,6 @@ hdf5_functions! {
         fn H5Eset_auto2(hid_t, Opaque, Opaque) -> herr_t;
         fn H5allocate_memory(usize, bool) -> Opaque;
         fn H5free_memory(Opaque) -> herr_t;
-        fn H5Pcreate(hid_t) -> hid_t;
         fn H5Pcopy(hid_t) -> hid_t;
         fn H5Pclose(hid_t) -> herr_t;
         fn H5Pequal(hid_t, hid_t) -> htri_t;
@@ -34,9 +31,9 @@ hdf5_functions! {
         fn H5Pget_driver(hid_t) -> hid_t;
         fn H5Pset_driver(hid_t, hid_t, *const c_void) -> herr_t;
         fn H5Pset_fapl_sec2(hid_t) -> herr_t;
+        fn H5FDregister(*const c_void) -> hid_t;
         fn H5Pget_layout(hid_t) -> c_int;
         fn H5Pget_chunk(hid_t, c_int, *mut hsize_t) -> c_int;
-        fn H5Pget_nfilters(hid_t) -> c_int;
         fn H5Pget_external_count(hid_t) -> c_int;
         fn H5Pget_fill_time(hid_t, *mut c_int) -> herr_t;
         fn H5Pfill_value_defined(hid_t, *mut c_int) -> herr_t;
@@ -53,12 +50,10 @@ hdf5_functions! {
         fn H5Tget_nmembers(hid_t) -> c_int;
         fn H5Tget_member_type(hid_t, c_uint) -> hid_t;
         fn H5Tget_super(hid_t) -> hid_t;
-        fn H5Tencode(hid_t, Opaque, *mut usize) -> herr_t;
         fn H5Tconvert(hid_t, hid_t, usize, Opaque, Opaque, hid_t) -> herr_t;
         fn H5Screate_simple(c_int, *const hsize_t, *const hsize_t) -> hid_t;
         fn H5Sclose(hid_t) -> herr_t;
         fn H5Sget_simple_extent_type(hid_t) -> c_int;
-        fn H5Sget_simple_extent_ndims(hid_t) -> c_int;
         fn H5Sget_simple_extent_dims(hid_t, *mut hsize_t, *mut hsize_t) -> c_int;
         fn H5Sget_select_type(hid_t) -> c_int;
         fn H5Sget_select_npoints(hid_t) -> i64;

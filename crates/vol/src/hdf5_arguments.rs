@@ -127,7 +127,7 @@ pub(crate) struct FileSpecific {
     pub(crate) operation: c_int,
     pub(crate) first: *mut c_void,
     pub(crate) access: hid_t,
-    rest: [u64; 2],
+    pub(crate) rest: [u64; 2],
 }
 
 /// `H5VL_FILE_REOPEN`
@@ -157,5 +157,3 @@ pub(crate) const READING_DATASET_OPTIONALS: [c_int; 9] = [1, 2, 3, 4, 5, 6, 8, 9
 
 /// `H5VL_DATASET_SET_EXTENT`
 pub(crate) const DATASET_SET_EXTENT: c_int = 0;
-/// `H5VL_DATASET_REFRESH`
-pub(crate) const DATASET_REFRESH: c_int = 2;

@@ -9,7 +9,7 @@ use std::{
 
 use forebay_plugin::hdf5_types::hid_t;
 
-use crate::{functions::Opaque, info_text::InfoText, slots::LoadedLibrary};
+use crate::{functions::Opaque, info_text::InfoText, settings, slots::LoadedLibrary};
 
 /// The number of the native connector.
 const NATIVE: c_int = 0;
@@ -39,6 +39,9 @@ impl UnderConnector {
     /// What `text` says.
     pub(crate) fn from_text(library: &LoadedLibrary, text: &str) -> Option<Self> {
         let said = InfoText::parse(text);
+        if let Some(file) = &said.config {
+            settings::name_file(file);
+        }
         let (connector, under_info) = find(library, said.under.as_deref(), &said.under_info)?;
         let mut below = Self { connector, info: null_mut(), config: said.config, cache: said.cache };
         if !under_info.is_empty() {

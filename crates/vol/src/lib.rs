@@ -18,7 +18,7 @@
 //! | `vol_object` | what a handle stands for |
 //! | `forward` | a callback for each operation, one file per kind of object |
 //! | `info`, `info_text` | the connector below, and the text that names it |
-//! | `file_access`, `file_driver`, `file_state` | how files are opened below, and which version of their bytes |
+//! | `file_access`, `file_driver`, `driver_handle`, `file_state` | how files are opened below, and which version of their bytes |
 //! | `dataset_changes` | data sets that the program writes |
 //! | `settings` | what the environment says |
 //! | `unit_grid`, `unit_set` | a data set cut into units |
@@ -33,8 +33,9 @@ mod cache_stats;
 mod cached_dataset;
 mod cached_read;
 mod connector;
-mod control;
+pub mod control;
 mod dataset_changes;
+mod driver_handle;
 mod element_type;
 mod file_access;
 mod file_driver;

@@ -1,5 +1,6 @@
 //! Data sets read into the cache before they are asked for: on the calling thread, or behind it where no HDF5 is needed.
 
+use forebay_config::PrestageMode;
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
 use crate::{
@@ -8,6 +9,7 @@ use crate::{
     prestage_queue::ByteJob,
     read_plan,
     selection::SelectedRuns,
+    settings,
     slots::LoadedLibrary,
     under_dataset::UnderDataset,
     vol_object::VolObject,
@@ -28,7 +30,7 @@ pub(crate) fn prestage(
 ) -> herr_t {
     let Some(dataset) = dataset_of(library, object) else { return 0 };
     let Some(kept) = dataset.usable() else { return 0 };
-    let Some(kept) = kept.as_ref().as_ref() else { return 0 };
+    let Some(kept) = (**kept).as_ref() else { return 0 };
     let under = UnderDataset { object: object.under, connector: object.connector };
     let Some(units) = units_of(library, dataset, space) else { return -1 };
     if is_blocking {
@@ -42,15 +44,18 @@ pub(crate) fn prestage(
     0
 }
 
-/// Prestages `object` when it is first read, if the settings ask for it.
-pub(crate) fn at_first_read(library: &LoadedLibrary, object: &VolObject, dataset: &CachedDataset) {
-    if crate::settings::current().prestage && dataset.takes_prestaging() {
-        prestage(library, object, 0, true);
+/// Prestages `object` when it is first read, if the settings ask for it, and goes on with what was left for later.
+pub(crate) fn before_read(library: &LoadedLibrary, object: &VolObject) {
+    let Some(dataset) = dataset_of(library, object) else { return };
+    let mode = settings::current().prestage;
+    if mode != PrestageMode::Off && dataset.takes_prestaging() {
+        prestage(library, object, 0, mode == PrestageMode::Blocking);
     }
+    step(library, object, dataset);
 }
 
 /// Goes on with what was left for later.
-pub(crate) fn step(library: &LoadedLibrary, object: &VolObject, dataset: &CachedDataset) {
+fn step(library: &LoadedLibrary, object: &VolObject, dataset: &CachedDataset) {
     if dataset.later.borrow().is_empty() {
         return;
     }
@@ -77,7 +82,7 @@ pub(crate) fn finish(library: &LoadedLibrary, object: &VolObject) {
 
 fn with_kept(dataset: &CachedDataset, body: impl FnOnce(&KeptUnits)) {
     if let Some(kept) = dataset.usable()
-        && let Some(kept) = kept.as_ref().as_ref()
+        && let Some(kept) = (**kept).as_ref()
     {
         body(kept);
     }

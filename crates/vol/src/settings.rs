@@ -1,27 +1,36 @@
-//! The settings of this connector, read once.
+//! The settings of this connector, read once: the table `[hdf5]` and its variables, and those of Cache VOL.
 
-use std::{ffi::OsStr, sync::OnceLock};
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Mutex, OnceLock, PoisonError},
+};
 
-use forebay_config::TierConfig;
-use forebay_plugin::{ManagedPaths, PluginSettings, WarnOnce};
+use forebay_config::{
+    Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides,
+    PrestageMode, Settings, TierConfig,
+};
+use forebay_plugin::{ManagedPaths, WarnOnce};
 use forebay_source::{Error, Result, size};
 use forebay_tier::BuiltinPolicy;
 
-use crate::{info_text::switch, unit_grid::UNIT_BYTES};
+use crate::{info_text::InfoText, unit_grid::UNIT_BYTES};
 
 /// What the connector was told.
 #[derive(Clone, Debug)]
 pub(crate) struct VolSettings {
     /// Which files are managed.
     pub(crate) managed: ManagedPaths,
-    /// Where values are kept (`FOREBAY_HDF5_CACHE`); nowhere: nothing is cached.
+    /// Where values are kept; nowhere: nothing is cached.
     pub(crate) place: Option<TierConfig>,
-    /// Which units leave when the place is full (`FOREBAY_HDF5_POLICY`).
+    /// What leaves when the place is full.
     pub(crate) policy: BuiltinPolicy,
-    /// Reads are cached unless the program says otherwise for a file (`HDF5_CACHE_RD`).
+    /// Reads are cached unless the program says otherwise for a file.
     pub(crate) caches: bool,
-    /// Data sets are read as a whole when they are first read (`FOREBAY_PRESTAGE`).
-    pub(crate) prestage: bool,
+    /// Whether data sets are read as a whole when they are first read.
+    pub(crate) prestage: PrestageMode,
+    /// Managed files are opened over this project's file driver.
+    pub(crate) uses_driver: bool,
     /// Bytes of a unit (`FOREBAY_HDF5_UNIT`).
     pub(crate) unit: u64,
     /// Data sets of fewer bytes are left to the byte tiers below (`FOREBAY_HDF5_LEAST`): each takes two files in a folder.
@@ -35,72 +44,71 @@ const LEAST_BYTES: u64 = 64 << 10;
 pub(crate) const WAITING_BYTES: u64 = 64 << 20;
 
 static SETTINGS: OnceLock<VolSettings> = OnceLock::new();
+/// The file that a connector string named before the settings were read.
+static NAMED_FILE: Mutex<Option<PathBuf>> = Mutex::new(None);
 static IN_ERROR: WarnOnce = WarnOnce::new();
+
+/// Has the settings read from `file` as well, in Cache VOL's format; one that is named after they were read counts no more.
+pub(crate) fn name_file(file: &str) {
+    *NAMED_FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file.into());
+}
 
 /// The settings of this process.
 pub(crate) fn current() -> &'static VolSettings {
     SETTINGS.get_or_init(|| {
         VolSettings::read(|name| std::env::var_os(name)).unwrap_or_else(|error| {
             IN_ERROR.say(format_args!("{error}; HDF5 files are read without a cache"));
-            VolSettings::nothing()
+            VolSettings::of(&Hdf5Config { read: false, ..Hdf5Config::default() }, UNIT_BYTES, LEAST_BYTES)
         })
     })
 }
 
 impl VolSettings {
-    fn nothing() -> Self {
-        Self {
-            managed: ManagedPaths::default(),
-            place: None,
-            policy: BuiltinPolicy::FirstFit,
-            caches: false,
-            prestage: false,
-            unit: UNIT_BYTES,
-            least: LEAST_BYTES,
-        }
-    }
-
     /// From variables that `get` knows.
-    fn read(get: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Self> {
-        let shared = PluginSettings::from_variables(&get)?;
-        let text = |name: &str| {
-            let value = get(name).filter(|value| !value.is_empty())?;
-            Some(utf8(name, &value).map(str::to_owned))
-        };
-        let bytes = |name: &str, default: u64| match text(name).transpose()? {
+    fn read(get: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let variable = |name: &str| get(name)?.into_string().ok().filter(|value| !value.is_empty());
+        let folder =
+            std::env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
+        let file = named_file(variable("HDF5_VOL_CONNECTOR"));
+        let environment = Environment { variable: &variable, folder };
+        let settings = Settings::load_for_hdf5_in(&Overrides::default(), file.as_deref(), &environment)?;
+        let bytes = |name: &str, default: u64| match variable(name) {
             Some(value) => size::parse(&value).map_err(|what| Error::invalid(what).at(name)),
             None => Ok(default),
         };
-        let place = text("FOREBAY_HDF5_CACHE").transpose()?;
-        let place = place.map(|word| TierConfig::parse(&word)).transpose()?;
-        let policy = match text("FOREBAY_HDF5_POLICY").transpose()? {
-            Some(word) => policy(&word)?,
-            None => BuiltinPolicy::FirstFit,
-        };
-        let said = text("HDF5_CACHE_RD").transpose()?.and_then(|value| switch(&value));
-        Ok(Self {
-            managed: shared.managed,
-            caches: place.is_some() && said.unwrap_or(true),
+        let (unit, least) =
+            (bytes("FOREBAY_HDF5_UNIT", UNIT_BYTES)?, bytes("FOREBAY_HDF5_LEAST", LEAST_BYTES)?);
+        Ok(Self::of(&settings.config.hdf5, unit, least))
+    }
+
+    fn of(config: &Hdf5Config, unit: u64, least: u64) -> Self {
+        let quota = |default: Amount| config.cache_quota.unwrap_or(default);
+        let place = config.cache.as_ref().map(|place| match place {
+            FastPlace::Memory => TierConfig::Memory { quota: quota(MEMORY_QUOTA) },
+            FastPlace::Folder(path) => {
+                TierConfig::Disk(DiskConfig { quota: quota(DISK_QUOTA), ..DiskConfig::at(path) })
+            }
+        });
+        Self {
+            managed: ManagedPaths::new(config.paths.iter().cloned()),
+            caches: place.is_some() && config.read,
             place,
-            policy,
-            prestage: shared.prestage,
-            unit: bytes("FOREBAY_HDF5_UNIT", UNIT_BYTES)?,
-            least: bytes("FOREBAY_HDF5_LEAST", LEAST_BYTES)?,
-        })
+            policy: config.cache_policy.builtin(),
+            prestage: config.prestage,
+            uses_driver: config.has_driver(),
+            unit,
+            least,
+        }
     }
 }
 
-fn policy(word: &str) -> Result<BuiltinPolicy> {
-    let wanted = word.trim().to_ascii_lowercase();
-    BuiltinPolicy::ALL.into_iter().find(|policy| policy.word() == wanted).ok_or_else(|| {
-        Error::invalid(format!("no policy is called {word:?}"))
-            .at("FOREBAY_HDF5_POLICY")
-            .hint("first-fit, lru, lfu, fifo or lifo")
-    })
-}
-
-fn utf8<'a>(name: &str, value: &'a OsStr) -> Result<&'a str> {
-    value.to_str().ok_or_else(|| Error::invalid("not UTF-8").at(name))
+/// The file of settings that a connector string names: that of the environment, or the one that a program used.
+fn named_file(connector: Option<String>) -> Option<PathBuf> {
+    let of_environment = connector.and_then(|text| {
+        let (_, info) = text.trim().split_once(char::is_whitespace)?;
+        InfoText::parse(info).config.map(PathBuf::from)
+    });
+    of_environment.or_else(|| NAMED_FILE.lock().unwrap_or_else(PoisonError::into_inner).clone())
 }
 
 #[cfg(test)]
@@ -117,19 +125,23 @@ mod tests {
     fn nothing_is_cached_unless_a_place_is_named() {
         let settings = of(&[("FOREBAY_HDF5_PATHS", "/lustre")]).unwrap();
         assert!(!settings.caches && settings.place.is_none());
-        let settings = of(&[("FOREBAY_HDF5_CACHE", "memory:64MiB")]).unwrap();
-        assert!(settings.caches && settings.policy == BuiltinPolicy::FirstFit);
-        let settings = of(&[("FOREBAY_HDF5_CACHE", "/nvme:1GiB:keep"), ("HDF5_CACHE_RD", "no")]).unwrap();
+        let settings =
+            of(&[("FOREBAY_HDF5_CACHE", "memory"), ("FOREBAY_HDF5_CACHE_QUOTA", "64MiB")]).unwrap();
+        let quota = Amount::Bytes(64 << 20);
+        assert!(settings.caches && settings.place == Some(TierConfig::Memory { quota }));
+        let settings = of(&[("FOREBAY_HDF5_CACHE", "/nvme"), ("FOREBAY_HDF5_READ", "0")]).unwrap();
         assert!(!settings.caches && matches!(settings.place, Some(TierConfig::Disk(_))));
     }
 
     #[test]
-    fn policies_go_by_the_names_that_cache_vol_has_for_them() {
-        for (word, policy) in [("LRU", BuiltinPolicy::Lru), ("lifo", BuiltinPolicy::Lifo)] {
-            assert_eq!(of(&[("FOREBAY_HDF5_POLICY", word)]).unwrap().policy, policy);
-        }
-        let error = of(&[("FOREBAY_HDF5_POLICY", "best")]).unwrap_err();
-        assert!(error.to_string().contains("FOREBAY_HDF5_POLICY"), "{error}");
+    fn a_file_that_the_connector_string_names_is_read_in_cache_vols_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cache.cfg");
+        let text = "HDF5_CACHE_STORAGE_TYPE MEMORY\nHDF5_CACHE_STORAGE_SIZE 1048576\nHDF5_CACHE_STORAGE_SCOPE LOCAL\nHDF5_CACHE_REPLACEMENT_POLICY FIFO\n";
+        std::fs::write(&file, text).unwrap();
+        let connector = format!("cache_ext config={};under_vol=0;under_info={{}}", file.display());
+        let settings = of(&[("HDF5_VOL_CONNECTOR", &connector), ("HDF5_CACHE_RD", "yes")]).unwrap();
+        assert_eq!(settings.policy, BuiltinPolicy::Fifo);
         assert!(of(&[("FOREBAY_HDF5_UNIT", "big")]).is_err());
     }
 }

@@ -7,7 +7,8 @@ use std::{ffi::c_void, ptr::null_mut};
 use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
 
 use crate::{
-    file_state::OpenFiles, functions::VolFunctions, operation_numbers::OperationNumbers, vol_class::VolClass,
+    driver_handle::DriverHandle, file_state::OpenFiles, functions::VolFunctions,
+    operation_numbers::OperationNumbers, vol_class::VolClass,
 };
 
 /// One libhdf5: its functions, the callbacks it was given, the managed files it has open.
@@ -19,6 +20,7 @@ pub(crate) struct LoadedLibrary {
     pub(crate) class: VolClass,
     pub(crate) files: OpenFiles,
     pub(crate) operations: OperationNumbers,
+    pub(crate) driver: DriverHandle,
 }
 
 /// Every libhdf5 that has loaded the connector.
@@ -47,6 +49,13 @@ impl LoadedLibrary {
     /// The default list of transfers.
     pub(crate) fn default_transfer(&self) -> hid_t {
         self.variable(c"H5P_LST_DATASET_XFER_ID_g").unwrap_or(0)
+    }
+
+    /// The driver of the default access list: what `HDF5_DRIVER` names, or the one for plain files.
+    pub(crate) fn default_driver(&self) -> Option<hid_t> {
+        let list = self.variable(c"H5P_LST_FILE_ACCESS_ID_g")?;
+        // SAFETY: a list that lives as long as the library.
+        Some(unsafe { (self.functions.H5Pget_driver)(list) })
     }
 
     /// A reference to HDF5's own pass-through connector, which some versions do not give by its number.

@@ -45,7 +45,6 @@ pub(crate) struct DatasetShape {
     pub(crate) shape: Vec<u64>,
     /// Extents of its chunks; `None` where it lies in one piece.
     pub(crate) chunk: Option<Vec<u64>>,
-    pub(crate) has_filters: bool,
     /// A type of our own, which the caller closes.
     pub(crate) kind: hid_t,
     pub(crate) element_len: u64,
@@ -60,10 +59,9 @@ impl UnderDataset {
             let is_array = unsafe { (functions.H5Sget_simple_extent_type)(space) == SIMPLE };
             selection::extents(library, space).filter(|shape| is_array && !shape.is_empty())
         })?;
-        let (chunk, has_filters) =
-            self.with_handle(library, DatasetGetHandle::creation(), functions.H5Pclose, |list| {
-                layout(library, list)
-            })?;
+        let chunk = self.with_handle(library, DatasetGetHandle::creation(), functions.H5Pclose, |list| {
+            layout(library, list)
+        })?;
         let kind = self.with_handle(library, DatasetGetHandle::kind(), functions.H5Tclose, |kind| {
             if !element_type::is_fixed(library, kind) {
                 return None;
@@ -74,7 +72,7 @@ impl UnderDataset {
         })?;
         // SAFETY: an open type.
         let element_len = unsafe { (functions.H5Tget_size)(kind) } as u64;
-        Some(DatasetShape { shape, chunk, has_filters, kind, element_len })
+        Some(DatasetShape { shape, chunk, kind, element_len })
     }
 
     /// What `ask` makes of a handle that the data set gives, which is closed then.
@@ -186,9 +184,9 @@ impl Space {
     }
 }
 
-/// Chunks and filters by a creation list; `None` where values lie elsewhere (virtual, external), in the header (compact), or
+/// Extents of chunks by a creation list; `None` where values lie elsewhere (virtual, external), in the header (compact), or
 /// mean nothing before they are written.
-fn layout(library: &LoadedLibrary, list: hid_t) -> Option<(Option<Vec<u64>>, bool)> {
+fn layout(library: &LoadedLibrary, list: hid_t) -> Option<Option<Vec<u64>>> {
     let functions = &library.functions;
     let (mut fill, mut fill_time) = (NO_FILL_VALUE, NEVER_FILLED);
     let mut chunk = [0; MOST_DIMENSIONS];
@@ -203,12 +201,11 @@ fn layout(library: &LoadedLibrary, list: hid_t) -> Option<(Option<Vec<u64>>, boo
             return None;
         }
         match (functions.H5Pget_layout)(list) {
-            CONTIGUOUS => Some((None, false)),
+            CONTIGUOUS => Some(None),
             CHUNKED => {
                 let most = c_int::try_from(MOST_DIMENSIONS).ok()?;
                 let ndim = (functions.H5Pget_chunk)(list, most, chunk.as_mut_ptr());
-                let chunk = chunk.get(..usize::try_from(ndim).ok()?)?.to_vec();
-                Some((Some(chunk), (functions.H5Pget_nfilters)(list) != 0))
+                Some(Some(chunk.get(..usize::try_from(ndim).ok()?)?.to_vec()))
             }
             _ => None,
         }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "callbacks of HDF5")]
 
-use std::{ffi::c_int, ptr::null_mut};
+use std::ffi::c_int;
 
 use forebay_plugin::{
     guard,
@@ -15,7 +15,7 @@ use crate::{
     dataset_changes,
     functions::Opaque,
     hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
-    optional_ops,
+    optional_ops, prestage,
     slots::{self, LoadedLibrary},
     vol_object::{object_at, wrap, wrap_request},
 };
@@ -81,7 +81,7 @@ type TransferFunction = unsafe extern "C" fn(
 impl Transfers {
     /// Hands all of them to `function` of the connector below.
     unsafe fn forward(&self, library: &LoadedLibrary, function: TransferFunction) -> herr_t {
-        let mut one = null_mut();
+        let mut one: Opaque;
         let mut many = Vec::new();
         // SAFETY: as for every callback: each list has `count` entries, and the data sets are ours.
         unsafe {
@@ -153,7 +153,11 @@ pub(crate) unsafe extern "C" fn read<const N: usize>(
         // SAFETY: as for every callback.
         let answer = unsafe {
             let (object, wanted) = (object_at(*datasets.add(index)), all.read_request(index));
-            guard(None, || read_cached(library, object, &wanted)).unwrap_or_else(|| {
+            guard(None, || {
+                prestage::before_read(library, object);
+                read_cached(library, object, &wanted)
+            })
+            .unwrap_or_else(|| {
                 Transfers {
                     count: 1,
                     datasets: datasets.add(index),

@@ -1,12 +1,13 @@
-//! The configuration: where the data lie, which tiers hold copies, and how copies are placed.
+//! The configuration: where the data lie, which tiers hold copies, how copies are placed, and where written bytes wait.
 
-use std::str::FromStr;
-
-use forebay_source::{Error, Locator, Result};
-use forebay_tier::{AHEAD_BYTES, BLOCK_BYTES, BuiltinPolicy, THREADS};
+use forebay_source::Locator;
+use forebay_tier::{AHEAD_BYTES, BLOCK_BYTES, THREADS};
 use serde::{Deserialize, Serialize};
 
-use crate::{names::spelled_out, suggest::unknown, tier::TierConfig};
+use crate::{
+    hdf5_config::Hdf5Config, names::spelled_out, policy::PolicyName, stage_config::StageConfig,
+    tier::TierConfig,
+};
 
 /// The configuration, as plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,10 @@ pub struct Config {
     pub tiers: Vec<TierConfig>,
     /// What is copied, and when.
     pub placement: PlacementConfig,
+    /// Where written bytes wait on their way.
+    pub stage: StageConfig,
+    /// What the HDF5 plug-ins do.
+    pub hdf5: Hdf5Config,
 }
 
 /// Where the data lie.
@@ -66,61 +71,5 @@ impl Default for PlacementConfig {
             whole_file: true,
             ahead: AHEAD_BYTES,
         }
-    }
-}
-
-/// The name of a policy: which copies are made, and which leave when a tier is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyName {
-    /// Clairvoyant where the order of samples is known, else first-fit.
-    #[default]
-    Auto,
-    /// Fill from the top down, and never give anything up.
-    FirstFit,
-    /// Keep what is used soonest, by the order of samples.
-    Clairvoyant,
-    /// Give up what was used longest ago.
-    Lru,
-    /// Give up what was used least often.
-    Lfu,
-    /// Give up what came first.
-    Fifo,
-    /// Give up what came last.
-    Lifo,
-}
-
-impl PolicyName {
-    /// All policies.
-    pub const ALL: [Self; 7] =
-        [Self::Auto, Self::FirstFit, Self::Clairvoyant, Self::Lru, Self::Lfu, Self::Fifo, Self::Lifo];
-
-    /// The policy that it names: clairvoyant, where no future is known, keeps what came first.
-    pub fn builtin(self) -> BuiltinPolicy {
-        match self {
-            Self::Auto | Self::Clairvoyant => BuiltinPolicy::Clairvoyant,
-            Self::FirstFit => BuiltinPolicy::FirstFit,
-            Self::Lru => BuiltinPolicy::Lru,
-            Self::Lfu => BuiltinPolicy::Lfu,
-            Self::Fifo => BuiltinPolicy::Fifo,
-            Self::Lifo => BuiltinPolicy::Lifo,
-        }
-    }
-
-    /// What the policy is called.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            named => named.builtin().word(),
-        }
-    }
-}
-
-impl FromStr for PolicyName {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|policy| policy.word() == word);
-        found.ok_or_else(|| unknown("policy", word, &Self::ALL.map(Self::word)))
     }
 }

@@ -48,7 +48,8 @@ struct Item<'a> {
 }
 
 /// The tables of settings of one value, with their names in messages.
-const SECTIONS: [(&str, &str); 2] = [("origin", "[origin]"), ("placement", "[placement]")];
+const SECTIONS: [(&str, &str); 4] =
+    [("origin", "[origin]"), ("placement", "[placement]"), ("stage", "[stage]"), ("hdf5", "[hdf5]")];
 
 impl ConfigReader<'_> {
     fn read(&self, layers: &mut Layers) -> Result<()> {
@@ -57,7 +58,7 @@ impl ConfigReader<'_> {
             Error::new(ErrorKind::Invalid, error.message().trim().replace('\n', ", ")).at(at_line(line))
         })?;
         let root = ConfigSection { reader: self, name: "", table: document.get_ref() };
-        root.check_keys(&["origin", "tier", "placement"])?;
+        root.check_keys(&["origin", "tier", "placement", "stage", "hdf5"])?;
         for (key, name) in SECTIONS {
             if let Some(item) = root.get(key) {
                 self.settings(&self.section(name, item.table()?), key, layers)?;

@@ -10,13 +10,14 @@ use crate::{
     environment::Environment,
     find::NONE,
     given::GivenValue,
-    table::{Overrides, Setting, TABLE},
+    setting::{Overrides, Setting},
+    table,
     tier::{TierConfig, split_keep},
     value_origin::ValueOrigin,
 };
 
 /// What the flag and the variable for tiers are called.
-const TIERS: (&str, &str) = ("--tier", "FOREBAY_TIERS");
+const TIERS: (&str, &str) = ("--tier", table::TIERS_VARIABLE);
 
 /// A configuration that is put together from the top down: a value that is set stays.
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ pub(crate) struct TierSetting {
 
 impl Layers {
     pub(crate) fn add_flags(&mut self, overrides: &Overrides, environment: &Environment<'_>) -> Result<()> {
-        for setting in &TABLE {
+        for setting in table::all() {
             if let Some(text) = (setting.text)(overrides) {
                 self.add_text(setting, text, ValueOrigin::Flag(setting.flag), environment)
                     .map_err(|error| error.at(setting.flag))?;
@@ -47,7 +48,7 @@ impl Layers {
     }
 
     pub(crate) fn add_environment(&mut self, environment: &Environment<'_>) -> Result<()> {
-        for setting in &TABLE {
+        for setting in table::all() {
             if let Some(text) = environment.get(setting.variable) {
                 self.add_text(setting, &text, ValueOrigin::Variable(setting.variable), environment)
                     .map_err(|error| error.at(setting.variable))?;

@@ -3,11 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    config::Config,
-    environment::literal,
-    table::{self, quoted},
-    tier::TierConfig,
-    value_origin::ValueOrigin,
+    config::Config, environment::literal, setting::quoted, table, tier::TierConfig, value_origin::ValueOrigin,
 };
 
 /// One line: what is set, and where it comes from.
@@ -32,7 +28,9 @@ pub(crate) fn toml(config: &Config, file: Option<&Path>, origins: &BTreeMap<Stri
     for index in 0..config.tiers.len() {
         printer.tier(index);
     }
-    printer.section("placement");
+    for section in ["placement", "stage", "hdf5"] {
+        printer.section(section);
+    }
     aligned(printer.lines)
 }
 
@@ -59,7 +57,7 @@ impl Printer<'_> {
         for setting in table::of_section(section) {
             match (setting.toml)(self.config) {
                 Some(value) => self.set(section, setting.key, &value),
-                None => self.plain(format!("# {} is not set: paths stand for themselves", setting.key)),
+                None => self.plain(format!("# {} is not set: {}", setting.key, setting.absent)),
             }
         }
     }

@@ -1,12 +1,16 @@
 //! The settings in force: flags over the environment over a file over defaults.
 
-use std::{collections::BTreeMap, env, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+};
 
 use forebay_source::{Error, Result};
 
 use crate::{
-    config::Config, environment::Environment, file, find, layers::Layers, print, table::Overrides,
-    value_origin::ValueOrigin,
+    cache_vol, config::Config, environment::Environment, file, find, layers::Layers, print,
+    setting::Overrides, value_origin::ValueOrigin,
 };
 
 /// The configuration in force, and where each value of it comes from.
@@ -31,13 +35,47 @@ impl Settings {
 
     /// As [`Settings::load`], in a given environment.
     pub fn load_in(overrides: &Overrides, environment: &Environment<'_>) -> Result<Self> {
+        Self::layered(overrides, environment, None)
+    }
+
+    /// The settings that the HDF5 plug-ins work with: as [`Settings::load`], with the variables of HDF5's Cache VOL and the
+    /// file in its format that `cache_vol` names, where a connector string does, below those of forebay and above the file.
+    pub fn load_for_hdf5(overrides: &Overrides, cache_vol: Option<&Path>) -> Result<Self> {
+        let folder = env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
+        Self::load_for_hdf5_in(overrides, cache_vol, &Environment::of_process(folder))
+    }
+
+    /// As [`Settings::load_for_hdf5`], in a given environment.
+    pub fn load_for_hdf5_in(
+        overrides: &Overrides,
+        cache_vol: Option<&Path>,
+        environment: &Environment<'_>,
+    ) -> Result<Self> {
+        Self::layered(overrides, environment, Some(cache_vol))
+    }
+
+    /// `cache_vol` is there where Cache VOL's variables count, and then the file of its own, if there is one.
+    fn layered(
+        overrides: &Overrides,
+        environment: &Environment<'_>,
+        cache_vol: Option<Option<&Path>>,
+    ) -> Result<Self> {
         let variable = environment.get(CONFIG_VARIABLE);
         let found = find::find(overrides.config.as_deref(), variable.as_deref(), environment)?;
         let mut layers = Layers::default();
         layers.add_flags(overrides, environment)?;
         layers.add_environment(environment)?;
+        if let Some(path) = cache_vol.flatten() {
+            cache_vol::add_file(path, environment, &mut layers)?;
+        }
+        if cache_vol.is_some() {
+            cache_vol::add_environment(environment, &mut layers)?;
+        }
         if let Some(text) = &found {
             file::read(text, environment, &mut layers)?;
+        }
+        if cache_vol.is_some() {
+            cache_vol::finish(environment, &mut layers)?;
         }
         Ok(Self { config: layers.config, file: found.map(|text| text.path), origins: layers.origins })
     }

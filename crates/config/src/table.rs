@@ -3,60 +3,19 @@
 use std::ops::RangeInclusive;
 
 use forebay_source::{Error, ErrorKind, Result, size};
-use toml::Value;
 
 use crate::{
-    config::Config,
     environment::{Environment, expand, literal},
-    given::GivenValue,
+    hdf5_table::HDF5,
+    setting::{Overrides, Setting, put, quoted, threads},
+    stage_table::STAGE,
 };
 
-/// What flags or the arguments of a call say: text that is not yet understood.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// The file, or `none`.
-    pub config: Option<String>,
-    /// Where the data lie.
-    pub origin: Option<String>,
-    /// Tiers, the fastest first; the one word `none` for none at all, nothing to leave them to environment and file.
-    pub tiers: Vec<String>,
-    /// The policy.
-    pub policy: Option<String>,
-    /// Threads that copy.
-    pub threads: Option<String>,
-    /// Bytes of a block.
-    pub block: Option<String>,
-    /// Whether whole files follow.
-    pub whole_file: Option<String>,
-    /// Bytes fetched ahead.
-    pub ahead: Option<String>,
-}
+/// The variable for tiers, with commas between.
+pub(crate) const TIERS_VARIABLE: &str = "FOREBAY_TIERS";
 
-/// A setting of one value.
-pub(crate) struct Setting {
-    /// The table of the file that it stands in.
-    pub(crate) section: &'static str,
-    /// Its name in that table.
-    pub(crate) key: &'static str,
-    pub(crate) flag: &'static str,
-    pub(crate) variable: &'static str,
-    /// What the flag says.
-    pub(crate) text: fn(&Overrides) -> Option<&String>,
-    /// Puts a value that was given into a configuration.
-    pub(crate) set: fn(&mut Config, GivenValue<'_>, &Environment<'_>) -> Result<()>,
-    /// The value as TOML; nothing where it is not set and has no default.
-    pub(crate) toml: fn(&Config) -> Option<String>,
-}
-
-impl Setting {
-    /// The name of its value, such as `placement.threads`.
-    pub(crate) fn name(&self) -> String {
-        format!("{}.{}", self.section, self.key)
-    }
-}
-
-/// All settings of one value, in the order they are printed.
-pub(crate) const TABLE: [Setting; 6] = [
+/// Where the data lie, and how copies are placed.
+const PLACEMENT: [Setting; 6] = [
     Setting {
         section: "origin",
         key: "path",
@@ -67,6 +26,7 @@ pub(crate) const TABLE: [Setting; 6] = [
             put(&mut config.origin.path, origin(given.text()?, environment).map(Some))
         },
         toml: |config| config.origin.path.as_ref().map(|path| quoted(&literal(path))),
+        absent: "paths stand for themselves",
     },
     Setting {
         section: "placement",
@@ -76,6 +36,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         text: |overrides| overrides.policy.as_ref(),
         set: |config, given, _| put(&mut config.placement.policy, given.text()?.parse()),
         toml: |config| Some(quoted(config.placement.policy.word())),
+        absent: "",
     },
     Setting {
         section: "placement",
@@ -85,6 +46,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         text: |overrides| overrides.threads.as_ref(),
         set: |config, given, _| put(&mut config.placement.threads, threads(given)),
         toml: |config| Some(config.placement.threads.to_string()),
+        absent: "",
     },
     Setting {
         section: "placement",
@@ -94,6 +56,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         text: |overrides| overrides.block.as_ref(),
         set: |config, given, _| put(&mut config.placement.block, block(given.bytes()?)),
         toml: |config| Some(quoted(&size::exact(config.placement.block))),
+        absent: "",
     },
     Setting {
         section: "placement",
@@ -103,6 +66,7 @@ pub(crate) const TABLE: [Setting; 6] = [
         text: |overrides| overrides.whole_file.as_ref(),
         set: |config, given, _| put(&mut config.placement.whole_file, given.boolean()),
         toml: |config| Some(config.placement.whole_file.to_string()),
+        absent: "",
     },
     Setting {
         section: "placement",
@@ -112,27 +76,44 @@ pub(crate) const TABLE: [Setting; 6] = [
         text: |overrides| overrides.ahead.as_ref(),
         set: |config, given, _| put(&mut config.placement.ahead, given.bytes()),
         toml: |config| Some(quoted(&size::exact(config.placement.ahead))),
+        absent: "",
     },
 ];
 
-fn put<T>(into: &mut T, value: Result<T>) -> Result<()> {
-    *into = value?;
-    Ok(())
+/// All settings of one value, in the order they are printed.
+pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
+    PLACEMENT.iter().chain(&STAGE).chain(&HDF5)
+}
+
+impl Overrides {
+    /// The variables that say the same to another program, but for the file.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let given = |setting: &'static Setting| Some((setting.variable, (setting.text)(self)?.clone()));
+        let mut variables: Vec<_> = all().filter_map(given).collect();
+        if !self.tiers.is_empty() {
+            variables.push((TIERS_VARIABLE, self.tiers.join(",")));
+        }
+        variables
+    }
+}
+
+/// The variables of the environment that settings of one value are read from.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    all().map(|setting| setting.variable)
+}
+
+/// The setting called `name`, such as `stage.path`.
+pub(crate) fn named(name: &str) -> Option<&'static Setting> {
+    all().find(|setting| setting.name() == name)
 }
 
 /// The settings of the table `section` of the file.
 pub(crate) fn of_section(section: &str) -> impl Iterator<Item = &'static Setting> {
-    TABLE.iter().filter(move |setting| setting.section == section)
-}
-
-/// `text` as a string of TOML.
-pub(crate) fn quoted(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
+    all().filter(move |setting| setting.section == section)
 }
 
 /// A block is at least a page, and no longer than is sensible to fetch for a byte.
 const BLOCKS: RangeInclusive<u64> = (4 << 10)..=(1 << 30);
-const THREADS: RangeInclusive<u64> = 1..=1024;
 
 /// A folder or an address.
 fn origin(text: &str, environment: &Environment<'_>) -> Result<String> {
@@ -144,16 +125,6 @@ fn origin(text: &str, environment: &Environment<'_>) -> Result<String> {
         return Ok(path);
     }
     Ok(environment.folder.join(path).to_string_lossy().into_owned())
-}
-
-fn threads(given: GivenValue<'_>) -> Result<usize> {
-    const POSSIBLE: &str = "from 1 to 1024 are possible";
-    let count = given.count("threads").map_err(|error| match given {
-        GivenValue::Text(_) => error.hint(POSSIBLE),
-        GivenValue::Toml(_) => error,
-    })?;
-    let possible = usize::try_from(count).ok().filter(|_| THREADS.contains(&count));
-    possible.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("{count} threads")).hint(POSSIBLE))
 }
 
 /// `bytes`, if a block may be so long.

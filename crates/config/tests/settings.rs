@@ -225,6 +225,27 @@ threads = 6           # default
 block = "1MiB"        # default
 whole_file = true     # default
 ahead = "256MiB"      # default
+
+[stage]
+# path is not set: writes go straight to their destinations
+quota = "80%"         # default
+# free_floor is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free
+drainers = 2          # default
+# bandwidth is not set: as fast as the destination takes it
+memory = "10%"        # default
+paused = false        # default
+
+[hdf5]
+# paths is not set: plug-ins pass every file through
+plugins = "auto"      # default
+write = true          # default
+read = true           # default
+delay_close = false   # default
+scope = "local"       # default
+# cache is not set: the VOL connector keeps no values
+# cache_quota is not set: 25% of the memory budget, or 80% of what is free on the disk
+cache_policy = "lru"  # default
+prestage = "off"      # default
 "#;
     assert_eq!(printed, expected);
 }

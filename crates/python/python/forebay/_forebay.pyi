@@ -388,7 +388,7 @@ def tier_config(given: str, base: str | None = None) -> str:
     It goes over ``base`` (JSON) where that is given, else over environment and file.
     """
 
-def run_command(args: list[str]) -> int:
+def run_command(args: list[str], program: list[str]) -> int:
     """Runs the command line ``args``, whose first is the program's name, and gives the exit code."""
 
 @final

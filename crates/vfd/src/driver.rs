@@ -3,72 +3,35 @@
 #![expect(unsafe_code, reason = "called by HDF5, and calls its own driver")]
 
 use std::{
-    ffi::{c_char, c_int, c_uint, c_ulong, c_void},
-    ptr,
-    sync::OnceLock,
+    ffi::{CStr, OsStr, c_char, c_int, c_uint, c_ulong, c_void},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    ptr, slice,
 };
 
 use forebay_plugin::{
-    ErrorStack, Hdf5Library, LibrarySlots, WarnOnce, guard,
-    hdf5_types::{HADDR_UNDEF, haddr_t, herr_t, hid_t},
+    Hdf5Library, guard,
+    hdf5_types::{
+        H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, HADDR_UNDEF, haddr_t, herr_t,
+        hid_t,
+    },
 };
-use forebay_source::Result;
 
 use crate::{
     class::{FREE_LISTS, H5F_CLOSE_WEAK, H5FD_CLASS_VERSION, H5FD_class_t, H5FD_mem_t, H5FD_t, MAXADDR},
-    sec2::{Sec2, Sec2File, Sec2Finder},
+    driver_file::{DriverFile, FAIL, of, of_mut},
+    driver_library::{DriverLibrary, LIBRARIES, library, say_unusable},
+    failure::{self, Failure},
+    managed_file::ManagedFile,
+    process,
+    sec2::{Access, OriginFile},
+    settle::{Opening, wait_until_settled},
 };
 
 /// What `HDF5_DRIVER` says to get this driver.
 const NAME: &std::ffi::CStr = c"forebay";
 /// The number of the driver, from the range that HDF5 leaves to drivers that are not registered with it (256 to 511).
 const VALUE: c_int = 507;
-const FAIL: herr_t = -1;
-
-static LIBRARIES: LibrarySlots<DriverLibrary> = LibrarySlots::new();
-static UNUSABLE: WarnOnce = WarnOnce::new();
-
-/// One libhdf5 that has loaded the driver.
-#[derive(Debug)]
-pub(crate) struct DriverLibrary {
-    class: H5FD_class_t,
-    stack: ErrorStack,
-    finder: Sec2Finder,
-    sec2: OnceLock<Option<Sec2>>,
-}
-
-impl DriverLibrary {
-    fn new(library: &Hdf5Library, slot: usize) -> Result<Self> {
-        let class = match slot {
-            0 => class::<0>(),
-            1 => class::<1>(),
-            2 => class::<2>(),
-            3 => class::<3>(),
-            4 => class::<4>(),
-            5 => class::<5>(),
-            6 => class::<6>(),
-            _ => class::<7>(),
-        };
-        let stack = ErrorStack::load(library)?;
-        Ok(Self { class, stack, finder: Sec2Finder::load(library)?, sec2: OnceLock::new() })
-    }
-
-    /// The library's own driver, looked for at the first call.
-    fn sec2(&'static self) -> Option<&'static Sec2> {
-        let find = || match self.finder.find(&self.stack) {
-            Ok(found) => Some(found),
-            Err(error) => {
-                UNUSABLE.say(format_args!("{error}; no HDF5 file can be opened: unset HDF5_DRIVER"));
-                None
-            }
-        };
-        self.sec2.get_or_init(find).as_ref()
-    }
-}
-
-fn library<const SLOT: usize>() -> Option<&'static DriverLibrary> {
-    LIBRARIES.get(SLOT)
-}
 
 /// The class of this driver for the libhdf5 that `address` lies in; null where that cannot be used.
 ///
@@ -79,18 +42,15 @@ pub unsafe extern "C" fn forebay_vfd_class_v1(address: *const c_void) -> *const 
     guard(ptr::null(), || {
         let made = Hdf5Library::of_address(address).map(|library| {
             LIBRARIES.place(library.base(), |slot| {
-                DriverLibrary::new(&library, slot)
-                    .map_err(|error| {
-                        UNUSABLE.say(format_args!("the HDF5 file driver cannot be used: {error}"))
-                    })
-                    .ok()
+                let made = DriverLibrary::new(&library, class_of(slot));
+                made.map_err(|error| say_unusable(&error)).ok()
             })
         });
         match made {
             Ok(Some(library)) => (&raw const library.class).cast(),
             Ok(None) => ptr::null(),
             Err(error) => {
-                UNUSABLE.say(format_args!("the HDF5 file driver cannot be used: {error}"));
+                say_unusable(&error);
                 ptr::null()
             }
         }
@@ -99,12 +59,18 @@ pub unsafe extern "C" fn forebay_vfd_class_v1(address: *const c_void) -> *const 
 
 forebay_plugin::plugin_entry!(forebay_plugin::entry::H5PL_TYPE_VFD, forebay_vfd_class_v1);
 
-/// A file of this driver: what HDF5 knows of it, then ours.
-#[repr(C)]
-struct DriverFile {
-    head: H5FD_t,
-    sec2: &'static Sec2,
-    under: Sec2File,
+/// The callbacks of a slot, compiled once for each.
+fn class_of(slot: usize) -> H5FD_class_t {
+    match slot {
+        0 => class::<0>(),
+        1 => class::<1>(),
+        2 => class::<2>(),
+        3 => class::<3>(),
+        4 => class::<4>(),
+        5 => class::<5>(),
+        6 => class::<6>(),
+        _ => class::<7>(),
+    }
 }
 
 fn class<const SLOT: usize>() -> H5FD_class_t {
@@ -152,14 +118,8 @@ fn class<const SLOT: usize>() -> H5FD_class_t {
     }
 }
 
-/// # Safety
-/// `file` is one that [`open`] gave and that is not closed yet.
-unsafe fn of<'a>(file: *const H5FD_t) -> &'a DriverFile {
-    // SAFETY: as said: the structure begins with what HDF5 sees.
-    unsafe { &*file.cast::<DriverFile>() }
-}
-
 unsafe extern "C" fn terminate() -> herr_t {
+    guard((), process::drain_all);
     0
 }
 
@@ -170,77 +130,119 @@ unsafe extern "C" fn open<const SLOT: usize>(
     maxaddr: haddr_t,
 ) -> *mut H5FD_t {
     guard(ptr::null_mut(), || {
-        let Some(sec2) = library::<SLOT>().and_then(DriverLibrary::sec2) else { return ptr::null_mut() };
+        let Some(library) = library::<SLOT>() else { return ptr::null_mut() };
+        let Some(sec2) = library.sec2() else { return ptr::null_mut() };
+        // SAFETY: a string of HDF5's, or null.
+        let destination = unsafe { managed_name(name) };
+        if let Some(destination) = &destination
+            && let Err(error) = wait_until_settled(SLOT, destination, opening(flags))
+        {
+            failure::tell(&library.stack, Failure::Open, destination, &error);
+            return ptr::null_mut();
+        }
         // SAFETY: handed through from HDF5.
-        let Some(under) = (unsafe { sec2.open(name, flags, access, maxaddr) }) else {
+        let Some(origin) = (unsafe { sec2.open(name, flags, access, maxaddr) }) else {
             return ptr::null_mut();
         };
-        let file = Box::new(DriverFile { head: H5FD_t::empty(), sec2, under });
-        Box::into_raw(file).cast()
+        let managed = destination.and_then(|destination| manage(SLOT, destination, flags, &origin));
+        Box::into_raw(Box::new(DriverFile { head: H5FD_t::empty(), library, origin, managed })).cast()
     })
+}
+
+/// # Safety
+/// `name` is a string that ends in NUL, or null.
+unsafe fn managed_name(name: *const c_char) -> Option<PathBuf> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: as said.
+    let name = unsafe { CStr::from_ptr(name) };
+    process::managed(Path::new(OsStr::from_bytes(name.to_bytes())))
+}
+
+fn opening(flags: c_uint) -> Opening {
+    match (flags & H5F_ACC_TRUNC != 0, flags & H5F_ACC_RDWR != 0) {
+        (true, _) => Opening::Replacing,
+        (false, true) => Opening::Changing,
+        (false, false) => Opening::Reading,
+    }
+}
+
+/// Files in SWMR mode are not managed: each write is to be seen, in order, by readers elsewhere.
+fn manage(slot: usize, destination: PathBuf, flags: c_uint, origin: &OriginFile) -> Option<ManagedFile> {
+    if flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE) != 0 {
+        None
+    } else if flags & H5F_ACC_RDWR != 0 {
+        Some(ManagedFile::for_writing(slot, destination))
+    } else {
+        ManagedFile::for_reading(slot, destination, origin)
+    }
 }
 
 unsafe extern "C" fn close(file: *mut H5FD_t) -> herr_t {
     guard(FAIL, || {
         // SAFETY: made by `open`, and HDF5 does not use it again.
-        let file = unsafe { Box::from_raw(file.cast::<DriverFile>()) };
-        // SAFETY: open until here.
-        unsafe { file.sec2.close(file.under) }
+        let file = *unsafe { Box::from_raw(file.cast::<DriverFile>()) };
+        let mut answer = 0;
+        if let Some(managed) = file.managed {
+            let destination = managed.destination().to_owned();
+            if let Err(error) = managed.close() {
+                failure::tell(&file.library.stack, Failure::Close, &destination, &error);
+                answer = FAIL;
+            }
+        }
+        file.origin.close().min(answer)
     })
 }
 
 unsafe extern "C" fn cmp(one: *const H5FD_t, other: *const H5FD_t) -> c_int {
-    guard(0, || {
-        // SAFETY: HDF5 compares open files of this driver.
-        let (one, other) = unsafe { (of(one), of(other)) };
-        // SAFETY: both are open.
-        unsafe { one.sec2.cmp(one.under, other.under) }
-    })
+    // SAFETY: HDF5 compares open files of this driver.
+    guard(0, || unsafe { of(one).origin.cmp(&of(other).origin) })
 }
 
 unsafe extern "C" fn query<const SLOT: usize>(file: *const H5FD_t, flags: *mut c_ulong) -> herr_t {
     guard(FAIL, || {
-        // SAFETY: HDF5 hands an open file of this driver, or none.
-        let under = (!file.is_null()).then(|| unsafe { of(file) }.under);
+        if !file.is_null() {
+            // SAFETY: an open file of this driver, and HDF5's place for flags.
+            return unsafe { of(file).origin.query(flags) };
+        }
         let Some(sec2) = library::<SLOT>().and_then(DriverLibrary::sec2) else { return FAIL };
-        // SAFETY: handed through.
-        unsafe { sec2.query(under, flags) }
+        // SAFETY: HDF5's place for flags.
+        unsafe { sec2.query(flags) }
     })
 }
 
 unsafe extern "C" fn get_eoa(file: *const H5FD_t, kind: H5FD_mem_t) -> haddr_t {
-    guard(HADDR_UNDEF, || {
-        // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: as above.
-        unsafe { file.sec2.get_eoa(file.under, kind) }
-    })
+    // SAFETY: an open file.
+    guard(HADDR_UNDEF, || unsafe { of(file) }.origin.eoa(kind))
 }
 
 unsafe extern "C" fn set_eoa(file: *mut H5FD_t, kind: H5FD_mem_t, end: haddr_t) -> herr_t {
-    guard(FAIL, || {
-        // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: as above.
-        unsafe { file.sec2.set_eoa(file.under, kind, end) }
-    })
+    // SAFETY: an open file.
+    guard(FAIL, || unsafe { of(file) }.origin.set_eoa(kind, end))
 }
 
 unsafe extern "C" fn get_eof(file: *const H5FD_t, kind: H5FD_mem_t) -> haddr_t {
     guard(HADDR_UNDEF, || {
         // SAFETY: an open file.
         let file = unsafe { of(file) };
-        // SAFETY: as above.
-        unsafe { file.sec2.get_eof(file.under, kind) }
+        file.managed.as_ref().and_then(ManagedFile::end).unwrap_or_else(|| file.origin.eof(kind))
     })
 }
 
 unsafe extern "C" fn get_handle(file: *mut H5FD_t, access: hid_t, handle: *mut *mut c_void) -> herr_t {
     guard(FAIL, || {
         // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: as above; the place is HDF5's.
-        unsafe { file.sec2.get_handle(file.under, access, handle) }
+        let file = unsafe { of_mut(file) };
+        // Who has the descriptor reads and writes the file itself.
+        if let Some(managed) = &mut file.managed {
+            let direct = managed.go_direct().map(|()| 0);
+            if file.answer(Failure::Flush, direct) < 0 {
+                return FAIL;
+            }
+        }
+        // SAFETY: HDF5's place for the handle.
+        unsafe { file.origin.handle(access, handle) }
     })
 }
 
@@ -254,9 +256,20 @@ unsafe extern "C" fn read(
 ) -> herr_t {
     guard(FAIL, || {
         // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: the memory is HDF5's, of that length.
-        unsafe { file.sec2.read(file.under, kind, transfer, at, len, into) }
+        let file = unsafe { of_mut(file) };
+        let access = Access { kind, transfer };
+        if file.managed.is_none() || !is_sound(at, len, into) {
+            // SAFETY: the memory is HDF5's, of that length; what is not sound is refused in the driver's own words.
+            return unsafe { file.origin.read(access, at, len, into) };
+        }
+        // SAFETY: the memory is HDF5's, of that length, and nobody else's during the call.
+        let into = unsafe { slice::from_raw_parts_mut(into.cast::<u8>(), len) };
+        let answer = match file.managed() {
+            Ok(Some((managed, origin))) => managed.read(origin, access, at, into),
+            Ok(None) => Ok(FAIL),
+            Err(error) => Err(error),
+        };
+        file.answer(Failure::Read { at, len }, answer)
     })
 }
 
@@ -270,51 +283,89 @@ unsafe extern "C" fn write(
 ) -> herr_t {
     guard(FAIL, || {
         // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: the memory is HDF5's, of that length.
-        unsafe { file.sec2.write(file.under, kind, transfer, at, len, bytes) }
+        let file = unsafe { of_mut(file) };
+        let access = Access { kind, transfer };
+        if file.managed.is_none() || !is_sound(at, len, bytes) {
+            // SAFETY: the memory is HDF5's, of that length; what is not sound is refused in the driver's own words.
+            return unsafe { file.origin.write(access, at, len, bytes) };
+        }
+        // SAFETY: the memory is HDF5's, of that length, and does not change during the call.
+        let bytes = unsafe { slice::from_raw_parts(bytes.cast::<u8>(), len) };
+        let answer = match file.managed() {
+            Ok(Some((managed, origin))) => managed.write(origin, access, at, bytes),
+            Ok(None) => Ok(FAIL),
+            Err(error) => Err(error),
+        };
+        file.answer(Failure::Write { at, len }, answer)
     })
+}
+
+/// Whether bytes from `at` on can be those of a file.
+fn is_sound(at: haddr_t, len: usize, memory: *const c_void) -> bool {
+    !memory.is_null() && at.checked_add(len as u64).is_some_and(|end| end <= MAXADDR)
 }
 
 unsafe extern "C" fn flush(file: *mut H5FD_t, transfer: hid_t, closing: bool) -> herr_t {
     guard(FAIL, || {
         // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: as above.
-        unsafe { file.sec2.flush(file.under, transfer, closing) }
+        let file = unsafe { of_mut(file) };
+        let flushed = match file.managed() {
+            Ok(Some((managed, _))) => managed.flush(closing).map(|()| 0),
+            Ok(None) => Ok(0),
+            Err(error) => Err(error),
+        };
+        let answer = file.answer(Failure::Flush, flushed);
+        answer.min(file.origin.flush(transfer, closing))
     })
 }
 
 unsafe extern "C" fn truncate(file: *mut H5FD_t, transfer: hid_t, closing: bool) -> herr_t {
     guard(FAIL, || {
         // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: as above.
-        unsafe { file.sec2.truncate(file.under, transfer, closing) }
+        let file = unsafe { of_mut(file) };
+        if file.managed.is_none() {
+            return file.origin.truncate(transfer, closing);
+        }
+        let answer = match file.managed() {
+            Ok(Some((managed, origin))) => managed.truncate(origin, transfer, closing),
+            Ok(None) => Ok(FAIL),
+            Err(error) => Err(error),
+        };
+        file.answer(Failure::Truncate, answer)
     })
 }
 
 unsafe extern "C" fn lock(file: *mut H5FD_t, exclusive: bool) -> herr_t {
-    guard(FAIL, || {
-        // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: as above.
-        unsafe { file.sec2.lock(file.under, exclusive) }
-    })
+    // SAFETY: an open file.
+    guard(FAIL, || unsafe { of(file) }.origin.lock(exclusive))
 }
 
 unsafe extern "C" fn unlock(file: *mut H5FD_t) -> herr_t {
     guard(FAIL, || {
         // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: as above.
-        unsafe { file.sec2.unlock(file.under) }
+        let file = unsafe { of_mut(file) };
+        // HDF5 gives a lock up, other than by closing the file, for readers of SWMR alone: they look at the file itself.
+        if let Some(managed) = &mut file.managed {
+            let direct = managed.go_direct().map(|()| 0);
+            if file.answer(Failure::Flush, direct) < 0 {
+                return FAIL;
+            }
+        }
+        file.origin.unlock()
     })
 }
 
 unsafe extern "C" fn delete<const SLOT: usize>(name: *const c_char, access: hid_t) -> herr_t {
     guard(FAIL, || {
-        let Some(sec2) = library::<SLOT>().and_then(DriverLibrary::sec2) else { return FAIL };
+        let Some(library) = library::<SLOT>() else { return FAIL };
+        let Some(sec2) = library.sec2() else { return FAIL };
+        // SAFETY: a string of HDF5's, or null.
+        if let Some(destination) = unsafe { managed_name(name) }
+            && let Err(error) = wait_until_settled(SLOT, &destination, Opening::Replacing)
+        {
+            failure::tell(&library.stack, Failure::Open, &destination, &error);
+            return FAIL;
+        }
         // SAFETY: handed through.
         unsafe { sec2.delete(name, access) }
     })
@@ -327,10 +378,6 @@ unsafe extern "C" fn control(
     input: *const c_void,
     output: *mut *mut c_void,
 ) -> herr_t {
-    guard(FAIL, || {
-        // SAFETY: an open file.
-        let file = unsafe { of(file) };
-        // SAFETY: handed through.
-        unsafe { file.sec2.control(file.under, code, flags, input, output) }
-    })
+    // SAFETY: an open file; the rest is handed through.
+    guard(FAIL, || unsafe { of(file).origin.control(code, flags, input, output) })
 }

@@ -5,12 +5,14 @@
 
 use std::{
     ffi::{c_char, c_int, c_uint, c_ulong, c_void},
+    fs::File,
+    os::fd::BorrowedFd,
     ptr::{self, NonNull},
 };
 
 use forebay_plugin::{
     ErrorStack, Hdf5Library, hdf5_functions,
-    hdf5_types::{HADDR_UNDEF, haddr_t, herr_t, hid_t},
+    hdf5_types::{H5P_DEFAULT, HADDR_UNDEF, haddr_t, herr_t, hid_t},
 };
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -88,13 +90,9 @@ pub(crate) struct Sec2 {
     class: H5FD_class_t,
 }
 
-/// A file that the driver has open.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sec2File(NonNull<H5FD_t>);
-
 macro_rules! call {
-    ($self:ident.$name:ident($($argument:expr),*)) => {
-        ($self.class.$name.expect("checked when the driver was found"))($($argument),*)
+    ($driver:expr, $name:ident($($argument:expr),*)) => {
+        ($driver.class.$name.expect("checked when the driver was found"))($($argument),*)
     };
 }
 
@@ -119,6 +117,8 @@ impl Sec2 {
         complete.then_some(Self { class })
     }
 
+    /// Opens or creates a file exactly as HDF5 would by default.
+    ///
     /// # Safety
     /// As HDF5 calls `open`.
     pub(crate) unsafe fn open(
@@ -127,145 +127,162 @@ impl Sec2 {
         flags: c_uint,
         access: hid_t,
         maxaddr: haddr_t,
-    ) -> Option<Sec2File> {
+    ) -> Option<OriginFile> {
         // SAFETY: handed through.
-        let mut file = NonNull::new(unsafe { call!(self.open(name, flags, access, maxaddr)) })?;
+        let mut file = NonNull::new(unsafe { call!(self, open(name, flags, access, maxaddr)) })?;
         // SAFETY: the driver has just made it; HDF5 would fill this in.
         unsafe { file.as_mut() }.cls = &raw const self.class;
-        Some(Sec2File(file))
+        Some(OriginFile { sec2: self, file })
     }
 
+    /// What the driver can do without a file at hand.
+    ///
     /// # Safety
-    /// The file is open, and not used afterwards.
-    pub(crate) unsafe fn close(&self, file: Sec2File) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.close(file.0.as_ptr())) }
-    }
-
-    /// # Safety
-    /// Both files are open.
-    pub(crate) unsafe fn cmp(&self, one: Sec2File, other: Sec2File) -> c_int {
-        // SAFETY: as said.
-        unsafe { call!(self.cmp(one.0.as_ptr(), other.0.as_ptr())) }
-    }
-
-    /// # Safety
-    /// The file, if one is given, is open; `flags` is a place for them, or null.
-    pub(crate) unsafe fn query(&self, file: Option<Sec2File>, flags: *mut c_ulong) -> herr_t {
-        let file = file.map_or(ptr::null(), |file| file.0.as_ptr().cast_const());
+    /// `flags` is a place for them, or null.
+    pub(crate) unsafe fn query(&self, flags: *mut c_ulong) -> herr_t {
         // SAFETY: as said; the driver answers without a file as well.
-        unsafe { call!(self.query(file, flags)) }
-    }
-
-    /// # Safety
-    /// The file is open.
-    pub(crate) unsafe fn get_eoa(&self, file: Sec2File, kind: H5FD_mem_t) -> haddr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.get_eoa(file.0.as_ptr(), kind)) }
-    }
-
-    /// # Safety
-    /// The file is open.
-    pub(crate) unsafe fn set_eoa(&self, file: Sec2File, kind: H5FD_mem_t, end: haddr_t) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.set_eoa(file.0.as_ptr(), kind, end)) }
-    }
-
-    /// # Safety
-    /// The file is open.
-    pub(crate) unsafe fn get_eof(&self, file: Sec2File, kind: H5FD_mem_t) -> haddr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.get_eof(file.0.as_ptr(), kind)) }
-    }
-
-    /// # Safety
-    /// The file is open; `handle` is a place for one, or null.
-    pub(crate) unsafe fn get_handle(
-        &self,
-        file: Sec2File,
-        access: hid_t,
-        handle: *mut *mut c_void,
-    ) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.get_handle(file.0.as_ptr(), access, handle)) }
-    }
-
-    /// # Safety
-    /// The file is open; `into` has room for `len` bytes.
-    pub(crate) unsafe fn read(
-        &self,
-        file: Sec2File,
-        kind: H5FD_mem_t,
-        transfer: hid_t,
-        at: haddr_t,
-        len: usize,
-        into: *mut c_void,
-    ) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.read(file.0.as_ptr(), kind, transfer, at, len, into)) }
-    }
-
-    /// # Safety
-    /// The file is open; `bytes` has `len` of them.
-    pub(crate) unsafe fn write(
-        &self,
-        file: Sec2File,
-        kind: H5FD_mem_t,
-        transfer: hid_t,
-        at: haddr_t,
-        len: usize,
-        bytes: *const c_void,
-    ) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.write(file.0.as_ptr(), kind, transfer, at, len, bytes)) }
-    }
-
-    /// # Safety
-    /// The file is open.
-    pub(crate) unsafe fn flush(&self, file: Sec2File, transfer: hid_t, closing: bool) -> herr_t {
-        // SAFETY: as said. No version so far has this callback.
-        self.class.flush.map_or(0, |flush| unsafe { flush(file.0.as_ptr(), transfer, closing) })
-    }
-
-    /// # Safety
-    /// The file is open.
-    pub(crate) unsafe fn truncate(&self, file: Sec2File, transfer: hid_t, closing: bool) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.truncate(file.0.as_ptr(), transfer, closing)) }
-    }
-
-    /// # Safety
-    /// The file is open.
-    pub(crate) unsafe fn lock(&self, file: Sec2File, exclusive: bool) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.lock(file.0.as_ptr(), exclusive)) }
-    }
-
-    /// # Safety
-    /// The file is open.
-    pub(crate) unsafe fn unlock(&self, file: Sec2File) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.unlock(file.0.as_ptr())) }
+        unsafe { call!(self, query(ptr::null(), flags)) }
     }
 
     /// # Safety
     /// As HDF5 calls `del`.
     pub(crate) unsafe fn delete(&self, name: *const c_char, access: hid_t) -> herr_t {
         // SAFETY: as said.
-        unsafe { call!(self.del(name, access)) }
+        unsafe { call!(self, del(name, access)) }
+    }
+}
+
+/// What a read or write says besides place and bytes: the driver ignores it, and gets it all the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) kind: H5FD_mem_t,
+    pub(crate) transfer: hid_t,
+}
+
+/// A file that the driver has open, until [`close`](Self::close).
+#[derive(Debug)]
+pub(crate) struct OriginFile {
+    sec2: &'static Sec2,
+    file: NonNull<H5FD_t>,
+}
+
+impl OriginFile {
+    pub(crate) fn close(self) -> herr_t {
+        // SAFETY: open until here, and nobody has it afterwards.
+        unsafe { call!(self.sec2, close(self.file.as_ptr())) }
+    }
+
+    pub(crate) fn cmp(&self, other: &Self) -> c_int {
+        // SAFETY: both are open.
+        unsafe { call!(self.sec2, cmp(self.file.as_ptr(), other.file.as_ptr())) }
     }
 
     /// # Safety
-    /// As HDF5 calls `ctl`, on a file that is open.
+    /// `flags` is a place for them, or null.
+    pub(crate) unsafe fn query(&self, flags: *mut c_ulong) -> herr_t {
+        // SAFETY: open, and as said.
+        unsafe { call!(self.sec2, query(self.file.as_ptr(), flags)) }
+    }
+
+    pub(crate) fn eoa(&self, kind: H5FD_mem_t) -> haddr_t {
+        // SAFETY: open.
+        unsafe { call!(self.sec2, get_eoa(self.file.as_ptr(), kind)) }
+    }
+
+    pub(crate) fn set_eoa(&self, kind: H5FD_mem_t, end: haddr_t) -> herr_t {
+        // SAFETY: open.
+        unsafe { call!(self.sec2, set_eoa(self.file.as_ptr(), kind, end)) }
+    }
+
+    pub(crate) fn eof(&self, kind: H5FD_mem_t) -> haddr_t {
+        // SAFETY: open.
+        unsafe { call!(self.sec2, get_eof(self.file.as_ptr(), kind)) }
+    }
+
+    /// # Safety
+    /// `handle` is a place for one, or null.
+    pub(crate) unsafe fn handle(&self, access: hid_t, handle: *mut *mut c_void) -> herr_t {
+        // SAFETY: open, and as said.
+        unsafe { call!(self.sec2, get_handle(self.file.as_ptr(), access, handle)) }
+    }
+
+    /// A second descriptor of the same open file: locks that are taken on the one hold until both are closed.
+    pub(crate) fn duplicate(&self) -> Result<File> {
+        let mut place = ptr::null_mut();
+        // SAFETY: a place for the handle, which is the address of a descriptor's number.
+        let number = unsafe {
+            if self.handle(H5P_DEFAULT, &raw mut place) < 0 || place.is_null() {
+                return Err(Error::new(ErrorKind::Bug, "an open HDF5 file has no descriptor"));
+            }
+            *place.cast::<c_int>()
+        };
+        // SAFETY: the descriptor is open as long as the file is.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        Ok(descriptor.try_clone_to_owned().map_err(Error::from_io)?.into())
+    }
+
+    /// # Safety
+    /// `into` has room for `len` bytes.
+    pub(crate) unsafe fn read(&self, access: Access, at: haddr_t, len: usize, into: *mut c_void) -> herr_t {
+        // SAFETY: open, and as said.
+        unsafe { call!(self.sec2, read(self.file.as_ptr(), access.kind, access.transfer, at, len, into)) }
+    }
+
+    /// # Safety
+    /// `bytes` has `len` of them.
+    pub(crate) unsafe fn write(
+        &self,
+        access: Access,
+        at: haddr_t,
+        len: usize,
+        bytes: *const c_void,
+    ) -> herr_t {
+        // SAFETY: open, and as said.
+        unsafe { call!(self.sec2, write(self.file.as_ptr(), access.kind, access.transfer, at, len, bytes)) }
+    }
+
+    /// Fills `into` from `at` on; zeros past the end of the file.
+    pub(crate) fn read_into(&self, access: Access, at: haddr_t, into: &mut [u8]) -> herr_t {
+        // SAFETY: memory of that length.
+        unsafe { self.read(access, at, into.len(), into.as_mut_ptr().cast()) }
+    }
+
+    /// Writes `bytes` at `at`.
+    pub(crate) fn write_from(&self, access: Access, at: haddr_t, bytes: &[u8]) -> herr_t {
+        // SAFETY: memory of that length.
+        unsafe { self.write(access, at, bytes.len(), bytes.as_ptr().cast()) }
+    }
+
+    pub(crate) fn flush(&self, transfer: hid_t, closing: bool) -> herr_t {
+        // SAFETY: open. No version so far has this callback.
+        self.sec2.class.flush.map_or(0, |flush| unsafe { flush(self.file.as_ptr(), transfer, closing) })
+    }
+
+    pub(crate) fn truncate(&self, transfer: hid_t, closing: bool) -> herr_t {
+        // SAFETY: open.
+        unsafe { call!(self.sec2, truncate(self.file.as_ptr(), transfer, closing)) }
+    }
+
+    pub(crate) fn lock(&self, exclusive: bool) -> herr_t {
+        // SAFETY: open.
+        unsafe { call!(self.sec2, lock(self.file.as_ptr(), exclusive)) }
+    }
+
+    pub(crate) fn unlock(&self) -> herr_t {
+        // SAFETY: open.
+        unsafe { call!(self.sec2, unlock(self.file.as_ptr())) }
+    }
+
+    /// # Safety
+    /// As HDF5 calls `ctl`.
     pub(crate) unsafe fn control(
         &self,
-        file: Sec2File,
         code: u64,
         flags: u64,
         input: *const c_void,
         output: *mut *mut c_void,
     ) -> herr_t {
-        // SAFETY: as said.
-        unsafe { call!(self.ctl(file.0.as_ptr(), code, flags, input, output)) }
+        // SAFETY: open, and as said.
+        unsafe { call!(self.sec2, ctl(self.file.as_ptr(), code, flags, input, output)) }
     }
 }

@@ -35,7 +35,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/plugin/src/entry.rs", "exports the functions that HDF5 looks for, one of which asks who calls"),
     ("crates/plugin/src/error_stack.rs", "calls into a libhdf5 found at run time"),
     ("crates/plugin/src/functions.rs", "gives functions of a libhdf5 found at run time their signatures"),
-    ("crates/plugin/src/library.rs", "asks the loader which library an address belongs to, and for its symbols"),
+    (
+        "crates/plugin/src/library.rs",
+        "asks the loader which library an address belongs to, and for its symbols",
+    ),
     ("crates/python/src/array_struct.rs", "hands NumPy a structure by its address"),
     (
         "crates/python/src/store.rs",
@@ -68,7 +71,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/vfd/src/class.rs", "has the structures that HDF5 reads, with its pointers"),
     ("crates/vfd/src/driver.rs", "is called by HDF5"),
     ("crates/vfd/src/driver_file.rs", "is handed files by HDF5 by their address"),
-    ("crates/vfd/src/process.rs", "runs something before a fork and at the end of the process"),
+    ("crates/vfd/src/process.rs", "runs something at the end of the process"),
     ("crates/vfd/src/sec2.rs", "calls into a libhdf5 found at run time"),
 ];
 

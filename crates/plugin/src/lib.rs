@@ -1,1 +1,39 @@
 //! What plug-ins that HDF5 loads have in common: the library that called, its functions found at run time, settings, errors.
+//!
+//! ```text
+//!  libhdf5 ──dlopen──► plug-in                 one process may hold several libhdf5: each gets
+//!     │ H5PLget_plugin_info()                  a slot of its own, with a table of its functions
+//!     └─ return address ─► Hdf5Library ─► LibrarySlots<…, 8> ─► a struct of callbacks, made once
+//! ```
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `entry` | the macro that exports the two functions by which HDF5 asks for a plug-in |
+//! | `library` | the libhdf5 that an address belongs to, its version, its symbols |
+//! | `functions` | the macro that declares a table of functions, and the table of the error stack |
+//! | `slots` | a place for each libhdf5 |
+//! | `error_stack` | HDF5's error stack, kept over calls of ours and added to |
+//! | `guard` | no panic crosses into C |
+//! | `warning` | what is said once on stderr |
+//! | `settings` | which files are managed, where writes are staged, from the environment |
+//! | `managed` | whether a path lies under a configured one |
+//! | `hdf5_types` | names of HDF5's headers |
+
+pub mod entry;
+pub mod error_stack;
+pub mod functions;
+pub mod guard;
+pub mod hdf5_types;
+pub mod library;
+pub mod managed;
+pub mod settings;
+pub mod slots;
+pub mod warning;
+
+pub use error_stack::ErrorStack;
+pub use guard::guard;
+pub use library::Hdf5Library;
+pub use managed::ManagedPaths;
+pub use settings::PluginSettings;
+pub use slots::LibrarySlots;
+pub use warning::WarnOnce;

@@ -1,1 +1,70 @@
 //! An HDF5 VOL connector: reads of data sets are cached, everything else passes through.
+//!
+//! ```text
+//!  program ─► libhdf5 ─► H5VL_class_t ─► forward ────────────────────────────► connector below
+//!                                          │ H5Dread of a managed file             ▲
+//!                                          └─► cached_read ─► tier (units)         │
+//!                                                   └─ what is not there ──────────┘
+//!                                                        └─► unit_writer ─► tier
+//! ```
+//!
+//! Nothing of this project's threads calls HDF5: they move bytes between memory, files and the tier.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `connector` | the table of callbacks for each libhdf5, name and number |
+//! | `vol_class`, `hdf5_arguments` | structures of HDF5's headers |
+//! | `functions`, `slots` | HDF5's functions, and what is kept for each libhdf5 |
+//! | `vol_object` | what a handle stands for |
+//! | `forward` | a callback for each operation, one file per kind of object |
+//! | `info`, `info_text` | the connector below, and the text that names it |
+//! | `file_access`, `file_driver`, `driver_handle`, `file_state` | how files are opened below, and which version of their bytes |
+//! | `dataset_changes` | data sets that the program writes |
+//! | `settings` | what the environment says |
+//! | `unit_grid`, `unit_set` | a data set cut into units |
+//! | `selection`, `element_type`, `transfer_list` | what HDF5 says of selections, types and transfers |
+//! | `under_dataset` | the data set below, described and read box by box |
+//! | `cached_dataset`, `read_plan`, `memory_target`, `cached_read` | a read: planned, served, filled |
+//! | `read_cache`, `unit_target`, `unit_writer`, `cache_stats` | the tier of this process, and the thread that fills it |
+//! | `prestage`, `prestage_queue` | data sets read before they are asked for |
+//! | `parallel` | files that ranks have open together by MPI-IO |
+//! | `operation_numbers`, `optional_ops`, `control` | what programs can ask for beyond HDF5's own interface |
+
+mod cache_stats;
+mod cached_dataset;
+mod cached_read;
+mod connector;
+pub mod control;
+mod dataset_changes;
+mod driver_handle;
+mod element_type;
+mod file_access;
+mod file_driver;
+mod file_state;
+mod forward;
+mod functions;
+mod hdf5_arguments;
+mod info;
+mod info_text;
+mod memory_target;
+mod operation_numbers;
+mod optional_ops;
+mod parallel;
+mod prestage;
+mod prestage_queue;
+mod read_cache;
+mod read_plan;
+mod selection;
+mod settings;
+mod slots;
+mod transfer_list;
+mod under_dataset;
+mod unit_grid;
+mod unit_set;
+mod unit_target;
+mod unit_writer;
+mod vol_class;
+mod vol_object;
+
+pub use cache_stats::CacheCounters;
+pub use parallel::parallel_stats::ParallelCounters;

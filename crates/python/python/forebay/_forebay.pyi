@@ -402,7 +402,7 @@ def stage_recover(
 ) -> list[list[tuple[str, str, str, str, int, int, bool, float, str | None]]]:
     """Finishes or discards every item in the area in ``path`` whose process is gone: items finished, discarded, refused, in use."""
 
-def run_command(args: list[str]) -> int:
+def run_command(args: list[str], program: list[str]) -> int:
     """Runs the command line ``args``, whose first is the program's name, and gives the exit code."""
 
 @final

@@ -1,0 +1,174 @@
+//! The libhdf5 that an address of code lies in: a process may have several, each with its own handles and error stack.
+
+#![expect(unsafe_code, reason = "asks the loader about addresses and symbols")]
+
+use std::{
+    ffi::{CStr, OsStr, c_char, c_void},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    ptr::{self, NonNull},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+/// The oldest version whose structures of plug-ins have the layout that is used here.
+pub const OLDEST_VERSION: [u32; 3] = [1, 14, 0];
+
+/// One libhdf5 of the process.
+#[derive(Debug)]
+pub struct Hdf5Library {
+    handle: NonNull<c_void>,
+    base: usize,
+    path: PathBuf,
+    version: [u32; 3],
+}
+
+// SAFETY: a handle of the loader may be used on any thread, and this one is never closed.
+unsafe impl Send for Hdf5Library {}
+// SAFETY: as above; `dlsym` may be called by several threads at once.
+unsafe impl Sync for Hdf5Library {}
+
+impl Hdf5Library {
+    /// The library whose code `address` lies in; it stays loaded from here on.
+    pub fn of_address(address: *const c_void) -> Result<Self> {
+        let (base, name) = object_of(address)
+            .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the caller belongs to no loaded library"))?;
+        let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
+        let handle = open_loaded(&name).ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "the loader does not know the library that called")
+                .at(path.display())
+        })?;
+        let mut library = Self { handle, base, path, version: [0; 3] };
+        library.version = library.ask_version()?;
+        if library.version < OLDEST_VERSION {
+            let [major, minor, release] = library.version;
+            let what = format!("HDF5 {major}.{minor}.{release} is older than 1.14.0");
+            return Err(Error::unsupported(what)
+                .at(library.path.display())
+                .hint("use HDF5 1.14.0 or a later one"));
+        }
+        Ok(library)
+    }
+
+    /// Where the library lies in memory: different for each of a process.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// The file it was loaded from.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Its version: major, minor, release.
+    pub fn version(&self) -> [u32; 3] {
+        self.version
+    }
+
+    /// A function or variable of this very library; one of the same name in another library does not count.
+    pub fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        // SAFETY: the handle is open, and the name ends in NUL.
+        let found = NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })?;
+        // The handle of a program stands for all its libraries: what another libhdf5 has is of no use.
+        let (base, _) = object_of(found.as_ptr())?;
+        (base == self.base).then_some(found)
+    }
+
+    /// The symbol, or an error that names it.
+    pub fn require(&self, name: &CStr) -> Result<NonNull<c_void>> {
+        self.symbol(name).ok_or_else(|| {
+            let what = format!("no symbol {}", name.to_string_lossy());
+            Error::unsupported(what)
+                .at(self.path.display())
+                .hint("use a shared libhdf5 that exports its functions")
+        })
+    }
+
+    /// A variable of this library, as the library itself sees it.
+    ///
+    /// A program that is linked against the library and names one of its variables has it in memory of its own (a copy
+    /// relocation), which the library then uses as well; the one inside the library keeps what it was compiled with.
+    pub fn variable(&self, name: &CStr) -> Result<NonNull<c_void>> {
+        let own = self.require(name)?;
+        // Where other libraries' names come first, the program is linked against another libhdf5, or against none.
+        let is_linked = in_program(c"H5get_libversion")
+            .and_then(|found| object_of(found.as_ptr()))
+            .is_some_and(|(base, _)| base == self.base);
+        Ok(if is_linked { in_program(name).unwrap_or(own) } else { own })
+    }
+
+    /// From a string that every version has, so that nothing is called: each call of HDF5's interface begins with clearing
+    /// the error stack, and HDF5 looks at all plug-ins on its path while it has an error to report.
+    fn ask_version(&self) -> Result<[u32; 3]> {
+        let text = self.require(c"H5_lib_vers_info_g")?;
+        // SAFETY: a string of the library that ends in NUL and never changes.
+        let text = unsafe { CStr::from_ptr(text.as_ptr().cast::<c_char>()) };
+        version_in(&text.to_string_lossy())
+            .ok_or_else(|| Error::unsupported(format!("{text:?} names no version")).at(self.path.display()))
+    }
+}
+
+/// What the program and the libraries that it is linked against mean by a name.
+fn in_program(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: the name ends in NUL.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
+/// The loaded object that `address` lies in: its base and its name.
+fn object_of(address: *const c_void) -> Option<(usize, std::ffi::CString)> {
+    let mut found = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    // SAFETY: `dladdr` accepts any address, and fills the structure when it answers other than 0.
+    if unsafe { libc::dladdr(address, &raw mut found) } == 0 || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: a name from the loader ends in NUL and lives as long as its object, which runs.
+    let name = unsafe { CStr::from_ptr(found.dli_fname.cast::<c_char>()) };
+    Some((found.dli_fbase.addr(), name.to_owned()))
+}
+
+/// `2.0.0` of `HDF5 library version: 2.0.0`, whatever follows the numbers.
+fn version_in(text: &str) -> Option<[u32; 3]> {
+    let mut numbers = text.rsplit(' ').next()?.split(['.', '-']).map_while(|part| part.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+fn open_loaded(name: &CStr) -> Option<NonNull<c_void>> {
+    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
+    // SAFETY: the name ends in NUL; with `RTLD_NOLOAD` nothing is loaded and no code of the library runs.
+    let found = unsafe { libc::dlopen(name.as_ptr(), flags) };
+    NonNull::new(found).or_else(|| {
+        // The program itself is known by no name.
+        // SAFETY: a null name stands for the program.
+        NonNull::new(unsafe { libc::dlopen(ptr::null(), libc::RTLD_LAZY) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_is_not_hdf5_is_refused_by_the_name_of_what_lacks() {
+        let error = Hdf5Library::of_address(libc::getpid as *const c_void).expect_err("libc is not HDF5");
+        assert!(error.to_string().contains("H5_lib_vers_info_g"), "{error}");
+    }
+
+    #[test]
+    fn a_version_is_read_from_the_string_that_libraries_have() {
+        assert_eq!(version_in("HDF5 library version: 1.14.6"), Some([1, 14, 6]));
+        assert_eq!(version_in("HDF5 library version: 2.0.0-1"), Some([2, 0, 0]));
+        assert_eq!(version_in("HDF5"), None);
+    }
+
+    #[test]
+    fn memory_that_is_no_code_belongs_to_no_library() {
+        let heap = Box::new(0_u8);
+        let error = Hdf5Library::of_address((&raw const *heap).cast()).expect_err("no library");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
+}

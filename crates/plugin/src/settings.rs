@@ -1,0 +1,78 @@
+//! What the plug-ins are told: the settings of all of forebay, as the table `[hdf5]` and its variables have them.
+
+use std::ffi::OsString;
+
+use forebay_config::{Config, Environment, Overrides, PrestageMode, Settings};
+use forebay_source::{Error, Result};
+
+use crate::ManagedPaths;
+
+/// The settings of both plug-ins.
+#[derive(Clone, Debug, Default)]
+pub struct PluginSettings {
+    /// Files under these are managed (`FOREBAY_HDF5_PATHS`, separated by colons); with none, everything passes through.
+    pub managed: ManagedPaths,
+    /// Data sets are read ahead as a whole when they are opened (`FOREBAY_PRESTAGE`).
+    pub prestage: bool,
+    /// All that is configured: `hdf5`, `stage`, tiers.
+    pub config: Config,
+}
+
+impl PluginSettings {
+    /// From the environment of the process, and the configuration file that it names.
+    pub fn from_environment() -> Result<Self> {
+        Self::from_variables(|name| std::env::var_os(name))
+    }
+
+    /// From variables that `get` knows, and the configuration file that they name.
+    pub fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let folder =
+            std::env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
+        let variable = |name: &str| get(name)?.into_string().ok();
+        let environment = Environment { variable: &variable, folder };
+        let config = Settings::load_for_hdf5_in(&Overrides::default(), None, &environment)?.config;
+        Ok(Self {
+            managed: ManagedPaths::new(config.hdf5.paths.iter().cloned()),
+            prestage: config.hdf5.prestage != PrestageMode::Off,
+            config,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use forebay_config::FastPlace;
+
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<PluginSettings> {
+        PluginSettings::from_variables(|name| {
+            variables.iter().find(|(given, _)| *given == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn an_empty_environment_manages_nothing() {
+        let settings = of(&[("FOREBAY_HDF5_PATHS", "")]).expect("valid");
+        assert!(settings.managed.is_empty() && !settings.prestage);
+        assert!(settings.config.stage.path.is_none() && !settings.config.hdf5.delay_close);
+    }
+
+    #[test]
+    fn each_variable_is_taken_and_nonsense_is_named() {
+        let settings = of(&[
+            ("FOREBAY_HDF5_PATHS", "/lustre/a:/lustre/b"),
+            ("FOREBAY_STAGE", "memory"),
+            ("FOREBAY_DELAY_CLOSE", "1"),
+            ("FOREBAY_PRESTAGE", "1"),
+        ])
+        .expect("valid");
+        assert!(settings.managed.find(Path::new("/lustre/b/x.h5")).is_some() && settings.prestage);
+        assert_eq!(settings.config.stage.path, Some(FastPlace::Memory));
+        assert!(settings.config.hdf5.delay_close);
+        let error = of(&[("FOREBAY_DELAY_CLOSE", "maybe")]).expect_err("nonsense");
+        assert!(error.to_string().contains("FOREBAY_DELAY_CLOSE"), "{error}");
+    }
+}

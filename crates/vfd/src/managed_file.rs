@@ -1,0 +1,229 @@
+//! A managed file: reads through the tiers, writes through a redo log, or directly once that is what the program needs.
+
+use std::{cell::Cell, fs::Metadata, mem, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
+
+use forebay_plugin::hdf5_types::{haddr_t, herr_t, hid_t};
+use forebay_source::{ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt};
+use forebay_stage::{CloseWhen, RedoFile, StageOptions};
+
+use crate::{
+    process,
+    sec2::{Access, OriginFile},
+};
+
+/// Where bytes of a managed file are read and written at the moment.
+#[derive(Debug)]
+enum Road {
+    /// By the library's own driver, which so far has made all changes.
+    Plain,
+    /// Reads by a source that is read through tiers.
+    Tiered(Arc<dyn Source>),
+    /// Writes are staged; with them the file ends at `end`.
+    Staged { redo: Arc<RedoFile>, end: haddr_t },
+    /// By the library's own driver, which does not know of changes before: the file ends at `end`.
+    Direct { end: haddr_t },
+}
+
+/// A managed file, open. Errors that come as codes were told by the library's own driver; the others are not told yet.
+#[derive(Debug)]
+pub(crate) struct ManagedFile {
+    slot: usize,
+    destination: PathBuf,
+    road: Road,
+    /// Whether writes may be staged.
+    stages: bool,
+}
+
+impl ManagedFile {
+    /// A file that is open for reading and writing.
+    pub(crate) fn for_writing(slot: usize, destination: PathBuf) -> Self {
+        Self { slot, destination, road: Road::Plain, stages: true }
+    }
+
+    /// A file that is open for reading alone; `None` where no tier would have its bytes.
+    pub(crate) fn for_reading(slot: usize, destination: PathBuf, origin: &OriginFile) -> Option<Self> {
+        let state = process::state();
+        let source = state.tiers()?.open(&Locator::from_path(&destination)).ok()?;
+        let opened = origin.duplicate().ok()?.metadata().ok()?;
+        // The name may lead to another file by now.
+        is_same(source.as_ref(), &opened).then(|| Self {
+            slot,
+            destination,
+            road: Road::Tiered(source),
+            stages: false,
+        })
+    }
+
+    /// The file, for messages.
+    pub(crate) fn destination(&self) -> &std::path::Path {
+        &self.destination
+    }
+
+    /// The end of the file, with what is staged; `None` where the library's own driver knows it.
+    pub(crate) fn end(&self) -> Option<haddr_t> {
+        match self.road {
+            Road::Plain | Road::Tiered(_) => None,
+            Road::Staged { end, .. } | Road::Direct { end } => Some(end),
+        }
+    }
+
+    /// Fills `into` from `at` on.
+    pub(crate) fn read(
+        &mut self,
+        origin: &OriginFile,
+        access: Access,
+        at: haddr_t,
+        into: &mut [u8],
+    ) -> Result<herr_t> {
+        match &self.road {
+            Road::Plain | Road::Direct { .. } => Ok(origin.read_into(access, at, into)),
+            Road::Staged { redo, .. } => read_staged(redo, origin, access, at, into),
+            Road::Tiered(source) => {
+                let range = ByteRange { start: at, end: at.saturating_add(into.len() as u64) };
+                // Past the end the library's own driver gives zeros.
+                if range.end <= source.id().len && source.fetch_into(&mut [Fill { range, into }]).is_ok() {
+                    return Ok(0);
+                }
+                if range.end <= source.id().len {
+                    // Whatever it is, the file itself has the answer: its bytes or its error.
+                    self.road = Road::Plain;
+                }
+                Ok(origin.read_into(access, at, into))
+            }
+        }
+    }
+
+    /// Takes `bytes` for `at`.
+    pub(crate) fn write(
+        &mut self,
+        origin: &OriginFile,
+        access: Access,
+        at: haddr_t,
+        bytes: &[u8],
+    ) -> Result<herr_t> {
+        if self.stages && matches!(self.road, Road::Plain) {
+            self.begin_staging(origin);
+        }
+        let after = at + bytes.len() as u64;
+        match &mut self.road {
+            Road::Plain | Road::Tiered(_) => Ok(origin.write_from(access, at, bytes)),
+            Road::Staged { redo, end } => {
+                redo.write_at(at, bytes)?;
+                *end = after.max(*end);
+                Ok(0)
+            }
+            Road::Direct { end } => {
+                let answer = origin.write_from(access, at, bytes);
+                if answer >= 0 {
+                    *end = after.max(*end);
+                }
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Has the file end where HDF5 has given out the last byte.
+    pub(crate) fn truncate(&mut self, origin: &OriginFile, transfer: hid_t, closing: bool) -> Result<herr_t> {
+        let wanted = origin.eoa(0);
+        match &mut self.road {
+            Road::Plain | Road::Tiered(_) => return Ok(origin.truncate(transfer, closing)),
+            Road::Staged { end, .. } | Road::Direct { end } if *end == wanted => {}
+            Road::Staged { redo, end } => {
+                redo.truncate(wanted)?;
+                *end = wanted;
+            }
+            Road::Direct { end } => {
+                origin.duplicate()?.set_len(wanted).map_err(Error::from_io)?;
+                *end = wanted;
+            }
+        }
+        Ok(0)
+    }
+
+    /// Returns when all that was written is in the file, or staged and journalled where that is enough.
+    pub(crate) fn flush(&mut self, is_closing: bool) -> Result<()> {
+        match &self.road {
+            Road::Staged { redo, .. } if !delays_close() => redo.drain(),
+            // The close that follows stages all at once.
+            Road::Staged { .. } if is_closing => Ok(()),
+            Road::Staged { redo, .. } => redo.stage(),
+            Road::Plain | Road::Tiered(_) | Road::Direct { .. } => Ok(()),
+        }
+    }
+
+    /// Brings all to the file, and stages nothing from here on: others look at the file itself.
+    pub(crate) fn go_direct(&mut self) -> Result<()> {
+        self.stages = false;
+        match mem::replace(&mut self.road, Road::Plain) {
+            Road::Staged { redo, end } => {
+                self.road = Road::Direct { end };
+                process::state().end(redo, CloseWhen::Drained)
+            }
+            Road::Direct { end } => {
+                self.road = Road::Direct { end };
+                Ok(())
+            }
+            Road::Plain | Road::Tiered(_) => Ok(()),
+        }
+    }
+
+    /// Ends the use of the file.
+    pub(crate) fn close(self) -> Result<()> {
+        let Road::Staged { redo, .. } = self.road else { return Ok(()) };
+        let when = if delays_close() { CloseWhen::Staged } else { CloseWhen::Drained };
+        process::state().end(redo, when)
+    }
+
+    /// Stages from here on; where that cannot be, the file is written directly, which is told once.
+    fn begin_staging(&mut self, origin: &OriginFile) {
+        let state = process::state();
+        let Some(area) = state.area() else {
+            self.stages = false;
+            return;
+        };
+        let begun =
+            origin.duplicate().and_then(|file| area.update(&self.destination, file, StageOptions::default()));
+        match begun {
+            Ok(redo) => {
+                let redo = Arc::new(redo);
+                state.begin(self.slot, &self.destination, &redo);
+                self.road = Road::Staged { redo, end: origin.eof(0) };
+            }
+            Err(error) => {
+                process::say_not_staged(&error);
+                self.stages = false;
+            }
+        }
+    }
+}
+
+fn read_staged(
+    redo: &RedoFile,
+    origin: &OriginFile,
+    access: Access,
+    at: haddr_t,
+    into: &mut [u8],
+) -> Result<herr_t> {
+    let was_told = Cell::new(false);
+    let beneath = |at: u64, into: &mut [u8]| {
+        if origin.read_into(access, at, into) >= 0 {
+            return Ok(());
+        }
+        was_told.set(true);
+        Err(Error::new(ErrorKind::Io, "the file cannot be read"))
+    };
+    match redo.read_at(at, into, &beneath) {
+        Ok(()) => Ok(0),
+        Err(_) if was_told.get() => Ok(-1),
+        Err(error) => Err(error),
+    }
+}
+
+fn delays_close() -> bool {
+    process::settings().config.hdf5.delay_close
+}
+
+fn is_same(source: &dyn Source, opened: &Metadata) -> bool {
+    let id = source.id();
+    id.len == opened.len() && id.version.file.is_some_and(|known| known.inode == opened.ino())
+}

@@ -1,0 +1,93 @@
+//! A file that is opened again while what was written to it is still on its way.
+
+use std::{
+    io,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use forebay_plugin::WarnOnce;
+use forebay_source::{Error, ErrorKind, Result};
+use forebay_stage::{Area, ItemState};
+use rustix::event::{PollFd, Timespec, poll};
+
+use crate::process;
+
+/// How long an open waits for another process to drain the file.
+const LIMIT: Duration = Duration::from_secs(300);
+/// How long between two looks.
+const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+static LEFT_OVER: WarnOnce = WarnOnce::new();
+
+/// What is wanted of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// It is only read.
+    Reading,
+    /// It is changed.
+    Changing,
+    /// Whatever it holds goes.
+    Replacing,
+}
+
+/// Returns when `destination` holds all that was written to it and closed, by whichever process of the node.
+pub(crate) fn wait_until_settled(slot: usize, destination: &Path, opening: Opening) -> Result<()> {
+    let state = process::state();
+    // HDF5 opens a file a second time to find out that it has it open already.
+    if state.is_active(slot, destination) {
+        return Ok(());
+    }
+    state.drain_others(slot, destination)?;
+    match state.area() {
+        Some(area) => wait(area, destination, opening),
+        None => Ok(()),
+    }
+}
+
+fn wait(area: &Area, destination: &Path, opening: Opening) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        // A file that a process still has open is left to HDF5's locks, as ever.
+        match area.pending(destination) {
+            Ok(None) => return Ok(()),
+            Ok(Some(ItemState::Failed)) => return left_over(opening, refused(destination)),
+            Ok(Some(_)) => {}
+            Err(error) => return left_over(opening, error),
+        }
+        if start.elapsed() > LIMIT {
+            let what = format!("still being drained after {} s", LIMIT.as_secs());
+            let error = Error::new(ErrorKind::Unavailable, what).at(destination.display());
+            return Err(error.because(system(libc::EAGAIN)).hint("see `forebay stage ls`"));
+        }
+        // A signal that the program handles ends the wait: it may want to stop.
+        if poll(&mut [] as &mut [PollFd<'_>], Some(&STEP)) == Err(rustix::io::Errno::INTR) {
+            return Err(Error::from_io(system(libc::EINTR)).at(destination.display()));
+        }
+    }
+}
+
+fn refused(destination: &Path) -> Error {
+    let what = "writes to it are staged, and it refused them";
+    let error = Error::new(ErrorKind::Unavailable, what).at(destination.display());
+    error.because(system(libc::EBUSY)).hint("`forebay stage drain` tries again")
+}
+
+/// Writes of a process that was killed, or that the file refused: who only reads is told, who would change the file has to
+/// decide about them first, and who replaces it has decided.
+fn left_over(opening: Opening, error: Error) -> Result<()> {
+    match opening {
+        Opening::Replacing => Ok(()),
+        Opening::Reading => {
+            LEFT_OVER.say(format_args!("{error}"));
+            Ok(())
+        }
+        Opening::Changing if error.kind() == ErrorKind::Unavailable => Err(error),
+        // Trouble with the area itself, which is told when it is written to.
+        Opening::Changing => Ok(()),
+    }
+}
+
+fn system(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}

@@ -1,0 +1,245 @@
+//! Managed files that are open: which version of their bytes was opened, and what was changed since.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::SystemTime,
+};
+
+use forebay_source::{FileOrigin, Locator, Origin, SourceId};
+
+use crate::parallel::parallel_file::ParallelFile;
+
+/// The name of an object within its file (`H5O_token_t`).
+pub(crate) type ObjectToken = [u8; 16];
+
+/// A managed file that is open in one libhdf5.
+#[derive(Debug)]
+pub(crate) struct ManagedFile {
+    path: PathBuf,
+    /// The bytes that were opened; `None` where they are not known well enough to keep anything of them.
+    id: Option<SourceId>,
+    has_plain_bytes: bool,
+    /// Reads are cached; switched by the program.
+    is_on: AtomicBool,
+    /// What ranks share that have it open together.
+    parallel: Option<Arc<ParallelFile>>,
+    changes: Mutex<DatasetChanges>,
+    /// Counts changes, so that readers need no lock to see that there was none.
+    change_count: AtomicU64,
+}
+
+/// The data sets whose values may not be those of the version that was opened.
+#[derive(Debug, Default)]
+struct DatasetChanges {
+    all: bool,
+    tokens: HashSet<ObjectToken>,
+}
+
+impl ManagedFile {
+    /// The file at `path`, of whose bytes `id` is known.
+    pub(crate) fn new(path: PathBuf, id: Option<SourceId>, is_on: bool) -> Self {
+        Self {
+            path,
+            id,
+            has_plain_bytes: false,
+            is_on: AtomicBool::new(is_on),
+            parallel: None,
+            changes: Mutex::default(),
+            change_count: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, of which it is known whether addresses of HDF5 are places in the file.
+    pub(crate) fn with_plain_bytes(self, has_plain_bytes: bool) -> Self {
+        Self { has_plain_bytes, ..self }
+    }
+
+    /// The same, which ranks have open together.
+    pub(crate) fn of_ranks(self, parallel: Arc<ParallelFile>) -> Self {
+        Self { parallel: Some(parallel), ..self }
+    }
+
+    /// What is shared with other ranks, where it was opened by several.
+    pub(crate) fn parallel(&self) -> Option<&Arc<ParallelFile>> {
+        self.parallel.as_ref()
+    }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The version that was opened, where something may be kept of it.
+    pub(crate) fn id(&self) -> Option<&SourceId> {
+        self.id.as_ref()
+    }
+
+    /// Switches caching on or off.
+    pub(crate) fn switch(&self, is_on: bool) {
+        self.is_on.store(is_on, Relaxed);
+    }
+
+    /// True while reads are cached.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    /// Notes that the data set `token` is not what was opened any more.
+    pub(crate) fn note_change(&self, token: ObjectToken) {
+        if self.changes().tokens.insert(token) {
+            self.change_count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes that any data set may have changed.
+    pub(crate) fn note_all_changed(&self) {
+        self.changes().all = true;
+        self.change_count.fetch_add(1, Relaxed);
+    }
+
+    /// How many changes were noted.
+    pub(crate) fn change_count(&self) -> u64 {
+        self.change_count.load(Relaxed)
+    }
+
+    /// True when the data set `token` may have changed.
+    pub(crate) fn has_changed(&self, token: &ObjectToken) -> bool {
+        let changes = self.changes();
+        changes.all || changes.tokens.contains(token)
+    }
+
+    /// True when addresses of HDF5 are places in the file: there is no user block before them.
+    pub(crate) fn has_plain_bytes(&self) -> bool {
+        self.has_plain_bytes
+    }
+
+    /// True while the file still is the version that was opened, as far as its times and its length say.
+    pub(crate) fn is_current(&self) -> bool {
+        self.id.as_ref().is_some_and(|id| version_at(&self.path).is_some_and(|now| now.version == id.version))
+    }
+
+    fn changes(&self) -> MutexGuard<'_, DatasetChanges> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The bytes that lie at `path` now.
+pub(crate) fn version_at(path: &Path) -> Option<SourceId> {
+    let source = FileOrigin::new().without_mapping().open(&Locator::from_path(path)).ok()?;
+    Some(source.id().clone())
+}
+
+/// The version of a file that was opened between `before` and `after`, where something may be kept of it.
+pub(crate) fn settled_version(
+    before: Option<SourceId>,
+    after: Option<SourceId>,
+    is_writable: bool,
+) -> Option<SourceId> {
+    let id = before?;
+    // A file opened for writing may be marked as open at once: what its data sets hold is what was there before.
+    let is_same = is_writable || after.as_ref() == Some(&id);
+    (is_same && id.version.is_settled(SystemTime::now())).then_some(id)
+}
+
+/// The managed files that one libhdf5 has open, by the number it gives each.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFiles {
+    count: AtomicUsize,
+    has_parallel: AtomicBool,
+    by_number: Mutex<HashMap<u64, Weak<ManagedFile>>>,
+}
+
+impl OpenFiles {
+    /// True when no managed file was opened lately: nothing needs to be looked at.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// True when a file of several ranks was opened.
+    pub(crate) fn has_parallel(&self) -> bool {
+        self.has_parallel.load(Relaxed)
+    }
+
+    /// The file with `number`.
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<ManagedFile>> {
+        self.lock().get(&number).and_then(Weak::upgrade)
+    }
+
+    /// The file with `number`, which was opened once more: the one that is known, or `opened`.
+    pub(crate) fn enter(&self, number: u64, opened: ManagedFile) -> Arc<ManagedFile> {
+        let mut files = self.lock();
+        files.retain(|_, file| file.strong_count() > 0);
+        let known = files.get(&number).and_then(Weak::upgrade);
+        let file = known.map_or_else(
+            || Arc::new(opened),
+            |known| {
+                if known.id.is_some() && !known.is_current() {
+                    known.note_all_changed();
+                }
+                known
+            },
+        );
+        if file.parallel.is_some() {
+            self.has_parallel.store(true, Relaxed);
+        }
+        files.insert(number, Arc::downgrade(&file));
+        self.count.store(files.len(), Relaxed);
+        file
+    }
+
+    /// All that are open.
+    pub(crate) fn all(&self) -> Vec<Arc<ManagedFile>> {
+        self.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<ManagedFile>>> {
+        self.by_number.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_source::Version;
+
+    use super::*;
+
+    fn id(tag: &str) -> SourceId {
+        SourceId { locator: Locator::new("a"), len: 1, version: Version::named(tag) }
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_opened_is_not_kept_unless_it_is_opened_for_writing() {
+        assert!(settled_version(Some(id("a")), Some(id("a")), false).is_some());
+        assert!(settled_version(Some(id("a")), Some(id("b")), false).is_none());
+        assert!(settled_version(Some(id("a")), Some(id("b")), true).is_some());
+        assert!(settled_version(None, Some(id("b")), true).is_none());
+        let young = SourceId { version: Version::dated("a", SystemTime::now()), ..id("a") };
+        assert!(settled_version(Some(young.clone()), Some(young), false).is_none());
+    }
+
+    #[test]
+    fn a_changed_data_set_is_noted_once_and_others_stay_as_they_were() {
+        let file = ManagedFile::new("a".into(), Some(id("a")), true);
+        file.note_change([1; 16]);
+        file.note_change([1; 16]);
+        assert_eq!(file.change_count(), 1);
+        assert!(file.has_changed(&[1; 16]) && !file.has_changed(&[2; 16]));
+        file.note_all_changed();
+        assert!(file.has_changed(&[2; 16]));
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_number_as_long_as_anything_of_it_is_open() {
+        let files = OpenFiles::default();
+        let first = files.enter(7, ManagedFile::new("a".into(), None, true));
+        let second = files.enter(7, ManagedFile::new("a".into(), Some(id("a")), true));
+        assert!(Arc::ptr_eq(&first, &second) && second.id().is_none(), "the first one's view stays");
+        drop((first, second));
+        assert!(files.find(7).is_none());
+    }
+}

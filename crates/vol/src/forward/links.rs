@@ -1,0 +1,133 @@
+//! Links.
+
+#![expect(unsafe_code, reason = "callbacks of HDF5")]
+
+use std::{ffi::c_int, ptr::null_mut};
+
+use forebay_plugin::hdf5_types::{herr_t, hid_t};
+
+use super::passes_at;
+use crate::{
+    functions::Opaque,
+    parallel::settling,
+    slots,
+    vol_object::{object_at, wrap_request},
+};
+
+passes_at!(get, H5VLlink_get);
+passes_at!(optional, H5VLlink_optional);
+
+/// What is done to links: one that is deleted may free the place of data that ranks are still writing.
+pub(crate) unsafe extern "C" fn specific<const N: usize>(
+    object: Opaque,
+    location: Opaque,
+    arguments: Opaque,
+    transfer: hid_t,
+    request: *mut Opaque,
+) -> herr_t {
+    let library = slots::library::<N>();
+    // SAFETY: as for every callback.
+    unsafe {
+        let settled = settling::before_link(library, object_at(object), location, arguments);
+        if let Some(answer) = settling::refused(library, settled) {
+            return answer;
+        }
+        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let answer =
+            (library.functions.H5VLlink_specific)(under, location, connector, arguments, transfer, request);
+        wrap_request(library, request, connector);
+        answer
+    }
+}
+
+/// `H5VL_link_create_args_t`, as far as it is looked at.
+#[repr(C)]
+struct LinkTarget {
+    operation: c_int,
+    object: Opaque,
+}
+
+/// `H5VL_LINK_CREATE_HARD`
+const HARD: c_int = 0;
+
+/// The object below `object`, which may be null: one side of a link may be "the same place as the other".
+unsafe fn under_or_null(object: Opaque) -> Opaque {
+    if object.is_null() {
+        return null_mut();
+    }
+    // SAFETY: an object of ours, as all that HDF5 hands to callbacks.
+    unsafe { object_at(object).under }
+}
+
+/// The target of a hard link is handed on as the object below it.
+pub(crate) unsafe extern "C" fn create<const N: usize>(
+    arguments: Opaque,
+    object: Opaque,
+    location: Opaque,
+    link: hid_t,
+    access: hid_t,
+    transfer: hid_t,
+    request: *mut Opaque,
+) -> herr_t {
+    let library = slots::library::<N>();
+    let target = arguments.cast::<LinkTarget>();
+    // SAFETY: as for every callback; the arguments begin with the layout above for hard links.
+    unsafe {
+        let hard = (*target).operation == HARD && !(*target).object.is_null();
+        let given = if hard { (*target).object } else { null_mut() };
+        let holder = if object.is_null() { given } else { object };
+        let connector = if holder.is_null() { -1 } else { object_at(holder).connector };
+        if hard {
+            (*target).object = object_at(given).under;
+        }
+        let under = under_or_null(object);
+        let answer = (library.functions.H5VLlink_create)(
+            arguments, under, location, connector, link, access, transfer, request,
+        );
+        if hard {
+            (*target).object = given;
+        }
+        wrap_request(library, request, connector);
+        answer
+    }
+}
+
+/// A callback with a link to take from and a place to put one.
+macro_rules! between {
+    ($name:ident, $function:ident) => {
+        #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
+        pub(crate) unsafe extern "C" fn $name<const N: usize>(
+            from: Opaque,
+            from_location: Opaque,
+            to: Opaque,
+            to_location: Opaque,
+            link: hid_t,
+            access: hid_t,
+            transfer: hid_t,
+            request: *mut Opaque,
+        ) -> herr_t {
+            let library = slots::library::<N>();
+            // SAFETY: as for every callback; one of the two objects is not null.
+            unsafe {
+                let connector = object_at(if from.is_null() { to } else { from }).connector;
+                let (from, to) = (under_or_null(from), under_or_null(to));
+                let answer = (library.functions.$function)(
+                    from,
+                    from_location,
+                    to,
+                    to_location,
+                    connector,
+                    link,
+                    access,
+                    transfer,
+                    request,
+                );
+                wrap_request(library, request, connector);
+                answer
+            }
+        }
+    };
+}
+
+between!(copy, H5VLlink_copy);
+between!(rename, H5VLlink_move);

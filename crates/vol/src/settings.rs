@@ -1,0 +1,147 @@
+//! The settings of this connector, read once: the table `[hdf5]` and its variables, and those of Cache VOL.
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use forebay_config::{
+    Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides,
+    PrestageMode, Settings, TierConfig,
+};
+use forebay_plugin::{ManagedPaths, WarnOnce};
+use forebay_source::{Error, Result, size};
+use forebay_tier::BuiltinPolicy;
+
+use crate::{info_text::InfoText, unit_grid::UNIT_BYTES};
+
+/// What the connector was told.
+#[derive(Clone, Debug)]
+pub(crate) struct VolSettings {
+    /// Which files are managed.
+    pub(crate) managed: ManagedPaths,
+    /// Where values are kept; nowhere: nothing is cached.
+    pub(crate) place: Option<TierConfig>,
+    /// What leaves when the place is full.
+    pub(crate) policy: BuiltinPolicy,
+    /// Reads are cached unless the program says otherwise for a file.
+    pub(crate) caches: bool,
+    /// Whether data sets are read as a whole when they are first read.
+    pub(crate) prestage: PrestageMode,
+    /// Managed files are opened over this project's file driver.
+    pub(crate) uses_driver: bool,
+    /// Bytes of a unit (`FOREBAY_HDF5_UNIT`).
+    pub(crate) unit: u64,
+    /// Data sets of fewer bytes are left to the byte tiers below (`FOREBAY_HDF5_LEAST`): each takes two files in a folder.
+    pub(crate) least: u64,
+}
+
+/// Two files of a disk tier for less than this cost more than they save.
+const LEAST_BYTES: u64 = 64 << 10;
+
+/// Bytes that wait to be put into the tier, at most (the writer's thread is behind): 64 units.
+pub(crate) const WAITING_BYTES: u64 = 64 << 20;
+
+static SETTINGS: OnceLock<VolSettings> = OnceLock::new();
+/// The file that a connector string named before the settings were read.
+static NAMED_FILE: Mutex<Option<PathBuf>> = Mutex::new(None);
+static IN_ERROR: WarnOnce = WarnOnce::new();
+
+/// Has the settings read from `file` as well, in Cache VOL's format; one that is named after they were read counts no more.
+pub(crate) fn name_file(file: &str) {
+    *NAMED_FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file.into());
+}
+
+/// The settings of this process.
+pub(crate) fn current() -> &'static VolSettings {
+    SETTINGS.get_or_init(|| {
+        VolSettings::read(|name| std::env::var_os(name)).unwrap_or_else(|error| {
+            IN_ERROR.say(format_args!("{error}; HDF5 files are read without a cache"));
+            VolSettings::of(&Hdf5Config { read: false, ..Hdf5Config::default() }, UNIT_BYTES, LEAST_BYTES)
+        })
+    })
+}
+
+impl VolSettings {
+    /// From variables that `get` knows.
+    fn read(get: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let variable = |name: &str| get(name)?.into_string().ok().filter(|value| !value.is_empty());
+        let folder =
+            std::env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
+        let file = named_file(variable("HDF5_VOL_CONNECTOR"));
+        let environment = Environment { variable: &variable, folder };
+        let settings = Settings::load_for_hdf5_in(&Overrides::default(), file.as_deref(), &environment)?;
+        let bytes = |name: &str, default: u64| match variable(name) {
+            Some(value) => size::parse(&value).map_err(|what| Error::invalid(what).at(name)),
+            None => Ok(default),
+        };
+        let (unit, least) =
+            (bytes("FOREBAY_HDF5_UNIT", UNIT_BYTES)?, bytes("FOREBAY_HDF5_LEAST", LEAST_BYTES)?);
+        Ok(Self::of(&settings.config.hdf5, unit, least))
+    }
+
+    fn of(config: &Hdf5Config, unit: u64, least: u64) -> Self {
+        let quota = |default: Amount| config.cache_quota.unwrap_or(default);
+        let place = config.cache.as_ref().map(|place| match place {
+            FastPlace::Memory => TierConfig::Memory { quota: quota(MEMORY_QUOTA) },
+            FastPlace::Folder(path) => {
+                TierConfig::Disk(DiskConfig { quota: quota(DISK_QUOTA), ..DiskConfig::at(path) })
+            }
+        });
+        Self {
+            managed: ManagedPaths::new(config.paths.iter().cloned()),
+            caches: place.is_some() && config.read,
+            place,
+            policy: config.cache_policy.builtin(),
+            prestage: config.prestage,
+            uses_driver: config.has_driver(),
+            unit,
+            least,
+        }
+    }
+}
+
+/// The file of settings that a connector string names: that of the environment, or the one that a program used.
+fn named_file(connector: Option<String>) -> Option<PathBuf> {
+    let of_environment = connector.and_then(|text| {
+        let (_, info) = text.trim().split_once(char::is_whitespace)?;
+        InfoText::parse(info).config.map(PathBuf::from)
+    });
+    of_environment.or_else(|| NAMED_FILE.lock().unwrap_or_else(PoisonError::into_inner).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<VolSettings> {
+        VolSettings::read(|name| {
+            variables.iter().find(|(given, _)| *given == name).map(|(_, value)| (*value).into())
+        })
+    }
+
+    #[test]
+    fn nothing_is_cached_unless_a_place_is_named() {
+        let settings = of(&[("FOREBAY_HDF5_PATHS", "/lustre")]).unwrap();
+        assert!(!settings.caches && settings.place.is_none());
+        let settings =
+            of(&[("FOREBAY_HDF5_CACHE", "memory"), ("FOREBAY_HDF5_CACHE_QUOTA", "64MiB")]).unwrap();
+        let quota = Amount::Bytes(64 << 20);
+        assert!(settings.caches && settings.place == Some(TierConfig::Memory { quota }));
+        let settings = of(&[("FOREBAY_HDF5_CACHE", "/nvme"), ("FOREBAY_HDF5_READ", "0")]).unwrap();
+        assert!(!settings.caches && matches!(settings.place, Some(TierConfig::Disk(_))));
+    }
+
+    #[test]
+    fn a_file_that_the_connector_string_names_is_read_in_cache_vols_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cache.cfg");
+        let text = "HDF5_CACHE_STORAGE_TYPE MEMORY\nHDF5_CACHE_STORAGE_SIZE 1048576\nHDF5_CACHE_STORAGE_SCOPE LOCAL\nHDF5_CACHE_REPLACEMENT_POLICY FIFO\n";
+        std::fs::write(&file, text).unwrap();
+        let connector = format!("cache_ext config={};under_vol=0;under_info={{}}", file.display());
+        let settings = of(&[("HDF5_VOL_CONNECTOR", &connector), ("HDF5_CACHE_RD", "yes")]).unwrap();
+        assert_eq!(settings.policy, BuiltinPolicy::Fifo);
+        assert!(of(&[("FOREBAY_HDF5_UNIT", "big")]).is_err());
+    }
+}

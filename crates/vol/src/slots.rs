@@ -1,0 +1,87 @@
+//! What is kept for each libhdf5 that has loaded the connector.
+
+#![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
+
+use std::{ffi::c_void, ptr::null_mut};
+
+use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
+
+use crate::{
+    driver_handle::DriverHandle, file_state::OpenFiles, functions::VolFunctions,
+    operation_numbers::OperationNumbers, vol_class::VolClass,
+};
+
+/// One libhdf5: its functions, the callbacks it was given, the managed files it has open.
+#[derive(Debug)]
+pub(crate) struct LoadedLibrary {
+    pub(crate) library: Hdf5Library,
+    pub(crate) functions: VolFunctions,
+    pub(crate) errors: ErrorStack,
+    pub(crate) class: VolClass,
+    pub(crate) files: OpenFiles,
+    pub(crate) operations: OperationNumbers,
+    pub(crate) driver: DriverHandle,
+}
+
+/// Every libhdf5 that has loaded the connector.
+pub(crate) static LIBRARIES: LibrarySlots<LoadedLibrary> = LibrarySlots::new();
+
+/// The library of slot `N`, whose callbacks are called by no other.
+#[inline]
+pub(crate) fn library<const N: usize>() -> &'static LoadedLibrary {
+    LIBRARIES.get(N).expect("callbacks of a slot are handed out once it is filled")
+}
+
+impl LoadedLibrary {
+    /// What `body` gives; whatever fails in it is neither printed nor left on the error stack.
+    pub(crate) fn quietly<R>(&self, body: impl FnOnce() -> R) -> R {
+        let (mut print, mut context) = (null_mut(), null_mut());
+        // SAFETY: the default stack, and places for what is set; what was set is put back.
+        self.errors.kept(|| unsafe {
+            (self.functions.H5Eget_auto2)(0, &raw mut print, &raw mut context);
+            (self.functions.H5Eset_auto2)(0, null_mut(), null_mut());
+            let answer = body();
+            (self.functions.H5Eset_auto2)(0, print, context);
+            answer
+        })
+    }
+
+    /// The default list of transfers.
+    pub(crate) fn default_transfer(&self) -> hid_t {
+        self.variable(c"H5P_LST_DATASET_XFER_ID_g").unwrap_or(0)
+    }
+
+    /// The driver of the default access list: what `HDF5_DRIVER` names, or the one for plain files.
+    pub(crate) fn default_driver(&self) -> Option<hid_t> {
+        let list = self.variable(c"H5P_LST_FILE_ACCESS_ID_g")?;
+        // SAFETY: a list that lives as long as the library.
+        Some(unsafe { (self.functions.H5Pget_driver)(list) })
+    }
+
+    /// A reference to HDF5's own pass-through connector, which some versions do not give by its number.
+    pub(crate) fn pass_through(&self) -> Option<hid_t> {
+        let found = self.variable(c"H5VL_PASSTHRU_g").filter(|id| *id > 0);
+        if let Some(connector) = found {
+            // SAFETY: a registered connector.
+            unsafe { (self.functions.H5Iinc_ref)(connector) };
+            return found;
+        }
+        let register = self.library.symbol(c"H5VL_pass_through_register")?;
+        // SAFETY: this function has had this signature in all versions that have it.
+        let connector = unsafe {
+            std::mem::transmute::<std::ptr::NonNull<c_void>, unsafe extern "C" fn() -> hid_t>(register)()
+        };
+        if connector < 0 {
+            return None;
+        }
+        // SAFETY: a registered connector; the library holds a reference of its own.
+        unsafe { (self.functions.H5Iinc_ref)(connector) };
+        Some(connector)
+    }
+
+    fn variable(&self, name: &std::ffi::CStr) -> Option<hid_t> {
+        let place = self.library.symbol(name)?;
+        // SAFETY: a variable of a loaded library that holds a handle.
+        Some(unsafe { *place.as_ptr().cast::<hid_t>() })
+    }
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Builds the HDF5 plug-ins and puts them into folders of their own, FOLDER/vfd and FOLDER/vol; prints FOLDER.
+# HDF5 tries every library of a folder on HDF5_PLUGIN_PATH, so each plug-in that is not wanted must be able to stay off it.
+#
+#   scripts/plugins.sh [--release] [FOLDER]     (default: the cargo target folder, hdf5-plugins)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+profile=debug
+arguments=()
+while (($#)); do
+  case $1 in
+    --release) profile=release; arguments+=(--release) ;;
+    -*) echo "plugins.sh: unknown option $1" >&2; exit 2 ;;
+    *) folder=$1 ;;
+  esac
+  shift
+done
+target=${CARGO_TARGET_DIR:-$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')}
+folder=${folder:-$target/hdf5-plugins}
+
+cargo build --quiet "${arguments[@]}" -p forebay-vfd -p forebay-vol >&2
+for plugin in vfd vol; do
+  mkdir -p "$folder/$plugin"
+  # By rename: a program that has the old file mapped keeps it.
+  cp "$target/$profile/libforebay_$plugin.so" "$folder/$plugin/.libforebay_$plugin.so.$$"
+  mv "$folder/$plugin/.libforebay_$plugin.so.$$" "$folder/$plugin/libforebay_$plugin.so"
+done
+echo "$folder"

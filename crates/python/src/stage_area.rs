@@ -1,13 +1,17 @@
 //! A staging area, as Python uses it.
 
 use std::{
+    fs,
     os::fd::IntoRawFd,
     path::PathBuf,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-use forebay::stage::{Area, AreaPlace, ItemStatus, StageOptions, StageStats};
+use forebay::{
+    Error,
+    stage::{Area, AreaPlace, ItemStatus, StageOptions, StageStats},
+};
 use pyo3::prelude::*;
 
 use crate::{
@@ -35,7 +39,12 @@ impl RawArea {
     fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
         let described: AreaDescription = serde_json::from_str(settings).map_err(|error| misread(&error))?;
         let settings = described.settings();
-        let area = interruptible(py, move || Area::open(settings.clone()))?;
+        let area = interruptible(py, move || {
+            if let AreaPlace::Folder(folder) = &settings.place {
+                fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+            }
+            Area::open(settings.clone())
+        })?;
         show_warnings(py)?;
         Ok(Self { area })
     }

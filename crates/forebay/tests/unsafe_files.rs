@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/python/src/store.rs",
         "takes the handle of a communicator from mpi4py, and memory to read into from NumPy",
     ),
+    ("crates/python/src/stage_file.rs", "writes from and reads into buffers that Python gives by their address"),
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),

@@ -70,7 +70,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/vfd/src/class.rs", "has the structures that HDF5 reads, with its pointers"),
     ("crates/vfd/src/driver.rs", "is called by HDF5"),
     ("crates/vfd/src/driver_file.rs", "is handed files by HDF5 by their address"),
-    ("crates/vfd/src/process.rs", "runs something before a fork and at the end of the process"),
+    ("crates/vfd/src/process.rs", "runs something at the end of the process"),
     ("crates/vfd/src/sec2.rs", "calls into a libhdf5 found at run time"),
 ];
 

@@ -199,7 +199,7 @@ impl<'a> OneRead<'a> {
 
     /// Keeps `unit`, all of which has just been read into the program's memory.
     fn harvest(&self, unit: u64) {
-        let Ok(len) = usize::try_from(self.dataset.grid.unit_len()) else { return };
+        let Ok(len) = usize::try_from(self.dataset.grid.padded_len()) else { return };
         let mut bytes = vec![0_u8; len];
         let memory = MemoryTarget::new(self.wanted.into);
         for PlacedPiece { piece, to } in self.pieces.iter().filter(|placed| placed.piece.unit == unit) {

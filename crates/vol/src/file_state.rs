@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
@@ -139,11 +139,15 @@ pub(crate) fn settled_version(
     before: Option<SourceId>,
     after: Option<SourceId>,
     is_writable: bool,
+    grain: Duration,
 ) -> Option<SourceId> {
     let id = before?;
     // A file opened for writing may be marked as open at once: what its data sets hold is what was there before.
     let is_same = is_writable || after.as_ref() == Some(&id);
-    (is_same && id.version.is_settled(SystemTime::now())).then_some(id)
+    // Within one tick of its clock a file may change again and keep its times.
+    let age = id.version.modified.map(|modified| SystemTime::now().duration_since(modified));
+    let is_settled = age.is_none_or(|age| age.is_ok_and(|age| age > grain));
+    (is_same && is_settled).then_some(id)
 }
 
 /// The managed files that one libhdf5 has open, by the number it gives each.
@@ -214,12 +218,17 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_while_it_is_opened_is_not_kept_unless_it_is_opened_for_writing() {
-        assert!(settled_version(Some(id("a")), Some(id("a")), false).is_some());
-        assert!(settled_version(Some(id("a")), Some(id("b")), false).is_none());
-        assert!(settled_version(Some(id("a")), Some(id("b")), true).is_some());
-        assert!(settled_version(None, Some(id("b")), true).is_none());
-        let young = SourceId { version: Version::dated("a", SystemTime::now()), ..id("a") };
-        assert!(settled_version(Some(young.clone()), Some(young), false).is_none());
+        let settled = |before: Option<SourceId>, after: SourceId, is_writable| {
+            settled_version(before, Some(after), is_writable, Duration::from_secs(2)).is_some()
+        };
+        assert!(settled(Some(id("a")), id("a"), false));
+        assert!(!settled(Some(id("a")), id("b"), false));
+        assert!(settled(Some(id("a")), id("b"), true));
+        assert!(!settled(None, id("b"), true));
+        let dated = |time| SourceId { version: Version::dated("a", time), ..id("a") };
+        let (young, old) = (dated(SystemTime::now()), dated(SystemTime::now() - Duration::from_secs(3)));
+        assert!(!settled(Some(young.clone()), young, false));
+        assert!(settled(Some(old.clone()), old, false));
     }
 
     #[test]

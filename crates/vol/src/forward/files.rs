@@ -30,6 +30,7 @@ use crate::{
         opening::{OpenedFile, OpeningRanks},
         settling,
     },
+    settings,
     slots::{self, LoadedLibrary},
     vol_object::{drop_object, object_at, wrap_file, wrap_request},
 };
@@ -237,7 +238,7 @@ fn opened(
     is_on: bool,
 ) -> ManagedFile {
     let after = before.as_ref().and_then(|_| version_at(&path));
-    let id = settled_version(before, after, flags & H5F_ACC_RDWR != 0);
+    let id = settled_version(before, after, flags & H5F_ACC_RDWR != 0, settings::current().clock_grain);
     ManagedFile::new(path, id, is_on)
 }
 

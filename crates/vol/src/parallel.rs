@@ -17,7 +17,7 @@
 //! | `drain_watch` | the thread that notes on the board what was drained |
 //! | `process_area` | the staging area of this process |
 //! | `data_places`, `chunk_table` | where in the file the elements of a data set lie |
-//! | `parallel_dataset` | a data set of such a file |
+//! | `parallel_dataset`, `dataset_lookup` | a data set of such a file, and which one a handle stands for |
 //! | `gather`, `staged_write` | a write: gathered from memory, accepted by the log |
 //! | `collective_read` | a read that all ranks make together |
 //! | `settling` | what has to be in the file before HDF5 looks at it |
@@ -28,6 +28,7 @@ pub(crate) mod byte_spans;
 pub(crate) mod chunk_table;
 pub(crate) mod collective_read;
 pub(crate) mod data_places;
+pub(crate) mod dataset_lookup;
 pub(crate) mod drain_watch;
 pub(crate) mod gather;
 pub(crate) mod mpi_lists;

@@ -6,7 +6,7 @@
 use forebay_plugin::hdf5_types::herr_t;
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::{parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
+use super::{mpi_lists, parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
 use crate::{
     cached_read::{self, DatasetRead},
     slots::LoadedLibrary,
@@ -62,9 +62,8 @@ pub(crate) fn read_together(
         };
         if common == IS_READY {
             // Others are not in HDF5 now: what is missing is read by this rank alone.
-            let alone = || {
-                dataset.file.lists.independently(library, wanted.transfer, |list| planned.read_below(list))
-            };
+            let alone =
+                || mpi_lists::independently(library, wanted.transfer, |list| planned.read_below(list));
             return planned.serve_from_cache(&outlook).unwrap_or_else(alone);
         }
         let answer = forward();

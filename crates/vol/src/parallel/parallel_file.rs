@@ -16,8 +16,8 @@ use forebay_stage::{CloseWhen, StageOptions};
 use forebay_store::{Comm, Wait};
 
 use super::{
-    byte_spans::ByteSpans, drain_watch::DrainWatch, mpi_lists::MpiLists, parallel_stats::STATS,
-    process_area::process_area, rank_board::RankBoard,
+    byte_spans::ByteSpans, drain_watch::DrainWatch, parallel_stats::STATS, process_area::process_area,
+    rank_board::RankBoard,
 };
 
 static NOT_AGREED: WarnOnce = WarnOnce::new();
@@ -37,7 +37,6 @@ pub(crate) struct AgreedUse {
 #[derive(Debug)]
 pub(crate) struct ParallelFile {
     path: PathBuf,
-    pub(crate) lists: MpiLists,
     pub(crate) agreed: AgreedUse,
     /// The ranks, until the file is closed.
     ranks: RwLock<Option<FileRanks>>,
@@ -64,7 +63,7 @@ struct FileRanks {
 
 impl ParallelFile {
     /// The file at `path`, of which `agreed` is the same on all ranks of `comm`. Collective.
-    pub(crate) fn new(path: &Path, comm: MpiComm, lists: MpiLists, agreed: AgreedUse) -> Result<Self> {
+    pub(crate) fn new(path: &Path, comm: MpiComm, agreed: AgreedUse) -> Result<Self> {
         let board = agreed.is_writable.then(|| RankBoard::new(&comm).map(Arc::new)).transpose()?;
         let staging = match (&board, agreed.stages) {
             (Some(board), true) => Some(DrainWatch::new(open_log(path)?, Arc::clone(board))),
@@ -72,7 +71,6 @@ impl ParallelFile {
         };
         Ok(Self {
             path: path.to_owned(),
-            lists,
             agreed,
             ranks: RwLock::new(Some(FileRanks { comm, board, staging })),
             layouts: AtomicU64::new(0),

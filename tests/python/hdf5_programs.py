@@ -1,0 +1,51 @@
+"""Programs that run with and without the HDF5 plug-ins."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+LIMIT = 300
+
+
+def plugins() -> Path:
+    """The folder with the plug-ins, ``vfd`` and ``vol``: that of the installed package, unless FOREBAY_PLUGINS names another."""
+    named = os.environ.get("FOREBAY_PLUGINS")
+    if named:
+        return Path(named)
+    import forebay
+
+    return Path(forebay.__file__).parent / "hdf5"
+
+
+def plain() -> dict[str, str]:
+    """The environment without any variable of HDF5 or forebay."""
+    own = ("HDF5_", "FOREBAY_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(own)}
+
+
+def driver(paths: object = "", stage: object = "", **more: object) -> dict[str, str]:
+    """The environment with the file driver: files under ``paths`` are managed, writes to them go through ``stage``."""
+    variables = {"HDF5_PLUGIN_PATH": plugins() / "vfd", "HDF5_DRIVER": "forebay"}
+    variables |= {"FOREBAY_HDF5_PATHS": paths, "FOREBAY_STAGE": stage} | more
+    return plain() | {name: str(value) for name, value in variables.items() if str(value)}
+
+
+def start(source: str, environment: dict[str, str], *arguments: object) -> subprocess.Popen[str]:
+    """Starts Python source as a program."""
+    command = [sys.executable, "-c", textwrap.dedent(source), *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def run(source: str, environment: dict[str, str], *arguments: object) -> tuple[Any, str]:
+    """Runs Python source that must succeed: the JSON value it printed last, and what it wrote to stderr."""
+    process = start(source, environment, *arguments)
+    out, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, out + err
+    return json.loads(out.splitlines()[-1]) if out.strip() else None, err

@@ -92,8 +92,8 @@ impl Area {
         let destination = publish::resolve(destination)?;
         let waits = |state: ItemState| !matches!(state, ItemState::Open | ItemState::Settled);
         let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
-        let own = own.iter().filter(|task| task.destination() == destination).map(|task| task.state());
-        if let Some(state) = own.filter(|state| waits(*state)).next_back() {
+        let mut own = own.iter().filter(|task| task.destination() == destination).map(|task| task.state());
+        if let Some(state) = own.rfind(|state| waits(*state)) {
             return Ok(Some(state));
         }
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
@@ -113,8 +113,8 @@ impl Area {
                 return Err(Error::new(ErrorKind::Unavailable, what).hint(hint).at(destination.display()));
             }
         }
-        let states = items.iter().map(|item| item.journal.state);
-        Ok(states.filter(|state| waits(*state)).next_back())
+        let mut states = items.iter().map(|item| item.journal.state);
+        Ok(states.rfind(|state| waits(*state)))
     }
 
     /// Waits until no closed or sealed item of any process has bytes for `destination`: true, or false after `limit` or when

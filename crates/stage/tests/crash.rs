@@ -3,6 +3,9 @@
 //! The writer is this program itself, started again with a variable in its environment; it says on its standard output what it
 //! was promised.
 
+#![expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     env,
     fs::{self, File},

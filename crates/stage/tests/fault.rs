@@ -2,6 +2,9 @@
 //!
 //! Small file systems are mounted where the tests run as root; elsewhere those tests have nothing to look at.
 
+#![expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     fs::{self, File},
     io::Write,

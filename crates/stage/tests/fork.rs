@@ -1,6 +1,7 @@
 //! What a forked child reads and writes of files that its parent has open.
 
 #![expect(unsafe_code, reason = "nothing but fork makes such a child")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::{
     fs::{self, File},

@@ -208,7 +208,8 @@ fn create_for_ever(folder: &Path, seed: u64) {
     say("begun 0");
     for number in 1.. {
         // One name for all versions, or one for each.
-        let name = if seed % 2 == 0 { "slow/file".to_owned() } else { format!("slow/step-{number}") };
+        let name =
+            if seed.is_multiple_of(2) { "slow/file".to_owned() } else { format!("slow/step-{number}") };
         let file = area.create(&folder.join(name), options.clone()).unwrap();
         let bytes = version(number);
         for (index, part) in bytes.chunks(300_000).enumerate() {

@@ -208,6 +208,7 @@ fn u64_at(bytes: &[u8; HEAD_LEN], at: usize) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 mod tests {
     use forebay_source::Error;
 

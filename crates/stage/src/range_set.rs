@@ -108,6 +108,7 @@ impl RangeSet {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 mod tests {
     use super::*;
 

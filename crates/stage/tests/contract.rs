@@ -1,5 +1,8 @@
 //! What an area promises, clause by clause, on a folder and in memory.
 
+#![expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     fs::{self, File},
     ops::ControlFlow,

@@ -3,6 +3,9 @@
 //! The writer is this program itself, started again with a variable in its environment; it says on its standard output what it
 //! was promised.
 
+#![expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     env,
     fs::{self, File},
@@ -205,7 +208,8 @@ fn create_for_ever(folder: &Path, seed: u64) {
     say("begun 0");
     for number in 1.. {
         // One name for all versions, or one for each.
-        let name = if seed % 2 == 0 { "slow/file".to_owned() } else { format!("slow/step-{number}") };
+        let name =
+            if seed.is_multiple_of(2) { "slow/file".to_owned() } else { format!("slow/step-{number}") };
         let file = area.create(&folder.join(name), options.clone()).unwrap();
         let bytes = version(number);
         for (index, part) in bytes.chunks(300_000).enumerate() {

@@ -1,5 +1,8 @@
 //! Random sequences of writes, reads and lengths, compared with a plain vector of bytes.
 
+#![expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,

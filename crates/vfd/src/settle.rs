@@ -77,14 +77,14 @@ fn refused(destination: &Path) -> Error {
 /// decide about them first, and who replaces it has decided.
 fn left_over(opening: Opening, error: Error) -> Result<()> {
     match opening {
+        // Trouble with the area itself is told when it is written to.
+        _ if error.kind() != ErrorKind::Unavailable => Ok(()),
         Opening::Replacing => Ok(()),
         Opening::Reading => {
             LEFT_OVER.say(format_args!("{error}"));
             Ok(())
         }
-        Opening::Changing if error.kind() == ErrorKind::Unavailable => Err(error),
-        // Trouble with the area itself, which is told when it is written to.
-        Opening::Changing => Ok(()),
+        Opening::Changing => Err(error),
     }
 }
 

@@ -99,6 +99,7 @@ check_files() {
 check_here() {
     say "the wheel on this machine"
     "$ROOT/scripts/check_wheel.sh" "$dist"
+    "$ROOT/scripts/check_sdist.sh" "$dist"
     "$ROOT/scripts/check_debian11.sh" "$dist"/forebay-*x86_64.whl "$work/forebay-$version-x86_64-linux/forebay" || case $? in
         3) leave_out "CHECKED: import and loading in Debian 11" ;;
         *) exit 1 ;;

@@ -80,7 +80,8 @@ impl SegmentPool {
     pub(crate) fn take(&self, room: &Room, bytes: u64, count: u32) -> Result<Arc<LogSegment>> {
         let needed = bytes.saturating_add(2 * HEAD_LEN as u64);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = (FIRST_BYTES << count.min(10)).min(MOST_BYTES).max(needed);
+        // Programs write the same lengths again: a segment that was made for a long record serves the next one.
+        let wanted = (FIRST_BYTES << count.min(10)).min(MOST_BYTES).max(needed.next_multiple_of(FIRST_BYTES));
         let fits = |segment: &&Arc<LogSegment>| segment.capacity >= needed;
         let found = idle.iter().filter(fits).min_by_key(|segment| segment.capacity.abs_diff(wanted));
         if let Some(found) = found.map(Arc::clone) {
@@ -115,9 +116,8 @@ impl SegmentPool {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept: u64 = idle.iter().map(|segment| segment.capacity).sum();
         // A reader may still copy from it: then it keeps its bytes until it is forgotten.
-        let is_kept = Arc::strong_count(&segment) == 1
-            && segment.capacity <= MOST_BYTES
-            && kept + segment.capacity <= room.quota() / POOL_SHARE;
+        let is_kept =
+            Arc::strong_count(&segment) == 1 && kept + segment.capacity <= room.quota() / POOL_SHARE;
         if is_kept {
             idle.push(segment);
         } else {

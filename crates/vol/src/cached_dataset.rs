@@ -21,7 +21,7 @@ use crate::{
     settings,
     slots::LoadedLibrary,
     under_dataset::{BoxedArray, DatasetShape, UnderDataset},
-    unit_grid::{BLOCK_BYTES, UnitGrid, UnitPiece},
+    unit_grid::{UnitGrid, UnitPiece},
     unit_set::UnitSet,
     unit_target::UnitTarget,
 };
@@ -155,8 +155,9 @@ impl CachedDataset {
             let target = UnitTarget {
                 copies: cache.copies(&self.id)?,
                 number: cache.number(),
-                unit_len: self.grid.unit_len(),
+                padded_len: self.grid.padded_len(),
                 blocks_per_unit: self.grid.blocks_per_unit(),
+                block_len: self.grid.block_len(),
                 may_replace: cache.may_replace(),
             };
             Some(KeptUnits { cache, target })
@@ -182,15 +183,16 @@ impl CachedDataset {
 
     /// Fills `into` with pieces of units from the tier; false when any was not there.
     pub(crate) fn read_pieces(&self, kept: &KeptUnits, pieces: &mut [(UnitPiece, &mut [u8])]) -> bool {
+        let block_len = self.grid.block_len();
         let mut blocks = Vec::with_capacity(pieces.len());
         for (piece, into) in pieces.iter_mut() {
             let (mut at, mut rest) = (piece.from, &mut **into);
             let first = self.grid.blocks(piece.unit).start;
             while !rest.is_empty() {
-                let left = usize::try_from(BLOCK_BYTES - at % BLOCK_BYTES).unwrap_or(rest.len());
+                let left = usize::try_from(block_len - at % block_len).unwrap_or(rest.len());
                 let (now, after) = rest.split_at_mut(left.min(rest.len()));
                 at += now.len() as u64;
-                let (block, from) = (first + (at - 1) / BLOCK_BYTES, (at - now.len() as u64) % BLOCK_BYTES);
+                let (block, from) = (first + (at - 1) / block_len, (at - now.len() as u64) % block_len);
                 blocks.push(BlockPiece { block, from, into: now, is_filled: false });
                 rest = after;
             }
@@ -234,7 +236,7 @@ impl CachedDataset {
         let array = BoxedArray {
             shape: self.grid.shape(),
             unit: self.grid.unit_shape(),
-            unit_len: usize::try_from(self.grid.unit_len()).ok()?,
+            padded_len: usize::try_from(self.grid.padded_len()).ok()?,
             kind: self.kind,
         };
         let part = self.grid.unit_box(unit);
@@ -280,13 +282,13 @@ impl CachedDataset {
         if self.has(kept, unit) {
             return Prestaged::Here;
         }
-        let len = self.grid.unit_len();
+        let len = self.grid.padded_len();
         if !kept.target.may_replace
             && kept.target.copies.room(self.grid.blocks(unit).start, len) != Room::Free
         {
             return Prestaged::Full;
         }
-        match self.fill(library, under, kept, unit, 0) {
+        match self.fill(library, under, kept, unit, library.default_transfer()) {
             Some(_) => Prestaged::Here,
             None => Prestaged::Failed,
         }
@@ -294,7 +296,7 @@ impl CachedDataset {
 
     /// Whether this process reads `unit`: of several that want it at once one does, and the others wait for it.
     fn turn(&self, kept: &KeptUnits, unit: u64) -> UnitTurn {
-        let (first, len) = (self.grid.blocks(unit).start, self.grid.unit_len().min(BLOCK_BYTES));
+        let (first, len) = (self.grid.blocks(unit).start, self.grid.block_len());
         let until = Instant::now() + OTHERS_PATIENCE;
         loop {
             match Arc::clone(&kept.target.copies).claim(first, len, kept.target.may_replace) {

@@ -118,7 +118,7 @@ impl QueueShared {
             if self.lock().stop || !job.file.is_on() {
                 return;
             }
-            let (Ok(len), Ok(unit_len)) = (usize::try_from(*len), usize::try_from(job.target.unit_len))
+            let (Ok(len), Ok(unit_len)) = (usize::try_from(*len), usize::try_from(job.target.padded_len))
             else {
                 return;
             };

@@ -19,7 +19,7 @@ use crate::{
     cache_stats::CacheCounters,
     prestage_queue::PrestageQueue,
     settings::{self, VolSettings},
-    unit_grid::BLOCK_BYTES,
+    unit_grid::block_len,
     unit_writer::UnitWriter,
 };
 
@@ -104,7 +104,7 @@ impl ReadCache {
                 let grant = ledger().take("HDF5 cache", quota.of(ledger().share()));
                 Arc::new(MemoryTier::within(grant, ranking))
             }
-            TierConfig::Disk(disk) => Arc::new(open_disk_tier(disk, BLOCK_BYTES, ranking)?),
+            TierConfig::Disk(disk) => Arc::new(open_disk_tier(disk, block_len(settings.unit), ranking)?),
             TierConfig::Peers { .. } => {
                 let what = "values of HDF5 files cannot be cached in the memory of other ranks";
                 return Err(Error::unsupported(what).at("FOREBAY_HDF5_CACHE").hint("use memory or a folder"));

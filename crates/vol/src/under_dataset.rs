@@ -76,7 +76,7 @@ impl UnderDataset {
     }
 
     /// What `ask` makes of a handle that the data set gives, which is closed then.
-    fn with_handle<R>(
+    pub(crate) fn with_handle<R>(
         &self,
         library: &LoadedLibrary,
         mut question: DatasetGetHandle,
@@ -114,7 +114,7 @@ impl UnderDataset {
         part: &UnitBox,
         transfer: hid_t,
     ) -> Option<Bytes> {
-        let mut bytes = vec![0_u8; array.unit_len];
+        let mut bytes = vec![0_u8; array.padded_len];
         let file_space = Space::with_box(library, array.shape, &part.start, &part.count)?;
         let zeros = [0; MOST_DIMENSIONS];
         let memory_space = Space::with_box(library, array.unit, &zeros[..array.unit.len()], &part.count);
@@ -148,7 +148,7 @@ impl UnderDataset {
 pub(crate) struct BoxedArray<'a> {
     pub(crate) shape: &'a [u64],
     pub(crate) unit: &'a [u64],
-    pub(crate) unit_len: usize,
+    pub(crate) padded_len: usize,
     pub(crate) kind: hid_t,
 }
 

@@ -9,7 +9,14 @@ use std::ops::Range;
 pub(crate) const UNIT_BYTES: u64 = 1 << 20;
 
 /// Bytes of a tier's block: each unit wastes half of one on average, 6 % of 1 MiB.
-pub(crate) const BLOCK_BYTES: u64 = 128 << 10;
+const BLOCK_BYTES: u64 = 128 << 10;
+/// The least: a page.
+const LEAST_BLOCK: u64 = 4 << 10;
+
+/// Bytes of a tier's block where units have about `unit` bytes.
+pub(crate) fn block_len(unit: u64) -> u64 {
+    (unit / 8).max(1).next_power_of_two().clamp(LEAST_BLOCK, BLOCK_BYTES)
+}
 
 /// The most dimensions that HDF5 has.
 pub(crate) const MOST_DIMENSIONS: usize = 32;
@@ -23,6 +30,7 @@ pub(crate) struct UnitGrid {
     counts: Vec<u64>,
     element_len: u64,
     unit_len: u64,
+    block_len: u64,
     /// The last dimension that units divide; all dimensions after it lie in a unit as they lie in the data set.
     divided: usize,
     /// Elements in one step along `divided`.
@@ -75,8 +83,9 @@ impl UnitGrid {
         let inner = shape[divided + 1..].iter().product();
         let unit_len = unit.iter().product::<u64>().checked_mul(element_len)?;
         let count = counts.iter().try_fold(1_u64, |count, next| count.checked_mul(*next))?;
-        unit_len.checked_add(BLOCK_BYTES)?.checked_mul(count)?;
-        Some(Self { shape: shape.to_vec(), unit, counts, element_len, unit_len, divided, inner })
+        let block_len = block_len(target);
+        unit_len.checked_add(block_len)?.checked_mul(count)?;
+        Some(Self { shape: shape.to_vec(), unit, counts, element_len, unit_len, block_len, divided, inner })
     }
 
     /// Extents of the data set.
@@ -104,14 +113,24 @@ impl UnitGrid {
         self.counts.iter().product()
     }
 
-    /// Bytes of the whole in the cache: every unit but the last fills its blocks.
+    /// Bytes of the whole in the cache.
     pub(crate) fn cache_len(&self) -> u64 {
-        (self.count() - 1) * self.blocks_per_unit() * BLOCK_BYTES + self.unit_len
+        self.count() * self.padded_len()
+    }
+
+    /// Bytes of a unit in the cache, with what fills up its last block.
+    pub(crate) fn padded_len(&self) -> u64 {
+        self.blocks_per_unit() * self.block_len
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block_len(&self) -> u64 {
+        self.block_len
     }
 
     /// Tier blocks that a unit takes.
     pub(crate) fn blocks_per_unit(&self) -> u64 {
-        self.unit_len.div_ceil(BLOCK_BYTES)
+        self.unit_len.div_ceil(self.block_len)
     }
 
     /// The blocks of `unit`.
@@ -214,7 +233,7 @@ mod tests {
     fn rows_are_joined_until_they_make_a_unit() {
         let grid = UnitGrid::new(&[1000, 16, 16], None, 4, 64 << 10).unwrap();
         assert_eq!(grid.unit_shape(), [64, 16, 16]);
-        assert_eq!((grid.count(), grid.unit_len(), grid.blocks_per_unit()), (16, 64 << 10, 1));
+        assert_eq!((grid.count(), grid.unit_len(), grid.blocks_per_unit()), (16, 64 << 10, 8));
         assert_eq!(grid.unit_box(15), UnitBox { start: vec![960, 0, 0], count: vec![40, 16, 16] });
         assert_eq!(grid.filled_len(15), 40 << 10);
     }
@@ -225,7 +244,7 @@ mod tests {
         assert_eq!(grid.unit_shape(), [1, 1 << 17]);
         assert_eq!(grid.count(), 24);
         let grid = UnitGrid::new(&[10, 10], None, 8, 1 << 20).unwrap();
-        assert_eq!((grid.count(), grid.cache_len()), (1, 800));
+        assert_eq!((grid.count(), grid.unit_len(), grid.cache_len()), (1, 800, 128 << 10));
         assert_eq!(pieces(&grid, 80, 160), [(0, 80, 160)]);
     }
 

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use forebay_tier::{Claimed, Copies};
 
-use crate::{file_state::ManagedFile, unit_grid::BLOCK_BYTES, unit_writer::WaitingUnit};
+use crate::{file_state::ManagedFile, unit_writer::WaitingUnit};
 
 /// Where units go.
 #[derive(Clone, Debug)]
 pub(crate) struct UnitTarget {
     pub(crate) copies: Arc<dyn Copies>,
     pub(crate) number: u64,
-    pub(crate) unit_len: u64,
+    pub(crate) padded_len: u64,
     pub(crate) blocks_per_unit: u64,
+    pub(crate) block_len: u64,
     pub(crate) may_replace: bool,
 }
 
@@ -31,7 +32,7 @@ impl UnitTarget {
             copies: Arc::clone(&self.copies),
             file,
             first_block: unit * self.blocks_per_unit,
-            block_len: BLOCK_BYTES,
+            block_len: self.block_len,
             bytes,
             claim,
             may_replace: self.may_replace,

@@ -1,0 +1,420 @@
+"""The HDF5 VOL connector: programs read the same values with it as without, whatever they select, and from the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hdf5_programs import LIMIT, plain, plugins, run
+from hdf5_reads import MAKE, OPERATIONS, READS
+
+IS_LONG = bool(os.environ.get("FOREBAY_LONG"))
+
+# Small units and no least size, so that small files are cut into many; and the clock of local file systems, so that tests need
+# not wait for seconds before a file is cached.
+SMALL = {"FOREBAY_HDF5_UNIT": "8KiB", "FOREBAY_HDF5_LEAST": "1", "FOREBAY_HDF5_CLOCK_GRAIN_MS": "20"}
+
+
+def connector(paths: object = "", cache: object = "", info: str = "", **more: object) -> dict[str, str]:
+    """The environment with the connector: files under ``paths`` are managed, values are kept in ``cache``."""
+    variables = {"HDF5_PLUGIN_PATH": plugins() / "vol", "HDF5_VOL_CONNECTOR": f"forebay {info}".strip()}
+    variables |= {"FOREBAY_HDF5_PATHS": paths, "FOREBAY_HDF5_CACHE": cache} | SMALL | more
+    return plain() | {name: str(value) for name, value in variables.items() if str(value)}
+
+
+def kinds(folder: Path) -> dict[str, dict[str, str]]:
+    """Environments in which the connector works differently."""
+    files, fast = folder / "files", folder / "fast"
+    return {
+        "unmanaged": connector(),
+        "no cache": connector(files),
+        "disk": connector(files, fast),
+        "memory": connector(files, "memory"),
+        "large units": connector(files, "memory", FOREBAY_HDF5_UNIT="4MiB"),
+        "prestaged": connector(files, fast, FOREBAY_PRESTAGE=1),
+        "prestaged behind": connector(files, "memory", FOREBAY_PRESTAGE="background"),
+        "nearly no room": connector(files, "memory", FOREBAY_HDF5_CACHE_QUOTA="256KiB"),
+        "over another": connector(files, "memory", "under_vol=1;under_info={under_vol=0;under_info={}}"),
+        "off by its text": connector(files, "memory", "cache=off;under_vol=0;under_info={}"),
+        "without the driver": connector(files, fast, FOREBAY_HDF5_PLUGINS="vol"),
+        "over byte tiers": connector(files, "memory", FOREBAY_TIERS="memory:64MiB"),
+    }
+
+
+KINDS = list(kinds(Path()))
+SHORT = ["disk", "memory", "prestaged", "nearly no room", "over another"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return tmp_path / "files"
+
+
+def both(source: str, native: dict[str, str], other: dict[str, str], *arguments: object) -> tuple[Any, Any]:
+    return run(source, native, *arguments)[0], run(source, other, *arguments)[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_selection_of_every_type_gives_the_values_of_plain_hdf5(files: Path, kind: str) -> None:
+    path = files / "all.h5"
+    run(MAKE + "\n    make(sys.argv[1])", plain(), path)
+    source = READS + "\n    print(json.dumps(read_all(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))"
+    rounds = 60 if IS_LONG else 8
+    expected, found = both(source, plain(), kinds(files.parent)[kind], path, 5, rounds)
+    assert len(expected) > 100
+    assert found == expected
+
+
+@pytest.mark.parametrize("kind", KINDS if IS_LONG else SHORT)
+def test_operations_drawn_by_chance_leave_and_read_the_same(files: Path, kind: str) -> None:
+    source = OPERATIONS + (
+        "\n    print(json.dumps([run(f'{sys.argv[1]}.{n}', n, int(sys.argv[2])) for n in range(int(sys.argv[3]))]))"
+    )
+    steps, seeds = (60, 40) if IS_LONG else (25, 4)
+    environment = kinds(files.parent)[kind]
+    (expected, _), (found, _) = (
+        run(source, plain(), files / "plain", steps, seeds),
+        run(source, environment, files / "ours", steps, seeds),
+    )
+    assert [len(told) for told in expected] == [len(told) for told in found]
+    assert found == expected
+
+
+def test_the_second_reading_comes_from_the_cache(files: Path) -> None:
+    path = files / "a.h5"
+    run(MAKE + "\n    make(sys.argv[1])", plain(), path)
+    source = READS + """
+    import forebay.hdf5
+    def sums():
+        with h5py.File(sys.argv[1]) as file:
+            return {name: float(file[name][...].astype("f8").sum()) for name in ["rows", "chunks", "line", "thin"]}
+    first = sums()
+    assert forebay.hdf5.is_loaded() and forebay.hdf5.wait(300)
+    before = forebay.hdf5.stats()
+    assert sums() == first
+    after = forebay.hdf5.stats()
+    print(json.dumps([before, after]))
+    """
+    for cache in [files.parent / "fast", "memory"]:
+        before, after = run(source, connector(files, cache), path)[0]
+        read = 3 * 700 * 12 * 10 * 4 + 8 * 100_000
+        assert after["hit"] - before["hit"] == read
+        assert after["passed"] == before["passed"] and after["filled"] == before["filled"]
+        assert after["used"] <= after["quota"]
+
+
+CHANGES = """
+    import os, subprocess
+    def outside(code):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "FOREBAY_"))}
+        subprocess.run([sys.executable, "-c", "import h5py, sys\\nf = h5py.File(sys.argv[1], 'r+')\\n" + code, sys.argv[1]],
+                       env=clean, check=True)
+"""
+
+
+def test_a_write_from_outside_is_seen_at_the_next_open(files: Path) -> None:
+    source = READS + CHANGES + """
+    make(sys.argv[1])
+    seen = []
+    for number in range(4):
+        for _ in range(3):
+            with h5py.File(sys.argv[1]) as file:
+                seen.append([float(file["rows"][5, 5, 5]), float(file["chunks"][:40].sum()), float(file["line"][:].sum())])
+        outside(f"f['rows'][5, 5, 5] = {number}; f['chunks'][3] = {number}; f['line'][77] = {number}.5")
+        age(sys.argv[1])  # The same time of modification and the same length as before.
+    print(json.dumps(seen))
+    """
+    expected, found = both(source, plain(), connector(files, files.parent / "fast"), files / "a.h5")
+    assert found == expected and len({tuple(seen) for seen in found}) == 4
+
+
+def test_what_a_program_writes_it_reads_back(files: Path) -> None:
+    source = READS + """
+    make(sys.argv[1])
+    told = []
+    with h5py.File(sys.argv[1], "r+") as file:
+        rows, grown, other = file["rows"], file["grown"], file["rows"]
+        for name in ["rows", "grown", "chunks", "line"]:
+            told.append(digest(file[name][...]))
+            told.append(digest(file[name][...]))
+        rows[3, :, ::2] = 9
+        told += [digest(rows[...]), digest(other[...]), digest(file["rows"][2:5])]
+        grown.resize((900, 12, 10))
+        told.append(digest(grown[...]))
+        grown[650:] = np.arange(250)[:, None, None]
+        told += [digest(grown[...]), digest(file["chunks"][...])]
+        file["chunks"].id.write_direct_chunk((0, 0, 0), file["chunks"].id.read_direct_chunk((9, 0, 0))[1])
+        told += [digest(file["chunks"][...]), digest(file["line"][...])]
+        del file["line"]
+        file["line"] = np.arange(100_000.0)
+        told += [digest(file["line"][...]), digest(file["line"][...])]
+        file.copy("rows", "copy")
+        told.append(digest(file["copy"][...]))
+        with h5py.File(sys.argv[1], "r+") as again:
+            again["swapped"][...] = 1
+        told.append(digest(file["swapped"][...]))
+    with h5py.File(sys.argv[1]) as file:
+        told += [digest(file[name][...]) for name in sorted(file) if file[name].shape]
+    print(json.dumps(told))
+    """
+    for kind in ["disk", "memory", "over another"]:
+        expected, found = both(source, plain(), kinds(files.parent)[kind], files / "a.h5")
+        assert found == expected, kind
+
+
+def test_what_peers_get_wrong_is_right(files: Path) -> None:
+    # Blocks one after the other, partial samples, strides, f4 as f8, mixed types on one data set, files not written through us.
+    source = READS + """
+    make(sys.argv[1])
+    told = []
+    with h5py.File(sys.argv[1]) as file:
+        rows = file["rows"]
+        for _ in range(2):
+            told += [digest(rows[a:a + 64]) for a in [0, 64, 0, 128, 640]]
+            told += [digest(rows[::9]), digest(rows[3:50, 2:7, 1]), digest(rows[:, 5]), digest(rows[-1, -1])]
+            told += [digest(rows.astype(t)[10:90]) for t in ["f8", "i2", "f4", "f8"]]
+            out = np.full((80, 24, 10), -1, "f4")
+            rows.read_direct(out, np.s_[:40], np.s_[::2, 3:15])
+            told.append(digest(out))
+    print(json.dumps(told))
+    """
+    for kind in ["disk", "memory"]:
+        expected, found = both(source, plain(), kinds(files.parent)[kind], files / "a.h5")
+        assert found == expected, kind
+
+
+def test_files_reached_by_links_and_virtual_data_sets_are_never_stale(files: Path) -> None:
+    source = READS + CHANGES + """
+    path, main = sys.argv[1], sys.argv[1] + ".main"
+    make(path)
+    with h5py.File(main, "w") as file:
+        file["far"] = h5py.ExternalLink(path, "/rows")
+        layout = h5py.VirtualLayout((700, 12, 10), "f4")
+        layout[...] = h5py.VirtualSource(path, "rows", (700, 12, 10))
+        file.create_virtual_dataset("virtual", layout)
+    age(main)
+    told = []
+    for number in range(3):
+        with h5py.File(main) as file:
+            told += [digest(file["far"][...]), digest(file["far"][...]), digest(file["virtual"][...])]
+        outside(f"f['rows'][7] = {number}")
+        age(path)
+    print(json.dumps(told))
+    """
+    expected, found = both(source, plain(), connector(files, "memory"), files / "a.h5")
+    assert found == expected and len(set(found)) == 3
+
+
+def test_errors_are_those_of_plain_hdf5(files: Path) -> None:
+    source = READS + """
+    make(sys.argv[1])
+    def name_of(call):
+        try:
+            call()
+        except Exception as error:
+            return [type(error).__name__, re.sub("0x[0-9a-f]+", "", str(error))]
+    import re
+    with h5py.File(sys.argv[1]) as file:
+        chunks = file["chunks"]
+        place = chunks.id.get_chunk_info(8)
+        rows, small = file["rows"], np.zeros(3, "f4")
+        wrong = [
+            lambda: rows.id.read(h5py.h5s.ALL, rows.id.get_space(), small.astype("S3")),
+            lambda: rows.id.read(h5py.h5s.create_simple((3,)), rows.id.get_space(), small),
+            lambda: rows[900],
+            lambda: file["absent"],
+            lambda: rows.read_direct(small),
+        ]
+        told = [name_of(call) for call in wrong * 2]
+        told += [digest(rows[:5])]
+    with open(sys.argv[1], "r+b") as raw:
+        raw.seek(place.byte_offset)
+        raw.write(b"\\xff" * place.size)
+    age(sys.argv[1])
+    with h5py.File(sys.argv[1]) as file:
+        told += [name_of(lambda: file["chunks"][...]), digest(file["chunks"][100:]), name_of(lambda: file["chunks"][...])]
+        told += [digest(file["rows"][...])]
+    print(json.dumps(told))
+    """
+    expected, found = both(source, plain(), connector(files, "memory"), files / "a.h5")
+    assert found == expected
+
+
+def test_each_policy_stays_within_its_quota_and_gives_the_same_values(files: Path) -> None:
+    source = READS + """
+    import forebay.hdf5
+    make(sys.argv[1])
+    told = read_all(sys.argv[1], 3, 4) + read_all(sys.argv[1], 3, 4)
+    forebay.hdf5.wait(300)
+    print(json.dumps([told, forebay.hdf5.stats()]))
+    """
+    expected = run(source, plain(), files / "a.h5")[0][0]
+    for policy in ["first-fit", "lru", "lfu", "fifo", "lifo"]:
+        for cache in ["memory", files.parent / policy]:
+            more = {"FOREBAY_HDF5_CACHE_POLICY": policy, "FOREBAY_HDF5_CACHE_QUOTA": "600KiB"}
+            told, stats = run(source, connector(files, cache, **more), files / "a.h5")[0]
+            assert told == expected, policy
+            assert stats["used"] <= stats["quota"] <= 600 << 10 and stats["kept"] > 0, policy
+
+
+def test_processes_of_a_node_share_what_one_has_read(files: Path) -> None:
+    source = READS + """
+    import forebay.hdf5, subprocess
+    path = sys.argv[1]
+    if len(sys.argv) == 2:
+        make(path)
+    with h5py.File(path) as file:
+        told = [digest(file[name][...]) for name in ["rows", "chunks", "line"]]
+    assert forebay.hdf5.wait(300)
+    stats = forebay.hdf5.stats()
+    if len(sys.argv) == 2:
+        # While this process is there: the last one takes the folder of the job with it.
+        other = subprocess.run([*sys.orig_argv, "second"], stdout=subprocess.PIPE, check=True).stdout
+        second, second_stats = json.loads(other)
+        assert second == told
+        stats = [stats, second_stats]
+    print(json.dumps([told, stats]))
+    """
+    _, (first, second) = run(source, connector(files, files.parent / "fast"), files / "a.h5")[0]
+    assert first["kept"] > 0 and first["hit"] == 0
+    assert second["filled"] == second["passed"] == 0 and second["hit"] > 0
+    assert not list((files.parent / "fast").rglob("*.bytes")), "nothing is left behind"
+
+
+def test_a_forked_child_reads_on_with_a_cache_of_its_own(files: Path) -> None:
+    source = READS + """
+    import os, forebay.hdf5
+    make(sys.argv[1])
+    file = h5py.File(sys.argv[1])
+    expected = [digest(file[name][...]) for name in ["rows", "chunks"]]
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            right = all([digest(file[name][...]) for name in ["rows", "chunks"]] == expected for _ in range(3))
+            os._exit(0 if right and forebay.hdf5.wait(300) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert [digest(file[name][...]) for name in ["rows", "chunks"]] == expected
+    """
+    for cache in [files.parent / "fast", "memory"]:
+        run(source, connector(files, cache), files / "a.h5")
+
+
+def test_a_program_pauses_prestages_and_asks(files: Path) -> None:
+    source = READS + """
+    import forebay.hdf5 as control
+    make(sys.argv[1])
+    assert not control.is_loaded() and control.stats()["quota"] == 0 and control.wait(1)
+    with h5py.File(sys.argv[1]) as file:
+        rows, chunks, line = file["rows"], file["chunks"], file["line"]
+        control.pause()
+        rows[...]
+        assert control.stats()["kept"] == control.stats()["passed"] == 0
+        control.start()
+        assert control.prestage(rows) and control.wait(300)
+        stats = control.stats()
+        assert stats["filled"] == rows.nbytes and stats["kept"] >= rows.nbytes
+        rows[...]
+        assert control.stats()["hit"] == rows.nbytes
+        # In the background: by bytes where they lie in one piece, step by step where HDF5 has to decode them.
+        assert control.prestage(line, blocking=False) and control.wait(300)
+        assert control.stats()["filled"] == rows.nbytes + line.nbytes
+        assert control.prestage(chunks, blocking=False) and control.wait(300, dataset=chunks)
+        before = control.stats()
+        assert before["filled"] == rows.nbytes + line.nbytes + chunks.nbytes
+        told = [digest(line[...]), digest(chunks[...])]
+        assert control.stats()["hit"] == before["hit"] + line.nbytes + chunks.nbytes
+        assert control.switch(file, False)
+        told += [digest(line[...]), digest(chunks[...])]
+        assert control.stats()["hit"] == before["hit"] + line.nbytes + chunks.nbytes
+        assert told[:2] == told[2:]
+        assert not control.prestage(5) and not control.prestage(file["words"].id.get_type())
+        assert control.prestage(file["words"]), "left alone, and no error"
+    """
+    for cache in [files.parent / "fast", "memory"]:
+        run(source, connector(files, cache, FOREBAY_HDF5_UNIT="100KiB"), files / "a.h5")
+
+
+def test_prestaging_at_the_first_read_brings_all_of_a_data_set(files: Path) -> None:
+    source = READS + """
+    import forebay.hdf5
+    make(sys.argv[1])
+    with h5py.File(sys.argv[1]) as file:
+        file["rows"][5], file["chunks"][5]
+        assert forebay.hdf5.wait(300, dataset=file["chunks"])
+        print(json.dumps([forebay.hdf5.stats()["filled"], file["rows"].nbytes + file["chunks"].nbytes]))
+    """
+    for mode in ["1", "background"]:
+        filled, everything = run(source, connector(files, "memory", FOREBAY_PRESTAGE=mode), files / "a.h5")[0]
+        assert filled == everything, mode
+
+
+def test_cache_vols_name_settings_file_and_properties_are_accepted(files: Path) -> None:
+    config = files.parent / "cache.cfg"
+    lines = ["HDF5_CACHE_STORAGE_SCOPE LOCAL", f"HDF5_CACHE_STORAGE_PATH {files.parent / 'fast'}"]
+    lines += ["HDF5_CACHE_STORAGE_SIZE 67108864", "HDF5_CACHE_STORAGE_TYPE SSD", "HDF5_CACHE_REPLACEMENT_POLICY LRU"]
+    config.write_text("\n".join(lines) + "\n")
+    (files.parent / "fast").mkdir()
+    source = READS + """
+    import forebay.hdf5
+    make(sys.argv[1])
+    with h5py.File(sys.argv[1]) as file:
+        told = [digest(file["rows"][...]), digest(file["rows"][...])]
+    forebay.hdf5.wait(300)
+    print(json.dumps([told, forebay.hdf5.stats()["kept"]]))
+    """
+    info = f"config={config};under_vol=512;under_info={{under_vol=0;under_info={{}}}}"
+    environment = connector(files, HDF5_CACHE_RD="yes")
+    environment["HDF5_VOL_CONNECTOR"] = f"cache_ext {info}"
+    told, kept = run(source, environment, files / "a.h5")[0]
+    assert told == run(source, plain(), files / "a.h5")[0][0] and kept > 0
+    _, kept = run(source, environment | {"HDF5_CACHE_RD": "no"}, files / "a.h5")[0]
+    assert kept == 0
+
+
+def test_three_libraries_of_hdf5_in_one_process_read_through_the_connector(files: Path) -> None:
+    source = READS + """
+    import netCDF4, tables
+    make(sys.argv[1])
+    with netCDF4.Dataset(sys.argv[1] + ".nc", "w") as file:
+        file.createDimension("x", 5000)
+        file.createVariable("v", "f8", ("x",), zlib=True)[:] = np.arange(5000)
+    with tables.open_file(sys.argv[1] + ".tab", "w") as file:
+        file.create_carray("/", "v", obj=np.arange(7000))
+    for ending in [".nc", ".tab"]:
+        age(sys.argv[1] + ending)
+    told = []
+    for _ in range(3):
+        with h5py.File(sys.argv[1]) as one, netCDF4.Dataset(sys.argv[1] + ".nc") as two:
+            with tables.open_file(sys.argv[1] + ".tab") as three:
+                told += [digest(one["rows"][...]), digest(two["v"][:].data), digest(three.root.v[:])]
+    print(json.dumps(told))
+    """
+    expected, found = both(source, plain(), connector(files, "memory"), files / "a.h5")
+    assert found == expected
+
+
+# h5py's own tests: all of them where there is time.
+SUITE = ["h5py"] if IS_LONG else ["h5py.tests.test_dataset", "h5py.tests.test_file"]
+
+
+@pytest.mark.parametrize("kind", KINDS if IS_LONG else ["disk"])
+def test_h5pys_own_tests_pass_and_fail_as_without_the_connector(tmp_path: Path, kind: str) -> None:
+    def outcome(environment: dict[str, str]) -> str:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore", "--pyargs"]
+        out = subprocess.run([*command, *SUITE], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+        return re.sub(r" in [\d.]+s.*", "", out.stdout.strip().splitlines()[-1])
+
+    environment = kinds(tmp_path)[kind]
+    if "FOREBAY_HDF5_PATHS" in environment:
+        environment["FOREBAY_HDF5_PATHS"] = "/tmp"
+    assert outcome(environment) == outcome(plain())

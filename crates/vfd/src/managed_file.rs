@@ -8,7 +8,7 @@ use forebay_stage::{CloseWhen, RedoFile, StageOptions};
 
 use crate::{
     process,
-    sec2::{Access, OriginFile},
+    sec2::{OriginFile, Sec2Access},
 };
 
 /// A close that is to be quick still waits for so little: the file is whole at once for those who look at it by other means, such
@@ -78,7 +78,7 @@ impl ManagedFile {
     pub(crate) fn read(
         &mut self,
         origin: &OriginFile,
-        access: Access,
+        access: Sec2Access,
         at: haddr_t,
         into: &mut [u8],
     ) -> Result<herr_t> {
@@ -104,7 +104,7 @@ impl ManagedFile {
     pub(crate) fn write(
         &mut self,
         origin: &OriginFile,
-        access: Access,
+        access: Sec2Access,
         at: haddr_t,
         bytes: &[u8],
     ) -> Result<herr_t> {
@@ -218,7 +218,7 @@ impl ManagedFile {
 fn read_staged(
     redo: &RedoFile,
     origin: &OriginFile,
-    access: Access,
+    access: Sec2Access,
     at: haddr_t,
     into: &mut [u8],
 ) -> Result<herr_t> {

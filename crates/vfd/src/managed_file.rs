@@ -11,6 +11,10 @@ use crate::{
     sec2::{OriginFile, Sec2Access},
 };
 
+/// A close that is to be quick still waits for so little: the file is whole at once for those who look at it by other means, such
+/// as netCDF's own look at the first bytes, and the sync of a journal takes about as long.
+const SMALL_BYTES: u64 = 1 << 20;
+
 /// Where bytes of a managed file are read and written at the moment.
 #[derive(Debug)]
 enum Road {
@@ -32,12 +36,14 @@ pub(crate) struct ManagedFile {
     road: Road,
     /// Whether writes may be staged.
     stages: bool,
+    /// Bytes that were staged since the file was last drained.
+    staged_bytes: u64,
 }
 
 impl ManagedFile {
     /// A file that is open for reading and writing.
     pub(crate) fn for_writing(slot: usize, destination: PathBuf) -> Self {
-        Self { slot, destination, road: Road::Plain, stages: true }
+        Self { slot, destination, road: Road::Plain, stages: true, staged_bytes: 0 }
     }
 
     /// A file that is open for reading alone; `None` where no tier would have its bytes.
@@ -51,6 +57,7 @@ impl ManagedFile {
             destination,
             road: Road::Tiered(source),
             stages: false,
+            staged_bytes: 0,
         })
     }
 
@@ -110,6 +117,7 @@ impl ManagedFile {
             Road::Staged { redo, end } => match redo.write_at(at, bytes) {
                 Ok(()) => {
                     *end = after.max(*end);
+                    self.staged_bytes += bytes.len() as u64;
                     Ok(0)
                 }
                 // The area cannot be used, and nothing was ever staged for this file.
@@ -179,7 +187,8 @@ impl ManagedFile {
     /// Ends the use of the file.
     pub(crate) fn close(self) -> Result<()> {
         let Road::Staged { redo, .. } = self.road else { return Ok(()) };
-        let when = if delays_close() { CloseWhen::Staged } else { CloseWhen::Drained };
+        let is_quick = delays_close() && self.staged_bytes > SMALL_BYTES;
+        let when = if is_quick { CloseWhen::Staged } else { CloseWhen::Drained };
         process::state().end(redo, when)
     }
 

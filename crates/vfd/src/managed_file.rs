@@ -170,8 +170,16 @@ impl ManagedFile {
     /// Ends the use of the file.
     pub(crate) fn close(self) -> Result<()> {
         let Road::Staged { redo, .. } = self.road else { return Ok(()) };
-        let when = if delays_close() { CloseWhen::Staged } else { CloseWhen::Drained };
-        process::state().end(redo, when)
+        if delays_close() {
+            return process::state().end(redo, CloseWhen::Staged);
+        }
+        let drained = redo.drain();
+        if drained.is_ok() {
+            // A thread that has just drained may keep the descriptor a moment longer than HDF5 does, and its lock with it. Where
+            // nothing was locked, nothing is unlocked.
+            let _ = redo.file().unlock();
+        }
+        process::state().end(redo, CloseWhen::Drained)
     }
 
     /// Stages from here on; where that cannot be, the file is written directly, which is told once.

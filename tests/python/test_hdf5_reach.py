@@ -50,8 +50,8 @@ ROWS = [
     h5py_row("`h5py.File(path)`", "", True, True),
     h5py_row('`h5py.File(path, libver="latest")`', ', libver="latest"', True, True),
     h5py_row('`h5py.File(path, driver="sec2")`', ', driver="sec2"', False, True),
-    h5py_row('`h5py.File(path, driver="stdio")`', ', driver="stdio"', False, True),
-    h5py_row('`h5py.File(path, driver="core")`', ', driver="core"', False, True),
+    h5py_row('`h5py.File(path, driver="stdio")`', ', driver="stdio"', False, False),
+    h5py_row('`h5py.File(path, driver="core")`', ', driver="core"', False, False),
     Row(
         '`h5py.File(path, driver="family")`',
         """
@@ -64,7 +64,7 @@ ROWS = [
                 assert (file["x"][:] == np.arange(50_000)).all()
             pause()
         """,
-        False,
+        True,
         False,
     ),
     Row(
@@ -149,7 +149,7 @@ ROWS = [
             pause()
         """,
         False,
-        True,
+        False,
     ),
 ]
 PREAMBLE = """
@@ -249,7 +249,7 @@ C_ROWS = {
     "C, `H5Fcreate(…, H5P_DEFAULT)`": ("default", "yes", "yes"),
     "C, a property list of its own without a driver": ("list", "yes", "yes"),
     "C, `H5Pset_fapl_sec2`": ("sec2", "no", "yes"),
-    "C, `H5Pset_fapl_core`": ("core", "no", "yes"),
+    "C, `H5Pset_fapl_core`": ("core", "no", "no"),
 }
 
 

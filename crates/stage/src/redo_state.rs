@@ -36,6 +36,8 @@ pub(crate) struct RedoState {
     pub(crate) id: String,
     pub(crate) destination: PathBuf,
     pub(crate) file: Arc<File>,
+    /// Whether locks of the open file are this process's: a forked child has the same open file, and leaves them alone.
+    has_lock: bool,
     pub(crate) options: StageOptions,
     /// The facts of this process, which children that it forks look at.
     pub(crate) facts: Arc<OnceLock<FactsFile>>,
@@ -89,6 +91,7 @@ impl RedoState {
         file: Arc<File>,
         options: StageOptions,
         (facts, accepted): (Arc<OnceLock<FactsFile>>, Arc<AtomicU64>),
+        has_lock: bool,
     ) -> Arc<Self> {
         let now = Instant::now();
         let inner = RedoInner {
@@ -113,7 +116,7 @@ impl RedoState {
         };
         let id = item_id(&destination);
         let (inner, changed) = (Mutex::new(inner), Condvar::new());
-        Arc::new(Self { shared, id, destination, file, options, facts, accepted, inner, changed })
+        Arc::new(Self { shared, id, destination, file, has_lock, options, facts, accepted, inner, changed })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, RedoInner> {
@@ -373,6 +376,10 @@ impl RedoState {
     pub(crate) fn remove(&self, inner: &mut RedoInner) {
         inner.base = inner.log.next_sequence();
         self.trim(inner);
+        // Drainers may have the descriptor a moment longer, and who opens the file next would find it locked.
+        if inner.is_closed && self.has_lock {
+            let _no_locks = rustix::fs::flock(&*self.file, rustix::fs::FlockOperation::Unlock);
+        }
         if std::mem::take(&mut inner.is_journalled) {
             self.shared.room.remove(&crate::room::journal_name(&self.id));
             self.shared.room.remove(&facts_name(&self.id));

@@ -179,16 +179,8 @@ impl ManagedFile {
     /// Ends the use of the file.
     pub(crate) fn close(self) -> Result<()> {
         let Road::Staged { redo, .. } = self.road else { return Ok(()) };
-        if delays_close() {
-            return process::state().end(redo, CloseWhen::Staged);
-        }
-        let drained = redo.drain();
-        if drained.is_ok() {
-            // A thread that has just drained may keep the descriptor a moment longer than HDF5 does, and its lock with it. Where
-            // nothing was locked, nothing is unlocked.
-            let _ = redo.file().unlock();
-        }
-        process::state().end(redo, CloseWhen::Drained)
+        let when = if delays_close() { CloseWhen::Staged } else { CloseWhen::Drained };
+        process::state().end(redo, when)
     }
 
     /// Stages from here on; where that cannot be, the file is written directly, which is told once.

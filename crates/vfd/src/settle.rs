@@ -77,14 +77,14 @@ fn refused(destination: &Path) -> Error {
 /// decide about them first, and who replaces it has decided.
 fn left_over(opening: SettledOpening, error: Error) -> Result<()> {
     match opening {
+        // Trouble with the area itself is told when it is written to.
+        _ if error.kind() != ErrorKind::Unavailable => Ok(()),
         SettledOpening::Replacing => Ok(()),
         SettledOpening::Reading => {
             LEFT_OVER.say(format_args!("{error}"));
             Ok(())
         }
-        SettledOpening::Changing if error.kind() == ErrorKind::Unavailable => Err(error),
-        // Trouble with the area itself, which is told when it is written to.
-        SettledOpening::Changing => Ok(()),
+        SettledOpening::Changing => Err(error),
     }
 }
 

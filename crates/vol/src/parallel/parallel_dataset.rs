@@ -17,7 +17,7 @@ use super::{
     parallel_file::ParallelFile,
 };
 use crate::{
-    dataset_changes, element_type, file_state::CachedFile, hdf5_arguments::DatasetGetHandle,
+    dataset_changes, element_type, file_state::VolFile, hdf5_arguments::DatasetGetHandle,
     slots::LoadedLibrary, under_dataset::UnderDataset, unit_grid::MOST_DIMENSIONS, vol_object::VolObject,
 };
 
@@ -32,7 +32,7 @@ const SIMPLE: c_int = 1;
 #[derive(Debug)]
 pub(crate) struct ParallelDataset {
     pub(crate) file: Arc<ParallelFile>,
-    pub(crate) managed: Arc<CachedFile>,
+    pub(crate) managed: Arc<VolFile>,
     /// The type in the file, a copy of our own, where all values lie in the element itself.
     pub(crate) kind: Option<hid_t>,
     /// How often the layouts of the file had changed when `placed` was found.

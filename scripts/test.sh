@@ -56,7 +56,7 @@ say "the same by saved indexes"
 say "damaged files"
 "${check[@]}" "$FOREBAY_HOSTILE" --hostile
 
-# The package as people get it, but for the profile.
+# The package as people get it, with the HDF5 plug-ins in it, but for the profile.
 wheels=$CARGO_TARGET_DIR/wheels-$profile
 "$ROOT/scripts/wheel.sh" "${wheel_flags[@]}" "$wheels"
 "$ROOT/scripts/check_wheel.sh" "$wheels"

@@ -55,11 +55,11 @@ impl ProbeLine {
 /// there, as HDF5's own often is not, is no cause.
 pub(crate) fn deepest_cause(printed: &str) -> Option<String> {
     let frames = printed.lines().filter(|line| line.trim_start().starts_with('#'));
-    let messages = frames.filter_map(|frame| Some(frame.split_once("(): ")?.1.trim()));
+    let mut messages = frames.filter_map(|frame| Some(frame.split_once("(): ")?.1.trim()));
     let is_cause = |message: &&str| {
         !message.starts_with("search in path") && !message.starts_with("can't open directory")
     };
-    messages.filter(is_cause).last().map(str::to_owned)
+    messages.rfind(is_cause).map(str::to_owned)
 }
 
 /// Loads the libhdf5 at `library`, and with `file` writes and reads that file; what it sees goes to `out`, a line as soon as

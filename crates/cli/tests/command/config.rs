@@ -27,11 +27,12 @@ fn what_is_printed_says_where_values_come_from_and_is_read_back_by_the_command()
     let printed = text(&done.stdout);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     for line in [
-        "quota = \"4GiB\"      # flag --tier",
-        "path = \"/nvme/ada\"  # flag --tier",
-        "policy = \"lfu\"      # environment FOREBAY_POLICY",
-        &format!("threads = 3         # {}, line 2", file.display()),
-        "block = \"1MiB\"      # default",
+        "quota = \"4GiB\"        # flag --tier",
+        "path = \"/nvme/ada\"    # flag --tier",
+        "policy = \"lfu\"        # environment FOREBAY_POLICY",
+        &format!("threads = 3           # {}, line 2", file.display()),
+        "block = \"1MiB\"        # default",
+        "drainers = 2          # default",
     ] {
         assert!(printed.contains(line), "{line}\n{printed}");
     }

@@ -49,13 +49,13 @@ fn a_shell_takes_the_lines_and_programs_get_the_variables() {
     let (code, lines, said) = done(with(plugins.path(), &flags));
     assert_eq!((code, said.as_str()), (Some(0), ""), "{lines}");
     let script = format!(
-        "{lines}\necho \"$HDF5_PLUGIN_PATH|$HDF5_DRIVER|$HDF5_VOL_CONNECTOR|$FOREBAY_HDF5_PATHS|$FOREBAY_STAGE|$FOREBAY_DELAY_CLOSE|$FOREBAY_CONFIG\""
+        "{lines}\necho \"$HDF5_PLUGIN_PATH|$HDF5_DRIVER|$HDF5_VOL_CONNECTOR|$FOREBAY_HDF5_PATHS|$FOREBAY_STAGE|$FOREBAY_DELAY_CLOSE\""
     );
     let ran = Command::new("sh").arg("-c").arg(script).env_clear().output().unwrap();
     let values = text(&ran.stdout);
     let expected = format!("{folder}/vfd:{folder}/vol:/usr/local/hdf5/lib/plugin");
     assert!(values.starts_with(&expected), "{values}");
-    assert!(values.trim_end().ends_with("|forebay|forebay|/lustre/it's:/x|memory|true|none"), "{values}");
+    assert!(values.trim_end().ends_with("|forebay|forebay|/lustre/it's:/x|memory|true"), "{values}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl<'a> OneRead<'a> {
     /// Whether the units of `missing` are worth reading as a whole for a read of `len` bytes.
     fn judge(&self, missing: &[UnitUse], len: u64) -> Misses {
         let grid = &self.dataset.grid;
-        let mut touched = self.dataset.touched.borrow_mut();
+        let mut touched = self.dataset.units.touched();
         let (mut whole, mut is_worth, mut fill) = (Vec::new(), false, 0_u64);
         for UnitUse { unit, wanted } in missing {
             let filled = grid.filled_len(*unit);

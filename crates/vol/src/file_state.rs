@@ -12,6 +12,8 @@ use std::{
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
 
+use crate::dataset_units::DatasetUnits;
+
 /// The name of an object within its file (`H5O_token_t`).
 pub(crate) type ObjectToken = [u8; 16];
 
@@ -25,6 +27,7 @@ pub(crate) struct ManagedFile {
     /// Reads are cached; switched by the program.
     is_on: AtomicBool,
     changes: Mutex<DatasetChanges>,
+    units: Mutex<HashMap<ObjectToken, Arc<DatasetUnits>>>,
     /// Counts changes, so that readers need no lock to see that there was none.
     change_count: AtomicU64,
 }
@@ -45,6 +48,7 @@ impl ManagedFile {
             has_plain_bytes: false,
             is_on: AtomicBool::new(is_on),
             changes: Mutex::default(),
+            units: Mutex::default(),
             change_count: AtomicU64::new(0),
         }
     }
@@ -96,6 +100,12 @@ impl ManagedFile {
     pub(crate) fn has_changed(&self, token: &ObjectToken) -> bool {
         let changes = self.changes();
         changes.all || changes.tokens.contains(token)
+    }
+
+    /// What is known of the units of the data set `token`.
+    pub(crate) fn units_of(&self, token: ObjectToken) -> Arc<DatasetUnits> {
+        let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(units.entry(token).or_insert_with(|| Arc::new(DatasetUnits::new())))
     }
 
     /// True when addresses of HDF5 are places in the file: there is no user block before them.

@@ -23,10 +23,17 @@ pub(crate) struct WaitingUnit {
     pub(crate) first_block: u64,
     pub(crate) block_len: u64,
     pub(crate) bytes: Bytes,
-    /// The claim on its first block, where one is held already.
-    pub(crate) claim: Option<Box<dyn Claimed>>,
+    /// The claim on one of its blocks, where one is held already.
+    pub(crate) claim: Option<BlockClaim>,
     /// Other copies may leave for it.
     pub(crate) may_replace: bool,
+}
+
+/// Room for a block, and the lock by which other processes leave its unit to this one.
+#[derive(Debug)]
+pub(crate) struct BlockClaim {
+    pub(crate) block: u64,
+    pub(crate) claim: Box<dyn Claimed>,
 }
 
 /// A data set of this process by its number, and a unit of it.
@@ -169,8 +176,8 @@ fn put(unit: WaitingUnit, stats: &CacheStats) {
     let (mut block, mut at) = (unit.first_block, 0);
     while at < unit.bytes.len() {
         let bytes = unit.bytes.slice(at..(at + step).min(unit.bytes.len()));
-        let claim = match held.take() {
-            Some(claim) => Claim::Held(claim),
+        let claim = match held.take_if(|held| held.block == block) {
+            Some(held) => Claim::Held(held.claim),
             None => Arc::clone(&unit.copies).claim(block, bytes.len() as u64, unit.may_replace),
         };
         let is_there = match claim {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -115,7 +116,15 @@ impl ManagedFile {
 
     /// True while the file still is the version that was opened, as far as its times and its length say.
     pub(crate) fn is_current(&self) -> bool {
-        self.id.as_ref().is_some_and(|id| version_at(&self.path).is_some_and(|now| now.version == id.version))
+        // One `stat`: it is asked for every unit that is kept.
+        let (Some(id), Ok(now)) = (&self.id, std::fs::metadata(&self.path)) else { return false };
+        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        let state = id.version.file;
+        id.len == now.len()
+            && id.version.tag == nanos(now.mtime(), now.mtime_nsec()).to_string()
+            && state.is_none_or(|file| {
+                file.inode == now.ino() && i128::from(file.changed_ns) == nanos(now.ctime(), now.ctime_nsec())
+            })
     }
 
     fn changes(&self) -> MutexGuard<'_, DatasetChanges> {
@@ -215,6 +224,19 @@ mod tests {
         let (young, old) = (dated(SystemTime::now()), dated(SystemTime::now() - Duration::from_secs(3)));
         assert!(!settled(Some(young.clone()), young, false));
         assert!(settled(Some(old.clone()), old, false));
+    }
+
+    #[test]
+    fn a_file_is_current_until_it_is_written_or_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "one").unwrap();
+        let file = ManagedFile::new(path.clone(), version_at(&path), true);
+        assert!(file.is_current());
+        std::fs::write(folder.path().join("b"), "one").unwrap();
+        std::fs::rename(folder.path().join("b"), &path).unwrap();
+        assert!(!file.is_current());
+        assert!(!ManagedFile::new(path, None, true).is_current());
     }
 
     #[test]

@@ -25,7 +25,6 @@ passes!(get, H5VLdataset_get, arguments: Opaque);
 closes!(close, H5VLdataset_close);
 
 /// Creates a data set, perhaps where one was that is gone.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn create<const N: usize>(
     object: Opaque,
     location: Opaque,
@@ -130,7 +129,6 @@ impl Transfers {
 }
 
 /// Reads data sets: from the cache what it has or is worth keeping, the rest by the connector below.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn read<const N: usize>(
     count: usize,
     datasets: *mut Opaque,
@@ -178,7 +176,6 @@ pub(crate) unsafe extern "C" fn read<const N: usize>(
 }
 
 /// Writes data sets, of which nothing that was cached is used again.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn write<const N: usize>(
     count: usize,
     datasets: *mut Opaque,

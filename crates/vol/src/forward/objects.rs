@@ -20,7 +20,6 @@ passes_at!(specific, H5VLobject_specific);
 passes_at!(optional, H5VLobject_optional);
 
 /// Copies an object, within a file or between two.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn copy<const N: usize>(
     from: Opaque,
     from_location: Opaque,

@@ -1,11 +1,11 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store bench bench-loader bench-tiers bench-formats bench-store wheel release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 bench bench-loader bench-tiers bench-formats bench-store bench-stage wheel release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## a short tour: inspects and reads files, checks all values against h5py, trains a small model
+demo: ## a short tour: inspects and reads files, checks all values against h5py, trains a small model, stages a checkpoint
 	@scripts/demo.sh
 
 test: ## all tests, of the Python package too, and the values of the HDF5 test files against h5py's
@@ -38,6 +38,9 @@ deep-memory: ## four workers and two loaders within 1 GiB, ten epochs; in a memo
 deep-store: ## ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root
 	@scripts/deep.sh store
 
+deep-hdf5: ## the HDF5 plug-ins: other libraries' test suites natively and through them, 200 kills, long differential tests, ranks
+	@scripts/deep.sh hdf5
+
 bench: ## speed of reading, next to h5py
 	@scripts/bench.sh
 
@@ -59,6 +62,9 @@ bench-formats: ## random samples from each format, next to the limit of the mach
 
 bench-store: ## samples from the memory of other ranks, next to what MPI programs do without a store (ARGS="mpich5")
 	@scripts/bench-store.sh $(ARGS)
+
+bench-stage: ## HDF5 checkpoints and reads through the plug-ins, on an emulated parallel file system (ARGS="--only A,C")
+	@scripts/bench-stage.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

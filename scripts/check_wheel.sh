@@ -19,3 +19,11 @@ FOREBAY_CACHE=$bare/index "$bare/venv/bin/python" "$ROOT/scripts/try_wheel.py" l
 "$bare/venv/bin/forebay" --no-index inspect --json set.h5 | "$bare/venv/bin/python" -c '
 import json, sys
 assert json.load(sys.stdin)["variables"][0]["shape"] == [100, 12]'
+# So do the HDF5 plug-ins, in folders of their own; there is no libhdf5 to try them with.
+env -u HDF5_PLUGIN_PATH -u HDF5_DRIVER "$bare/venv/bin/forebay" hdf5-env --hdf5=both --hdf5-paths /data --untried --json |
+    "$bare/venv/bin/python" -c '
+import json, pathlib, sys
+said = json.load(sys.stdin)
+folder = pathlib.Path(said["plugins"])
+assert (folder / "vfd/libforebay_vfd.so").is_file() and (folder / "vol/libforebay_vol.so").is_file(), said
+assert said["variables"]["HDF5_PLUGIN_PATH"].startswith(f"{folder}/vfd:{folder}/vol:"), said'

@@ -6,6 +6,8 @@
 #   fuzz     ten minutes of fuzzing, or FUZZ_SECONDS
 #   memory   four workers and two loaders within their budget, ten epochs
 #   store    ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root
+#   hdf5     the HDF5 plug-ins: test suites of h5py, netCDF4, PyTables and HDF5 itself natively and through them, 200 kills, long
+#            differential tests, ranks; at most an hour
 #   peers    the test suites of h5py, PyTables, netCDF4, xarray, zarr and anndata as writers, at most an hour
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -75,15 +77,19 @@ deep_store() {
     fi
 }
 
+deep_hdf5() {
+    "$ROOT/scripts/deep-hdf5.sh"
+}
+
 deep_peers() {
     "$ROOT/scripts/deep-peers.sh"
 }
 
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store peers)
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store hdf5 peers)
 for part in "${parts[@]}"; do
     case $part in
-    tests | tiers | filters | fuzz | memory | store | peers) "deep_$part" ;;
-    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|peers]…" ;;
+    tests | tiers | filters | fuzz | memory | store | hdf5 | peers) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|hdf5|peers]…" ;;
     esac
 done

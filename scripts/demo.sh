@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows what forebay does on a small set of HDF5 files, checks every value against h5py, and trains a small model.
+# Shows what forebay does on a small set of HDF5 files, checks every value against h5py, trains a small model, and stages checkpoints.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -55,3 +55,6 @@ show load train_*.h5 --field image --label label --batch 64 --shuffle full --epo
 show doctor train_0.h5
 printf '\nA model trained through forebay, and the h5py way, in one run:\n'
 "$FOREBAY_PYTHON" "$ROOT/scripts/demo_train.py" "$set_folder"
+printf '\nAn h5py program that writes 96 MiB of checkpoints to a slow file system, 5 ms per request and 100 MB/s, and the same program\n'
+printf 'with the variables that forebay hdf5-env prints:\n'
+"$FOREBAY_PYTHON" "$ROOT/scripts/demo_checkpoint.py" "$forebay"

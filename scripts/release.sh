@@ -40,6 +40,16 @@ pack_sources() {
     tar xf "$dist/forebay-$version.tar.gz" -C "$unpacked" --strip-components 1
 }
 
+# The HDF5 plug-ins for target $1, in the folders of the Python package they are packed from.
+build_plugins() {
+    local package=$unpacked/python/forebay/hdf5 plugin
+    (cd "$unpacked" && "$VENV/bin/cargo-zigbuild" zigbuild --quiet --release --locked --offline --target "$1.$GLIBC" \
+        -p forebay-vfd -p forebay-vol)
+    for plugin in vfd vol; do
+        install -D -m 755 "$CARGO_TARGET_DIR/$1/release/libforebay_$plugin.so" "$package/$plugin/libforebay_$plugin.so"
+    done
+}
+
 # Runs maturin in the folder $2 of the unpacked sources, for target $1 and without a network; what it makes goes to folder $3.
 build_wheel() {
     (cd "$unpacked/$2" && "$VENV/bin/maturin" build --quiet --release --locked --offline --zig --target "$1" \
@@ -51,7 +61,9 @@ build() {
     local machine folder
     machine=$(machine_of "$1")
     folder=$work/forebay-$version-$machine-linux
-    say "the wheel for $machine, from the source archive"
+    say "the HDF5 plug-ins for $machine, from the source archive"
+    build_plugins "$1"
+    say "the wheel for $machine"
     build_wheel "$1" . "$dist"
     say "the command for $machine"
     # By maturin too, which packs it as a wheel: linked by another tool, all of it would be compiled again.
@@ -62,6 +74,9 @@ build() {
     mv "$folder"/*.data/scripts/forebay "$folder/forebay"
     rm -r "$folder"/*.data "$folder"/*.dist-info
     chmod 755 "$folder/forebay"
+    # Where the command looks for them.
+    cp -r "$unpacked/python/forebay/hdf5" "$folder/hdf5"
+    find "$folder/hdf5" -type f -not -name '*.so' -delete
     cp "$ROOT"/LICENSE* "$folder/"
     "$FOREBAY_PYTHON" "$ROOT/scripts/third_party.py" forebay-cli "$folder/THIRD-PARTY.txt"
     tar czf "$dist/$(basename "$folder").tar.gz" --owner 0 --group 0 --numeric-owner --sort name -C "$work" "$(basename "$folder")"
@@ -84,6 +99,7 @@ check_files() {
 check_here() {
     say "the wheel on this machine"
     "$ROOT/scripts/check_wheel.sh" "$dist"
+    "$ROOT/scripts/check_sdist.sh" "$dist"
     "$ROOT/scripts/check_debian11.sh" "$dist"/forebay-*x86_64.whl "$work/forebay-$version-x86_64-linux/forebay" || case $? in
         3) leave_out "CHECKED: import and loading in Debian 11" ;;
         *) exit 1 ;;

@@ -28,6 +28,9 @@ if ! is_builder_ready; then
     )
 fi
 "$ROOT/scripts/licences.sh"
+declare -a plugin_flags=()
+if [[ $profile == release ]]; then plugin_flags=(--release); fi
+"$ROOT/scripts/plugins.sh" "${plugin_flags[@]}" "$ROOT/crates/python/python/forebay/hdf5" >/dev/null
 cd "$ROOT/crates/python"
 mkdir -p "$folder"
 rm -f "$folder"/forebay-*.whl

@@ -24,12 +24,18 @@ def run(name: str) -> str:
 def test_every_example_is_tested() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
     learning = [f"torch_{name}.py" for name in ("blocks", "climate", "images", "molecules", "reanalysis", "simulation")]
-    assert names == ["mpi_molecules.py", "numpy_minimal.py", *learning]
+    assert names == ["mpi_molecules.py", "numpy_minimal.py", "staged_checkpoint.py", *learning]
 
 
 def test_numpy_minimal_loads_every_sample_of_two_epochs() -> None:
     said = run("numpy_minimal.py")
     assert "600 samples in 3 files" in said and "1200 samples, 39 chunks decoded" in said
+
+
+def test_staged_checkpoints_are_on_their_way_while_the_model_learns_and_the_latest_is_durable() -> None:
+    said = run("staged_checkpoint.py")
+    errors = [float(error) for error in re.findall(r"error ([\d.]+)", said)]
+    assert len(errors) == 3 and errors[-1] < errors[0] and "latest.pt is of epoch 2" in said, said
 
 
 def test_torch_images_learns() -> None:

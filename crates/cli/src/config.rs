@@ -19,10 +19,12 @@ Examples:
 A flag wins over the environment, that over the file, the file over the default. The file is the one that --config or \
 FOREBAY_CONFIG names, or forebay.toml in the working directory, or $XDG_CONFIG_HOME/forebay/forebay.toml (by default in \
 ~/.config). The variables: FOREBAY_ORIGIN, FOREBAY_TIERS (with commas between), FOREBAY_POLICY, \
-FOREBAY_PLACEMENT_THREADS, FOREBAY_BLOCK, FOREBAY_WHOLE_FILE, FOREBAY_AHEAD.
+FOREBAY_PLACEMENT_THREADS, FOREBAY_BLOCK, FOREBAY_WHOLE_FILE, FOREBAY_AHEAD, FOREBAY_STAGE and FOREBAY_STAGE_… with the \
+names of its keys, FOREBAY_HDF5_… likewise, FOREBAY_DELAY_CLOSE, FOREBAY_PRESTAGE; and those of HDF5's Cache VOL.
 
 JSON: file, config{origin{path}, tier[kind, path, quota, keep, free, network], placement{policy, threads, block, whole_file, \
-ahead}}, value_origins{by the name of a value; what is not there is a default}.";
+ahead}, stage{path, quota, free_floor, drainers, bandwidth, memory, paused}, hdf5{paths, plugins, write, read, \
+delay_close, scope, cache, cache_quota, cache_policy, prestage}}, value_origins{by the name of a value; what is not there is a default}.";
 
 /// Arguments of `forebay config`.
 #[derive(Debug, clap::Args)]
@@ -77,7 +79,12 @@ impl ConfigArgs {
 
     /// The settings under these flags.
     pub(crate) fn load(&self) -> Result<Settings> {
-        Settings::load(&Overrides {
+        Settings::load(&self.overrides())
+    }
+
+    /// What the flags say.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
             config: self.config.clone(),
             origin: self.origin.clone(),
             tiers: self.tier.clone(),
@@ -87,7 +94,7 @@ impl ConfigArgs {
             whole_file: self.whole_file.clone(),
             ahead: self.ahead.clone(),
             ..Overrides::default()
-        })
+        }
     }
 }
 
@@ -112,7 +119,7 @@ impl SettingsFacts {
 
 /// Runs `forebay config`.
 pub(crate) fn run(context: &Context, args: &ConfigCommandArgs) -> Result<()> {
-    let settings = args.config.load()?;
+    let settings = Settings::load_for_hdf5(&args.config.overrides(), None)?;
     if context.json {
         return output::say(serde_json::json!(SettingsFacts::of(&settings)));
     }

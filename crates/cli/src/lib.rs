@@ -16,6 +16,7 @@
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
+//! | `hdf5_env`, `run` | HDF5 programs with the plug-ins: the variables, and a program started with them |
 //! | `fields`, `options` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
@@ -29,6 +30,7 @@ mod dump;
 mod exit;
 mod facts;
 mod fields;
+mod hdf5_env;
 mod inspect;
 mod interrupt;
 mod load;
@@ -43,6 +45,7 @@ mod progress;
 mod remedy;
 mod report;
 mod rows;
+mod run;
 mod shortest;
 mod show;
 mod simulate;
@@ -109,6 +112,12 @@ enum Command {
     Config(config::ConfigCommandArgs),
     /// Say what forebay would use on this machine, and why.
     Doctor(Box<doctor::DoctorArgs>),
+    /// Run a program with the HDF5 plug-ins, without a change to it.
+    Run(Box<run::RunArgs>),
+    /// Print the lines by which a shell gives HDF5 programs the plug-ins, and try them.
+    Hdf5Env(Box<hdf5_env::Hdf5EnvArgs>),
+    #[command(hide = true)]
+    Hdf5Try(hdf5_env::Hdf5TryArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -123,6 +132,8 @@ struct Context {
     threads: Option<u16>,
     index: Option<IndexCache>,
     paint: Paint,
+    /// The command line that runs this command again.
+    program: Vec<OsString>,
     /// The error that ends the command is already part of its JSON.
     error_was_shown: Cell<bool>,
 }
@@ -144,6 +155,13 @@ fn completions(shell: clap_complete::Shell) -> Result<()> {
 ///
 /// Ctrl-C ends the process, or the command within a second where it has something to report.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let program =
+        std::env::current_exe().map_or_else(|_| "forebay".into(), std::path::PathBuf::into_os_string);
+    run_as(vec![program], args)
+}
+
+/// As [`run`], where `program` is the command line that starts this command, for what it does in a process of its own.
+pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -162,6 +180,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         threads: cli.threads,
         index,
         paint: Paint::for_stdout(cli.color),
+        program,
         error_was_shown: Cell::new(false),
     };
     let whole = |()| exit::SUCCESS;
@@ -176,6 +195,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Tier(args) => tier::run(&context, args),
         Command::Config(args) => config::run(&context, args).map(whole),
         Command::Doctor(args) => doctor::run(&context, args).map(whole),
+        Command::Run(args) => run::run(&context, args),
+        Command::Hdf5Env(args) => hdf5_env::run(&context, args).map(whole),
+        Command::Hdf5Try(args) => hdf5_env::run_try(args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
     exit::code(done, context.json && !context.error_was_shown.get())

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// What the flag and the variable for tiers are called.
-const TIERS: (&str, &str) = ("--tier", "FOREBAY_TIERS");
+const TIERS: (&str, &str) = ("--tier", table::TIERS_VARIABLE);
 
 /// A configuration that is put together from the top down: a value that is set stays.
 #[derive(Debug, Default)]

@@ -67,5 +67,6 @@ pub use setting::Overrides;
 pub use settings::Settings;
 pub use stage_config::StageConfig;
 pub use suggest::nearest;
+pub use table::variables;
 pub use tier::{DISK_QUOTA, DiskConfig, MEMORY_QUOTA, TierConfig};
 pub use value_origin::ValueOrigin;

@@ -7,9 +7,12 @@ use forebay_source::{Error, ErrorKind, Result, size};
 use crate::{
     environment::{Environment, expand, literal},
     hdf5_table::HDF5,
-    setting::{Setting, put, quoted, threads},
+    setting::{Overrides, Setting, put, quoted, threads},
     stage_table::STAGE,
 };
+
+/// The variable for tiers, with commas between.
+pub(crate) const TIERS_VARIABLE: &str = "FOREBAY_TIERS";
 
 /// Where the data lie, and how copies are placed.
 const PLACEMENT: [Setting; 6] = [
@@ -80,6 +83,23 @@ const PLACEMENT: [Setting; 6] = [
 /// All settings of one value, in the order they are printed.
 pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
     PLACEMENT.iter().chain(&STAGE).chain(&HDF5)
+}
+
+impl Overrides {
+    /// The variables that say the same to another program, but for the file.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let given = |setting: &'static Setting| Some((setting.variable, (setting.text)(self)?.clone()));
+        let mut variables: Vec<_> = all().filter_map(given).collect();
+        if !self.tiers.is_empty() {
+            variables.push((TIERS_VARIABLE, self.tiers.join(",")));
+        }
+        variables
+    }
+}
+
+/// The variables of the environment that settings of one value are read from.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    all().map(|setting| setting.variable)
 }
 
 /// The setting called `name`, such as `stage.path`.

@@ -27,6 +27,24 @@ pub struct MountCounters {
     pub stats: u64,
     /// Folders listed.
     pub lists: u64,
+    /// Writes, each of which waited.
+    pub writes: u64,
+    /// Requests by which those writes came.
+    pub write_requests: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Times that a program waited for its bytes to be safe.
+    pub fsyncs: u64,
+    /// Files, folders and links made.
+    pub creates: u64,
+    /// Files and folders renamed.
+    pub renames: u64,
+    /// Files and folders removed.
+    pub removes: u64,
+    /// Files cut or grown to a length.
+    pub truncates: u64,
+    /// Files and folders whose permissions, owner or times were changed.
+    pub changes: u64,
     /// Seconds it is since counting began.
     pub seconds: f64,
 }
@@ -41,6 +59,15 @@ pub(crate) struct MountTally {
     pub(crate) lookups: AtomicU64,
     pub(crate) stats: AtomicU64,
     pub(crate) lists: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) write_requests: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) fsyncs: AtomicU64,
+    pub(crate) creates: AtomicU64,
+    pub(crate) renames: AtomicU64,
+    pub(crate) removes: AtomicU64,
+    pub(crate) truncates: AtomicU64,
+    pub(crate) changes: AtomicU64,
     began: Instant,
     /// What the counters were when they were last set back.
     base: Mutex<MountCounters>,
@@ -57,6 +84,15 @@ impl MountTally {
             lookups: zero(),
             stats: zero(),
             lists: zero(),
+            writes: zero(),
+            write_requests: zero(),
+            bytes_written: zero(),
+            fsyncs: zero(),
+            creates: zero(),
+            renames: zero(),
+            removes: zero(),
+            truncates: zero(),
+            changes: zero(),
             began: Instant::now(),
             base: Mutex::default(),
         }
@@ -72,6 +108,15 @@ impl MountTally {
             lookups: self.lookups.load(Relaxed),
             stats: self.stats.load(Relaxed),
             lists: self.lists.load(Relaxed),
+            writes: self.writes.load(Relaxed),
+            write_requests: self.write_requests.load(Relaxed),
+            bytes_written: self.bytes_written.load(Relaxed),
+            fsyncs: self.fsyncs.load(Relaxed),
+            creates: self.creates.load(Relaxed),
+            renames: self.renames.load(Relaxed),
+            removes: self.removes.load(Relaxed),
+            truncates: self.truncates.load(Relaxed),
+            changes: self.changes.load(Relaxed),
             seconds: self.began.elapsed().as_secs_f64(),
         }
     }
@@ -108,6 +153,15 @@ impl MountCounters {
             lookups: self.lookups.saturating_sub(before.lookups),
             stats: self.stats.saturating_sub(before.stats),
             lists: self.lists.saturating_sub(before.lists),
+            writes: self.writes.saturating_sub(before.writes),
+            write_requests: self.write_requests.saturating_sub(before.write_requests),
+            bytes_written: self.bytes_written.saturating_sub(before.bytes_written),
+            fsyncs: self.fsyncs.saturating_sub(before.fsyncs),
+            creates: self.creates.saturating_sub(before.creates),
+            renames: self.renames.saturating_sub(before.renames),
+            removes: self.removes.saturating_sub(before.removes),
+            truncates: self.truncates.saturating_sub(before.truncates),
+            changes: self.changes.saturating_sub(before.changes),
             seconds: self.seconds - before.seconds,
         }
     }

@@ -19,11 +19,28 @@ use fuser::{FileHandle, FileType, INodeNo};
 #[derive(Debug)]
 pub(crate) enum OpenHandle {
     /// A file below.
-    File(ReadTail, File),
+    File(Arc<OpenFile>),
+    /// What takes a word that changes how the mount behaves.
+    Control,
     /// Text that was made when it was opened.
     Text(Vec<u8>),
     /// The entries of a folder, as they were when it was opened.
     Folder(Vec<FolderEntry>),
+}
+
+/// A file below, and which requests to it came as two.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) node: INodeNo,
+    pub(crate) file: File,
+    pub(crate) reads: RequestTail,
+    pub(crate) writes: RequestTail,
+}
+
+impl OpenFile {
+    pub(crate) fn new(node: INodeNo, file: File) -> Arc<Self> {
+        Arc::new(Self { node, file, reads: RequestTail::default(), writes: RequestTail::default() })
+    }
 }
 
 /// One name in a folder.
@@ -57,17 +74,25 @@ impl Handles {
         self.open().get(&handle.0).cloned()
     }
 
+    /// A file that is open and has this number.
+    pub(crate) fn file_of(&self, node: INodeNo) -> Option<Arc<OpenFile>> {
+        self.open().values().find_map(|open| match &**open {
+            OpenHandle::File(open) if open.node == node => Some(Arc::clone(open)),
+            _ => None,
+        })
+    }
+
     pub(crate) fn remove(&self, handle: FileHandle) {
         self.open().remove(&handle.0);
     }
 }
 
-/// Knows the end of a read that the kernel cut off because the program's memory did not begin on a page.
+/// Knows the end of a read or write that the kernel cut off because the program's memory did not begin on a page.
 ///
 /// A request holds 256 pages. A read of 1 MiB into memory that begins within a page, as most memory does, touches 257,
-/// and comes as a long request and a rest of less than a page. To the program it was one read.
+/// and comes as a long request and a rest of less than a page. To the program it was one read. Writes are cut alike.
 #[derive(Debug, Default)]
-pub(crate) struct ReadTail {
+pub(crate) struct RequestTail {
     /// Where the last request ended that may have a rest; 0 means nowhere.
     expected: AtomicU64,
 }
@@ -76,7 +101,7 @@ const PAGE_BYTES: u64 = 4096;
 /// What the kernel lets a request hold unless the system's `fs.fuse.max_pages_limit` says otherwise.
 const MOST_BYTES: u64 = 256 * PAGE_BYTES;
 
-impl ReadTail {
+impl RequestTail {
     /// True when the request is the rest of the one before.
     pub(crate) fn is_rest(&self, offset: u64, len: u64) -> bool {
         let end = if len > MOST_BYTES - PAGE_BYTES { offset.saturating_add(len) } else { 0 };
@@ -93,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_page_belongs_to_the_long_request_before_it() {
-        let tail = ReadTail::default();
+        let tail = RequestTail::default();
         assert!(!tail.is_rest(0, MIB - 16));
         assert!(tail.is_rest(MIB - 16, 16));
         assert!(!tail.is_rest(MIB, 16), "nothing long came before");
@@ -101,13 +126,13 @@ mod tests {
 
     #[test]
     fn reads_of_a_mebibyte_that_follow_each_other_are_reads_of_their_own() {
-        let tail = ReadTail::default();
+        let tail = RequestTail::default();
         assert_eq!([0, 1, 2].map(|number| tail.is_rest(number * MIB, MIB)), [false; 3]);
     }
 
     #[test]
     fn short_reads_that_follow_each_other_are_reads_of_their_own() {
-        let tail = ReadTail::default();
+        let tail = RequestTail::default();
         assert_eq!([0, 1, 2].map(|number| tail.is_rest(number * 512, 512)), [false; 3]);
     }
 }

@@ -2,83 +2,147 @@
 
 use std::{
     collections::HashMap,
+    fs::Metadata,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use fuser::INodeNo;
 
-/// Paths by number and numbers by path, both below the folder that is shown.
+/// Paths by number, below the folder that is shown.
 ///
-/// Names are kept as long as the mount is: a path that comes back has the number it had, so that a program sees the
-/// same file. A million of them take some 200 MB.
+/// Numbers are those of the files below, so that a file has the same one in every mount. Names are kept as long as
+/// the mount is: a million of them take some 200 MB.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    tables: Mutex<NodeTables>,
-}
-
-#[derive(Debug)]
-struct NodeTables {
-    paths: Vec<PathBuf>,
-    numbers: HashMap<PathBuf, u64>,
+    /// The device of the folder.
+    device: u64,
+    /// More than one path where a file has several names.
+    paths: Mutex<HashMap<u64, Vec<PathBuf>>>,
 }
 
 /// The numbers before these have other meanings: 0 none, 1 the root, and some for files that exist on the mount only.
 const FIRST: u64 = 16;
+/// Where numbers begin that would have had such a meaning.
+const ELSEWHERE: u64 = 1 << 62;
+/// An odd number that spreads the numbers of other devices.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Nodes {
-    pub(crate) fn new() -> Self {
-        Self { tables: Mutex::new(NodeTables { paths: Vec::new(), numbers: HashMap::new() }) }
+    /// Nothing known yet, in a folder on `device`.
+    pub(crate) fn new(device: u64) -> Self {
+        Self { device, paths: Mutex::default() }
     }
 
-    fn tables(&self) -> MutexGuard<'_, NodeTables> {
-        // A path is pushed before its number is known to any caller: a panic leaves at most an unused entry.
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    fn paths(&self) -> MutexGuard<'_, HashMap<u64, Vec<PathBuf>>> {
+        // A panic may leave a path out, which the next lookup brings back.
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The path of a number that was given out.
+    /// A path of a number that was given out and still has one.
     pub(crate) fn path(&self, node: INodeNo) -> Option<PathBuf> {
         if node == INodeNo::ROOT {
             return Some(PathBuf::new());
         }
-        let index = usize::try_from(node.0.checked_sub(FIRST)?).ok()?;
-        self.tables().paths.get(index).cloned()
+        self.paths().get(&node.0)?.last().cloned()
     }
 
-    /// The number of a path.
-    pub(crate) fn number(&self, path: &Path) -> INodeNo {
+    /// The number of what was found below, without noting where.
+    pub(crate) fn number_of(&self, device: u64, inode: u64) -> INodeNo {
+        let number = if device == self.device { inode } else { inode ^ device.wrapping_mul(SPREAD) };
+        INodeNo(if number < FIRST { number | ELSEWHERE } else { number })
+    }
+
+    /// The number of what was found at `path`, which is noted.
+    pub(crate) fn number(&self, path: &Path, found: &Metadata) -> INodeNo {
         if path.as_os_str().is_empty() {
             return INodeNo::ROOT;
         }
-        let mut tables = self.tables();
-        if let Some(number) = tables.numbers.get(path) {
-            return INodeNo(*number);
+        let node = self.number_of(found.dev(), found.ino());
+        let mut paths = self.paths();
+        let known = paths.entry(node.0).or_default();
+        if known.last().is_none_or(|last| last != path) {
+            known.retain(|other| other != path);
+            known.push(path.to_owned());
         }
-        let number = FIRST + tables.paths.len() as u64;
-        tables.paths.push(path.to_owned());
-        tables.numbers.insert(path.to_owned(), number);
-        INodeNo(number)
+        node
+    }
+
+    /// Forgets that `path` is a name of `node`.
+    pub(crate) fn remove(&self, node: INodeNo, path: &Path) {
+        let mut paths = self.paths();
+        if let Some(known) = paths.get_mut(&node.0) {
+            known.retain(|other| other != path);
+            if known.is_empty() {
+                paths.remove(&node.0);
+            }
+        }
+    }
+
+    /// `moved`, which was at `from`, and what is in it if it is a folder, is now at `to`.
+    pub(crate) fn rename(&self, from: &Path, to: &Path, moved: &Metadata) {
+        let change = |path: &mut PathBuf| {
+            if let Ok(rest) = path.strip_prefix(from) {
+                *path = if rest.as_os_str().is_empty() { to.to_owned() } else { to.join(rest) };
+            }
+        };
+        let node = self.number_of(moved.dev(), moved.ino());
+        let mut paths = self.paths();
+        if moved.is_dir() {
+            paths.values_mut().flatten().for_each(change);
+        } else if let Some(known) = paths.get_mut(&node.0) {
+            known.iter_mut().for_each(change);
+        }
     }
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 
+    fn nodes() -> (Nodes, Metadata) {
+        let found = std::fs::metadata(".").unwrap();
+        (Nodes::new(found.dev()), found)
+    }
+
     #[test]
-    fn a_path_keeps_its_number_and_a_number_its_path() {
-        let nodes = Nodes::new();
-        let (one, other) = (nodes.number(Path::new("a")), nodes.number(Path::new("a/b")));
-        assert_ne!(one, other);
-        assert_eq!(nodes.number(Path::new("a")), one);
-        assert_eq!(nodes.path(other), Some(PathBuf::from("a/b")));
-        assert_eq!(nodes.path(INodeNo(other.0 + 1)), None);
+    fn a_file_has_the_number_it_has_below_and_a_path_until_its_last_name_goes() {
+        let (nodes, found) = nodes();
+        let node = nodes.number(Path::new("a"), &found);
+        assert_eq!(node.0, found.ino());
+        assert_eq!(nodes.number(Path::new("b/c"), &found), node);
+        assert_eq!(nodes.path(node), Some(PathBuf::from("b/c")));
+        nodes.remove(node, Path::new("b/c"));
+        assert_eq!(nodes.path(node), Some(PathBuf::from("a")));
+        nodes.remove(node, Path::new("a"));
+        assert_eq!(nodes.path(node), None);
+    }
+
+    #[test]
+    fn what_is_renamed_takes_along_what_is_in_it() {
+        let (nodes, found) = nodes();
+        let node = nodes.number(Path::new("old/deep/f"), &found);
+        nodes.rename(Path::new("old"), Path::new("new"), &found);
+        assert_eq!(nodes.path(node), Some(PathBuf::from("new/deep/f")));
+        nodes.rename(Path::new("new/deep/f"), Path::new("g"), &found);
+        assert_eq!(nodes.path(node), Some(PathBuf::from("g")));
+        nodes.rename(Path::new("ne"), Path::new("x"), &found);
+        assert_eq!(nodes.path(node), Some(PathBuf::from("g")));
+    }
+
+    #[test]
+    fn no_number_has_two_meanings() {
+        let (nodes, found) = nodes();
+        assert!((0..FIRST).all(|inode| nodes.number_of(found.dev(), inode).0 >= FIRST));
+        assert_ne!(nodes.number_of(found.dev(), 99), nodes.number_of(found.dev() + 1, 99));
     }
 
     #[test]
     fn the_root_is_the_empty_path() {
-        let nodes = Nodes::new();
-        assert_eq!(nodes.number(Path::new("")), INodeNo::ROOT);
+        let (nodes, found) = nodes();
+        assert_eq!(nodes.number(Path::new(""), &found), INodeNo::ROOT);
         assert_eq!(nodes.path(INodeNo::ROOT), Some(PathBuf::new()));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     counters::MountTally,
     mountpoint::{self, NAME},
     refused::refused,
-    slow::Slow,
+    slow::{Access, Slow},
 };
 
 /// How many requests wait at the same time; more of them queue.
@@ -22,7 +22,7 @@ use crate::{
 /// (217 MiB measured for 64).
 const IN_FLIGHT: usize = 32;
 
-/// A folder mounted as a slow, read-only file system, until this is dropped.
+/// A folder mounted as a slow file system, until this is dropped.
 #[derive(Debug)]
 pub struct SlowMount {
     session: Option<BackgroundSession>,
@@ -32,12 +32,32 @@ pub struct SlowMount {
 }
 
 impl SlowMount {
-    /// Shows `folder` at `mountpoint`, an existing folder elsewhere, at the given pace.
+    /// Shows `folder`, read-only, at `mountpoint`, an existing folder elsewhere, at the given pace.
     ///
     /// A mount of ours at that place whose program was killed is taken away first. The error is `Unsupported` or
     /// `Denied` where FUSE cannot be used.
     pub fn new(folder: impl AsRef<Path>, mountpoint: impl AsRef<Path>, pace: Pace) -> Result<Self> {
-        let (folder, mountpoint) = (folder.as_ref(), mountpoint.as_ref());
+        Self::mount(folder.as_ref(), mountpoint.as_ref(), pace, Access::ReadOnly, None)
+    }
+
+    /// The same for reading and writing; with a capacity, writes that would make the lengths of all files below together
+    /// longer than that get ENOSPC.
+    pub fn writable(
+        folder: impl AsRef<Path>,
+        mountpoint: impl AsRef<Path>,
+        pace: Pace,
+        capacity: Option<u64>,
+    ) -> Result<Self> {
+        Self::mount(folder.as_ref(), mountpoint.as_ref(), pace, Access::Writable, capacity)
+    }
+
+    fn mount(
+        folder: &Path,
+        mountpoint: &Path,
+        pace: Pace,
+        access: Access,
+        capacity: Option<u64>,
+    ) -> Result<Self> {
         let replaced_dead = mountpoint::clear(mountpoint).map_err(|error| error.at(mountpoint.display()))?;
         let place =
             |path: &Path| path.canonicalize().map_err(|error| Error::from_io(error).at(path.display()));
@@ -50,8 +70,9 @@ impl SlowMount {
             return Err(error.hint("mount it elsewhere").at(mountpoint.display()));
         }
         let tally = Arc::new(MountTally::new());
-        let slow = Slow::new(below, pace, Arc::clone(&tally));
-        let session = fuser::spawn_mount(slow, &above, &config())
+        let slow = Slow::new(below, pace, access, capacity, Arc::clone(&tally))
+            .map_err(|error| Error::from_io(error).at(folder.display()))?;
+        let session = fuser::spawn_mount(slow, &above, &config(access))
             .map_err(|error| refused(error).at(above.display()))?;
         Ok(Self { session: Some(session), mountpoint: above, tally, replaced_dead })
     }
@@ -87,11 +108,11 @@ impl Drop for SlowMount {
     }
 }
 
-fn config() -> Config {
+fn config(access: Access) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(NAME.into()),
-        MountOption::RO,
+        if access == Access::Writable { MountOption::RW } else { MountOption::RO },
         MountOption::NoAtime,
         MountOption::DefaultPermissions,
     ];

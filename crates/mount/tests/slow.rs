@@ -175,7 +175,7 @@ fn the_counters_are_a_file_of_json_and_another_sets_them_back() {
 
 #[test]
 fn reads_and_opens_wait() {
-    let pace = Pace { latency: ms(5), open_latency: ms(30), bytes_per_second: None };
+    let pace = Pace { latency: ms(5), open_latency: ms(30), ..Pace::default() };
     let Some(shown) = shown(pace) else { return };
     let began = Instant::now();
     let file = shown.open();

@@ -104,7 +104,7 @@ unsafe impl Sync for ErrorStack {}
 impl ErrorStack {
     /// The stack of `library`.
     pub fn load(library: &Hdf5Library) -> Result<Self> {
-        let variable = |name| library.require(name).map(|found| found.as_ptr().cast::<hid_t>().cast_const());
+        let variable = |name| library.variable(name).map(|found| found.as_ptr().cast::<hid_t>().cast_const());
         let push = library.require(c"H5Epush2")?;
         let mut majors = [std::ptr::null(); MAJORS.len()];
         for (place, name) in majors.iter_mut().zip(MAJORS) {

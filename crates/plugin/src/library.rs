@@ -84,6 +84,19 @@ impl Hdf5Library {
         })
     }
 
+    /// A variable of this library, as the library itself sees it.
+    ///
+    /// A program that is linked against the library and names one of its variables has it in memory of its own (a copy
+    /// relocation), which the library then uses as well; the one inside the library keeps what it was compiled with.
+    pub fn variable(&self, name: &CStr) -> Result<NonNull<c_void>> {
+        let own = self.require(name)?;
+        // Where other libraries' names come first, the program is linked against another libhdf5, or against none.
+        let is_linked = in_program(c"H5get_libversion")
+            .and_then(|found| object_of(found.as_ptr()))
+            .is_some_and(|(base, _)| base == self.base);
+        Ok(if is_linked { in_program(name).unwrap_or(own) } else { own })
+    }
+
     /// From a string that every version has, so that nothing is called: each call of HDF5's interface begins with clearing
     /// the error stack, and HDF5 looks at all plug-ins on its path while it has an error to report.
     fn ask_version(&self) -> Result<[u32; 3]> {
@@ -93,6 +106,12 @@ impl Hdf5Library {
         version_in(&text.to_string_lossy())
             .ok_or_else(|| Error::unsupported(format!("{text:?} names no version")).at(self.path.display()))
     }
+}
+
+/// What the program and the libraries that it is linked against mean by a name.
+fn in_program(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: the name ends in NUL.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
 /// The loaded object that `address` lies in: its base and its name.

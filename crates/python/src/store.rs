@@ -346,14 +346,14 @@ impl RawStore {
     /// As many threads and batches ahead as memory has room for, at least one.
     fn within(&self, memory: u64, names: &[String], options: Options) -> PyResult<Options> {
         let store = self.store.get()?;
-        let mut sample_bytes = 0.0;
+        let mut batch_bytes = 0u128;
         for name in names {
             let variable = store.variable(name).map_err(raised)?;
-            let bytes = variable.lens().total() as f64 * (variable.row_len() * variable.runs()) as f64;
-            sample_bytes += bytes / variable.sample_count().max(1) as f64;
+            let factors = [variable.lens().total(), variable.row_len(), variable.runs(), options.batch_size];
+            let bytes = factors.into_iter().fold(1u128, |bytes, factor| bytes.saturating_mul(factor.into()));
+            batch_bytes = batch_bytes.saturating_add(bytes / u128::from(variable.sample_count().max(1)));
         }
-        let batch_bytes = (sample_bytes * options.batch_size as f64).max(1.0);
-        let room = (memory as f64 / batch_bytes).max(1.0) as usize;
+        let room = usize::try_from(u128::from(memory) / batch_bytes.max(1)).unwrap_or(usize::MAX).max(1);
         let threads = options.read_threads.unwrap_or_else(|| ledger().threads()).min(room);
         // A thread has a batch of its own, besides those that were made ahead.
         let prefetch = options.prefetch.min(room.saturating_sub(threads));

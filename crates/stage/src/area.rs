@@ -1,120 +1,256 @@
 //! A staging area, as one process uses it.
 
 use std::{
-    fs::{self, File},
+    fs::File,
+    mem,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
 };
 
-use forebay_scratch::nonce;
-use forebay_source::{Error, Result};
+use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    AreaSettings, DrainProgress, ItemStatus, RedoFile, StageOptions, StageStats, StagedFile,
-    status::ItemState,
+    engine::EngineCell,
+    image_state::{ImageState, image_name},
+    process_end, publish,
+    redo_file::RedoFile,
+    room::{HURRY, PAUSED, make_area, open_area},
+    settings::{AreaPlace, AreaSettings, StageOptions},
+    staged_file::StagedFile,
+    status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
+    survey,
 };
+
+/// How often a wait for other processes looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A staging area: a private folder on a fast tier that the processes of a node share, or memory.
 #[derive(Debug)]
 pub struct Area {
-    settings: AreaSettings,
+    cell: Arc<EngineCell>,
 }
 
 impl Area {
     /// The area that `settings` describe; threads and folders are made when they are first needed.
     pub fn open(settings: AreaSettings) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { settings }))
+        Ok(Arc::new(Self { cell: Arc::new(EngineCell::new(settings)) }))
     }
 
     /// What it was opened with.
     pub fn settings(&self) -> &AreaSettings {
-        &self.settings
+        &self.cell.settings
     }
 
     /// A new file, published at `destination` by rename once it is whole: until then a reader there sees the old file or none.
-    pub fn create(self: &Arc<Self>, destination: &Path, _options: StageOptions) -> Result<StagedFile> {
-        let folder = destination.parent().map_or(PathBuf::from("."), Path::to_path_buf);
-        let temporary = folder.join(format!(".forebay-{:016x}", nonce()));
-        let file = File::options().read(true).write(true).create_new(true).open(&temporary);
-        let file = file.map_err(|error| Error::from_io(error).at(destination.display()))?;
-        Ok(StagedFile::new(file, temporary, destination.to_owned()))
+    ///
+    /// Mode, owner, access list and extended attributes of an old file are kept; a link at `destination` is followed.
+    pub fn create(self: &Arc<Self>, destination: &Path, mut options: StageOptions) -> Result<StagedFile> {
+        let destination = publish::resolve(destination)?;
+        publish::check(&destination)?;
+        options.latest = options.latest.as_deref().map(publish::check_pointer).transpose()?;
+        let engine = self.cell.get()?;
+        let lineage = engine.lineage(&destination);
+        let state = ImageState::create(Arc::clone(&engine.shared), destination, options, lineage)?;
+        Ok(StagedFile::new(Arc::clone(&self.cell), state))
     }
 
     /// Writes to an existing file, taken into a redo log and drained in place behind the caller.
     ///
-    /// `file` is open for reading and writing; its locks and identity are the destination's.
+    /// `file` is open for reading and writing; its locks and identity are the destination's. Nothing is made before the first
+    /// write.
     pub fn update(
         self: &Arc<Self>,
         destination: &Path,
         file: File,
-        _options: StageOptions,
+        options: StageOptions,
     ) -> Result<RedoFile> {
-        Ok(RedoFile::new(file, destination.to_owned()))
+        let destination = publish::resolve(destination)?;
+        Ok(RedoFile::new(Arc::clone(&self.cell), file, destination, options))
     }
 
-    /// The items of all processes that share the area.
+    fn folder(&self) -> Option<&PathBuf> {
+        match &self.cell.settings.place {
+            AreaPlace::Folder(folder) => Some(folder),
+            AreaPlace::Memory => None,
+        }
+    }
+
+    /// The items of all processes that share the area, the oldest first; of an area in memory, none.
     pub fn items(&self) -> Result<Vec<ItemStatus>> {
-        Ok(Vec::new())
+        let area = self.folder().map(|folder| open_area(folder)).transpose()?.flatten();
+        area.map_or(Ok(Vec::new()), |area| survey::survey(&area))
     }
 
-    /// Whether an item of some process has bytes for `destination` that are not there yet; the furthest such item's state.
-    pub fn pending(&self, _destination: &Path) -> Result<Option<ItemState>> {
-        Ok(None)
+    /// Whether an item that is closed or sealed has bytes for `destination` that are not there yet, and its state.
+    ///
+    /// What is still being written does not count: a reader sees the destination as it is. An error where a killed process
+    /// left bytes for it: `recover` has to decide.
+    pub fn pending(&self, destination: &Path) -> Result<Option<ItemState>> {
+        let destination = publish::resolve(destination)?;
+        let waits = |state: ItemState| !matches!(state, ItemState::Open | ItemState::Settled);
+        let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
+        let own = own.iter().filter(|task| task.destination() == destination).map(|task| task.state());
+        if let Some(state) = own.filter(|state| waits(*state)).last() {
+            return Ok(Some(state));
+        }
+        let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let items = survey::items_for(&area, &destination)?;
+        for (folder, id, journal, is_deserted) in &items {
+            let is_undone = journal.kind == ItemKind::Update
+                && survey::status_of(folder, id, journal, true).bytes > 0
+                || waits(journal.state);
+            if *is_deserted && is_undone {
+                let what = format!("process {} was killed before its staged writes reached it", journal.pid);
+                let hint = format!(
+                    "run 'forebay recover {}'",
+                    self.folder().map_or("".into(), |at| at.to_string_lossy())
+                );
+                return Err(Error::new(ErrorKind::Unavailable, what).hint(hint).at(destination.display()));
+            }
+        }
+        let states = items.iter().map(|(_, _, journal, _)| journal.state);
+        Ok(states.filter(|state| waits(*state)).last())
     }
 
-    /// Waits until no item of any process has bytes for `destination`: true, or false after `limit` or when `keep_waiting`,
-    /// asked every 20 ms or so, says no. An error where a killed process left some: `recover` has to decide.
+    /// Waits until no closed or sealed item of any process has bytes for `destination`: true, or false after `limit` or when
+    /// `keep_waiting`, asked every 20 ms or so, says no. An error where the destination refused them or a killed process left
+    /// some.
     pub fn wait_for(
         &self,
-        _destination: &Path,
-        _limit: Option<Duration>,
-        _keep_waiting: &dyn Fn() -> bool,
+        destination: &Path,
+        limit: Option<Duration>,
+        keep_waiting: &dyn Fn() -> bool,
     ) -> Result<bool> {
+        let until = limit.map(|limit| Instant::now() + limit);
+        while let Some(state) = self.pending(destination)? {
+            if state == ItemState::Failed {
+                let what = "its last version is in the staging area, and could not be written here";
+                let error =
+                    Error::new(ErrorKind::Unavailable, what).hint("'forebay stage drain' tries again");
+                return Err(error.at(destination.display()));
+            }
+            if until.is_some_and(|until| Instant::now() >= until) || !keep_waiting() {
+                return Ok(false);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
         Ok(true)
     }
 
-    /// The staged image of `destination`, to be read, where an item of this node is sealed and not yet durable.
-    pub fn open_staged(&self, _destination: &Path) -> Result<Option<File>> {
-        Ok(None)
+    /// The staged image of `destination`, to be read, where a new file of this node is sealed and not yet durable.
+    ///
+    /// `None` also where part of it went straight to the destination's folder: `wait_for` waits for that.
+    pub fn open_staged(&self, destination: &Path) -> Result<Option<File>> {
+        let destination = publish::resolve(destination)?;
+        let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let sealed = survey::items_for(&area, &destination)?
+            .into_iter()
+            .rev()
+            .find(|(_, _, journal, _)| journal.kind == ItemKind::Create && journal.image.is_some());
+        let Some((folder, id, journal, _)) = sealed.filter(|sealed| sealed.2.passed.is_empty()) else {
+            return Ok(None);
+        };
+        // A file that was published meanwhile is read there.
+        let Ok(image) = folder.open_to_read(image_name(&id)) else { return Ok(None) };
+        let len = image.metadata().map_err(Error::from_io)?.len();
+        Ok((journal.image.is_some_and(|sums| sums.len == len)).then_some(image))
     }
 
     /// Waits until all items of this process are durable; `progress` is told how far it is every 50 ms or so, and may break
-    /// off the wait.
+    /// off the wait. What failed before is tried again, and a pause does not hold it up.
     pub fn drain(&self, progress: &dyn Fn(DrainProgress) -> ControlFlow<()>) -> Result<()> {
-        let _ = progress(DrainProgress::default());
-        Ok(())
+        match self.cell.peek() {
+            Some(engine) => engine.drain(progress),
+            None => Ok(()),
+        }
     }
 
     /// Stops the drainers of this process after what they are writing now.
-    pub fn pause(&self) {}
+    pub fn pause(&self) {
+        self.cell.set_paused(true);
+    }
 
     /// Lets the drainers of this process go on.
-    pub fn resume(&self) {}
+    pub fn resume(&self) {
+        self.cell.set_paused(false);
+    }
 
     /// Stops the drainers of all processes that share the area, until `resume_all`.
     pub fn pause_all(&self) -> Result<()> {
-        Ok(())
+        let Some(folder) = self.folder() else {
+            self.pause();
+            return Ok(());
+        };
+        make_area(folder)?.open_or_create(PAUSED).map(drop)
     }
 
     /// Lets the drainers of all processes go on.
     pub fn resume_all(&self) -> Result<()> {
-        Ok(())
+        let Some(folder) = self.folder() else {
+            self.resume();
+            return Ok(());
+        };
+        let removed = open_area(folder)?.map_or(Ok(()), |area| area.remove_file(PAUSED));
+        match removed {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Whether `pause_all` is in force.
+    pub fn is_paused_for_all(&self) -> Result<bool> {
+        let area = self.folder().map(|folder| open_area(folder)).transpose()?.flatten();
+        Ok(area.is_some_and(|area| area.facts(PAUSED).is_ok()))
+    }
+
+    /// Has all processes that share the area drain at once, and try again what failed.
+    pub fn hurry_all(&self) -> Result<()> {
+        let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
+            return Ok(());
+        };
+        area.write_atomically(HURRY, &forebay_scratch::nonce().to_le_bytes())
     }
 
     /// What this process has done here so far.
     pub fn stats(&self) -> StageStats {
-        StageStats::default()
+        let Some(engine) = self.cell.peek() else { return StageStats::default() };
+        let counters = &engine.shared.counters;
+        StageStats {
+            staged_bytes: counters.staged_bytes.load(Relaxed),
+            staged_writes: counters.staged_writes.load(Relaxed),
+            sealed_files: counters.sealed_files.load(Relaxed),
+            published_files: counters.published_files.load(Relaxed),
+            passed_through_bytes: counters.passed_through_bytes.load(Relaxed),
+            passed_through_writes: counters.passed_through_writes.load(Relaxed),
+            drained_bytes: counters.drained_bytes.load(Relaxed),
+            drain_writes: counters.drain_writes.load(Relaxed),
+            merged_writes: counters.merged_writes.load(Relaxed),
+            destination_syncs: counters.destination_syncs.load(Relaxed),
+            reserved_bytes: engine.shared.room.reserved(),
+            pending_bytes: engine.shared.tasks().iter().map(|task| task.pending_bytes()).sum(),
+            failures: counters.failures.load(Relaxed),
+        }
     }
 
-    /// Drains, and stops the threads.
+    /// Drains, and stops the threads; a later use starts them again. After an error what is left stays in the area.
     pub fn close(&self) -> Result<()> {
+        let Some(engine) = self.cell.peek() else { return Ok(()) };
+        engine.drain(&|_| ControlFlow::Continue(()))?;
+        drop(self.cell.take());
         Ok(())
     }
-}
 
-/// Publishes the file `temporary` as `destination`.
-pub(crate) fn publish(temporary: &Path, destination: &Path) -> Result<()> {
-    fs::rename(temporary, destination).map_err(|error| Error::from_io(error).at(destination.display()))
+    /// Leaves what is not durable to `recover`: neither the end of the process nor of the area waits for it any more.
+    pub fn leave(&self) {
+        process_end::forget(&self.cell);
+        // Dropped, it would be drained.
+        mem::forget(self.cell.take());
+    }
 }

@@ -1,12 +1,39 @@
 //! Written bytes on their way: a journalled staging area on a fast tier, and the threads that move what lies in it.
 
 mod area;
+mod batch;
 mod completion;
+mod counters;
+mod drainers;
+mod engine;
+mod facts_file;
+mod image_drain;
+mod image_state;
+mod image_sums;
+mod item_name;
+mod journal;
+mod leave_to_parent;
+mod lineage;
+mod log_record;
+mod pending;
+mod process_end;
+mod publish;
+mod range_set;
 mod recover;
+mod recover_create;
+mod recover_update;
+mod recovery;
+mod redo_drain;
 mod redo_file;
+mod redo_log;
+mod redo_state;
+mod room;
+mod segment;
 mod settings;
 mod staged_file;
+mod stamp;
 mod status;
+mod survey;
 
 pub use area::Area;
 pub use completion::Completion;

@@ -1,10 +1,18 @@
 //! What killed processes left in an area, finished or discarded.
 
-use std::{ops::ControlFlow, path::Path};
+use std::{cell::Cell, ops::ControlFlow, path::Path};
 
-use forebay_source::Result;
+use forebay_scratch::{OwnFolder, SharedFolder, boot_id};
+use forebay_source::{Error, ErrorKind, Result};
 
-use crate::status::{DrainProgress, ItemStatus};
+use crate::{
+    journal::Journal,
+    recover_create, recover_update,
+    recovery::{Recovery, Verdict},
+    room::{PROCESS_PREFIX, journal_name, open_area, remove_ours},
+    status::{DrainProgress, ItemKind, ItemStatus},
+    survey::{damaged, item_ids, process_folders, read_journal, status_of},
+};
 
 /// What to do where the journals alone do not decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,10 +39,168 @@ pub struct Recovered {
 }
 
 /// Finishes or discards every item in the area in `folder` whose process is gone; may be called again at any time.
+///
+/// Where a destination was changed by others since, nothing is applied: the item is among the refused, with an error that says
+/// how to choose.
 pub fn recover(
-    _folder: &Path,
-    _options: &RecoverOptions,
-    _progress: &dyn Fn(DrainProgress) -> ControlFlow<()>,
+    folder: &Path,
+    options: &RecoverOptions,
+    progress: &dyn Fn(DrainProgress) -> ControlFlow<()>,
 ) -> Result<Recovered> {
-    Ok(Recovered::default())
+    let mut recovered = Recovered::default();
+    let Some(area) = open_area(folder)? else {
+        check_names(options, &[])?;
+        return Ok(recovered);
+    };
+    check_names(options, &names_in(&area)?)?;
+    for (folder, is_deserted) in process_folders(&area)? {
+        if !is_deserted {
+            let journals =
+                item_ids(&folder).into_iter().filter_map(|id| Some((read_journal(&folder, &id).ok()?, id)));
+            recovered.in_use.extend(journals.map(|(journal, id)| status_of(&folder, &id, &journal, false)));
+        }
+    }
+    let boot = boot_id();
+    let deserted: Vec<SharedFolder> =
+        SharedFolder::deserted(&area, |name| name.starts_with(PROCESS_PREFIX)).collect();
+    let (items_left, bytes) = total_left(&deserted);
+    let (items_left, bytes_done) = (Cell::new(items_left), Cell::new(0));
+    let told = |added: u64| {
+        bytes_done.set(bytes_done.get() + added);
+        progress(DrainProgress {
+            items_left: items_left.get(),
+            bytes_left: bytes.saturating_sub(bytes_done.get()),
+            bytes_done: bytes_done.get(),
+        })
+    };
+    for held in &deserted {
+        let folder = held.folder();
+        for id in ids_in_order(folder) {
+            // Read only now: an earlier item for the same destination may have changed it.
+            let journal = read_journal(folder, &id);
+            let journal_boot = journal.as_ref().map_or("", |journal| journal.boot.as_str());
+            let is_same_boot = !boot.is_empty() && boot == journal_boot;
+            let is_forced = options.apply.contains(&id);
+            let recovery = Recovery { folder, id: &id, is_same_boot, is_forced, told: &told };
+            recover_item(&recovery, journal, options, &mut recovered)?;
+            items_left.set(items_left.get().saturating_sub(1));
+        }
+        if !options.dry_run && item_ids(folder).is_empty() {
+            held.remove_if_last(remove_ours);
+        } else {
+            held.leave();
+        }
+    }
+    Ok(recovered)
+}
+
+fn recover_item(
+    recovery: &Recovery<'_>,
+    journal: Result<Journal>,
+    options: &RecoverOptions,
+    recovered: &mut Recovered,
+) -> Result<()> {
+    let (folder, id) = (recovery.folder, recovery.id);
+    let discards = options.discard.iter().any(|name| name == id);
+    let mut journal = match journal {
+        Ok(journal) => journal,
+        Err(error) => {
+            let mut status = damaged(folder, id, true);
+            if discards {
+                if !options.dry_run {
+                    remove_item(folder, id)?;
+                }
+                recovered.discarded.push(status);
+            } else {
+                let hint = format!("'--discard {id}' forgets what was staged");
+                status.error = Some(error.hint(hint).to_string());
+                recovered.refused.push(status);
+            }
+            return Ok(());
+        }
+    };
+    let mut status = status_of(folder, id, &journal, true);
+    let verdict = match journal.kind {
+        _ if discards => Ok(Verdict::Discard),
+        ItemKind::Create => recover_create::judge(recovery, &journal),
+        ItemKind::Update => recover_update::judge(recovery, &journal),
+    };
+    let verdict = verdict.unwrap_or_else(Verdict::Refuse);
+    let done = match (&verdict, options.dry_run) {
+        (Verdict::Refuse(_), _) | (_, true) => Ok(()),
+        (Verdict::Discard, false) => discard(recovery, &journal),
+        (Verdict::Finish, false) => match journal.kind {
+            ItemKind::Create => recover_create::finish(recovery, &mut journal),
+            ItemKind::Update => recover_update::finish(recovery, &journal),
+        }
+        .and_then(|()| remove_item(folder, id)),
+    };
+    match (verdict, done) {
+        (Verdict::Refuse(error), _) | (_, Err(error)) => {
+            status.error = Some(error.at(status.destination.display()).to_string());
+            recovered.refused.push(status);
+        }
+        (Verdict::Finish, Ok(())) => recovered.finished.push(status),
+        (Verdict::Discard, Ok(())) => recovered.discarded.push(status),
+    }
+    // Where the user has had enough, the rest is left as it is.
+    recovery.tell(0)
+}
+
+fn discard(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
+    if let Some(temporary) = journal.temporary() {
+        match std::fs::remove_file(&temporary) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::from_io(error).at(temporary.display()));
+            }
+            _ => {}
+        }
+    }
+    remove_item(recovery.folder, recovery.id)
+}
+
+/// Removes an item's files, the journal first: without it the others mean nothing.
+fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
+    folder.remove_file(journal_name(id))?;
+    for ending in ["data", "facts"] {
+        let _ = folder.remove_file(format!("{id}.{ending}"));
+    }
+    Ok(())
+}
+
+fn ids_in_order(folder: &OwnFolder) -> Vec<String> {
+    let mut ids = item_ids(folder);
+    ids.sort_by_key(|id| read_journal(folder, id).map_or(u64::MAX, |journal| journal.created_ns));
+    ids
+}
+
+fn status_bytes(folder: &OwnFolder, id: &str, journal: Option<&Journal>) -> u64 {
+    journal.map_or(0, |journal| status_of(folder, id, journal, true).bytes)
+}
+
+fn total_left(deserted: &[SharedFolder]) -> (u64, u64) {
+    let items = deserted.iter().flat_map(|folder| {
+        let folder = folder.folder();
+        item_ids(folder)
+            .into_iter()
+            .map(|id| status_bytes(folder, &id, read_journal(folder, &id).ok().as_ref()))
+    });
+    items.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes))
+}
+
+fn names_in(area: &OwnFolder) -> Result<Vec<String>> {
+    Ok(process_folders(area)?.iter().flat_map(|(folder, _)| item_ids(folder)).collect())
+}
+
+/// Refuses names that no item has: a mistyped one must not look as if it had been done.
+fn check_names(options: &RecoverOptions, known: &[String]) -> Result<()> {
+    let asked = options.apply.iter().chain(&options.discard);
+    if let Some(unknown) = asked.clone().find(|name| !known.contains(name)) {
+        let error = Error::new(ErrorKind::NotFound, "no such item in the staging area");
+        return Err(error.hint("'forebay stage ls' lists them").at(unknown));
+    }
+    match options.apply.iter().find(|name| options.discard.contains(name)) {
+        Some(both) => Err(Error::invalid("is to be applied and discarded at once").at(both)),
+        None => Ok(()),
+    }
 }

@@ -1,17 +1,17 @@
 //! A new file on its way.
 
-use std::{fs::File, os::unix::fs::FileExt, path::PathBuf};
+use std::{path::Path, sync::Arc};
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process};
 
-use crate::{area::publish, completion::Completion};
+use crate::{completion::Completion, engine::EngineCell, image_state::ImageState, process_end::drain_at_end};
 
-/// A new file that is being written in the area.
+/// A new file that is being written in the area; dropped without `seal`, it is given up.
 #[derive(Debug)]
 pub struct StagedFile {
-    file: File,
-    temporary: PathBuf,
-    destination: PathBuf,
+    cell: Arc<EngineCell>,
+    state: Arc<ImageState>,
+    process: ProcessIdentity,
 }
 
 /// A new file that is whole: two milestones tell how far it is.
@@ -22,26 +22,31 @@ pub struct Sealed {
 }
 
 impl StagedFile {
-    pub(crate) fn new(file: File, temporary: PathBuf, destination: PathBuf) -> Self {
-        Self { file, temporary, destination }
+    pub(crate) fn new(cell: Arc<EngineCell>, state: Arc<ImageState>) -> Self {
+        Self { cell, state, process: current_process() }
+    }
+
+    fn state(&self) -> Result<&Arc<ImageState>> {
+        if self.process == current_process() {
+            return Ok(&self.state);
+        }
+        let error = Error::new(ErrorKind::Invalid, "was opened by the process that forked this one");
+        Err(error.at(self.state.destination.display()))
     }
 
     /// Writes `bytes` at `offset`; the buffer may be used again at once.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| self.error(error))
+        self.state()?.write(offset, bytes)
     }
 
     /// Fills `into` from `offset` on, and gives how many bytes there were before the end of the file.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let len = self.len()?;
-        let there = usize::try_from(len.saturating_sub(offset)).unwrap_or(usize::MAX).min(into.len());
-        self.file.read_exact_at(&mut into[..there], offset).map_err(|error| self.error(error))?;
-        Ok(there)
+        self.state()?.read(offset, into)
     }
 
     /// Bytes of the file so far.
     pub fn len(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(|error| self.error(error))?.len())
+        Ok(self.state()?.lock().len)
     }
 
     /// True while nothing was written.
@@ -51,29 +56,34 @@ impl StagedFile {
 
     /// Cuts or extends the file to `len` bytes.
     pub fn set_len(&self, len: u64) -> Result<()> {
-        self.file.set_len(len).map_err(|error| self.error(error))
+        self.state()?.set_len(len)
     }
 
-    /// Where the file will be.
-    pub fn destination(&self) -> &std::path::Path {
-        &self.destination
+    /// Where the file will be, links followed.
+    pub fn destination(&self) -> &Path {
+        &self.state.destination
     }
 
     /// Ends the writing: the file is synced in the area and drained behind the caller.
     pub fn seal(self) -> Result<Sealed> {
-        let sealed = Sealed { staged: Completion::new(), durable: Completion::new() };
-        sealed.staged.set(self.file.sync_all().map_err(|error| self.error(error)));
-        sealed.durable.set(publish(&self.temporary, &self.destination));
-        Ok(sealed)
+        let state = self.state()?;
+        state.seal()?;
+        drain_at_end(&self.cell);
+        Ok(Sealed { staged: state.staged.clone(), durable: state.durable.clone() })
     }
 
     /// Gives the file up: the destination stays as it is.
     pub fn abandon(self) {
-        let _ = std::fs::remove_file(&self.temporary);
+        drop(self);
     }
+}
 
-    fn error(&self, error: std::io::Error) -> Error {
-        Error::from_io(error).at(self.destination.display())
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        // Sealed files are not given up; a forked child gives up nothing of its parent's.
+        if self.process == current_process() {
+            self.state.abandon();
+        }
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `driver_file` | a file, as HDF5 holds it |
 //! | `sec2` | HDF5's own driver, which opens every file |
 //! | `managed_file` | a managed file: through tiers, staged, or directly |
-//! | `process` | settings, staging area and tiers of the process; what it does before a fork and at its end |
+//! | `process` | settings, staging area and tiers of the process; what it does at its end |
 //! | `settle` | a file that is opened again before all is in it |
 //! | `failure` | errors of ours in the words of HDF5's own driver |
 

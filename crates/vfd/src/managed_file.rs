@@ -3,10 +3,7 @@
 use std::{cell::Cell, fs::Metadata, mem, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use forebay_plugin::hdf5_types::{haddr_t, herr_t, hid_t};
-use forebay_source::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, ProcessIdentity, Result, Source, SourceExt,
-    current_process,
-};
+use forebay_source::{ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt};
 use forebay_stage::{CloseWhen, RedoFile, StageOptions};
 
 use crate::{
@@ -31,7 +28,6 @@ enum Road {
 #[derive(Debug)]
 pub(crate) struct ManagedFile {
     slot: usize,
-    process: ProcessIdentity,
     destination: PathBuf,
     road: Road,
     /// Whether writes may be staged.
@@ -41,7 +37,7 @@ pub(crate) struct ManagedFile {
 impl ManagedFile {
     /// A file that is open for reading and writing.
     pub(crate) fn for_writing(slot: usize, destination: PathBuf) -> Self {
-        Self { slot, process: current_process(), destination, road: Road::Plain, stages: true }
+        Self { slot, destination, road: Road::Plain, stages: true }
     }
 
     /// A file that is open for reading alone; `None` where no tier would have its bytes.
@@ -52,7 +48,6 @@ impl ManagedFile {
         // The name may lead to another file by now.
         is_same(source.as_ref(), &opened).then(|| Self {
             slot,
-            process: current_process(),
             destination,
             road: Road::Tiered(source),
             stages: false,
@@ -80,7 +75,6 @@ impl ManagedFile {
         at: haddr_t,
         into: &mut [u8],
     ) -> Result<herr_t> {
-        self.notice_fork();
         match &self.road {
             Road::Plain | Road::Direct { .. } => Ok(origin.read_into(access, at, into)),
             Road::Staged { redo, .. } => read_staged(redo, origin, access, at, into),
@@ -107,18 +101,26 @@ impl ManagedFile {
         at: haddr_t,
         bytes: &[u8],
     ) -> Result<herr_t> {
-        self.notice_fork();
         if self.stages && matches!(self.road, Road::Plain) {
             self.begin_staging(origin);
         }
         let after = at + bytes.len() as u64;
         match &mut self.road {
             Road::Plain | Road::Tiered(_) => Ok(origin.write_from(access, at, bytes)),
-            Road::Staged { redo, end } => {
-                redo.write_at(at, bytes)?;
-                *end = after.max(*end);
-                Ok(0)
-            }
+            Road::Staged { redo, end } => match redo.write_at(at, bytes) {
+                Ok(()) => {
+                    *end = after.max(*end);
+                    Ok(0)
+                }
+                // The area cannot be used, and nothing was ever staged for this file.
+                Err(error) if !redo.is_written() => {
+                    process::say_not_staged(&error);
+                    self.go_direct()?;
+                    self.road = Road::Plain;
+                    Ok(origin.write_from(access, at, bytes))
+                }
+                Err(error) => Err(error),
+            },
             Road::Direct { end } => {
                 let answer = origin.write_from(access, at, bytes);
                 if answer >= 0 {
@@ -131,7 +133,6 @@ impl ManagedFile {
 
     /// Has the file end where HDF5 has given out the last byte.
     pub(crate) fn truncate(&mut self, origin: &OriginFile, transfer: hid_t, closing: bool) -> Result<herr_t> {
-        self.notice_fork();
         let wanted = origin.eoa(0);
         match &mut self.road {
             Road::Plain | Road::Tiered(_) => return Ok(origin.truncate(transfer, closing)),
@@ -150,7 +151,6 @@ impl ManagedFile {
 
     /// Returns when all that was written is in the file, or staged and journalled where that is enough.
     pub(crate) fn flush(&mut self, is_closing: bool) -> Result<()> {
-        self.notice_fork();
         match &self.road {
             Road::Staged { redo, .. } if !delays_close() => redo.drain(),
             // The close that follows stages all at once.
@@ -162,12 +162,11 @@ impl ManagedFile {
 
     /// Brings all to the file, and stages nothing from here on: others look at the file itself.
     pub(crate) fn go_direct(&mut self) -> Result<()> {
-        self.notice_fork();
         self.stages = false;
         match mem::replace(&mut self.road, Road::Plain) {
             Road::Staged { redo, end } => {
                 self.road = Road::Direct { end };
-                process::state().end(redo).close(CloseWhen::Drained)
+                process::state().end(redo, CloseWhen::Drained)
             }
             Road::Direct { end } => {
                 self.road = Road::Direct { end };
@@ -178,11 +177,10 @@ impl ManagedFile {
     }
 
     /// Ends the use of the file.
-    pub(crate) fn close(mut self) -> Result<()> {
-        self.notice_fork();
+    pub(crate) fn close(self) -> Result<()> {
         let Road::Staged { redo, .. } = self.road else { return Ok(()) };
         let when = if delays_close() { CloseWhen::Staged } else { CloseWhen::Drained };
-        process::state().end(redo).close(when)
+        process::state().end(redo, when)
     }
 
     /// Stages from here on; where that cannot be, the file is written directly, which is told once.
@@ -205,21 +203,6 @@ impl ManagedFile {
                 self.stages = false;
             }
         }
-    }
-
-    /// A forked child has the open file, and leaves the parent's log and threads alone: all was drained before the fork.
-    fn notice_fork(&mut self) {
-        if self.process == current_process() {
-            return;
-        }
-        self.process = current_process();
-        self.stages = false;
-        let road = match &self.road {
-            Road::Staged { end, .. } | Road::Direct { end } => Road::Direct { end: *end },
-            Road::Plain | Road::Tiered(_) => Road::Plain,
-        };
-        // The parent's locks may be taken for ever: nothing of it is dropped.
-        mem::forget(mem::replace(&mut self.road, road));
     }
 }
 

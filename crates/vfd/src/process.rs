@@ -1,10 +1,11 @@
 //! What the driver has once per process: settings, the staging area, the tiers, and which files are being written.
 
-#![expect(unsafe_code, reason = "registers functions that run before a fork and at the end of the process")]
+#![expect(unsafe_code, reason = "registers a function that runs at the end of the process")]
 
 use std::{
     fs,
     ops::ControlFlow,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak},
 };
@@ -12,12 +13,12 @@ use std::{
 use forebay_config::tiered;
 use forebay_plugin::{PluginSettings, WarnOnce, guard};
 use forebay_source::{Error, FileOrigin, Owned, PerProcess, Result};
-use forebay_stage::{Area, RedoFile};
+use forebay_stage::{Area, AreaPlace, AreaSettings, CloseWhen, RedoFile};
 use forebay_tier::Tiered;
 
 static SETTINGS: OnceLock<PluginSettings> = OnceLock::new();
 static STATE: PerProcess<ProcessState> = PerProcess::empty();
-static HOOKS: Once = Once::new();
+static END: Once = Once::new();
 static MISCONFIGURED: WarnOnce = WarnOnce::new();
 static NO_AREA: WarnOnce = WarnOnce::new();
 static NO_TIERS: WarnOnce = WarnOnce::new();
@@ -76,23 +77,21 @@ impl ProcessState {
 
     /// Notes that `redo` takes writes to `destination` for the libhdf5 of `slot`.
     pub(crate) fn begin(&self, slot: usize, destination: &Path, redo: &Arc<RedoFile>) {
-        HOOKS.call_once(register_hooks);
+        END.call_once(register_end);
         let (destination, redo) = (destination.to_owned(), Arc::downgrade(redo));
         self.active().push(ActiveFile { slot, destination, redo });
     }
 
-    /// Takes `redo` back for its close: from here on nobody else has it.
-    pub(crate) fn end(&self, redo: Arc<RedoFile>) -> RedoFile {
+    /// Ends the use of `redo`.
+    pub(crate) fn end(&self, redo: Arc<RedoFile>, when: CloseWhen) -> Result<()> {
         let own = Arc::downgrade(&redo);
         self.active().retain(|active| !active.redo.ptr_eq(&own));
-        let mut redo = redo;
-        loop {
-            // Another thread that drains the file has it for a moment, and nobody can get it any more.
-            match Arc::try_unwrap(redo) {
-                Ok(alone) => return alone,
-                Err(shared) => redo = shared,
-            }
-            std::thread::yield_now();
+        match Arc::try_unwrap(redo) {
+            Ok(alone) => alone.close(when),
+            // Another thread drains it for a moment, in this process or in the one that has forked it: the last one that has it
+            // leaves the rest to the drainers.
+            Err(shared) if when == CloseWhen::Drained => shared.drain(),
+            Err(shared) => shared.stage(),
         }
     }
 
@@ -125,7 +124,13 @@ fn open_area() -> Option<Arc<Area>> {
     if !config.hdf5.write {
         return None;
     }
-    let opened = config.stage.area().and_then(|area| area.map(Area::open).transpose());
+    let opened = config.stage.area().and_then(|area| {
+        if let Some(AreaSettings { place: AreaPlace::Folder(folder), .. }) = &area {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| Error::from_io(error).at(folder.display()))?;
+        }
+        area.map(Area::open).transpose()
+    });
     opened.unwrap_or_else(|error| {
         say_not_staged(&error);
         None
@@ -159,24 +164,9 @@ pub(crate) fn drain_all() {
     }
 }
 
-fn register_hooks() {
-    // SAFETY: both functions have the types that are asked for, and this library is never unloaded.
-    unsafe {
-        libc::pthread_atfork(Some(before_fork), None, None);
-        libc::atexit(at_exit);
-    }
-}
-
-/// A child has the files open, and none of the threads that drain them: all it may read has to be in the files.
-extern "C" fn before_fork() {
-    guard((), || {
-        let Some(state) = STATE.peek() else { return };
-        for redo in state.redo_files(|_| true) {
-            if let Err(error) = redo.drain() {
-                NOT_DRAINED.say(format_args!("{error}; a forked process may read old bytes of this file"));
-            }
-        }
-    });
+fn register_end() {
+    // SAFETY: the function has the type that is asked for, and this library is never unloaded.
+    unsafe { libc::atexit(at_exit) };
 }
 
 extern "C" fn at_exit() {

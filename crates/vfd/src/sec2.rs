@@ -46,7 +46,7 @@ impl Sec2Finder {
     pub(crate) fn load(library: &Hdf5Library) -> Result<Self> {
         Ok(Self {
             functions: DriverFunctions::load(library)?,
-            access_class: library.require(c"H5P_CLS_FILE_ACCESS_ID_g")?.cast(),
+            access_class: library.variable(c"H5P_CLS_FILE_ACCESS_ID_g")?.cast(),
         })
     }
 

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// How long between two looks.
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-static DESERTED: WarnOnce = WarnOnce::new();
+static LEFT_OVER: WarnOnce = WarnOnce::new();
 
 /// What is wanted of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,41 +48,46 @@ pub(crate) fn wait_until_settled(slot: usize, destination: &Path, opening: Openi
 fn wait(area: &Area, destination: &Path, opening: Opening) -> Result<()> {
     let start = Instant::now();
     loop {
-        match area.pending(destination)? {
-            // A file that another process has open is left to HDF5's locks, as ever.
-            None | Some(ItemState::Open) => return Ok(()),
-            Some(ItemState::Failed) => return left_over(destination, opening),
-            Some(ItemState::Sealed | ItemState::Draining | ItemState::Settled) => {}
-        }
-        if area.items()?.iter().any(|item| item.is_deserted && item.destination == destination) {
-            return left_over(destination, opening);
+        // A file that a process still has open is left to HDF5's locks, as ever.
+        match area.pending(destination) {
+            Ok(None) => return Ok(()),
+            Ok(Some(ItemState::Failed)) => return left_over(opening, refused(destination)),
+            Ok(Some(_)) => {}
+            Err(error) => return left_over(opening, error),
         }
         if start.elapsed() > LIMIT {
             let what = format!("still being drained after {} s", LIMIT.as_secs());
-            return Err(Error::new(ErrorKind::Unavailable, what)
-                .at(destination.display())
-                .because(io::Error::from_raw_os_error(libc::EAGAIN))
-                .hint("see `forebay stage ls`"));
+            let error = Error::new(ErrorKind::Unavailable, what).at(destination.display());
+            return Err(error.because(system(libc::EAGAIN)).hint("see `forebay stage ls`"));
         }
         // A signal that the program handles ends the wait: it may want to stop.
         if poll(&mut [] as &mut [PollFd<'_>], Some(&STEP)) == Err(rustix::io::Errno::INTR) {
-            return Err(Error::from_io(io::Error::from_raw_os_error(libc::EINTR)).at(destination.display()));
+            return Err(Error::from_io(system(libc::EINTR)).at(destination.display()));
         }
     }
 }
 
-/// Writes of a process that was killed, or that the file refused: only `forebay recover` finishes them.
-fn left_over(destination: &Path, opening: Opening) -> Result<()> {
-    let what = "writes to it are staged and were not finished";
+fn refused(destination: &Path) -> Error {
+    let what = "writes to it are staged, and it refused them";
+    let error = Error::new(ErrorKind::Unavailable, what).at(destination.display());
+    error.because(system(libc::EBUSY)).hint("`forebay stage drain` tries again")
+}
+
+/// Writes of a process that was killed, or that the file refused: who only reads is told, who would change the file has to
+/// decide about them first, and who replaces it has decided.
+fn left_over(opening: Opening, error: Error) -> Result<()> {
     match opening {
         Opening::Replacing => Ok(()),
         Opening::Reading => {
-            DESERTED.say(format_args!("{}: {what}; run `forebay recover`", destination.display()));
+            LEFT_OVER.say(format_args!("{error}"));
             Ok(())
         }
-        Opening::Changing => Err(Error::new(ErrorKind::Unavailable, what)
-            .at(destination.display())
-            .because(io::Error::from_raw_os_error(libc::EBUSY))
-            .hint("run `forebay recover` first")),
+        Opening::Changing if error.kind() == ErrorKind::Unavailable => Err(error),
+        // Trouble with the area itself, which is told when it is written to.
+        Opening::Changing => Ok(()),
     }
+}
+
+fn system(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
 }

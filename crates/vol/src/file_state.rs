@@ -13,7 +13,7 @@ use std::{
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
 
-use crate::dataset_units::DatasetUnits;
+use crate::{dataset_units::DatasetUnits, parallel::parallel_file::ParallelFile};
 
 /// The name of an object within its file (`H5O_token_t`).
 pub(crate) type ObjectToken = [u8; 16];
@@ -27,6 +27,8 @@ pub(crate) struct ManagedFile {
     has_plain_bytes: bool,
     /// Reads are cached; switched by the program.
     is_on: AtomicBool,
+    /// What ranks share that have it open together.
+    parallel: Option<Arc<ParallelFile>>,
     changes: Mutex<DatasetChanges>,
     units: Mutex<HashMap<ObjectToken, Arc<DatasetUnits>>>,
     /// Counts changes, so that readers need no lock to see that there was none.
@@ -48,6 +50,7 @@ impl ManagedFile {
             id,
             has_plain_bytes: false,
             is_on: AtomicBool::new(is_on),
+            parallel: None,
             changes: Mutex::default(),
             units: Mutex::default(),
             change_count: AtomicU64::new(0),
@@ -57,6 +60,16 @@ impl ManagedFile {
     /// The same, of which it is known whether addresses of HDF5 are places in the file.
     pub(crate) fn with_plain_bytes(self, has_plain_bytes: bool) -> Self {
         Self { has_plain_bytes, ..self }
+    }
+
+    /// The same, which ranks have open together.
+    pub(crate) fn of_ranks(self, parallel: Arc<ParallelFile>) -> Self {
+        Self { parallel: Some(parallel), ..self }
+    }
+
+    /// What is shared with other ranks, where it was opened by several.
+    pub(crate) fn parallel(&self) -> Option<&Arc<ParallelFile>> {
+        self.parallel.as_ref()
     }
 
     /// Where it lies.
@@ -158,6 +171,7 @@ pub(crate) fn settled_version(
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
     count: AtomicUsize,
+    has_parallel: AtomicBool,
     by_number: Mutex<HashMap<u64, Weak<ManagedFile>>>,
 }
 
@@ -165,6 +179,11 @@ impl OpenFiles {
     /// True when no managed file was opened lately: nothing needs to be looked at.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
+    }
+
+    /// True when a file of several ranks was opened.
+    pub(crate) fn has_parallel(&self) -> bool {
+        self.has_parallel.load(Relaxed)
     }
 
     /// The file with `number`.
@@ -186,6 +205,9 @@ impl OpenFiles {
                 known
             },
         );
+        if file.parallel.is_some() {
+            self.has_parallel.store(true, Relaxed);
+        }
         files.insert(number, Arc::downgrade(&file));
         self.count.store(files.len(), Relaxed);
         file

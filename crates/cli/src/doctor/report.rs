@@ -3,6 +3,7 @@
 use forebay::{
     Error, Result, Settings, TierConfig,
     config::{
+        self,
         candidates::{self, Candidate, Suitability, ThisMachine},
         nearest,
     },
@@ -11,8 +12,8 @@ use forebay::{
 };
 use serde::Serialize;
 
-use super::{kernel::KernelFacts, machine::MachineFacts, paths::PathFacts};
-use crate::{config::SettingsFacts, show};
+use super::{kernel::KernelFacts, machine::MachineFacts, paths::PathFacts, plugins::PluginFacts};
+use crate::{config::SettingsFacts, hdf5_env, show};
 /// Everything the doctor has to say.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -28,6 +29,7 @@ pub(super) struct Report {
     pub(super) paths: Vec<PathFacts>,
     pub(super) kernel: KernelFacts,
     pub(super) libraries: Vec<LibraryFacts>,
+    pub(super) hdf5_plugins: PluginFacts,
 }
 
 /// What is not as it should be, and what helps.
@@ -55,7 +57,7 @@ pub(super) struct LibraryFacts {
 }
 
 impl Report {
-    pub(super) fn gather(settings: Result<Settings>, paths: Vec<PathFacts>) -> Self {
+    pub(super) fn gather(settings: Result<Settings>, paths: Vec<PathFacts>, plugins: PluginFacts) -> Self {
         let configured = settings.as_ref().map(|settings| settings.config.tiers.clone()).unwrap_or_default();
         let places = candidates::survey(&ThisMachine, &configured);
         let suggestion = candidates::best(&places).filter(|_| configured.is_empty());
@@ -71,6 +73,7 @@ impl Report {
             paths,
             kernel: KernelFacts::gather(),
             libraries: vec![libhdf5()],
+            hdf5_plugins: plugins,
         };
         report.warnings = report.warnings();
         report
@@ -96,6 +99,9 @@ impl Report {
         if let (true, Some(tier)) = (is_far, &self.suggestion) {
             let what = "the data are behind a network, and no tier is configured".to_owned();
             warn(what, format!("keep copies near: --tier {tier}"));
+        }
+        for what in hdf5_env::warnings_of(&self.hdf5_plugins.libraries) {
+            warn(what, "`forebay hdf5-env` tells more; other programs are not touched".to_owned());
         }
         for (what, remedy) in self.kernel.warnings().into_iter().chain(slips()) {
             warn(what, remedy);
@@ -135,29 +141,27 @@ fn libhdf5() -> LibraryFacts {
     }
 }
 
-/// Variables of the environment that forebay reads.
-const VARIABLES: [&str; 12] = [
-    "FOREBAY_AHEAD",
-    "FOREBAY_BLOCK",
+/// Variables of the environment that forebay reads besides those of settings.
+const VARIABLES: [&str; 8] = [
     "FOREBAY_CACHE",
     "FOREBAY_CONFIG",
     "FOREBAY_LIBHDF5",
     "FOREBAY_MAP",
-    "FOREBAY_ORIGIN",
-    "FOREBAY_PLACEMENT_THREADS",
-    "FOREBAY_POLICY",
+    "FOREBAY_MEMORY",
+    "FOREBAY_PLUGINS",
     "FOREBAY_SPILL_DIR",
     "FOREBAY_TIERS",
-    "FOREBAY_WHOLE_FILE",
 ];
 
 /// Variables that are nearly one of forebay's.
 fn slips() -> Vec<(String, String)> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let ours = names.filter(|name| name.starts_with("FOREBAY") && !VARIABLES.contains(&name.as_str()));
+    let known: Vec<&str> = VARIABLES.into_iter().chain(config::variables()).collect();
+    let ours = names.filter(|name| name.starts_with("FOREBAY") && !known.contains(&name.as_str()));
+    let endings: Vec<&str> = known.iter().map(|known| &known[7..]).collect();
     // Others have variables of this kind too: only what looks like a slip is worth a word.
     let of_slip = |name: String| {
-        let near = nearest(&name[7..], &VARIABLES.map(|known| &known[7..]))?;
+        let near = nearest(&name[7..], &endings)?;
         Some((
             format!("{} is set, and nobody reads it", show::visible(&name)),
             format!("FOREBAY{near} is read"),

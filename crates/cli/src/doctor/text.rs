@@ -5,7 +5,7 @@ use forebay::config::candidates::Suitability;
 use super::report::Report;
 use crate::{
     color::{Paint, TextRole},
-    show,
+    hdf5_env, show,
 };
 
 /// The report, line by line.
@@ -22,6 +22,7 @@ pub(super) fn lines(report: &Report, paint: Paint) -> Vec<String> {
         ("places for copies", places(report)),
         ("data", paths(report)),
         ("system", system(report)),
+        ("HDF5 plug-ins", plugins(report)),
     ];
     for (title, rows) in sections {
         if !rows.is_empty() {
@@ -137,6 +138,22 @@ fn system(report: &Report) -> TableRows {
         let found = library.found.as_deref().or(library.why.as_deref()).unwrap_or("not found");
         rows.push(row(&[library.name, found]));
     }
+    rows
+}
+
+fn plugins(report: &Report) -> TableRows {
+    let plugins = &report.hdf5_plugins;
+    let mut rows = Vec::new();
+    if let Some(folder) = &plugins.folder {
+        rows.push(row(&["folder", &folder.display().to_string()]));
+    }
+    if let Some(why) = &plugins.why {
+        rows.push(row(&["not tried", why]));
+    }
+    if plugins.why.is_none() && plugins.libraries.is_empty() {
+        rows.push(row(&["not tried", "no libhdf5 was found"]));
+    }
+    rows.extend(plugins.libraries.iter().map(|found| row(&["tried", &hdf5_env::line(found)])));
     rows
 }
 

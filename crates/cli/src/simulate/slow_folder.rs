@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     io::{self, Write},
-    num::NonZeroU64,
+    num::{NonZeroU32, NonZeroU64},
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{Child, Command, ExitStatus},
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay::{Error, ErrorKind, Result};
+use forebay::{Error, ErrorKind, Result, size};
 use forebay_mount::{COUNTERS_FILE, MountCounters, Pace, SlowMount};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -30,17 +30,33 @@ pub(super) struct SlowFolderArgs {
     /// The folder to show it at, empty as a rule.
     mountpoint: PathBuf,
 
-    /// Latency of each read: 2ms, 500us, 0.1s.
+    /// Latency of each read and write: 2ms, 500us, 0.1s.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = period::parse)]
     latency: Duration,
 
-    /// Bandwidth of all readers together: 200MiB/s; 0 is no limit.
+    /// Bandwidth of all readers and writers together: 200MiB/s; 0 is no limit.
     #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = bandwidth::parse)]
     bandwidth: u64,
 
-    /// Latency of each open [default: that of a read].
+    /// Latency of each open, create, rename, remove and truncate [default: that of a read].
     #[arg(long, value_name = "TIME", value_parser = period::parse)]
     open_latency: Option<Duration>,
+
+    /// Bytes that a read or write may have, at most 1MiB: longer ones wait once for each part.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = size::parse)]
+    request_size: u64,
+
+    /// Let programs write, too.
+    #[arg(long)]
+    writable: bool,
+
+    /// Latency of each fsync [default: that of a read].
+    #[arg(long, value_name = "TIME", value_parser = period::parse, requires = "writable")]
+    fsync_latency: Option<Duration>,
+
+    /// Bytes that all files together may have; a write beyond that gets ENOSPC [default: no limit].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "writable")]
+    capacity: Option<u64>,
 
     /// A program to run while the folder is shown, and its arguments.
     #[arg(last = true, value_name = "PROGRAM")]
@@ -53,16 +69,53 @@ impl SlowFolderArgs {
         let (folder, place) = (self.folder.display(), self.mountpoint.display());
         let line = pace.bytes_per_second.map_or_else(
             || "no limit to the bandwidth".into(),
-            |rate| format!("{}/s for all readers", show::size(rate.get())),
+            |rate| format!("{}/s for all {}", show::size(rate.get()), self.users()),
         );
         let (latency, open_latency) = (pace.latency, pace.open_latency);
+        let what = if self.writable { "read and write" } else { "read" };
         let counters = self.mountpoint.join(COUNTERS_FILE);
         [
-            format!("{folder} is shown at {place}: {latency:?} per read, {open_latency:?} per open, {line}"),
+            format!(
+                "{folder} is shown at {place}: {latency:?} per {what}, {open_latency:?} per open, {line}"
+            ),
             format!("counters: {}; Ctrl-C ends it", counters.display()),
         ]
     }
+
+    /// Who shares the bandwidth.
+    fn users(&self) -> &'static str {
+        if self.writable { "readers and writers" } else { "readers" }
+    }
+
+    fn pace(&self) -> Result<Pace> {
+        let request =
+            u32::try_from(self.request_size).ok().filter(|bytes| (1..=MOST_REQUEST).contains(bytes));
+        let Some(request) = request else {
+            let error = Error::invalid(format!("requests of {} bytes cannot be had", self.request_size));
+            return Err(
+                error.hint("give --request-size from 1 to 1MiB, which is what the kernel puts into one")
+            );
+        };
+        Ok(Pace {
+            latency: self.latency,
+            open_latency: self.open_latency.unwrap_or(self.latency),
+            fsync_latency: self.fsync_latency.unwrap_or(self.latency),
+            bytes_per_second: NonZeroU64::new(self.bandwidth),
+            // At the most the kernel gives, nothing has to be cut.
+            request_bytes: NonZeroU32::new(request).filter(|bytes| bytes.get() < MOST_REQUEST),
+        })
+    }
+
+    fn mount(&self, pace: Pace) -> Result<SlowMount> {
+        match self.writable {
+            true => SlowMount::writable(&self.folder, &self.mountpoint, pace, self.capacity),
+            false => SlowMount::new(&self.folder, &self.mountpoint, pace),
+        }
+    }
 }
+
+/// What the kernel puts into a request at most.
+const MOST_REQUEST: u32 = 1 << 20;
 
 /// How long a program may take to end by itself after an interrupt, which it had too if it came from a terminal.
 const GRACE: Duration = Duration::from_millis(500);
@@ -74,12 +127,8 @@ pub(super) fn run(context: &Context, args: &SlowFolderArgs) -> Result<u8> {
     let interrupt = Interrupt::catch();
     // From here on an interrupt is seen by us: nothing may stay mounted.
     interrupt.watch();
-    let pace = Pace {
-        latency: args.latency,
-        open_latency: args.open_latency.unwrap_or(args.latency),
-        bytes_per_second: NonZeroU64::new(args.bandwidth),
-    };
-    let mount = SlowMount::new(&args.folder, &args.mountpoint, pace)?;
+    let pace = args.pace()?;
+    let mount = args.mount(pace)?;
     if mount.replaced_dead() {
         tell(format!("took away a mount at {} whose program was killed", args.mountpoint.display()));
     }
@@ -154,16 +203,41 @@ fn lines(context: &Context, counters: &MountCounters) -> Vec<String> {
     if context.json {
         return vec![serde_json::json!(counters).to_string()];
     }
-    let MountCounters { opens, reads, requests, bytes, lookups, stats, lists, seconds } = *counters;
-    let row = |name: &str, count: u64| format!("{name:<10} {count:>10}");
-    let rate = show::size(if seconds > 0.0 { per_second(bytes, seconds) } else { 0 });
-    let mut reading = format!("{}  {}, {rate}/s", row("reads", reads), show::size(bytes));
-    if requests > reads {
-        reading = format!("{reading}, by {requests} requests");
+    let MountCounters { opens, reads, requests, bytes, lookups, stats, lists, seconds, .. } = *counters;
+    let MountCounters { writes, write_requests, bytes_written, .. } = *counters;
+    let mut lines = vec![
+        format!("operation       count  in {}", report::seconds(seconds)),
+        transfer("reads", [reads, requests, bytes], seconds),
+        row("opens", opens),
+        row("lookups", lookups),
+        row("stats", stats),
+        row("lists", lists),
+    ];
+    if writes > 0 {
+        lines.push(transfer("writes", [writes, write_requests, bytes_written], seconds));
     }
-    let time = report::seconds(seconds);
-    let others = [row("opens", opens), row("lookups", lookups), row("stats", stats), row("lists", lists)];
-    [format!("operation       count  in {time}"), reading].into_iter().chain(others).collect()
+    let MountCounters { fsyncs, creates, renames, removes, truncates, changes, .. } = *counters;
+    let changing = [
+        ("fsyncs", fsyncs),
+        ("creates", creates),
+        ("renames", renames),
+        ("removes", removes),
+        ("truncates", truncates),
+        ("changes", changes),
+    ];
+    lines.extend(changing.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| row(name, count)));
+    lines
+}
+
+fn row(name: &str, count: u64) -> String {
+    format!("{name:<10} {count:>10}")
+}
+
+/// The row of reads or writes: how many, the requests by which they came, and their bytes.
+fn transfer(name: &str, [count, requests, bytes]: [u64; 3], seconds: f64) -> String {
+    let rate = show::size(if seconds > 0.0 { per_second(bytes, seconds) } else { 0 });
+    let line = format!("{}  {}, {rate}/s", row(name, count), show::size(bytes));
+    if requests > count { format!("{line}, by {requests} requests") } else { line }
 }
 
 #[expect(

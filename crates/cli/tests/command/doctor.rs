@@ -48,6 +48,7 @@ fn json_has_everything_under_stable_names() {
     assert!(report["paths"][0]["near"].is_boolean());
     assert!(report["libraries"][0]["why"].as_str().unwrap().contains("FOREBAY_LIBHDF5=off"), "{report}");
     assert!(report["kernel"]["open_files"].is_u64());
+    assert!(report["hdf5_plugins"]["why"].as_str().unwrap().contains("FOREBAY_PLUGINS"), "{report}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod dump;
 mod errors;
+mod hdf5;
 mod inspect;
 mod library;
 mod load;

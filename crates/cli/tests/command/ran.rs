@@ -28,8 +28,13 @@ pub(crate) fn command(args: &[&str]) -> Command {
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
-    for name in ["CONFIG", "ORIGIN", "TIERS", "POLICY", "PLACEMENT_THREADS", "BLOCK", "WHOLE_FILE", "AHEAD"] {
-        command.env_remove(format!("FOREBAY_{name}"));
+    for name in
+        ["FOREBAY_CONFIG", "FOREBAY_TIERS", "FOREBAY_PLUGINS"].into_iter().chain(forebay::config::variables())
+    {
+        command.env_remove(name);
+    }
+    for name in ["HDF5_PLUGIN_PATH", "HDF5_DRIVER", "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PRELOAD"] {
+        command.env_remove(name);
     }
     command
 }

@@ -178,3 +178,43 @@ fn wrong_times_and_speeds_are_refused_before_anything_is_mounted() {
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(ran.err.contains("mkdir /no/such/place"), "{}", ran.err);
 }
+
+#[test]
+fn a_program_writes_where_it_is_let_and_what_it_did_is_counted() {
+    let Some(places) = places() else { return };
+    let script = "cd \"$0\"; cp f.bin new; mv new renamed; sync renamed; rm f.bin";
+    let pace =
+        ["--writable", "--json", "--latency", "1ms", "--fsync-latency", "3ms", "--request-size", "64KiB"];
+    let program = ["--", "sh", "-ec", script, places.above()];
+    let ran = run(&[&["simulate", places.below(), places.above()], &pace[..], &program].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let counters: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(counters["bytes_written"], 100_000, "{counters}");
+    assert!(counters["writes"].as_u64() >= Some(2), "{counters}");
+    for (name, count) in [("creates", 1), ("renames", 1), ("removes", 1), ("fsyncs", 1)] {
+        assert_eq!(counters[name], count, "{counters}");
+    }
+    assert_eq!(fs::read(places.below.path().join("renamed")).unwrap(), [7; 100_000]);
+    assert!(!places.below.path().join("f.bin").exists());
+}
+
+#[test]
+fn a_full_file_system_says_so_to_the_program() {
+    let Some(places) = places() else { return };
+    let script = "head -c 60000 /dev/zero > \"$0\"/new";
+    let args = ["--writable", "--capacity", "150000", "--", "sh", "-c", script, places.above()];
+    let ran = run(&[&["simulate", places.below(), places.above()], &args[..]].concat());
+    assert!(ran.code != 0 && ran.err.contains("No space left"), "{ran:?}");
+    let table = ["creates", "operation"];
+    assert!(table.iter().all(|word| ran.err.contains(word)), "{}", ran.err);
+}
+
+#[test]
+fn what_only_writers_need_is_refused_without_writable() {
+    for flags in [["--capacity", "1MiB"], ["--fsync-latency", "1ms"]] {
+        let ran = run(&[&["simulate", "/tmp", "/nowhere"], &flags[..]].concat());
+        assert!(ran.code == 2 && ran.err.contains("--writable"), "{ran:?}");
+    }
+    let ran = run(&["simulate", "/tmp", "/nowhere", "--request-size", "2MiB"]);
+    assert!(ran.code == 2 && ran.err.contains("--request-size from 1 to 1MiB"), "{ran:?}");
+}

@@ -76,7 +76,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # PyTorch is no dependency: it is imported when it is named.
-    if name == "torch":
-        return importlib.import_module(".torch", __name__)
+    # PyTorch is no dependency: it is imported when it is named. Most programs stage nothing.
+    if name in ("stage", "torch"):
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

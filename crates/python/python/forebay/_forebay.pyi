@@ -18,10 +18,13 @@ __all__ = [
     "InvalidError",
     "Memory",
     "NotFoundError",
+    "RawArea",
     "RawArray",
     "RawBatch",
     "RawComm",
     "RawFilling",
+    "RawSealed",
+    "RawStagedFile",
     "RawStore",
     "SampleReader",
     "SystemError",
@@ -38,6 +41,8 @@ __all__ = [
     "register_format",
     "run_command",
     "set_workers",
+    "stage_recover",
+    "stage_settings",
     "tier_config",
 ]
 
@@ -388,7 +393,16 @@ def tier_config(given: str, base: str | None = None) -> str:
     It goes over ``base`` (JSON) where that is given, else over environment and file.
     """
 
-def run_command(args: list[str]) -> int:
+def stage_settings(given: str) -> tuple[str, bool]:
+    """The settings (JSON) of the staging area that ``given`` (JSON) asks for, and whether there is one; what it does not say comes
+    from the configuration."""
+
+def stage_recover(
+    path: str, apply: list[str], discard: list[str], dry_run: bool, report: Callable[[int, int, int], None] | None = None
+) -> list[list[tuple[str, str, str, str, int, int, bool, float, str | None]]]:
+    """Finishes or discards every item in the area in ``path`` whose process is gone: items finished, discarded, refused, in use."""
+
+def run_command(args: list[str], program: list[str]) -> int:
     """Runs the command line ``args``, whose first is the program's name, and gives the exit code."""
 
 @final
@@ -468,3 +482,73 @@ class RawFilling:
         """Writes consecutive samples, from ``first`` on."""
     def finish(self, error: str | None = None) -> None:
         """Publishes what all ranks wrote, unless one of them gives an error. Collective."""
+
+@final
+class RawArea:
+    """A staging area."""
+
+    def __new__(cls, settings: str) -> RawArea:
+        """The area that ``settings`` (JSON) describe."""
+    @property
+    def path(self) -> str | None:
+        """The folder, or nothing for memory."""
+    def create(self, path: str, priority: int, latest: str | None) -> RawStagedFile:
+        """A new file for the destination ``path``."""
+    def is_pending(self, path: str) -> bool:
+        """True where an item of some process has bytes for ``path`` that are not there yet."""
+    def open_staged(self, path: str) -> int | None:
+        """A descriptor of the staged image of ``path``, where one is sealed and not durable yet; the caller closes it."""
+    def wait_for(self, path: str, timeout: float | None = None) -> bool:
+        """Waits until no item of any process has bytes for ``path``; false when ``timeout`` seconds were not enough."""
+    def items(self) -> list[tuple[str, str, str, str, int, int, bool, float, str | None]]:
+        """The items of all processes: id, kind, destination, state, bytes, process, whether that is gone, begin, error."""
+    def drain(self, report: Callable[[int, int, int], None] | None = None) -> None:
+        """Waits until all items of this process are durable; ``report`` is called with items and bytes left, and bytes done."""
+    def pause(self, everyone: bool) -> None:
+        """Stops the drainers of this process, or of everyone who uses the area."""
+    def resume(self, everyone: bool) -> None:
+        """Lets the drainers of this process, or of everyone, go on."""
+    def stats(self) -> list[tuple[str, int]]:
+        """What this process has done here so far, by name."""
+    def close(self) -> None:
+        """Drains, and ends the threads."""
+    def leave(self) -> None:
+        """Leaves what is not durable to ``recover``: the end of the process does not wait for it."""
+
+@final
+class RawStagedFile:
+    """A new file on its way, with a position."""
+
+    def write(self, bytes: bytes) -> int:
+        """Writes ``bytes`` at the position."""
+    def write_from(self, address: int, len: int) -> int:
+        """Writes the ``len`` bytes at ``address``, which the caller holds until this returns."""
+    def read_into(self, address: int, len: int) -> int:
+        """Reads at the position into the ``len`` bytes at ``address``; gives how many there were before the end of the file."""
+    def read(self, size: int | None = None) -> bytes:
+        """Up to ``size`` bytes from the position on, or all that follow."""
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Up to ``size`` bytes from ``offset`` on; the position stays."""
+    def seek(self, offset: int, whence: int) -> int:
+        """Moves the position, from the begin (0), from itself (1) or from the end (2), and gives it."""
+    def tell(self) -> int:
+        """The position."""
+    def truncate(self, len: int) -> int:
+        """Cuts or extends the file to ``len`` bytes, and gives that."""
+    def flush(self) -> None:
+        """Hands small writes that were put together to the area."""
+    def seal(self) -> RawSealed:
+        """Ends the writing: the file goes to its destination."""
+    def abandon(self) -> None:
+        """Gives the file up: the destination stays as it was."""
+
+@final
+class RawSealed:
+    """A file that is sealed: two events, ``"staged"`` and ``"durable"``, tell how far it is."""
+
+    def wait(self, event: str, timeout: float | None = None) -> bool:
+        """Waits until the event has happened or failed; false when ``timeout`` seconds were not enough."""
+    def is_set(self, event: str) -> bool:
+        """True when the event has happened, or failed."""
+    def error(self, event: str) -> BaseException | None:
+        """The exception that the event failed with, if it did."""

@@ -1,0 +1,207 @@
+//! The variables by which a program gets the HDF5 plug-ins.
+
+use std::ffi::{OsStr, OsString};
+
+use forebay_config::{Overrides, Settings};
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    plugin_path,
+    plugins::{Plugin, PluginFolder},
+};
+
+/// The name of the driver and of the connector.
+const NAME: &str = "forebay";
+const DRIVER: &str = "HDF5_DRIVER";
+const CONNECTOR: &str = "HDF5_VOL_CONNECTOR";
+const PLUGIN_PATH: &str = "HDF5_PLUGIN_PATH";
+const PRELOAD: &str = "HDF5_PLUGIN_PRELOAD";
+
+/// Variables of a program's environment, in the order they are printed, and what the user ought to know of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchVariables {
+    /// Names and values.
+    pub set: Vec<(String, OsString)>,
+    /// What will not do what it seems to.
+    pub warnings: Vec<String>,
+}
+
+impl LaunchVariables {
+    /// The variables for the HDF5 plug-ins that `settings` switch on; `overrides` are the flags that gave the settings, which
+    /// a program has to be told. `before` is the environment as it is.
+    pub fn for_hdf5(
+        settings: &Settings,
+        overrides: &Overrides,
+        plugins: &PluginFolder,
+        before: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self> {
+        let hdf5 = &settings.config.hdf5;
+        let mut variables = Self::default();
+        if before(PRELOAD).is_some_and(|value| value == "::") {
+            let error = Error::new(ErrorKind::Invalid, "'::' keeps HDF5 from loading plug-ins").at(PRELOAD);
+            return Err(error.hint("unset it"));
+        }
+        let mut folders = Vec::new();
+        let mut named = Vec::new();
+        for (is_on, plugin, name) in
+            [(hdf5.has_driver(), Plugin::Vfd, DRIVER), (hdf5.has_connector(), Plugin::Vol, CONNECTOR)]
+        {
+            if is_on {
+                folders.push(plugins.of(plugin)?);
+                named.push((name.to_owned(), value_of(name, before(name).as_deref())?));
+            }
+        }
+        variables.add(PLUGIN_PATH, plugin_path::with(&folders, before(PLUGIN_PATH).as_deref()));
+        variables.set.extend(named);
+        variables.add_settings(settings, overrides);
+        if hdf5.paths.is_empty() {
+            let what = "no paths are configured, so the plug-ins pass every file through";
+            variables.warnings.push(format!("{what}; name folders by --hdf5-paths or FOREBAY_HDF5_PATHS"));
+        }
+        Ok(variables)
+    }
+
+    fn add(&mut self, name: &str, value: impl Into<OsString>) {
+        self.set.push((name.to_owned(), value.into()));
+    }
+
+    /// What flags say, and the file that was found: the program may be started in another folder.
+    fn add_settings(&mut self, settings: &Settings, overrides: &Overrides) {
+        if let Some(file) = &settings.file {
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+            self.add("FOREBAY_CONFIG", file);
+        } else if let Some(named) = &overrides.config {
+            self.add("FOREBAY_CONFIG", named);
+        }
+        for (name, text) in overrides.variables() {
+            self.add(name, text);
+        }
+    }
+
+    /// The lines by which a shell sets the variables.
+    pub fn shell_lines(&self) -> Vec<String> {
+        self.set.iter().map(|(name, value)| format!("export {name}={}", quoted(value))).collect()
+    }
+}
+
+/// The value for `name`, a driver or connector: ours, unless the user has one already.
+fn value_of(name: &str, before: Option<&OsStr>) -> Result<OsString> {
+    let text = before.map(|value| value.to_string_lossy().into_owned()).unwrap_or_default();
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let is_default =
+        word.is_empty() || (name == DRIVER && word == "sec2") || (name == CONNECTOR && word == "native");
+    if is_default {
+        return Ok(NAME.into());
+    }
+    if word == NAME {
+        return Ok(text.into());
+    }
+    let error = Error::new(ErrorKind::Invalid, format!("is set to '{text}' already")).at(name);
+    Err(if name == CONNECTOR {
+        error.hint("unset it, leave the connector out by --hdf5=vfd, or stack them: HDF5_VOL_CONNECTOR='forebay under_vol=NUMBER;under_info={…}'")
+    } else {
+        error.hint("unset it, or leave the driver out by --hdf5=vol")
+    })
+}
+
+/// `value` as a word of a POSIX shell.
+fn quoted(value: &OsStr) -> String {
+    let text = value.to_string_lossy();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-:,+=%@".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use forebay_config::Environment;
+
+    use super::*;
+
+    /// The variables where `text` is the configuration and `before` the environment.
+    fn variables(text: &str, overrides: &Overrides, before: &[(&str, &str)]) -> Result<LaunchVariables> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("forebay.toml"), text).unwrap();
+        let root = folder.path().join("plugins");
+        for name in ["vfd", "vol"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+            fs::write(root.join(name).join(format!("libforebay_{name}.so")), "").unwrap();
+        }
+        let variable = |_: &str| None;
+        let environment = Environment { variable: &variable, folder: folder.path().to_owned() };
+        let settings = Settings::load_for_hdf5_in(overrides, None, &environment).unwrap();
+        let plugins = PluginFolder::at(root);
+        let before = |name: &str| {
+            before.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        };
+        LaunchVariables::for_hdf5(&settings, overrides, &plugins, &before)
+    }
+
+    fn get(variables: &LaunchVariables, name: &str) -> Option<String> {
+        let found = variables.set.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn the_driver_comes_by_default_and_the_connector_with_a_cache() {
+        let plain = variables("[hdf5]\npaths = \"/x\"", &Overrides::default(), &[]).unwrap();
+        assert_eq!(get(&plain, DRIVER).as_deref(), Some("forebay"));
+        assert_eq!((get(&plain, CONNECTOR), plain.warnings.len()), (None, 0));
+        let path = get(&plain, PLUGIN_PATH).unwrap();
+        assert!(path.contains("plugins/vfd:") && !path.contains("plugins/vol"), "{path}");
+        assert!(get(&plain, "FOREBAY_CONFIG").unwrap().ends_with("forebay.toml"));
+        let both = variables("[hdf5]\ncache = \"memory\"", &Overrides::default(), &[]).unwrap();
+        assert_eq!(get(&both, CONNECTOR).as_deref(), Some("forebay"));
+        assert!(both.warnings[0].contains("pass every file through"), "{:?}", both.warnings);
+        let flags = Overrides { hdf5_plugins: Some("vol".to_owned()), ..Overrides::default() };
+        let vol = variables("", &flags, &[]).unwrap();
+        assert_eq!((get(&vol, DRIVER), get(&vol, CONNECTOR).as_deref()), (None, Some("forebay")));
+    }
+
+    #[test]
+    fn flags_reach_the_program_as_variables() {
+        let flags = Overrides {
+            stage: Some("/nvme/my stage".to_owned()),
+            hdf5_paths: Some("/lustre".to_owned()),
+            tiers: vec!["memory:1GiB".to_owned(), "/nvme/t".to_owned()],
+            ..Overrides::default()
+        };
+        let found = variables("", &flags, &[]).unwrap();
+        assert_eq!(get(&found, "FOREBAY_STAGE").as_deref(), Some("/nvme/my stage"));
+        assert_eq!(get(&found, "FOREBAY_TIERS").as_deref(), Some("memory:1GiB,/nvme/t"));
+        let lines = found.shell_lines();
+        assert!(lines.contains(&"export FOREBAY_STAGE='/nvme/my stage'".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"export FOREBAY_HDF5_PATHS=/lustre".to_owned()), "{lines:?}");
+    }
+
+    #[test]
+    fn what_the_user_has_set_is_not_replaced_unseen() {
+        let of = |before: &[(&str, &str)]| variables("", &Overrides::default(), before);
+        assert!(of(&[(DRIVER, "sec2")]).is_ok());
+        assert!(of(&[(CONNECTOR, "async under_vol=0;under_info={}")]).is_ok(), "it is not switched on");
+        let error = of(&[(DRIVER, "core")]).unwrap_err().to_string();
+        assert!(
+            error.contains("HDF5_DRIVER: is set to 'core' already") && error.contains("--hdf5=vol"),
+            "{error}"
+        );
+        let error = of(&[(PRELOAD, "::")]).unwrap_err().to_string();
+        assert!(error.contains("keeps HDF5 from loading plug-ins"), "{error}");
+        let flags = Overrides { hdf5_plugins: Some("both".to_owned()), ..Overrides::default() };
+        let stacked = "forebay under_vol=512;under_info={}";
+        let found = variables("", &flags, &[(CONNECTOR, stacked)]).unwrap();
+        assert_eq!(get(&found, CONNECTOR).as_deref(), Some(stacked));
+    }
+
+    #[test]
+    fn values_are_words_of_a_shell() {
+        for (value, word) in
+            [("/a/b:c", "/a/b:c"), ("", "''"), ("a b", "'a b'"), ("it's $x", "'it'\\''s $x'")]
+        {
+            assert_eq!(quoted(OsStr::new(value)), word);
+        }
+    }
+}

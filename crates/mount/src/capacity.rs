@@ -1,0 +1,80 @@
+//! How many bytes a mount may hold.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::io::Errno;
+
+/// A limit to the lengths of all files together, as a file system has that is full some time.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    limit: Option<u64>,
+    used: Mutex<u64>,
+}
+
+impl Capacity {
+    /// Counts what lies in `folder`, unless there is no limit.
+    pub(crate) fn new(folder: &Path, limit: Option<u64>) -> io::Result<Self> {
+        let used = if limit.is_some() { total_len(folder)? } else { 0 };
+        Ok(Self { limit, used: Mutex::new(used) })
+    }
+
+    fn used(&self) -> MutexGuard<'_, u64> {
+        // It is one number, set by one assignment.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The limit and what is left of it.
+    pub(crate) fn left(&self) -> Option<(u64, u64)> {
+        self.limit.map(|limit| (limit, limit.saturating_sub(*self.used())))
+    }
+
+    /// Does what may change a file's length, unless it would then not fit: `len` gives the length, before and after, and
+    /// `wanted` makes of it the length that there would be.
+    pub(crate) fn change<T>(
+        &self,
+        len: impl Fn() -> io::Result<u64>,
+        wanted: impl FnOnce(u64) -> u64,
+        act: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let Some(limit) = self.limit else { return act() };
+        // Held meanwhile: two writers must not both take the same bytes, nor both count a file's growth.
+        let mut used = self.used();
+        let before = len()?;
+        let growth = wanted(before).saturating_sub(before);
+        if growth > 0 && used.saturating_add(growth) > limit {
+            return Err(Errno::NOSPC.into());
+        }
+        let done = act();
+        let after = len()?;
+        *used = used.saturating_sub(before).saturating_add(after);
+        done
+    }
+
+    /// A file of `len` bytes is gone.
+    pub(crate) fn give_back(&self, len: u64) {
+        if self.limit.is_some() {
+            let mut used = self.used();
+            *used = used.saturating_sub(len);
+        }
+    }
+}
+
+/// The lengths of all files in `folder` together.
+fn total_len(folder: &Path) -> io::Result<u64> {
+    let mut total = 0u64;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            total = total.saturating_add(total_len(&entry.path())?);
+        } else if kind.is_file() {
+            total = total.saturating_add(entry.metadata()?.size());
+        }
+    }
+    Ok(total)
+}

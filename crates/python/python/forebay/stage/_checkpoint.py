@@ -1,0 +1,167 @@
+"""A folder of a checkpoint whose files are staged: published when all of them are there.
+
+Files of data have names that no other save has, so a file that is there is whole and of this save. What names them
+(``.metadata``) is staged beside them as ``.metadata.TOKEN.tmp``, with the list of them as ``.metadata.TOKEN.files``; it gets its own
+name when all files of the list are there, whichever node they came from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+
+from .._forebay import UnavailableError
+
+POLL_S = 0.05
+_POLL_MOST_S = 1.0
+# What PyTorch's own writer calls its files of data.
+_PLAIN = re.compile(r"__\d+_\d+\.distcp")
+
+
+class Publication:
+    """One save into ``folder``, whose index of files is called ``index`` (``.metadata``)."""
+
+    def __init__(self, folder: str, index: str, token: str) -> None:
+        self.folder, self.index, self.token = folder, index, token
+
+    @property
+    def index_file(self) -> str:
+        """Where the index waits."""
+        return os.path.join(self.folder, f"{self.index}.{self.token}.tmp")
+
+    @property
+    def list_file(self) -> str:
+        """Where the list of files waits."""
+        return os.path.join(self.folder, f"{self.index}.{self.token}.files")
+
+    def missing(self, names: list[str]) -> list[str]:
+        """Files that are not there yet."""
+        there = set(os.listdir(self.folder))
+        wanted = [*names, os.path.basename(self.index_file), os.path.basename(self.list_file)]
+        return [name for name in wanted if name not in there]
+
+    def is_published(self, names: list[str]) -> bool:
+        """True when it is, by whichever process: a reader may have been faster."""
+        if os.path.exists(self.index_file):
+            return False
+        try:
+            return set(_names(os.path.join(self.folder, f"{self.index}.files"))) == set(names)
+        except (OSError, ValueError, UnavailableError):
+            return False
+
+    def wait(self, names: list[str], timeout: float) -> None:
+        """Waits until all files are there, or it is published."""
+        until, pause = time.monotonic() + timeout, POLL_S
+        while not self.is_published(names) and (missing := self.missing(names)):
+            if time.monotonic() > until:
+                raise UnavailableError(
+                    f"{self.folder}: {len(missing)} files are not durable, {missing[0]} among them: the checkpoint is not "
+                    "published; forebay.stage.dcp.publish does that once they are there"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _POLL_MOST_S)
+
+    def publish(self, names: list[str], latest: str | None) -> None:
+        """Gives the index its own name, removes files that only the previous save had, and moves the link ``latest``."""
+        previous = _previous(self.folder, self.index)
+        try:
+            os.replace(self.index_file, os.path.join(self.folder, self.index))
+            os.replace(self.list_file, os.path.join(self.folder, f"{self.index}.files"))
+        except FileNotFoundError:
+            # Another process did it, or does it right now: the list comes a moment after the index.
+            until = time.monotonic() + _POLL_MOST_S
+            while not self.is_published(names):
+                if time.monotonic() > until:
+                    raise
+                time.sleep(POLL_S)
+        _sync(self.folder)
+        if latest is not None:
+            point(latest, self.folder)
+        for name in previous - set(names):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.folder, name))
+
+
+def publish(folder: str | os.PathLike[str], latest: str | os.PathLike[str] | None = None) -> bool:
+    """Publishes a checkpoint that was staged and is whole by now, as after ``forebay recover``.
+
+    True when something was published. Of several saves the newest that is whole counts, and what older ones left is removed.
+    """
+    path = os.path.abspath(os.fsdecode(folder))
+    link = None if latest is None else os.path.join(os.path.dirname(path), os.fsdecode(latest))
+    waiting: dict[str, list[str]] = {}
+    for name in sorted(os.listdir(path)):
+        if found := re.fullmatch(r"(.*\.metadata)\.([0-9a-f]+)\.files", name):
+            waiting.setdefault(found[1], []).append(found[2])
+    is_published = False
+    for index, tokens in waiting.items():
+        for token in reversed(tokens):
+            save = Publication(path, index, token)
+            names = _names(save.list_file)
+            if not is_published and not save.missing(names):
+                save.publish(names, link)
+                is_published = True
+            elif is_published:
+                _remove(save, names)
+    return is_published
+
+
+def point(link: str, target: str) -> None:
+    """Has the symbolic link ``link`` lead to ``target``, at once."""
+    beside = f"{link}.{os.getpid()}.{time.monotonic_ns():x}"
+    os.symlink(os.path.relpath(target, os.path.dirname(link)), beside)
+    try:
+        os.replace(beside, link)
+    except OSError:
+        os.unlink(beside)
+        raise
+    _sync(os.path.dirname(link))
+
+
+def listed(names: list[str]) -> bytes:
+    """The list of ``names``, as :func:`publish` reads it."""
+    return json.dumps({"files": sorted(names)}).encode()
+
+
+def _names(path: str) -> list[str]:
+    """The names of a list; one that is no plain name of a file in the folder is none of ours."""
+    with open(path, "rb") as file:
+        found = json.load(file)
+    names = found.get("files") if isinstance(found, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) and _is_plain(name) for name in names):
+        raise UnavailableError(f"{path}: no list of files of a checkpoint")
+    return names
+
+
+def _is_plain(name: str) -> bool:
+    return bool(name) and os.sep not in name and name not in (".", "..") and "\0" not in name
+
+
+def _previous(folder: str, index: str) -> set[str]:
+    """Files of the checkpoint that is published now."""
+    if not os.path.exists(os.path.join(folder, index)):
+        return set()
+    try:
+        return set(_names(os.path.join(folder, f"{index}.files")))
+    except FileNotFoundError:
+        return {name for name in os.listdir(folder) if _PLAIN.fullmatch(name)}
+    except (ValueError, UnavailableError):
+        # Whatever wrote it, nothing is removed on its word.
+        return set()
+
+
+def _remove(save: Publication, names: list[str]) -> None:
+    for name in [*names, os.path.basename(save.index_file), os.path.basename(save.list_file)]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(save.folder, name))
+
+
+def _sync(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

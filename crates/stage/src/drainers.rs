@@ -1,0 +1,303 @@
+//! The threads that move bytes to their destinations, and what they do next.
+//!
+//! A task says what can be done now; a thread does one job of the task with the highest priority at a time, so that several
+//! threads share one file, and a file of a higher priority goes first. Threads that wait for a task do its jobs themselves.
+
+use std::{
+    fmt,
+    num::NonZeroU64,
+    path::Path,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use forebay_source::{Error, Throttle};
+
+use crate::{
+    counters::Counters, room::Room, segment::SegmentPool, settings::AreaSettings, status::ItemState,
+};
+
+/// Where other processes ask for a pause or for haste, threads notice within this time.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often a process that writes to destinations says that it lives.
+const BEAT_EVERY: Duration = Duration::from_millis(250);
+/// The most bytes that one write to a destination has: 10,000 writes of 4 KiB become five.
+const MOST_RUN_BYTES: u64 = 8 << 20;
+/// Blocks of a new file have their checksums by so much.
+pub(crate) const SUM_BLOCK: u64 = 1 << 20;
+
+/// What drainers and tasks of an area share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) room: Room,
+    pub(crate) pool: SegmentPool,
+    pub(crate) counters: Counters,
+    pub(crate) run_bytes: usize,
+    throttle: Throttle,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Jobs that write to destinations now.
+    writing: AtomicUsize,
+    thread_count: usize,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    tasks: Vec<Arc<dyn DrainTask>>,
+    threads: Vec<JoinHandle<()>>,
+    is_paused: bool,
+    is_stopped: bool,
+    /// Waits that want everything drained, paused or not.
+    forced: usize,
+}
+
+/// A job: some I/O, with a buffer of the thread that does it.
+pub(crate) type Job = Box<dyn FnOnce(&mut Vec<u8>) + Send>;
+
+/// What a task wants next.
+pub(crate) enum Polled {
+    /// This, now.
+    Run(Job),
+    /// Nothing before this time.
+    At(Instant),
+    /// Nothing until one of its jobs ends.
+    Busy,
+    /// Nothing until it is submitted again.
+    Idle,
+}
+
+/// Something that is drained.
+pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
+    /// Where its bytes go.
+    fn destination(&self) -> &Path;
+    /// What is said of it.
+    fn state(&self) -> ItemState;
+    /// Tasks of a higher priority go first.
+    fn priority(&self) -> i32;
+    /// What to do next. With `is_paused`, only what writes to no destination.
+    fn poll(self: Arc<Self>, now: Instant, is_paused: bool) -> Polled;
+    /// Bytes that are not in the destination.
+    fn pending_bytes(&self) -> u64;
+    /// Whether all of it is in the destination.
+    fn is_settled(&self) -> bool;
+    /// Why the destination refused it, if it did.
+    fn failure(&self) -> Option<Error>;
+    /// Tries again what failed, and waits for no more writes to merge.
+    fn hurry(&self);
+}
+
+impl Shared {
+    pub(crate) fn new(room: Room, settings: &AreaSettings) -> Self {
+        let thread_count = settings.drainers.max(1);
+        let share = settings.memory / thread_count as u64;
+        let run_bytes = share.clamp(SUM_BLOCK, MOST_RUN_BYTES) / SUM_BLOCK * SUM_BLOCK;
+        Self {
+            room,
+            pool: SegmentPool::default(),
+            counters: Counters::default(),
+            run_bytes: usize::try_from(run_bytes).unwrap_or(1 << 20),
+            throttle: Throttle::new(settings.bandwidth.and_then(NonZeroU64::new)),
+            queue: Mutex::new(Queue { is_paused: settings.start_paused, ..Queue::default() }),
+            changed: Condvar::new(),
+            writing: AtomicUsize::new(0),
+            thread_count,
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `task` drained, from now on until it is idle. The threads are made when there is something to do.
+    pub(crate) fn submit(self: &Arc<Self>, task: Arc<dyn DrainTask>) {
+        let mut queue = self.queue();
+        if !queue.tasks.iter().any(|there| Arc::ptr_eq(there, &task)) {
+            queue.tasks.push(task);
+        }
+        if queue.threads.is_empty() && !queue.is_stopped {
+            self.spawn(&mut queue);
+        }
+        drop(queue);
+        self.changed.notify_all();
+    }
+
+    fn spawn(self: &Arc<Self>, queue: &mut Queue) {
+        let names = (0..self.thread_count).map(|_| "forebay-drain").chain(["forebay-beat"]);
+        for name in names {
+            let shared = Arc::clone(self);
+            let body = move || if name == "forebay-beat" { shared.beat() } else { shared.work() };
+            // Without threads, whoever waits does the jobs.
+            if let Ok(thread) = thread::Builder::new().name(name.to_owned()).spawn(body) {
+                queue.threads.push(thread);
+            }
+        }
+    }
+
+    /// Looks again at what can be done.
+    pub(crate) fn wake(&self) {
+        drop(self.queue());
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        self.queue().is_paused = is_paused;
+        self.changed.notify_all();
+    }
+
+    /// All tasks that are not settled.
+    pub(crate) fn tasks(&self) -> Vec<Arc<dyn DrainTask>> {
+        let tasks = self.queue().tasks.clone();
+        tasks.into_iter().filter(|task| !task.is_settled()).collect()
+    }
+
+    /// Drains paused or not, until the answer is dropped.
+    pub(crate) fn force(self: &Arc<Self>) -> Forced {
+        let mut queue = self.queue();
+        queue.forced += 1;
+        let tasks = queue.tasks.clone();
+        drop(queue);
+        for task in tasks {
+            task.hurry();
+        }
+        self.changed.notify_all();
+        Forced { shared: Arc::clone(self) }
+    }
+
+    /// Forgets all tasks: what they hold stays in the area.
+    pub(crate) fn forget_tasks(&self) {
+        let tasks = std::mem::take(&mut self.queue().tasks);
+        drop(tasks);
+    }
+
+    /// Waits until something changes, or for `limit`.
+    pub(crate) fn wait_for_change(&self, limit: Duration) {
+        let queue = self.queue();
+        drop(self.changed.wait_timeout(queue, limit).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Stops the threads after the jobs they do now.
+    pub(crate) fn stop(&self) {
+        let threads = {
+            let mut queue = self.queue();
+            queue.is_stopped = true;
+            std::mem::take(&mut queue.threads)
+        };
+        self.changed.notify_all();
+        let own = thread::current().id();
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
+            let _ = thread.join();
+        }
+        let mut queue = self.queue();
+        queue.is_stopped = false;
+        queue.tasks.retain(|task| !task.is_settled());
+    }
+
+    fn work(&self) {
+        let mut buffer = Vec::new();
+        let mut hurry_seen = self.room.hurry_stamp();
+        let mut looked = Instant::now();
+        let mut is_paused_by_others = self.room.is_paused();
+        let mut queue = self.queue();
+        while !queue.is_stopped {
+            if looked.elapsed() >= LOOK_EVERY {
+                is_paused_by_others = self.room.is_paused();
+                looked = Instant::now();
+                let stamp = self.room.hurry_stamp();
+                if stamp != hurry_seen {
+                    hurry_seen = stamp;
+                    let tasks = queue.tasks.clone();
+                    drop(queue);
+                    tasks.iter().for_each(|task| task.hurry());
+                    queue = self.queue();
+                }
+            }
+            let is_paused = (queue.is_paused || is_paused_by_others) && queue.forced == 0;
+            match next_job(&mut queue, is_paused) {
+                Ok(job) => {
+                    drop(queue);
+                    job(&mut buffer);
+                    queue = self.queue();
+                    self.changed.notify_all();
+                }
+                Err(until) => queue = self.wait(queue, until),
+            }
+        }
+    }
+
+    fn wait<'a>(&self, queue: MutexGuard<'a, Queue>, until: Option<Instant>) -> MutexGuard<'a, Queue> {
+        // With nothing to do, nothing is looked for either.
+        if queue.tasks.is_empty() {
+            return self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        let left = until.map_or(LOOK_EVERY, |until| until.saturating_duration_since(Instant::now()));
+        let waited = self.changed.wait_timeout(queue, left.min(LOOK_EVERY));
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn beat(&self) {
+        let mut queue = self.queue();
+        while !queue.is_stopped {
+            if self.writing.load(SeqCst) > 0 {
+                self.room.beat();
+            }
+            queue = if queue.tasks.is_empty() {
+                self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.changed.wait_timeout(queue, BEAT_EVERY).unwrap_or_else(PoisonError::into_inner).0
+            };
+        }
+    }
+
+    /// Runs `write`, which writes `bytes` to a destination, within the limit of bandwidth.
+    pub(crate) fn write_to_destination<T>(&self, bytes: u64, write: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let until = self.throttle.pass(start, bytes);
+        if self.writing.fetch_add(1, SeqCst) == 0 {
+            self.room.beat();
+        }
+        let done = write();
+        self.writing.fetch_sub(1, SeqCst);
+        // After the write: the next one waits for its turn, and a short one waits for nobody.
+        thread::sleep(until.saturating_duration_since(Instant::now()));
+        done
+    }
+}
+
+/// The job of the first task that has one, or when to look again.
+fn next_job(queue: &mut Queue, is_paused: bool) -> Result<Job, Option<Instant>> {
+    queue.tasks.sort_by_key(|task| std::cmp::Reverse(task.priority()));
+    let now = Instant::now();
+    let mut soonest: Option<Instant> = None;
+    let mut index = 0;
+    while let Some(task) = queue.tasks.get(index) {
+        match Arc::clone(task).poll(now, is_paused) {
+            Polled::Run(job) => return Ok(job),
+            Polled::At(at) => soonest = Some(soonest.map_or(at, |soonest| soonest.min(at))),
+            Polled::Busy => {}
+            Polled::Idle if task.is_settled() => {
+                queue.tasks.remove(index);
+                continue;
+            }
+            Polled::Idle => {}
+        }
+        index += 1;
+    }
+    Err(soonest)
+}
+
+/// While it is held, drainers go on though they are paused.
+#[derive(Debug)]
+pub(crate) struct Forced {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Forced {
+    fn drop(&mut self) {
+        self.shared.queue().forced -= 1;
+        self.shared.changed.notify_all();
+    }
+}

@@ -1,0 +1,144 @@
+//! What a process has of an area: room, threads, and which files go where.
+
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use forebay_source::{Error, ErrorKind, PerProcess, Result};
+
+use crate::{drainers::Shared, lineage::Lineage, room::Room, settings::AreaSettings, status::DrainProgress};
+
+/// How often a wait says how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(50);
+
+/// The part of an area that belongs to this process.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) shared: Arc<Shared>,
+    lineages: Mutex<HashMap<PathBuf, Weak<Lineage>>>,
+}
+
+/// An engine that is made when it is first needed, anew in each forked child.
+#[derive(Debug)]
+pub(crate) struct EngineCell {
+    pub(crate) settings: AreaSettings,
+    is_paused: AtomicBool,
+    cell: PerProcess<Mutex<Option<Arc<Engine>>>>,
+}
+
+impl EngineCell {
+    pub(crate) fn new(settings: AreaSettings) -> Self {
+        let is_paused = AtomicBool::new(settings.start_paused);
+        Self { settings, is_paused, cell: PerProcess::empty() }
+    }
+
+    /// The engine of this process, made if need be.
+    pub(crate) fn get(&self) -> Result<Arc<Engine>> {
+        let cell = self.cell.get(Mutex::default);
+        let mut engine = cell.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = &*engine {
+            return Ok(Arc::clone(engine));
+        }
+        let mut settings = self.settings.clone();
+        settings.start_paused = self.is_paused.load(SeqCst);
+        let made = Arc::new(Engine {
+            shared: Arc::new(Shared::new(Room::open(&settings)?, &settings)),
+            lineages: Mutex::default(),
+        });
+        *engine = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The engine of this process, if it has one.
+    pub(crate) fn peek(&self) -> Option<Arc<Engine>> {
+        let cell = self.cell.peek()?;
+        let engine = cell.lock().unwrap_or_else(PoisonError::into_inner);
+        engine.clone()
+    }
+
+    /// Takes the engine of this process, so that the next use makes another.
+    pub(crate) fn take(&self) -> Option<Arc<Engine>> {
+        let cell = self.cell.peek()?;
+        cell.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, SeqCst);
+        if let Some(engine) = self.peek() {
+            engine.shared.set_paused(is_paused);
+        }
+    }
+}
+
+impl Engine {
+    fn lineages(&self) -> MutexGuard<'_, HashMap<PathBuf, Weak<Lineage>>> {
+        self.lineages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files for `destination`, in their order.
+    pub(crate) fn lineage(&self, destination: &Path) -> Arc<Lineage> {
+        let mut lineages = self.lineages();
+        lineages.retain(|_, lineage| lineage.strong_count() > 0);
+        if let Some(lineage) = lineages.get(destination).and_then(Weak::upgrade) {
+            return lineage;
+        }
+        let lineage = Arc::new(Lineage::default());
+        lineages.insert(destination.to_owned(), Arc::downgrade(&lineage));
+        lineage
+    }
+
+    /// Waits until nothing of this process is pending; the first error where destinations refuse.
+    pub(crate) fn drain(&self, progress: &dyn Fn(DrainProgress) -> ControlFlow<()>) -> Result<()> {
+        let _forced = self.shared.force();
+        let counters = &self.shared.counters;
+        let drained = || counters.drained_bytes.load(SeqCst);
+        let before = drained();
+        loop {
+            let tasks = self.shared.tasks();
+            let told = DrainProgress {
+                items_left: tasks.len() as u64,
+                bytes_left: tasks.iter().map(|task| task.pending_bytes()).sum(),
+                bytes_done: drained() - before,
+            };
+            if progress(told).is_break() {
+                return Err(Error::new(ErrorKind::Unavailable, "drain was interrupted"));
+            }
+            let failures: Vec<Error> = tasks.iter().filter_map(|task| task.failure()).collect();
+            if tasks.is_empty() {
+                return Ok(());
+            }
+            if failures.len() == tasks.len() {
+                let count = failures.len();
+                let first = failures.into_iter().next();
+                return Err(first.map_or_else(
+                    || Error::new(ErrorKind::Bug, "no failure"),
+                    |first| {
+                        if count > 1 {
+                            first.at(format!("{count} staged files are not durable"))
+                        } else {
+                            first
+                        }
+                    },
+                ));
+            }
+            self.shared.wait_for_change(TELL_EVERY);
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // As a buffered writer does: what was accepted is not left behind silently.
+        let _ = self.drain(&|_| ControlFlow::Continue(()));
+        self.shared.stop();
+        self.shared.pool.drop_idle(&self.shared.room);
+        self.shared.forget_tasks();
+    }
+}

@@ -1,0 +1,298 @@
+//! How a new file gets from the area to its destination: staged, copied, verified, published.
+
+use std::{
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use forebay_source::{Error, Result};
+
+use crate::{
+    counters::count,
+    drainers::{DrainTask, Polled},
+    image_state::{ImageInner, ImagePhase, ImageState},
+    image_sums::{read_verified, stretches, sums_of},
+    journal::ImageSums,
+    publish,
+    stamp::FileStamp,
+    status::ItemState,
+};
+
+/// How often a file looks whether the one before it for the same destination is published.
+const TURN_PAUSE: Duration = Duration::from_millis(20);
+
+impl DrainTask for ImageState {
+    fn destination(&self) -> &Path {
+        &self.destination
+    }
+
+    fn state(&self) -> ItemState {
+        let inner = self.lock();
+        match inner.phase {
+            _ if inner.failure.is_some() => ItemState::Failed,
+            ImagePhase::Open => ItemState::Open,
+            ImagePhase::Sealed | ImagePhase::Staging | ImagePhase::Staged => ItemState::Sealed,
+            ImagePhase::Working | ImagePhase::Copying => ItemState::Draining,
+            ImagePhase::Settled => ItemState::Settled,
+        }
+    }
+
+    fn priority(&self) -> i32 {
+        self.options.priority
+    }
+
+    fn poll(self: Arc<Self>, now: Instant, is_paused: bool) -> Polled {
+        let mut inner = self.lock();
+        let state = Arc::clone(&self);
+        match inner.phase {
+            ImagePhase::Open | ImagePhase::Settled => Polled::Idle,
+            ImagePhase::Staging | ImagePhase::Working => Polled::Busy,
+            _ if inner.failure.is_some() => Polled::Idle,
+            ImagePhase::Sealed => {
+                inner.phase = ImagePhase::Staging;
+                Polled::Run(Box::new(move |_| state.stage()))
+            }
+            _ if is_paused => Polled::Idle,
+            ImagePhase::Staged if !self.lineage.is_first(&self.id) => {
+                if let Some(error) = self.lineage.failure() {
+                    self.durable.set(Err(error.clone()));
+                    inner.failure = Some(error);
+                    return Polled::Idle;
+                }
+                Polled::At(now + TURN_PAUSE)
+            }
+            ImagePhase::Staged => {
+                inner.phase = ImagePhase::Working;
+                Polled::Run(Box::new(move |_| state.prepare()))
+            }
+            ImagePhase::Copying => match inner.jobs.pop_front() {
+                Some(job) => {
+                    inner.running += 1;
+                    Polled::Run(Box::new(move |buffer| state.copy(job, buffer)))
+                }
+                None => Polled::Busy,
+            },
+        }
+    }
+
+    fn pending_bytes(&self) -> u64 {
+        let inner = self.lock();
+        let is_settled = inner.phase == ImagePhase::Settled;
+        if is_settled { 0 } else { inner.held.bytes().saturating_sub(inner.copied) }
+    }
+
+    fn is_settled(&self) -> bool {
+        matches!(self.lock().phase, ImagePhase::Settled | ImagePhase::Open)
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.lock().failure.clone()
+    }
+
+    fn hurry(&self) {
+        self.lock().failure = None;
+    }
+}
+
+impl ImageState {
+    /// Syncs image and manifest in the area.
+    fn stage(&self) {
+        let (len, held, temporary) = {
+            let inner = self.lock();
+            (inner.len, inner.held.clone(), inner.temporary.clone())
+        };
+        let sync = || -> Result<ImageSums> {
+            self.image.sync_data().map_err(Error::from_io)?;
+            if let Some(temporary) = &temporary {
+                temporary.sync_data().map_err(Error::from_io)?;
+                publish::sync_folder_of(&self.destination)?;
+            }
+            sums_of(&self.image, len, &held)
+        };
+        let sums = sync();
+        let mut inner = self.lock();
+        let staged = sums.and_then(|sums| {
+            inner.journal.image = Some(sums);
+            inner.journal.state = ItemState::Sealed;
+            inner.journal.passed = inner.passed.ranges();
+            self.shared.room.write_journal(&self.id, &inner.journal, true)
+        });
+        match staged {
+            Ok(()) => {
+                inner.phase = ImagePhase::Staged;
+                drop(inner);
+                self.staged.set(Ok(()));
+            }
+            Err(error) => {
+                let error = self.at(error);
+                inner.phase = ImagePhase::Sealed;
+                inner.failure = Some(error.clone());
+                drop(inner);
+                self.staged.set(Err(error.clone()));
+                self.durable.set(Err(error));
+            }
+        }
+    }
+
+    /// Makes the temporary file, and the jobs that fill it.
+    fn prepare(&self) {
+        let mut inner = self.lock();
+        inner.journal.state = ItemState::Draining;
+        inner.journal.error = None;
+        self.lineage.set_failure(None);
+        match self.temporary(&mut inner) {
+            Ok(_) => {
+                let run_bytes = self.shared.run_bytes as u64;
+                let image = inner.journal.image.as_ref();
+                let jobs = image.map(|image| stretches(image, run_bytes)).unwrap_or_default();
+                inner.jobs = jobs.into();
+                inner.copied = 0;
+                inner.phase = ImagePhase::Copying;
+                // An empty file has nothing to copy.
+                if inner.jobs.is_empty() {
+                    inner.phase = ImagePhase::Working;
+                    drop(inner);
+                    self.end();
+                }
+            }
+            Err(error) => self.fail(&mut inner, error),
+        }
+    }
+
+    fn copy(&self, job: (u64, u64), buffer: &mut Vec<u8>) {
+        let (image, temporary) = {
+            let inner = self.lock();
+            // Part of the manifest is enough for one job, and it is short.
+            let image = inner.journal.image.as_ref().map(|image| of_stretch(image, job));
+            (image, inner.temporary.clone())
+        };
+        let copied = match (image, temporary) {
+            (Some(image), Some(temporary)) => {
+                read_verified(&self.image, &image, job, buffer, |offset, bytes| {
+                    let len = bytes.len() as u64;
+                    let write = || temporary.write_all_at(bytes, offset);
+                    self.shared.write_to_destination(len, write).map_err(Error::from_io)?;
+                    count(&self.shared.counters.drain_writes, 1);
+                    count(&self.shared.counters.drained_bytes, len);
+                    self.lock().copied += len;
+                    Ok(())
+                })
+            }
+            _ => Ok(()),
+        };
+        let mut inner = self.lock();
+        inner.running -= 1;
+        if let Err(error) = copied {
+            inner.error.get_or_insert(error);
+            inner.jobs.clear();
+        }
+        if inner.running == 0 && inner.jobs.is_empty() {
+            inner.phase = ImagePhase::Working;
+            drop(inner);
+            self.end();
+        }
+    }
+
+    /// Publishes what was copied, or says why not.
+    fn end(&self) {
+        let mut inner = self.lock();
+        if let Some(error) = inner.error.take() {
+            let error = self.at(error);
+            return self.fail(&mut inner, error);
+        }
+        let journal = inner.journal.clone();
+        let temporary = inner.temporary.clone();
+        drop(inner);
+        let published = match (&journal.image, &temporary) {
+            (Some(image), Some(temporary)) => self.publish(image, temporary),
+            _ => Ok(()),
+        };
+        let mut inner = self.lock();
+        match published {
+            Ok(()) => {
+                inner.phase = ImagePhase::Settled;
+                inner.temporary = None;
+                self.remove(&mut inner);
+                drop(inner);
+                self.lineage.leave(&self.id);
+                count(&self.shared.counters.published_files, 1);
+                self.durable.set(Ok(()));
+            }
+            Err(error) => {
+                let error = self.at(error);
+                self.fail(&mut inner, error);
+            }
+        }
+    }
+
+    fn publish(&self, image: &ImageSums, temporary: &std::fs::File) -> Result<()> {
+        let journal = self.lock().journal.clone();
+        let Some(path) = journal.temporary() else { return Ok(()) };
+        count(&self.shared.counters.destination_syncs, 1);
+        complete(temporary, image, &self.destination, &journal)?;
+        let stamp = FileStamp::of(temporary)?;
+        {
+            let mut inner = self.lock();
+            inner.journal.published = Some(stamp);
+            self.shared.room.write_journal(&self.id, &inner.journal, true)?;
+        }
+        self.lineage.about_to_publish(&self.id, stamp);
+        publish::rename(&path, &self.destination)?;
+        match journal.latest() {
+            Some(pointer) => publish::point(&pointer, &self.destination),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&self, inner: &mut ImageInner, error: Error) {
+        // The room at the destination is somebody's: what was copied is copied again later.
+        if inner.passed.bytes() == 0 {
+            if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
+                let _ = std::fs::remove_file(path);
+            }
+            inner.journal.set_temporary(None);
+        }
+        let error = error.hint("its bytes stay in the staging area; 'forebay stage drain' tries again");
+        inner.phase = ImagePhase::Staged;
+        inner.failure = Some(error.clone());
+        inner.journal.state = ItemState::Failed;
+        inner.journal.error = Some(error.to_string());
+        let _ = self.shared.room.write_journal(&self.id, &inner.journal, false);
+        count(&self.shared.counters.failures, 1);
+        self.lineage.set_failure(Some(error.clone()));
+        self.durable.set(Err(error));
+    }
+}
+
+/// The manifest of one stretch.
+fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSums {
+    let first = image.sums.partition_point(|(block, _)| *block < start >> 20);
+    let last = image.sums.partition_point(|(block, _)| *block < end.div_ceil(1 << 20));
+    let held = image.held.iter().filter(|held| held.1 > start && held.0 < end).copied().collect();
+    ImageSums { len: image.len, held, sums: image.sums[first..last].to_vec() }
+}
+
+/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more.
+pub(crate) fn complete(
+    temporary: &std::fs::File,
+    image: &ImageSums,
+    destination: &Path,
+    journal: &crate::journal::Journal,
+) -> Result<()> {
+    temporary.set_len(image.len).map_err(Error::from_io)?;
+    publish::dress(temporary, destination, journal.mode)?;
+    temporary.sync_all().map_err(Error::from_io)?;
+    let found = FileStamp::of(temporary)?;
+    if found.len != image.len {
+        return Err(Error::corrupt(format!("copy has {} bytes, not {}", found.len, image.len)));
+    }
+    if journal.read_back {
+        let mut buffer = Vec::new();
+        for stretch in stretches(image, 1 << 20) {
+            read_verified(temporary, image, stretch, &mut buffer, |_, _| Ok(()))?;
+        }
+    }
+    Ok(())
+}

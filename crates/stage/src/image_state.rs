@@ -1,0 +1,307 @@
+//! What is known of a new file while it is written and drained.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    completion::Completion,
+    counters::count,
+    drainers::Shared,
+    item_name::item_id,
+    journal::Journal,
+    lineage::{Lineage, Successor},
+    publish,
+    range_set::RangeSet,
+    settings::StageOptions,
+    stamp::FileStamp,
+    status::{ItemKind, ItemState},
+};
+
+/// Room is reserved by so much ahead, to ask for it seldom.
+const RESERVE_STEP: u64 = 32 << 20;
+
+/// The state of one new file.
+#[derive(Debug)]
+pub(crate) struct ImageState {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: String,
+    pub(crate) destination: PathBuf,
+    pub(crate) options: StageOptions,
+    pub(crate) image: File,
+    pub(crate) lineage: Arc<Lineage>,
+    pub(crate) staged: Completion,
+    pub(crate) durable: Completion,
+    inner: Mutex<ImageInner>,
+}
+
+/// How far the file is; `Working` while one thread does what only one can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImagePhase {
+    Open,
+    Sealed,
+    Staging,
+    Staged,
+    Working,
+    Copying,
+    Settled,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(crate) struct ImageInner {
+    pub(crate) journal: Journal,
+    pub(crate) phase: ImagePhase,
+    pub(crate) len: u64,
+    reserved: u64,
+    /// What is in the image.
+    pub(crate) held: RangeSet,
+    /// What went straight to the temporary file at the destination.
+    pub(crate) passed: RangeSet,
+    pub(crate) temporary: Option<Arc<File>>,
+    pub(crate) jobs: VecDeque<(u64, u64)>,
+    pub(crate) running: usize,
+    pub(crate) copied: u64,
+    pub(crate) error: Option<Error>,
+    pub(crate) failure: Option<Error>,
+}
+
+/// The name of a new file's image.
+pub(crate) fn image_name(id: &str) -> String {
+    format!("{id}.data")
+}
+
+impl ImageState {
+    /// A new file for `destination`, which is resolved and checked.
+    pub(crate) fn create(
+        shared: Arc<Shared>,
+        destination: PathBuf,
+        options: StageOptions,
+        lineage: Arc<Lineage>,
+    ) -> Result<Arc<Self>> {
+        let id = item_id(&destination);
+        let mut journal = Journal::new(ItemKind::Create, &destination, shared.room.boot());
+        journal.priority = options.priority;
+        journal.mode = options.mode.unwrap_or_else(publish::default_mode);
+        journal.read_back = options.read_back;
+        journal.set_latest(options.latest.as_deref());
+        let image = shared.room.create(&image_name(&id))?;
+        shared
+            .room
+            .write_journal(&id, &journal, false)
+            .inspect_err(|_| shared.room.remove(&image_name(&id)))?;
+        let inner = ImageInner {
+            journal,
+            phase: ImagePhase::Open,
+            len: 0,
+            reserved: 0,
+            held: RangeSet::default(),
+            passed: RangeSet::default(),
+            temporary: None,
+            jobs: VecDeque::new(),
+            running: 0,
+            copied: 0,
+            error: None,
+            failure: None,
+        };
+        let (staged, durable) = (Completion::new(), Completion::new());
+        let inner = Mutex::new(inner);
+        Ok(Arc::new(Self { shared, id, destination, options, image, lineage, staged, durable, inner }))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ImageInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes `bytes` at `offset`: to the image, or straight to the destination's folder where the area is full.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| i64::try_from(*end).is_ok());
+        let end = end.ok_or_else(|| self.at(Error::invalid("is longer than a file can be")))?;
+        let mut inner = self.lock();
+        self.check_open(&inner)?;
+        for (start, until, is_passed) in inner.passed.pieces(offset, end) {
+            let piece = part(bytes, offset, start, until);
+            if is_passed {
+                self.pass(&mut inner, start, piece)?;
+            } else {
+                self.hold(&mut inner, start, piece)?;
+            }
+        }
+        inner.len = inner.len.max(end);
+        Ok(())
+    }
+
+    /// Writes to the image what has room there.
+    fn hold(&self, inner: &mut ImageInner, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = offset + bytes.len() as u64;
+        let missing = inner.held.missing(offset, end);
+        if self.has_room(inner, missing) && self.image.write_all_at(bytes, offset).is_ok() {
+            inner.held.insert(offset, end);
+            count(&self.shared.counters.staged_bytes, bytes.len() as u64);
+            count(&self.shared.counters.staged_writes, 1);
+            return Ok(());
+        }
+        for (start, until, is_held) in inner.held.pieces(offset, end) {
+            let piece = part(bytes, offset, start, until);
+            if is_held {
+                self.image.write_all_at(piece, start).map_err(|error| self.at(Error::from_io(error)))?;
+            } else {
+                self.pass(inner, start, piece)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_room(&self, inner: &mut ImageInner, missing: u64) -> bool {
+        let Some(needed) = (inner.held.bytes() + missing).checked_sub(inner.reserved) else { return true };
+        if needed == 0 {
+            return true;
+        }
+        let ahead = needed.max(RESERVE_STEP.min(self.shared.room.quota() / 16));
+        let room = &self.shared.room;
+        let taken = [ahead, needed].into_iter().find(|bytes| room.reserve(*bytes));
+        let taken = taken.or_else(|| {
+            // What waits to be recycled is worth less than a write that stays near.
+            (self.shared.pool.drop_idle(room) && room.reserve(needed)).then_some(needed)
+        });
+        inner.reserved += taken.unwrap_or(0);
+        taken.is_some()
+    }
+
+    /// Writes straight to the temporary file beside the destination.
+    fn pass(&self, inner: &mut ImageInner, offset: u64, bytes: &[u8]) -> Result<()> {
+        let temporary = self.temporary(inner)?;
+        temporary.write_all_at(bytes, offset).map_err(|error| self.at(Error::from_io(error)))?;
+        inner.passed.insert(offset, offset + bytes.len() as u64);
+        count(&self.shared.counters.passed_through_bytes, bytes.len() as u64);
+        count(&self.shared.counters.passed_through_writes, 1);
+        Ok(())
+    }
+
+    /// The temporary file beside the destination, made if need be; the journal knows its name before it exists.
+    pub(crate) fn temporary(&self, inner: &mut ImageInner) -> Result<Arc<File>> {
+        if let Some(temporary) = &inner.temporary {
+            return Ok(Arc::clone(temporary));
+        }
+        inner.journal.set_temporary(Some(&publish::temporary_name(&self.destination)));
+        self.shared.room.write_journal(&self.id, &inner.journal, false)?;
+        let path = inner.journal.temporary().unwrap_or_default();
+        let file = publish::create_temporary(&path).map(Arc::new);
+        let file = file.map_err(|error| self.at(error))?;
+        inner.temporary = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Fills `into` from `offset` on; gives how many bytes there were before the end.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let inner = self.lock();
+        let end = inner.len.min(offset.saturating_add(into.len() as u64));
+        let Some(len) = end.checked_sub(offset) else { return Ok(0) };
+        let len = usize::try_from(len).unwrap_or(into.len());
+        let into = &mut into[..len];
+        into.fill(0);
+        for (files, set) in [(Some(&self.image), &inner.held), (inner.temporary.as_deref(), &inner.passed)] {
+            let Some(file) = files else { continue };
+            for (start, until, _) in set.pieces(offset, end).into_iter().filter(|piece| piece.2) {
+                let from = usize::try_from(start - offset).unwrap_or(0);
+                let to = usize::try_from(until - offset).unwrap_or(0);
+                let read = file.read_exact_at(&mut into[from..to], start);
+                read.map_err(|error| self.at(Error::from_io(error)))?;
+            }
+        }
+        Ok(len)
+    }
+
+    /// Cuts or extends the file.
+    pub(crate) fn set_len(&self, len: u64) -> Result<()> {
+        let mut inner = self.lock();
+        self.check_open(&inner)?;
+        if len < inner.len {
+            inner.held.cut(len);
+            inner.passed.cut(len);
+            // What is cut off reads as zeros when the file grows again.
+            let cut = self.image.set_len(self.image.metadata().map_or(len, |facts| facts.len().min(len)));
+            cut.map_err(|error| self.at(Error::from_io(error)))?;
+            if let Some(temporary) = &inner.temporary {
+                temporary.set_len(len).map_err(|error| self.at(Error::from_io(error)))?;
+            }
+        }
+        inner.len = len;
+        Ok(())
+    }
+
+    /// Ends the writing and hands the file to the drainers.
+    pub(crate) fn seal(self: &Arc<Self>) -> Result<()> {
+        let mut inner = self.lock();
+        self.check_open(&inner)?;
+        let now = FileStamp::at(&self.destination)?;
+        let weak = Arc::downgrade(self);
+        inner.journal.expected = self.lineage.join(weak, now);
+        inner.phase = ImagePhase::Sealed;
+        drop(inner);
+        count(&self.shared.counters.sealed_files, 1);
+        self.shared.submit(Arc::clone(self) as _);
+        Ok(())
+    }
+
+    /// Gives the file up, if it was not sealed.
+    pub(crate) fn abandon(&self) {
+        let mut inner = self.lock();
+        if inner.phase == ImagePhase::Open {
+            inner.phase = ImagePhase::Settled;
+            if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
+                let _ = std::fs::remove_file(path);
+            }
+            self.remove(&mut inner);
+        }
+    }
+
+    /// Removes the item from the area.
+    pub(crate) fn remove(&self, inner: &mut ImageInner) {
+        let room = &self.shared.room;
+        room.remove(&crate::room::journal_name(&self.id));
+        room.remove(&image_name(&self.id));
+        // What memory holds goes with its length; the descriptor may stay open for readers.
+        if !room.is_lasting() {
+            let _ = self.image.set_len(0);
+        }
+        room.release(std::mem::take(&mut inner.reserved));
+    }
+
+    fn check_open(&self, inner: &ImageInner) -> Result<()> {
+        if inner.phase == ImagePhase::Open {
+            return Ok(());
+        }
+        Err(self.at(Error::new(ErrorKind::Invalid, "is sealed")))
+    }
+
+    pub(crate) fn at(&self, error: Error) -> Error {
+        error.at(self.destination.display())
+    }
+}
+
+impl Successor for ImageState {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn expect(&self, stamp: FileStamp) {
+        let mut inner = self.lock();
+        inner.journal.expected.push(Some(stamp));
+        if inner.journal.state != ItemState::Open {
+            let _ = self.shared.room.write_journal(&self.id, &inner.journal, false);
+        }
+    }
+}
+
+/// The part of `bytes`, which begin at `offset`, from `start` to `end`.
+fn part(bytes: &[u8], offset: u64, start: u64, end: u64) -> &[u8] {
+    let at = |place: u64| usize::try_from(place - offset).unwrap_or(bytes.len());
+    &bytes[at(start)..at(end)]
+}

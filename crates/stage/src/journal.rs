@@ -1,0 +1,233 @@
+//! The journal of an item: what it is, where it goes and how far it is.
+//!
+//! ```text
+//! "FBSTAGE\0" | version u32 | length u32 | CRC32C u32 | postcard
+//! ```
+//!
+//! It is rewritten as a whole under another name and renamed, so that a reader sees one state or the next.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    stamp::FileStamp,
+    status::{ItemKind, ItemState},
+};
+
+const MAGIC: &[u8; 8] = b"FBSTAGE\0";
+const VERSION: u32 = 1;
+const HEAD_LEN: usize = 20;
+
+/// What the file name of each temporary file at a destination contains.
+pub(crate) const TEMPORARY_MARK: &str = ".forebay-";
+
+/// The journal of an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Journal {
+    pub(crate) kind: ItemKind,
+    pub(crate) state: ItemState,
+    destination: Vec<u8>,
+    pub(crate) pid: u32,
+    pub(crate) created_ns: u64,
+    /// Which start of the machine it was written in: what was not synced then is not trusted later.
+    pub(crate) boot: String,
+    pub(crate) priority: i32,
+    latest: Option<Vec<u8>>,
+    pub(crate) mode: u32,
+    pub(crate) read_back: bool,
+    /// The number of the redo log, of an update.
+    pub(crate) log: u64,
+    /// What the destination may be, of a new file: anything else was changed by others.
+    pub(crate) expected: Vec<Option<FileStamp>>,
+    /// The file name in the destination's folder under which a new file is put together.
+    temporary: Option<Vec<u8>>,
+    /// The stamp of that file when it was about to be published.
+    pub(crate) published: Option<FileStamp>,
+    /// Bytes that went straight to that file.
+    pub(crate) passed: Vec<(u64, u64)>,
+    /// What the image holds, once it is sealed.
+    pub(crate) image: Option<ImageSums>,
+    pub(crate) error: Option<String>,
+}
+
+/// The checksums of a sealed image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ImageSums {
+    pub(crate) len: u64,
+    /// Ranges that are in the image; the others are passed through, or holes.
+    pub(crate) held: Vec<(u64, u64)>,
+    /// Number of each block that holds bytes, and the CRC32C of those.
+    pub(crate) sums: Vec<(u64, u32)>,
+}
+
+impl Journal {
+    /// The journal of a new item.
+    pub(crate) fn new(kind: ItemKind, destination: &Path, boot: String) -> Self {
+        Self {
+            kind,
+            state: ItemState::Open,
+            destination: bytes_of(destination),
+            pid: std::process::id(),
+            created_ns: crate::stamp::now_ns(),
+            boot,
+            priority: 0,
+            latest: None,
+            mode: 0o600,
+            read_back: false,
+            log: 0,
+            expected: Vec::new(),
+            temporary: None,
+            published: None,
+            passed: Vec::new(),
+            image: None,
+            error: None,
+        }
+    }
+
+    pub(crate) fn destination(&self) -> PathBuf {
+        path_of(&self.destination)
+    }
+
+    pub(crate) fn latest(&self) -> Option<PathBuf> {
+        self.latest.as_deref().map(path_of)
+    }
+
+    pub(crate) fn set_latest(&mut self, latest: Option<&Path>) {
+        self.latest = latest.map(bytes_of);
+    }
+
+    /// The path under which the new file is put together.
+    pub(crate) fn temporary(&self) -> Option<PathBuf> {
+        let name = self.temporary.as_deref()?;
+        Some(self.destination().with_file_name(OsStr::from_bytes(name)))
+    }
+
+    pub(crate) fn set_temporary(&mut self, name: Option<&OsStr>) {
+        self.temporary = name.map(|name| name.as_bytes().to_vec());
+    }
+
+    /// The bytes of the journal.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let body = postcard::to_stdvec(self)
+            .map_err(|error| Error::new(ErrorKind::Bug, "journal cannot be encoded").because(error))?;
+        let len =
+            u32::try_from(body.len()).map_err(|_| Error::new(ErrorKind::Full, "journal is too long"))?;
+        let mut bytes = Vec::with_capacity(HEAD_LEN + body.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        Ok(bytes)
+    }
+
+    /// The journal that `bytes` are, checked: nothing in it is trusted beyond what this looks at.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let head = bytes.get(..HEAD_LEN).ok_or_else(|| Error::corrupt("journal is too short"))?;
+        let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        if head[..8] != *MAGIC {
+            return Err(Error::corrupt("is not a journal"));
+        }
+        if number(8) != VERSION {
+            return Err(Error::unsupported(format!("journal has version {}, not {VERSION}", number(8)))
+                .hint("recover with the forebay that wrote it"));
+        }
+        let body = &bytes[HEAD_LEN..];
+        if usize::try_from(number(12)) != Ok(body.len()) {
+            return Err(Error::corrupt("journal has another length than it says"));
+        }
+        if !cfg!(fuzzing) && number(16) != crc32c::crc32c(body) {
+            return Err(Error::corrupt("journal has a bad checksum"));
+        }
+        let journal: Self = postcard::from_bytes(body)
+            .map_err(|error| Error::corrupt("journal cannot be decoded").because(error))?;
+        journal.check()?;
+        Ok(journal)
+    }
+
+    fn check(&self) -> Result<()> {
+        let is_path = |path: &[u8]| path.starts_with(b"/") && !path.contains(&0) && path.len() < 4096;
+        if !is_path(&self.destination) || self.destination().file_name().is_none() {
+            return Err(Error::corrupt("journal names no destination"));
+        }
+        if self.latest.as_deref().is_some_and(|latest| !is_path(latest)) {
+            return Err(Error::corrupt("journal names no path for the latest file"));
+        }
+        // Only names that this crate makes: a journal never leads to the removal of another file.
+        let is_temporary = |name: &[u8]| {
+            let mark = TEMPORARY_MARK.as_bytes();
+            !name.contains(&b'/')
+                && !name.contains(&0)
+                && name.starts_with(b".")
+                && name.windows(mark.len()).any(|part| part == mark)
+        };
+        if self.temporary.as_deref().is_some_and(|name| !is_temporary(name)) {
+            return Err(Error::corrupt("journal names a temporary file that is not ours"));
+        }
+        let ranges = self.passed.iter().chain(self.image.iter().flat_map(|image| &image.held));
+        let limit = u64::try_from(i64::MAX).unwrap_or(u64::MAX);
+        if ranges.clone().any(|(start, end)| start >= end || *end > limit) {
+            return Err(Error::corrupt("journal has a range that ends before it begins"));
+        }
+        if let Some(image) = &self.image {
+            let is_ordered = image.sums.windows(2).all(|pair| pair[0].0 < pair[1].0);
+            let most = limit >> 20;
+            if !is_ordered || image.len > limit || image.sums.last().is_some_and(|last| last.0 >= most) {
+                return Err(Error::corrupt("journal has checksums of blocks that no file has"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bytes_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal() -> Journal {
+        let mut journal = Journal::new(ItemKind::Create, Path::new("/data/a.h5"), "boot".to_owned());
+        journal.set_temporary(Some(OsStr::new(".a.h5.forebay-0123")));
+        journal.image = Some(ImageSums { len: 10, held: vec![(0, 10)], sums: vec![(0, 7)] });
+        journal
+    }
+
+    #[test]
+    fn a_journal_is_read_as_it_was_written_and_any_changed_byte_is_noticed() {
+        let written = journal();
+        let bytes = written.encode().unwrap();
+        assert_eq!(Journal::decode(&bytes).unwrap(), written);
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x40;
+            assert!(Journal::decode(&changed).is_err(), "byte {at}");
+            assert!(Journal::decode(&bytes[..at]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_journal_leads_to_no_file_that_is_not_ours() {
+        for name in ["../../etc/passwd", "a.h5", ".profile", "x/.a.forebay-1"] {
+            let mut hostile = journal();
+            hostile.set_temporary(Some(OsStr::new(name)));
+            let error = Journal::decode(&hostile.encode().unwrap()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}");
+        }
+        let mut hostile = journal();
+        hostile.destination = b"a.h5".to_vec();
+        assert!(Journal::decode(&hostile.encode().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! How a new file takes its place: put together beside the old one, dressed like it, renamed.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use forebay_scratch::nonce;
+use forebay_source::{Error, ErrorKind, Result};
+use rustix::{
+    fs::{Access, AtFlags, CWD, FileType, Gid, Mode, Uid, XattrFlags},
+    io::Errno,
+};
+
+use crate::journal::TEMPORARY_MARK;
+
+/// Names of files have at most 255 bytes; the mark and the number take some.
+const MOST_NAME_BYTES: usize = 200;
+/// The most bytes that Linux allows for one extended attribute.
+const MOST_XATTR_BYTES: usize = 64 << 10;
+
+/// Where a write to `path` ends: links followed, the folder made absolute.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
+    let at = |error: std::io::Error| Error::from_io(error).at(path.display());
+    match fs::canonicalize(path) {
+        Ok(resolved) => return Ok(resolved),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(at(error)),
+        Err(_) => {}
+    }
+    // A link that leads nowhere yet: opening it would make what it names.
+    let path = fs::read_link(path).map_or_else(
+        |_| path.to_owned(),
+        |link| match path.parent() {
+            Some(folder) => folder.join(link),
+            None => link,
+        },
+    );
+    let name = path.file_name().ok_or_else(|| Error::invalid("names no file").at(path.display()))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(fs::canonicalize(folder).map_err(at)?.join(name))
+}
+
+/// Refuses at once what a publication would be refused later: no folder, no permission, something that is not a file.
+pub(crate) fn check(destination: &Path) -> Result<()> {
+    let at = |errno: Errno| Error::from_io(errno.into()).at(destination.display());
+    match rustix::fs::stat(destination) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
+            let error = Error::invalid("is not a regular file").hint("write to it without staging");
+            return Err(error.at(destination.display()));
+        }
+        Ok(_) => rustix::fs::accessat(CWD, destination, Access::WRITE_OK, AtFlags::EACCESS).map_err(at)?,
+        Err(Errno::NOENT) => {}
+        Err(errno) => return Err(at(errno)),
+    }
+    let folder = destination.parent().unwrap_or(Path::new("/"));
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    rustix::fs::accessat(CWD, folder, access, AtFlags::EACCESS).map_err(at)
+}
+
+/// A name beside `destination` that nothing has.
+pub(crate) fn temporary_name(destination: &Path) -> OsString {
+    let name = destination.file_name().unwrap_or(OsStr::new("file")).as_bytes();
+    let mut temporary = OsString::from(".");
+    temporary.push(OsStr::from_bytes(&name[..name.len().min(MOST_NAME_BYTES)]));
+    temporary.push(format!("{TEMPORARY_MARK}{:016x}", nonce()));
+    temporary
+}
+
+/// A new file at `path`, for this user alone.
+pub(crate) fn create_temporary(path: &Path) -> Result<File> {
+    let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
+    made.map_err(|error| Error::from_io(error).at(path.display()))
+}
+
+/// The temporary file that a killed process left at `path`; nothing where there is none.
+pub(crate) fn reopen_temporary(path: &Path) -> Result<Option<File>> {
+    let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    match File::options().read(true).write(true).custom_flags(flags).open(path) {
+        Ok(file) if crate::stamp::is_regular(&file) => Ok(Some(file)),
+        Ok(_) => Err(Error::new(ErrorKind::Denied, "is not a file of ours").at(path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::from_io(error).at(path.display())),
+    }
+}
+
+/// Gives `file` the mode, owner, access list and extended attributes of the file at `destination`, or `mode` where there is
+/// none.
+pub(crate) fn dress(file: &File, destination: &Path, mode: u32) -> Result<()> {
+    let at = |errno: Errno| Error::from_io(errno.into()).at(destination.display());
+    let old = match rustix::fs::stat(destination) {
+        Ok(old) => old,
+        Err(Errno::NOENT) => return rustix::fs::fchmod(file, Mode::from_bits_truncate(mode)).map_err(at),
+        Err(errno) => return Err(at(errno)),
+    };
+    let own = rustix::fs::fstat(file).map_err(at)?;
+    if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid) {
+        let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+        // Only root gives files away; the group can be kept by its members.
+        if rustix::fs::fchown(file, Some(owner), Some(group)).is_err() {
+            let _ = rustix::fs::fchown(file, None, Some(group));
+        }
+    }
+    // After the owner, as a new owner clears some bits.
+    rustix::fs::fchmod(file, Mode::from_bits_truncate(old.st_mode)).map_err(at)?;
+    copy_attributes(destination, file);
+    Ok(())
+}
+
+/// Copies extended attributes, the access list among them; what this user or the file system does not allow is left out.
+fn copy_attributes(from: &Path, to: impl AsFd) {
+    let mut names = vec![0_u8; MOST_XATTR_BYTES];
+    let Ok(len) = rustix::fs::listxattr(from, names.as_mut_slice()) else { return };
+    let mut value = vec![0_u8; MOST_XATTR_BYTES];
+    for name in names[..len.min(names.len())].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let name = OsStr::from_bytes(name);
+        if let Ok(len) = rustix::fs::getxattr(from, name, value.as_mut_slice()) {
+            let _ = rustix::fs::fsetxattr(&to, name, &value[..len.min(value.len())], XattrFlags::empty());
+        }
+    }
+}
+
+/// Gives the file `temporary` the name `destination`, and syncs that.
+pub(crate) fn rename(temporary: &Path, destination: &Path) -> Result<()> {
+    fs::rename(temporary, destination).map_err(|error| Error::from_io(error).at(destination.display()))?;
+    sync_folder_of(destination)
+}
+
+/// Syncs the names in the folder of `path`.
+pub(crate) fn sync_folder_of(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    match synced {
+        // Some file systems sync no folders.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced.map_err(|error| Error::from_io(error).at(folder.display())),
+    }
+}
+
+/// Refuses a pointer that is something else than a link, or would be no neighbour.
+pub(crate) fn check_pointer(pointer: &Path) -> Result<PathBuf> {
+    let folder = pointer.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = pointer.file_name().ok_or_else(|| Error::invalid("names no link").at(pointer.display()))?;
+    let folder = fs::canonicalize(folder).map_err(|error| Error::from_io(error).at(pointer.display()))?;
+    let pointer = folder.join(name);
+    match fs::symlink_metadata(&pointer) {
+        Ok(there) if !there.is_symlink() => {
+            Err(Error::invalid("is not a symbolic link").hint("name another pointer").at(pointer.display()))
+        }
+        _ => Ok(pointer),
+    }
+}
+
+/// Has the link `pointer` lead to `destination` from now on, and syncs that.
+pub(crate) fn point(pointer: &Path, destination: &Path) -> Result<()> {
+    let at = |error: std::io::Error| Error::from_io(error).at(pointer.display());
+    let target = match (pointer.parent(), destination.parent(), destination.file_name()) {
+        (Some(one), Some(other), Some(name)) if one == other => PathBuf::from(name),
+        _ => destination.to_owned(),
+    };
+    check_pointer(pointer)?;
+    if fs::read_link(pointer).is_ok_and(|there| there == target) {
+        return Ok(());
+    }
+    let temporary = pointer.with_file_name(temporary_name(pointer));
+    std::os::unix::fs::symlink(&target, &temporary).map_err(at)?;
+    if let Err(error) = fs::rename(&temporary, pointer) {
+        let _ = fs::remove_file(&temporary);
+        return Err(at(error));
+    }
+    sync_folder_of(pointer)
+}
+
+/// What the umask leaves of `0666`.
+pub(crate) fn default_mode() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let umask = umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok()).unwrap_or(0o022);
+    0o666 & !umask
+}

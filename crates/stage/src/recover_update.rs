@@ -1,0 +1,211 @@
+//! The redo log of a killed process, replayed.
+
+use std::{
+    fs::File,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+    sync::Arc,
+};
+
+use forebay_scratch::OwnFolder;
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    batch::{Batch, Truncation},
+    facts_file::{DestinationFacts, FactsFile, read_facts},
+    journal::Journal,
+    log_record::{FoundRecord, RecordKind, ScanDepth},
+    pending::{PendingMap, PendingPiece},
+    recovery::{Recovery, Verdict},
+    redo_state::facts_name,
+    room::{ALIVE, number_in},
+    segment::LogSegment,
+    stamp::{FileStamp, is_regular, now_ns},
+    survey::{FoundSegment, segments_of},
+};
+
+/// A process that was killed while it wrote said at least every quarter of a second that it lives; a busy machine takes longer.
+/// Who changes a destination within this time after the kill is not noticed.
+const SLACK_NS: u64 = 3_000_000_000;
+/// Bytes of one write to the destination.
+const RUN_BYTES: u64 = 8 << 20;
+
+/// A record and the segment that its bytes are in.
+type LoggedRecord = (Arc<LogSegment>, FoundRecord);
+
+/// What is to become of the log.
+pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Verdict> {
+    let Some(facts) = facts_of(recovery) else {
+        let is_empty = segments_of(recovery.folder, journal.log, ScanDepth::Heads)?.is_empty();
+        // The facts are written before the first record: without them nothing was accepted.
+        return Ok(if is_empty {
+            Verdict::Discard
+        } else {
+            Verdict::Refuse(
+                Error::corrupt("what its destination looked like is lost").hint(discard_hint(recovery)),
+            )
+        });
+    };
+    let records = match records_of(recovery, journal, facts.base) {
+        Ok(records) => records,
+        Err(error) => return Ok(Verdict::Refuse(error)),
+    };
+    if !records.iter().any(|(_, record)| record.head.kind != RecordKind::Mark) {
+        return Ok(Verdict::Discard);
+    }
+    match check_destination(recovery, journal, &facts) {
+        Ok(()) => Ok(Verdict::Finish),
+        Err(error) => Ok(Verdict::Refuse(error)),
+    }
+}
+
+/// Replays the log.
+pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
+    let Some(facts) = facts_of(recovery) else { return Ok(()) };
+    let records = records_of(recovery, journal, facts.base)?;
+    let file = open_destination(&journal.destination())?;
+    // Should this process be killed as well, the next one must know who changed the destination.
+    let facts_file = FactsFile::new(recovery.folder.open_existing(facts_name(recovery.id))?);
+    beat(recovery.folder)?;
+    let active = DestinationFacts { stamp: FileStamp::of(&file)?, is_active: true, ..facts };
+    // Twice, so that both slots say so whichever is newer.
+    facts_file.write(&active)?;
+    facts_file.write(&active)?;
+    let (pending, truncation) = newest(&records);
+    if let Some(truncation) = truncation {
+        file.set_len(truncation.cut).and_then(|()| file.set_len(truncation.len)).map_err(Error::from_io)?;
+    }
+    let batch = Batch::new(pending.through(u32::MAX), 0, None, RUN_BYTES);
+    let mut buffer = Vec::new();
+    for run in batch.jobs.iter().flatten() {
+        let Some(first) = run.first() else { continue };
+        let len: u64 = run.iter().map(PendingPiece::len).sum();
+        buffer.resize(usize::try_from(len).unwrap_or(0), 0);
+        let mut rest = buffer.as_mut_slice();
+        for piece in run {
+            let (own, after) = rest.split_at_mut(usize::try_from(piece.len()).unwrap_or(0));
+            piece.segment.read(piece.position, own)?;
+            rest = after;
+        }
+        beat(recovery.folder)?;
+        file.write_all_at(&buffer, first.start)
+            .map_err(|error| Error::from_io(error).at(format!("byte {}", first.start)))?;
+        recovery.tell(len)?;
+    }
+    file.sync_all().map_err(Error::from_io)
+}
+
+fn facts_of(recovery: &Recovery<'_>) -> Option<DestinationFacts> {
+    read_facts(&recovery.folder.open_to_read(facts_name(recovery.id)).ok()?)
+}
+
+fn beat(folder: &OwnFolder) -> Result<()> {
+    folder.open_or_create(ALIVE)?.write_all_at(&now_ns().to_le_bytes(), 0).map_err(Error::from_io)
+}
+
+/// The newest bytes of the records, and how the file has to be cut before.
+fn newest(records: &[LoggedRecord]) -> (PendingMap, Option<Truncation>) {
+    let (mut pending, mut truncation) = (PendingMap::default(), None);
+    for (segment, FoundRecord { head, position }) in records {
+        match head.kind {
+            RecordKind::Write if head.len > 0 => {
+                pending.insert(PendingPiece {
+                    start: head.offset,
+                    end: head.offset + head.len,
+                    sequence: head.sequence,
+                    number: 0,
+                    segment: Arc::clone(segment),
+                    position: *position,
+                });
+            }
+            RecordKind::Truncate => {
+                pending.cut(head.offset);
+                truncation = Some(Truncation::then(truncation, head.offset));
+            }
+            RecordKind::Write | RecordKind::Mark => {}
+        }
+    }
+    (pending, truncation)
+}
+
+/// The records that count, from `base` on.
+fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<Vec<LoggedRecord>> {
+    let segments = segments_of(recovery.folder, journal.log, ScanDepth::Checked)?;
+    let mut records = in_order(segments, base, recovery.is_forced).map_err(|error| {
+        error.hint(format!(
+            "'--apply {0}' applies what comes before, {1}",
+            recovery.id,
+            discard_hint(recovery)
+        ))
+    })?;
+    if !recovery.is_same_boot {
+        // What was not synced may be there in part: up to the last mark all of it is.
+        let marks = records.iter().rposition(|(_, record)| record.head.kind == RecordKind::Mark);
+        records.truncate(marks.map_or(0, |mark| mark + 1));
+    }
+    Ok(records)
+}
+
+/// The records from `base` on, each with the next number; an error where some are missing in between, or, with
+/// `stops_at_gaps`, those before.
+pub(crate) fn in_order(
+    segments: Vec<FoundSegment>,
+    base: u64,
+    stops_at_gaps: bool,
+) -> Result<Vec<LoggedRecord>> {
+    let mut records = Vec::new();
+    let mut next = base;
+    for found in segments {
+        let FoundSegment { file, name, len, head, records: inside } = found;
+        let end = head.first.saturating_add(inside.len() as u64);
+        // Recycled since, but not written again: all of it is in the destination.
+        if end <= next && head.first < base {
+            continue;
+        }
+        if head.first > next {
+            if stops_at_gaps {
+                break;
+            }
+            let what = format!("redo log is damaged: record {next} is missing");
+            return Err(Error::corrupt(what));
+        }
+        let segment = Arc::new(LogSegment::found(file, name, len));
+        let news = inside.into_iter().filter(|record| record.head.sequence >= next);
+        records.extend(news.map(|record| (Arc::clone(&segment), record)));
+        next = next.max(end);
+    }
+    Ok(records)
+}
+
+fn open_destination(path: &Path) -> Result<File> {
+    let at = |error: std::io::Error| Error::from_io(error).at(path.display());
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = File::options().read(true).write(true).custom_flags(flags).open(path).map_err(at)?;
+    if is_regular(&file) {
+        return Ok(file);
+    }
+    Err(Error::new(ErrorKind::Invalid, "is not a regular file").at(path.display()))
+}
+
+/// Whether the destination is as the process left it.
+fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &DestinationFacts) -> Result<()> {
+    let Some(stamp) = FileStamp::at(&journal.destination())? else {
+        return Err(Error::new(ErrorKind::NotFound, "was removed since").hint(discard_hint(recovery)));
+    };
+    if recovery.is_forced {
+        return Ok(());
+    }
+    if !stamp.is_same_file(&facts.stamp) {
+        return Err(recovery.changed("was replaced by another file since"));
+    }
+    // Killed while it wrote, or before the system had written what it said: the time is at most that of its last beat.
+    let is_open_end = facts.is_active || !recovery.is_same_boot;
+    let alive = number_in(recovery.folder, Path::new(ALIVE));
+    let is_ours = stamp == facts.stamp
+        || is_open_end && stamp.modified_ns <= alive.max(facts.stamp.modified_ns).saturating_add(SLACK_NS);
+    if is_ours { Ok(()) } else { Err(recovery.changed("was changed by others since")) }
+}
+
+fn discard_hint(recovery: &Recovery<'_>) -> String {
+    format!("'--discard {}' forgets what was staged", recovery.id)
+}

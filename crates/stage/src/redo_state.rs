@@ -1,0 +1,417 @@
+//! What is known of a file that is updated through a redo log, in the process that has it open.
+
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    batch::{BATCH_BYTES, Batch, Truncation},
+    counters::count,
+    drainers::Shared,
+    facts_file::{DestinationFacts, FactsFile},
+    item_name::item_id,
+    journal::Journal,
+    log_record::RecordKind,
+    pending::{PendingMap, PendingPiece},
+    range_set::RangeSet,
+    redo_log::RedoLog,
+    settings::{DrainSync, StageOptions},
+    stamp::FileStamp,
+    status::{ItemKind, ItemState},
+};
+
+/// The state of one updated file.
+#[derive(Debug)]
+pub(crate) struct RedoState {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: String,
+    pub(crate) destination: PathBuf,
+    pub(crate) file: Arc<File>,
+    pub(crate) options: StageOptions,
+    /// The facts of this process, which children that it forks look at.
+    pub(crate) facts: Arc<OnceLock<FactsFile>>,
+    /// The sequence number after the last accepted record, for the same.
+    accepted: Arc<AtomicU64>,
+    inner: Mutex<RedoInner>,
+    pub(crate) changed: Condvar,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(crate) struct RedoInner {
+    pub(crate) log: RedoLog,
+    pub(crate) pending: PendingMap,
+    /// Bytes that records in the log are about, drained or not: `recover` would write them again.
+    logged: RangeSet,
+    pub(crate) truncation: Option<Truncation>,
+    /// From here on the destination still has bytes that were cut off.
+    pub(crate) zero_from: Option<u64>,
+    /// The length that the file has once all is drained, as far as it is known.
+    pub(crate) end: Option<u64>,
+    pub(crate) batch: Option<Batch>,
+    pub(crate) waiting: usize,
+    pub(crate) is_hasty: bool,
+    pub(crate) first_pending: Instant,
+    pub(crate) last_write: Instant,
+    pub(crate) failure: Option<Error>,
+    /// The first record that is not in the destination.
+    pub(crate) base: u64,
+    /// Records before this one are synced in the log or in the destination.
+    pub(crate) marked: u64,
+    /// Whether the destination has bytes that were not synced.
+    pub(crate) is_dirty: bool,
+    is_journalled: bool,
+    is_active: bool,
+    pub(crate) is_closed: bool,
+}
+
+/// Waits are looked at again after this time, should a wake-up be missed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The name of an update's file of facts.
+pub(crate) fn facts_name(id: &str) -> String {
+    format!("{id}.facts")
+}
+
+impl RedoState {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        destination: PathBuf,
+        file: Arc<File>,
+        options: StageOptions,
+        (facts, accepted): (Arc<OnceLock<FactsFile>>, Arc<AtomicU64>),
+    ) -> Arc<Self> {
+        let now = Instant::now();
+        let inner = RedoInner {
+            log: RedoLog::new(),
+            pending: PendingMap::default(),
+            logged: RangeSet::default(),
+            truncation: None,
+            zero_from: None,
+            end: None,
+            batch: None,
+            waiting: 0,
+            is_hasty: false,
+            first_pending: now,
+            last_write: now,
+            failure: None,
+            base: 1,
+            marked: 0,
+            is_dirty: false,
+            is_journalled: false,
+            is_active: false,
+            is_closed: false,
+        };
+        let id = item_id(&destination);
+        let (inner, changed) = (Mutex::new(inner), Condvar::new());
+        Arc::new(Self { shared, id, destination, file, options, facts, accepted, inner, changed })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RedoInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn wait<'a>(&self, inner: MutexGuard<'a, RedoInner>) -> MutexGuard<'a, RedoInner> {
+        self.changed.wait_timeout(inner, PAUSE).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Accepts `bytes` for `offset`: into the log, or straight to the destination where the area is full.
+    pub(crate) fn write(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> Result<()> {
+        let end = end_of(offset, bytes.len())?;
+        let mut inner = self.lock();
+        let appended = self.make_journal(&mut inner).and_then(|()| {
+            let tools = (&self.shared.room, &self.shared.pool);
+            inner.log.append(tools, RecordKind::Write, offset, bytes)
+        });
+        let Ok(appended) = appended else { return self.pass_through(inner, offset, bytes) };
+        let crate::redo_log::Appended { segment, number, position, sequence } = appended;
+        let was_idle = inner.note_write(offset, end);
+        let replaced =
+            inner.pending.insert(PendingPiece { start: offset, end, sequence, number, segment, position });
+        self.accepted.store(sequence + 1, SeqCst);
+        let counters = &self.shared.counters;
+        count(&counters.staged_bytes, bytes.len() as u64);
+        count(&counters.staged_writes, 1);
+        count(&counters.merged_writes, replaced);
+        self.announce(inner, was_idle, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn announce(self: &Arc<Self>, inner: MutexGuard<'_, RedoInner>, was_idle: bool, added: u64) {
+        let pending = inner.pending.bytes();
+        let is_long = pending >= BATCH_BYTES && pending.saturating_sub(added) < BATCH_BYTES;
+        drop(inner);
+        if was_idle {
+            self.shared.submit(Arc::clone(self) as _);
+        } else if is_long {
+            self.shared.wake();
+        }
+    }
+
+    /// Accepts a new length.
+    pub(crate) fn truncate(self: &Arc<Self>, len: u64) -> Result<()> {
+        end_of(len, 0)?;
+        let mut inner = self.lock();
+        let appended = self.make_journal(&mut inner).and_then(|()| {
+            let tools = (&self.shared.room, &self.shared.pool);
+            inner.log.append(tools, RecordKind::Truncate, len, &[])
+        });
+        let Ok(appended) = appended else {
+            let mut inner = self.drain_all(inner)?;
+            self.activate(&mut inner);
+            self.file.set_len(len).map_err(|error| self.at(error))?;
+            inner.end = Some(len);
+            inner.is_dirty = true;
+            return Ok(());
+        };
+        inner.pending.cut(len);
+        inner.truncation = Some(Truncation::then(inner.truncation, len));
+        inner.zero_from = Some(inner.zero_from.map_or(len, |from| from.min(len)));
+        inner.end = Some(len);
+        (inner.first_pending, inner.last_write) = (Instant::now(), Instant::now());
+        self.accepted.store(appended.sequence + 1, SeqCst);
+        self.announce(inner, true, 0);
+        Ok(())
+    }
+
+    /// Writes straight to the destination, in order with what is in the log.
+    fn pass_through<'a>(
+        self: &'a Arc<Self>,
+        mut inner: MutexGuard<'a, RedoInner>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let end = end_of(offset, bytes.len())?;
+        // What the log holds for the same bytes would be written later, by a drainer or by `recover`.
+        if inner.zero_from.is_some() || inner.logged.overlaps(offset, end) {
+            inner = self.drain_all(inner)?;
+        }
+        self.activate(&mut inner);
+        self.file.write_all_at(bytes, offset).map_err(|error| self.at(error).at(format!("byte {offset}")))?;
+        inner.end = Some(inner.end.unwrap_or(0).max(end));
+        inner.is_dirty = true;
+        drop(inner);
+        count(&self.shared.counters.passed_through_bytes, bytes.len() as u64);
+        count(&self.shared.counters.passed_through_writes, 1);
+        Ok(())
+    }
+
+    /// Fills `into` from `offset` on, the newest bytes first.
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        beneath: &dyn Fn(u64, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let end = end_of(offset, into.len())?;
+        let (pieces, zero_from) = {
+            let inner = self.lock();
+            (inner.pending.overlapping(offset, end), inner.zero_from)
+        };
+        let mut at = offset;
+        let mut rest = into;
+        let fill = |len: u64, rest: &mut [u8], at: u64| -> Result<()> {
+            let zeros_at = zero_from.map_or(len, |from| from.saturating_sub(at).min(len));
+            let (below, zeros) = rest.split_at_mut(usize::try_from(zeros_at).unwrap_or(0));
+            zeros.fill(0);
+            if below.is_empty() { Ok(()) } else { beneath(at, below) }
+        };
+        for piece in pieces {
+            let gap = piece.start - at;
+            let (before, after) = rest.split_at_mut(usize::try_from(gap).unwrap_or(0));
+            if gap > 0 {
+                fill(gap, before, at)?;
+            }
+            let (own, after) = after.split_at_mut(usize::try_from(piece.len()).unwrap_or(0));
+            piece.segment.read(piece.position, own).map_err(|error| error.at(self.destination.display()))?;
+            (rest, at) = (after, piece.end);
+        }
+        if at < end { fill(end - at, rest, at) } else { Ok(()) }
+    }
+
+    /// Syncs all that was accepted in the log, behind a mark.
+    pub(crate) fn stage(self: &Arc<Self>) -> Result<()> {
+        // What lies in memory is lost with the process, synced or not.
+        if !self.shared.room.is_lasting() {
+            return Ok(());
+        }
+        let mut inner = self.lock();
+        let is_dirty = std::mem::take(&mut inner.is_dirty);
+        let synced = if inner.log.is_empty() {
+            drop(inner);
+            Ok(())
+        } else {
+            self.mark(inner)
+        };
+        if is_dirty {
+            self.sync_destination()?;
+        }
+        match synced {
+            // No room for the mark, or a disk that fails: the destination is the safer place.
+            Err(_) => {
+                drop(self.drain_all(self.lock())?);
+                self.sync_destination()
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Appends a mark and syncs the log.
+    pub(crate) fn mark(self: &Arc<Self>, mut inner: MutexGuard<'_, RedoInner>) -> Result<()> {
+        let tools = (&self.shared.room, &self.shared.pool);
+        let is_first = inner.marked == 0;
+        let mark = inner.log.append(tools, RecordKind::Mark, 0, &[])?;
+        let unsynced = inner.log.take_unsynced();
+        self.accepted.store(mark.sequence + 1, SeqCst);
+        // Drains that end from now on sync the destination before they forget what was promised here.
+        inner.marked = mark.sequence;
+        let journal = is_first.then(|| self.journal(&inner, ItemState::Open));
+        drop(inner);
+        let synced = unsynced.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
+            self.facts.get().map_or(Ok(()), FactsFile::sync)?;
+            match journal {
+                Some(journal) => self.shared.room.write_journal(&self.id, &journal, true),
+                None => Ok(()),
+            }
+        });
+        // New segments have new names.
+        let synced = synced.and_then(|()| self.shared.room.sync_names());
+        if synced.is_err() {
+            self.lock().log.forget_syncs();
+        }
+        synced
+    }
+
+    pub(crate) fn sync_destination(&self) -> Result<()> {
+        count(&self.shared.counters.destination_syncs, 1);
+        self.file.sync_data().map_err(|error| self.at(error)).inspect_err(|_| self.lock().is_dirty = true)
+    }
+
+    /// Returns when all that was accepted is in the destination.
+    pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
+        let inner = self.drain_all(self.lock())?;
+        let is_dirty = inner.is_dirty && self.options.sync == DrainSync::Synced;
+        drop(inner);
+        if is_dirty {
+            self.sync_destination()?;
+            self.lock().is_dirty = false;
+        }
+        Ok(())
+    }
+
+    /// Has the journal and the facts in place before the first record is.
+    fn make_journal(&self, inner: &mut RedoInner) -> Result<()> {
+        if inner.is_journalled {
+            return Ok(());
+        }
+        if self.facts.get().is_none() {
+            let file = self.shared.room.create(&facts_name(&self.id))?;
+            let _ = self.facts.set(FactsFile::new(file));
+        }
+        self.write_facts(inner, false)?;
+        self.shared.room.write_journal(&self.id, &self.journal(inner, ItemState::Open), false)?;
+        inner.is_journalled = true;
+        Ok(())
+    }
+
+    fn journal(&self, inner: &RedoInner, state: ItemState) -> Journal {
+        let mut journal = Journal::new(ItemKind::Update, &self.destination, self.shared.room.boot());
+        journal.state = state;
+        journal.priority = self.options.priority;
+        journal.log = inner.log.log();
+        journal.error = inner.failure.as_ref().map(ToString::to_string);
+        journal
+    }
+
+    /// Says in the journal how far the item is.
+    pub(crate) fn tell_state(&self, inner: &RedoInner, state: ItemState) {
+        if inner.is_journalled {
+            let _ = self.shared.room.write_journal(&self.id, &self.journal(inner, state), false);
+        }
+    }
+
+    /// Says that the destination is about to change by us, before it does.
+    pub(crate) fn activate(&self, inner: &mut RedoInner) {
+        if !inner.is_active && inner.is_journalled && self.write_facts(inner, true).is_ok() {
+            inner.is_active = true;
+        }
+    }
+
+    /// Says what the destination looks like, now that nothing is being written to it.
+    pub(crate) fn settle_facts(&self, inner: &mut RedoInner) {
+        if inner.is_journalled && self.write_facts(inner, false).is_ok() {
+            inner.is_active = false;
+        }
+    }
+
+    fn write_facts(&self, inner: &RedoInner, is_active: bool) -> Result<()> {
+        let stamp = FileStamp::of(&*self.file)?;
+        let facts =
+            DestinationFacts { stamp, is_active, base: inner.base, pending_bytes: inner.pending.bytes() };
+        self.facts.get().map_or(Ok(()), |file| file.write(&facts))
+    }
+
+    /// Forgets the log as far as it is drained.
+    pub(crate) fn trim(&self, inner: &mut RedoInner) {
+        let base = inner.base;
+        inner.log.trim(base, &self.shared.room, &self.shared.pool);
+        if inner.log.is_empty() {
+            inner.logged.clear();
+        }
+    }
+
+    /// Removes the item, all of which is in the destination.
+    pub(crate) fn remove(&self, inner: &mut RedoInner) {
+        inner.base = inner.log.next_sequence();
+        self.trim(inner);
+        if std::mem::take(&mut inner.is_journalled) {
+            self.shared.room.remove(&crate::room::journal_name(&self.id));
+            self.shared.room.remove(&facts_name(&self.id));
+        }
+    }
+
+    pub(crate) fn at(&self, error: std::io::Error) -> Error {
+        let full =
+            matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
+        let error = Error::from_io(error).at(self.destination.display());
+        if full {
+            error.hint("what was written is kept in the staging area; free some space and try again")
+        } else {
+            error
+        }
+    }
+}
+
+impl RedoInner {
+    /// Notes a write to `offset..end`; true where nothing was pending before.
+    fn note_write(&mut self, offset: u64, end: u64) -> bool {
+        let was_idle = self.pending.is_empty();
+        self.last_write = Instant::now();
+        if was_idle {
+            self.first_pending = self.last_write;
+        }
+        self.logged.insert(offset, end);
+        self.end = Some(self.end.unwrap_or(0).max(end));
+        was_idle
+    }
+
+    /// Whether all is in the destination.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.pending.is_empty() && self.truncation.is_none() && self.batch.is_none()
+    }
+}
+
+/// The end of `len` bytes at `offset`, which a file can have.
+fn end_of(offset: u64, len: usize) -> Result<u64> {
+    let end = offset.checked_add(len as u64).filter(|end| i64::try_from(*end).is_ok());
+    end.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("byte {offset} is beyond what a file can have")))
+}

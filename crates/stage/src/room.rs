@@ -1,0 +1,316 @@
+//! The room that this process has in an area: its folder, and its share of the quota.
+//!
+//! ```text
+//! PATH/forebay-stage-UID/        OwnFolder, 0700
+//!     lock                       held while room is reserved
+//!     paused                     there while no process may drain
+//!     hurry                      changed by `forebay stage drain`: processes drain at once and try again what failed
+//!     p-BOOT-NUMBER/             one process: SharedFolder, locked while the process lives
+//!         usage                  bytes that it has reserved
+//!         alive                  when its drainers were last known to write
+//!         ID.journal             what an item is and how far it is
+//!         ID.data                the image of a new file
+//!         ID.facts               what the destination of an update looked like after the last drain
+//!         s-NUMBER.log           a segment of some redo log, recycled
+//! ```
+
+use std::{
+    fs::File,
+    os::{fd::AsFd, unix::fs::FileExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use forebay_scratch::{
+    LockMode, OwnFolder, SharedFolder, boot_id, lock_within, nonce, unlock, user_folder_name,
+};
+use forebay_source::{Error, ErrorKind, Result};
+use rustix::fs::MemfdFlags;
+
+use crate::{
+    journal::Journal,
+    leave_to_parent::LeftToParent,
+    settings::{AreaPlace, AreaSettings},
+};
+
+/// The name of the folder of an area for its purpose.
+const PURPOSE: &str = "stage";
+/// What the folder of each process begins with.
+pub(crate) const PROCESS_PREFIX: &str = "p-";
+pub(crate) const USAGE: &str = "usage";
+pub(crate) const ALIVE: &str = "alive";
+pub(crate) const PAUSED: &str = "paused";
+pub(crate) const HURRY: &str = "hurry";
+const LOCK: &str = "lock";
+/// Another process holds the lock for a few system calls; where it is held for longer, the area counts as full.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+/// How long to wait for the folder of this process, whose name nobody else has.
+const OPEN_LIMIT: Duration = Duration::from_secs(10);
+
+/// The room of this process in an area.
+#[derive(Debug)]
+pub(crate) struct Room {
+    quota: u64,
+    free_floor: u64,
+    reserved: Mutex<u64>,
+    place: RoomPlace,
+}
+
+#[derive(Debug)]
+enum RoomPlace {
+    Memory,
+    Folder(Box<RoomFolder>),
+}
+
+#[derive(Debug)]
+struct RoomFolder {
+    area: Arc<OwnFolder>,
+    /// Before the folder, whose lock it keeps from children.
+    _lock: LeftToParent,
+    own: SharedFolder,
+    usage: File,
+    alive: File,
+    boot: String,
+}
+
+/// The folder of the area in `folder`, which is not made where there is none.
+pub(crate) fn open_area(folder: &Path) -> Result<Option<Arc<OwnFolder>>> {
+    match OwnFolder::open(&folder.join(user_folder_name(PURPOSE))) {
+        Ok(area) => Ok(Some(Arc::new(area))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The folder of the area in `folder`, made if need be.
+pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
+    OwnFolder::create_in(folder, &user_folder_name(PURPOSE)).map(Arc::new)
+}
+
+impl Room {
+    /// Room in the area that `settings` describe.
+    pub(crate) fn open(settings: &AreaSettings) -> Result<Self> {
+        let (place, quota) = match &settings.place {
+            AreaPlace::Memory => (RoomPlace::Memory, settings.quota.min(settings.memory)),
+            AreaPlace::Folder(folder) => {
+                (RoomPlace::Folder(Box::new(RoomFolder::open(folder)?)), settings.quota)
+            }
+        };
+        Ok(Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), place })
+    }
+
+    fn folder(&self) -> Option<&RoomFolder> {
+        match &self.place {
+            RoomPlace::Memory => None,
+            RoomPlace::Folder(folder) => Some(folder),
+        }
+    }
+
+    /// Whether what is in it outlives the process.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.folder().is_some()
+    }
+
+    /// Which start of the machine this is.
+    pub(crate) fn boot(&self) -> String {
+        self.folder().map_or(String::new(), |folder| folder.boot.clone())
+    }
+
+    /// The quota of all processes together.
+    pub(crate) fn quota(&self) -> u64 {
+        self.quota
+    }
+
+    /// The area's folder, if it has one.
+    pub(crate) fn area(&self) -> Option<&Arc<OwnFolder>> {
+        self.folder().map(|folder| &folder.area)
+    }
+
+    /// The folder of this process, if it has one.
+    pub(crate) fn own(&self) -> Option<&Arc<OwnFolder>> {
+        self.folder().map(|folder| folder.own.folder())
+    }
+
+    /// Bytes that this process has reserved.
+    pub(crate) fn reserved(&self) -> u64 {
+        *self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves `bytes` of the quota for this process; false where the area is full, or the disk nearly.
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = match &self.place {
+            RoomPlace::Memory => reserved.checked_add(bytes).is_some_and(|total| total <= self.quota),
+            RoomPlace::Folder(folder) => folder.reserve(*reserved, bytes, self.quota, self.free_floor),
+        };
+        if has_room {
+            *reserved += bytes;
+        }
+        has_room
+    }
+
+    /// Gives `bytes` back.
+    pub(crate) fn release(&self, bytes: u64) {
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        *reserved = reserved.saturating_sub(bytes);
+        if let Some(folder) = self.folder() {
+            let _ = folder.usage.write_all_at(&reserved.to_le_bytes(), 0);
+        }
+    }
+
+    /// A new file of this process.
+    pub(crate) fn create(&self, name: &str) -> Result<File> {
+        match self.own() {
+            Some(own) => own.create_new(name),
+            None => {
+                let made = rustix::fs::memfd_create("forebay-stage", MemfdFlags::CLOEXEC);
+                Ok(File::from(made.map_err(|errno| Error::from_io(errno.into()).at("memory"))?))
+            }
+        }
+    }
+
+    /// Removes a file of this process.
+    pub(crate) fn remove(&self, name: &str) {
+        if let Some(own) = self.own() {
+            let _ = own.remove_file(name);
+        }
+    }
+
+    /// Writes the journal of item `id`, in place of an older one.
+    pub(crate) fn write_journal(&self, id: &str, journal: &Journal, is_synced: bool) -> Result<()> {
+        match self.own() {
+            Some(own) => write_journal(own, id, journal, is_synced),
+            None => Ok(()),
+        }
+    }
+
+    /// Syncs the names in the folder of this process.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        self.own().map_or(Ok(()), |own| sync_folder(own))
+    }
+
+    /// Says that drainers of this process write now: a destination may have a time of modification up to this.
+    pub(crate) fn beat(&self) {
+        if let Some(folder) = self.folder() {
+            let _ = folder.alive.write_all_at(&crate::stamp::now_ns().to_le_bytes(), 0);
+        }
+    }
+
+    /// Whether `forebay stage pause` stopped all processes.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.area().is_some_and(|area| area.facts(PAUSED).is_ok())
+    }
+
+    /// A number that changes with each `forebay stage drain`.
+    pub(crate) fn hurry_stamp(&self) -> Option<std::time::SystemTime> {
+        Some(self.area()?.facts(HURRY).ok()?.modified())
+    }
+
+    /// Ends the use of the area by this process: its folder goes, or stays for `recover` where it still holds items.
+    pub(crate) fn leave(&self) {
+        let Some(folder) = self.folder() else { return };
+        let names = folder.own.folder().names().unwrap_or_default();
+        if names.iter().any(|name| name.ends_with(".journal")) {
+            folder.own.leave();
+            return;
+        }
+        folder.own.remove_if_last(remove_ours);
+    }
+}
+
+impl RoomFolder {
+    fn open(folder: &Path) -> Result<Self> {
+        let area = make_area(folder)?;
+        let boot = boot_id();
+        let name = format!("{PROCESS_PREFIX}{boot}-{:016x}", nonce());
+        let (own, _) = SharedFolder::open(&area, &name, OPEN_LIMIT)?;
+        own.share()?;
+        let lock = LeftToParent::new(own.lock_file().as_fd());
+        let usage = own.folder().create_new(USAGE)?;
+        let alive = own.folder().create_new(ALIVE)?;
+        Ok(Self { area, _lock: lock, own, usage, alive, boot })
+    }
+
+    fn reserve(&self, reserved: u64, bytes: u64, quota: u64, free_floor: u64) -> bool {
+        let Ok(lock) = self.area.open_or_create(LOCK) else { return false };
+        if lock_within(&lock, LockMode::Exclusive, LOCK_LIMIT).is_err() {
+            return false;
+        }
+        let taken = total_usage(&self.area);
+        let has_quota = taken.checked_add(bytes).is_some_and(|total| total <= quota);
+        let is_reserved = has_quota
+            && self.has_free(bytes, free_floor)
+            && self.usage.write_all_at(&(reserved + bytes).to_le_bytes(), 0).is_ok();
+        unlock(&lock);
+        is_reserved
+    }
+
+    fn has_free(&self, bytes: u64, free_floor: u64) -> bool {
+        let Ok(stat) = rustix::fs::fstatvfs(self.area.descriptor()) else { return true };
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        free >= bytes.saturating_add(free_floor)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Bytes that all processes have reserved in `area`, those that were killed included: their files are still there.
+pub(crate) fn total_usage(area: &OwnFolder) -> u64 {
+    let names = area.names().unwrap_or_default();
+    let folders = names.iter().filter(|name| name.starts_with(PROCESS_PREFIX));
+    folders.map(|name| number_in(area, &PathBuf::from(name).join(USAGE))).fold(0, u64::saturating_add)
+}
+
+/// The number that a small file of ours holds; 0 where there is none.
+pub(crate) fn number_in(folder: &OwnFolder, name: &Path) -> u64 {
+    let mut bytes = [0; 8];
+    match folder.open_to_read(name).map(|file| file.read_exact_at(&mut bytes, 0)) {
+        Ok(Ok(())) => u64::from_le_bytes(bytes),
+        _ => 0,
+    }
+}
+
+/// The name of an item's journal.
+pub(crate) fn journal_name(id: &str) -> String {
+    format!("{id}.journal")
+}
+
+/// Writes the journal of item `id` in `folder`, in place of an older one.
+pub(crate) fn write_journal(folder: &OwnFolder, id: &str, journal: &Journal, is_synced: bool) -> Result<()> {
+    let name = journal_name(id);
+    let temporary = format!("{name}.{:016x}", nonce());
+    let file = folder.create_new(&temporary)?;
+    let at = |error: std::io::Error| Error::from_io(error).at(folder.path().join(&temporary).display());
+    let written = journal.encode().and_then(|bytes| {
+        file.write_all_at(&bytes, 0).map_err(at)?;
+        if is_synced { file.sync_all().map_err(at) } else { Ok(()) }
+    });
+    if let Err(error) = written.and_then(|()| folder.rename(&temporary, &name)) {
+        let _ = folder.remove_file(&temporary);
+        return Err(error);
+    }
+    if is_synced { sync_folder(folder) } else { Ok(()) }
+}
+
+/// Syncs the names in `folder`.
+pub(crate) fn sync_folder(folder: &OwnFolder) -> Result<()> {
+    rustix::fs::fsync(folder.descriptor())
+        .map_err(|errno| Error::from_io(errno.into()).at(folder.path().display()))
+}
+
+/// Removes what a process has in its folder, without its journals.
+pub(crate) fn remove_ours(folder: &OwnFolder) {
+    for name in folder.names().unwrap_or_default() {
+        let is_ours = [USAGE, ALIVE].contains(&name.as_str())
+            || [".log", ".facts", ".data"].iter().any(|ending| name.ends_with(ending))
+            || name.contains(".journal.");
+        if is_ours {
+            let _ = folder.remove_file(&name);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The items of all processes in an area, as their journals tell.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use forebay_scratch::{OwnFolder, SharedFile};
+use forebay_source::{Error, Result};
+
+use crate::{
+    facts_file::read_facts,
+    image_state::image_name,
+    journal::Journal,
+    log_record::{FoundRecord, ScanDepth, SegmentHead, scan_segment, segment_head},
+    redo_state::facts_name,
+    room::PROCESS_PREFIX,
+    status::{ItemKind, ItemState, ItemStatus},
+};
+
+/// The file whose lock a process holds while it lives.
+const LOCK: &str = "lock";
+const ENDING: &str = ".journal";
+
+/// The names of the items in the folder of a process.
+pub(crate) fn item_ids(folder: &OwnFolder) -> Vec<String> {
+    let names = folder.names().unwrap_or_default();
+    let mut ids: Vec<String> =
+        names.iter().filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned)).collect();
+    ids.sort();
+    ids
+}
+
+/// The journal of item `id`.
+pub(crate) fn read_journal(folder: &OwnFolder, id: &str) -> Result<Journal> {
+    let name = format!("{id}{ENDING}");
+    let mut bytes = Vec::new();
+    let at = |error: Error| error.at(folder.path().join(&name).display());
+    folder.open_to_read(&name)?.read_to_end(&mut bytes).map_err(|error| at(Error::from_io(error)))?;
+    Journal::decode(&bytes).map_err(at)
+}
+
+/// The folders of processes in `area`, each with whether its process is gone.
+pub(crate) fn process_folders(area: &OwnFolder) -> Result<Vec<(Arc<OwnFolder>, bool)>> {
+    let mut names: Vec<String> =
+        area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)).collect();
+    names.sort();
+    let folders = names.iter().filter_map(|name| area.open_subfolder(name).ok()).map(Arc::new);
+    Ok(folders
+        .map(|folder| {
+            let is_deserted = SharedFile::deserted(&folder, LOCK).is_some();
+            (folder, is_deserted)
+        })
+        .collect())
+}
+
+/// The items of all processes in `area`, the oldest first.
+pub(crate) fn survey(area: &OwnFolder) -> Result<Vec<ItemStatus>> {
+    let mut items = Vec::new();
+    for (folder, is_deserted) in process_folders(area)? {
+        for id in item_ids(&folder) {
+            // One that is gone by now is done.
+            if let Ok(journal) = read_journal(&folder, &id) {
+                items.push(status_of(&folder, &id, &journal, is_deserted));
+            } else if folder.facts(format!("{id}{ENDING}")).is_ok() {
+                items.push(damaged(&folder, &id, is_deserted));
+            }
+        }
+    }
+    items.sort_by(|one, other| (one.since, &one.id).cmp(&(other.since, &other.id)));
+    Ok(items)
+}
+
+/// What is said of an item.
+pub(crate) fn status_of(folder: &OwnFolder, id: &str, journal: &Journal, is_deserted: bool) -> ItemStatus {
+    let bytes = match journal.kind {
+        ItemKind::Create => {
+            let facts =
+                folder.open_to_read(image_name(id)).and_then(|file| file.metadata().map_err(Error::from_io));
+            facts.map_or(0, |facts| facts.blocks() * 512)
+        }
+        ItemKind::Update => logged_bytes(folder, id, journal),
+    };
+    ItemStatus {
+        id: id.to_owned(),
+        kind: journal.kind,
+        destination: journal.destination(),
+        state: journal.state,
+        bytes,
+        pid: journal.pid,
+        is_deserted,
+        since: UNIX_EPOCH + Duration::from_nanos(journal.created_ns),
+        error: journal.error.clone(),
+    }
+}
+
+/// What is said of an item whose journal cannot be read.
+pub(crate) fn damaged(folder: &OwnFolder, id: &str, is_deserted: bool) -> ItemStatus {
+    let reason = read_journal(folder, id).err().map(|error| error.to_string());
+    ItemStatus {
+        id: id.to_owned(),
+        kind: ItemKind::Update,
+        destination: folder.path().join(format!("{id}{ENDING}")),
+        state: ItemState::Failed,
+        bytes: 0,
+        pid: 0,
+        is_deserted,
+        since: UNIX_EPOCH,
+        error: reason,
+    }
+}
+
+fn logged_bytes(folder: &OwnFolder, id: &str, journal: &Journal) -> u64 {
+    let facts = folder.open_to_read(facts_name(id)).ok().and_then(|file| read_facts(&file));
+    let base = facts.map_or(0, |facts| facts.base);
+    let segments = segments_of(folder, journal.log, ScanDepth::Heads).unwrap_or_default();
+    let records = segments.iter().flat_map(|segment| &segment.records);
+    records.filter(|record| record.head.sequence >= base).map(|record| record.head.len).sum()
+}
+
+/// A segment of a log, as it was found.
+#[derive(Debug)]
+pub(crate) struct FoundSegment {
+    pub(crate) file: File,
+    pub(crate) name: String,
+    pub(crate) len: u64,
+    pub(crate) head: SegmentHead,
+    pub(crate) records: Vec<FoundRecord>,
+}
+
+/// The segments of `log` in `folder`, in their order.
+pub(crate) fn segments_of(folder: &OwnFolder, log: u64, depth: ScanDepth) -> Result<Vec<FoundSegment>> {
+    let mut found = Vec::new();
+    for name in folder.names()?.into_iter().filter(|name| name.ends_with(".log")) {
+        let Ok(file) = folder.open_to_read(&name) else { continue };
+        let len = file.metadata().map_err(Error::from_io)?.len();
+        let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(Error::from_io);
+        let Some(head) = segment_head(&read, len)?.filter(|head| head.log == log) else { continue };
+        let records = scan_segment(&read, len, &head, depth)?;
+        found.push(FoundSegment { file, name, len, head, records });
+    }
+    found.sort_by_key(|segment| segment.head.number);
+    Ok(found)
+}
+
+/// The items for `destination` in `area`, of all processes, with whether their process is gone.
+pub(crate) fn items_for(
+    area: &OwnFolder,
+    destination: &Path,
+) -> Result<Vec<(Arc<OwnFolder>, String, Journal, bool)>> {
+    let prefix = crate::item_name::id_prefix(destination);
+    let mut found = Vec::new();
+    for name in area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
+        let Ok(folder) = area.open_subfolder(&name).map(Arc::new) else { continue };
+        for id in item_ids(&folder).into_iter().filter(|id| id.starts_with(&prefix)) {
+            let Ok(journal) = read_journal(&folder, &id) else { continue };
+            if journal.destination() == destination {
+                let is_deserted = SharedFile::deserted(&folder, LOCK).is_some();
+                found.push((Arc::clone(&folder), id, journal, is_deserted));
+            }
+        }
+    }
+    found.sort_by_key(|(_, _, journal, _)| journal.created_ns);
+    Ok(found)
+}

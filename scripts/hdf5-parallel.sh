@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Builds parallel HDF5 2.2.0, which is not thread safe, with MPICH from PyPI, and prints three lines: the folder it is installed
+# in, the launcher of its MPI, and a program that writes and reads by it (tests/hdf5/parallel_rounds.c). Done once; kept in the
+# cache folder.
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+# shellcheck source=scripts/hdf5-builds.sh
+source "$ROOT/scripts/hdf5-builds.sh"
+
+# The crate brings the sources of HDF5 2.2.0, without tools and tests.
+CRATE=hdf5-metno-src-0.10.4
+DIGEST=69c883c565498492954e344c482f8622525e58c7a71100dd9498c4940da82885
+
+use_cache
+find_python
+found=$("$ROOT/scripts/mpi.sh" mpich5)
+IFS=$'\t' read -r _ launcher _ <<<"$found"
+mpi=$(cd "$(dirname "$launcher")/.." && pwd)
+make_hdf5() {
+    local work=$prefix.work
+    rm -rf "$prefix" "$work"
+    mkdir -p "$work"
+    need_cmake
+    fetch_archive "https://static.crates.io/crates/${CRATE%-*}/$CRATE.crate" "$DIGEST" "$work/crate"
+    say "building parallel HDF5, which takes some minutes; the log is $work/build.log"
+    configure_hdf5 "$work/crate/ext/hdf5" "$work/build" -DCMAKE_INSTALL_PREFIX="$prefix" -DBUILD_TESTING=OFF \
+        -DHDF5_ENABLE_PARALLEL=ON -DHDF5_BUILD_HL_LIB=OFF -DHDF5_ENABLE_ZLIB_SUPPORT=ON -DCMAKE_INSTALL_RPATH="$mpi/lib;$prefix/lib" \
+        -DMPI_C_COMPILER="$mpi/bin/mpicc" -DMPIEXEC_EXECUTABLE="$launcher"
+    build_hdf5 "$work/build" install
+    # What was installed is complete: the sources and objects, ten times as long, may go.
+    rm -rf "$work"
+}
+
+# Built anew when what builds it has changed, or its MPI.
+prefix=$CACHE/hdf5-parallel-$( { declare -f make_hdf5 configure_hdf5 build_hdf5; printf '%s' "$DIGEST $mpi"; } | sha256sum | cut -c1-16)
+
+# Compiles the test program and asks it whether the library is what it has to be.
+make_program() {
+    local temporary=$program.$$.part
+    "$mpi/bin/mpicc" -O2 -Wall -Wextra -Werror -o "$temporary" "$ROOT/tests/hdf5/parallel_rounds.c" \
+        -I"$prefix/include" -L"$prefix/lib" -Wl,-rpath,"$prefix/lib" -lhdf5
+    "$launcher" -n 2 "$temporary" --check >&2 || die "the parallel HDF5 in $prefix does not work"
+    mv -f "$temporary" "$program"
+}
+
+if [[ ! -e $prefix/ready ]]; then
+    (
+        lock hdf5-parallel
+        if [[ -e $prefix/ready ]]; then exit; fi
+        make_hdf5
+        touch "$prefix/ready"
+    )
+fi
+program=$prefix/parallel_rounds-$(hash_of tests/hdf5/parallel_rounds.c)
+if [[ ! -e $program ]]; then make_program; fi
+printf '%s\n%s\n%s\n' "$prefix" "$launcher" "$program"

@@ -11,7 +11,7 @@ use forebay_plugin::{guard, hdf5_types::hid_t, slots::SLOT_COUNT};
 
 use crate::{
     cache_stats::CacheCounters,
-    functions::Opaque,
+    functions::RawPointer,
     hdf5_arguments::OptionalArguments,
     operation_numbers::{ControlOp, DATASET_SUBCLASS, FILE_SUBCLASS},
     optional_ops::{self, PrestageArguments},
@@ -89,7 +89,13 @@ pub unsafe extern "C" fn forebay_hdf5_switch_of(
 /// Has the libhdf5 whose file name contains `name` call an operation of this connector on the object behind `id`.
 ///
 /// HDF5 itself knows which object of ours that is: what `H5VLobject` gives is one of the lowest connector.
-unsafe fn call(name: *const c_char, id: hid_t, subclass: c_int, op: ControlOp, arguments: Opaque) -> c_int {
+unsafe fn call(
+    name: *const c_char,
+    id: hid_t,
+    subclass: c_int,
+    op: ControlOp,
+    arguments: RawPointer,
+) -> c_int {
     guard(-1, || {
         // SAFETY: as promised by the caller.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();

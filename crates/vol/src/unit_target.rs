@@ -6,7 +6,7 @@ use bytes::Bytes;
 use forebay_tier::Copies;
 
 use crate::{
-    file_state::ManagedFile,
+    file_state::VolFile,
     unit_writer::{BlockClaim, WaitingUnit},
 };
 
@@ -26,7 +26,7 @@ impl UnitTarget {
     pub(crate) fn unit(
         &self,
         unit: u64,
-        file: Arc<ManagedFile>,
+        file: Arc<VolFile>,
         bytes: Bytes,
         claim: Option<BlockClaim>,
     ) -> WaitingUnit {

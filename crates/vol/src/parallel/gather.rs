@@ -79,7 +79,7 @@ impl<'a> Gathering<'a> {
     /// Takes `len` bytes of `memory` for place `at` of the file.
     ///
     /// # Safety
-    /// As for [`MemorySource::fill`].
+    /// As for [`GatherSource::fill`].
     pub(crate) unsafe fn take(
         &mut self,
         mut at: u64,

@@ -312,8 +312,8 @@ def test_a_forked_child_reads_on_with_a_cache_of_its_own(files: Path) -> None:
 def test_a_program_pauses_prestages_and_asks(files: Path) -> None:
     source = READS + """
     import forebay.hdf5 as control
+    assert control.is_loaded() and control.stats()["quota"] == 0 and control.wait(1)
     make(sys.argv[1])
-    assert not control.is_loaded() and control.stats()["quota"] == 0 and control.wait(1)
     with h5py.File(sys.argv[1]) as file:
         rows, chunks, line = file["rows"], file["chunks"], file["line"]
         control.pause()

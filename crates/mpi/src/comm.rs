@@ -67,6 +67,13 @@ impl MpiComm {
         Self::new(library, comm, options, wait)
     }
 
+    /// As [`from_handle`](Self::from_handle), for a communicator that was made for the caller: it is freed. Collective.
+    pub fn from_made_handle(comm: MpiHandle, options: MpiOptions, wait: &Wait<'_>) -> Result<Self> {
+        let made = Self::from_handle(comm, options, wait);
+        MpiLibrary::find()?.loaded.comm_free(comm)?;
+        made
+    }
+
     /// The communicator that its messages go by.
     pub fn handle(&self) -> MpiHandle {
         self.ranks.comm

@@ -3,8 +3,7 @@
 #![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
 
 use std::{
-    cell::{Cell, RefCell},
-    collections::VecDeque,
+    cell::Cell,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -13,17 +12,18 @@ use std::{
 use bytes::Bytes;
 use forebay_plugin::hdf5_types::hid_t;
 use forebay_source::{Locator, PerProcess, SourceId, text_of_path};
-use forebay_tier::{BlockPiece, Claim, Claimed, Room};
+use forebay_tier::{BlockPiece, Claim, Room};
 
 use crate::{
+    dataset_units::DatasetUnits,
     file_state::{ObjectToken, VolFile},
     read_cache::ReadCache,
     settings,
     slots::LoadedLibrary,
     under_dataset::{BoxedArray, DatasetShape, UnderDataset},
     unit_grid::{UnitGrid, UnitPiece},
-    unit_set::UnitSet,
     unit_target::UnitTarget,
+    unit_writer::BlockClaim,
 };
 
 /// How long a unit that another process is reading is waited for: longer than any request, shorter than a hang.
@@ -42,16 +42,10 @@ pub(crate) struct CachedDataset {
     has_chunks: bool,
     id: SourceId,
     kept: PerProcess<Option<KeptUnits>>,
-    /// Units that were asked for in part, and passed through.
-    pub(crate) touched: RefCell<UnitSet>,
-    /// Units that were seen in the tier.
-    present: RefCell<UnitSet>,
+    pub(crate) units: Arc<DatasetUnits>,
     /// The changes of the file that were looked at.
     seen_changes: Cell<u64>,
     is_out_of_use: Cell<bool>,
-    is_prestaged: Cell<bool>,
-    /// Units that are prestaged one by one, as reads come.
-    pub(crate) later: RefCell<VecDeque<u64>>,
 }
 
 /// What this process keeps of the data set.
@@ -75,7 +69,7 @@ pub(crate) enum Prestaged {
 /// What a process that wants a unit has to do.
 enum UnitTurn {
     /// Read it; the claim says that there is room for it.
-    Read(Option<Box<dyn Claimed>>),
+    Read(Option<BlockClaim>),
     /// It is in the tier.
     Here,
 }
@@ -104,6 +98,7 @@ impl CachedDataset {
             len: grid.cache_len(),
             version: version.version,
         };
+        let units = file.units_of(token);
         Some(Self {
             file,
             token,
@@ -112,12 +107,9 @@ impl CachedDataset {
             has_chunks: chunk.is_some(),
             id,
             kept: PerProcess::empty(),
-            touched: RefCell::default(),
-            present: RefCell::default(),
+            units,
             seen_changes,
             is_out_of_use: Cell::new(false),
-            is_prestaged: Cell::new(false),
-            later: RefCell::default(),
         })
     }
 
@@ -154,7 +146,7 @@ impl CachedDataset {
             let cache = ReadCache::of_process()?;
             let target = UnitTarget {
                 copies: cache.copies(&self.id)?,
-                number: cache.number(),
+                number: self.units.number,
                 padded_len: self.grid.padded_len(),
                 blocks_per_unit: self.grid.blocks_per_unit(),
                 block_len: self.grid.block_len(),
@@ -168,7 +160,7 @@ impl CachedDataset {
 
     /// True when all of `unit` is here, as far as is known without reading it.
     pub(crate) fn has(&self, kept: &KeptUnits, unit: u64) -> bool {
-        if self.present.borrow().contains(unit) {
+        if self.units.present().contains(unit) {
             return true;
         }
         if kept.cache.writer.find((kept.target.number, unit)).is_some() {
@@ -176,7 +168,7 @@ impl CachedDataset {
         }
         let is_here = self.grid.blocks(unit).all(|block| kept.target.copies.has(block));
         if is_here {
-            self.present.borrow_mut().insert(unit);
+            self.units.present().insert(unit);
         }
         is_here
     }
@@ -202,7 +194,7 @@ impl CachedDataset {
         drop(blocks);
         if !is_filled {
             // Some left the tier: which ones is looked up again.
-            let mut present = self.present.borrow_mut();
+            let mut present = self.units.present();
             pieces.iter().for_each(|(piece, _)| present.remove(piece.unit));
         }
         is_filled
@@ -249,18 +241,13 @@ impl CachedDataset {
     }
 
     /// Hands `bytes`, all those of `unit`, to the writer.
-    pub(crate) fn keep(&self, kept: &KeptUnits, unit: u64, bytes: Bytes, claim: Option<Box<dyn Claimed>>) {
+    pub(crate) fn keep(&self, kept: &KeptUnits, unit: u64, bytes: Bytes, claim: Option<BlockClaim>) {
         kept.cache.writer.push(kept.target.unit(unit, Arc::clone(&self.file), bytes, claim));
     }
 
     /// Where units of it go.
     pub(crate) fn target(&self, kept: &KeptUnits) -> UnitTarget {
         kept.target.clone()
-    }
-
-    /// True the first time: the data set is prestaged once.
-    pub(crate) fn takes_prestaging(&self) -> bool {
-        !self.is_prestaged.replace(true)
     }
 
     /// Where its bytes begin in the file, where all of them lie there as they are cached.
@@ -296,13 +283,15 @@ impl CachedDataset {
 
     /// Whether this process reads `unit`: of several that want it at once one does, and the others wait for it.
     fn turn(&self, kept: &KeptUnits, unit: u64) -> UnitTurn {
-        let (first, len) = (self.grid.blocks(unit).start, self.grid.block_len());
         let until = Instant::now() + OTHERS_PATIENCE;
         loop {
-            match Arc::clone(&kept.target.copies).claim(first, len, kept.target.may_replace) {
-                Claim::Held(claim) => return UnitTurn::Read(Some(claim)),
+            // A unit of which a part was lost, or found no room, is read again for the rest.
+            let absent = self.grid.blocks(unit).find(|block| !kept.target.copies.has(*block));
+            let Some(block) = absent else { return UnitTurn::Here };
+            let copies = Arc::clone(&kept.target.copies);
+            match copies.claim(block, self.grid.block_len(), kept.target.may_replace) {
+                Claim::Held(claim) => return UnitTurn::Read(Some(BlockClaim { block, claim })),
                 Claim::Full => return UnitTurn::Read(None),
-                Claim::Here | Claim::Busy if self.has(kept, unit) => return UnitTurn::Here,
                 Claim::Here | Claim::Busy if Instant::now() < until => thread::sleep(OTHERS_POLL),
                 Claim::Here | Claim::Busy => return UnitTurn::Read(None),
             }

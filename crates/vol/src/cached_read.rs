@@ -204,7 +204,7 @@ impl<'a> OneRead<'a> {
     /// Whether the units of `missing` are worth reading as a whole for a read of `len` bytes.
     fn judge(&self, missing: &[UnitDemand], len: u64) -> Misses {
         let grid = &self.dataset.grid;
-        let mut touched = self.dataset.touched.borrow_mut();
+        let mut touched = self.dataset.units.touched();
         let (mut whole, mut is_worth, mut fill) = (Vec::new(), false, 0_u64);
         for UnitDemand { unit, wanted } in missing {
             let filled = grid.filled_len(*unit);
@@ -247,18 +247,25 @@ impl<'a> OneRead<'a> {
 
     /// Keeps `unit`, all of which has just been read into the program's memory.
     fn harvest(&self, unit: u64) {
-        let Ok(len) = usize::try_from(self.dataset.grid.padded_len()) else { return };
-        let mut bytes = vec![0_u8; len];
+        let grid = &self.dataset.grid;
+        let Ok(len) = usize::try_from(grid.padded_len()) else { return };
+        let mut bytes = self.kept.cache.writer.buffer(len);
         let memory = MemoryTarget::new(self.wanted.into);
         for PlacedPiece { piece, to } in self.pieces.iter().filter(|placed| placed.piece.unit == unit) {
-            let (Ok(from), Ok(part)) = (usize::try_from(piece.from), usize::try_from(piece.len)) else {
-                return;
-            };
+            let Ok(from) = usize::try_from(piece.from) else { return };
             // SAFETY: memory that the read has just filled.
             let read = unsafe { memory.lend(*to, piece.len) };
-            bytes[from..from + part].copy_from_slice(read);
+            if from == bytes.len() {
+                bytes.extend_from_slice(read);
+                continue;
+            }
+            if bytes.len() < from + read.len() {
+                bytes.resize(from + read.len(), 0);
+            }
+            bytes[from..from + read.len()].copy_from_slice(read);
         }
-        self.dataset.keep(self.kept, unit, bytes.into(), None);
+        bytes.resize(len, 0);
+        self.dataset.keep(self.kept, unit, bytes.freeze(), None);
     }
 
     /// Fills the places of `pieces`, unit by unit.

@@ -2,15 +2,20 @@
 
 #![expect(unsafe_code, reason = "called from C, with handles and addresses")]
 
-use std::ffi::{CStr, c_char, c_double, c_int};
+use std::{
+    ffi::{CStr, c_char, c_double, c_int},
+    ptr::null_mut,
+};
 
 use forebay_plugin::{guard, hdf5_types::hid_t, slots::SLOT_COUNT};
 
 use crate::{
     cache_stats::CacheCounters,
-    optional_ops, prestage,
+    functions::RawPointer,
+    hdf5_arguments::OptionalArguments,
+    operation_numbers::{ControlOp, DATASET_SUBCLASS, FILE_SUBCLASS},
+    optional_ops::{self, PrestageArguments},
     slots::{LIBRARIES, LoadedLibrary},
-    vol_object::object_at,
 };
 
 /// Reads pass through, and nothing is put into the cache, until `forebay_hdf5_start`.
@@ -52,12 +57,9 @@ pub unsafe extern "C" fn forebay_hdf5_prestage_of(
     dataset: hid_t,
     is_blocking: c_int,
 ) -> c_int {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        with_object(library, dataset, |library, object| {
-            prestage::prestage(library, object_at(object), 0, is_blocking != 0)
-        })
-    }
+    let mut arguments = PrestageArguments { file_space: 0, is_blocking };
+    // SAFETY: as promised by the caller; these are the operation's arguments.
+    unsafe { call(library, dataset, DATASET_SUBCLASS, ControlOp::Prestage, (&raw mut arguments).cast()) }
 }
 
 /// Finishes what is prestaged step by step of a data set.
@@ -66,13 +68,8 @@ pub unsafe extern "C" fn forebay_hdf5_prestage_of(
 /// As for [`forebay_hdf5_prestage_of`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_hdf5_finish_of(library: *const c_char, dataset: hid_t) -> c_int {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        with_object(library, dataset, |library, object| {
-            prestage::finish(library, object_at(object));
-            0
-        })
-    }
+    // SAFETY: as promised by the caller; without arguments it waits for all.
+    unsafe { call(library, dataset, DATASET_SUBCLASS, ControlOp::Wait, null_mut()) }
 }
 
 /// Switches caching for the file `file`.
@@ -80,23 +77,24 @@ pub unsafe extern "C" fn forebay_hdf5_finish_of(library: *const c_char, dataset:
 /// # Safety
 /// As for [`forebay_hdf5_prestage_of`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn forebay_hdf5_switch_of(library: *const c_char, file: hid_t, is_on: c_int) -> c_int {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        with_object(library, file, |_, object| {
-            if let Some(file) = &object_at(object).file {
-                file.switch(is_on != 0);
-            }
-            0
-        })
-    }
+pub unsafe extern "C" fn forebay_hdf5_switch_of(
+    library: *const c_char,
+    file: hid_t,
+    mut is_on: c_int,
+) -> c_int {
+    // SAFETY: as promised by the caller; these are the operation's arguments.
+    unsafe { call(library, file, FILE_SUBCLASS, ControlOp::Switch, (&raw mut is_on).cast()) }
 }
 
-/// Calls `body` with the object of ours behind `id`, a handle of the libhdf5 whose file name contains `name`.
-unsafe fn with_object(
+/// Has the libhdf5 whose file name contains `name` call an operation of this connector on the object behind `id`.
+///
+/// HDF5 itself knows which object of ours that is: what `H5VLobject` gives is one of the lowest connector.
+unsafe fn call(
     name: *const c_char,
     id: hid_t,
-    body: impl FnOnce(&LoadedLibrary, crate::functions::RawPointer) -> c_int,
+    subclass: c_int,
+    op: ControlOp,
+    arguments: RawPointer,
 ) -> c_int {
     guard(-1, || {
         // SAFETY: as promised by the caller.
@@ -105,22 +103,29 @@ unsafe fn with_object(
         let library = (0..SLOT_COUNT).filter_map(|slot| LIBRARIES.get(slot)).find(is_it);
         let Some(library) = library else { return -1 };
         let functions = &library.functions;
+        let ask = if subclass == FILE_SUBCLASS {
+            functions.H5VLfile_optional_op
+        } else {
+            functions.H5VLdataset_optional_op
+        };
         library.quietly(|| {
-            let mut value = -1;
-            // SAFETY: any number may be asked about; an object of ours is handed out for handles of our connector alone.
-            let object = unsafe {
+            let (mut value, transfer) = (-1, library.default_transfer());
+            // SAFETY: any number may be asked about; the operation goes to objects of our connector alone.
+            unsafe {
                 let connector = (functions.H5VLget_connector_id)(id);
                 if connector < 0 {
                     return -1;
                 }
                 (functions.H5VLget_value)(connector, &raw mut value);
                 (functions.H5VLclose)(connector);
+                let Some(operation) = library.operations.number(subclass, op) else { return -1 };
                 if value != library.class.value {
                     return -1;
                 }
-                (functions.H5VLobject)(id)
-            };
-            if object.is_null() { -1 } else { body(library, object) }
+                let mut call = OptionalArguments { operation, arguments };
+                let place = c"forebay".as_ptr();
+                ask(place, place, 0, id, (&raw mut call).cast(), transfer, 0)
+            }
         })
     })
 }

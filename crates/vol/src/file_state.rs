@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -12,7 +13,7 @@ use std::{
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
 
-use crate::parallel::parallel_file::ParallelFile;
+use crate::{dataset_units::DatasetUnits, parallel::parallel_file::ParallelFile};
 
 /// The name of an object within its file (`H5O_token_t`).
 pub(crate) type ObjectToken = [u8; 16];
@@ -29,6 +30,7 @@ pub(crate) struct VolFile {
     /// What ranks share that have it open together.
     parallel: Option<Arc<ParallelFile>>,
     changes: Mutex<DatasetChanges>,
+    units: Mutex<HashMap<ObjectToken, Arc<DatasetUnits>>>,
     /// Counts changes, so that readers need no lock to see that there was none.
     change_count: AtomicU64,
 }
@@ -50,6 +52,7 @@ impl VolFile {
             is_on: AtomicBool::new(is_on),
             parallel: None,
             changes: Mutex::default(),
+            units: Mutex::default(),
             change_count: AtomicU64::new(0),
         }
     }
@@ -113,6 +116,12 @@ impl VolFile {
         changes.all || changes.tokens.contains(token)
     }
 
+    /// What is known of the units of the data set `token`.
+    pub(crate) fn units_of(&self, token: ObjectToken) -> Arc<DatasetUnits> {
+        let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(units.entry(token).or_insert_with(|| Arc::new(DatasetUnits::new())))
+    }
+
     /// True when addresses of HDF5 are places in the file: there is no user block before them.
     pub(crate) fn has_plain_bytes(&self) -> bool {
         self.has_plain_bytes
@@ -120,7 +129,15 @@ impl VolFile {
 
     /// True while the file still is the version that was opened, as far as its times and its length say.
     pub(crate) fn is_current(&self) -> bool {
-        self.id.as_ref().is_some_and(|id| version_at(&self.path).is_some_and(|now| now.version == id.version))
+        // One `stat`: it is asked for every unit that is kept.
+        let (Some(id), Ok(now)) = (&self.id, std::fs::metadata(&self.path)) else { return false };
+        let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        let state = id.version.file;
+        id.len == now.len()
+            && id.version.tag == nanos(now.mtime(), now.mtime_nsec()).to_string()
+            && state.is_none_or(|file| {
+                file.inode == now.ino() && i128::from(file.changed_ns) == nanos(now.ctime(), now.ctime_nsec())
+            })
     }
 
     fn changes(&self) -> MutexGuard<'_, DatasetChanges> {
@@ -229,6 +246,19 @@ mod tests {
         let (young, old) = (dated(SystemTime::now()), dated(SystemTime::now() - Duration::from_secs(3)));
         assert!(!settled(Some(young.clone()), young, false));
         assert!(settled(Some(old.clone()), old, false));
+    }
+
+    #[test]
+    fn a_file_is_current_until_it_is_written_or_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "one").unwrap();
+        let file = VolFile::new(path.clone(), version_at(&path), true);
+        assert!(file.is_current());
+        std::fs::write(folder.path().join("b"), "one").unwrap();
+        std::fs::rename(folder.path().join("b"), &path).unwrap();
+        assert!(!file.is_current());
+        assert!(!VolFile::new(path, None, true).is_current());
     }
 
     #[test]

@@ -69,7 +69,8 @@ hdf5_functions! {
         fn H5VLget_connector_id(hid_t) -> hid_t;
         fn H5VLget_value(hid_t, *mut c_int) -> herr_t;
         fn H5VLclose(hid_t) -> herr_t;
-        fn H5VLobject(hid_t) -> RawPointer;
+        fn H5VLfile_optional_op(*const c_char, *const c_char, c_uint, hid_t, RawPointer, hid_t, hid_t) -> herr_t;
+        fn H5VLdataset_optional_op(*const c_char, *const c_char, c_uint, hid_t, RawPointer, hid_t, hid_t) -> herr_t;
         fn H5VLregister_opt_operation(c_int, *const c_char, *mut c_int) -> herr_t;
         fn H5VLfind_opt_operation(c_int, *const c_char, *mut c_int) -> herr_t;
         fn H5VLcmp_connector_cls(*mut c_int, hid_t, hid_t) -> herr_t;

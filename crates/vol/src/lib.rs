@@ -21,7 +21,7 @@
 //! | `file_access`, `file_driver`, `driver_handle`, `file_state` | how files are opened below, and which version of their bytes |
 //! | `dataset_changes` | data sets that the program writes |
 //! | `settings` | what the environment says |
-//! | `unit_grid`, `unit_set` | a data set cut into units |
+//! | `unit_grid`, `unit_set`, `dataset_units` | a data set cut into units, and what is known of them |
 //! | `selection`, `element_type`, `transfer_list` | what HDF5 says of selections, types and transfers |
 //! | `under_dataset` | the data set below, described and read box by box |
 //! | `cached_dataset`, `read_plan`, `memory_target`, `cached_read` | a read: planned, served, filled |
@@ -36,6 +36,7 @@ mod cached_read;
 mod connector;
 pub mod control;
 mod dataset_changes;
+mod dataset_units;
 mod driver_handle;
 mod element_type;
 mod file_access;

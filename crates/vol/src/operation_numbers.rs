@@ -75,6 +75,12 @@ impl OperationNumbers {
         }
     }
 
+    /// What the library calls an operation of a subclass.
+    pub(crate) fn number(&self, subclass: c_int, op: ControlOp) -> Option<c_int> {
+        let at = ControlOp::ALL.iter().position(|known| *known == op)?;
+        Some(self.of(subclass).get(at)?.load(Relaxed)).filter(|number| *number >= 0)
+    }
+
     /// The operation of this connector that `number` of a subclass is.
     pub(crate) fn find(&self, subclass: c_int, number: c_int) -> Option<ControlOp> {
         let is_it = |known: &AtomicI32| number >= 0 && known.load(Relaxed) == number;

@@ -39,7 +39,7 @@ pub(crate) fn prestage(
     }
     match dataset.byte_place(library, under) {
         Some(offset) => kept.cache.prestage.push(job(dataset, kept, offset, units)),
-        None => dataset.later.borrow_mut().extend(units),
+        None => dataset.units.later().extend(units),
     }
     0
 }
@@ -48,7 +48,7 @@ pub(crate) fn prestage(
 pub(crate) fn before_read(library: &LoadedLibrary, object: &VolObject) {
     let Some(dataset) = dataset_of(library, object) else { return };
     let mode = settings::current().prestage;
-    if mode != PrestageMode::Off && dataset.takes_prestaging() {
+    if mode != PrestageMode::Off && dataset.units.takes_prestaging() {
         prestage(library, object, 0, mode == PrestageMode::Blocking);
     }
     step(library, object, dataset);
@@ -56,11 +56,11 @@ pub(crate) fn before_read(library: &LoadedLibrary, object: &VolObject) {
 
 /// Goes on with what was left for later.
 fn step(library: &LoadedLibrary, object: &VolObject, dataset: &CachedDataset) {
-    if dataset.later.borrow().is_empty() {
+    if dataset.units.later().is_empty() {
         return;
     }
     let units: Vec<u64> = {
-        let mut later = dataset.later.borrow_mut();
+        let mut later = dataset.units.later();
         let count = later.len().min(UNITS_PER_READ);
         later.drain(..count).collect()
     };
@@ -73,7 +73,7 @@ fn step(library: &LoadedLibrary, object: &VolObject, dataset: &CachedDataset) {
 /// Reads all that was left for later.
 pub(crate) fn finish(library: &LoadedLibrary, object: &VolObject) {
     let Some(dataset) = dataset_of(library, object) else { return };
-    let units: Vec<u64> = dataset.later.borrow_mut().drain(..).collect();
+    let units: Vec<u64> = dataset.units.later().drain(..).collect();
     with_kept(dataset, |kept| {
         let under = UnderDataset { object: object.under, connector: object.connector };
         fill_all(library, dataset, under, kept, units);

@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc, Mutex, Once, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -31,7 +31,6 @@ pub(crate) struct ReadCache {
     pub(crate) prestage: PrestageQueue,
     is_paused: AtomicBool,
     may_replace: bool,
-    next_dataset: AtomicU64,
 }
 
 /// The cache of each process: a forked child makes its own, and one that was closed is made anew.
@@ -117,13 +116,7 @@ impl ReadCache {
             writer,
             is_paused: AtomicBool::new(false),
             may_replace,
-            next_dataset: AtomicU64::new(0),
         })
-    }
-
-    /// A number for a data set, which no other has in this process.
-    pub(crate) fn number(&self) -> u64 {
-        self.next_dataset.fetch_add(1, Relaxed)
     }
 
     /// What is kept of the data set `id`.

@@ -79,9 +79,18 @@ impl LoadedLibrary {
         Some(connector)
     }
 
+    /// A handle that a variable of the library holds. A program linked with the library may have a copy of the variable in its
+    /// own image (a copy relocation), and then the one in the library is never set.
     fn variable(&self, name: &std::ffi::CStr) -> Option<hid_t> {
         let place = self.library.symbol(name)?;
         // SAFETY: a variable of a loaded library that holds a handle.
-        Some(unsafe { *place.as_ptr().cast::<hid_t>() })
+        let value = unsafe { *place.as_ptr().cast::<hid_t>() };
+        if value > 0 {
+            return Some(value);
+        }
+        // SAFETY: a name that ends in NUL; what is found first is what the library itself uses.
+        let copy = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        // SAFETY: as above.
+        (!copy.is_null()).then(|| unsafe { *copy.cast::<hid_t>() })
     }
 }

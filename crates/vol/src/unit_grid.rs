@@ -222,9 +222,9 @@ mod tests {
             rest /= grid.shape[axis];
         }
         let (mut unit, mut at) = (0, 0);
-        for axis in 0..grid.shape.len() {
-            unit = unit * grid.counts[axis] + place[axis] / grid.unit[axis];
-            at = at * grid.unit[axis] + place[axis] % grid.unit[axis];
+        for (axis, place) in place.into_iter().enumerate() {
+            unit = unit * grid.counts[axis] + place / grid.unit[axis];
+            at = at * grid.unit[axis] + place % grid.unit[axis];
         }
         (unit, at * grid.element_len)
     }

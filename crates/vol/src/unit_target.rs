@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forebay_tier::{Claimed, Copies};
+use forebay_tier::Copies;
 
-use crate::{file_state::VolFile, unit_writer::WaitingUnit};
+use crate::{
+    file_state::VolFile,
+    unit_writer::{BlockClaim, WaitingUnit},
+};
 
 /// Where units go.
 #[derive(Clone, Debug)]
@@ -19,13 +22,13 @@ pub(crate) struct UnitTarget {
 }
 
 impl UnitTarget {
-    /// `bytes` of `unit`, read from `file`, on their way; `claim` is held on the first block.
+    /// `bytes` of `unit`, read from `file`, on their way; `claim` is held on one of its blocks.
     pub(crate) fn unit(
         &self,
         unit: u64,
         file: Arc<VolFile>,
         bytes: Bytes,
-        claim: Option<Box<dyn Claimed>>,
+        claim: Option<BlockClaim>,
     ) -> WaitingUnit {
         WaitingUnit {
             key: (self.number, unit),

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use forebay_tier::{Admission, Claim, Claimed, Copies};
 
 use crate::{cache_stats::CacheStats, file_state::VolFile, settings::WAITING_BYTES};
@@ -23,14 +23,24 @@ pub(crate) struct WaitingUnit {
     pub(crate) first_block: u64,
     pub(crate) block_len: u64,
     pub(crate) bytes: Bytes,
-    /// The claim on its first block, where one is held already.
-    pub(crate) claim: Option<Box<dyn Claimed>>,
+    /// The claim on one of its blocks, where one is held already.
+    pub(crate) claim: Option<BlockClaim>,
     /// Other copies may leave for it.
     pub(crate) may_replace: bool,
 }
 
+/// Room for a block, and the lock by which other processes leave its unit to this one.
+#[derive(Debug)]
+pub(crate) struct BlockClaim {
+    pub(crate) block: u64,
+    pub(crate) claim: Box<dyn Claimed>,
+}
+
 /// A data set of this process by its number, and a unit of it.
 pub(crate) type UnitKey = (u64, u64);
+
+/// Buffers that are kept for reuse: as many as are on their way while the thread keeps up.
+const MOST_SPARE: usize = 16;
 
 /// The queue and its thread, which starts with the first unit.
 #[derive(Debug, Default)]
@@ -51,6 +61,8 @@ struct WriterQueue {
     /// All units that wait or are just being put.
     by_key: HashMap<UnitKey, Bytes>,
     bytes: u64,
+    /// Buffers of units that are in the tier: fresh memory costs as much as the copy into it.
+    spare: Vec<BytesMut>,
     has_thread: bool,
     is_paused: bool,
     stop: bool,
@@ -65,6 +77,12 @@ impl UnitWriter {
     /// The bytes of a unit that is on its way.
     pub(crate) fn find(&self, key: UnitKey) -> Option<Bytes> {
         self.shared.lock().by_key.get(&key).cloned()
+    }
+
+    /// An empty buffer with room for `len` bytes.
+    pub(crate) fn buffer(&self, len: usize) -> BytesMut {
+        let spare = self.shared.lock().spare.pop();
+        spare.filter(|buffer| buffer.capacity() >= len).unwrap_or_else(|| BytesMut::with_capacity(len))
     }
 
     /// Hands over a unit; waits while more than [`WAITING_BYTES`] are on their way, and drops it while the writer is paused
@@ -85,7 +103,8 @@ impl UnitWriter {
             let builder = thread::Builder::new().name("forebay-hdf5".to_owned());
             if builder.spawn(move || shared.work()).is_err() {
                 drop(queue);
-                return put(unit, &self.shared.stats);
+                put(unit, &self.shared.stats);
+                return;
             }
             queue.has_thread = true;
         }
@@ -148,29 +167,35 @@ impl WriterShared {
             };
             drop(queue);
             let (key, len) = (unit.key, unit.bytes.len() as u64);
-            put(unit, &self.stats);
+            let bytes = put(unit, &self.stats);
             queue = self.lock();
             queue.by_key.remove(&key);
             queue.bytes -= len;
+            if queue.spare.len() < MOST_SPARE
+                && let Ok(mut buffer) = bytes.try_into_mut()
+            {
+                buffer.clear();
+                queue.spare.push(buffer);
+            }
             self.change.notify_all();
         }
     }
 }
 
-/// Puts the blocks of a unit into the tier: all, or the first ones where it fills up.
-fn put(unit: WaitingUnit, stats: &CacheStats) {
+/// Puts the blocks of a unit into the tier, all or the first ones where it fills up, and gives its bytes back.
+fn put(unit: WaitingUnit, stats: &CacheStats) -> Bytes {
     if !unit.file.is_current() {
         unit.file.note_all_changed();
         stats.refused(unit.bytes.len());
-        return;
+        return unit.bytes;
     }
     let mut held = unit.claim;
     let step = usize::try_from(unit.block_len).unwrap_or(usize::MAX);
     let (mut block, mut at) = (unit.first_block, 0);
     while at < unit.bytes.len() {
         let bytes = unit.bytes.slice(at..(at + step).min(unit.bytes.len()));
-        let claim = match held.take() {
-            Some(claim) => Claim::Held(claim),
+        let claim = match held.take_if(|held| held.block == block) {
+            Some(held) => Claim::Held(held.claim),
             None => Arc::clone(&unit.copies).claim(block, bytes.len() as u64, unit.may_replace),
         };
         let is_there = match claim {
@@ -181,9 +206,10 @@ fn put(unit: WaitingUnit, stats: &CacheStats) {
         };
         if !is_there {
             stats.refused(unit.bytes.len() - at);
-            return;
+            return unit.bytes;
         }
         stats.kept(bytes.len());
         (block, at) = (block + 1, at + bytes.len());
     }
+    unit.bytes
 }

@@ -26,7 +26,6 @@ passes!(get, H5VLdataset_get, arguments: RawPointer);
 closes!(close, H5VLdataset_close);
 
 /// Creates a data set, perhaps where one was that is gone.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn create<const N: usize>(
     object: RawPointer,
     location: RawPointer,
@@ -56,7 +55,6 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
 }
 
 /// Reads data sets: from the cache what it has or is worth keeping, the rest by the connector below.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn read<const N: usize>(
     count: usize,
     datasets: *mut RawPointer,
@@ -97,7 +95,6 @@ pub(crate) unsafe extern "C" fn read<const N: usize>(
 }
 
 /// Writes data sets, of which nothing that was cached is used again.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn write<const N: usize>(
     count: usize,
     datasets: *mut RawPointer,

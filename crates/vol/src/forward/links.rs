@@ -95,7 +95,6 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
 /// A callback with a link to take from and a place to put one.
 macro_rules! between {
     ($name:ident, $function:ident) => {
-        #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
             from: RawPointer,
             from_location: RawPointer,

@@ -43,7 +43,6 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
 }
 
 /// Copies an object, within a file or between two.
-#[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn copy<const N: usize>(
     from: RawPointer,
     from_location: RawPointer,

@@ -1,6 +1,6 @@
 //! What property lists say of MPI: the communicator of a file, and whether a transfer is collective.
 
-#![expect(unsafe_code, reason = "calls into a libhdf5 and an MPI found at run time")]
+#![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
 
 use std::{
     ffi::{CStr, c_int, c_void},
@@ -23,7 +23,6 @@ type GetCommunicator = unsafe extern "C" fn(hid_t, *mut usize, *mut c_void) -> h
 type GetMode = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
 type SetMode = unsafe extern "C" fn(hid_t, c_int) -> herr_t;
 type GetFlag = unsafe extern "C" fn(hid_t, *mut bool) -> herr_t;
-type FreeCommunicator = unsafe extern "C" fn(*mut usize) -> c_int;
 
 /// The functions of a parallel libhdf5 that a serial one lacks.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +31,9 @@ pub(crate) struct MpiLists {
     mode: GetMode,
     set_mode: SetMode,
     collective_metadata: GetFlag,
-    free: FreeCommunicator,
 }
 
-/// The function `name` of `library` or of the MPI it is linked with.
+/// The function `name` of `library`.
 ///
 /// # Safety
 /// It has the type `F`, a function pointer.
@@ -49,14 +47,13 @@ unsafe fn function<F: Copy>(library: &LoadedLibrary, name: &CStr) -> Option<F> {
 impl MpiLists {
     /// Those of `library`; `None` where it is a serial one.
     pub(crate) fn of(library: &LoadedLibrary) -> Option<Self> {
-        // SAFETY: the signatures of HDF5's and MPI's headers; an MPI_Comm has the width of a pointer or less.
+        // SAFETY: the signatures of HDF5's headers; an MPI_Comm has the width of a pointer or less.
         unsafe {
             Some(Self {
                 communicator: function(library, c"H5Pget_fapl_mpio")?,
                 mode: function(library, c"H5Pget_dxpl_mpio")?,
                 set_mode: function(library, c"H5Pset_dxpl_mpio")?,
                 collective_metadata: function(library, c"H5Pget_all_coll_metadata_ops")?,
-                free: function(library, c"MPI_Comm_free")?,
             })
         }
     }
@@ -69,15 +66,9 @@ impl MpiLists {
         if library.quietly(|| unsafe { (self.communicator)(access, &raw mut handle, null_mut()) }) < 0 {
             return None;
         }
-        let wait = Wait::while_ranks_live();
         // SAFETY: HDF5 has made this communicator for the caller, who frees it.
-        let ranks = unsafe {
-            let own = MpiHandle::of_communicator(handle);
-            let ranks = MpiComm::from_handle(own, MpiOptions::default(), &wait);
-            (self.free)(&raw mut handle);
-            ranks
-        };
-        Some(ranks)
+        let own = unsafe { MpiHandle::of_communicator(handle) };
+        Some(MpiComm::from_made_handle(own, MpiOptions::default(), &Wait::while_ranks_live()))
     }
 
     /// True when all metadata of a file opened with `access` is read by all ranks together.

@@ -245,6 +245,7 @@ static void resize(const char *name, int latest) {
         shape.kind = H5T_NATIVE_INT;
         hid_t data = create(file, shape.name, &shape);
         write_part(data, shape.extents, 0, 0, H5T_NATIVE_INT, alone, 100 + s);
+        MPI_Barrier(MPI_COMM_WORLD);
         hsize_t extents[2] = {61, 40};
         int axis = s == 6 ? 1 : 0;
         for (int step = 0; step < 4; step++) {
@@ -272,6 +273,7 @@ static void resize(const char *name, int latest) {
             }
             MPI_Barrier(MPI_COMM_WORLD);
             read_part(data, shape.name, extents, -1, 0, H5T_NATIVE_INT, step % 2 ? alone : together);
+            MPI_Barrier(MPI_COMM_WORLD);
         }
         H5Dclose(data);
         /* One that is gone leaves its place to the next. */
@@ -279,12 +281,15 @@ static void resize(const char *name, int latest) {
         hid_t first = create(file, "gone", &gone);
         write_part(first, gone.extents, 0, 1, H5T_NATIVE_INT, alone, 300);
         H5Dclose(first);
+        /* HDF5 itself does not wait for the writes of other ranks before it deletes. */
+        MPI_Barrier(MPI_COMM_WORLD);
         need(H5Ldelete(file, "gone", H5P_DEFAULT) >= 0, "H5Ldelete");
         char next_name[32];
         snprintf(next_name, sizeof next_name, "after%d", s);
         hid_t second = create(file, next_name, &gone);
         write_part(second, gone.extents, 2, 0, H5T_NATIVE_INT, alone, 301);
         H5Dclose(second);
+        MPI_Barrier(MPI_COMM_WORLD);
         char copied[32];
         snprintf(copied, sizeof copied, "copied%d", s);
         need(H5Ocopy(file, next_name, file, copied, H5P_DEFAULT, H5P_DEFAULT) >= 0, "H5Ocopy");

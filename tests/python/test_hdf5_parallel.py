@@ -1,0 +1,134 @@
+"""Ranks with parallel HDF5: the same values with the connector as without, and what was flushed survives a kill of all ranks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+import h5py
+import pytest
+
+from hdf5_programs import LIMIT, plain, plugins
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def parallel() -> tuple[Path, Path]:
+    """The folder of parallel HDF5 and the launcher of its MPI."""
+    made = subprocess.run([ROOT / "scripts/hdf5-parallel.sh"], stdout=subprocess.PIPE, text=True, check=True)
+    prefix, launcher, _ = made.stdout.split()
+    return Path(prefix), Path(launcher)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    prefix, launcher = parallel()
+    made = tmp_path_factory.mktemp("program") / "parallel_cases"
+    source = ROOT / "tests/hdf5/parallel_cases.c"
+    flags = [f"-I{prefix}/include", f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lhdf5"]
+    subprocess.run([launcher.parent / "mpicc", "-O1", "-Wall", "-Werror", "-o", made, source, *flags], check=True)
+    return made
+
+
+def connector(folder: Path, **more: object) -> dict[str, str]:
+    """The environment with the connector: files in ``folder`` are managed, staged beside it, and cached in memory."""
+    vol = plugins() / "vol"
+    variables = {
+        "HDF5_PLUGIN_PATH": vol,
+        "HDF5_VOL_CONNECTOR": "forebay",
+        "FOREBAY_HDF5_PATHS": folder,
+        "FOREBAY_STAGE": folder.parent / "fast",
+        "FOREBAY_HDF5_CACHE": "memory",
+        "FOREBAY_HDF5_UNIT": "1KiB",
+        "FOREBAY_HDF5_LEAST": "1",
+        "CONNECTOR": vol / "libforebay_vol.so",
+        "COUNTERS": folder.parent / "counters",
+    } | more
+    return plain() | {name: str(value) for name, value in variables.items()}
+
+
+def ranks(count: int, environment: dict[str, str], *command: object) -> list[str]:
+    """What the ranks say, in order."""
+    words = [str(parallel()[1]), "-n", str(count), *map(str, command)]
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True)
+    return sorted(done.stdout.splitlines())
+
+
+def values(path: Path) -> dict[str, bytes]:
+    with h5py.File(path) as file:
+        return {name: file[name][...].tobytes() for name in file}
+
+
+def counters(folder: Path) -> list[list[int]]:
+    """Staged writes, their bytes, writes of HDF5, collective reads served and left to HDF5, settled; by rank."""
+    lines = (folder / "counters").read_text().splitlines()
+    return [[int(word) for word in line.split()[1:]] for line in lines]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return tmp_path / "files"
+
+
+@pytest.mark.parametrize("case", ["writes", "resize"])
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_ranks_write_the_same_file_and_read_the_same_values(
+    count: int, case: str, program: Path, files: Path, tmp_path: Path
+) -> None:
+    native = ranks(count, plain(), program, case, tmp_path / "native.h5")
+    assert ranks(count, connector(files), program, case, files / "ours.h5") == native
+    assert values(files / "ours.h5") == values(tmp_path / "native.h5")
+    for staged, _, passed, _, _, settled in counters(tmp_path):
+        assert staged > 0 and passed > 0 and settled > 0
+
+
+@pytest.mark.parametrize("how", ["read", "write"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_ranks_read_the_same_values_from_their_caches_however_often_each_reads(
+    count: int, how: str, program: Path, files: Path, tmp_path: Path
+) -> None:
+    for path in [files / "ours.h5", tmp_path / "native.h5"]:
+        ranks(count, plain(), program, "writes", path)
+        # A file that was written just now may change without its time doing so.
+        os.utime(path, (time.time() - 60,) * 2)
+    native = ranks(count, plain(), program, "reads", tmp_path / "native.h5", how)
+    assert ranks(count, connector(files), program, "reads", files / "ours.h5", how) == native
+    if how == "read":
+        assert all(served > 0 for _, _, _, served, _, _ in counters(tmp_path))
+    else:
+        assert values(files / "ours.h5") == values(tmp_path / "native.h5")
+
+
+def test_what_ranks_have_flushed_is_in_the_file_after_a_kill_of_all_and_recover(
+    program: Path, files: Path, tmp_path: Path
+) -> None:
+    rounds = 3
+    words = [str(parallel()[1]), "-n", "4", str(program), "rounds", str(files / "ours.h5"), str(rounds)]
+    running = subprocess.Popen(
+        words, env=connector(files), stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert running.stdout is not None
+    for _ in range(4):
+        assert running.stdout.readline().endswith("flushed\n")
+    time.sleep(0.2)
+    own = subprocess.run(["ps", "-eo", "pid,args"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    for line in own.splitlines():
+        pid, _, arguments = line.strip().partition(" ")
+        if arguments.startswith(str(program)):
+            os.kill(int(pid), signal.SIGKILL)
+    running.wait(LIMIT)
+    recovered = subprocess.run(
+        [os.environ["FOREBAY_BIN"], "recover", str(tmp_path / "fast")], stdout=subprocess.PIPE, text=True
+    )
+    assert recovered.returncode == 0, recovered.stdout
+    # Every rank goes on after the flush by itself: its rows are those of some round from the last flushed one on.
+    with h5py.File(files / "ours.h5") as file:
+        found = file["values"][...]
+    assert found.shape == (256, 4096) and (found != 7).any()
+    assert not list((tmp_path / "fast").rglob("*.journal"))

@@ -2,7 +2,7 @@
 
 # Files of every kind of data set, made by plain h5py.
 MAKE = """
-    import os, sys, h5py, numpy as np
+    import os, sys, time, h5py, numpy as np
 
     def make(path, seed=0):
         draw = np.random.default_rng(seed)
@@ -36,7 +36,7 @@ MAKE = """
             file.create_dataset("mixed", data=np.array([(n, f"s{n}") for n in range(500)], mixed), dtype=mixed)
             file.create_dataset("links", data=np.array([file["rows"].ref] * 300, h5py.ref_dtype))
             file["none"], file["scalar"] = h5py.Empty("f4"), 5.0
-            file.create_dataset("nothing", (0, 5), maxshape=(None, 5), chunks=(10, 5))
+            file.create_dataset("nothing", (0, 5), "f4", maxshape=(None, 5), chunks=(10, 5))
             layout = h5py.VirtualLayout((700, 12, 10), "f4")
             layout[...] = h5py.VirtualSource(file["rows"])
             file.create_virtual_dataset("virtual", layout)
@@ -45,6 +45,7 @@ MAKE = """
     def age(path, step=0):
         # A file that was written a moment ago is not cached: another write could leave the same times.
         os.utime(path, (1_600_000_000 + step,) * 2)
+        time.sleep(0.05)
 """
 
 # The digest of what a selection gives, whatever it is.

@@ -19,8 +19,9 @@ from hdf5_reads import MAKE, OPERATIONS, READS
 
 IS_LONG = bool(os.environ.get("FOREBAY_LONG"))
 
-# Small units and no least size, so that small files are cut into many.
-SMALL = {"FOREBAY_HDF5_UNIT": "8KiB", "FOREBAY_HDF5_LEAST": "1"}
+# Small units and no least size, so that small files are cut into many; and the clock of local file systems, so that tests need
+# not wait for seconds before a file is cached.
+SMALL = {"FOREBAY_HDF5_UNIT": "8KiB", "FOREBAY_HDF5_LEAST": "1", "FOREBAY_HDF5_CLOCK_GRAIN_MS": "20"}
 
 
 def connector(paths: object = "", cache: object = "", info: str = "", **more: object) -> dict[str, str]:

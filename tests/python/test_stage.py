@@ -442,6 +442,19 @@ def test_an_area_tells_what_is_in_it_and_what_it_did(tmp_path: Path, slow: Path)
         forebay.stage.open(slow / "b", area=area)
 
 
+def test_a_drain_draws_a_bar(area: forebay.stage.Area, slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    area.drain(progress=True)
+    assert capsys.readouterr().err == "", "there was nothing to show"
+    area.pause()
+    forebay.stage.save(bytes(100_000), slow / "a", area=area)
+    area.drain(progress=True)
+    told = capsys.readouterr().err
+    assert told.startswith("\rdraining [") and "100 %  0 files, 0 MB left" in told and told.endswith("\n"), told
+    forebay.stage.save(b"x", slow / "b", area=area)
+    forebay.stage.drain(progress=False)
+    assert capsys.readouterr().err == ""
+
+
 def test_what_progress_raises_ends_the_wait(area: forebay.stage.Area, slow: Path) -> None:
     def progress(left: dict[str, Any]) -> None:
         raise ZeroDivisionError

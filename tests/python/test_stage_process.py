@@ -76,11 +76,10 @@ class Child:
         return said, told
 
 
-def recover(fast: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "forebay", "recover", *options, str(fast)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def recover(fast: Path) -> dict[str, Any]:
+    recovered = forebay.stage.recover(fast, progress=False)
+    assert recovered["refused"] == [] and recovered["in_use"] == [], recovered
+    return recovered
 
 
 def test_a_program_that_ends_leaves_its_files_durable(tmp_path: Path, folders: tuple[Path, Path]) -> None:
@@ -227,8 +226,15 @@ def test_a_killed_process_loses_what_was_not_sealed_and_nothing_else(
         # Whose files they are is for `recover` to say: nobody else's drain touches them.
         area.drain()
         assert (slow / "sealed").read_bytes() == b"old"
-    recover(fast)
-    recover(fast)
+    planned = forebay.stage.recover(fast, dry_run=True)
+    assert (slow / "sealed").read_bytes() == b"old"
+    recovered = recover(fast)
+    assert [item["destination"] for item in recovered["finished"]] == [
+        str(slow / f"sealed{n or ''}") for n in range(5)
+    ]
+    assert [item["destination"] for item in recovered["discarded"]] == [str(slow / "half")]
+    assert {part: len(items) for part, items in planned.items()} == {part: len(i) for part, i in recovered.items()}
+    assert not any(recover(fast).values())
     assert sorted(os.listdir(slow)) == ["latest", "sealed", "sealed1", "sealed2", "sealed3", "sealed4"]
     for n in range(5):
         assert (slow / f"sealed{n or ''}").read_bytes() == bytes([n]) * 1_000_000

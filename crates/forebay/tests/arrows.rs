@@ -24,7 +24,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-config", &["forebay-source", "forebay-stage", "forebay-tier"]),
     ("forebay-plugin", &["forebay-config", "forebay-source", "forebay-stage", "forebay-tier"]),
     ("forebay-vfd", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
-    ("forebay-vol", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
+    (
+        "forebay-vol",
+        &[
+            "forebay-config",
+            "forebay-mpi",
+            "forebay-plugin",
+            "forebay-source",
+            "forebay-stage",
+            "forebay-store",
+            "forebay-tier",
+        ],
+    ),
     ("forebay-launch", &["forebay-config", "forebay-source"]),
     (
         "forebay",

@@ -51,10 +51,15 @@ impl ProbeLine {
     }
 }
 
-/// The message of the innermost frame of an HDF5 error stack that was printed.
+/// The message of the innermost frame of an HDF5 error stack that was printed; that a folder of the search path is not
+/// there, as HDF5's own often is not, is no cause.
 pub(crate) fn deepest_cause(printed: &str) -> Option<String> {
     let frames = printed.lines().filter(|line| line.trim_start().starts_with('#'));
-    frames.last()?.split_once("(): ").map(|(_, message)| message.trim().to_owned())
+    let messages = frames.filter_map(|frame| Some(frame.split_once("(): ")?.1.trim()));
+    let is_cause = |message: &&str| {
+        !message.starts_with("search in path") && !message.starts_with("can't open directory")
+    };
+    messages.filter(is_cause).last().map(str::to_owned)
 }
 
 /// Loads the libhdf5 at `library`, and with `file` writes and reads that file; what it sees goes to `out`, a line as soon as

@@ -244,7 +244,7 @@ mod tests {
         let old = of(said("version 1.10.8\ntoo-old\n", "", None));
         assert_eq!(old.verdict, TrialVerdict::Unreached);
         let stack = "HDF5-DIAG: Error detected:\n  #000: H5F.c line 5 in H5Fcreate(): unable to create\n    major: File\n  \
-                     #001: H5FD.c line 7 in H5FD_open(): no such driver\n    minor: Bad\n";
+                     #001: H5FD.c line 7 in H5FD_open(): no such driver\n    minor: Bad\n  #002: H5PLpath.c line 9 in H5PL__find(): can't open directory (/usr/local/x)\n";
         let broken = of(said("version 2.0.0\n", stack, Some("exit status: 1")));
         assert_eq!((broken.verdict, broken.why.as_str()), (TrialVerdict::Broken, "no such driver"));
         let killed = of(said("version 2.0.0\n", "", Some("signal: 11 (SIGSEGV)")));

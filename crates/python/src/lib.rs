@@ -19,6 +19,8 @@
 //! | `ranking` | a policy that is written in Python |
 //! | `warming` | files on their way to the tiers, in the background |
 //! | `stage_area`, `stage_settings` | a staging area, and from what Python says of it to its settings |
+//! | `stage_recover` | what killed processes left in an area |
+//! | `stage_progress` | waits that tell how far they are, and that an exception of Python ends |
 //! | `stage_file`, `stage_cursor`, `stage_sealed` | a file on its way to its destination: written by position, then sealed |
 //! | `interruptible` | work that Ctrl-C interrupts |
 //! | `closable` | what Python may close while other threads use it |
@@ -43,6 +45,8 @@ mod samples;
 mod stage_area;
 mod stage_cursor;
 mod stage_file;
+mod stage_progress;
+mod stage_recover;
 mod stage_sealed;
 mod stage_settings;
 mod store;
@@ -81,6 +85,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(set_workers, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(stage_settings::stage_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(stage_recover::stage_recover, module)?)?;
     module.add_function(wrap_pyfunction!(tiers::tier_config, module)?)?;
     error::add_to(module)
 }

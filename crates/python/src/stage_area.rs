@@ -1,25 +1,30 @@
 //! A staging area, as Python uses it.
 
 use std::{
-    ops::ControlFlow,
+    fs,
     os::fd::IntoRawFd,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-use forebay::stage::{Area, AreaPlace, DrainProgress, ItemStatus, StageOptions, StageStats};
+use forebay::{
+    Error,
+    stage::{Area, AreaPlace, ItemStatus, StageOptions, StageStats},
+};
 use pyo3::prelude::*;
 
 use crate::{
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
     stage_file::RawStagedFile,
+    stage_progress::{KeptError, with_progress},
     stage_settings::AreaDescription,
 };
 
 /// One item of an area: id, kind, destination, state, bytes, process, whether that is gone, begin in seconds since 1970, and error.
-type ItemRow = (String, &'static str, std::ffi::OsString, &'static str, u64, u32, bool, f64, Option<String>);
+pub(crate) type ItemRow =
+    (String, &'static str, std::ffi::OsString, &'static str, u64, u32, bool, f64, Option<String>);
 
 /// A staging area.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -34,7 +39,12 @@ impl RawArea {
     fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
         let described: AreaDescription = serde_json::from_str(settings).map_err(|error| misread(&error))?;
         let settings = described.settings();
-        let area = interruptible(py, move || Area::open(settings.clone()))?;
+        let area = interruptible(py, move || {
+            if let AreaPlace::Folder(folder) = &settings.place {
+                fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+            }
+            Area::open(settings.clone())
+        })?;
         show_warnings(py)?;
         Ok(Self { area })
     }
@@ -80,11 +90,10 @@ impl RawArea {
     #[pyo3(signature = (path, timeout=None))]
     fn wait_for(&self, py: Python<'_>, path: PathBuf, timeout: Option<f64>) -> PyResult<bool> {
         let limit = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok());
-        let signal = Mutex::new(None);
-        let keep_waiting =
-            || Python::attach(|py| py.check_signals()).map_err(|error| note(&signal, error)).is_ok();
+        let signal = KeptError::default();
+        let keep_waiting = || signal.keep(Python::attach(|py| py.check_signals()));
         let waited = py.detach(|| self.area.wait_for(&path, limit, &keep_waiting));
-        noted(signal)?;
+        signal.raise()?;
         waited.map_err(raised)
     }
 
@@ -97,29 +106,13 @@ impl RawArea {
     /// Waits until all items of this process are durable; `report` is called with items and bytes that are left, and bytes done.
     #[pyo3(signature = (report=None))]
     fn drain(&self, py: Python<'_>, report: Option<Py<PyAny>>) -> PyResult<()> {
-        let raised_by_user = Mutex::new(None);
-        let tell = |left: DrainProgress| {
-            let told = Python::attach(|py| {
-                py.check_signals()?;
-                match &report {
-                    Some(report) => {
-                        report.call1(py, (left.items_left, left.bytes_left, left.bytes_done)).map(drop)
-                    }
-                    None => Ok(()),
-                }
-            });
-            match told {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    note(&raised_by_user, error);
-                    ControlFlow::Break(())
-                }
-            }
-        };
-        let drained = py.detach(|| self.area.drain(&tell));
-        noted(raised_by_user)?;
-        drained.map_err(raised)?;
+        with_progress(py, report, |tell| self.area.drain(tell))?.map_err(raised)?;
         show_warnings(py)
+    }
+
+    /// Leaves what is not durable to `recover`: the end of the process does not wait for it.
+    fn leave(&self) {
+        self.area.leave();
     }
 
     /// Stops the drainers of this process, or of everyone who uses the area.
@@ -161,17 +154,8 @@ impl RawArea {
     }
 }
 
-/// Keeps the first exception that a callback raised.
-fn note(kept: &Mutex<Option<PyErr>>, error: PyErr) {
-    kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-}
-
-/// Raises what was kept.
-fn noted(kept: Mutex<Option<PyErr>>) -> PyResult<()> {
-    kept.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
-}
-
-fn item_row(item: ItemStatus) -> ItemRow {
+/// An item as Python takes it.
+pub(crate) fn item_row(item: ItemStatus) -> ItemRow {
     let since = item.since.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     (
         item.id,

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    mem,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -14,7 +15,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     engine::EngineCell,
     image_state::{ImageState, image_name},
-    publish,
+    process_end, publish,
     redo_file::RedoFile,
     room::{HURRY, PAUSED, make_area, open_area},
     settings::{AreaPlace, AreaSettings, StageOptions},
@@ -244,5 +245,12 @@ impl Area {
         engine.drain(&|_| ControlFlow::Continue(()))?;
         drop(self.cell.take());
         Ok(())
+    }
+
+    /// Leaves what is not durable to `recover`: neither the end of the process nor of the area waits for it any more.
+    pub fn leave(&self) {
+        process_end::forget(&self.cell);
+        // Dropped, it would be drained.
+        mem::forget(self.cell.take());
     }
 }

@@ -32,6 +32,13 @@ pub(crate) fn drain_at_end(area: &Arc<EngineCell>) {
     }
 }
 
+/// Has the end of the process not wait for `area`.
+pub(crate) fn forget(area: &Arc<EngineCell>) {
+    let Some(areas) = AREAS.peek() else { return };
+    let mut areas = areas.lock().unwrap_or_else(PoisonError::into_inner);
+    areas.retain(|there| !Weak::ptr_eq(there, &Arc::downgrade(area)));
+}
+
 extern "C" fn drain_all() {
     let Some(areas) = AREAS.peek() else { return };
     let areas: Vec<_> =

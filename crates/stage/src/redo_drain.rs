@@ -203,14 +203,14 @@ impl RedoState {
         }
         let Some(batch) = inner.batch.take() else { return };
         match ended {
-            Ok(()) => self.forget(&mut inner, &batch, is_synced),
+            Ok(()) => self.forget(&mut inner, batch, is_synced),
             Err(error) => self.fail(&mut inner, &batch, error),
         }
         drop(inner);
         self.changed.notify_all();
     }
 
-    fn forget(&self, inner: &mut RedoInner, batch: &Batch, is_synced: bool) {
+    fn forget(&self, inner: &mut RedoInner, batch: Batch, is_synced: bool) {
         for piece in &batch.pieces {
             inner.pending.remove(piece);
         }
@@ -221,6 +221,8 @@ impl RedoState {
         inner.first_pending = Instant::now();
         inner.is_hasty &= !inner.is_drained();
         self.settle_facts(inner);
+        // Before the log is trimmed: a segment that a piece still names is not used again.
+        drop(batch);
         self.trim(inner);
         if inner.is_closed && inner.is_drained() {
             self.remove(inner);

@@ -288,7 +288,7 @@ impl CachedDataset {
         {
             return Prestaged::Full;
         }
-        match self.fill(library, under, kept, unit, 0) {
+        match self.fill(library, under, kept, unit, library.default_transfer()) {
             Some(_) => Prestaged::Here,
             None => Prestaged::Failed,
         }

@@ -20,7 +20,7 @@ use crate::{
     functions::Opaque,
     memory_target::{MemoryTarget, PackedElements},
     read_plan::{self, PlacedPiece, UnitUse},
-    selection::SelectedRuns,
+    selection::{self, SelectedRuns},
     slots::LoadedLibrary,
     transfer_list,
     under_dataset::UnderDataset,
@@ -35,6 +35,8 @@ pub(crate) struct ReadRequest {
     pub(crate) memory_space: hid_t,
     pub(crate) file_space: hid_t,
     pub(crate) transfer: hid_t,
+    /// With which units are read as a whole.
+    pub(crate) fill_transfer: hid_t,
     pub(crate) into: Opaque,
 }
 
@@ -51,6 +53,7 @@ const WINDOW_BYTES: u64 = 4 << 20;
 const MANY_PIECES: usize = 8;
 
 /// What becomes of a read whose units are not all here.
+#[derive(Debug)]
 enum Misses {
     /// Every unit is filled that is not here.
     Fill,
@@ -64,14 +67,27 @@ pub(crate) fn read_cached(
     object: &VolObject,
     wanted: &ReadRequest,
 ) -> Option<herr_t> {
+    with_planned(library, object, wanted, |planned| planned?.run())
+}
+
+/// What `body` makes of the read that `wanted` says, planned where it can go by the cache.
+pub(crate) fn with_planned<R>(
+    library: &LoadedLibrary,
+    object: &VolObject,
+    wanted: &ReadRequest,
+    body: impl FnOnce(Option<&OneRead<'_>>) -> R,
+) -> R {
     let under = UnderDataset { object: object.under, connector: object.connector };
-    let dataset = dataset_of(library, object)?;
-    let kept = dataset.usable()?;
-    let kept = (**kept).as_ref()?;
-    if wanted.into.is_null() || !transfer_list::is_plain(library, wanted.transfer) {
-        return None;
-    }
-    OneRead::plan(library, under, dataset, kept, wanted)?.run()
+    let is_plain = !wanted.into.is_null() && transfer_list::is_plain(library, wanted.transfer);
+    let Some(dataset) = dataset_of(library, object).filter(|_| is_plain) else { return body(None) };
+    let Some(kept) = dataset.usable() else { return body(None) };
+    let planned = (**kept).as_ref().and_then(|kept| OneRead::plan(library, under, dataset, kept, wanted));
+    body(planned.as_ref())
+}
+
+/// True when `wanted` selects nothing: a rank that only takes part in a read.
+pub(crate) fn is_empty(library: &LoadedLibrary, wanted: &ReadRequest) -> bool {
+    selection::is_empty(library, wanted.file_space, wanted.memory_space)
 }
 
 /// What is cached of the data set `object`: looked up once.
@@ -86,8 +102,25 @@ pub(crate) fn dataset_of<'a>(library: &LoadedLibrary, object: &'a VolObject) -> 
     opened.as_deref()
 }
 
+/// What a planned read finds.
+#[derive(Debug)]
+pub(crate) struct ReadOutlook {
+    /// Bytes that are read.
+    len: u64,
+    /// Bytes of them that are not here.
+    missed: u64,
+    misses: Misses,
+}
+
+impl ReadOutlook {
+    /// True when the connector below has to make the read.
+    pub(crate) fn needs_below(&self) -> bool {
+        matches!(self.misses, Misses::Pass(_))
+    }
+}
+
 /// A read that was planned.
-struct OneRead<'a> {
+pub(crate) struct OneRead<'a> {
     library: &'a LoadedLibrary,
     under: UnderDataset,
     dataset: &'a CachedDataset,
@@ -125,20 +158,37 @@ impl<'a> OneRead<'a> {
     }
 
     fn run(&self) -> Option<herr_t> {
+        let outlook = self.look();
+        if !outlook.needs_below() {
+            return self.serve_from_cache(&outlook);
+        }
+        let answer = self.read_below(self.wanted.transfer);
+        if answer >= 0 {
+            self.keep_whole(&outlook);
+        }
+        Some(answer)
+    }
+
+    /// What is not here, and what becomes of the read.
+    pub(crate) fn look(&self) -> ReadOutlook {
         let units = read_plan::units(&self.pieces);
         let missing: Vec<UnitUse> =
             units.into_iter().filter(|one| !self.dataset.has(self.kept, one.unit)).collect();
         let len = self.file.count * self.dataset.grid.element_len();
-        if !missing.is_empty()
-            && let Misses::Pass(whole) = self.judge(&missing, len)
-        {
-            let answer = self.forward();
-            self.kept.cache.writer.stats().passed(len);
-            if answer >= 0 {
-                whole.into_iter().for_each(|unit| self.harvest(unit));
-            }
-            return Some(answer);
+        let misses = if missing.is_empty() { Misses::Fill } else { self.judge(&missing, len) };
+        ReadOutlook { len, missed: missing.iter().map(|one| one.wanted).sum(), misses }
+    }
+
+    /// Keeps the units that the connector below has just read as a whole.
+    pub(crate) fn keep_whole(&self, outlook: &ReadOutlook) {
+        self.kept.cache.writer.stats().passed(outlook.len);
+        if let Misses::Pass(whole) = &outlook.misses {
+            whole.iter().for_each(|unit| self.harvest(*unit));
         }
+    }
+
+    /// Fills the program's memory by the cache; what is missing is read unit by unit. `None` where that does not go.
+    pub(crate) fn serve_from_cache(&self, outlook: &ReadOutlook) -> Option<herr_t> {
         let is_done = if self.is_direct {
             let memory = MemoryTarget::new(self.wanted.into);
             // SAFETY: the program lends memory for what it selects, and no byte of that comes twice.
@@ -147,8 +197,7 @@ impl<'a> OneRead<'a> {
         } else {
             self.converted()?
         };
-        let missed: u64 = missing.iter().map(|one| one.wanted).sum();
-        self.kept.cache.writer.stats().hit(len.saturating_sub(missed));
+        self.kept.cache.writer.stats().hit(outlook.len.saturating_sub(outlook.missed));
         is_done.then_some(0)
     }
 
@@ -176,10 +225,9 @@ impl<'a> OneRead<'a> {
         }
     }
 
-    /// The read as the program asked for it.
-    fn forward(&self) -> herr_t {
-        let ReadRequest { mut memory_type, mut memory_space, mut file_space, transfer, mut into } =
-            *self.wanted;
+    /// The read as the program asked for it, with the list `transfer`.
+    pub(crate) fn read_below(&self, transfer: hid_t) -> herr_t {
+        let ReadRequest { mut memory_type, mut memory_space, mut file_space, mut into, .. } = *self.wanted;
         let mut object = self.under.object;
         // SAFETY: the arguments that HDF5 handed to the callback, for the data set below.
         unsafe {
@@ -280,7 +328,7 @@ impl<'a> OneRead<'a> {
     }
 
     fn fill(&self, unit: u64) -> Option<bytes::Bytes> {
-        let filled = self.dataset.fill(self.library, self.under, self.kept, unit, self.wanted.transfer);
+        let filled = self.dataset.fill(self.library, self.under, self.kept, unit, self.wanted.fill_transfer);
         if filled.is_none() {
             // A part that the program may not even want cannot be read: it is left to the connector below.
             self.dataset.give_up();

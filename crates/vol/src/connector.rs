@@ -27,6 +27,7 @@ use crate::{
     info::UnderConnector,
     operation_numbers::OperationNumbers,
     optional_ops,
+    parallel::process_area::drain_at_end,
     read_cache::ReadCache,
     slots::{LIBRARIES, LoadedLibrary},
     vol_class::{CACHE_VOL_VALUE, CLASS_VERSION, CONNECTOR_VALUE, VolClass},
@@ -99,6 +100,7 @@ unsafe extern "C" fn terminate<const N: usize>() -> herr_t {
         if let Some(cache) = ReadCache::in_use() {
             cache.wait(std::time::Duration::from_millis(500));
         }
+        drain_at_end();
     });
     0
 }

@@ -7,10 +7,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
+
+use crate::parallel::parallel_file::ParallelFile;
 
 /// The name of an object within its file (`H5O_token_t`).
 pub(crate) type ObjectToken = [u8; 16];
@@ -24,6 +26,8 @@ pub(crate) struct ManagedFile {
     has_plain_bytes: bool,
     /// Reads are cached; switched by the program.
     is_on: AtomicBool,
+    /// What ranks share that have it open together.
+    parallel: Option<Arc<ParallelFile>>,
     changes: Mutex<DatasetChanges>,
     /// Counts changes, so that readers need no lock to see that there was none.
     change_count: AtomicU64,
@@ -44,6 +48,7 @@ impl ManagedFile {
             id,
             has_plain_bytes: false,
             is_on: AtomicBool::new(is_on),
+            parallel: None,
             changes: Mutex::default(),
             change_count: AtomicU64::new(0),
         }
@@ -52,6 +57,16 @@ impl ManagedFile {
     /// The same, of which it is known whether addresses of HDF5 are places in the file.
     pub(crate) fn with_plain_bytes(self, has_plain_bytes: bool) -> Self {
         Self { has_plain_bytes, ..self }
+    }
+
+    /// The same, which ranks have open together.
+    pub(crate) fn of_ranks(self, parallel: Arc<ParallelFile>) -> Self {
+        Self { parallel: Some(parallel), ..self }
+    }
+
+    /// What is shared with other ranks, where it was opened by several.
+    pub(crate) fn parallel(&self) -> Option<&Arc<ParallelFile>> {
+        self.parallel.as_ref()
     }
 
     /// Where it lies.
@@ -124,17 +139,22 @@ pub(crate) fn settled_version(
     before: Option<SourceId>,
     after: Option<SourceId>,
     is_writable: bool,
+    grain: Duration,
 ) -> Option<SourceId> {
     let id = before?;
     // A file opened for writing may be marked as open at once: what its data sets hold is what was there before.
     let is_same = is_writable || after.as_ref() == Some(&id);
-    (is_same && id.version.is_settled(SystemTime::now())).then_some(id)
+    // Within one tick of its clock a file may change again and keep its times.
+    let age = id.version.modified.map(|modified| SystemTime::now().duration_since(modified));
+    let is_settled = age.is_none_or(|age| age.is_ok_and(|age| age > grain));
+    (is_same && is_settled).then_some(id)
 }
 
 /// The managed files that one libhdf5 has open, by the number it gives each.
 #[derive(Debug, Default)]
 pub(crate) struct OpenFiles {
     count: AtomicUsize,
+    has_parallel: AtomicBool,
     by_number: Mutex<HashMap<u64, Weak<ManagedFile>>>,
 }
 
@@ -142,6 +162,11 @@ impl OpenFiles {
     /// True when no managed file was opened lately: nothing needs to be looked at.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
+    }
+
+    /// True when a file of several ranks was opened.
+    pub(crate) fn has_parallel(&self) -> bool {
+        self.has_parallel.load(Relaxed)
     }
 
     /// The file with `number`.
@@ -163,6 +188,9 @@ impl OpenFiles {
                 known
             },
         );
+        if file.parallel.is_some() {
+            self.has_parallel.store(true, Relaxed);
+        }
         files.insert(number, Arc::downgrade(&file));
         self.count.store(files.len(), Relaxed);
         file
@@ -190,12 +218,17 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_while_it_is_opened_is_not_kept_unless_it_is_opened_for_writing() {
-        assert!(settled_version(Some(id("a")), Some(id("a")), false).is_some());
-        assert!(settled_version(Some(id("a")), Some(id("b")), false).is_none());
-        assert!(settled_version(Some(id("a")), Some(id("b")), true).is_some());
-        assert!(settled_version(None, Some(id("b")), true).is_none());
-        let young = SourceId { version: Version::dated("a", SystemTime::now()), ..id("a") };
-        assert!(settled_version(Some(young.clone()), Some(young), false).is_none());
+        let settled = |before: Option<SourceId>, after: SourceId, is_writable| {
+            settled_version(before, Some(after), is_writable, Duration::from_secs(2)).is_some()
+        };
+        assert!(settled(Some(id("a")), id("a"), false));
+        assert!(!settled(Some(id("a")), id("b"), false));
+        assert!(settled(Some(id("a")), id("b"), true));
+        assert!(!settled(None, id("b"), true));
+        let dated = |time| SourceId { version: Version::dated("a", time), ..id("a") };
+        let (young, old) = (dated(SystemTime::now()), dated(SystemTime::now() - Duration::from_secs(3)));
+        assert!(!settled(Some(young.clone()), young, false));
+        assert!(settled(Some(old.clone()), old, false));
     }
 
     #[test]

@@ -14,8 +14,10 @@ pub(crate) mod groups;
 pub(crate) mod introspection;
 pub(crate) mod links;
 pub(crate) mod objects;
+mod rank_transfers;
 pub(crate) mod requests;
 pub(crate) mod tokens;
+mod transfers;
 pub(crate) mod wrapping;
 
 /// The answer of a call that failed.

@@ -34,6 +34,7 @@ hdf5_functions! {
         fn H5FDregister(*const c_void) -> hid_t;
         fn H5Pget_layout(hid_t) -> c_int;
         fn H5Pget_chunk(hid_t, c_int, *mut hsize_t) -> c_int;
+        fn H5Pget_nfilters(hid_t) -> c_int;
         fn H5Pget_external_count(hid_t) -> c_int;
         fn H5Pget_fill_time(hid_t, *mut c_int) -> herr_t;
         fn H5Pfill_value_defined(hid_t, *mut c_int) -> herr_t;

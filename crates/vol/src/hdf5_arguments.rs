@@ -130,6 +130,17 @@ pub(crate) struct FileSpecific {
     pub(crate) rest: [u64; 2],
 }
 
+/// `H5VL_file_specific_args_t` of a flush.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileFlush {
+    operation: c_int,
+    /// What was named to be flushed: the file, or an object of it.
+    pub(crate) object_kind: c_int,
+}
+
+/// `H5VL_FILE_FLUSH`
+pub(crate) const FILE_FLUSH: c_int = 0;
 /// `H5VL_FILE_REOPEN`
 pub(crate) const FILE_REOPEN: c_int = 1;
 /// `H5VL_FILE_IS_ACCESSIBLE`

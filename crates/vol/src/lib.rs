@@ -27,6 +27,7 @@
 //! | `cached_dataset`, `read_plan`, `memory_target`, `cached_read` | a read: planned, served, filled |
 //! | `read_cache`, `unit_target`, `unit_writer`, `cache_stats` | the tier of this process, and the thread that fills it |
 //! | `prestage`, `prestage_queue` | data sets read before they are asked for |
+//! | `parallel` | files that ranks have open together by MPI-IO |
 //! | `operation_numbers`, `optional_ops`, `control` | what programs can ask for beyond HDF5's own interface |
 
 mod cache_stats;
@@ -48,6 +49,7 @@ mod info_text;
 mod memory_target;
 mod operation_numbers;
 mod optional_ops;
+mod parallel;
 mod prestage;
 mod prestage_queue;
 mod read_cache;
@@ -65,3 +67,4 @@ mod vol_class;
 mod vol_object;
 
 pub use cache_stats::CacheCounters;
+pub use parallel::parallel_stats::ParallelCounters;

@@ -105,6 +105,16 @@ impl SelectedRuns {
     }
 }
 
+/// True when neither `file_space` nor `memory_space` has an element selected.
+pub(crate) fn is_empty(library: &LoadedLibrary, file_space: hid_t, memory_space: hid_t) -> bool {
+    let count = |space: hid_t| {
+        // SAFETY: a handle that a program passed as a dataspace; HDF5 answers with an error if it is none.
+        library.quietly(|| unsafe { (library.functions.H5Sget_select_npoints)(space) })
+    };
+    let is_named = |space: hid_t| space > IN_LIST;
+    is_named(file_space) && count(file_space) == 0 && (!is_named(memory_space) || count(memory_space) == 0)
+}
+
 /// The extents of `space`, where it is an array.
 pub(crate) fn extents(library: &LoadedLibrary, space: hid_t) -> Option<Vec<u64>> {
     let functions = &library.functions;

@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     path::PathBuf,
     sync::{Mutex, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use forebay_config::{
@@ -35,7 +36,13 @@ pub(crate) struct VolSettings {
     pub(crate) unit: u64,
     /// Data sets of fewer bytes are left to the byte tiers below (`FOREBAY_HDF5_LEAST`): each takes two files in a folder.
     pub(crate) least: u64,
+    /// A file that was changed less than this ago is not cached (`FOREBAY_HDF5_CLOCK_GRAIN_MS`): its times are drawn from a
+    /// coarse clock, and another write could leave the same.
+    pub(crate) clock_grain: Duration,
 }
+
+/// Two seconds on FAT and old NFS; 4 ms on ext4.
+const CLOCK_GRAIN_MS: u64 = 2000;
 
 /// Two files of a disk tier for less than this cost more than they save.
 const LEAST_BYTES: u64 = 64 << 10;
@@ -58,7 +65,7 @@ pub(crate) fn current() -> &'static VolSettings {
     SETTINGS.get_or_init(|| {
         VolSettings::read(|name| std::env::var_os(name)).unwrap_or_else(|error| {
             IN_ERROR.say(format_args!("{error}; HDF5 files are read without a cache"));
-            VolSettings::of(&Hdf5Config { read: false, ..Hdf5Config::default() }, UNIT_BYTES, LEAST_BYTES)
+            VolSettings::of(&Hdf5Config { read: false, ..Hdf5Config::default() })
         })
     })
 }
@@ -76,12 +83,15 @@ impl VolSettings {
             Some(value) => size::parse(&value).map_err(|what| Error::invalid(what).at(name)),
             None => Ok(default),
         };
-        let (unit, least) =
-            (bytes("FOREBAY_HDF5_UNIT", UNIT_BYTES)?, bytes("FOREBAY_HDF5_LEAST", LEAST_BYTES)?);
-        Ok(Self::of(&settings.config.hdf5, unit, least))
+        Ok(Self {
+            unit: bytes("FOREBAY_HDF5_UNIT", UNIT_BYTES)?,
+            least: bytes("FOREBAY_HDF5_LEAST", LEAST_BYTES)?,
+            clock_grain: Duration::from_millis(bytes("FOREBAY_HDF5_CLOCK_GRAIN_MS", CLOCK_GRAIN_MS)?),
+            ..Self::of(&settings.config.hdf5)
+        })
     }
 
-    fn of(config: &Hdf5Config, unit: u64, least: u64) -> Self {
+    fn of(config: &Hdf5Config) -> Self {
         let quota = |default: Amount| config.cache_quota.unwrap_or(default);
         let place = config.cache.as_ref().map(|place| match place {
             FastPlace::Memory => TierConfig::Memory { quota: quota(MEMORY_QUOTA) },
@@ -96,8 +106,9 @@ impl VolSettings {
             policy: config.cache_policy.builtin(),
             prestage: config.prestage,
             uses_driver: config.has_driver(),
-            unit,
-            least,
+            unit: UNIT_BYTES,
+            least: LEAST_BYTES,
+            clock_grain: Duration::from_millis(CLOCK_GRAIN_MS),
         }
     }
 }

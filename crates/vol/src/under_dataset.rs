@@ -76,7 +76,7 @@ impl UnderDataset {
     }
 
     /// What `ask` makes of a handle that the data set gives, which is closed then.
-    fn with_handle<R>(
+    pub(crate) fn with_handle<R>(
         &self,
         library: &LoadedLibrary,
         mut question: DatasetGetHandle,

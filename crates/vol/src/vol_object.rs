@@ -7,7 +7,8 @@ use std::{cell::OnceCell, ptr::null_mut, sync::Arc};
 use forebay_plugin::hdf5_types::hid_t;
 
 use crate::{
-    cached_dataset::CachedDataset, file_state::ManagedFile, functions::Opaque, slots::LoadedLibrary,
+    cached_dataset::CachedDataset, file_state::ManagedFile, functions::Opaque,
+    parallel::parallel_dataset::ParallelDataset, slots::LoadedLibrary,
 };
 
 /// An object of the connector below.
@@ -20,6 +21,8 @@ pub(crate) struct VolObject {
     pub(crate) file: Option<Arc<ManagedFile>>,
     /// What is cached of it, where it is a data set: known from its first read on.
     pub(crate) dataset: OnceCell<Option<Box<CachedDataset>>>,
+    /// What is known of it where it is a data set of a file that ranks have open together.
+    pub(crate) parallel: OnceCell<Option<Box<ParallelDataset>>>,
 }
 
 /// A new handle for `under`, an object of `connector`; null for null.
@@ -39,7 +42,7 @@ pub(crate) fn wrap_file(
     }
     // SAFETY: called inside a callback of this library, with a connector that is registered there.
     unsafe { (library.functions.H5Iinc_ref)(connector) };
-    let object = VolObject { under, connector, file, dataset: OnceCell::new() };
+    let object = VolObject { under, connector, file, dataset: OnceCell::new(), parallel: OnceCell::new() };
     Box::into_raw(Box::new(object)).cast()
 }
 
@@ -66,6 +69,9 @@ pub(crate) unsafe fn drop_object(library: &LoadedLibrary, object: Opaque) {
         let object = Box::from_raw(object.cast::<VolObject>());
         let connector = object.connector;
         if let Some(Some(dataset)) = object.dataset.into_inner() {
+            dataset.close(library);
+        }
+        if let Some(Some(dataset)) = object.parallel.into_inner() {
             dataset.close(library);
         }
         (library.functions.H5Idec_ref)(connector);

@@ -41,6 +41,7 @@ __all__ = [
     "register_format",
     "run_command",
     "set_workers",
+    "stage_recover",
     "stage_settings",
     "tier_config",
 ]
@@ -396,6 +397,11 @@ def stage_settings(given: str) -> tuple[str, bool]:
     """The settings (JSON) of the staging area that ``given`` (JSON) asks for, and whether there is one; what it does not say comes
     from the configuration."""
 
+def stage_recover(
+    path: str, apply: list[str], discard: list[str], dry_run: bool, report: Callable[[int, int, int], None] | None = None
+) -> list[list[tuple[str, str, str, str, int, int, bool, float, str | None]]]:
+    """Finishes or discards every item in the area in ``path`` whose process is gone: items finished, discarded, refused, in use."""
+
 def run_command(args: list[str], program: list[str]) -> int:
     """Runs the command line ``args``, whose first is the program's name, and gives the exit code."""
 
@@ -506,6 +512,8 @@ class RawArea:
         """What this process has done here so far, by name."""
     def close(self) -> None:
         """Drains, and ends the threads."""
+    def leave(self) -> None:
+        """Leaves what is not durable to ``recover``: the end of the process does not wait for it."""
 
 @final
 class RawStagedFile:

@@ -9,14 +9,15 @@ use forebay_plugin::{
     hdf5_types::{herr_t, hid_t},
 };
 
-use super::{FAILED, closes, opens, passes};
+use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{
-    cached_read::{ReadRequest, read_cached},
+    cached_read::read_cached,
     dataset_changes,
     functions::Opaque,
     hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
-    optional_ops, prestage,
-    slots::{self, LoadedLibrary},
+    optional_ops,
+    parallel::settling,
+    prestage, slots,
     vol_object::{object_at, wrap, wrap_request},
 };
 
@@ -54,81 +55,6 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
     }
 }
 
-/// The arguments of a read or write of several data sets at once.
-struct Transfers {
-    count: usize,
-    datasets: *mut Opaque,
-    memory_types: *mut hid_t,
-    memory_spaces: *mut hid_t,
-    file_spaces: *mut hid_t,
-    transfer: hid_t,
-    buffers: *mut Opaque,
-    request: *mut Opaque,
-}
-
-type TransferFunction = unsafe extern "C" fn(
-    usize,
-    *mut Opaque,
-    hid_t,
-    *mut hid_t,
-    *mut hid_t,
-    *mut hid_t,
-    hid_t,
-    *mut Opaque,
-    *mut Opaque,
-) -> herr_t;
-
-impl Transfers {
-    /// Hands all of them to `function` of the connector below.
-    unsafe fn forward(&self, library: &LoadedLibrary, function: TransferFunction) -> herr_t {
-        let mut one: Opaque;
-        let mut many = Vec::new();
-        // SAFETY: as for every callback: each list has `count` entries, and the data sets are ours.
-        unsafe {
-            let connector = object_at(*self.datasets).connector;
-            let under: *mut Opaque = if self.count == 1 {
-                one = object_at(*self.datasets).under;
-                &raw mut one
-            } else {
-                for index in 0..self.count {
-                    let object = object_at(*self.datasets.add(index));
-                    if object.connector != connector {
-                        return FAILED;
-                    }
-                    many.push(object.under);
-                }
-                many.as_mut_ptr()
-            };
-            let answer = function(
-                self.count,
-                under,
-                connector,
-                self.memory_types,
-                self.memory_spaces,
-                self.file_spaces,
-                self.transfer,
-                self.buffers,
-                self.request,
-            );
-            wrap_request(library, self.request, connector);
-            answer
-        }
-    }
-
-    unsafe fn read_request(&self, index: usize) -> ReadRequest {
-        // SAFETY: each list has `count` entries, and `index` is below that.
-        unsafe {
-            ReadRequest {
-                memory_type: *self.memory_types.add(index),
-                memory_space: *self.memory_spaces.add(index),
-                file_space: *self.file_spaces.add(index),
-                transfer: self.transfer,
-                into: *self.buffers.add(index),
-            }
-        }
-    }
-}
-
 /// Reads data sets: from the cache what it has or is worth keeping, the rest by the connector below.
 #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn read<const N: usize>(
@@ -145,6 +71,10 @@ pub(crate) unsafe extern "C" fn read<const N: usize>(
     let all =
         Transfers { count, datasets, memory_types, memory_spaces, file_spaces, transfer, buffers, request };
     let function = library.functions.H5VLdataset_read;
+    // SAFETY: as for every callback.
+    if let Some(answer) = unsafe { rank_transfers::read(library, &all) } {
+        return answer;
+    }
     if library.files.is_empty() || !request.is_null() || count == 0 {
         // SAFETY: as for every callback.
         return unsafe { all.forward(library, function) };
@@ -157,18 +87,7 @@ pub(crate) unsafe extern "C" fn read<const N: usize>(
                 prestage::before_read(library, object);
                 read_cached(library, object, &wanted)
             })
-            .unwrap_or_else(|| {
-                Transfers {
-                    count: 1,
-                    datasets: datasets.add(index),
-                    memory_types: memory_types.add(index),
-                    memory_spaces: memory_spaces.add(index),
-                    file_spaces: file_spaces.add(index),
-                    buffers: buffers.add(index),
-                    ..all
-                }
-                .forward(library, function)
-            })
+            .unwrap_or_else(|| all.only(index).forward(library, function))
         };
         if answer < 0 {
             return answer;
@@ -197,6 +116,9 @@ pub(crate) unsafe extern "C" fn write<const N: usize>(
         for index in 0..count {
             dataset_changes::changed(library, object_at(*datasets.add(index)));
         }
+        if let Some(answer) = rank_transfers::write(library, &all) {
+            return answer;
+        }
         all.forward(library, library.functions.H5VLdataset_write)
     }
 }
@@ -213,6 +135,10 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
     unsafe {
         if *arguments.cast::<c_int>() == DATASET_SET_EXTENT {
             dataset_changes::changed(library, object_at(object));
+        }
+        let settled = settling::before_change(library, object_at(object), dataset_changes::DATASET);
+        if let Some(answer) = settling::refused(library, settled) {
+            return answer;
         }
         let (under, connector) = (object_at(object).under, object_at(object).connector);
         let answer = (library.functions.H5VLdataset_specific)(under, connector, arguments, transfer, request);
@@ -237,6 +163,10 @@ pub(crate) unsafe extern "C" fn optional<const N: usize>(
         }
         if !READING_DATASET_OPTIONALS.contains(&asked.operation) {
             dataset_changes::changed(library, object_at(object));
+        }
+        let drained = settling::before_look(library, object_at(object), dataset_changes::DATASET);
+        if let Some(answer) = settling::refused(library, drained) {
+            return answer;
         }
         let (under, connector) = (object_at(object).under, object_at(object).connector);
         let answer = (library.functions.H5VLdataset_optional)(under, connector, arguments, transfer, request);

@@ -11,26 +11,60 @@ use std::{
 };
 
 use forebay_plugin::{
-    guard,
+    WarnOnce, guard,
     hdf5_types::{H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, herr_t, hid_t},
 };
 
-use super::{FAILED, closes};
+use super::FAILED;
 use crate::{
     file_access::FileAccess,
     file_state::{ManagedFile, settled_version, version_at},
     functions::Opaque,
     hdf5_arguments::{
-        FILE_DELETE, FILE_GET_ACCESS, FILE_IS_ACCESSIBLE, FILE_REOPEN, FileGet, FileSpecific,
-        OptionalArguments,
+        FILE_DELETE, FILE_FLUSH, FILE_GET_ACCESS, FILE_IS_ACCESSIBLE, FILE_REOPEN, FileFlush, FileGet,
+        FileSpecific, OptionalArguments,
     },
     info::UnderConnector,
     optional_ops,
+    parallel::{
+        opening::{OpenedFile, OpeningRanks},
+        settling,
+    },
+    settings,
     slots::{self, LoadedLibrary},
-    vol_object::{object_at, wrap_file, wrap_request},
+    vol_object::{drop_object, object_at, wrap_file, wrap_request},
 };
 
-closes!(close, H5VLfile_close);
+static NOT_CLOSED: WarnOnce = WarnOnce::new();
+
+/// Closes a file, once all that ranks have written to it together is in it.
+pub(crate) unsafe extern "C" fn close<const N: usize>(
+    object: Opaque,
+    transfer: hid_t,
+    request: *mut Opaque,
+) -> herr_t {
+    let library = slots::library::<N>();
+    // SAFETY: as for every callback; an object whose closing succeeded is not used again.
+    unsafe {
+        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let parallel = object_at(object).file.as_ref().and_then(|file| file.parallel()).map(Arc::clone);
+        let settled = parallel.as_ref().map_or(Ok(()), |file| guard(Ok(()), || file.settle_for_close()));
+        if let Some(answer) = settling::refused(library, settled) {
+            return answer;
+        }
+        let answer = (library.functions.H5VLfile_close)(under, connector, transfer, request);
+        wrap_request(library, request, connector);
+        if answer >= 0 {
+            drop_object(library, object);
+            guard((), || {
+                if let Some(Err(error)) = parallel.map(|file| file.closed()) {
+                    NOT_CLOSED.say(format_args!("{error}"));
+                }
+            });
+        }
+        answer
+    }
+}
 
 /// Calls `body` with a copy of the list `access` that names the connector below, and with what the list said.
 fn with_access<R>(
@@ -79,6 +113,41 @@ fn managed(
     (answer >= 0).then(|| library.files.enter(number, make()))
 }
 
+/// A file that ranks have opened together, if all of them manage it; `None` for another driver. Collective.
+fn of_ranks(
+    library: &LoadedLibrary,
+    ranks: OpeningRanks,
+    under: Opaque,
+    connector: hid_t,
+    found: FoundFile,
+) -> Option<Arc<ManagedFile>> {
+    let is_plain = found.file.is_some() && !under.is_null() && !has_user_block(library, under, connector);
+    let opened = OpenedFile {
+        path: found.file.as_ref().filter(|_| !under.is_null()).map(|file| file.path().to_owned()),
+        is_writable: found.is_writable,
+        caches: found.file.as_ref().is_some_and(|file| file.is_on() && file.id().is_some()),
+        has_plain_bytes: is_plain,
+    };
+    let parallel = Arc::new(guard(None, || ranks.agree(&opened))?);
+    let file = found.file?.with_plain_bytes(is_plain).of_ranks(Arc::clone(&parallel));
+    let entered = managed(library, under, connector, || file)?;
+    match entered.parallel() {
+        Some(known) => known.opened(),
+        // It is open already by another driver: everything passes through.
+        None => drop(parallel.end()),
+    }
+    if entered.parallel().is_some_and(|known| !Arc::ptr_eq(known, &parallel)) {
+        drop(parallel.end());
+    }
+    Some(entered)
+}
+
+/// What a rank knows of a file that it opens.
+struct FoundFile {
+    file: Option<ManagedFile>,
+    is_writable: bool,
+}
+
 /// Creates a file. Nothing of it is cached before it is opened again: its bytes are no version yet.
 pub(crate) unsafe extern "C" fn create<const N: usize>(
     name: *const c_char,
@@ -95,11 +164,19 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
         if path.is_some() {
             list.use_file_driver(library);
         }
+        // SAFETY: as for every callback.
+        let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
         // SAFETY: as for every callback, with a list that names the connector below.
         unsafe {
             let make = library.functions.H5VLfile_create;
             let under = make(name, flags, creation, list.id(), transfer, request);
             wrap_request(library, request, below.connector);
+            if let Some(ranks) = ranks {
+                let file = ranks.path().map(|path| ManagedFile::new(path, None, list.is_on()));
+                let found = FoundFile { file, is_writable: true };
+                let file = of_ranks(library, ranks, under, below.connector, found);
+                return wrap_file(library, under, below.connector, file);
+            }
             let file = path.filter(|_| !under.is_null() && request.is_null()).and_then(|path| {
                 managed(library, under, below.connector, || ManagedFile::new(path, None, list.is_on()))
             });
@@ -124,10 +201,20 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
         if path.is_some() {
             list.use_file_driver(library);
         }
+        // SAFETY: as for every callback.
+        let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
+        let managed_by_ranks = ranks.as_ref().and_then(OpeningRanks::path);
+        let before_ranks = managed_by_ranks.as_deref().filter(|_| keeps_version(flags)).and_then(version_at);
         // SAFETY: as for every callback, with a list that names the connector below.
         unsafe {
             let under = (library.functions.H5VLfile_open)(name, flags, list.id(), transfer, request);
             wrap_request(library, request, below.connector);
+            if let Some(ranks) = ranks {
+                let file = managed_by_ranks.map(|path| opened(path, before_ranks, flags, list.is_on()));
+                let found = FoundFile { file, is_writable: flags & H5F_ACC_RDWR != 0 };
+                let file = of_ranks(library, ranks, under, below.connector, found);
+                return wrap_file(library, under, below.connector, file);
+            }
             let path = path.filter(|_| !under.is_null() && request.is_null());
             let file = path.and_then(|path| {
                 let is_plain = !has_user_block(library, under, below.connector);
@@ -151,7 +238,7 @@ fn opened(
     is_on: bool,
 ) -> ManagedFile {
     let after = before.as_ref().and_then(|_| version_at(&path));
-    let id = settled_version(before, after, flags & H5F_ACC_RDWR != 0);
+    let id = settled_version(before, after, flags & H5F_ACC_RDWR != 0, settings::current().clock_grain);
     ManagedFile::new(path, id, is_on)
 }
 
@@ -211,12 +298,22 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
     }
     // SAFETY: as for every callback; a file that was opened again is given at the address in the arguments.
     unsafe {
+        if operation == FILE_FLUSH {
+            let kind = (*arguments.cast::<FileFlush>()).object_kind;
+            let settled = settling::before_flush(library, object_at(object), kind);
+            if let Some(answer) = settling::refused(library, settled) {
+                return answer;
+            }
+        }
         let (under, connector) = (object_at(object).under, object_at(object).connector);
         let answer = (library.functions.H5VLfile_specific)(under, connector, arguments, transfer, request);
         wrap_request(library, request, connector);
         if operation == FILE_REOPEN && answer >= 0 {
             let again = (*arguments.cast::<FileSpecific>()).first.cast::<Opaque>();
             let file = object_at(object).file.clone();
+            if let Some(parallel) = file.as_ref().and_then(|file| file.parallel()) {
+                parallel.opened();
+            }
             *again = wrap_file(library, *again, connector, file);
         }
         answer
@@ -256,6 +353,10 @@ pub(crate) unsafe extern "C" fn optional<const N: usize>(
     unsafe {
         let asked = &*arguments.cast::<OptionalArguments>();
         if let Some(answer) = optional_ops::on_file(library, object_at(object), asked) {
+            return answer;
+        }
+        let settled = settling::before_file_operation(object_at(object), asked.operation, asked.arguments);
+        if let Some(answer) = settling::refused(library, settled) {
             return answer;
         }
         let (under, connector) = (object_at(object).under, object_at(object).connector);

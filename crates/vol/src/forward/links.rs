@@ -9,13 +9,36 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 use super::passes_at;
 use crate::{
     functions::Opaque,
+    parallel::settling,
     slots,
     vol_object::{object_at, wrap_request},
 };
 
 passes_at!(get, H5VLlink_get);
-passes_at!(specific, H5VLlink_specific);
 passes_at!(optional, H5VLlink_optional);
+
+/// What is done to links: one that is deleted may free the place of data that ranks are still writing.
+pub(crate) unsafe extern "C" fn specific<const N: usize>(
+    object: Opaque,
+    location: Opaque,
+    arguments: Opaque,
+    transfer: hid_t,
+    request: *mut Opaque,
+) -> herr_t {
+    let library = slots::library::<N>();
+    // SAFETY: as for every callback.
+    unsafe {
+        let settled = settling::before_link(library, object_at(object), location, arguments);
+        if let Some(answer) = settling::refused(library, settled) {
+            return answer;
+        }
+        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let answer =
+            (library.functions.H5VLlink_specific)(under, location, connector, arguments, transfer, request);
+        wrap_request(library, request, connector);
+        answer
+    }
+}
 
 /// `H5VL_link_create_args_t`, as far as it is looked at.
 #[repr(C)]

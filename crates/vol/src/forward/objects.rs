@@ -10,14 +10,37 @@ use super::{opens, passes_at};
 use crate::{
     dataset_changes,
     functions::Opaque,
+    parallel::settling,
     slots,
     vol_object::{object_at, wrap_request},
 };
 
 opens!(open, H5VLobject_open, kind: *mut c_int, transfer: hid_t);
 passes_at!(get, H5VLobject_get);
-passes_at!(specific, H5VLobject_specific);
 passes_at!(optional, H5VLobject_optional);
+
+/// What is done to objects: before some of it, all that ranks have written together has to be in the file.
+pub(crate) unsafe extern "C" fn specific<const N: usize>(
+    object: Opaque,
+    location: Opaque,
+    arguments: Opaque,
+    transfer: hid_t,
+    request: *mut Opaque,
+) -> herr_t {
+    let library = slots::library::<N>();
+    // SAFETY: as for every callback. The connector is read first: a refresh may replace the object.
+    unsafe {
+        let settled = settling::before_object(library, object_at(object), location, arguments);
+        if let Some(answer) = settling::refused(library, settled) {
+            return answer;
+        }
+        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let answer =
+            (library.functions.H5VLobject_specific)(under, location, connector, arguments, transfer, request);
+        wrap_request(library, request, connector);
+        answer
+    }
+}
 
 /// Copies an object, within a file or between two.
 #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
@@ -36,6 +59,12 @@ pub(crate) unsafe extern "C" fn copy<const N: usize>(
     let library = slots::library::<N>();
     // SAFETY: as for every callback.
     unsafe {
+        for (object, location) in [(from, from_location), (to, to_location)] {
+            let settled = settling::before_change(library, object_at(object), *location.cast::<c_int>());
+            if let Some(answer) = settling::refused(library, settled) {
+                return answer;
+            }
+        }
         let connector = object_at(from).connector;
         let (source, target) = (object_at(from).under, object_at(to).under);
         let answer = (library.functions.H5VLobject_copy)(

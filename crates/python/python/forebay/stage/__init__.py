@@ -15,10 +15,11 @@ from ._area import Area, areas
 from ._file import StagedFile, StagedText
 from ._future import StageFuture
 from ._open import open as open
+from ._recover import recover
 from ._save import save
 
 # Not `open`: `from forebay.stage import *` must not hide Python's own.
-__all__ = ["Area", "StageFuture", "StagedFile", "StagedText", "areas", "drain", "save"]
+__all__ = ["Area", "StageFuture", "StagedFile", "StagedText", "areas", "drain", "recover", "save"]
 
 
 def drain(progress: Any = None) -> None:

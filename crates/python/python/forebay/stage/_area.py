@@ -92,7 +92,7 @@ class Area:
         ``id``, ``kind`` (``create`` or ``update``), ``destination``, ``state`` (``open``, ``sealed``, ``draining``, ``settled``,
         ``failed``), ``bytes``, ``pid``, ``is_deserted`` (its process is gone: ``forebay recover``), ``since`` and ``error``.
         """
-        return [dict(zip(_ITEM_KEYS, row)) for row in self._raw.items()]
+        return [item_of(row) for row in self._raw.items()]
 
     def stats(self) -> dict[str, int]:
         """What this process has done here so far: bytes and writes that were staged, drained, merged or passed straight through."""
@@ -157,6 +157,11 @@ class Area:
 
     def __repr__(self) -> str:
         return f"<forebay.stage.Area {self.path or 'memory'}{' closed' if self._is_closed else ''}>"
+
+
+def item_of(row: tuple[Any, ...]) -> dict[str, Any]:
+    """An item of an area, as a dict."""
+    return dict(zip(_ITEM_KEYS, row))
 
 
 def _amount(amount: int | float | str | None, what: str) -> int | str | None:
@@ -252,9 +257,12 @@ def _drain_all() -> None:
         try:
             _drain_telling(area)
         except KeyboardInterrupt:
+            for left in _open.all():
+                left._raw.leave()
             _say(f"interrupted; {_kept(area)}")
             return
         except Exception as error:
+            area._raw.leave()
             _say(f"{error}; {_kept(area)}")
     for work in _last:
         try:

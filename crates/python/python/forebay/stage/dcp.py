@@ -31,8 +31,7 @@ from ._file import StagedFile
 from ._open import create
 from ._open import open as open_staged
 
-import torch.distributed.checkpoint as checkpoint  # isort: skip
-from torch.distributed.checkpoint.filesystem import FileSystem  # isort: skip
+from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemReader, FileSystemWriter  # isort: skip
 
 __all__ = ["StagedReader", "StagedWriter", "publish"]
 
@@ -81,7 +80,7 @@ class _StagedFileSystem(FileSystem):
         pass
 
 
-class StagedWriter(checkpoint.FileSystemWriter):
+class StagedWriter(FileSystemWriter):
     """A ``FileSystemWriter`` whose files are staged.
 
     It takes what that takes, and ``area``, ``priority`` and ``latest`` (a link that leads to the newest durable checkpoint) as
@@ -89,6 +88,8 @@ class StagedWriter(checkpoint.FileSystemWriter):
     """
 
     __module__ = "forebay.stage.dcp"
+
+    fs: _StagedFileSystem
 
     def __init__(
         self,
@@ -237,7 +238,7 @@ at_exit(_wait_all)
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class StagedReader(checkpoint.FileSystemReader):
+class StagedReader(FileSystemReader):
     """A ``FileSystemReader`` that waits for what this process has staged, and reads what the node has staged."""
 
     __module__ = "forebay.stage.dcp"

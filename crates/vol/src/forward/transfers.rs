@@ -1,0 +1,143 @@
+//! Reads and writes of several data sets at once, as HDF5 hands them to a callback.
+
+#![expect(unsafe_code, reason = "callbacks of HDF5")]
+
+use forebay_plugin::hdf5_types::{herr_t, hid_t};
+
+use super::FAILED;
+use crate::{
+    cached_read::ReadRequest,
+    functions::Opaque,
+    parallel::staged_write::WriteRequest,
+    slots::LoadedLibrary,
+    vol_object::{VolObject, object_at, wrap_request},
+};
+
+/// The arguments of a read or write of several data sets at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfers {
+    pub(crate) count: usize,
+    pub(crate) datasets: *mut Opaque,
+    pub(crate) memory_types: *mut hid_t,
+    pub(crate) memory_spaces: *mut hid_t,
+    pub(crate) file_spaces: *mut hid_t,
+    pub(crate) transfer: hid_t,
+    pub(crate) buffers: *mut Opaque,
+    pub(crate) request: *mut Opaque,
+}
+
+pub(crate) type TransferFunction = unsafe extern "C" fn(
+    usize,
+    *mut Opaque,
+    hid_t,
+    *mut hid_t,
+    *mut hid_t,
+    *mut hid_t,
+    hid_t,
+    *mut Opaque,
+    *mut Opaque,
+) -> herr_t;
+
+impl Transfers {
+    /// Hands all of them to `function` of the connector below.
+    ///
+    /// # Safety
+    /// They are what HDF5 handed to a callback, or parts of it.
+    pub(crate) unsafe fn forward(&self, library: &LoadedLibrary, function: TransferFunction) -> herr_t {
+        let mut one: Opaque;
+        let mut many = Vec::new();
+        // SAFETY: as for every callback: each list has `count` entries, and the data sets are ours.
+        unsafe {
+            let connector = object_at(*self.datasets).connector;
+            let under: *mut Opaque = if self.count == 1 {
+                one = object_at(*self.datasets).under;
+                &raw mut one
+            } else {
+                for index in 0..self.count {
+                    let object = object_at(*self.datasets.add(index));
+                    if object.connector != connector {
+                        return FAILED;
+                    }
+                    many.push(object.under);
+                }
+                many.as_mut_ptr()
+            };
+            let answer = function(
+                self.count,
+                under,
+                connector,
+                self.memory_types,
+                self.memory_spaces,
+                self.file_spaces,
+                self.transfer,
+                self.buffers,
+                self.request,
+            );
+            wrap_request(library, self.request, connector);
+            answer
+        }
+    }
+
+    /// What is read of the data set at `index`.
+    ///
+    /// # Safety
+    /// As for [`forward`](Self::forward); `index` is below `count`.
+    pub(crate) unsafe fn read_request(&self, index: usize) -> ReadRequest {
+        // SAFETY: each list has `count` entries, and `index` is below that.
+        unsafe {
+            ReadRequest {
+                memory_type: *self.memory_types.add(index),
+                memory_space: *self.memory_spaces.add(index),
+                file_space: *self.file_spaces.add(index),
+                transfer: self.transfer,
+                fill_transfer: self.transfer,
+                into: *self.buffers.add(index),
+            }
+        }
+    }
+
+    /// What is written to the data set at `index`.
+    ///
+    /// # Safety
+    /// As for [`read_request`](Self::read_request).
+    pub(crate) unsafe fn write_request(&self, index: usize) -> WriteRequest {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            WriteRequest {
+                memory_type: *self.memory_types.add(index),
+                memory_space: *self.memory_spaces.add(index),
+                file_space: *self.file_spaces.add(index),
+                transfer: self.transfer,
+                from: *self.buffers.add(index),
+            }
+        }
+    }
+
+    /// The data set at `index`.
+    ///
+    /// # Safety
+    /// As for [`read_request`](Self::read_request).
+    pub(crate) unsafe fn object(&self, index: usize) -> &VolObject {
+        // SAFETY: as promised by the caller.
+        unsafe { object_at(*self.datasets.add(index)) }
+    }
+
+    /// The transfer at `index` alone.
+    ///
+    /// # Safety
+    /// As for [`read_request`](Self::read_request).
+    pub(crate) unsafe fn only(&self, index: usize) -> Self {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            Self {
+                count: 1,
+                datasets: self.datasets.add(index),
+                memory_types: self.memory_types.add(index),
+                memory_spaces: self.memory_spaces.add(index),
+                file_spaces: self.file_spaces.add(index),
+                buffers: self.buffers.add(index),
+                ..*self
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Files that several ranks have open by MPI-IO: reads decided together, writes staged by each rank on its own.
+//!
+//! ```text
+//!  H5Dwrite ─► data_places: selection ─► offset + bytes ─► redo log of this rank ─► our threads: pwrite
+//!  H5Dread  ─► own log drained, others' logs awaited ─► rank_board ─► cache: all ranks or none, if it is collective
+//!  H5Fflush, H5Fclose, H5Dset_extent, H5Ldelete … ─► settle: own log drained, outcome of all ranks gathered
+//! ```
+//!
+//! No thread of ours calls HDF5 or MPI. What MPI-IO opened is never opened by this project's own file driver.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `mpi_lists` | what property lists say of MPI: the communicator of a file, collective or not |
+//! | `opening` | what ranks agree on when they open a file |
+//! | `parallel_file` | a file that ranks have open together |
+//! | `rank_board` | how far each rank is with its writes, where all others can see it |
+//! | `drain_watch` | the thread that notes on the board what was drained |
+//! | `process_area` | the staging area of this process |
+//! | `data_places`, `chunk_table` | where in the file the elements of a data set lie |
+//! | `parallel_dataset` | a data set of such a file |
+//! | `gather`, `staged_write` | a write: gathered from memory, accepted by the log |
+//! | `collective_read` | a read that all ranks make together |
+//! | `settling` | what has to be in the file before HDF5 looks at it |
+//! | `parallel_stats` | counters |
+
+pub(crate) mod chunk_table;
+pub(crate) mod collective_read;
+pub(crate) mod data_places;
+pub(crate) mod drain_watch;
+pub(crate) mod gather;
+pub(crate) mod mpi_lists;
+pub(crate) mod opening;
+pub(crate) mod parallel_dataset;
+pub(crate) mod parallel_file;
+pub(crate) mod parallel_stats;
+pub(crate) mod process_area;
+pub(crate) mod rank_board;
+pub(crate) mod settling;
+pub(crate) mod staged_write;

@@ -1,0 +1,124 @@
+//! What property lists say of MPI: the communicator of a file, and whether a transfer is collective.
+
+#![expect(unsafe_code, reason = "calls into a libhdf5 and an MPI found at run time")]
+
+use std::{
+    ffi::{CStr, c_int, c_void},
+    ptr::{NonNull, null_mut},
+};
+
+use forebay_mpi::{MpiComm, MpiHandle, MpiOptions};
+use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_source::Result;
+use forebay_store::Wait;
+
+use crate::slots::LoadedLibrary;
+
+/// `H5FD_MPIO_INDEPENDENT`
+const INDEPENDENT: c_int = 0;
+/// `H5FD_MPIO_COLLECTIVE`
+const COLLECTIVE: c_int = 1;
+
+type GetCommunicator = unsafe extern "C" fn(hid_t, *mut usize, *mut c_void) -> herr_t;
+type GetMode = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
+type SetMode = unsafe extern "C" fn(hid_t, c_int) -> herr_t;
+type GetFlag = unsafe extern "C" fn(hid_t, *mut bool) -> herr_t;
+type FreeCommunicator = unsafe extern "C" fn(*mut usize) -> c_int;
+
+/// The functions of a parallel libhdf5 that a serial one lacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MpiLists {
+    communicator: GetCommunicator,
+    mode: GetMode,
+    set_mode: SetMode,
+    collective_metadata: GetFlag,
+    free: FreeCommunicator,
+}
+
+/// The function `name` of `library` or of the MPI it is linked with.
+///
+/// # Safety
+/// It has the type `F`, a function pointer.
+unsafe fn function<F: Copy>(library: &LoadedLibrary, name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
+    let symbol = library.library.symbol(name)?;
+    // SAFETY: as promised by the caller; both are addresses.
+    Some(unsafe { std::mem::transmute_copy::<NonNull<c_void>, F>(&symbol) })
+}
+
+impl MpiLists {
+    /// Those of `library`; `None` where it is a serial one.
+    pub(crate) fn of(library: &LoadedLibrary) -> Option<Self> {
+        // SAFETY: the signatures of HDF5's and MPI's headers; an MPI_Comm has the width of a pointer or less.
+        unsafe {
+            Some(Self {
+                communicator: function(library, c"H5Pget_fapl_mpio")?,
+                mode: function(library, c"H5Pget_dxpl_mpio")?,
+                set_mode: function(library, c"H5Pset_dxpl_mpio")?,
+                collective_metadata: function(library, c"H5Pget_all_coll_metadata_ops")?,
+                free: function(library, c"MPI_Comm_free")?,
+            })
+        }
+    }
+
+    /// The ranks that open a file with the list `access` by MPI-IO, with messages of their own; `None` for another driver.
+    /// Collective over them.
+    pub(crate) fn ranks_of(&self, library: &LoadedLibrary, access: hid_t) -> Option<Result<MpiComm>> {
+        let mut handle = 0_usize;
+        // SAFETY: a list that HDF5 handed to a callback, and a place for a communicator; no place for hints is allowed.
+        if library.quietly(|| unsafe { (self.communicator)(access, &raw mut handle, null_mut()) }) < 0 {
+            return None;
+        }
+        let wait = Wait::while_ranks_live();
+        // SAFETY: HDF5 has made this communicator for the caller, who frees it.
+        let ranks = unsafe {
+            let own = MpiHandle::of_communicator(handle);
+            let ranks = MpiComm::from_handle(own, MpiOptions::default(), &wait);
+            (self.free)(&raw mut handle);
+            ranks
+        };
+        Some(ranks)
+    }
+
+    /// True when all metadata of a file opened with `access` is read by all ranks together.
+    pub(crate) fn has_collective_metadata(&self, library: &LoadedLibrary, access: hid_t) -> bool {
+        let mut is_collective = true;
+        // SAFETY: a list that HDF5 handed to a callback, and a place for the answer.
+        let answer =
+            library.quietly(|| unsafe { (self.collective_metadata)(access, &raw mut is_collective) });
+        answer < 0 || is_collective
+    }
+
+    /// True when a transfer with this list is made by all ranks of the file.
+    pub(crate) fn is_collective(&self, library: &LoadedLibrary, transfer: hid_t) -> bool {
+        if transfer == 0 || transfer == library.default_transfer() {
+            return false;
+        }
+        let mut mode = INDEPENDENT;
+        // SAFETY: a list that HDF5 handed to a callback, and a place for the answer.
+        let answer = library.quietly(|| unsafe { (self.mode)(transfer, &raw mut mode) });
+        answer >= 0 && mode == COLLECTIVE
+    }
+
+    /// What `body` gives with a copy of `transfer` that is independent.
+    pub(crate) fn independently<R>(
+        &self,
+        library: &LoadedLibrary,
+        transfer: hid_t,
+        body: impl FnOnce(hid_t) -> R,
+    ) -> R {
+        if !self.is_collective(library, transfer) {
+            return body(transfer);
+        }
+        // SAFETY: a list that HDF5 handed to a callback; the copy is ours, and closed again.
+        unsafe {
+            let copy = (library.functions.H5Pcopy)(transfer);
+            if copy < 0 || (self.set_mode)(copy, INDEPENDENT) < 0 {
+                return body(0);
+            }
+            let answer = body(copy);
+            library.errors.kept(|| (library.functions.H5Pclose)(copy));
+            answer
+        }
+    }
+}

@@ -104,7 +104,7 @@ impl RedoState {
         match batch.jobs.pop_front() {
             Some(job) => {
                 batch.running += 1;
-                Polled::Run(Box::new(move |buffer| state.write_runs(&job, buffer)))
+                Polled::Run(Box::new(move |buffer| state.write_runs(job, buffer)))
             }
             None => Polled::Busy,
         }
@@ -141,8 +141,10 @@ impl RedoState {
         self.changed.notify_all();
     }
 
-    fn write_runs(self: &Arc<Self>, job: &[Run], buffer: &mut Vec<u8>) {
+    fn write_runs(self: &Arc<Self>, job: Vec<Run>, buffer: &mut Vec<u8>) {
         let written = job.iter().try_for_each(|run| self.write_run(run, buffer));
+        // Before it counts as done: a segment that a run still names is not used again.
+        drop(job);
         let mut inner = self.lock();
         let mut is_done = false;
         if let Some(batch) = &mut inner.batch {

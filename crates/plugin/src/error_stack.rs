@@ -7,11 +7,12 @@ use std::ffi::{CString, c_char, c_uint, c_void};
 use forebay_source::Result;
 
 use crate::{
-    Hdf5Library,
+    functions::hdf5_functions,
     hdf5_types::{H5P_DEFAULT, herr_t, hid_t},
+    library::Hdf5Library,
 };
 
-crate::hdf5_functions! {
+hdf5_functions! {
     /// The functions that keep and restore a stack.
     struct StackFunctions {
         fn H5Eget_current_stack() -> hid_t;

@@ -40,3 +40,5 @@ macro_rules! hdf5_functions {
         }
     };
 }
+
+pub(crate) use hdf5_functions;

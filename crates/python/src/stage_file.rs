@@ -13,7 +13,7 @@ use pyo3::{prelude::*, types::PyBytes};
 use crate::{
     error::raised,
     interruptible::interruptible,
-    stage_cursor::{MERGED_BYTES, StageCursor},
+    stage_cursor::{SMALL_BYTES, StageCursor},
     stage_sealed::RawSealed,
 };
 
@@ -89,7 +89,13 @@ impl RawStagedFile {
 
     fn write_bytes(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<usize> {
         let file = self.file().map_err(raised)?;
-        if bytes.len() < MERGED_BYTES {
+        if bytes.len() < SMALL_BYTES {
+            // Nothing waits here: to give the interpreter's lock up would take longer than the copy.
+            if let Ok(mut cursor) = self.cursor.try_lock()
+                && cursor.append(bytes).map_err(raised)?
+            {
+                return Ok(bytes.len());
+            }
             py.detach(|| self.cursor().write(&file, bytes)).map_err(raised)?;
             return Ok(bytes.len());
         }

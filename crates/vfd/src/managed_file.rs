@@ -8,7 +8,7 @@ use forebay_stage::{CloseWhen, RedoFile, StageOptions};
 
 use crate::{
     process,
-    sec2::{Access, OriginFile},
+    sec2::{OriginFile, Sec2Access},
 };
 
 /// Where bytes of a managed file are read and written at the moment.
@@ -71,7 +71,7 @@ impl ManagedFile {
     pub(crate) fn read(
         &mut self,
         origin: &OriginFile,
-        access: Access,
+        access: Sec2Access,
         at: haddr_t,
         into: &mut [u8],
     ) -> Result<herr_t> {
@@ -97,7 +97,7 @@ impl ManagedFile {
     pub(crate) fn write(
         &mut self,
         origin: &OriginFile,
-        access: Access,
+        access: Sec2Access,
         at: haddr_t,
         bytes: &[u8],
     ) -> Result<herr_t> {
@@ -107,11 +107,20 @@ impl ManagedFile {
         let after = at + bytes.len() as u64;
         match &mut self.road {
             Road::Plain | Road::Tiered(_) => Ok(origin.write_from(access, at, bytes)),
-            Road::Staged { redo, end } => {
-                redo.write_at(at, bytes)?;
-                *end = after.max(*end);
-                Ok(0)
-            }
+            Road::Staged { redo, end } => match redo.write_at(at, bytes) {
+                Ok(()) => {
+                    *end = after.max(*end);
+                    Ok(0)
+                }
+                // The area cannot be used, and nothing was ever staged for this file.
+                Err(error) if !redo.is_written() => {
+                    process::say_not_staged(&error);
+                    self.go_direct()?;
+                    self.road = Road::Plain;
+                    Ok(origin.write_from(access, at, bytes))
+                }
+                Err(error) => Err(error),
+            },
             Road::Direct { end } => {
                 let answer = origin.write_from(access, at, bytes);
                 if answer >= 0 {
@@ -200,7 +209,7 @@ impl ManagedFile {
 fn read_staged(
     redo: &RedoFile,
     origin: &OriginFile,
-    access: Access,
+    access: Sec2Access,
     at: haddr_t,
     into: &mut [u8],
 ) -> Result<herr_t> {

@@ -5,8 +5,8 @@
 use std::{ffi::c_int, sync::Arc};
 
 use crate::{
-    file_state::{ManagedFile, ObjectToken},
-    functions::Opaque,
+    file_state::{CachedFile, ObjectToken},
+    functions::ObjectPointer,
     hdf5_arguments::{ObjectDetails, ObjectGetInfo, SelfLocation},
     slots::LoadedLibrary,
     vol_object::VolObject,
@@ -19,7 +19,7 @@ pub(crate) const DATASET: c_int = 5;
 pub(crate) fn identity(
     library: &LoadedLibrary,
     object: &VolObject,
-) -> Option<(Arc<ManagedFile>, ObjectToken)> {
+) -> Option<(Arc<CachedFile>, ObjectToken)> {
     if library.files.is_empty() {
         return None;
     }
@@ -34,7 +34,7 @@ pub(crate) fn identity(
             object.connector,
             (&raw mut arguments).cast(),
             0,
-            std::ptr::null_mut::<Opaque>(),
+            std::ptr::null_mut::<ObjectPointer>(),
         )
     };
     if answer < 0 {

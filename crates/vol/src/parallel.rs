@@ -13,23 +13,27 @@
 //! | `mpi_lists` | what property lists say of MPI: the communicator of a file, collective or not |
 //! | `opening` | what ranks agree on when they open a file |
 //! | `parallel_file` | a file that ranks have open together |
-//! | `rank_board` | how far each rank is with its writes, where all others can see it |
+//! | `rank_board`, `board_words`, `own_words`, `byte_spans` | how far each rank is with its writes, and of which bytes, where all others see it |
 //! | `drain_watch` | the thread that notes on the board what was drained |
 //! | `process_area` | the staging area of this process |
 //! | `data_places`, `chunk_table` | where in the file the elements of a data set lie |
-//! | `parallel_dataset` | a data set of such a file |
+//! | `parallel_dataset`, `dataset_lookup` | a data set of such a file, and which one a handle stands for |
 //! | `gather`, `staged_write` | a write: gathered from memory, accepted by the log |
 //! | `collective_read` | a read that all ranks make together |
 //! | `settling` | what has to be in the file before HDF5 looks at it |
 //! | `parallel_stats` | counters |
 
+pub(crate) mod board_words;
+pub(crate) mod byte_spans;
 pub(crate) mod chunk_table;
 pub(crate) mod collective_read;
 pub(crate) mod data_places;
+pub(crate) mod dataset_lookup;
 pub(crate) mod drain_watch;
 pub(crate) mod gather;
 pub(crate) mod mpi_lists;
 pub(crate) mod opening;
+pub(crate) mod own_words;
 pub(crate) mod parallel_dataset;
 pub(crate) mod parallel_file;
 pub(crate) mod parallel_stats;

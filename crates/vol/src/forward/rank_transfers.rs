@@ -8,8 +8,9 @@ use super::transfers::Transfers;
 use crate::{
     parallel::{
         collective_read::{prepare, read_by_hdf5, read_together},
-        mpi_lists::MpiLists,
-        parallel_dataset::{ParallelDataset, parallel_dataset},
+        dataset_lookup::parallel_dataset,
+        mpi_lists::{self, MpiLists},
+        parallel_dataset::ParallelDataset,
         parallel_stats::STATS,
         settling,
         staged_write::{WriteOutcome, stage_write},
@@ -35,7 +36,7 @@ pub(crate) unsafe fn read(library: &LoadedLibrary, all: &Transfers) -> Option<he
     let datasets = (0..all.count).filter_map(|index| unsafe { dataset_at(library, all, index) });
     let datasets: Vec<&ParallelDataset> = datasets.collect();
     let first = *datasets.first()?;
-    let is_together = first.file.lists.is_collective(library, all.transfer);
+    let is_together = is_collective(library, all);
     if is_together && all.count == 1 && all.request.is_null() {
         // SAFETY: as promised by the caller.
         let (object, wanted) = unsafe { (all.object(0), all.read_request(0)) };
@@ -58,8 +59,8 @@ pub(crate) unsafe fn write(library: &LoadedLibrary, all: &Transfers) -> Option<h
     // SAFETY: as promised by the caller.
     let datasets: Vec<Option<&ParallelDataset>> =
         (0..all.count).map(|index| unsafe { dataset_at(library, all, index) }).collect();
-    let first = datasets.iter().flatten().next()?;
-    let is_together = first.file.lists.is_collective(library, all.transfer);
+    datasets.iter().flatten().next()?;
+    let is_together = is_collective(library, all);
     // SAFETY: as promised by the caller.
     let can_stage = |index: usize| unsafe { is_placed(library, all, index) };
     if !all.request.is_null() || (is_together && all.count > 1 && !(0..all.count).all(can_stage)) {
@@ -90,13 +91,12 @@ unsafe fn write_one(
     let answer = match staged {
         WriteOutcome::Staged(outcome) => settling::refused(library, outcome).unwrap_or(0),
         WriteOutcome::Alone => {
-            if let Some(answer) = settling::refused(library, dataset.file.drain_own()) {
+            if let Some(answer) = settling::refused(library, dataset.file.drain_all()) {
                 return answer;
             }
             STATS.passed();
-            dataset.file.lists.independently(library, one.transfer, |transfer| {
-                written_by_hdf5(library, &Transfers { transfer, ..one }, &[])
-            })
+            let write = |transfer| written_by_hdf5(library, &Transfers { transfer, ..one }, &[]);
+            mpi_lists::independently(library, one.transfer, write)
         }
         WriteOutcome::Together => {
             STATS.passed();

@@ -6,9 +6,9 @@
 use forebay_plugin::hdf5_types::herr_t;
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::{parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
+use super::{mpi_lists, parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
 use crate::{
-    cached_read::{self, ReadRequest},
+    cached_read::{self, DatasetRead},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };
@@ -38,12 +38,12 @@ pub(crate) fn read_together(
     library: &LoadedLibrary,
     dataset: &ParallelDataset,
     object: &VolObject,
-    wanted: &ReadRequest,
+    wanted: &DatasetRead,
     forward: &dyn Fn() -> herr_t,
 ) -> herr_t {
     let drained = dataset.file.drain_own();
     note_others(dataset);
-    let wanted = ReadRequest { fill_transfer: library.default_transfer(), ..*wanted };
+    let wanted = DatasetRead { fill_transfer: library.default_transfer(), ..*wanted };
     cached_read::with_planned(library, object, &wanted, |planned| {
         let outlook = planned.map(|planned| planned.look());
         let is_ready = outlook.as_ref().is_some_and(|outlook| !outlook.needs_below());
@@ -62,9 +62,8 @@ pub(crate) fn read_together(
         };
         if common == IS_READY {
             // Others are not in HDF5 now: what is missing is read by this rank alone.
-            let alone = || {
-                dataset.file.lists.independently(library, wanted.transfer, |list| planned.read_below(list))
-            };
+            let alone =
+                || mpi_lists::independently(library, wanted.transfer, |list| planned.read_below(list));
             return planned.serve_from_cache(&outlook).unwrap_or_else(alone);
         }
         let answer = forward();

@@ -122,3 +122,11 @@ impl MpiLists {
         }
     }
 }
+
+/// What `body` gives with a copy of `transfer` that is independent, where `library` is a parallel one.
+pub(crate) fn independently<R>(library: &LoadedLibrary, transfer: hid_t, body: impl FnOnce(hid_t) -> R) -> R {
+    match MpiLists::of(library) {
+        Some(lists) => lists.independently(library, transfer, body),
+        None => body(transfer),
+    }
+}

@@ -22,7 +22,6 @@ static NOT_SHARED: WarnOnce = WarnOnce::new();
 #[derive(Debug)]
 pub(crate) struct OpeningRanks {
     comm: MpiComm,
-    lists: MpiLists,
     has_collective_metadata: bool,
     path: Option<PathBuf>,
 }
@@ -58,7 +57,7 @@ impl OpeningRanks {
         };
         let has_collective_metadata = lists.has_collective_metadata(library, access);
         let path = settings::current().managed.find(path);
-        Some(Self { comm, lists, has_collective_metadata, path })
+        Some(Self { comm, has_collective_metadata, path })
     }
 
     /// Where the file lies, if this rank manages it.
@@ -87,7 +86,7 @@ impl OpeningRanks {
             return None;
         }
         let path = opened.path.as_deref()?;
-        ParallelFile::new(path, self.comm, self.lists, agreed)
+        ParallelFile::new(path, self.comm, agreed)
             .inspect_err(|error| {
                 NOT_SHARED.say(format_args!("{error}; the file is read and written as it is"))
             })

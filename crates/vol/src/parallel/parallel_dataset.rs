@@ -13,12 +13,12 @@ use forebay_plugin::hdf5_types::hid_t;
 
 use super::{
     chunk_table,
-    data_places::{ChunkPlaces, DataPlaces},
+    data_places::{ChunkAddresses, DataPlaces},
     parallel_file::ParallelFile,
 };
 use crate::{
-    dataset_changes, element_type, file_state::ManagedFile, hdf5_arguments::DatasetGetHandle,
-    slots::LoadedLibrary, under_dataset::UnderDataset, unit_grid::MOST_DIMENSIONS, vol_object::VolObject,
+    element_type, file_state::CachedFile, hdf5_arguments::DatasetGetHandle, slots::LoadedLibrary,
+    under_dataset::UnderDataset, unit_grid::MOST_DIMENSIONS,
 };
 
 /// `H5D_CONTIGUOUS`
@@ -32,7 +32,7 @@ const SIMPLE: c_int = 1;
 #[derive(Debug)]
 pub(crate) struct ParallelDataset {
     pub(crate) file: Arc<ParallelFile>,
-    pub(crate) managed: Arc<ManagedFile>,
+    pub(crate) managed: Arc<CachedFile>,
     /// The type in the file, a copy of our own, where all values lie in the element itself.
     pub(crate) kind: Option<hid_t>,
     /// How often the layouts of the file had changed when `placed` was found.
@@ -48,28 +48,18 @@ pub(crate) struct PlacedDataset {
     pub(crate) places: DataPlaces,
 }
 
-/// The data set `object`, if its file is one that ranks have open together: looked up once.
-pub(crate) fn parallel_dataset<'a>(
-    library: &LoadedLibrary,
-    object: &'a VolObject,
-) -> Option<&'a ParallelDataset> {
-    if !library.files.has_parallel() {
-        return None;
-    }
-    let found = object.parallel.get_or_init(|| {
-        library.quietly(|| {
-            let (managed, _) = dataset_changes::identity(library, object)?;
-            let file = Arc::clone(managed.parallel()?);
-            let kind =
-                fixed_kind(library, UnderDataset { object: object.under, connector: object.connector });
-            let (seen, placed) = (Cell::new(u64::MAX), RefCell::default());
-            Some(Box::new(ParallelDataset { file, managed, kind, seen, placed }))
-        })
-    });
-    found.as_deref()
-}
-
 impl ParallelDataset {
+    /// The data set `under` of `managed`, a file that ranks have open together as `file`.
+    pub(crate) fn new(
+        library: &LoadedLibrary,
+        under: UnderDataset,
+        managed: Arc<CachedFile>,
+        file: Arc<ParallelFile>,
+    ) -> Self {
+        let kind = fixed_kind(library, under);
+        Self { file, managed, kind, seen: Cell::new(u64::MAX), placed: RefCell::default() }
+    }
+
     /// Gives back the type.
     pub(crate) fn close(self, library: &LoadedLibrary) {
         if let Some(kind) = self.kind {
@@ -119,7 +109,7 @@ fn find_places(library: &LoadedLibrary, under: UnderDataset, kind: hid_t) -> Opt
     let places = match layout {
         None => DataPlaces::Contiguous(under.offset(library)?),
         Some(chunk) => {
-            let unplaced = ChunkPlaces::unplaced(&shape, &chunk, element_len)?;
+            let unplaced = ChunkAddresses::unplaced(&shape, &chunk, element_len)?;
             DataPlaces::Chunked(chunk_table::placed(library, under, unplaced, &largest)?)
         }
     };

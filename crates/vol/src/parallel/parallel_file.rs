@@ -4,7 +4,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::{
-        Mutex, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
 };
@@ -16,7 +16,7 @@ use forebay_stage::{CloseWhen, StageOptions};
 use forebay_store::{Comm, Wait};
 
 use super::{
-    drain_watch::DrainWatch, mpi_lists::MpiLists, parallel_stats::STATS, process_area::process_area,
+    byte_spans::ByteSpans, drain_watch::DrainWatch, parallel_stats::STATS, process_area::process_area,
     rank_board::RankBoard,
 };
 
@@ -37,10 +37,9 @@ pub(crate) struct AgreedUse {
 #[derive(Debug)]
 pub(crate) struct ParallelFile {
     path: PathBuf,
-    pub(crate) lists: MpiLists,
     pub(crate) agreed: AgreedUse,
     /// The ranks, until the file is closed.
-    ranks: RwLock<Option<Ranks>>,
+    ranks: RwLock<Option<FileRanks>>,
     /// How often the places of data sets may have changed.
     layouts: AtomicU64,
     /// Writes of other ranks that this one has seen.
@@ -55,26 +54,25 @@ pub(crate) struct ParallelFile {
 
 /// What is shared with the other ranks.
 #[derive(Debug)]
-struct Ranks {
+struct FileRanks {
     comm: MpiComm,
     /// Of files that are written.
-    board: Option<RankBoard>,
+    board: Option<Arc<RankBoard>>,
     staging: Option<DrainWatch>,
 }
 
 impl ParallelFile {
     /// The file at `path`, of which `agreed` is the same on all ranks of `comm`. Collective.
-    pub(crate) fn new(path: &Path, comm: MpiComm, lists: MpiLists, agreed: AgreedUse) -> Result<Self> {
-        let board = agreed.is_writable.then(|| RankBoard::new(&comm)).transpose()?;
+    pub(crate) fn new(path: &Path, comm: MpiComm, agreed: AgreedUse) -> Result<Self> {
+        let board = agreed.is_writable.then(|| RankBoard::new(&comm).map(Arc::new)).transpose()?;
         let staging = match (&board, agreed.stages) {
-            (Some(board), true) => Some(DrainWatch::new(open_log(path)?, board.own().clone())),
+            (Some(board), true) => Some(DrainWatch::new(open_log(path)?, Arc::clone(board))),
             _ => None,
         };
         Ok(Self {
             path: path.to_owned(),
-            lists,
             agreed,
-            ranks: RwLock::new(Some(Ranks { comm, board, staging })),
+            ranks: RwLock::new(Some(FileRanks { comm, board, staging })),
             layouts: AtomicU64::new(0),
             seen_writes: AtomicU64::new(0),
             handles: AtomicUsize::new(0),
@@ -83,7 +81,7 @@ impl ParallelFile {
         })
     }
 
-    fn with_ranks<R>(&self, body: impl FnOnce(&Ranks) -> R) -> Option<R> {
+    fn with_ranks<R>(&self, body: impl FnOnce(&FileRanks) -> R) -> Option<R> {
         let ranks = self.ranks.read().unwrap_or_else(PoisonError::into_inner);
         ranks.as_ref().map(body)
     }
@@ -109,7 +107,7 @@ impl ParallelFile {
     /// Gives up what is shared with the other ranks; everything passes through from now on. Collective.
     pub(crate) fn end(&self) -> Result<()> {
         let ranks = self.ranks.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Ranks { comm, board, staging }) = ranks else { return Ok(()) };
+        let Some(FileRanks { comm, board, staging }) = ranks else { return Ok(()) };
         let when = process_area().map_or(CloseWhen::Drained, |process| process.close);
         let redo = staging.and_then(DrainWatch::end);
         let closed = redo.map_or(Ok(()), |redo| redo.close(when));
@@ -152,14 +150,19 @@ impl ParallelFile {
         writes.is_some_and(|writes| self.seen_writes.swap(writes, SeqCst) != writes)
     }
 
-    /// Has the log accept what `write` hands to it; `None` where there is no log.
+    /// Has the log accept what `write` hands to it, all of it bytes of `spans`; `None` where there is no log.
     pub(crate) fn accept(
         &self,
+        spans: &ByteSpans,
         write: impl FnOnce(&dyn Fn(u64, &[u8]) -> Result<()>) -> Result<()>,
     ) -> Option<Result<()>> {
         self.with_ranks(|ranks| {
-            let staging = ranks.staging.as_ref()?;
-            let written = write(&|offset, bytes| staging.redo().write_at(offset, bytes));
+            let (board, staging) = (ranks.board.as_ref()?, ranks.staging.as_ref()?);
+            staging.announce(spans);
+            // What another rank wrote to these bytes before comes first.
+            let ordered = board.await_overlaps(&ranks.comm, spans);
+            let written =
+                ordered.and_then(|()| write(&|offset, bytes| staging.redo().write_at(offset, bytes)));
             // What was accepted before an error counts.
             Some(staging.accepted().and(written))
         })

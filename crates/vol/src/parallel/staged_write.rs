@@ -11,13 +11,15 @@ use forebay_plugin::hdf5_types::hid_t;
 use forebay_source::{Error, Result};
 
 use super::{
-    gather::{Gathering, MemorySource, WriteAt},
+    board_words::MOST_SPANS,
+    byte_spans::ByteSpans,
+    gather::{GatheredMemory, Gathering, WriteAt},
     parallel_dataset::{ParallelDataset, PlacedDataset},
     parallel_stats::STATS,
 };
 use crate::{
     element_type,
-    functions::Opaque,
+    functions::ObjectPointer,
     selection::{self, ByteRun, SelectedRuns},
     slots::LoadedLibrary,
     transfer_list,
@@ -31,7 +33,7 @@ pub(crate) struct WriteRequest {
     pub(crate) memory_space: hid_t,
     pub(crate) file_space: hid_t,
     pub(crate) transfer: hid_t,
-    pub(crate) from: Opaque,
+    pub(crate) from: ObjectPointer,
 }
 
 /// What becomes of a write.
@@ -68,7 +70,7 @@ pub(crate) fn stage_write(
     }
     let planned = library.quietly(|| PlannedWrite::new(library, &placed, kind, wanted));
     let Some(planned) = planned else { return WriteOutcome::Alone };
-    match dataset.file.accept(|write| planned.run(write)) {
+    match dataset.file.accept(&planned.spans(), |write| planned.run(write)) {
         Some(Ok(())) => {
             STATS.staged(planned.file.count * placed.element_len);
             WriteOutcome::Staged(Ok(()))
@@ -108,16 +110,28 @@ impl<'a> PlannedWrite<'a> {
         Some(Self { library, placed, wanted, file, memory, conversion })
     }
 
+    /// Where its bytes go.
+    fn spans(&self) -> ByteSpans {
+        let mut spans: Vec<std::ops::Range<u64>> = Vec::with_capacity(self.file.runs.len());
+        for run in &self.file.runs {
+            self.placed.places.split(run.at, run.len, |at, len| match spans.last_mut() {
+                Some(last) if last.end == at => last.end += len,
+                _ => spans.push(at..at + len),
+            });
+        }
+        ByteSpans::new(spans, MOST_SPANS)
+    }
+
     fn run(&self, write: WriteAt<'_>) -> Result<()> {
         let base = self.wanted.from.cast_const().cast::<u8>();
-        let mut memory = MemorySource::new(base, &self.memory.runs);
+        let mut memory = GatheredMemory::new(base, &self.memory.runs);
         match self.conversion {
             None => self.write_from(&mut memory, write),
             Some(conversion) => self.write_converted(&mut memory, conversion, write),
         }
     }
 
-    fn write_from(&self, memory: &mut MemorySource<'_>, write: WriteAt<'_>) -> Result<()> {
+    fn write_from(&self, memory: &mut GatheredMemory<'_>, write: WriteAt<'_>) -> Result<()> {
         let mut gathering = Gathering::new(write);
         for run in &self.file.runs {
             let mut outcome = Ok(());
@@ -134,7 +148,7 @@ impl<'a> PlannedWrite<'a> {
 
     fn write_converted(
         &self,
-        memory: &mut MemorySource<'_>,
+        memory: &mut GatheredMemory<'_>,
         (from, to, memory_len): (hid_t, hid_t, u64),
         write: WriteAt<'_>,
     ) -> Result<()> {
@@ -147,7 +161,7 @@ impl<'a> PlannedWrite<'a> {
             let count = left.min(portion);
             let bytes = self.convert((from, to), (memory_len, count), memory, &mut packed)?;
             let whole = [ByteRun { at: 0, len: bytes }];
-            let mut converted = MemorySource::new(packed.as_ptr(), &whole);
+            let mut converted = GatheredMemory::new(packed.as_ptr(), &whole);
             let mut outcome = Ok(());
             target.advance(bytes, |at, len| {
                 self.placed.places.split(at, len, |at, len| {
@@ -168,7 +182,7 @@ impl<'a> PlannedWrite<'a> {
         &self,
         types: (hid_t, hid_t),
         (memory_len, count): (u64, u64),
-        memory: &mut MemorySource<'_>,
+        memory: &mut GatheredMemory<'_>,
         packed: &mut Vec<u8>,
     ) -> Result<u64> {
         let refused =

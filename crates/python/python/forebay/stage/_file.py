@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._area import Area
 
 _PEEK_BYTES = 8192
+# To copy fewer bytes is faster than to ask for their address: 0.4 us for 4 KiB against 3 us.
+_COPIED_BYTES = 16384
 
 
 class StagedFile(io.BufferedIOBase):
@@ -88,6 +90,8 @@ class StagedFile(io.BufferedIOBase):
                 return 0
             if not view.c_contiguous:
                 raise BufferError(f"{self._path}: the buffer is not C-contiguous: copy it first")
+            if view.nbytes < _COPIED_BYTES:
+                return raw.write(view.tobytes())
             # NumPy tells the address of any buffer, and holds the buffer meanwhile.
             array = np.frombuffer(view, np.uint8)
             written = raw.write_from(_address(array), array.nbytes)

@@ -15,6 +15,8 @@ BinaryMode: TypeAlias = Literal["wb", "bw", "w+b", "wb+", "xb", "bx", "x+b", "xb
 TextMode: TypeAlias = Literal["w", "wt", "tw", "w+", "w+t", "wt+", "x", "xt", "tx", "x+", "x+t", "xt+"]
 
 _MODES = "'wb', 'xb', 'w+b', 'x+b', the same without 'b' for text, or 'rb' and 'r'"
+# How often a reader looks whether what is sealed is staged by now.
+_LOOK_S = 0.02
 
 
 @overload
@@ -108,9 +110,8 @@ def create(
 
 def _open_to_read(path: str, mode: str, area: Area, **text: Any) -> IO[Any]:
     """The staged image of ``path`` where there is one that is not durable yet, else what is there."""
-    image = area._raw.open_staged(path)
-    if image is not None:
-        return builtins.open(image, mode, **text)
-    # What is sealed and has no image to open is waited for.
-    area._raw.wait_for(path)
-    return builtins.open(path, mode, **text)
+    while (image := area._raw.open_staged(path)) is None:
+        # It is sealed a moment ago and not staged yet, or parts of it went straight to the destination.
+        if area._raw.wait_for(path, _LOOK_S):
+            return builtins.open(path, mode, **text)
+    return builtins.open(image, mode, **text)

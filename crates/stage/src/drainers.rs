@@ -18,7 +18,8 @@ use std::{
 use forebay_source::{Error, Throttle};
 
 use crate::{
-    counters::StageCounters, room::AreaRoom, segment::SegmentPool, settings::AreaSettings, status::ItemState,
+    counters::StageCounters, room::ProcessRoom, segment::SegmentPool, settings::AreaSettings,
+    status::ItemState,
 };
 
 /// Where other processes ask for a pause or for haste, threads notice within this time.
@@ -33,7 +34,7 @@ pub(crate) const SUM_BLOCK: u64 = 1 << 20;
 /// What drainers and tasks of an area share.
 #[derive(Debug)]
 pub(crate) struct DrainShared {
-    pub(crate) room: AreaRoom,
+    pub(crate) room: ProcessRoom,
     pub(crate) pool: SegmentPool,
     pub(crate) counters: StageCounters,
     pub(crate) run_bytes: usize,
@@ -91,7 +92,7 @@ pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
 }
 
 impl DrainShared {
-    pub(crate) fn new(room: AreaRoom, settings: &AreaSettings) -> Self {
+    pub(crate) fn new(room: ProcessRoom, settings: &AreaSettings) -> Self {
         let thread_count = settings.drainers.max(1);
         let share = settings.memory / thread_count as u64;
         let run_bytes = share.clamp(SUM_BLOCK, MOST_RUN_BYTES) / SUM_BLOCK * SUM_BLOCK;

@@ -14,7 +14,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, PerProcess, Result};
 
 use crate::{
-    drainers::DrainShared, lineage::Lineage, room::AreaRoom, settings::AreaSettings, status::DrainProgress,
+    drainers::DrainShared, lineage::Lineage, room::ProcessRoom, settings::AreaSettings, status::DrainProgress,
 };
 
 /// How often a wait says how far it is.
@@ -22,7 +22,7 @@ const TELL_EVERY: Duration = Duration::from_millis(50);
 
 /// The part of an area that belongs to this process.
 #[derive(Debug)]
-pub(crate) struct DrainEngine {
+pub(crate) struct AreaEngine {
     pub(crate) shared: Arc<DrainShared>,
     lineages: Mutex<HashMap<PathBuf, Weak<Lineage>>>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct DrainEngine {
 pub(crate) struct EngineCell {
     pub(crate) settings: AreaSettings,
     is_paused: AtomicBool,
-    cell: PerProcess<Mutex<Option<Arc<DrainEngine>>>>,
+    cell: PerProcess<Mutex<Option<Arc<AreaEngine>>>>,
 }
 
 impl EngineCell {
@@ -42,7 +42,7 @@ impl EngineCell {
     }
 
     /// The engine of this process, made if need be.
-    pub(crate) fn get(&self) -> Result<Arc<DrainEngine>> {
+    pub(crate) fn get(&self) -> Result<Arc<AreaEngine>> {
         let cell = self.cell.get(Mutex::default);
         let mut engine = cell.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = &*engine {
@@ -50,8 +50,8 @@ impl EngineCell {
         }
         let mut settings = self.settings.clone();
         settings.start_paused = self.is_paused.load(SeqCst);
-        let made = Arc::new(DrainEngine {
-            shared: Arc::new(DrainShared::new(AreaRoom::open(&settings)?, &settings)),
+        let made = Arc::new(AreaEngine {
+            shared: Arc::new(DrainShared::new(ProcessRoom::open(&settings)?, &settings)),
             lineages: Mutex::default(),
         });
         *engine = Some(Arc::clone(&made));
@@ -59,14 +59,14 @@ impl EngineCell {
     }
 
     /// The engine of this process, if it has one.
-    pub(crate) fn peek(&self) -> Option<Arc<DrainEngine>> {
+    pub(crate) fn peek(&self) -> Option<Arc<AreaEngine>> {
         let cell = self.cell.peek()?;
         let engine = cell.lock().unwrap_or_else(PoisonError::into_inner);
         engine.clone()
     }
 
     /// Takes the engine of this process, so that the next use makes another.
-    pub(crate) fn take(&self) -> Option<Arc<DrainEngine>> {
+    pub(crate) fn take(&self) -> Option<Arc<AreaEngine>> {
         let cell = self.cell.peek()?;
         cell.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -79,7 +79,7 @@ impl EngineCell {
     }
 }
 
-impl DrainEngine {
+impl AreaEngine {
     fn lineages(&self) -> MutexGuard<'_, HashMap<PathBuf, Weak<Lineage>>> {
         self.lineages.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +135,7 @@ impl DrainEngine {
     }
 }
 
-impl Drop for DrainEngine {
+impl Drop for AreaEngine {
     fn drop(&mut self) {
         // As a buffered writer does: what was accepted is not left behind silently.
         let _ = self.drain(&|_| ControlFlow::Continue(()));

@@ -10,7 +10,7 @@ use std::{
 use forebay_source::{Error, Result};
 
 use crate::{
-    batch::{BATCH_BYTES, Truncation, WriteBatch, WriteRun},
+    batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},
     counters::count,
     drainers::{DrainTask, Job, Polled},
     redo_state::{RedoInner, RedoState},
@@ -115,7 +115,7 @@ impl RedoState {
         let bytes = if truncation.is_some() { u64::MAX } else { BATCH_BYTES };
         let (number, base) = inner.log.through(bytes).unwrap_or((u32::MAX, inner.log.next_sequence()));
         let pieces = inner.pending.through(number);
-        inner.batch = Some(WriteBatch::new(pieces, base, truncation, self.shared.run_bytes as u64));
+        inner.batch = Some(DrainBatch::new(pieces, base, truncation, self.shared.run_bytes as u64));
         self.activate(inner);
     }
 
@@ -141,7 +141,7 @@ impl RedoState {
         self.changed.notify_all();
     }
 
-    fn write_runs(self: &Arc<Self>, job: Vec<WriteRun>, buffer: &mut Vec<u8>) {
+    fn write_runs(self: &Arc<Self>, job: Vec<MergedRun>, buffer: &mut Vec<u8>) {
         let written = job.iter().try_for_each(|run| self.write_run(run, buffer));
         // Before it counts as done: a segment that a run still names is not used again.
         drop(job);
@@ -212,7 +212,7 @@ impl RedoState {
         self.changed.notify_all();
     }
 
-    fn forget(&self, inner: &mut RedoInner, batch: WriteBatch, is_synced: bool) {
+    fn forget(&self, inner: &mut RedoInner, batch: DrainBatch, is_synced: bool) {
         for piece in &batch.pieces {
             inner.pending.remove(piece);
         }
@@ -231,7 +231,7 @@ impl RedoState {
         }
     }
 
-    fn fail(&self, inner: &mut RedoInner, batch: &WriteBatch, error: Error) {
+    fn fail(&self, inner: &mut RedoInner, batch: &DrainBatch, error: Error) {
         // What was not cut yet is cut with the next batch, before later lengths.
         if let Some(before) = batch.truncation {
             let len = inner.truncation.map_or(before.len, |later| later.len);

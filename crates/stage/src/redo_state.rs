@@ -14,7 +14,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    batch::{BATCH_BYTES, Truncation, WriteBatch},
+    batch::{BATCH_BYTES, DrainBatch, Truncation},
     counters::count,
     drainers::DrainShared,
     facts_file::{DestinationFacts, FactsFile},
@@ -57,7 +57,7 @@ pub(crate) struct RedoInner {
     pub(crate) zero_from: Option<u64>,
     /// The length that the file has once all is drained, as far as it is known.
     pub(crate) end: Option<u64>,
-    pub(crate) batch: Option<WriteBatch>,
+    pub(crate) batch: Option<DrainBatch>,
     pub(crate) waiting: usize,
     pub(crate) is_hasty: bool,
     pub(crate) first_pending: Instant,

@@ -17,9 +17,9 @@ use crate::{
     cached_dataset::{CachedDataset, KeptUnits},
     dataset_changes,
     element_type::Conversion,
-    functions::ObjectPointer,
+    functions::RawPointer,
     memory_target::{MemoryTarget, PackedElements},
-    read_plan::{self, PlacedPiece, PlannedUnit},
+    read_plan::{self, PlacedPiece, UnitDemand},
     selection::{self, SelectedRuns},
     slots::LoadedLibrary,
     transfer_list,
@@ -37,7 +37,7 @@ pub(crate) struct DatasetRead {
     pub(crate) transfer: hid_t,
     /// With which units are read as a whole.
     pub(crate) fill_transfer: hid_t,
-    pub(crate) into: ObjectPointer,
+    pub(crate) into: RawPointer,
 }
 
 /// A part of a unit is read as the whole unit at once if it is at least one in this many of its bytes.
@@ -172,7 +172,7 @@ impl<'a> OneRead<'a> {
     /// What is not here, and what becomes of the read.
     pub(crate) fn look(&self) -> ReadOutlook {
         let units = read_plan::units(&self.pieces);
-        let missing: Vec<PlannedUnit> =
+        let missing: Vec<UnitDemand> =
             units.into_iter().filter(|one| !self.dataset.has(self.kept, one.unit)).collect();
         let len = self.file.count * self.dataset.grid.element_len();
         let misses = if missing.is_empty() { Misses::Fill } else { self.judge(&missing, len) };
@@ -202,11 +202,11 @@ impl<'a> OneRead<'a> {
     }
 
     /// Whether the units of `missing` are worth reading as a whole for a read of `len` bytes.
-    fn judge(&self, missing: &[PlannedUnit], len: u64) -> Misses {
+    fn judge(&self, missing: &[UnitDemand], len: u64) -> Misses {
         let grid = &self.dataset.grid;
         let mut touched = self.dataset.touched.borrow_mut();
         let (mut whole, mut is_worth, mut fill) = (Vec::new(), false, 0_u64);
-        for PlannedUnit { unit, wanted } in missing {
+        for UnitDemand { unit, wanted } in missing {
             let filled = grid.filled_len(*unit);
             fill = fill.saturating_add(filled);
             if *wanted == filled && self.file.is_disjoint {

@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "callbacks of HDF5")]
 
 use super::asks;
-use crate::functions::ObjectPointer;
+use crate::functions::RawPointer;
 
-asks!(put, H5VLblob_put, from: ObjectPointer, len: usize, id: ObjectPointer, context: ObjectPointer);
-asks!(get, H5VLblob_get, id: ObjectPointer, into: ObjectPointer, len: usize, context: ObjectPointer);
-asks!(specific, H5VLblob_specific, id: ObjectPointer, arguments: ObjectPointer);
-asks!(optional, H5VLblob_optional, id: ObjectPointer, arguments: ObjectPointer);
+asks!(put, H5VLblob_put, from: RawPointer, len: usize, id: RawPointer, context: RawPointer);
+asks!(get, H5VLblob_get, id: RawPointer, into: RawPointer, len: usize, context: RawPointer);
+asks!(specific, H5VLblob_specific, id: RawPointer, arguments: RawPointer);
+asks!(optional, H5VLblob_optional, id: RawPointer, arguments: RawPointer);

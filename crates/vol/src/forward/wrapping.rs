@@ -8,7 +8,7 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
 use super::FAILED;
 use crate::{
-    functions::ObjectPointer,
+    functions::RawPointer,
     slots,
     vol_object::{drop_object, object_at, wrap},
 };
@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug)]
 struct WrapContext {
     connector: hid_t,
-    under: ObjectPointer,
+    under: RawPointer,
 }
 
 /// The object of the lowest connector.
-pub(crate) unsafe extern "C" fn get_object<const N: usize>(object: ObjectPointer) -> ObjectPointer {
+pub(crate) unsafe extern "C" fn get_object<const N: usize>(object: RawPointer) -> RawPointer {
     // SAFETY: as for every callback.
     unsafe {
         let object = object_at(object);
@@ -31,8 +31,8 @@ pub(crate) unsafe extern "C" fn get_object<const N: usize>(object: ObjectPointer
 
 /// What wraps objects like `object`.
 pub(crate) unsafe extern "C" fn get_context<const N: usize>(
-    object: ObjectPointer,
-    into: *mut ObjectPointer,
+    object: RawPointer,
+    into: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; `into` is a place for the context, which is freed by `free_context`.
@@ -50,10 +50,10 @@ pub(crate) unsafe extern "C" fn get_context<const N: usize>(
 
 /// A handle of ours for an object from below.
 pub(crate) unsafe extern "C" fn wrap_object<const N: usize>(
-    object: ObjectPointer,
+    object: RawPointer,
     kind: c_int,
-    context: ObjectPointer,
-) -> ObjectPointer {
+    context: RawPointer,
+) -> RawPointer {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the context is one of ours.
     unsafe {
@@ -64,7 +64,7 @@ pub(crate) unsafe extern "C" fn wrap_object<const N: usize>(
 }
 
 /// The object below a handle of ours, which ends.
-pub(crate) unsafe extern "C" fn unwrap_object<const N: usize>(object: ObjectPointer) -> ObjectPointer {
+pub(crate) unsafe extern "C" fn unwrap_object<const N: usize>(object: RawPointer) -> RawPointer {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; a handle that was unwrapped is not used again.
     unsafe {
@@ -78,7 +78,7 @@ pub(crate) unsafe extern "C" fn unwrap_object<const N: usize>(object: ObjectPoin
 }
 
 /// Ends a context.
-pub(crate) unsafe extern "C" fn free_context<const N: usize>(context: ObjectPointer) -> herr_t {
+pub(crate) unsafe extern "C" fn free_context<const N: usize>(context: RawPointer) -> herr_t {
     let library = slots::library::<N>();
     // HDF5 frees contexts after calls that failed, too: what they left on the error stack stays.
     library.errors.kept(|| {

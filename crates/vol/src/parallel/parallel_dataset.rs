@@ -17,7 +17,7 @@ use super::{
     parallel_file::ParallelFile,
 };
 use crate::{
-    element_type, file_state::CachedFile, hdf5_arguments::DatasetGetHandle, slots::LoadedLibrary,
+    element_type, file_state::VolFile, hdf5_arguments::DatasetGetHandle, slots::LoadedLibrary,
     under_dataset::UnderDataset, unit_grid::MOST_DIMENSIONS,
 };
 
@@ -32,7 +32,7 @@ const SIMPLE: c_int = 1;
 #[derive(Debug)]
 pub(crate) struct ParallelDataset {
     pub(crate) file: Arc<ParallelFile>,
-    pub(crate) managed: Arc<CachedFile>,
+    pub(crate) managed: Arc<VolFile>,
     /// The type in the file, a copy of our own, where all values lie in the element itself.
     pub(crate) kind: Option<hid_t>,
     /// How often the layouts of the file had changed when `placed` was found.
@@ -53,7 +53,7 @@ impl ParallelDataset {
     pub(crate) fn new(
         library: &LoadedLibrary,
         under: UnderDataset,
-        managed: Arc<CachedFile>,
+        managed: Arc<VolFile>,
         file: Arc<ParallelFile>,
     ) -> Self {
         let kind = fixed_kind(library, under);

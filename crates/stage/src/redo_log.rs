@@ -81,7 +81,8 @@ impl RedoLog {
         }
         let sequence = self.next_sequence;
         let record = RecordHead { kind, sequence, offset, len: bytes.len() as u64 };
-        let appended = self.write(&record, bytes);
+        // What lies in memory ends with the process: nobody will have to tell whether it is whole.
+        let appended = self.write(&record, bytes, if room.is_lasting() { bytes } else { &[] });
         if appended.is_err() && !has_room {
             // Nothing was written to it that counts.
             if let Some(unused) = self.segments.pop_back() {
@@ -92,9 +93,9 @@ impl RedoLog {
         appended
     }
 
-    fn write(&mut self, record: &RecordHead, bytes: &[u8]) -> Result<Appended> {
+    fn write(&mut self, record: &RecordHead, bytes: &[u8], summed: &[u8]) -> Result<Appended> {
         let last = self.segments.back_mut().expect("a segment was just added where there was none");
-        let head = record.encode(&last.head, bytes);
+        let head = record.encode(&last.head, summed);
         let position = if self.position == 0 {
             last.segment.write(0, &[&last.head.encode(), &head, bytes])?;
             2 * HEAD_LEN as u64

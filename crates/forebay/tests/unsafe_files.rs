@@ -44,7 +44,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/python/src/store.rs",
         "takes the handle of a communicator from mpi4py, and memory to read into from NumPy",
     ),
-    ("crates/python/src/stage_file.rs", "writes from and reads into buffers that Python gives by their address"),
+    (
+        "crates/python/src/stage_file.rs",
+        "writes from and reads into buffers that Python gives by their address",
+    ),
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
@@ -66,7 +69,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/tcp/src/loss_watch.rs", "asks a socket what its system knows of the connection"),
     ("crates/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
-    ("crates/vol/src/", "is called by HDF5, calls into a libhdf5 found at run time, and fills memory of programs"),
+    (
+        "crates/vol/src/",
+        "is called by HDF5, calls into a libhdf5 found at run time, and fills memory of programs",
+    ),
     ("crates/tier/src/disk/writeback.rs", "asks an open file whether its write-back failed"),
     ("crates/vfd/src/class.rs", "has the structures that HDF5 reads, with its pointers"),
     ("crates/vfd/src/driver.rs", "is called by HDF5"),

@@ -159,6 +159,11 @@ impl RedoFile {
         self.is_written.load(SeqCst)
     }
 
+    /// True when all that was accepted is in the destination; nothing is waited for.
+    pub fn is_drained(&self) -> bool {
+        !self.is_written() || self.state().is_ok_and(|state| state.lock().is_drained())
+    }
+
     /// Cuts or extends the file to `len` bytes, in order with the writes.
     pub fn truncate(&self, len: u64) -> Result<()> {
         let state = self.state()?;

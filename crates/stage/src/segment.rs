@@ -116,8 +116,8 @@ impl SegmentPool {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept: u64 = idle.iter().map(|segment| segment.capacity).sum();
         // A reader may still copy from it: then it keeps its bytes until it is forgotten.
-        let is_kept = Arc::strong_count(&segment) == 1
-            && kept + segment.capacity <= room.quota() / POOL_SHARE;
+        let is_kept =
+            Arc::strong_count(&segment) == 1 && kept + segment.capacity <= room.quota() / POOL_SHARE;
         if is_kept {
             idle.push(segment);
         } else {

@@ -107,11 +107,20 @@ impl ManagedFile {
         let after = at + bytes.len() as u64;
         match &mut self.road {
             Road::Plain | Road::Tiered(_) => Ok(origin.write_from(access, at, bytes)),
-            Road::Staged { redo, end } => {
-                redo.write_at(at, bytes)?;
-                *end = after.max(*end);
-                Ok(0)
-            }
+            Road::Staged { redo, end } => match redo.write_at(at, bytes) {
+                Ok(()) => {
+                    *end = after.max(*end);
+                    Ok(0)
+                }
+                // The area cannot be used, and nothing was ever staged for this file.
+                Err(error) if !redo.is_written() => {
+                    process::say_not_staged(&error);
+                    self.go_direct()?;
+                    self.road = Road::Plain;
+                    Ok(origin.write_from(access, at, bytes))
+                }
+                Err(error) => Err(error),
+            },
             Road::Direct { end } => {
                 let answer = origin.write_from(access, at, bytes);
                 if answer >= 0 {

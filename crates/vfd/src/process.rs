@@ -5,6 +5,7 @@
 use std::{
     fs,
     ops::ControlFlow,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak},
 };
@@ -12,7 +13,7 @@ use std::{
 use forebay_config::tiered;
 use forebay_plugin::{PluginSettings, WarnOnce, guard};
 use forebay_source::{Error, FileOrigin, Owned, PerProcess, Result};
-use forebay_stage::{Area, CloseWhen, RedoFile};
+use forebay_stage::{Area, AreaPlace, AreaSettings, CloseWhen, RedoFile};
 use forebay_tier::Tiered;
 
 static SETTINGS: OnceLock<PluginSettings> = OnceLock::new();
@@ -123,7 +124,13 @@ fn open_area() -> Option<Arc<Area>> {
     if !config.hdf5.write {
         return None;
     }
-    let opened = config.stage.area().and_then(|area| area.map(Area::open).transpose());
+    let opened = config.stage.area().and_then(|area| {
+        if let Some(AreaSettings { place: AreaPlace::Folder(folder), .. }) = &area {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| Error::from_io(error).at(folder.display()))?;
+        }
+        area.map(Area::open).transpose()
+    });
     opened.unwrap_or_else(|error| {
         say_not_staged(&error);
         None

@@ -13,7 +13,7 @@
 //! | `mpi_lists` | what property lists say of MPI: the communicator of a file, collective or not |
 //! | `opening` | what ranks agree on when they open a file |
 //! | `parallel_file` | a file that ranks have open together |
-//! | `rank_board` | how far each rank is with its writes, where all others can see it |
+//! | `rank_board`, `board_words`, `own_words`, `byte_spans` | how far each rank is with its writes, and of which bytes, where all others see it |
 //! | `drain_watch` | the thread that notes on the board what was drained |
 //! | `process_area` | the staging area of this process |
 //! | `data_places`, `chunk_table` | where in the file the elements of a data set lie |
@@ -23,6 +23,8 @@
 //! | `settling` | what has to be in the file before HDF5 looks at it |
 //! | `parallel_stats` | counters |
 
+pub(crate) mod board_words;
+pub(crate) mod byte_spans;
 pub(crate) mod chunk_table;
 pub(crate) mod collective_read;
 pub(crate) mod data_places;
@@ -30,6 +32,7 @@ pub(crate) mod drain_watch;
 pub(crate) mod gather;
 pub(crate) mod mpi_lists;
 pub(crate) mod opening;
+pub(crate) mod own_words;
 pub(crate) mod parallel_dataset;
 pub(crate) mod parallel_file;
 pub(crate) mod parallel_stats;

@@ -90,7 +90,7 @@ unsafe fn write_one(
     let answer = match staged {
         WriteOutcome::Staged(outcome) => settling::refused(library, outcome).unwrap_or(0),
         WriteOutcome::Alone => {
-            if let Some(answer) = settling::refused(library, dataset.file.drain_own()) {
+            if let Some(answer) = settling::refused(library, dataset.file.drain_all()) {
                 return answer;
             }
             STATS.passed();

@@ -3,12 +3,18 @@
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use forebay_source::{Error, Result};
 use forebay_stage::RedoFile;
 
-use super::rank_board::OwnWords;
+use super::{byte_spans::ByteSpans, rank_board::RankBoard};
+
+/// How often the log is asked how far it is while something waits in it.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Ranks of other hosts may wait without being seen: for them a log is drained when it has waited this long.
+const UNSEEN_AFTER: Duration = Duration::from_millis(500);
 
 /// A log whose drains are noted.
 #[derive(Debug)]
@@ -20,7 +26,7 @@ pub(crate) struct DrainWatch {
 #[derive(Debug)]
 struct WatchedLog {
     redo: RedoFile,
-    words: OwnWords,
+    board: Arc<RankBoard>,
     state: Mutex<WatchState>,
     changed: Condvar,
 }
@@ -32,10 +38,9 @@ struct WatchState {
 }
 
 impl DrainWatch {
-    /// Watches `redo` for the board of `words`; its thread begins with the first write.
-    pub(crate) fn new(redo: RedoFile, words: OwnWords) -> Self {
-        let state = Mutex::default();
-        let watched = WatchedLog { redo, words, state, changed: Condvar::new() };
+    /// Watches `redo` for `board`; its thread begins with the first write.
+    pub(crate) fn new(redo: RedoFile, board: Arc<RankBoard>) -> Self {
+        let watched = WatchedLog { redo, board, state: Mutex::default(), changed: Condvar::new() };
         Self { watched: Arc::new(watched), thread: Mutex::default() }
     }
 
@@ -44,9 +49,14 @@ impl DrainWatch {
         &self.watched.redo
     }
 
+    /// Tells the others of a write of `spans` before the log gets it.
+    pub(crate) fn announce(&self, spans: &ByteSpans) {
+        self.watched.board.own().announce(spans);
+    }
+
     /// Notes that the log has accepted a write.
     pub(crate) fn accepted(&self) -> Result<()> {
-        let accepted = self.watched.words.accept();
+        let accepted = self.watched.board.own().accept();
         self.watched.lock().accepted = accepted;
         self.watched.changed.notify_one();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,19 +68,11 @@ impl DrainWatch {
         Ok(())
     }
 
-    /// True while something was accepted that is not in the file.
-    pub(crate) fn is_pending(&self) -> bool {
-        let now = self.watched.words.now();
-        now.drained < now.accepted
-    }
-
     /// Returns when all that was accepted is in the file.
     pub(crate) fn drain(&self) -> Result<()> {
         let accepted = self.watched.lock().accepted;
-        if self.is_pending() {
-            self.watched.drain_to(accepted)?;
-        }
-        Ok(())
+        let now = self.watched.board.own().now();
+        if now.drained < accepted { self.watched.drain_to(accepted) } else { Ok(()) }
     }
 
     /// Ends the thread; gives the log back.
@@ -93,12 +95,13 @@ impl WatchedLog {
     fn drain_to(&self, accepted: u64) -> Result<()> {
         let drained = self.redo.drain();
         match &drained {
-            Ok(()) => self.words.drained(accepted),
-            Err(_) => self.words.failed(),
+            Ok(()) => self.board.own().drained(accepted),
+            Err(_) => self.board.own().failed(),
         }
         drained
     }
 
+    /// Waits for writes, and notes when they are in the file.
     fn run(&self) {
         let mut tried = 0;
         loop {
@@ -109,10 +112,34 @@ impl WatchedLog {
             if state.is_ended {
                 return;
             }
-            tried = state.accepted;
             drop(state);
-            // The error comes again when the program flushes or closes the file.
-            let _ = self.drain_to(tried);
+            let Some(seen) = self.follow() else { return };
+            tried = seen;
+        }
+    }
+
+    /// Follows the log until it is empty or has failed; gives how much it had accepted, or nothing once the file is closed.
+    fn follow(&self) -> Option<u64> {
+        let has_other_hosts = self.board.has_other_hosts();
+        let began = Instant::now();
+        loop {
+            let state = self.lock();
+            let (accepted, is_ended) = (state.accepted, state.is_ended);
+            drop(state);
+            if is_ended {
+                return None;
+            }
+            if self.redo.is_drained() {
+                self.board.own().drained(accepted);
+                return Some(accepted);
+            }
+            // A log that is paused, or waits for more to write at once, is drained when somebody waits for it.
+            if self.board.is_awaited() || has_other_hosts && began.elapsed() >= UNSEEN_AFTER {
+                // The error comes again when the program flushes or closes the file.
+                let _ = self.drain_to(accepted);
+                return Some(accepted);
+            }
+            thread::sleep(LOOK_EVERY);
         }
     }
 }

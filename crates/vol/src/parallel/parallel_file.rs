@@ -4,7 +4,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     sync::{
-        Mutex, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
 };
@@ -16,8 +16,8 @@ use forebay_stage::{CloseWhen, StageOptions};
 use forebay_store::{Comm, Wait};
 
 use super::{
-    drain_watch::DrainWatch, mpi_lists::MpiLists, parallel_stats::STATS, process_area::process_area,
-    rank_board::RankBoard,
+    byte_spans::ByteSpans, drain_watch::DrainWatch, mpi_lists::MpiLists, parallel_stats::STATS,
+    process_area::process_area, rank_board::RankBoard,
 };
 
 static NOT_AGREED: WarnOnce = WarnOnce::new();
@@ -58,16 +58,16 @@ pub(crate) struct ParallelFile {
 struct Ranks {
     comm: MpiComm,
     /// Of files that are written.
-    board: Option<RankBoard>,
+    board: Option<Arc<RankBoard>>,
     staging: Option<DrainWatch>,
 }
 
 impl ParallelFile {
     /// The file at `path`, of which `agreed` is the same on all ranks of `comm`. Collective.
     pub(crate) fn new(path: &Path, comm: MpiComm, lists: MpiLists, agreed: AgreedUse) -> Result<Self> {
-        let board = agreed.is_writable.then(|| RankBoard::new(&comm)).transpose()?;
+        let board = agreed.is_writable.then(|| RankBoard::new(&comm).map(Arc::new)).transpose()?;
         let staging = match (&board, agreed.stages) {
-            (Some(board), true) => Some(DrainWatch::new(open_log(path)?, board.own().clone())),
+            (Some(board), true) => Some(DrainWatch::new(open_log(path)?, Arc::clone(board))),
             _ => None,
         };
         Ok(Self {
@@ -152,14 +152,19 @@ impl ParallelFile {
         writes.is_some_and(|writes| self.seen_writes.swap(writes, SeqCst) != writes)
     }
 
-    /// Has the log accept what `write` hands to it; `None` where there is no log.
+    /// Has the log accept what `write` hands to it, all of it bytes of `spans`; `None` where there is no log.
     pub(crate) fn accept(
         &self,
+        spans: &ByteSpans,
         write: impl FnOnce(&dyn Fn(u64, &[u8]) -> Result<()>) -> Result<()>,
     ) -> Option<Result<()>> {
         self.with_ranks(|ranks| {
-            let staging = ranks.staging.as_ref()?;
-            let written = write(&|offset, bytes| staging.redo().write_at(offset, bytes));
+            let (board, staging) = (ranks.board.as_ref()?, ranks.staging.as_ref()?);
+            staging.announce(spans);
+            // What another rank wrote to these bytes before comes first.
+            let ordered = board.await_overlaps(&ranks.comm, spans);
+            let written =
+                ordered.and_then(|()| write(&|offset, bytes| staging.redo().write_at(offset, bytes)));
             // What was accepted before an error counts.
             Some(staging.accepted().and(written))
         })

@@ -11,6 +11,8 @@ use forebay_plugin::hdf5_types::hid_t;
 use forebay_source::{Error, Result};
 
 use super::{
+    board_words::MOST_SPANS,
+    byte_spans::ByteSpans,
     gather::{Gathering, MemorySource, WriteAt},
     parallel_dataset::{ParallelDataset, PlacedDataset},
     parallel_stats::STATS,
@@ -68,7 +70,7 @@ pub(crate) fn stage_write(
     }
     let planned = library.quietly(|| PlannedWrite::new(library, &placed, kind, wanted));
     let Some(planned) = planned else { return WriteOutcome::Alone };
-    match dataset.file.accept(|write| planned.run(write)) {
+    match dataset.file.accept(&planned.spans(), |write| planned.run(write)) {
         Some(Ok(())) => {
             STATS.staged(planned.file.count * placed.element_len);
             WriteOutcome::Staged(Ok(()))
@@ -106,6 +108,18 @@ impl<'a> PlannedWrite<'a> {
         let (space, file_space) = (wanted.memory_space, wanted.file_space);
         let memory = SelectedRuns::in_memory(library, space, file_space, file.count, memory_len)?;
         Some(Self { library, placed, wanted, file, memory, conversion })
+    }
+
+    /// Where its bytes go.
+    fn spans(&self) -> ByteSpans {
+        let mut spans: Vec<std::ops::Range<u64>> = Vec::with_capacity(self.file.runs.len());
+        for run in &self.file.runs {
+            self.placed.places.split(run.at, run.len, |at, len| match spans.last_mut() {
+                Some(last) if last.end == at => last.end += len,
+                _ => spans.push(at..at + len),
+            });
+        }
+        ByteSpans::new(spans, MOST_SPANS)
     }
 
     fn run(&self, write: WriteAt<'_>) -> Result<()> {

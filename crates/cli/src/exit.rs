@@ -13,6 +13,8 @@ use crate::show;
 pub(crate) const SUCCESS: u8 = 0;
 /// The exit code of wrong usage.
 pub(crate) const USAGE: u8 = 2;
+/// The exit code where something is left to do later.
+pub(crate) const TRY_LATER: u8 = 6;
 /// The exit code after an interrupt, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -40,7 +42,7 @@ fn code_of(kind: ErrorKind) -> u8 {
         ErrorKind::NotFound => 3,
         ErrorKind::Corrupt => 4,
         ErrorKind::Unsupported => 5,
-        ErrorKind::Unavailable => 6,
+        ErrorKind::Unavailable => TRY_LATER,
         ErrorKind::Full => 7,
         ErrorKind::Denied => 8,
         ErrorKind::Io => 9,

@@ -14,6 +14,7 @@
 //! | `simulate`, `period`, `bandwidth` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
 //! | `store_bench` | how fast samples come from the memory of other ranks |
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
+//! | `stage`, `recover` | staged writes on their way, and those of killed processes |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
 //! | `hdf5_env`, `run` | HDF5 programs with the plug-ins: the variables, and a program started with them |
@@ -42,6 +43,7 @@ mod period;
 mod plan;
 mod plan_tiers;
 mod progress;
+mod recover;
 mod remedy;
 mod report;
 mod rows;
@@ -50,6 +52,7 @@ mod shortest;
 mod show;
 mod simulate;
 mod sink;
+mod stage;
 mod state_file;
 mod store_bench;
 mod tier;
@@ -108,6 +111,10 @@ enum Command {
     StoreBench(store_bench::StoreBenchArgs),
     /// Copy files to tiers before a job reads them; list and remove copies.
     Tier(Box<tier::TierArgs>),
+    /// List staged writes, wait for them, hold them back or let them go on.
+    Stage(stage::StageArgs),
+    /// Finish or discard the staged writes of processes that were killed.
+    Recover(recover::RecoverArgs),
     /// Print the configuration in force, and where each value comes from.
     Config(config::ConfigCommandArgs),
     /// Say what forebay would use on this machine, and why.
@@ -193,6 +200,8 @@ pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) 
         Command::StoreBench(args) => store_bench::run(&context, args),
         Command::Simulate(args) => simulate::run(&context, args),
         Command::Tier(args) => tier::run(&context, args),
+        Command::Stage(args) => stage::run(&context, args),
+        Command::Recover(args) => recover::run(&context, args),
         Command::Config(args) => config::run(&context, args).map(whole),
         Command::Doctor(args) => doctor::run(&context, args).map(whole),
         Command::Run(args) => run::run(&context, args),

@@ -21,7 +21,7 @@ use crate::{
     settings::{AreaPlace, AreaSettings, StageOptions},
     staged_file::StagedFile,
     status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
-    survey,
+    survey::{self, FoundItem},
 };
 
 /// How often a wait for other processes looks again.
@@ -93,14 +93,14 @@ impl Area {
         let waits = |state: ItemState| !matches!(state, ItemState::Open | ItemState::Settled);
         let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
         let own = own.iter().filter(|task| task.destination() == destination).map(|task| task.state());
-        if let Some(state) = own.filter(|state| waits(*state)).last() {
+        if let Some(state) = own.filter(|state| waits(*state)).next_back() {
             return Ok(Some(state));
         }
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
             return Ok(None);
         };
         let items = survey::items_for(&area, &destination)?;
-        for (folder, id, journal, is_deserted) in &items {
+        for FoundItem { folder, id, journal, is_deserted } in &items {
             let is_undone = journal.kind == ItemKind::Update
                 && survey::status_of(folder, id, journal, true).bytes > 0
                 || waits(journal.state);
@@ -113,8 +113,8 @@ impl Area {
                 return Err(Error::new(ErrorKind::Unavailable, what).hint(hint).at(destination.display()));
             }
         }
-        let states = items.iter().map(|(_, _, journal, _)| journal.state);
-        Ok(states.filter(|state| waits(*state)).last())
+        let states = items.iter().map(|item| item.journal.state);
+        Ok(states.filter(|state| waits(*state)).next_back())
     }
 
     /// Waits until no closed or sealed item of any process has bytes for `destination`: true, or false after `limit` or when
@@ -153,14 +153,14 @@ impl Area {
         let sealed = survey::items_for(&area, &destination)?
             .into_iter()
             .rev()
-            .find(|(_, _, journal, _)| journal.kind == ItemKind::Create && journal.image.is_some());
-        let Some((folder, id, journal, _)) = sealed.filter(|sealed| sealed.2.passed.is_empty()) else {
+            .find(|item| item.journal.kind == ItemKind::Create && item.journal.image.is_some());
+        let Some(item) = sealed.filter(|item| item.journal.passed.is_empty()) else {
             return Ok(None);
         };
         // A file that was published meanwhile is read there.
-        let Ok(image) = folder.open_to_read(image_name(&id)) else { return Ok(None) };
+        let Ok(image) = item.folder.open_to_read(image_name(&item.id)) else { return Ok(None) };
         let len = image.metadata().map_err(Error::from_io)?.len();
-        Ok((journal.image.is_some_and(|sums| sums.len == len)).then_some(image))
+        Ok(item.journal.image.is_some_and(|sums| sums.len == len).then_some(image))
     }
 
     /// Waits until all items of this process are durable; `progress` is told how far it is every 50 ms or so, and may break

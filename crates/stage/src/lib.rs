@@ -1,4 +1,29 @@
 //! Written bytes on their way: a journalled staging area on a fast tier, and the threads that move what lies in it.
+//!
+//! ```text
+//!             write_at             seal             drainers                    rename
+//! create ───► image on the fast tier ───► checksums, sync ───► copy, verify, sync ───► destination, `latest`
+//!             write_at             stage            drainers
+//! update ───► redo log, segments ───────► mark, sync ──────────► merged writes in place
+//!             full: straight through ──────────────────────────► destination
+//! killed:     journal, image, redo log ──► recover ────────────► destination, or a question
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `area`, `settings`, `status` | an area as its users see it: what it may take, what is in it |
+//! | `engine` | what a process has of an area, made anew in a forked child |
+//! | `room` | the folder of a process in the area, its share of the quota; or memory |
+//! | `drainers` | the threads, and which file comes next |
+//! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
+//! | `publish`, `lineage` | how a new file takes its place, and several versions do so in order |
+//! | `redo_file`, `redo_state`, `redo_drain`, `batch`, `pending` | updates: accepted, read, drained in place |
+//! | `redo_log`, `segment`, `log_record` | the log: recycled segments of checked records |
+//! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
+//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey` | what killed processes left, found and finished |
+//! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
+//! | `process_end`, `leave_to_parent` | the end of the process, and forks |
+//! | `untrusted` | any bytes taken for the files of an area |
 
 mod area;
 mod batch;
@@ -34,6 +59,7 @@ mod staged_file;
 mod stamp;
 mod status;
 mod survey;
+mod untrusted;
 
 pub use area::Area;
 pub use completion::Completion;
@@ -42,3 +68,4 @@ pub use redo_file::RedoFile;
 pub use settings::{AreaPlace, AreaSettings, CloseWhen, DrainSync, StageOptions};
 pub use staged_file::{Sealed, StagedFile};
 pub use status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats};
+pub use untrusted::try_untrusted;

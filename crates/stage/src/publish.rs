@@ -163,10 +163,19 @@ pub(crate) fn point(pointer: &Path, destination: &Path) -> Result<()> {
         _ => destination.to_owned(),
     };
     check_pointer(pointer)?;
+    // Always the same name for the same file: what a killed process left of it is found again.
+    let name = pointer.file_name().unwrap_or(OsStr::new("latest")).as_bytes();
+    let sum = crc32c::crc32c(destination.as_os_str().as_bytes());
+    let mut temporary = OsString::from(".");
+    temporary.push(OsStr::from_bytes(&name[..name.len().min(MOST_NAME_BYTES)]));
+    temporary.push(format!("{TEMPORARY_MARK}{sum:08x}"));
+    let temporary = pointer.with_file_name(temporary);
+    if fs::symlink_metadata(&temporary).is_ok_and(|there| there.is_symlink()) {
+        fs::remove_file(&temporary).map_err(at)?;
+    }
     if fs::read_link(pointer).is_ok_and(|there| there == target) {
         return Ok(());
     }
-    let temporary = pointer.with_file_name(temporary_name(pointer));
     std::os::unix::fs::symlink(&target, &temporary).map_err(at)?;
     if let Err(error) = fs::rename(&temporary, pointer) {
         let _ = fs::remove_file(&temporary);

@@ -84,7 +84,9 @@ impl RedoLog {
         let appended = self.write(&record, bytes);
         if appended.is_err() && !has_room {
             // Nothing was written to it that counts.
-            self.segments.pop_back().map(|unused| pool.give_back(room, unused.segment));
+            if let Some(unused) = self.segments.pop_back() {
+                pool.give_back(room, unused.segment);
+            }
             self.position = self.segments.back().map_or(0, |last| last.segment.capacity);
         }
         appended

@@ -15,8 +15,11 @@
 //! ```
 
 use std::{
-    fs::File,
-    os::{fd::AsFd, unix::fs::FileExt},
+    fs::{DirBuilder, File},
+    os::{
+        fd::AsFd,
+        unix::fs::{DirBuilderExt, FileExt},
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -83,8 +86,10 @@ pub(crate) fn open_area(folder: &Path) -> Result<Option<Arc<OwnFolder>>> {
     }
 }
 
-/// The folder of the area in `folder`, made if need be.
+/// The folder of the area in `folder`, made if need be with those above it.
 pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| Error::from_io(error).at(folder.display()))?;
     OwnFolder::create_in(folder, &user_folder_name(PURPOSE)).map(Arc::new)
 }
 

@@ -98,7 +98,7 @@ impl SegmentPool {
     }
 
     fn make(&self, room: &Room, capacity: u64) -> Result<Arc<LogSegment>> {
-        if !room.reserve(capacity) && !(self.drop_idle(room) && room.reserve(capacity)) {
+        if !(room.reserve(capacity) || self.drop_idle(room) && room.reserve(capacity)) {
             return Err(Error::new(ErrorKind::Full, "staging area is full"));
         }
         let name = format!("s-{}.log", self.made.fetch_add(1, Relaxed));

@@ -147,11 +147,17 @@ pub(crate) fn segments_of(folder: &OwnFolder, log: u64, depth: ScanDepth) -> Res
     Ok(found)
 }
 
+/// An item for some destination.
+#[derive(Debug)]
+pub(crate) struct FoundItem {
+    pub(crate) folder: Arc<OwnFolder>,
+    pub(crate) id: String,
+    pub(crate) journal: Journal,
+    pub(crate) is_deserted: bool,
+}
+
 /// The items for `destination` in `area`, of all processes, with whether their process is gone.
-pub(crate) fn items_for(
-    area: &OwnFolder,
-    destination: &Path,
-) -> Result<Vec<(Arc<OwnFolder>, String, Journal, bool)>> {
+pub(crate) fn items_for(area: &OwnFolder, destination: &Path) -> Result<Vec<FoundItem>> {
     let prefix = crate::item_name::id_prefix(destination);
     let mut found = Vec::new();
     for name in area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
@@ -160,10 +166,10 @@ pub(crate) fn items_for(
             let Ok(journal) = read_journal(&folder, &id) else { continue };
             if journal.destination() == destination {
                 let is_deserted = SharedFile::deserted(&folder, LOCK).is_some();
-                found.push((Arc::clone(&folder), id, journal, is_deserted));
+                found.push(FoundItem { folder: Arc::clone(&folder), id, journal, is_deserted });
             }
         }
     }
-    found.sort_by_key(|(_, _, journal, _)| journal.created_ns);
+    found.sort_by_key(|item| item.journal.created_ns);
     Ok(found)
 }

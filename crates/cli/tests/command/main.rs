@@ -14,6 +14,7 @@ mod plan;
 mod ran;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod simulate;
+mod stage;
 mod store;
 mod tier;
 mod written;

@@ -89,7 +89,7 @@ pub fn probe(library: &Path, file: Option<&Path>, out: &mut dyn Write) -> Result
     say(ProbeLine::Saw(hdf5.registered()?))
 }
 
-type Hid = i64;
+type LibraryId = i64;
 
 /// A libhdf5 that is loaded for good.
 struct LoadedHdf5 {
@@ -174,12 +174,17 @@ impl LoadedHdf5 {
 
     /// Makes a file with a group, opens it again and looks for the group.
     fn write_and_read(&self, file: &Path) -> Result<()> {
-        let create = function!(self, c"H5Fcreate", fn(*const c_char, c_uint, Hid, Hid) -> Hid)?;
-        let open = function!(self, c"H5Fopen", fn(*const c_char, c_uint, Hid) -> Hid)?;
-        let make = function!(self, c"H5Gcreate2", fn(Hid, *const c_char, Hid, Hid, Hid) -> Hid)?;
-        let open_group = function!(self, c"H5Gopen2", fn(Hid, *const c_char, Hid) -> Hid)?;
+        let create =
+            function!(self, c"H5Fcreate", fn(*const c_char, c_uint, LibraryId, LibraryId) -> LibraryId)?;
+        let open = function!(self, c"H5Fopen", fn(*const c_char, c_uint, LibraryId) -> LibraryId)?;
+        let make = function!(
+            self,
+            c"H5Gcreate2",
+            fn(LibraryId, *const c_char, LibraryId, LibraryId, LibraryId) -> LibraryId
+        )?;
+        let open_group = function!(self, c"H5Gopen2", fn(LibraryId, *const c_char, LibraryId) -> LibraryId)?;
         let [close, close_group] =
-            [c"H5Fclose", c"H5Gclose"].map(|name| function!(self, name, fn(Hid) -> c_int));
+            [c"H5Fclose", c"H5Gclose"].map(|name| function!(self, name, fn(LibraryId) -> c_int));
         let (close, close_group) = (close?, close_group?);
         let name =
             CString::new(file.as_os_str().as_bytes()).expect("a path of the command line has no zero in it");
@@ -222,7 +227,7 @@ impl LoadedHdf5 {
 }
 
 /// `result`, unless it is negative, as HDF5 says that something went wrong.
-fn checked(result: Hid, what: &str) -> Result<Hid> {
+fn checked(result: LibraryId, what: &str) -> Result<LibraryId> {
     if result >= 0 {
         return Ok(result);
     }

@@ -11,12 +11,12 @@ use rustix::io::Errno;
 
 /// A limit to the lengths of all files together, as a file system has that is full some time.
 #[derive(Debug)]
-pub(crate) struct Capacity {
+pub(crate) struct MountCapacity {
     limit: Option<u64>,
     used: Mutex<u64>,
 }
 
-impl Capacity {
+impl MountCapacity {
     /// Counts what lies in `folder`, unless there is no limit.
     pub(crate) fn new(folder: &Path, limit: Option<u64>) -> io::Result<Self> {
         let used = if limit.is_some() { total_len(folder)? } else { 0 };

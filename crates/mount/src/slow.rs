@@ -21,7 +21,7 @@ use rustix::fs::OFlags;
 
 use crate::{
     attributes::{attributes, made_up},
-    capacity::Capacity,
+    capacity::MountCapacity,
     counters::MountTally,
     handles::{FolderEntry, Handles, OpenFile, OpenHandle},
     nodes::Nodes,
@@ -57,7 +57,7 @@ pub(crate) struct Slow {
     /// The errno that every write gets for now, or 0.
     pub(crate) refusal: AtomicU8,
     pub(crate) line: PacedLine,
-    pub(crate) capacity: Capacity,
+    pub(crate) capacity: MountCapacity,
     pub(crate) nodes: Nodes,
     pub(crate) handles: Handles,
     pub(crate) tally: Arc<MountTally>,
@@ -74,7 +74,7 @@ impl Slow {
     ) -> io::Result<Self> {
         Ok(Self {
             nodes: Nodes::new(fs::metadata(&folder)?.dev()),
-            capacity: Capacity::new(&folder, capacity)?,
+            capacity: MountCapacity::new(&folder, capacity)?,
             folder,
             access,
             refusal: AtomicU8::new(0),

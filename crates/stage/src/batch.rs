@@ -12,7 +12,7 @@ pub(crate) const BATCH_BYTES: u64 = 32 << 20;
 const MOST_RUNS: usize = 8;
 
 /// Pieces that lie one behind the other in the file, and are written as one.
-pub(crate) type Run = Vec<PendingPiece>;
+pub(crate) type MergedRun = Vec<PendingPiece>;
 
 /// The length that a file has to be cut to, and the one it has to have afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl Truncation {
 
 /// Pieces on their way to the destination; no other batch of the file is, so that overlapping writes stay in order.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) jobs: VecDeque<Vec<Run>>,
+pub(crate) struct DrainBatch {
+    pub(crate) jobs: VecDeque<Vec<MergedRun>>,
     pub(crate) pieces: Vec<PendingPiece>,
     pub(crate) run_count: u64,
     pub(crate) running: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Batch {
     pub(crate) error: Option<Error>,
 }
 
-impl Batch {
+impl DrainBatch {
     /// `pieces` in the order of the file, in runs of at most `run_bytes`.
     pub(crate) fn new(
         pieces: Vec<PendingPiece>,
@@ -74,8 +74,8 @@ impl Batch {
     }
 }
 
-fn runs_of(pieces: &[PendingPiece], run_bytes: u64) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs_of(pieces: &[PendingPiece], run_bytes: u64) -> Vec<MergedRun> {
+    let mut runs: Vec<MergedRun> = Vec::new();
     let mut len = 0;
     for piece in pieces {
         let mut at = piece.start;
@@ -96,8 +96,8 @@ fn runs_of(pieces: &[PendingPiece], run_bytes: u64) -> Vec<Run> {
     runs
 }
 
-fn jobs_of(runs: Vec<Run>, run_bytes: u64) -> VecDeque<Vec<Run>> {
-    let mut jobs: VecDeque<Vec<Run>> = VecDeque::new();
+fn jobs_of(runs: Vec<MergedRun>, run_bytes: u64) -> VecDeque<Vec<MergedRun>> {
+    let mut jobs: VecDeque<Vec<MergedRun>> = VecDeque::new();
     let mut len = 0;
     for run in runs {
         let bytes: u64 = run.iter().map(PendingPiece::len).sum();

@@ -10,11 +10,11 @@ use forebay_source::{Error, Result};
 /// A milestone that is reached once, or fails.
 #[derive(Clone, Debug, Default)]
 pub struct Completion {
-    inner: Arc<Inner>,
+    inner: Arc<CompletionState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CompletionState {
     outcome: Mutex<Option<Result<()>>>,
     changed: Condvar,
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counters behind [`StageStats`](crate::StageStats).
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct StageCounters {
     pub(crate) staged_bytes: AtomicU64,
     pub(crate) staged_writes: AtomicU64,
     pub(crate) sealed_files: AtomicU64,

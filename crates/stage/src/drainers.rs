@@ -18,7 +18,8 @@ use std::{
 use forebay_source::{Error, Throttle};
 
 use crate::{
-    counters::Counters, room::Room, segment::SegmentPool, settings::AreaSettings, status::ItemState,
+    counters::StageCounters, room::ProcessRoom, segment::SegmentPool, settings::AreaSettings,
+    status::ItemState,
 };
 
 /// Where other processes ask for a pause or for haste, threads notice within this time.
@@ -32,10 +33,10 @@ pub(crate) const SUM_BLOCK: u64 = 1 << 20;
 
 /// What drainers and tasks of an area share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) room: Room,
+pub(crate) struct DrainShared {
+    pub(crate) room: ProcessRoom,
     pub(crate) pool: SegmentPool,
-    pub(crate) counters: Counters,
+    pub(crate) counters: StageCounters,
     pub(crate) run_bytes: usize,
     throttle: Throttle,
     queue: Mutex<Queue>,
@@ -90,15 +91,15 @@ pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
     fn hurry(&self);
 }
 
-impl Shared {
-    pub(crate) fn new(room: Room, settings: &AreaSettings) -> Self {
+impl DrainShared {
+    pub(crate) fn new(room: ProcessRoom, settings: &AreaSettings) -> Self {
         let thread_count = settings.drainers.max(1);
         let share = settings.memory / thread_count as u64;
         let run_bytes = share.clamp(SUM_BLOCK, MOST_RUN_BYTES) / SUM_BLOCK * SUM_BLOCK;
         Self {
             room,
             pool: SegmentPool::default(),
-            counters: Counters::default(),
+            counters: StageCounters::default(),
             run_bytes: usize::try_from(run_bytes).unwrap_or(1 << 20),
             throttle: Throttle::new(settings.bandwidth.and_then(NonZeroU64::new)),
             queue: Mutex::new(Queue { is_paused: settings.start_paused, ..Queue::default() }),
@@ -292,7 +293,7 @@ fn next_job(queue: &mut Queue, is_paused: bool) -> Result<Job, Option<Instant>> 
 /// While it is held, drainers go on though they are paused.
 #[derive(Debug)]
 pub(crate) struct Forced {
-    shared: Arc<Shared>,
+    shared: Arc<DrainShared>,
 }
 
 impl Drop for Forced {

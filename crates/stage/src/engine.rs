@@ -13,15 +13,17 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, PerProcess, Result};
 
-use crate::{drainers::Shared, lineage::Lineage, room::Room, settings::AreaSettings, status::DrainProgress};
+use crate::{
+    drainers::DrainShared, lineage::Lineage, room::ProcessRoom, settings::AreaSettings, status::DrainProgress,
+};
 
 /// How often a wait says how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
 /// The part of an area that belongs to this process.
 #[derive(Debug)]
-pub(crate) struct Engine {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct AreaEngine {
+    pub(crate) shared: Arc<DrainShared>,
     lineages: Mutex<HashMap<PathBuf, Weak<Lineage>>>,
 }
 
@@ -30,7 +32,7 @@ pub(crate) struct Engine {
 pub(crate) struct EngineCell {
     pub(crate) settings: AreaSettings,
     is_paused: AtomicBool,
-    cell: PerProcess<Mutex<Option<Arc<Engine>>>>,
+    cell: PerProcess<Mutex<Option<Arc<AreaEngine>>>>,
 }
 
 impl EngineCell {
@@ -40,7 +42,7 @@ impl EngineCell {
     }
 
     /// The engine of this process, made if need be.
-    pub(crate) fn get(&self) -> Result<Arc<Engine>> {
+    pub(crate) fn get(&self) -> Result<Arc<AreaEngine>> {
         let cell = self.cell.get(Mutex::default);
         let mut engine = cell.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = &*engine {
@@ -48,8 +50,8 @@ impl EngineCell {
         }
         let mut settings = self.settings.clone();
         settings.start_paused = self.is_paused.load(SeqCst);
-        let made = Arc::new(Engine {
-            shared: Arc::new(Shared::new(Room::open(&settings)?, &settings)),
+        let made = Arc::new(AreaEngine {
+            shared: Arc::new(DrainShared::new(ProcessRoom::open(&settings)?, &settings)),
             lineages: Mutex::default(),
         });
         *engine = Some(Arc::clone(&made));
@@ -57,14 +59,14 @@ impl EngineCell {
     }
 
     /// The engine of this process, if it has one.
-    pub(crate) fn peek(&self) -> Option<Arc<Engine>> {
+    pub(crate) fn peek(&self) -> Option<Arc<AreaEngine>> {
         let cell = self.cell.peek()?;
         let engine = cell.lock().unwrap_or_else(PoisonError::into_inner);
         engine.clone()
     }
 
     /// Takes the engine of this process, so that the next use makes another.
-    pub(crate) fn take(&self) -> Option<Arc<Engine>> {
+    pub(crate) fn take(&self) -> Option<Arc<AreaEngine>> {
         let cell = self.cell.peek()?;
         cell.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -77,7 +79,7 @@ impl EngineCell {
     }
 }
 
-impl Engine {
+impl AreaEngine {
     fn lineages(&self) -> MutexGuard<'_, HashMap<PathBuf, Weak<Lineage>>> {
         self.lineages.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,7 +135,7 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl Drop for AreaEngine {
     fn drop(&mut self) {
         // As a buffered writer does: what was accepted is not left behind silently.
         let _ = self.drain(&|_| ControlFlow::Continue(()));

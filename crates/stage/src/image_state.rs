@@ -13,7 +13,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     completion::Completion,
     counters::count,
-    drainers::Shared,
+    drainers::DrainShared,
     item_name::item_id,
     journal::Journal,
     lineage::{Lineage, Successor},
@@ -30,7 +30,7 @@ const RESERVE_STEP: u64 = 32 << 20;
 /// The state of one new file.
 #[derive(Debug)]
 pub(crate) struct ImageState {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DrainShared>,
     pub(crate) id: String,
     pub(crate) destination: PathBuf,
     pub(crate) options: StageOptions,
@@ -80,7 +80,7 @@ pub(crate) fn image_name(id: &str) -> String {
 impl ImageState {
     /// A new file for `destination`, which is resolved and checked.
     pub(crate) fn create(
-        shared: Arc<Shared>,
+        shared: Arc<DrainShared>,
         destination: PathBuf,
         options: StageOptions,
         lineage: Arc<Lineage>,

@@ -8,7 +8,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     journal::Journal,
     recover_create, recover_update,
-    recovery::{Recovery, Verdict},
+    recovery::{RecoverVerdict, Recovery},
     room::{PROCESS_PREFIX, journal_name, open_area, remove_ours},
     status::{DrainProgress, ItemKind, ItemStatus},
     survey::{damaged, item_ids, process_folders, read_journal, status_of},
@@ -121,27 +121,27 @@ fn recover_item(
     };
     let mut status = status_of(folder, id, &journal, true);
     let verdict = match journal.kind {
-        _ if discards => Ok(Verdict::Discard),
+        _ if discards => Ok(RecoverVerdict::Discard),
         ItemKind::Create => recover_create::judge(recovery, &journal),
         ItemKind::Update => recover_update::judge(recovery, &journal),
     };
-    let verdict = verdict.unwrap_or_else(Verdict::Refuse);
+    let verdict = verdict.unwrap_or_else(RecoverVerdict::Refuse);
     let done = match (&verdict, options.dry_run) {
-        (Verdict::Refuse(_), _) | (_, true) => Ok(()),
-        (Verdict::Discard, false) => discard(recovery, &journal),
-        (Verdict::Finish, false) => match journal.kind {
+        (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
+        (RecoverVerdict::Discard, false) => discard(recovery, &journal),
+        (RecoverVerdict::Finish, false) => match journal.kind {
             ItemKind::Create => recover_create::finish(recovery, &mut journal),
             ItemKind::Update => recover_update::finish(recovery, &journal),
         }
         .and_then(|()| remove_item(folder, id)),
     };
     match (verdict, done) {
-        (Verdict::Refuse(error), _) | (_, Err(error)) => {
+        (RecoverVerdict::Refuse(error), _) | (_, Err(error)) => {
             status.error = Some(error.at(status.destination.display()).to_string());
             recovered.refused.push(status);
         }
-        (Verdict::Finish, Ok(())) => recovered.finished.push(status),
-        (Verdict::Discard, Ok(())) => recovered.discarded.push(status),
+        (RecoverVerdict::Finish, Ok(())) => recovered.finished.push(status),
+        (RecoverVerdict::Discard, Ok(())) => recovered.discarded.push(status),
     }
     // Where the user has had enough, the rest is left as it is.
     recovery.tell(0)

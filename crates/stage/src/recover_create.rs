@@ -10,7 +10,7 @@ use crate::{
     image_sums::{read_verified, stretches},
     journal::{ImageSums, Journal},
     publish,
-    recovery::{Recovery, Verdict},
+    recovery::{RecoverVerdict, Recovery},
     room::write_journal,
     stamp::FileStamp,
     survey::{item_ids, read_journal},
@@ -20,25 +20,25 @@ use crate::{
 const RUN_BYTES: u64 = 8 << 20;
 
 /// What is to become of the file.
-pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Verdict> {
+pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
     if is_published(journal)? {
-        return Ok(Verdict::Finish);
+        return Ok(RecoverVerdict::Finish);
     }
     if journal.image.is_none() {
-        return Ok(Verdict::Discard);
+        return Ok(RecoverVerdict::Discard);
     }
     let temporary = journal.temporary().map(|path| path.exists());
     if !journal.passed.is_empty() && temporary != Some(true) {
         let error = Error::new(ErrorKind::NotFound, "what went straight to its folder was removed since");
         let hint = format!("'--discard {}' forgets what was staged", recovery.id);
-        return Ok(Verdict::Refuse(error.hint(hint)));
+        return Ok(RecoverVerdict::Refuse(error.hint(hint)));
     }
     let now = FileStamp::at(&journal.destination())?;
     if !recovery.is_forced && !journal.expected.contains(&now) {
         let what = if now.is_some() { "was changed by others since" } else { "was removed since" };
-        return Ok(Verdict::Refuse(recovery.changed(what)));
+        return Ok(RecoverVerdict::Refuse(recovery.changed(what)));
     }
-    Ok(Verdict::Finish)
+    Ok(RecoverVerdict::Finish)
 }
 
 /// Whether the process was killed after the file had its place.

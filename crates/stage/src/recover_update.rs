@@ -11,12 +11,12 @@ use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    batch::{Batch, Truncation},
+    batch::{DrainBatch, Truncation},
     facts_file::{DestinationFacts, FactsFile, read_facts},
     journal::Journal,
     log_record::{FoundRecord, RecordKind, ScanDepth},
     pending::{PendingMap, PendingPiece},
-    recovery::{Recovery, Verdict},
+    recovery::{RecoverVerdict, Recovery},
     redo_state::facts_name,
     room::{ALIVE, number_in},
     segment::LogSegment,
@@ -34,28 +34,28 @@ const RUN_BYTES: u64 = 8 << 20;
 type LoggedRecord = (Arc<LogSegment>, FoundRecord);
 
 /// What is to become of the log.
-pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Verdict> {
+pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
     let Some(facts) = facts_of(recovery) else {
         let is_empty = segments_of(recovery.folder, journal.log, ScanDepth::Heads)?.is_empty();
         // The facts are written before the first record: without them nothing was accepted.
         return Ok(if is_empty {
-            Verdict::Discard
+            RecoverVerdict::Discard
         } else {
-            Verdict::Refuse(
+            RecoverVerdict::Refuse(
                 Error::corrupt("what its destination looked like is lost").hint(discard_hint(recovery)),
             )
         });
     };
     let records = match records_of(recovery, journal, facts.base) {
         Ok(records) => records,
-        Err(error) => return Ok(Verdict::Refuse(error)),
+        Err(error) => return Ok(RecoverVerdict::Refuse(error)),
     };
     if !records.iter().any(|(_, record)| record.head.kind != RecordKind::Mark) {
-        return Ok(Verdict::Discard);
+        return Ok(RecoverVerdict::Discard);
     }
     match check_destination(recovery, journal, &facts) {
-        Ok(()) => Ok(Verdict::Finish),
-        Err(error) => Ok(Verdict::Refuse(error)),
+        Ok(()) => Ok(RecoverVerdict::Finish),
+        Err(error) => Ok(RecoverVerdict::Refuse(error)),
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     if let Some(truncation) = truncation {
         file.set_len(truncation.cut).and_then(|()| file.set_len(truncation.len)).map_err(Error::from_io)?;
     }
-    let batch = Batch::new(pending.through(u32::MAX), 0, None, RUN_BYTES);
+    let batch = DrainBatch::new(pending.through(u32::MAX), 0, None, RUN_BYTES);
     let mut buffer = Vec::new();
     for run in batch.jobs.iter().flatten() {
         let Some(first) = run.first() else { continue };

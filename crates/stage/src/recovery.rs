@@ -7,7 +7,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 /// What is to become of an item.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum RecoverVerdict {
     /// Its bytes go to the destination.
     Finish,
     /// It was never promised to anybody, or is there already.

@@ -10,7 +10,7 @@ use std::{
 use forebay_source::{Error, Result};
 
 use crate::{
-    batch::{BATCH_BYTES, Batch, Run, Truncation},
+    batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},
     counters::count,
     drainers::{DrainTask, Job, Polled},
     redo_state::{RedoInner, RedoState},
@@ -115,7 +115,7 @@ impl RedoState {
         let bytes = if truncation.is_some() { u64::MAX } else { BATCH_BYTES };
         let (number, base) = inner.log.through(bytes).unwrap_or((u32::MAX, inner.log.next_sequence()));
         let pieces = inner.pending.through(number);
-        inner.batch = Some(Batch::new(pieces, base, truncation, self.shared.run_bytes as u64));
+        inner.batch = Some(DrainBatch::new(pieces, base, truncation, self.shared.run_bytes as u64));
         self.activate(inner);
     }
 
@@ -141,7 +141,7 @@ impl RedoState {
         self.changed.notify_all();
     }
 
-    fn write_runs(self: &Arc<Self>, job: &[Run], buffer: &mut Vec<u8>) {
+    fn write_runs(self: &Arc<Self>, job: &[MergedRun], buffer: &mut Vec<u8>) {
         let written = job.iter().try_for_each(|run| self.write_run(run, buffer));
         let mut inner = self.lock();
         let mut is_done = false;
@@ -210,7 +210,7 @@ impl RedoState {
         self.changed.notify_all();
     }
 
-    fn forget(&self, inner: &mut RedoInner, batch: &Batch, is_synced: bool) {
+    fn forget(&self, inner: &mut RedoInner, batch: &DrainBatch, is_synced: bool) {
         for piece in &batch.pieces {
             inner.pending.remove(piece);
         }
@@ -227,7 +227,7 @@ impl RedoState {
         }
     }
 
-    fn fail(&self, inner: &mut RedoInner, batch: &Batch, error: Error) {
+    fn fail(&self, inner: &mut RedoInner, batch: &DrainBatch, error: Error) {
         // What was not cut yet is cut with the next batch, before later lengths.
         if let Some(before) = batch.truncation {
             let len = inner.truncation.map_or(before.len, |later| later.len);

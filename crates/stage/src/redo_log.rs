@@ -7,7 +7,7 @@ use forebay_source::Result;
 
 use crate::{
     log_record::{HEAD_LEN, RecordHead, RecordKind, SegmentHead},
-    room::Room,
+    room::ProcessRoom,
     segment::{LogSegment, SegmentPool},
 };
 
@@ -62,7 +62,7 @@ impl RedoLog {
     /// Appends a record; on an error the log is as before.
     pub(crate) fn append(
         &mut self,
-        (room, pool): (&Room, &SegmentPool),
+        (room, pool): (&ProcessRoom, &SegmentPool),
         kind: RecordKind,
         offset: u64,
         bytes: &[u8],
@@ -124,7 +124,7 @@ impl RedoLog {
     }
 
     /// Gives the segments back whose records all come before `base`.
-    pub(crate) fn trim(&mut self, base: u64, room: &Room, pool: &SegmentPool) {
+    pub(crate) fn trim(&mut self, base: u64, room: &ProcessRoom, pool: &SegmentPool) {
         loop {
             let end = self.segments.get(1).map_or(self.next_sequence, |next| next.head.first);
             if self.segments.is_empty() || end > base {

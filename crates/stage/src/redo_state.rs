@@ -14,9 +14,9 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    batch::{BATCH_BYTES, Batch, Truncation},
+    batch::{BATCH_BYTES, DrainBatch, Truncation},
     counters::count,
-    drainers::Shared,
+    drainers::DrainShared,
     facts_file::{DestinationFacts, FactsFile},
     item_name::item_id,
     journal::Journal,
@@ -32,7 +32,7 @@ use crate::{
 /// The state of one updated file.
 #[derive(Debug)]
 pub(crate) struct RedoState {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DrainShared>,
     pub(crate) id: String,
     pub(crate) destination: PathBuf,
     pub(crate) file: Arc<File>,
@@ -57,7 +57,7 @@ pub(crate) struct RedoInner {
     pub(crate) zero_from: Option<u64>,
     /// The length that the file has once all is drained, as far as it is known.
     pub(crate) end: Option<u64>,
-    pub(crate) batch: Option<Batch>,
+    pub(crate) batch: Option<DrainBatch>,
     pub(crate) waiting: usize,
     pub(crate) is_hasty: bool,
     pub(crate) first_pending: Instant,
@@ -84,7 +84,7 @@ pub(crate) fn facts_name(id: &str) -> String {
 
 impl RedoState {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<DrainShared>,
         destination: PathBuf,
         file: Arc<File>,
         options: StageOptions,

@@ -53,7 +53,7 @@ const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// The room of this process in an area.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ProcessRoom {
     quota: u64,
     free_floor: u64,
     reserved: Mutex<u64>,
@@ -93,7 +93,7 @@ pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
     OwnFolder::create_in(folder, &user_folder_name(PURPOSE)).map(Arc::new)
 }
 
-impl Room {
+impl ProcessRoom {
     /// Room in the area that `settings` describe.
     pub(crate) fn open(settings: &AreaSettings) -> Result<Self> {
         let (place, quota) = match &settings.place {
@@ -258,7 +258,7 @@ impl RoomFolder {
     }
 }
 
-impl Drop for Room {
+impl Drop for ProcessRoom {
     fn drop(&mut self) {
         self.leave();
     }

@@ -15,7 +15,7 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{log_record::HEAD_LEN, room::Room};
+use crate::{log_record::HEAD_LEN, room::ProcessRoom};
 
 /// The first segment of a log; each further one is twice as long, so that many small files take little.
 const FIRST_BYTES: u64 = 1 << 20;
@@ -77,7 +77,7 @@ pub(crate) struct SegmentPool {
 
 impl SegmentPool {
     /// A segment for a record of `bytes`, the `count`th of its log; an error of the kind `Full` where there is no room.
-    pub(crate) fn take(&self, room: &Room, bytes: u64, count: u32) -> Result<Arc<LogSegment>> {
+    pub(crate) fn take(&self, room: &ProcessRoom, bytes: u64, count: u32) -> Result<Arc<LogSegment>> {
         let needed = bytes.saturating_add(2 * HEAD_LEN as u64);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // Programs write the same lengths again: a segment that was made for a long record serves the next one.
@@ -97,7 +97,7 @@ impl SegmentPool {
         })
     }
 
-    fn make(&self, room: &Room, capacity: u64) -> Result<Arc<LogSegment>> {
+    fn make(&self, room: &ProcessRoom, capacity: u64) -> Result<Arc<LogSegment>> {
         if !(room.reserve(capacity) || self.drop_idle(room) && room.reserve(capacity)) {
             return Err(Error::new(ErrorKind::Full, "staging area is full"));
         }
@@ -112,7 +112,7 @@ impl SegmentPool {
     }
 
     /// Takes back a segment whose records are all in their destination.
-    pub(crate) fn give_back(&self, room: &Room, segment: Arc<LogSegment>) {
+    pub(crate) fn give_back(&self, room: &ProcessRoom, segment: Arc<LogSegment>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept: u64 = idle.iter().map(|segment| segment.capacity).sum();
         // A reader may still copy from it: then it keeps its bytes until it is forgotten.
@@ -128,7 +128,7 @@ impl SegmentPool {
     }
 
     /// Removes what waits in the pool; false where nothing does.
-    pub(crate) fn drop_idle(&self, room: &Room) -> bool {
+    pub(crate) fn drop_idle(&self, room: &ProcessRoom) -> bool {
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         for segment in &idle {
             room.remove(&segment.name);

@@ -70,7 +70,8 @@ impl H5FD_t {
 
 type Opener = unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut H5FD_t;
 type OfFile = unsafe extern "C" fn(*mut H5FD_t) -> herr_t;
-type Reader = unsafe extern "C" fn(*mut H5FD_t, H5FD_mem_t, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
+type VectorReader =
+    unsafe extern "C" fn(*mut H5FD_t, H5FD_mem_t, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
 type Writer = unsafe extern "C" fn(*mut H5FD_t, H5FD_mem_t, hid_t, haddr_t, usize, *const c_void) -> herr_t;
 type Flusher = unsafe extern "C" fn(*mut H5FD_t, hid_t, bool) -> herr_t;
 type Controller = unsafe extern "C" fn(*mut H5FD_t, u64, u64, *const c_void, *mut *mut c_void) -> herr_t;
@@ -136,7 +137,7 @@ pub(crate) struct H5FD_class_t {
     /// The file descriptor.
     pub(crate) get_handle: Option<unsafe extern "C" fn(*mut H5FD_t, hid_t, *mut *mut c_void) -> herr_t>,
     /// Reads.
-    pub(crate) read: Option<Reader>,
+    pub(crate) read: Option<VectorReader>,
     /// Writes.
     pub(crate) write: Option<Writer>,
     // The library's own driver has none of these four: HDF5 then makes single reads and writes of them.

@@ -24,8 +24,8 @@ use crate::{
     failure::{self, Failure},
     managed_file::ManagedFile,
     process,
-    sec2::{Access, OriginFile},
-    settle::{Opening, wait_until_settled},
+    sec2::{OriginFile, Sec2Access},
+    settle::{SettledOpening, wait_until_settled},
 };
 
 /// What `HDF5_DRIVER` says to get this driver.
@@ -160,11 +160,11 @@ unsafe fn managed_name(name: *const c_char) -> Option<PathBuf> {
     process::managed(Path::new(OsStr::from_bytes(name.to_bytes())))
 }
 
-fn opening(flags: c_uint) -> Opening {
+fn opening(flags: c_uint) -> SettledOpening {
     match (flags & H5F_ACC_TRUNC != 0, flags & H5F_ACC_RDWR != 0) {
-        (true, _) => Opening::Replacing,
-        (false, true) => Opening::Changing,
-        (false, false) => Opening::Reading,
+        (true, _) => SettledOpening::Replacing,
+        (false, true) => SettledOpening::Changing,
+        (false, false) => SettledOpening::Reading,
     }
 }
 
@@ -257,7 +257,7 @@ unsafe extern "C" fn read(
     guard(FAIL, || {
         // SAFETY: an open file.
         let file = unsafe { of_mut(file) };
-        let access = Access { kind, transfer };
+        let access = Sec2Access { kind, transfer };
         if file.managed.is_none() || !is_sound(at, len, into) {
             // SAFETY: the memory is HDF5's, of that length; what is not sound is refused in the driver's own words.
             return unsafe { file.origin.read(access, at, len, into) };
@@ -284,7 +284,7 @@ unsafe extern "C" fn write(
     guard(FAIL, || {
         // SAFETY: an open file.
         let file = unsafe { of_mut(file) };
-        let access = Access { kind, transfer };
+        let access = Sec2Access { kind, transfer };
         if file.managed.is_none() || !is_sound(at, len, bytes) {
             // SAFETY: the memory is HDF5's, of that length; what is not sound is refused in the driver's own words.
             return unsafe { file.origin.write(access, at, len, bytes) };
@@ -361,7 +361,7 @@ unsafe extern "C" fn delete<const SLOT: usize>(name: *const c_char, access: hid_
         let Some(sec2) = library.sec2() else { return FAIL };
         // SAFETY: a string of HDF5's, or null.
         if let Some(destination) = unsafe { managed_name(name) }
-            && let Err(error) = wait_until_settled(SLOT, &destination, Opening::Replacing)
+            && let Err(error) = wait_until_settled(SLOT, &destination, SettledOpening::Replacing)
         {
             failure::tell(&library.stack, Failure::Open, &destination, &error);
             return FAIL;

@@ -8,7 +8,7 @@ use forebay_stage::{CloseWhen, RedoFile, StageOptions};
 
 use crate::{
     process,
-    sec2::{Access, OriginFile},
+    sec2::{OriginFile, Sec2Access},
 };
 
 /// Where bytes of a managed file are read and written at the moment.
@@ -71,7 +71,7 @@ impl ManagedFile {
     pub(crate) fn read(
         &mut self,
         origin: &OriginFile,
-        access: Access,
+        access: Sec2Access,
         at: haddr_t,
         into: &mut [u8],
     ) -> Result<herr_t> {
@@ -97,7 +97,7 @@ impl ManagedFile {
     pub(crate) fn write(
         &mut self,
         origin: &OriginFile,
-        access: Access,
+        access: Sec2Access,
         at: haddr_t,
         bytes: &[u8],
     ) -> Result<herr_t> {
@@ -209,7 +209,7 @@ impl ManagedFile {
 fn read_staged(
     redo: &RedoFile,
     origin: &OriginFile,
-    access: Access,
+    access: Sec2Access,
     at: haddr_t,
     into: &mut [u8],
 ) -> Result<herr_t> {

@@ -154,7 +154,7 @@ impl Sec2 {
 
 /// What a read or write says besides place and bytes: the driver ignores it, and gets it all the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
+pub(crate) struct Sec2Access {
     pub(crate) kind: H5FD_mem_t,
     pub(crate) transfer: hid_t,
 }
@@ -223,7 +223,13 @@ impl OriginFile {
 
     /// # Safety
     /// `into` has room for `len` bytes.
-    pub(crate) unsafe fn read(&self, access: Access, at: haddr_t, len: usize, into: *mut c_void) -> herr_t {
+    pub(crate) unsafe fn read(
+        &self,
+        access: Sec2Access,
+        at: haddr_t,
+        len: usize,
+        into: *mut c_void,
+    ) -> herr_t {
         // SAFETY: open, and as said.
         unsafe { call!(self.sec2, read(self.file.as_ptr(), access.kind, access.transfer, at, len, into)) }
     }
@@ -232,7 +238,7 @@ impl OriginFile {
     /// `bytes` has `len` of them.
     pub(crate) unsafe fn write(
         &self,
-        access: Access,
+        access: Sec2Access,
         at: haddr_t,
         len: usize,
         bytes: *const c_void,
@@ -242,13 +248,13 @@ impl OriginFile {
     }
 
     /// Fills `into` from `at` on; zeros past the end of the file.
-    pub(crate) fn read_into(&self, access: Access, at: haddr_t, into: &mut [u8]) -> herr_t {
+    pub(crate) fn read_into(&self, access: Sec2Access, at: haddr_t, into: &mut [u8]) -> herr_t {
         // SAFETY: memory of that length.
         unsafe { self.read(access, at, into.len(), into.as_mut_ptr().cast()) }
     }
 
     /// Writes `bytes` at `at`.
-    pub(crate) fn write_from(&self, access: Access, at: haddr_t, bytes: &[u8]) -> herr_t {
+    pub(crate) fn write_from(&self, access: Sec2Access, at: haddr_t, bytes: &[u8]) -> herr_t {
         // SAFETY: memory of that length.
         unsafe { self.write(access, at, bytes.len(), bytes.as_ptr().cast()) }
     }

@@ -22,7 +22,7 @@ static LEFT_OVER: WarnOnce = WarnOnce::new();
 
 /// What is wanted of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
+pub(crate) enum SettledOpening {
     /// It is only read.
     Reading,
     /// It is changed.
@@ -32,7 +32,7 @@ pub(crate) enum Opening {
 }
 
 /// Returns when `destination` holds all that was written to it and closed, by whichever process of the node.
-pub(crate) fn wait_until_settled(slot: usize, destination: &Path, opening: Opening) -> Result<()> {
+pub(crate) fn wait_until_settled(slot: usize, destination: &Path, opening: SettledOpening) -> Result<()> {
     let state = process::state();
     // HDF5 opens a file a second time to find out that it has it open already.
     if state.is_active(slot, destination) {
@@ -45,7 +45,7 @@ pub(crate) fn wait_until_settled(slot: usize, destination: &Path, opening: Openi
     }
 }
 
-fn wait(area: &Area, destination: &Path, opening: Opening) -> Result<()> {
+fn wait(area: &Area, destination: &Path, opening: SettledOpening) -> Result<()> {
     let start = Instant::now();
     loop {
         // A file that a process still has open is left to HDF5's locks, as ever.
@@ -75,16 +75,16 @@ fn refused(destination: &Path) -> Error {
 
 /// Writes of a process that was killed, or that the file refused: who only reads is told, who would change the file has to
 /// decide about them first, and who replaces it has decided.
-fn left_over(opening: Opening, error: Error) -> Result<()> {
+fn left_over(opening: SettledOpening, error: Error) -> Result<()> {
     match opening {
-        Opening::Replacing => Ok(()),
-        Opening::Reading => {
+        SettledOpening::Replacing => Ok(()),
+        SettledOpening::Reading => {
             LEFT_OVER.say(format_args!("{error}"));
             Ok(())
         }
-        Opening::Changing if error.kind() == ErrorKind::Unavailable => Err(error),
+        SettledOpening::Changing if error.kind() == ErrorKind::Unavailable => Err(error),
         // Trouble with the area itself, which is told when it is written to.
-        Opening::Changing => Ok(()),
+        SettledOpening::Changing => Ok(()),
     }
 }
 

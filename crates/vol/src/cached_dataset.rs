@@ -16,7 +16,7 @@ use forebay_source::{Locator, PerProcess, SourceId, text_of_path};
 use forebay_tier::{BlockPiece, Claim, Claimed, Room};
 
 use crate::{
-    file_state::{ManagedFile, ObjectToken},
+    file_state::{ObjectToken, VolFile},
     read_cache::ReadCache,
     settings,
     slots::LoadedLibrary,
@@ -34,7 +34,7 @@ const OTHERS_POLL: Duration = Duration::from_micros(500);
 /// A data set of a managed file that was opened.
 #[derive(Debug)]
 pub(crate) struct CachedDataset {
-    file: Arc<ManagedFile>,
+    file: Arc<VolFile>,
     token: ObjectToken,
     pub(crate) grid: UnitGrid,
     /// The type in the file: a copy of our own.
@@ -85,7 +85,7 @@ impl CachedDataset {
     pub(crate) fn open(
         library: &LoadedLibrary,
         under: UnderDataset,
-        file: Arc<ManagedFile>,
+        file: Arc<VolFile>,
         token: ObjectToken,
     ) -> Option<Self> {
         let settings = settings::current();
@@ -128,7 +128,7 @@ impl CachedDataset {
     }
 
     /// The file it lies in.
-    pub(crate) fn file(&self) -> &Arc<ManagedFile> {
+    pub(crate) fn file(&self) -> &Arc<VolFile> {
         &self.file
     }
 
@@ -311,7 +311,7 @@ impl CachedDataset {
 }
 
 /// The name under which a tier knows the data set: its file, its token, and how it is cut.
-fn locator(file: &ManagedFile, token: &ObjectToken, grid: &UnitGrid) -> Locator {
+fn locator(file: &VolFile, token: &ObjectToken, grid: &UnitGrid) -> Locator {
     let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
     let unit: Vec<String> = grid.unit_shape().iter().map(u64::to_string).collect();
     let path = text_of_path(file.path());

@@ -17,9 +17,9 @@ use crate::{
     cached_dataset::{CachedDataset, KeptUnits},
     dataset_changes,
     element_type::Conversion,
-    functions::Opaque,
+    functions::RawPointer,
     memory_target::{MemoryTarget, PackedElements},
-    read_plan::{self, PlacedPiece, UnitUse},
+    read_plan::{self, PlacedPiece, UnitDemand},
     selection::{self, SelectedRuns},
     slots::LoadedLibrary,
     transfer_list,
@@ -30,14 +30,14 @@ use crate::{
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadRequest {
+pub(crate) struct DatasetRead {
     pub(crate) memory_type: hid_t,
     pub(crate) memory_space: hid_t,
     pub(crate) file_space: hid_t,
     pub(crate) transfer: hid_t,
     /// With which units are read as a whole.
     pub(crate) fill_transfer: hid_t,
-    pub(crate) into: Opaque,
+    pub(crate) into: RawPointer,
 }
 
 /// A part of a unit is read as the whole unit at once if it is at least one in this many of its bytes.
@@ -65,7 +65,7 @@ enum Misses {
 pub(crate) fn read_cached(
     library: &LoadedLibrary,
     object: &VolObject,
-    wanted: &ReadRequest,
+    wanted: &DatasetRead,
 ) -> Option<herr_t> {
     with_planned(library, object, wanted, |planned| planned?.run())
 }
@@ -74,7 +74,7 @@ pub(crate) fn read_cached(
 pub(crate) fn with_planned<R>(
     library: &LoadedLibrary,
     object: &VolObject,
-    wanted: &ReadRequest,
+    wanted: &DatasetRead,
     body: impl FnOnce(Option<&OneRead<'_>>) -> R,
 ) -> R {
     let under = UnderDataset { object: object.under, connector: object.connector };
@@ -86,7 +86,7 @@ pub(crate) fn with_planned<R>(
 }
 
 /// True when `wanted` selects nothing: a rank that only takes part in a read.
-pub(crate) fn is_empty(library: &LoadedLibrary, wanted: &ReadRequest) -> bool {
+pub(crate) fn is_empty(library: &LoadedLibrary, wanted: &DatasetRead) -> bool {
     selection::is_empty(library, wanted.file_space, wanted.memory_space)
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct OneRead<'a> {
     under: UnderDataset,
     dataset: &'a CachedDataset,
     kept: &'a KeptUnits,
-    wanted: &'a ReadRequest,
+    wanted: &'a DatasetRead,
     conversion: Conversion,
     pieces: Vec<PlacedPiece>,
     /// The pieces go straight into the program's memory; otherwise they are packed.
@@ -140,7 +140,7 @@ impl<'a> OneRead<'a> {
         under: UnderDataset,
         dataset: &'a CachedDataset,
         kept: &'a KeptUnits,
-        wanted: &'a ReadRequest,
+        wanted: &'a DatasetRead,
     ) -> Option<Self> {
         let grid = &dataset.grid;
         let conversion = Conversion::between(library, dataset.kind, wanted.memory_type)?;
@@ -172,7 +172,7 @@ impl<'a> OneRead<'a> {
     /// What is not here, and what becomes of the read.
     pub(crate) fn look(&self) -> ReadOutlook {
         let units = read_plan::units(&self.pieces);
-        let missing: Vec<UnitUse> =
+        let missing: Vec<UnitDemand> =
             units.into_iter().filter(|one| !self.dataset.has(self.kept, one.unit)).collect();
         let len = self.file.count * self.dataset.grid.element_len();
         let misses = if missing.is_empty() { Misses::Fill } else { self.judge(&missing, len) };
@@ -202,11 +202,11 @@ impl<'a> OneRead<'a> {
     }
 
     /// Whether the units of `missing` are worth reading as a whole for a read of `len` bytes.
-    fn judge(&self, missing: &[UnitUse], len: u64) -> Misses {
+    fn judge(&self, missing: &[UnitDemand], len: u64) -> Misses {
         let grid = &self.dataset.grid;
         let mut touched = self.dataset.touched.borrow_mut();
         let (mut whole, mut is_worth, mut fill) = (Vec::new(), false, 0_u64);
-        for UnitUse { unit, wanted } in missing {
+        for UnitDemand { unit, wanted } in missing {
             let filled = grid.filled_len(*unit);
             fill = fill.saturating_add(filled);
             if *wanted == filled && self.file.is_disjoint {
@@ -227,7 +227,7 @@ impl<'a> OneRead<'a> {
 
     /// The read as the program asked for it, with the list `transfer`.
     pub(crate) fn read_below(&self, transfer: hid_t) -> herr_t {
-        let ReadRequest { mut memory_type, mut memory_space, mut file_space, mut into, .. } = *self.wanted;
+        let DatasetRead { mut memory_type, mut memory_space, mut file_space, mut into, .. } = *self.wanted;
         let mut object = self.under.object;
         // SAFETY: the arguments that HDF5 handed to the callback, for the data set below.
         unsafe {

@@ -18,7 +18,7 @@ use forebay_source::Result;
 
 use crate::{
     driver_handle::DriverHandle,
-    file_state::OpenFiles,
+    file_state::VolFiles,
     forward::{
         attributes, blobs, connector_info, datasets, datatypes, files, groups, introspection, links, objects,
         requests, tokens, wrapping,
@@ -61,7 +61,7 @@ fn load(return_address: *const c_void) -> Result<Option<&'static LoadedLibrary>>
     let base = library.base();
     Ok(LIBRARIES.place(base, move |slot| {
         let class = class_of(slot)?;
-        let (files, operations) = (OpenFiles::default(), OperationNumbers::new());
+        let (files, operations) = (VolFiles::default(), OperationNumbers::new());
         let driver = DriverHandle::new();
         Some(LoadedLibrary { library, functions, errors, class, files, operations, driver })
     }))

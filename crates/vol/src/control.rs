@@ -96,7 +96,7 @@ pub unsafe extern "C" fn forebay_hdf5_switch_of(library: *const c_char, file: hi
 unsafe fn with_object(
     name: *const c_char,
     id: hid_t,
-    body: impl FnOnce(&LoadedLibrary, crate::functions::Opaque) -> c_int,
+    body: impl FnOnce(&LoadedLibrary, crate::functions::RawPointer) -> c_int,
 ) -> c_int {
     guard(-1, || {
         // SAFETY: as promised by the caller.

@@ -5,8 +5,8 @@
 use std::{ffi::c_int, sync::Arc};
 
 use crate::{
-    file_state::{ManagedFile, ObjectToken},
-    functions::Opaque,
+    file_state::{ObjectToken, VolFile},
+    functions::RawPointer,
     hdf5_arguments::{ObjectDetails, ObjectGetInfo, SelfLocation},
     slots::LoadedLibrary,
     vol_object::VolObject,
@@ -16,10 +16,7 @@ use crate::{
 pub(crate) const DATASET: c_int = 5;
 
 /// The managed file that the data set `object` lies in, and its name there.
-pub(crate) fn identity(
-    library: &LoadedLibrary,
-    object: &VolObject,
-) -> Option<(Arc<ManagedFile>, ObjectToken)> {
+pub(crate) fn identity(library: &LoadedLibrary, object: &VolObject) -> Option<(Arc<VolFile>, ObjectToken)> {
     if library.files.is_empty() {
         return None;
     }
@@ -34,7 +31,7 @@ pub(crate) fn identity(
             object.connector,
             (&raw mut arguments).cast(),
             0,
-            std::ptr::null_mut::<Opaque>(),
+            std::ptr::null_mut::<RawPointer>(),
         )
     };
     if answer < 0 {

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint};
 
 use forebay_plugin::hdf5_types::hid_t;
 
-use crate::{functions::Opaque, slots::LoadedLibrary};
+use crate::{functions::RawPointer, slots::LoadedLibrary};
 
 /// `H5T_INTEGER`, `H5T_FLOAT`, `H5T_BITFIELD`, `H5T_OPAQUE`, `H5T_ENUM`, `H5T_COMPLEX`: a fixed number of bytes each.
 const PLAIN: [c_int; 6] = [0, 1, 4, 5, 8, 11];
@@ -100,7 +100,7 @@ pub(crate) unsafe fn convert(
     transfer: hid_t,
 ) -> bool {
     let (from, to) = types;
-    let (elements, background): (Opaque, Opaque) =
+    let (elements, background): (RawPointer, RawPointer) =
         (elements.as_mut_ptr().cast(), background.as_mut_ptr().cast());
     // SAFETY: as promised by the caller.
     unsafe { (library.functions.H5Tconvert)(from, to, count, elements, background, transfer) >= 0 }

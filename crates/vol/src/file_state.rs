@@ -19,7 +19,7 @@ pub(crate) type ObjectToken = [u8; 16];
 
 /// A managed file that is open in one libhdf5.
 #[derive(Debug)]
-pub(crate) struct ManagedFile {
+pub(crate) struct VolFile {
     path: PathBuf,
     /// The bytes that were opened; `None` where they are not known well enough to keep anything of them.
     id: Option<SourceId>,
@@ -40,7 +40,7 @@ struct DatasetChanges {
     tokens: HashSet<ObjectToken>,
 }
 
-impl ManagedFile {
+impl VolFile {
     /// The file at `path`, of whose bytes `id` is known.
     pub(crate) fn new(path: PathBuf, id: Option<SourceId>, is_on: bool) -> Self {
         Self {
@@ -152,13 +152,13 @@ pub(crate) fn settled_version(
 
 /// The managed files that one libhdf5 has open, by the number it gives each.
 #[derive(Debug, Default)]
-pub(crate) struct OpenFiles {
+pub(crate) struct VolFiles {
     count: AtomicUsize,
     has_parallel: AtomicBool,
-    by_number: Mutex<HashMap<u64, Weak<ManagedFile>>>,
+    by_number: Mutex<HashMap<u64, Weak<VolFile>>>,
 }
 
-impl OpenFiles {
+impl VolFiles {
     /// True when no managed file was opened lately: nothing needs to be looked at.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
@@ -170,12 +170,12 @@ impl OpenFiles {
     }
 
     /// The file with `number`.
-    pub(crate) fn find(&self, number: u64) -> Option<Arc<ManagedFile>> {
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<VolFile>> {
         self.lock().get(&number).and_then(Weak::upgrade)
     }
 
     /// The file with `number`, which was opened once more: the one that is known, or `opened`.
-    pub(crate) fn enter(&self, number: u64, opened: ManagedFile) -> Arc<ManagedFile> {
+    pub(crate) fn enter(&self, number: u64, opened: VolFile) -> Arc<VolFile> {
         let mut files = self.lock();
         files.retain(|_, file| file.strong_count() > 0);
         let known = files.get(&number).and_then(Weak::upgrade);
@@ -197,11 +197,11 @@ impl OpenFiles {
     }
 
     /// All that are open.
-    pub(crate) fn all(&self) -> Vec<Arc<ManagedFile>> {
+    pub(crate) fn all(&self) -> Vec<Arc<VolFile>> {
         self.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<ManagedFile>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<VolFile>>> {
         self.by_number.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_changed_data_set_is_noted_once_and_others_stay_as_they_were() {
-        let file = ManagedFile::new("a".into(), Some(id("a")), true);
+        let file = VolFile::new("a".into(), Some(id("a")), true);
         file.note_change([1; 16]);
         file.note_change([1; 16]);
         assert_eq!(file.change_count(), 1);
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_number_as_long_as_anything_of_it_is_open() {
-        let files = OpenFiles::default();
-        let first = files.enter(7, ManagedFile::new("a".into(), None, true));
-        let second = files.enter(7, ManagedFile::new("a".into(), Some(id("a")), true));
+        let files = VolFiles::default();
+        let first = files.enter(7, VolFile::new("a".into(), None, true));
+        let second = files.enter(7, VolFile::new("a".into(), Some(id("a")), true));
         assert!(Arc::ptr_eq(&first, &second) && second.id().is_none(), "the first one's view stays");
         drop((first, second));
         assert!(files.find(7).is_none());

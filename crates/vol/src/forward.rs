@@ -27,11 +27,11 @@ pub(crate) const FAILED: c_int = -1;
 macro_rules! opens {
     ($name:ident, $function:ident, $($given:ident: $kind:ty),*) => {
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
-            object: $crate::functions::Opaque,
-            location: $crate::functions::Opaque,
+            object: $crate::functions::RawPointer,
+            location: $crate::functions::RawPointer,
             $($given: $kind,)*
-            request: *mut $crate::functions::Opaque,
-        ) -> $crate::functions::Opaque {
+            request: *mut $crate::functions::RawPointer,
+        ) -> $crate::functions::RawPointer {
             let library = $crate::slots::library::<N>();
             // SAFETY: HDF5 hands a callback an object that this connector made, and arguments by the header's contract.
             unsafe {
@@ -49,10 +49,10 @@ macro_rules! opens {
 macro_rules! passes {
     ($name:ident, $function:ident $(, $given:ident: $kind:ty)*) => {
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
-            object: $crate::functions::Opaque,
+            object: $crate::functions::RawPointer,
             $($given: $kind,)*
             transfer: forebay_plugin::hdf5_types::hid_t,
-            request: *mut $crate::functions::Opaque,
+            request: *mut $crate::functions::RawPointer,
         ) -> forebay_plugin::hdf5_types::herr_t {
             let library = $crate::slots::library::<N>();
             // SAFETY: as for every callback. The connector is read first: a refresh may replace the object.
@@ -71,11 +71,11 @@ macro_rules! passes {
 macro_rules! passes_at {
     ($name:ident, $function:ident) => {
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
-            object: $crate::functions::Opaque,
-            location: $crate::functions::Opaque,
-            arguments: $crate::functions::Opaque,
+            object: $crate::functions::RawPointer,
+            location: $crate::functions::RawPointer,
+            arguments: $crate::functions::RawPointer,
             transfer: forebay_plugin::hdf5_types::hid_t,
-            request: *mut $crate::functions::Opaque,
+            request: *mut $crate::functions::RawPointer,
         ) -> forebay_plugin::hdf5_types::herr_t {
             let library = $crate::slots::library::<N>();
             // SAFETY: as for every callback. The connector is read first: a refresh may replace the object.
@@ -95,9 +95,9 @@ macro_rules! passes_at {
 macro_rules! closes {
     ($name:ident, $function:ident) => {
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
-            object: $crate::functions::Opaque,
+            object: $crate::functions::RawPointer,
             transfer: forebay_plugin::hdf5_types::hid_t,
-            request: *mut $crate::functions::Opaque,
+            request: *mut $crate::functions::RawPointer,
         ) -> forebay_plugin::hdf5_types::herr_t {
             let library = $crate::slots::library::<N>();
             // SAFETY: as for every callback; an object whose closing succeeded is not used again.
@@ -119,7 +119,7 @@ macro_rules! closes {
 macro_rules! asks {
     ($name:ident, $function:ident $(, $given:ident: $kind:ty)*) => {
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
-            object: $crate::functions::Opaque,
+            object: $crate::functions::RawPointer,
             $($given: $kind,)*
         ) -> forebay_plugin::hdf5_types::herr_t {
             let library = $crate::slots::library::<N>();

@@ -8,7 +8,7 @@ use forebay_plugin::{
 };
 
 /// A pointer that is passed on as it is.
-pub(crate) type Opaque = *mut c_void;
+pub(crate) type RawPointer = *mut c_void;
 
 hdf5_functions! {
     /// What the connector calls of one libhdf5.
@@ -16,18 +16,18 @@ hdf5_functions! {
         // Connectors, handles, property lists.
         fn H5Iinc_ref(hid_t) -> c_int;
         fn H5Idec_ref(hid_t) -> c_int;
-        fn H5Eget_auto2(hid_t, *mut Opaque, *mut Opaque) -> herr_t;
-        fn H5Eset_auto2(hid_t, Opaque, Opaque) -> herr_t;
-        fn H5allocate_memory(usize, bool) -> Opaque;
-        fn H5free_memory(Opaque) -> herr_t;
+        fn H5Eget_auto2(hid_t, *mut RawPointer, *mut RawPointer) -> herr_t;
+        fn H5Eset_auto2(hid_t, RawPointer, RawPointer) -> herr_t;
+        fn H5allocate_memory(usize, bool) -> RawPointer;
+        fn H5free_memory(RawPointer) -> herr_t;
         fn H5Pcopy(hid_t) -> hid_t;
         fn H5Pclose(hid_t) -> herr_t;
         fn H5Pequal(hid_t, hid_t) -> htri_t;
         fn H5Pexist(hid_t, *const c_char) -> htri_t;
-        fn H5Pget(hid_t, *const c_char, Opaque) -> herr_t;
+        fn H5Pget(hid_t, *const c_char, RawPointer) -> herr_t;
         fn H5Pget_size(hid_t, *const c_char, *mut usize) -> herr_t;
-        fn H5Pset_vol(hid_t, hid_t, Opaque) -> herr_t;
-        fn H5Pget_vol_info(hid_t, *mut Opaque) -> herr_t;
+        fn H5Pset_vol(hid_t, hid_t, RawPointer) -> herr_t;
+        fn H5Pget_vol_info(hid_t, *mut RawPointer) -> herr_t;
         fn H5Pget_driver(hid_t) -> hid_t;
         fn H5Pset_driver(hid_t, hid_t, *const c_void) -> herr_t;
         fn H5Pset_fapl_sec2(hid_t) -> herr_t;
@@ -40,7 +40,7 @@ hdf5_functions! {
         fn H5Pfill_value_defined(hid_t, *mut c_int) -> herr_t;
         fn H5Pget_userblock(hid_t, *mut hsize_t) -> herr_t;
         fn H5Pget_data_transform(hid_t, *mut c_char, usize) -> isize;
-        fn H5Pget_type_conv_cb(hid_t, *mut Opaque, *mut Opaque) -> herr_t;
+        fn H5Pget_type_conv_cb(hid_t, *mut RawPointer, *mut RawPointer) -> herr_t;
         // Types and spaces.
         fn H5Tcopy(hid_t) -> hid_t;
         fn H5Tclose(hid_t) -> herr_t;
@@ -51,7 +51,7 @@ hdf5_functions! {
         fn H5Tget_nmembers(hid_t) -> c_int;
         fn H5Tget_member_type(hid_t, c_uint) -> hid_t;
         fn H5Tget_super(hid_t) -> hid_t;
-        fn H5Tconvert(hid_t, hid_t, usize, Opaque, Opaque, hid_t) -> herr_t;
+        fn H5Tconvert(hid_t, hid_t, usize, RawPointer, RawPointer, hid_t) -> herr_t;
         fn H5Screate_simple(c_int, *const hsize_t, *const hsize_t) -> hid_t;
         fn H5Sclose(hid_t) -> herr_t;
         fn H5Sget_simple_extent_type(hid_t) -> c_int;
@@ -69,91 +69,91 @@ hdf5_functions! {
         fn H5VLget_connector_id(hid_t) -> hid_t;
         fn H5VLget_value(hid_t, *mut c_int) -> herr_t;
         fn H5VLclose(hid_t) -> herr_t;
-        fn H5VLobject(hid_t) -> Opaque;
+        fn H5VLobject(hid_t) -> RawPointer;
         fn H5VLregister_opt_operation(c_int, *const c_char, *mut c_int) -> herr_t;
         fn H5VLfind_opt_operation(c_int, *const c_char, *mut c_int) -> herr_t;
         fn H5VLcmp_connector_cls(*mut c_int, hid_t, hid_t) -> herr_t;
-        fn H5VLcopy_connector_info(hid_t, *mut Opaque, Opaque) -> herr_t;
-        fn H5VLcmp_connector_info(*mut c_int, hid_t, Opaque, Opaque) -> herr_t;
-        fn H5VLfree_connector_info(hid_t, Opaque) -> herr_t;
-        fn H5VLconnector_info_to_str(Opaque, hid_t, *mut *mut c_char) -> herr_t;
-        fn H5VLconnector_str_to_info(*const c_char, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLcopy_connector_info(hid_t, *mut RawPointer, RawPointer) -> herr_t;
+        fn H5VLcmp_connector_info(*mut c_int, hid_t, RawPointer, RawPointer) -> herr_t;
+        fn H5VLfree_connector_info(hid_t, RawPointer) -> herr_t;
+        fn H5VLconnector_info_to_str(RawPointer, hid_t, *mut *mut c_char) -> herr_t;
+        fn H5VLconnector_str_to_info(*const c_char, hid_t, *mut RawPointer) -> herr_t;
         // Wrapping.
-        fn H5VLget_object(Opaque, hid_t) -> Opaque;
-        fn H5VLget_wrap_ctx(Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLwrap_object(Opaque, c_int, hid_t, Opaque) -> Opaque;
-        fn H5VLunwrap_object(Opaque, hid_t) -> Opaque;
-        fn H5VLfree_wrap_ctx(Opaque, hid_t) -> herr_t;
+        fn H5VLget_object(RawPointer, hid_t) -> RawPointer;
+        fn H5VLget_wrap_ctx(RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLwrap_object(RawPointer, c_int, hid_t, RawPointer) -> RawPointer;
+        fn H5VLunwrap_object(RawPointer, hid_t) -> RawPointer;
+        fn H5VLfree_wrap_ctx(RawPointer, hid_t) -> herr_t;
         // Attributes.
-        fn H5VLattr_create(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLattr_open(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLattr_read(Opaque, hid_t, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLattr_write(Opaque, hid_t, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLattr_get(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLattr_specific(Opaque, Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLattr_optional(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLattr_close(Opaque, hid_t, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLattr_create(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLattr_open(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLattr_read(RawPointer, hid_t, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLattr_write(RawPointer, hid_t, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLattr_get(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLattr_specific(RawPointer, RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLattr_optional(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLattr_close(RawPointer, hid_t, hid_t, *mut RawPointer) -> herr_t;
         // Data sets.
-        fn H5VLdataset_create(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLdataset_open(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLdataset_read(usize, *mut Opaque, hid_t, *mut hid_t, *mut hid_t, *mut hid_t, hid_t, *mut Opaque, *mut Opaque) -> herr_t;
-        fn H5VLdataset_write(usize, *mut Opaque, hid_t, *mut hid_t, *mut hid_t, *mut hid_t, hid_t, *mut Opaque, *mut Opaque) -> herr_t;
-        fn H5VLdataset_get(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLdataset_specific(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLdataset_optional(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLdataset_close(Opaque, hid_t, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLdataset_create(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLdataset_open(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLdataset_read(usize, *mut RawPointer, hid_t, *mut hid_t, *mut hid_t, *mut hid_t, hid_t, *mut RawPointer, *mut RawPointer) -> herr_t;
+        fn H5VLdataset_write(usize, *mut RawPointer, hid_t, *mut hid_t, *mut hid_t, *mut hid_t, hid_t, *mut RawPointer, *mut RawPointer) -> herr_t;
+        fn H5VLdataset_get(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLdataset_specific(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLdataset_optional(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLdataset_close(RawPointer, hid_t, hid_t, *mut RawPointer) -> herr_t;
         // Committed types.
-        fn H5VLdatatype_commit(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLdatatype_open(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLdatatype_get(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLdatatype_specific(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLdatatype_optional(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLdatatype_close(Opaque, hid_t, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLdatatype_commit(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLdatatype_open(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLdatatype_get(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLdatatype_specific(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLdatatype_optional(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLdatatype_close(RawPointer, hid_t, hid_t, *mut RawPointer) -> herr_t;
         // Files.
-        fn H5VLfile_create(*const c_char, c_uint, hid_t, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLfile_open(*const c_char, c_uint, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLfile_get(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLfile_specific(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLfile_optional(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLfile_close(Opaque, hid_t, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLfile_create(*const c_char, c_uint, hid_t, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLfile_open(*const c_char, c_uint, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLfile_get(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLfile_specific(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLfile_optional(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLfile_close(RawPointer, hid_t, hid_t, *mut RawPointer) -> herr_t;
         // Groups.
-        fn H5VLgroup_create(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLgroup_open(Opaque, Opaque, hid_t, Opaque, hid_t, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLgroup_get(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLgroup_specific(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLgroup_optional(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLgroup_close(Opaque, hid_t, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLgroup_create(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLgroup_open(RawPointer, RawPointer, hid_t, RawPointer, hid_t, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLgroup_get(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLgroup_specific(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLgroup_optional(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLgroup_close(RawPointer, hid_t, hid_t, *mut RawPointer) -> herr_t;
         // Links.
-        fn H5VLlink_create(Opaque, Opaque, Opaque, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLlink_copy(Opaque, Opaque, Opaque, Opaque, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLlink_move(Opaque, Opaque, Opaque, Opaque, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLlink_get(Opaque, Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLlink_specific(Opaque, Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLlink_optional(Opaque, Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLlink_create(RawPointer, RawPointer, RawPointer, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLlink_copy(RawPointer, RawPointer, RawPointer, RawPointer, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLlink_move(RawPointer, RawPointer, RawPointer, RawPointer, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLlink_get(RawPointer, RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLlink_specific(RawPointer, RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLlink_optional(RawPointer, RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
         // Objects.
-        fn H5VLobject_open(Opaque, Opaque, hid_t, *mut c_int, hid_t, *mut Opaque) -> Opaque;
-        fn H5VLobject_copy(Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, hid_t, hid_t, hid_t, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLobject_get(Opaque, Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLobject_specific(Opaque, Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
-        fn H5VLobject_optional(Opaque, Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLobject_open(RawPointer, RawPointer, hid_t, *mut c_int, hid_t, *mut RawPointer) -> RawPointer;
+        fn H5VLobject_copy(RawPointer, RawPointer, RawPointer, RawPointer, RawPointer, RawPointer, hid_t, hid_t, hid_t, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLobject_get(RawPointer, RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLobject_specific(RawPointer, RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
+        fn H5VLobject_optional(RawPointer, RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
         // What a connector can do.
-        fn H5VLintrospect_get_conn_cls(Opaque, hid_t, c_int, *mut Opaque) -> herr_t;
-        fn H5VLintrospect_get_cap_flags(Opaque, hid_t, *mut u64) -> herr_t;
-        fn H5VLintrospect_opt_query(Opaque, hid_t, c_int, c_int, *mut u64) -> herr_t;
+        fn H5VLintrospect_get_conn_cls(RawPointer, hid_t, c_int, *mut RawPointer) -> herr_t;
+        fn H5VLintrospect_get_cap_flags(RawPointer, hid_t, *mut u64) -> herr_t;
+        fn H5VLintrospect_opt_query(RawPointer, hid_t, c_int, c_int, *mut u64) -> herr_t;
         // Requests, blobs, tokens.
-        fn H5VLrequest_wait(Opaque, hid_t, u64, *mut c_int) -> herr_t;
-        fn H5VLrequest_notify(Opaque, hid_t, Opaque, Opaque) -> herr_t;
-        fn H5VLrequest_cancel(Opaque, hid_t, *mut c_int) -> herr_t;
-        fn H5VLrequest_specific(Opaque, hid_t, Opaque) -> herr_t;
-        fn H5VLrequest_optional(Opaque, hid_t, Opaque) -> herr_t;
-        fn H5VLrequest_free(Opaque, hid_t) -> herr_t;
-        fn H5VLblob_put(Opaque, hid_t, Opaque, usize, Opaque, Opaque) -> herr_t;
-        fn H5VLblob_get(Opaque, hid_t, Opaque, Opaque, usize, Opaque) -> herr_t;
-        fn H5VLblob_specific(Opaque, hid_t, Opaque, Opaque) -> herr_t;
-        fn H5VLblob_optional(Opaque, hid_t, Opaque, Opaque) -> herr_t;
-        fn H5VLtoken_cmp(Opaque, hid_t, Opaque, Opaque, *mut c_int) -> herr_t;
-        fn H5VLtoken_to_str(Opaque, c_int, hid_t, Opaque, *mut Opaque) -> herr_t;
-        fn H5VLtoken_from_str(Opaque, c_int, hid_t, Opaque, Opaque) -> herr_t;
-        fn H5VLoptional(Opaque, hid_t, Opaque, hid_t, *mut Opaque) -> herr_t;
+        fn H5VLrequest_wait(RawPointer, hid_t, u64, *mut c_int) -> herr_t;
+        fn H5VLrequest_notify(RawPointer, hid_t, RawPointer, RawPointer) -> herr_t;
+        fn H5VLrequest_cancel(RawPointer, hid_t, *mut c_int) -> herr_t;
+        fn H5VLrequest_specific(RawPointer, hid_t, RawPointer) -> herr_t;
+        fn H5VLrequest_optional(RawPointer, hid_t, RawPointer) -> herr_t;
+        fn H5VLrequest_free(RawPointer, hid_t) -> herr_t;
+        fn H5VLblob_put(RawPointer, hid_t, RawPointer, usize, RawPointer, RawPointer) -> herr_t;
+        fn H5VLblob_get(RawPointer, hid_t, RawPointer, RawPointer, usize, RawPointer) -> herr_t;
+        fn H5VLblob_specific(RawPointer, hid_t, RawPointer, RawPointer) -> herr_t;
+        fn H5VLblob_optional(RawPointer, hid_t, RawPointer, RawPointer) -> herr_t;
+        fn H5VLtoken_cmp(RawPointer, hid_t, RawPointer, RawPointer, *mut c_int) -> herr_t;
+        fn H5VLtoken_to_str(RawPointer, c_int, hid_t, RawPointer, *mut RawPointer) -> herr_t;
+        fn H5VLtoken_from_str(RawPointer, c_int, hid_t, RawPointer, RawPointer) -> herr_t;
+        fn H5VLoptional(RawPointer, hid_t, RawPointer, hid_t, *mut RawPointer) -> herr_t;
     }
 }

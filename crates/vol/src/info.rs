@@ -9,7 +9,7 @@ use std::{
 
 use forebay_plugin::hdf5_types::hid_t;
 
-use crate::{functions::Opaque, info_text::InfoText, settings, slots::LoadedLibrary};
+use crate::{functions::RawPointer, info_text::InfoText, settings, slots::LoadedLibrary};
 
 /// The number of the native connector.
 const NATIVE: c_int = 0;
@@ -22,7 +22,7 @@ const ASYNC_VOL: c_int = 512;
 #[derive(Debug)]
 pub(crate) struct UnderConnector {
     pub(crate) connector: hid_t,
-    pub(crate) info: Opaque,
+    pub(crate) info: RawPointer,
     /// The settings file that the connector string named.
     pub(crate) config: Option<String>,
     /// Whether reads are cached, where the connector string says so.

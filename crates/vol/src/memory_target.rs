@@ -6,7 +6,7 @@ use forebay_plugin::hdf5_types::hid_t;
 
 use crate::{
     element_type::{self, Conversion},
-    functions::Opaque,
+    functions::RawPointer,
     selection::ByteRun,
     slots::LoadedLibrary,
 };
@@ -19,7 +19,7 @@ pub(crate) struct MemoryTarget {
 
 impl MemoryTarget {
     /// The memory at `base`.
-    pub(crate) fn new(base: Opaque) -> Self {
+    pub(crate) fn new(base: RawPointer) -> Self {
         Self { base: base.cast() }
     }
 

@@ -9,12 +9,12 @@ use std::{
     time::Instant,
 };
 
-use crate::{file_state::ManagedFile, unit_target::UnitTarget, unit_writer::UnitWriter};
+use crate::{file_state::VolFile, unit_target::UnitTarget, unit_writer::UnitWriter};
 
 /// Units to read: which, where in the file each begins, and how many bytes it has there.
 #[derive(Debug)]
 pub(crate) struct ByteJob {
-    pub(crate) file: Arc<ManagedFile>,
+    pub(crate) file: Arc<VolFile>,
     pub(crate) units: Vec<(u64, u64, u64)>,
     pub(crate) target: UnitTarget,
 }

@@ -15,7 +15,7 @@ pub(crate) struct PlacedPiece {
 
 /// How much a read wants of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnitUse {
+pub(crate) struct UnitDemand {
     pub(crate) unit: u64,
     pub(crate) wanted: u64,
 }
@@ -23,7 +23,7 @@ pub(crate) struct UnitUse {
 /// Pieces for `file`, put into `memory`, which holds as many bytes; `None` stands for memory without gaps from byte 0 on.
 pub(crate) fn pieces(grid: &UnitGrid, file: &SelectedRuns, memory: Option<&[ByteRun]>) -> Vec<PlacedPiece> {
     let mut placed = Vec::with_capacity(file.runs.len());
-    let mut target = Target { runs: memory, run: 0, within: 0, packed: 0 };
+    let mut target = MemoryFill { runs: memory, run: 0, within: 0, packed: 0 };
     for run in &file.runs {
         grid.split(run.at, run.len, |piece| target.place(piece, &mut placed));
     }
@@ -31,14 +31,14 @@ pub(crate) fn pieces(grid: &UnitGrid, file: &SelectedRuns, memory: Option<&[Byte
 }
 
 /// How far memory is filled.
-struct Target<'a> {
+struct MemoryFill<'a> {
     runs: Option<&'a [ByteRun]>,
     run: usize,
     within: u64,
     packed: u64,
 }
 
-impl Target<'_> {
+impl MemoryFill<'_> {
     fn place(&mut self, mut piece: UnitPiece, placed: &mut Vec<PlacedPiece>) {
         while piece.len > 0 {
             let (to, room) = self.next(piece.len);
@@ -68,15 +68,15 @@ impl Target<'_> {
 }
 
 /// The units of `pieces`, each once, in ascending order.
-pub(crate) fn units(pieces: &[PlacedPiece]) -> Vec<UnitUse> {
-    let mut uses: Vec<UnitUse> = Vec::new();
+pub(crate) fn units(pieces: &[PlacedPiece]) -> Vec<UnitDemand> {
+    let mut uses: Vec<UnitDemand> = Vec::new();
     let mut is_sorted = true;
     for PlacedPiece { piece, .. } in pieces {
         match uses.last_mut() {
             Some(last) if last.unit == piece.unit => last.wanted += piece.len,
             last => {
                 is_sorted &= last.is_none_or(|last| last.unit < piece.unit);
-                uses.push(UnitUse { unit: piece.unit, wanted: piece.len });
+                uses.push(UnitDemand { unit: piece.unit, wanted: piece.len });
             }
         }
     }
@@ -145,7 +145,7 @@ mod tests {
         let grid = UnitGrid::new(&[100], None, 1, 40).unwrap();
         let file = selected(&[run(90, 5), run(0, 10), run(95, 5), run(50, 1)]);
         let found = units(&pieces(&grid, &file, None));
-        let expected = [(0, 10), (1, 1), (2, 10)].map(|(unit, wanted)| UnitUse { unit, wanted });
+        let expected = [(0, 10), (1, 1), (2, 10)].map(|(unit, wanted)| UnitDemand { unit, wanted });
         assert_eq!(found, expected);
     }
 

@@ -7,7 +7,7 @@ use std::{ffi::c_void, ptr::null_mut};
 use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
 
 use crate::{
-    driver_handle::DriverHandle, file_state::OpenFiles, functions::VolFunctions,
+    driver_handle::DriverHandle, file_state::VolFiles, functions::VolFunctions,
     operation_numbers::OperationNumbers, vol_class::VolClass,
 };
 
@@ -18,7 +18,7 @@ pub(crate) struct LoadedLibrary {
     pub(crate) functions: VolFunctions,
     pub(crate) errors: ErrorStack,
     pub(crate) class: VolClass,
-    pub(crate) files: OpenFiles,
+    pub(crate) files: VolFiles,
     pub(crate) operations: OperationNumbers,
     pub(crate) driver: DriverHandle,
 }

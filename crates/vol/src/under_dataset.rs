@@ -12,7 +12,7 @@ use forebay_plugin::hdf5_types::{HADDR_UNDEF, hid_t};
 
 use crate::{
     element_type,
-    functions::Opaque,
+    functions::RawPointer,
     hdf5_arguments::{DatasetGetHandle, OptionalArguments},
     selection,
     slots::LoadedLibrary,
@@ -35,7 +35,7 @@ const NEVER_FILLED: c_int = 1;
 /// An open data set of the connector below.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnderDataset {
-    pub(crate) object: Opaque,
+    pub(crate) object: RawPointer,
     pub(crate) connector: hid_t,
 }
 
@@ -121,7 +121,7 @@ impl UnderDataset {
         let answer = memory_space.as_ref().map(|memory_space| {
             let (mut object, mut kind) = (self.object, array.kind);
             let (mut memory, mut file) = (memory_space.id, file_space.id);
-            let mut into: Opaque = bytes.as_mut_ptr().cast();
+            let mut into: RawPointer = bytes.as_mut_ptr().cast();
             // SAFETY: an open data set; spaces with as many elements each; memory for all elements of the unit.
             unsafe {
                 (library.functions.H5VLdataset_read)(

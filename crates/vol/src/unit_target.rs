@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use forebay_tier::{Claimed, Copies};
 
-use crate::{file_state::ManagedFile, unit_writer::WaitingUnit};
+use crate::{file_state::VolFile, unit_writer::WaitingUnit};
 
 /// Where units go.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl UnitTarget {
     pub(crate) fn unit(
         &self,
         unit: u64,
-        file: Arc<ManagedFile>,
+        file: Arc<VolFile>,
         bytes: Bytes,
         claim: Option<Box<dyn Claimed>>,
     ) -> WaitingUnit {

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use forebay_tier::{Admission, Claim, Claimed, Copies};
 
-use crate::{cache_stats::CacheStats, file_state::ManagedFile, settings::WAITING_BYTES};
+use crate::{cache_stats::CacheStats, file_state::VolFile, settings::WAITING_BYTES};
 
 /// A unit that was read, and where it goes.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct WaitingUnit {
     pub(crate) key: UnitKey,
     pub(crate) copies: Arc<dyn Copies>,
     /// The file it was read from: nothing is kept once that has changed.
-    pub(crate) file: Arc<ManagedFile>,
+    pub(crate) file: Arc<VolFile>,
     pub(crate) first_block: u64,
     pub(crate) block_len: u64,
     pub(crate) bytes: Bytes,

@@ -7,18 +7,18 @@ use std::{cell::OnceCell, ptr::null_mut, sync::Arc};
 use forebay_plugin::hdf5_types::hid_t;
 
 use crate::{
-    cached_dataset::CachedDataset, file_state::ManagedFile, functions::Opaque,
+    cached_dataset::CachedDataset, file_state::VolFile, functions::RawPointer,
     parallel::parallel_dataset::ParallelDataset, slots::LoadedLibrary,
 };
 
 /// An object of the connector below.
 #[derive(Debug)]
 pub(crate) struct VolObject {
-    pub(crate) under: Opaque,
+    pub(crate) under: RawPointer,
     /// The connector below, of which a reference is held.
     pub(crate) connector: hid_t,
     /// The file, where this is one that is managed.
-    pub(crate) file: Option<Arc<ManagedFile>>,
+    pub(crate) file: Option<Arc<VolFile>>,
     /// What is cached of it, where it is a data set: known from its first read on.
     pub(crate) dataset: OnceCell<Option<Box<CachedDataset>>>,
     /// What is known of it where it is a data set of a file that ranks have open together.
@@ -26,17 +26,17 @@ pub(crate) struct VolObject {
 }
 
 /// A new handle for `under`, an object of `connector`; null for null.
-pub(crate) fn wrap(library: &LoadedLibrary, under: Opaque, connector: hid_t) -> Opaque {
+pub(crate) fn wrap(library: &LoadedLibrary, under: RawPointer, connector: hid_t) -> RawPointer {
     wrap_file(library, under, connector, None)
 }
 
 /// As [`wrap`], for a file that may be managed.
 pub(crate) fn wrap_file(
     library: &LoadedLibrary,
-    under: Opaque,
+    under: RawPointer,
     connector: hid_t,
-    file: Option<Arc<ManagedFile>>,
-) -> Opaque {
+    file: Option<Arc<VolFile>>,
+) -> RawPointer {
     if under.is_null() {
         return null_mut();
     }
@@ -50,7 +50,7 @@ pub(crate) fn wrap_file(
 ///
 /// # Safety
 /// `request` is null or points to a place for a request.
-pub(crate) unsafe fn wrap_request(library: &LoadedLibrary, request: *mut Opaque, connector: hid_t) {
+pub(crate) unsafe fn wrap_request(library: &LoadedLibrary, request: *mut RawPointer, connector: hid_t) {
     // SAFETY: as promised by the caller.
     unsafe {
         if !request.is_null() && !(*request).is_null() {
@@ -63,7 +63,7 @@ pub(crate) unsafe fn wrap_request(library: &LoadedLibrary, request: *mut Opaque,
 ///
 /// # Safety
 /// `object` was made by [`wrap`] and is not used again.
-pub(crate) unsafe fn drop_object(library: &LoadedLibrary, object: Opaque) {
+pub(crate) unsafe fn drop_object(library: &LoadedLibrary, object: RawPointer) {
     // SAFETY: as promised by the caller; the reference to the connector was taken by `wrap_file`.
     unsafe {
         let object = Box::from_raw(object.cast::<VolObject>());
@@ -82,7 +82,7 @@ pub(crate) unsafe fn drop_object(library: &LoadedLibrary, object: Opaque) {
 ///
 /// # Safety
 /// `object` was made by [`wrap`] and lives as long as the answer is used.
-pub(crate) unsafe fn object_at<'a>(object: Opaque) -> &'a VolObject {
+pub(crate) unsafe fn object_at<'a>(object: RawPointer) -> &'a VolObject {
     // SAFETY: as promised by the caller.
     unsafe { &*object.cast::<VolObject>() }
 }

@@ -10,10 +10,10 @@ use std::{
 use forebay_plugin::{guard, hdf5_types::herr_t};
 
 use super::FAILED;
-use crate::{functions::Opaque, info::UnderConnector, slots};
+use crate::{functions::RawPointer, info::UnderConnector, slots};
 
 /// A copy of `info`.
-pub(crate) unsafe extern "C" fn copy<const N: usize>(info: Opaque) -> Opaque {
+pub(crate) unsafe extern "C" fn copy<const N: usize>(info: RawPointer) -> RawPointer {
     // SAFETY: HDF5 hands over what this connector has made.
     let info = unsafe { &*info.cast::<UnderConnector>() };
     let copy = guard(None, || info.duplicate(slots::library::<N>()));
@@ -23,8 +23,8 @@ pub(crate) unsafe extern "C" fn copy<const N: usize>(info: Opaque) -> Opaque {
 /// Whether two say the same: the connector below, and what it is told.
 pub(crate) unsafe extern "C" fn compare<const N: usize>(
     order: *mut c_int,
-    one: Opaque,
-    other: Opaque,
+    one: RawPointer,
+    other: RawPointer,
 ) -> herr_t {
     let functions = &slots::library::<N>().functions;
     // SAFETY: HDF5 hands over what this connector has made, and a place for the answer.
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C" fn compare<const N: usize>(
 }
 
 /// Ends `info`.
-pub(crate) unsafe extern "C" fn free<const N: usize>(info: Opaque) -> herr_t {
+pub(crate) unsafe extern "C" fn free<const N: usize>(info: RawPointer) -> herr_t {
     let library = slots::library::<N>();
     // Freed after calls that failed, too: what they left on the error stack stays.
     library.errors.kept(|| {
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "C" fn free<const N: usize>(info: Opaque) -> herr_t {
 }
 
 /// The text of `info`, in memory that HDF5 frees.
-pub(crate) unsafe extern "C" fn to_text<const N: usize>(info: Opaque, into: *mut *mut c_char) -> herr_t {
+pub(crate) unsafe extern "C" fn to_text<const N: usize>(info: RawPointer, into: *mut *mut c_char) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: HDF5 hands over what this connector has made.
     let info = unsafe { &*info.cast::<UnderConnector>() };
@@ -75,7 +75,10 @@ pub(crate) unsafe extern "C" fn to_text<const N: usize>(info: Opaque, into: *mut
 }
 
 /// What `text` says.
-pub(crate) unsafe extern "C" fn from_text<const N: usize>(text: *const c_char, into: *mut Opaque) -> herr_t {
+pub(crate) unsafe extern "C" fn from_text<const N: usize>(
+    text: *const c_char,
+    into: *mut RawPointer,
+) -> herr_t {
     let text = if text.is_null() {
         String::new()
     } else {

@@ -13,7 +13,7 @@ use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{
     cached_read::read_cached,
     dataset_changes,
-    functions::Opaque,
+    functions::RawPointer,
     hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
     optional_ops,
     parallel::settling,
@@ -21,24 +21,24 @@ use crate::{
     vol_object::{object_at, wrap, wrap_request},
 };
 
-opens!(open, H5VLdataset_open, name: Opaque, access: hid_t, transfer: hid_t);
-passes!(get, H5VLdataset_get, arguments: Opaque);
+opens!(open, H5VLdataset_open, name: RawPointer, access: hid_t, transfer: hid_t);
+passes!(get, H5VLdataset_get, arguments: RawPointer);
 closes!(close, H5VLdataset_close);
 
 /// Creates a data set, perhaps where one was that is gone.
 #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn create<const N: usize>(
-    object: Opaque,
-    location: Opaque,
-    name: Opaque,
+    object: RawPointer,
+    location: RawPointer,
+    name: RawPointer,
     link: hid_t,
     kind: hid_t,
     space: hid_t,
     creation: hid_t,
     access: hid_t,
     transfer: hid_t,
-    request: *mut Opaque,
-) -> Opaque {
+    request: *mut RawPointer,
+) -> RawPointer {
     let library = slots::library::<N>();
     // SAFETY: as for every callback.
     unsafe {
@@ -59,13 +59,13 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
 #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn read<const N: usize>(
     count: usize,
-    datasets: *mut Opaque,
+    datasets: *mut RawPointer,
     memory_types: *mut hid_t,
     memory_spaces: *mut hid_t,
     file_spaces: *mut hid_t,
     transfer: hid_t,
-    buffers: *mut Opaque,
-    request: *mut Opaque,
+    buffers: *mut RawPointer,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     let all =
@@ -100,13 +100,13 @@ pub(crate) unsafe extern "C" fn read<const N: usize>(
 #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn write<const N: usize>(
     count: usize,
-    datasets: *mut Opaque,
+    datasets: *mut RawPointer,
     memory_types: *mut hid_t,
     memory_spaces: *mut hid_t,
     file_spaces: *mut hid_t,
     transfer: hid_t,
-    buffers: *mut Opaque,
-    request: *mut Opaque,
+    buffers: *mut RawPointer,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     let all =
@@ -125,10 +125,10 @@ pub(crate) unsafe extern "C" fn write<const N: usize>(
 
 /// Resizes change a data set; flushes and refreshes do not.
 pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments begin with the operation. A refresh may replace the object.
@@ -149,10 +149,10 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
 
 /// Operations of this connector on a data set, and those of the one below, of which some write.
 pub(crate) unsafe extern "C" fn optional<const N: usize>(
-    object: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments have the layout of the header.

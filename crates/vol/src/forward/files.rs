@@ -18,8 +18,8 @@ use forebay_plugin::{
 use super::FAILED;
 use crate::{
     file_access::FileAccess,
-    file_state::{ManagedFile, settled_version, version_at},
-    functions::Opaque,
+    file_state::{VolFile, settled_version, version_at},
+    functions::RawPointer,
     hdf5_arguments::{
         FILE_DELETE, FILE_FLUSH, FILE_GET_ACCESS, FILE_IS_ACCESSIBLE, FILE_REOPEN, FileFlush, FileGet,
         FileSpecific, OptionalArguments,
@@ -39,9 +39,9 @@ static NOT_CLOSED: WarnOnce = WarnOnce::new();
 
 /// Closes a file, once all that ranks have written to it together is in it.
 pub(crate) unsafe extern "C" fn close<const N: usize>(
-    object: Opaque,
+    object: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; an object whose closing succeeded is not used again.
@@ -99,10 +99,10 @@ unsafe fn path_of<'a>(name: *const c_char) -> &'a Path {
 /// A file that was opened and may be managed.
 fn managed(
     library: &LoadedLibrary,
-    under: Opaque,
+    under: RawPointer,
     connector: hid_t,
-    make: impl FnOnce() -> ManagedFile,
-) -> Option<Arc<ManagedFile>> {
+    make: impl FnOnce() -> VolFile,
+) -> Option<Arc<VolFile>> {
     let mut number = 0;
     let mut arguments = FileGet::number(&raw mut number);
     // SAFETY: a file of that connector that was just opened, and arguments with the layout of the header.
@@ -117,10 +117,10 @@ fn managed(
 fn of_ranks(
     library: &LoadedLibrary,
     ranks: OpeningRanks,
-    under: Opaque,
+    under: RawPointer,
     connector: hid_t,
     found: FoundFile,
-) -> Option<Arc<ManagedFile>> {
+) -> Option<Arc<VolFile>> {
     let is_plain = found.file.is_some() && !under.is_null() && !has_user_block(library, under, connector);
     let opened = OpenedFile {
         path: found.file.as_ref().filter(|_| !under.is_null()).map(|file| file.path().to_owned()),
@@ -144,7 +144,7 @@ fn of_ranks(
 
 /// What a rank knows of a file that it opens.
 struct FoundFile {
-    file: Option<ManagedFile>,
+    file: Option<VolFile>,
     is_writable: bool,
 }
 
@@ -155,8 +155,8 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
     creation: hid_t,
     access: hid_t,
     transfer: hid_t,
-    request: *mut Opaque,
-) -> Opaque {
+    request: *mut RawPointer,
+) -> RawPointer {
     let library = slots::library::<N>();
     with_access(library, access, null_mut(), |list, below| {
         // SAFETY: as for every callback.
@@ -172,13 +172,13 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
             let under = make(name, flags, creation, list.id(), transfer, request);
             wrap_request(library, request, below.connector);
             if let Some(ranks) = ranks {
-                let file = ranks.path().map(|path| ManagedFile::new(path, None, list.is_on()));
+                let file = ranks.path().map(|path| VolFile::new(path, None, list.is_on()));
                 let found = FoundFile { file, is_writable: true };
                 let file = of_ranks(library, ranks, under, below.connector, found);
                 return wrap_file(library, under, below.connector, file);
             }
             let file = path.filter(|_| !under.is_null() && request.is_null()).and_then(|path| {
-                managed(library, under, below.connector, || ManagedFile::new(path, None, list.is_on()))
+                managed(library, under, below.connector, || VolFile::new(path, None, list.is_on()))
             });
             wrap_file(library, under, below.connector, file)
         }
@@ -191,8 +191,8 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
     flags: c_uint,
     access: hid_t,
     transfer: hid_t,
-    request: *mut Opaque,
-) -> Opaque {
+    request: *mut RawPointer,
+) -> RawPointer {
     let library = slots::library::<N>();
     with_access(library, access, null_mut(), |list, below| {
         // SAFETY: as for every callback.
@@ -231,19 +231,14 @@ fn keeps_version(flags: c_uint) -> bool {
     flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE | H5F_ACC_TRUNC) == 0
 }
 
-fn opened(
-    path: PathBuf,
-    before: Option<forebay_source::SourceId>,
-    flags: c_uint,
-    is_on: bool,
-) -> ManagedFile {
+fn opened(path: PathBuf, before: Option<forebay_source::SourceId>, flags: c_uint, is_on: bool) -> VolFile {
     let after = before.as_ref().and_then(|_| version_at(&path));
     let id = settled_version(before, after, flags & H5F_ACC_RDWR != 0, settings::current().clock_grain);
-    ManagedFile::new(path, id, is_on)
+    VolFile::new(path, id, is_on)
 }
 
 /// True when something lies before HDF5's own bytes, or when that is not known.
-fn has_user_block(library: &LoadedLibrary, under: Opaque, connector: hid_t) -> bool {
+fn has_user_block(library: &LoadedLibrary, under: RawPointer, connector: hid_t) -> bool {
     let mut arguments = FileGet::creation();
     let mut len = 1;
     // SAFETY: a file of that connector that was just opened; the list that it gives is closed again.
@@ -261,10 +256,10 @@ fn has_user_block(library: &LoadedLibrary, under: Opaque, connector: hid_t) -> b
 
 /// Questions to a file. Its access list names the driver that the program chose, not the one that took its place.
 pub(crate) unsafe extern "C" fn get<const N: usize>(
-    object: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments have the layout of the header.
@@ -282,10 +277,10 @@ pub(crate) unsafe extern "C" fn get<const N: usize>(
 
 /// What is done to files: those that only have a name, and those that are open.
 pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     let operation = {
@@ -309,7 +304,7 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
         let answer = (library.functions.H5VLfile_specific)(under, connector, arguments, transfer, request);
         wrap_request(library, request, connector);
         if operation == FILE_REOPEN && answer >= 0 {
-            let again = (*arguments.cast::<FileSpecific>()).first.cast::<Opaque>();
+            let again = (*arguments.cast::<FileSpecific>()).first.cast::<RawPointer>();
             let file = object_at(object).file.clone();
             if let Some(parallel) = file.as_ref().and_then(|file| file.parallel()) {
                 parallel.opened();
@@ -325,7 +320,7 @@ unsafe fn by_name(
     library: &LoadedLibrary,
     arguments: *mut FileSpecific,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     // SAFETY: the layout was promised by the caller.
     let given = unsafe { *arguments };
@@ -343,10 +338,10 @@ unsafe fn by_name(
 
 /// Operations of this connector on a file, and those of the one below.
 pub(crate) unsafe extern "C" fn optional<const N: usize>(
-    object: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments have the layout of the header.

@@ -8,15 +8,15 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
 use super::{closes, opens, passes};
 use crate::{
-    functions::Opaque,
+    functions::RawPointer,
     slots,
     vol_object::{object_at, wrap_request},
 };
 
-opens!(create, H5VLgroup_create, name: Opaque, link: hid_t, creation: hid_t, access: hid_t, transfer: hid_t);
-opens!(open, H5VLgroup_open, name: Opaque, access: hid_t, transfer: hid_t);
-passes!(get, H5VLgroup_get, arguments: Opaque);
-passes!(optional, H5VLgroup_optional, arguments: Opaque);
+opens!(create, H5VLgroup_create, name: RawPointer, link: hid_t, creation: hid_t, access: hid_t, transfer: hid_t);
+opens!(open, H5VLgroup_open, name: RawPointer, access: hid_t, transfer: hid_t);
+passes!(get, H5VLgroup_get, arguments: RawPointer);
+passes!(optional, H5VLgroup_optional, arguments: RawPointer);
 closes!(close, H5VLgroup_close);
 
 /// `H5VL_group_specific_args_t`, as far as it is looked at.
@@ -25,7 +25,7 @@ closes!(close, H5VLgroup_close);
 struct GroupMount {
     operation: c_int,
     name: *const c_char,
-    child: Opaque,
+    child: RawPointer,
     mount_properties: hid_t,
 }
 
@@ -34,10 +34,10 @@ const MOUNT: c_int = 0;
 
 /// Mounts hand the child file of the connector below to it.
 pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments of a mount have the layout above, and its child is an object of ours.

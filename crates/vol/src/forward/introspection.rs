@@ -10,18 +10,18 @@ use std::{
 use forebay_plugin::hdf5_types::herr_t;
 
 use super::passes;
-use crate::{functions::Opaque, info::UnderConnector, optional_ops, slots, vol_object::object_at};
+use crate::{functions::RawPointer, info::UnderConnector, optional_ops, slots, vol_object::object_at};
 
-passes!(optional, H5VLoptional, arguments: Opaque);
+passes!(optional, H5VLoptional, arguments: RawPointer);
 
 /// `H5VL_GET_CONN_LVL_CURR`
 const CURRENT_LEVEL: c_int = 0;
 
 /// The class of this connector, or of the lowest one.
 pub(crate) unsafe extern "C" fn connector_class<const N: usize>(
-    object: Opaque,
+    object: RawPointer,
     level: c_int,
-    class: *mut Opaque,
+    class: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the class lives as long as the process.
@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C" fn connector_class<const N: usize>(
 }
 
 /// The capabilities of the connector below; nothing said of it means the native one.
-pub(crate) unsafe extern "C" fn capabilities<const N: usize>(info: Opaque, flags: *mut u64) -> herr_t {
+pub(crate) unsafe extern "C" fn capabilities<const N: usize>(info: RawPointer, flags: *mut u64) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; `info` is one of ours or null.
     unsafe {
@@ -57,7 +57,7 @@ const SUPPORTED: u64 = 1;
 
 /// Whether an optional operation is there: those of this connector, and those of the one below.
 pub(crate) unsafe extern "C" fn optional_query<const N: usize>(
-    object: Opaque,
+    object: RawPointer,
     subclass: c_int,
     operation: c_int,
     flags: *mut u64,

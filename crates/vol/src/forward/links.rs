@@ -8,7 +8,7 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
 use super::passes_at;
 use crate::{
-    functions::Opaque,
+    functions::RawPointer,
     parallel::settling,
     slots,
     vol_object::{object_at, wrap_request},
@@ -19,11 +19,11 @@ passes_at!(optional, H5VLlink_optional);
 
 /// What is done to links: one that is deleted may free the place of data that ranks are still writing.
 pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: Opaque,
-    location: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    location: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback.
@@ -44,14 +44,14 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
 #[repr(C)]
 struct LinkTarget {
     operation: c_int,
-    object: Opaque,
+    object: RawPointer,
 }
 
 /// `H5VL_LINK_CREATE_HARD`
 const HARD: c_int = 0;
 
 /// The object below `object`, which may be null: one side of a link may be "the same place as the other".
-unsafe fn under_or_null(object: Opaque) -> Opaque {
+unsafe fn under_or_null(object: RawPointer) -> RawPointer {
     if object.is_null() {
         return null_mut();
     }
@@ -61,13 +61,13 @@ unsafe fn under_or_null(object: Opaque) -> Opaque {
 
 /// The target of a hard link is handed on as the object below it.
 pub(crate) unsafe extern "C" fn create<const N: usize>(
-    arguments: Opaque,
-    object: Opaque,
-    location: Opaque,
+    arguments: RawPointer,
+    object: RawPointer,
+    location: RawPointer,
     link: hid_t,
     access: hid_t,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     let target = arguments.cast::<LinkTarget>();
@@ -97,14 +97,14 @@ macro_rules! between {
     ($name:ident, $function:ident) => {
         #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
-            from: Opaque,
-            from_location: Opaque,
-            to: Opaque,
-            to_location: Opaque,
+            from: RawPointer,
+            from_location: RawPointer,
+            to: RawPointer,
+            to_location: RawPointer,
             link: hid_t,
             access: hid_t,
             transfer: hid_t,
-            request: *mut Opaque,
+            request: *mut RawPointer,
         ) -> herr_t {
             let library = slots::library::<N>();
             // SAFETY: as for every callback; one of the two objects is not null.

@@ -9,7 +9,7 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 use super::{opens, passes_at};
 use crate::{
     dataset_changes,
-    functions::Opaque,
+    functions::RawPointer,
     parallel::settling,
     slots,
     vol_object::{object_at, wrap_request},
@@ -21,11 +21,11 @@ passes_at!(optional, H5VLobject_optional);
 
 /// What is done to objects: before some of it, all that ranks have written together has to be in the file.
 pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: Opaque,
-    location: Opaque,
-    arguments: Opaque,
+    object: RawPointer,
+    location: RawPointer,
+    arguments: RawPointer,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback. The connector is read first: a refresh may replace the object.
@@ -45,16 +45,16 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
 /// Copies an object, within a file or between two.
 #[expect(clippy::too_many_arguments, reason = "HDF5's signature")]
 pub(crate) unsafe extern "C" fn copy<const N: usize>(
-    from: Opaque,
-    from_location: Opaque,
-    from_name: Opaque,
-    to: Opaque,
-    to_location: Opaque,
-    to_name: Opaque,
+    from: RawPointer,
+    from_location: RawPointer,
+    from_name: RawPointer,
+    to: RawPointer,
+    to_location: RawPointer,
+    to_name: RawPointer,
     properties: hid_t,
     link: hid_t,
     transfer: hid_t,
-    request: *mut Opaque,
+    request: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback.

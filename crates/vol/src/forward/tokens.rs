@@ -7,16 +7,16 @@ use std::ffi::c_int;
 use forebay_plugin::hdf5_types::herr_t;
 
 use super::asks;
-use crate::{functions::Opaque, slots, vol_object::object_at};
+use crate::{functions::RawPointer, slots, vol_object::object_at};
 
-asks!(compare, H5VLtoken_cmp, one: Opaque, other: Opaque, order: *mut c_int);
+asks!(compare, H5VLtoken_cmp, one: RawPointer, other: RawPointer, order: *mut c_int);
 
 /// The text of a token.
 pub(crate) unsafe extern "C" fn to_text<const N: usize>(
-    object: Opaque,
+    object: RawPointer,
     kind: c_int,
-    token: Opaque,
-    text: *mut Opaque,
+    token: RawPointer,
+    text: *mut RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback.
@@ -28,10 +28,10 @@ pub(crate) unsafe extern "C" fn to_text<const N: usize>(
 
 /// The token of a text.
 pub(crate) unsafe extern "C" fn from_text<const N: usize>(
-    object: Opaque,
+    object: RawPointer,
     kind: c_int,
-    text: Opaque,
-    token: Opaque,
+    text: RawPointer,
+    token: RawPointer,
 ) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback.

@@ -6,8 +6,8 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
 use super::FAILED;
 use crate::{
-    cached_read::ReadRequest,
-    functions::Opaque,
+    cached_read::DatasetRead,
+    functions::RawPointer,
     parallel::staged_write::WriteRequest,
     slots::LoadedLibrary,
     vol_object::{VolObject, object_at, wrap_request},
@@ -17,25 +17,25 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfers {
     pub(crate) count: usize,
-    pub(crate) datasets: *mut Opaque,
+    pub(crate) datasets: *mut RawPointer,
     pub(crate) memory_types: *mut hid_t,
     pub(crate) memory_spaces: *mut hid_t,
     pub(crate) file_spaces: *mut hid_t,
     pub(crate) transfer: hid_t,
-    pub(crate) buffers: *mut Opaque,
-    pub(crate) request: *mut Opaque,
+    pub(crate) buffers: *mut RawPointer,
+    pub(crate) request: *mut RawPointer,
 }
 
 pub(crate) type TransferFunction = unsafe extern "C" fn(
     usize,
-    *mut Opaque,
+    *mut RawPointer,
     hid_t,
     *mut hid_t,
     *mut hid_t,
     *mut hid_t,
     hid_t,
-    *mut Opaque,
-    *mut Opaque,
+    *mut RawPointer,
+    *mut RawPointer,
 ) -> herr_t;
 
 impl Transfers {
@@ -44,12 +44,12 @@ impl Transfers {
     /// # Safety
     /// They are what HDF5 handed to a callback, or parts of it.
     pub(crate) unsafe fn forward(&self, library: &LoadedLibrary, function: TransferFunction) -> herr_t {
-        let mut one: Opaque;
+        let mut one: RawPointer;
         let mut many = Vec::new();
         // SAFETY: as for every callback: each list has `count` entries, and the data sets are ours.
         unsafe {
             let connector = object_at(*self.datasets).connector;
-            let under: *mut Opaque = if self.count == 1 {
+            let under: *mut RawPointer = if self.count == 1 {
                 one = object_at(*self.datasets).under;
                 &raw mut one
             } else {
@@ -82,10 +82,10 @@ impl Transfers {
     ///
     /// # Safety
     /// As for [`forward`](Self::forward); `index` is below `count`.
-    pub(crate) unsafe fn read_request(&self, index: usize) -> ReadRequest {
+    pub(crate) unsafe fn read_request(&self, index: usize) -> DatasetRead {
         // SAFETY: each list has `count` entries, and `index` is below that.
         unsafe {
-            ReadRequest {
+            DatasetRead {
                 memory_type: *self.memory_types.add(index),
                 memory_space: *self.memory_spaces.add(index),
                 file_space: *self.file_spaces.add(index),

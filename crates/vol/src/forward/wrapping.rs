@@ -8,7 +8,7 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
 use super::FAILED;
 use crate::{
-    functions::Opaque,
+    functions::RawPointer,
     slots,
     vol_object::{drop_object, object_at, wrap},
 };
@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug)]
 struct WrapContext {
     connector: hid_t,
-    under: Opaque,
+    under: RawPointer,
 }
 
 /// The object of the lowest connector.
-pub(crate) unsafe extern "C" fn get_object<const N: usize>(object: Opaque) -> Opaque {
+pub(crate) unsafe extern "C" fn get_object<const N: usize>(object: RawPointer) -> RawPointer {
     // SAFETY: as for every callback.
     unsafe {
         let object = object_at(object);
@@ -30,7 +30,10 @@ pub(crate) unsafe extern "C" fn get_object<const N: usize>(object: Opaque) -> Op
 }
 
 /// What wraps objects like `object`.
-pub(crate) unsafe extern "C" fn get_context<const N: usize>(object: Opaque, into: *mut Opaque) -> herr_t {
+pub(crate) unsafe extern "C" fn get_context<const N: usize>(
+    object: RawPointer,
+    into: *mut RawPointer,
+) -> herr_t {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; `into` is a place for the context, which is freed by `free_context`.
     unsafe {
@@ -47,10 +50,10 @@ pub(crate) unsafe extern "C" fn get_context<const N: usize>(object: Opaque, into
 
 /// A handle of ours for an object from below.
 pub(crate) unsafe extern "C" fn wrap_object<const N: usize>(
-    object: Opaque,
+    object: RawPointer,
     kind: c_int,
-    context: Opaque,
-) -> Opaque {
+    context: RawPointer,
+) -> RawPointer {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the context is one of ours.
     unsafe {
@@ -61,7 +64,7 @@ pub(crate) unsafe extern "C" fn wrap_object<const N: usize>(
 }
 
 /// The object below a handle of ours, which ends.
-pub(crate) unsafe extern "C" fn unwrap_object<const N: usize>(object: Opaque) -> Opaque {
+pub(crate) unsafe extern "C" fn unwrap_object<const N: usize>(object: RawPointer) -> RawPointer {
     let library = slots::library::<N>();
     // SAFETY: as for every callback; a handle that was unwrapped is not used again.
     unsafe {
@@ -75,7 +78,7 @@ pub(crate) unsafe extern "C" fn unwrap_object<const N: usize>(object: Opaque) ->
 }
 
 /// Ends a context.
-pub(crate) unsafe extern "C" fn free_context<const N: usize>(context: Opaque) -> herr_t {
+pub(crate) unsafe extern "C" fn free_context<const N: usize>(context: RawPointer) -> herr_t {
     let library = slots::library::<N>();
     // HDF5 frees contexts after calls that failed, too: what they left on the error stack stays.
     library.errors.kept(|| {

@@ -12,7 +12,7 @@ use forebay_plugin::{
     hdf5_types::{haddr_t, hsize_t},
 };
 
-use super::data_places::ChunkPlaces;
+use super::data_places::ChunkAddresses;
 use crate::{hdf5_arguments::OptionalArguments, slots::LoadedLibrary, under_dataset::UnderDataset};
 
 /// `H5VL_NATIVE_DATASET_GET_CHUNK_INDEX_TYPE`
@@ -33,7 +33,7 @@ struct ChunkIter {
 
 /// What is being filled in.
 struct Listing {
-    places: ChunkPlaces,
+    places: ChunkAddresses,
     is_right: bool,
 }
 
@@ -41,9 +41,9 @@ struct Listing {
 pub(crate) fn placed(
     library: &LoadedLibrary,
     dataset: UnderDataset,
-    places: ChunkPlaces,
+    places: ChunkAddresses,
     largest: &[u64],
-) -> Option<ChunkPlaces> {
+) -> Option<ChunkAddresses> {
     // HDF5 lists chunks of an extensible array in wrong places where the dimension that grows is not the first.
     let grows = largest.iter().position(|extent| *extent == UNLIMITED);
     if grows.is_some_and(|axis| axis > 0) && index_kind(library, dataset)? == EXTENSIBLE_ARRAY {

@@ -8,7 +8,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
 use crate::{
-    cached_read::{self, ReadRequest},
+    cached_read::{self, DatasetRead},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };
@@ -38,12 +38,12 @@ pub(crate) fn read_together(
     library: &LoadedLibrary,
     dataset: &ParallelDataset,
     object: &VolObject,
-    wanted: &ReadRequest,
+    wanted: &DatasetRead,
     forward: &dyn Fn() -> herr_t,
 ) -> herr_t {
     let drained = dataset.file.drain_own();
     note_others(dataset);
-    let wanted = ReadRequest { fill_transfer: library.default_transfer(), ..*wanted };
+    let wanted = DatasetRead { fill_transfer: library.default_transfer(), ..*wanted };
     cached_read::with_planned(library, object, &wanted, |planned| {
         let outlook = planned.map(|planned| planned.look());
         let is_ready = outlook.as_ref().is_some_and(|outlook| !outlook.needs_below());

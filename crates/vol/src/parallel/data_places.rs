@@ -6,7 +6,7 @@ pub(crate) enum DataPlaces {
     /// In one piece, from this byte of the file on.
     Contiguous(u64),
     /// In chunks.
-    Chunked(ChunkPlaces),
+    Chunked(ChunkAddresses),
 }
 
 impl DataPlaces {
@@ -21,7 +21,7 @@ impl DataPlaces {
 
 /// The chunks of a data set: how they are cut, and where each lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkPlaces {
+pub(crate) struct ChunkAddresses {
     shape: Vec<u64>,
     /// Extents of a chunk, which may be more than the data set has.
     chunk: Vec<u64>,
@@ -41,7 +41,7 @@ const NOWHERE: u64 = u64::MAX;
 /// More chunks than this are not looked up: the table would take 128 MiB.
 const MOST_CHUNKS: u64 = 1 << 24;
 
-impl ChunkPlaces {
+impl ChunkAddresses {
     /// A data set of `shape` in chunks of which none has a place yet; `None` where sizes do not fit.
     pub(crate) fn unplaced(shape: &[u64], chunk: &[u64], element_len: u64) -> Option<Self> {
         let is_cut = shape.len() == chunk.len() && !shape.is_empty();
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
 
     /// Chunks of `shape` at addresses far apart, in another order than that of the data set.
-    fn placed(shape: &[u64], chunk: &[u64], element_len: u64) -> ChunkPlaces {
-        let mut places = ChunkPlaces::unplaced(shape, chunk, element_len).unwrap();
+    fn placed(shape: &[u64], chunk: &[u64], element_len: u64) -> ChunkAddresses {
+        let mut places = ChunkAddresses::unplaced(shape, chunk, element_len).unwrap();
         let total = places.addresses.len() as u64;
         for index in 0..total {
             let (mut start, mut rest) = (vec![0; shape.len()], index);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// Where an element lies, found coordinate by coordinate.
-    fn place_of(places: &ChunkPlaces, element: u64) -> u64 {
+    fn place_of(places: &ChunkAddresses, element: u64) -> u64 {
         let (mut rest, mut place) = (element, vec![0; places.shape.len()]);
         for axis in (0..places.shape.len()).rev() {
             place[axis] = rest % places.shape[axis];
@@ -191,11 +191,11 @@ mod tests {
 
     #[test]
     fn a_chunk_that_is_not_one_of_the_data_set_or_comes_twice_is_refused() {
-        let mut places = ChunkPlaces::unplaced(&[7, 5], &[3, 2], 4).unwrap();
+        let mut places = ChunkAddresses::unplaced(&[7, 5], &[3, 2], 4).unwrap();
         assert!(places.place(&[3, 2], 100));
         assert!(!places.place(&[3, 2], 100));
         assert!(!places.place(&[4, 2], 100));
         assert!(!places.place(&[9, 0], 100));
-        assert!(ChunkPlaces::unplaced(&[7, 0], &[3, 2], 4).is_none());
+        assert!(ChunkAddresses::unplaced(&[7, 0], &[3, 2], 4).is_none());
     }
 }

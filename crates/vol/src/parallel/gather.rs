@@ -16,14 +16,14 @@ const GATHERED_BYTES: usize = 1 << 20;
 
 /// Reads a selection of memory from its first byte to its last.
 #[derive(Debug)]
-pub(crate) struct MemorySource<'a> {
+pub(crate) struct GatherSource<'a> {
     base: *const u8,
     runs: &'a [ByteRun],
     run: usize,
     within: u64,
 }
 
-impl<'a> MemorySource<'a> {
+impl<'a> GatherSource<'a> {
     /// The bytes of `runs`, counted from `base`.
     pub(crate) fn new(base: *const u8, runs: &'a [ByteRun]) -> Self {
         Self { base, runs, run: 0, within: 0 }
@@ -79,12 +79,12 @@ impl<'a> Gathering<'a> {
     /// Takes `len` bytes of `memory` for place `at` of the file.
     ///
     /// # Safety
-    /// As for [`MemorySource::fill`].
+    /// As for [`GatherSource::fill`].
     pub(crate) unsafe fn take(
         &mut self,
         mut at: u64,
         mut len: u64,
-        memory: &mut MemorySource<'_>,
+        memory: &mut GatherSource<'_>,
     ) -> Result<()> {
         while len > 0 {
             // SAFETY: as promised by the caller.
@@ -140,7 +140,7 @@ mod tests {
             written.borrow_mut().push((at, bytes.to_vec()));
             Ok(())
         };
-        let mut source = MemorySource::new(memory.as_ptr(), &runs);
+        let mut source = GatherSource::new(memory.as_ptr(), &runs);
         let mut gathering = Gathering::new(&write);
         // SAFETY: all runs lie in `memory`.
         unsafe {

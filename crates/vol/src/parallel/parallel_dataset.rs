@@ -13,11 +13,11 @@ use forebay_plugin::hdf5_types::hid_t;
 
 use super::{
     chunk_table,
-    data_places::{ChunkPlaces, DataPlaces},
+    data_places::{ChunkAddresses, DataPlaces},
     parallel_file::ParallelFile,
 };
 use crate::{
-    dataset_changes, element_type, file_state::ManagedFile, hdf5_arguments::DatasetGetHandle,
+    dataset_changes, element_type, file_state::VolFile, hdf5_arguments::DatasetGetHandle,
     slots::LoadedLibrary, under_dataset::UnderDataset, unit_grid::MOST_DIMENSIONS, vol_object::VolObject,
 };
 
@@ -32,7 +32,7 @@ const SIMPLE: c_int = 1;
 #[derive(Debug)]
 pub(crate) struct ParallelDataset {
     pub(crate) file: Arc<ParallelFile>,
-    pub(crate) managed: Arc<ManagedFile>,
+    pub(crate) managed: Arc<VolFile>,
     /// The type in the file, a copy of our own, where all values lie in the element itself.
     pub(crate) kind: Option<hid_t>,
     /// How often the layouts of the file had changed when `placed` was found.
@@ -119,7 +119,7 @@ fn find_places(library: &LoadedLibrary, under: UnderDataset, kind: hid_t) -> Opt
     let places = match layout {
         None => DataPlaces::Contiguous(under.offset(library)?),
         Some(chunk) => {
-            let unplaced = ChunkPlaces::unplaced(&shape, &chunk, element_len)?;
+            let unplaced = ChunkAddresses::unplaced(&shape, &chunk, element_len)?;
             DataPlaces::Chunked(chunk_table::placed(library, under, unplaced, &largest)?)
         }
     };

@@ -40,7 +40,7 @@ pub(crate) struct ParallelFile {
     pub(crate) lists: MpiLists,
     pub(crate) agreed: AgreedUse,
     /// The ranks, until the file is closed.
-    ranks: RwLock<Option<Ranks>>,
+    ranks: RwLock<Option<FileRanks>>,
     /// How often the places of data sets may have changed.
     layouts: AtomicU64,
     /// Writes of other ranks that this one has seen.
@@ -55,7 +55,7 @@ pub(crate) struct ParallelFile {
 
 /// What is shared with the other ranks.
 #[derive(Debug)]
-struct Ranks {
+struct FileRanks {
     comm: MpiComm,
     /// Of files that are written.
     board: Option<Arc<RankBoard>>,
@@ -74,7 +74,7 @@ impl ParallelFile {
             path: path.to_owned(),
             lists,
             agreed,
-            ranks: RwLock::new(Some(Ranks { comm, board, staging })),
+            ranks: RwLock::new(Some(FileRanks { comm, board, staging })),
             layouts: AtomicU64::new(0),
             seen_writes: AtomicU64::new(0),
             handles: AtomicUsize::new(0),
@@ -83,7 +83,7 @@ impl ParallelFile {
         })
     }
 
-    fn with_ranks<R>(&self, body: impl FnOnce(&Ranks) -> R) -> Option<R> {
+    fn with_ranks<R>(&self, body: impl FnOnce(&FileRanks) -> R) -> Option<R> {
         let ranks = self.ranks.read().unwrap_or_else(PoisonError::into_inner);
         ranks.as_ref().map(body)
     }
@@ -109,7 +109,7 @@ impl ParallelFile {
     /// Gives up what is shared with the other ranks; everything passes through from now on. Collective.
     pub(crate) fn end(&self) -> Result<()> {
         let ranks = self.ranks.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Ranks { comm, board, staging }) = ranks else { return Ok(()) };
+        let Some(FileRanks { comm, board, staging }) = ranks else { return Ok(()) };
         let when = process_area().map_or(CloseWhen::Drained, |process| process.close);
         let redo = staging.and_then(DrainWatch::end);
         let closed = redo.map_or(Ok(()), |redo| redo.close(when));

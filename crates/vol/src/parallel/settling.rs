@@ -12,8 +12,8 @@ use forebay_source::{Error, Result};
 
 use super::parallel_file::ParallelFile;
 use crate::{
-    file_state::ManagedFile,
-    functions::Opaque,
+    file_state::VolFile,
+    functions::RawPointer,
     hdf5_arguments::{ObjectDetails, ObjectGetInfo, SelfLocation},
     slots::LoadedLibrary,
     vol_object::VolObject,
@@ -42,7 +42,7 @@ pub(crate) fn refused(library: &LoadedLibrary, outcome: Result<()>) -> Option<he
 }
 
 /// The managed file of `object`, which is of the kind that HDF5 numbers `kind`.
-fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<Arc<ManagedFile>> {
+fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<Arc<VolFile>> {
     if let Some(file) = &object.file {
         return Some(Arc::clone(file));
     }
@@ -57,7 +57,7 @@ fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<A
             object.connector,
             (&raw mut arguments).cast(),
             0,
-            null_mut::<Opaque>(),
+            null_mut::<RawPointer>(),
         )
     });
     if answer < 0 {
@@ -99,8 +99,8 @@ pub(crate) fn before_look(library: &LoadedLibrary, object: &VolObject, kind: c_i
 pub(crate) unsafe fn before_object(
     library: &LoadedLibrary,
     object: &VolObject,
-    location: Opaque,
-    arguments: Opaque,
+    location: RawPointer,
+    arguments: RawPointer,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
     let (kind, operation) = unsafe { (*location.cast::<c_int>(), *arguments.cast::<c_int>()) };
@@ -114,8 +114,8 @@ pub(crate) unsafe fn before_object(
 pub(crate) unsafe fn before_link(
     library: &LoadedLibrary,
     object: &VolObject,
-    location: Opaque,
-    arguments: Opaque,
+    location: RawPointer,
+    arguments: RawPointer,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
     let (kind, operation) = unsafe { (*location.cast::<c_int>(), *arguments.cast::<c_int>()) };
@@ -129,7 +129,7 @@ pub(crate) unsafe fn before_link(
 pub(crate) unsafe fn before_file_operation(
     object: &VolObject,
     operation: c_int,
-    arguments: Opaque,
+    arguments: RawPointer,
 ) -> Result<()> {
     let Some(file) = object.file.as_ref().and_then(|file| file.parallel()) else { return Ok(()) };
     if operation == SET_ATOMICITY {

@@ -13,13 +13,13 @@ use forebay_source::{Error, Result};
 use super::{
     board_words::MOST_SPANS,
     byte_spans::ByteSpans,
-    gather::{Gathering, MemorySource, WriteAt},
+    gather::{GatherSource, Gathering, WriteAt},
     parallel_dataset::{ParallelDataset, PlacedDataset},
     parallel_stats::STATS,
 };
 use crate::{
     element_type,
-    functions::Opaque,
+    functions::RawPointer,
     selection::{self, ByteRun, SelectedRuns},
     slots::LoadedLibrary,
     transfer_list,
@@ -33,7 +33,7 @@ pub(crate) struct WriteRequest {
     pub(crate) memory_space: hid_t,
     pub(crate) file_space: hid_t,
     pub(crate) transfer: hid_t,
-    pub(crate) from: Opaque,
+    pub(crate) from: RawPointer,
 }
 
 /// What becomes of a write.
@@ -124,14 +124,14 @@ impl<'a> PlannedWrite<'a> {
 
     fn run(&self, write: WriteAt<'_>) -> Result<()> {
         let base = self.wanted.from.cast_const().cast::<u8>();
-        let mut memory = MemorySource::new(base, &self.memory.runs);
+        let mut memory = GatherSource::new(base, &self.memory.runs);
         match self.conversion {
             None => self.write_from(&mut memory, write),
             Some(conversion) => self.write_converted(&mut memory, conversion, write),
         }
     }
 
-    fn write_from(&self, memory: &mut MemorySource<'_>, write: WriteAt<'_>) -> Result<()> {
+    fn write_from(&self, memory: &mut GatherSource<'_>, write: WriteAt<'_>) -> Result<()> {
         let mut gathering = Gathering::new(write);
         for run in &self.file.runs {
             let mut outcome = Ok(());
@@ -148,7 +148,7 @@ impl<'a> PlannedWrite<'a> {
 
     fn write_converted(
         &self,
-        memory: &mut MemorySource<'_>,
+        memory: &mut GatherSource<'_>,
         (from, to, memory_len): (hid_t, hid_t, u64),
         write: WriteAt<'_>,
     ) -> Result<()> {
@@ -161,7 +161,7 @@ impl<'a> PlannedWrite<'a> {
             let count = left.min(portion);
             let bytes = self.convert((from, to), (memory_len, count), memory, &mut packed)?;
             let whole = [ByteRun { at: 0, len: bytes }];
-            let mut converted = MemorySource::new(packed.as_ptr(), &whole);
+            let mut converted = GatherSource::new(packed.as_ptr(), &whole);
             let mut outcome = Ok(());
             target.advance(bytes, |at, len| {
                 self.placed.places.split(at, len, |at, len| {
@@ -182,7 +182,7 @@ impl<'a> PlannedWrite<'a> {
         &self,
         types: (hid_t, hid_t),
         (memory_len, count): (u64, u64),
-        memory: &mut MemorySource<'_>,
+        memory: &mut GatherSource<'_>,
         packed: &mut Vec<u8>,
     ) -> Result<u64> {
         let refused =

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import multiprocessing
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -240,6 +242,48 @@ def test_a_killed_process_loses_what_was_not_sealed_and_nothing_else(
         assert (slow / f"sealed{n or ''}").read_bytes() == bytes([n]) * 1_000_000
     with forebay.stage.Area(fast, free_floor=0) as area:
         assert area.items() == []
+
+
+KILLS = 200 if os.environ.get("FOREBAY_LONG") == "1" else 6
+
+
+def test_whenever_a_process_is_killed_every_file_is_one_of_its_versions_and_no_older_than_the_last_staged_one(
+    tmp_path: Path, folders: tuple[Path, Path]
+) -> None:
+    fast, slow = folders
+    source = """
+    import numpy as np
+    from itertools import count
+    area = forebay.stage.Area(fast, free_floor=0, quota="8MiB")
+    print("ready", flush=True)
+    for version in count(int(sys.argv[3])):
+        with forebay.stage.open(slow / f"{version % 3}", area=area, latest="latest") as file:
+            for _ in range(5):
+                file.write(np.full(50_000, version, np.int64))
+        # The area is full now and then: some of it goes straight to the destination's folder.
+        if version % 2:
+            file.staged.result(300)
+            print(version, flush=True)
+    """
+    random, version, staged = Random(1), 3, dict.fromkeys(range(3), 0)
+    for number in range(3):
+        (slow / f"{number}").write_bytes(array.array("q", [0] * 250_000).tobytes())
+    for _ in range(KILLS):
+        with Child(tmp_path, source, fast, slow, version) as child:
+            assert child.line() == "ready"
+            time.sleep(random.random() * 0.5)
+            child.process.kill()
+            said, _ = child.process.communicate(timeout=LONG)
+        for line in said.split("\n")[:-1]:
+            staged[int(line) % 3] = int(line)
+        recover(fast)
+        assert set(os.listdir(slow)) <= {"0", "1", "2", "latest"}
+        for number in range(3):
+            found = array.array("q", (slow / f"{number}").read_bytes())
+            assert len(found) == 250_000 and len(set(found)) == 1, "it is a mix"
+            assert found[0] in (0, found[0] - found[0] % 3 + number) and found[0] >= staged[number], (found[0], staged)
+            version = max(version, found[0] + 1)
+        version += -version % 3 + 3
 
 
 def test_two_processes_share_an_area(tmp_path: Path, folders: tuple[Path, Path]) -> None:

@@ -68,4 +68,4 @@ mod vol_class;
 mod vol_object;
 
 pub use cache_stats::CacheCounters;
-pub use parallel::parallel_stats::ParallelCounters;
+pub use parallel::parallel_stats::{ParallelCounters, forebay_hdf5_parallel_stats};

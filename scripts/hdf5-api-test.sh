@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 source "$ROOT/scripts/hdf5-builds.sh"
 
 # The source package of Debian 13; wheels and crates bring no tests.
-SOURCE="http://deb.debian.org/debian/pool/main/h/hdf5/hdf5_1.14.5+repack.orig.tar.gz"
+SOURCE=pool/main/h/hdf5/hdf5_1.14.5+repack.orig.tar.gz
 DIGEST=71cdb04c151ef4e8a7f88907adfc4f3b75afd44e96fbd55775e1c9d7c4e7c112
 
 make_api_test() {
@@ -16,7 +16,7 @@ make_api_test() {
     rm -rf "$folder" "$work"
     mkdir -p "$work"
     need_cmake
-    fetch_archive "$SOURCE" "$DIGEST" "$work/sources"
+    fetch_debian_source "$SOURCE" "$DIGEST" "$work/sources"
     say "building HDF5 1.14.5 and its API tests, which takes some minutes; the log is $work/build.log"
     configure_hdf5 "$work/sources" "$work/build" -DBUILD_TESTING=ON -DHDF5_TEST_API=ON -DHDF5_BUILD_HL_LIB=OFF \
         -DHDF5_ENABLE_Z_LIB_SUPPORT=ON -DHDF5_ENABLE_PLUGIN_SUPPORT=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \

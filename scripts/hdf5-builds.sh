@@ -19,12 +19,27 @@ need_cmake() {
     TOOLS=$environment/bin
 }
 
-# Fetches the archive at $1, whose SHA-256 is $2, and unpacks it into the folder $3, without its topmost folder.
-fetch_archive() {
-    local url=$1 digest=$2 folder=$3 archive=$3.archive
-    say "fetching $url"
-    curl --fail --silent --show-error --location --retry 5 --output "$archive" "$url" || die "cannot fetch $url"
-    printf '%s  %s\n' "$digest" "$archive" | sha256sum --check --quiet || die "$url is not the archive whose SHA-256 is $digest"
+# Unpacks the sources of the crate $1 in the version $2 into the folder $3; cargo fetches and checks them.
+fetch_crate() {
+    local name=$1 version=$2 folder=$3 manifest=$3.manifest
+    say "fetching $name $version by cargo"
+    mkdir -p "$manifest/src"
+    touch "$manifest/src/lib.rs"
+    printf '[package]\nname = "sources"\nedition = "2021"\n[dependencies]\n%s = "=%s"\n[workspace]\n' "$name" "$version" >"$manifest/Cargo.toml"
+    cargo vendor --quiet --versioned-dirs --manifest-path "$manifest/Cargo.toml" "$manifest/vendor" >/dev/null ||
+        die "cargo cannot fetch $name $version"
+    mv "$manifest/vendor/$name-$version" "$folder"
+    rm -rf "$manifest"
+}
+
+# Fetches $1, a path below the mirror that apt uses, whose SHA-256 is $2, and unpacks it into the folder $3, without its topmost folder.
+fetch_debian_source() {
+    local path=$1 digest=$2 folder=$3 archive=$3.archive mirror
+    mirror=${FOREBAY_DEBIAN_MIRROR:-$(apt-get indextargets --format "\$(SITE)" 2>/dev/null | grep '/debian/*$' | sort -u | sed -n 1p)}
+    [[ -n $mirror ]] || die "apt knows no Debian mirror: set FOREBAY_DEBIAN_MIRROR"
+    say "fetching $mirror/$path"
+    curl --fail --silent --show-error --location --retry 5 --output "$archive" "$mirror/$path" || die "cannot fetch $mirror/$path"
+    printf '%s  %s\n' "$digest" "$archive" | sha256sum --check --quiet || die "$mirror/$path is not the archive whose SHA-256 is $digest"
     mkdir -p "$folder"
     tar --extract --gzip --file "$archive" --directory "$folder" --strip-components 1
     rm "$archive"

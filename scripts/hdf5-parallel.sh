@@ -9,8 +9,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 source "$ROOT/scripts/hdf5-builds.sh"
 
 # The crate brings the sources of HDF5 2.2.0, without tools and tests.
-CRATE=hdf5-metno-src-0.10.4
-DIGEST=69c883c565498492954e344c482f8622525e58c7a71100dd9498c4940da82885
+CRATE=hdf5-metno-src
+VERSION=0.10.4
 
 use_cache
 find_python
@@ -22,7 +22,7 @@ make_hdf5() {
     rm -rf "$prefix" "$work"
     mkdir -p "$work"
     need_cmake
-    fetch_archive "https://static.crates.io/crates/${CRATE%-*}/$CRATE.crate" "$DIGEST" "$work/crate"
+    fetch_crate "$CRATE" "$VERSION" "$work/crate"
     say "building parallel HDF5, which takes some minutes; the log is $work/build.log"
     configure_hdf5 "$work/crate/ext/hdf5" "$work/build" -DCMAKE_INSTALL_PREFIX="$prefix" -DBUILD_TESTING=OFF \
         -DHDF5_ENABLE_PARALLEL=ON -DHDF5_BUILD_HL_LIB=OFF -DHDF5_ENABLE_ZLIB_SUPPORT=ON -DCMAKE_INSTALL_RPATH="$mpi/lib;$prefix/lib" \
@@ -33,7 +33,7 @@ make_hdf5() {
 }
 
 # Built anew when what builds it has changed, or its MPI.
-prefix=$CACHE/hdf5-parallel-$( { declare -f make_hdf5 configure_hdf5 build_hdf5; printf '%s' "$DIGEST $mpi"; } | sha256sum | cut -c1-16)
+prefix=$CACHE/hdf5-parallel-$( { declare -f make_hdf5 configure_hdf5 build_hdf5; printf '%s' "$VERSION $mpi"; } | sha256sum | cut -c1-16)
 
 # Compiles the test program and asks it whether the library is what it has to be.
 make_program() {

@@ -89,6 +89,8 @@ pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
     fn failure(&self) -> Option<Error>;
     /// Tries again what failed, and waits for no more writes to merge.
     fn hurry(&self);
+    /// Forgets what is not in the destination, if nothing but the drainers has the item any more: somebody replaces the destination.
+    fn give_up(&self);
 }
 
 impl DrainShared {
@@ -153,6 +155,18 @@ impl DrainShared {
     pub(crate) fn tasks(&self) -> Vec<Arc<dyn DrainTask>> {
         let tasks = self.queue().tasks.clone();
         tasks.into_iter().filter(|task| !task.is_settled()).collect()
+    }
+
+    /// Gives up what is closed and not in `destination`; false where something of it is still in use.
+    pub(crate) fn give_up(&self, destination: &Path) -> bool {
+        let tasks = self.tasks().into_iter().filter(|task| task.destination() == destination);
+        let left = tasks.filter(|task| {
+            task.give_up();
+            !task.is_settled() && task.state() != ItemState::Open
+        });
+        let is_free = left.count() == 0;
+        self.queue().tasks.retain(|task| !task.is_settled());
+        is_free
     }
 
     /// Drains paused or not, until the answer is dropped.

@@ -94,6 +94,16 @@ impl DrainTask for ImageState {
     fn hurry(&self) {
         self.lock().failure = None;
     }
+
+    fn give_up(&self) {
+        let mut inner = self.lock();
+        let rests = matches!(inner.phase, ImagePhase::Sealed | ImagePhase::Staged);
+        if rests && inner.failure.is_some() {
+            self.forget(&mut inner);
+            drop(inner);
+            self.lineage.leave(&self.id);
+        }
+    }
 }
 
 impl ImageState {
@@ -212,13 +222,14 @@ impl ImageState {
         let mut inner = self.lock();
         match published {
             Ok(()) => {
-                inner.phase = ImagePhase::Settled;
                 inner.temporary = None;
                 self.remove(&mut inner);
                 drop(inner);
                 self.lineage.leave(&self.id);
                 count(&self.shared.counters.published_files, 1);
                 self.durable.set(Ok(()));
+                // Last: who waits for all that is not settled finds the file durable.
+                self.lock().phase = ImagePhase::Settled;
             }
             Err(error) => {
                 let error = self.at(error);

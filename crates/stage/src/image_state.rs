@@ -254,12 +254,17 @@ impl ImageState {
     pub(crate) fn abandon(&self) {
         let mut inner = self.lock();
         if inner.phase == ImagePhase::Open {
-            inner.phase = ImagePhase::Settled;
-            if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
-                let _ = std::fs::remove_file(path);
-            }
-            self.remove(&mut inner);
+            self.forget(&mut inner);
         }
+    }
+
+    /// Removes the item without publishing it.
+    pub(crate) fn forget(&self, inner: &mut ImageInner) {
+        inner.phase = ImagePhase::Settled;
+        if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
+            let _ = std::fs::remove_file(path);
+        }
+        self.remove(inner);
     }
 
     /// Removes the item from the area.

@@ -6,10 +6,11 @@ use forebay_scratch::{OwnFolder, SharedFolder, boot_id};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
+    discard::{discard_item, remove_item},
     journal::Journal,
     recover_create, recover_update,
     recovery::{RecoverVerdict, Recovery},
-    room::{PROCESS_PREFIX, journal_name, open_area, remove_ours},
+    room::{PROCESS_PREFIX, open_area, remove_ours},
     status::{DrainProgress, ItemKind, ItemStatus},
     survey::{damaged, item_ids, process_folders, read_journal, status_of},
 };
@@ -128,7 +129,7 @@ fn recover_item(
     let verdict = verdict.unwrap_or_else(RecoverVerdict::Refuse);
     let done = match (&verdict, options.dry_run) {
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
-        (RecoverVerdict::Discard, false) => discard(recovery, &journal),
+        (RecoverVerdict::Discard, false) => discard_item(folder, id, &journal),
         (RecoverVerdict::Finish, false) => match journal.kind {
             ItemKind::Create => recover_create::finish(recovery, &mut journal),
             ItemKind::Update => recover_update::finish(recovery, &journal),
@@ -145,27 +146,6 @@ fn recover_item(
     }
     // Where the user has had enough, the rest is left as it is.
     recovery.tell(0)
-}
-
-fn discard(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
-    if let Some(temporary) = journal.temporary() {
-        match std::fs::remove_file(&temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::from_io(error).at(temporary.display()));
-            }
-            _ => {}
-        }
-    }
-    remove_item(recovery.folder, recovery.id)
-}
-
-/// Removes an item's files, the journal first: without it the others mean nothing.
-fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
-    folder.remove_file(journal_name(id))?;
-    for ending in ["data", "facts"] {
-        let _ = folder.remove_file(format!("{id}.{ending}"));
-    }
-    Ok(())
 }
 
 fn ids_in_order(folder: &OwnFolder) -> Vec<String> {

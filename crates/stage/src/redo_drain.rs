@@ -13,6 +13,7 @@ use crate::{
     batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},
     counters::count,
     drainers::{DrainTask, Job, Polled},
+    pending::PendingMap,
     redo_state::{RedoInner, RedoState},
     settings::DrainSync,
     status::ItemState,
@@ -65,6 +66,23 @@ impl DrainTask for RedoState {
         let mut inner = self.lock();
         inner.is_hasty = true;
         inner.failure = None;
+    }
+
+    fn give_up(&self) {
+        let mut inner = self.lock();
+        while let Some(batch) = inner.closed_batch() {
+            batch.jobs.clear();
+            if batch.running == 0 && !batch.is_truncating && !batch.is_finishing {
+                inner.batch = None;
+            } else {
+                inner = self.wait(inner);
+            }
+        }
+        if inner.is_closed {
+            inner.pending = PendingMap::default();
+            (inner.truncation, inner.zero_from, inner.failure) = (None, None, None);
+            self.remove(&mut inner);
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     range_set::RangeSet,
     redo_log::RedoLog,
     settings::{DrainSync, StageOptions},
-    stamp::FileStamp,
+    stamp::{FileStamp, now_ns},
     status::{ItemKind, ItemState},
 };
 
@@ -38,6 +38,8 @@ pub(crate) struct RedoState {
     pub(crate) file: Arc<File>,
     /// Whether locks of the open file are this process's: a forked child has the same open file, and leaves them alone.
     has_lock: bool,
+    /// When it was begun, which says in what order logs of one destination are replayed.
+    created_ns: u64,
     pub(crate) options: StageOptions,
     /// The facts of this process, which children that it forks look at.
     pub(crate) facts: Arc<OnceLock<FactsFile>>,
@@ -115,8 +117,19 @@ impl RedoState {
             is_closed: false,
         };
         let id = item_id(&destination);
-        let (inner, changed) = (Mutex::new(inner), Condvar::new());
-        Arc::new(Self { shared, id, destination, file, has_lock, options, facts, accepted, inner, changed })
+        Arc::new(Self {
+            shared,
+            id,
+            destination,
+            file,
+            has_lock,
+            created_ns: now_ns(),
+            options,
+            facts,
+            accepted,
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, RedoInner> {
@@ -329,6 +342,7 @@ impl RedoState {
     fn journal(&self, inner: &RedoInner, state: ItemState) -> Journal {
         let mut journal = Journal::new(ItemKind::Update, &self.destination, self.shared.room.boot());
         journal.state = state;
+        journal.created_ns = self.created_ns;
         journal.priority = self.options.priority;
         journal.log = inner.log.log();
         journal.error = inner.failure.as_ref().map(ToString::to_string);
@@ -409,6 +423,11 @@ impl RedoInner {
         self.logged.insert(offset, end);
         self.end = Some(self.end.unwrap_or(0).max(end));
         was_idle
+    }
+
+    /// The batch of an item that is closed.
+    pub(crate) fn closed_batch(&mut self) -> Option<&mut DrainBatch> {
+        self.batch.as_mut().filter(|_| self.is_closed)
     }
 
     /// Whether all is in the destination.

@@ -513,3 +513,33 @@ fn folders_and_files_of_the_area_are_for_this_user_alone() {
     }
     assert!(found.len() > 6);
 }
+
+#[test]
+fn writes_that_were_refused_are_forgotten_when_their_destination_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, area) in areas(folder.path()).into_iter().enumerate() {
+        let path = folder.path().join(format!("file-{index}"));
+        fs::write(&path, "old").unwrap();
+        let file = area.update(&path, File::open(&path).unwrap(), StageOptions::default()).unwrap();
+        file.write_at(0, b"refused").unwrap();
+        let begun = area.items().unwrap();
+        assert!(file.drain().is_err());
+        assert!(area.discard(&path).is_err(), "it is still open");
+        assert!(file.close(CloseWhen::Drained).is_err());
+        let since =
+            |items: &[forebay_stage::ItemStatus]| items.iter().map(|item| item.since).collect::<Vec<_>>();
+        let failed = area.items().unwrap();
+        assert_eq!(since(&begun), since(&failed), "an item keeps its place among the others");
+        if index == 0 {
+            let other = Area::open(area.settings().clone()).unwrap();
+            let error = other.discard(&path).unwrap_err();
+            assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::Unavailable, Some(16)), "{error}");
+        }
+        area.discard(&path).unwrap();
+        assert_eq!(area.pending(&path).unwrap(), None);
+        fs::write(&path, "new").unwrap();
+        area.close().unwrap();
+        assert!(area.items().unwrap().is_empty());
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+}

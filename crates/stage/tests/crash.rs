@@ -381,3 +381,18 @@ fn a_process_that_ends_drains_what_it_closed_before() {
     let done = recover_now(folder.path());
     assert!(done.finished.is_empty() && done.refused.is_empty(), "{done:?}");
 }
+
+#[test]
+fn what_a_killed_process_left_for_a_file_that_is_replaced_is_forgotten() {
+    let folder = held();
+    let area = Area::open(settings(folder.path(), 64 << 20)).unwrap();
+    let path = folder.path().join("slow/file");
+    assert!(area.pending(&path).is_err());
+    area.discard(&path).unwrap();
+    assert_eq!(area.pending(&path).unwrap(), None);
+    fs::write(&path, "another").unwrap();
+    let done = recover_now(folder.path());
+    assert_eq!((done.finished.len(), done.discarded.len(), done.refused.len()), (1, 1, 0), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"another");
+    assert_eq!(fs::read(folder.path().join("slow/new")).unwrap(), b"whole");
+}

@@ -190,6 +190,8 @@ impl RedoState {
             return Ok(());
         };
         inner.pending.cut(len);
+        // Replayed, the record cuts off what went straight to the destination since.
+        inner.logged.insert(len, u64::try_from(i64::MAX).unwrap_or(u64::MAX));
         inner.truncation = Some(Truncation::then(inner.truncation, len));
         inner.zero_from = Some(inner.zero_from.map_or(len, |from| from.min(len)));
         inner.end = Some(len);

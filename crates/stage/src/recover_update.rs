@@ -9,6 +9,7 @@ use std::{
 
 use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
+use rustix::{fs::FlockOperation, io::Errno};
 
 use crate::{
     batch::{DrainBatch, Truncation},
@@ -18,9 +19,10 @@ use crate::{
     pending::{PendingMap, PendingPiece},
     recovery::{RecoverVerdict, Recovery},
     redo_state::facts_name,
-    room::{ALIVE, number_in},
+    room::{ALIVE, number_in, write_journal},
     segment::LogSegment,
     stamp::{FileStamp, is_regular, now_ns},
+    status::ItemState,
     survey::{FoundSegment, segments_of},
 };
 
@@ -64,6 +66,11 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     let Some(facts) = facts_of(recovery) else { return Ok(()) };
     let records = records_of(recovery, journal, facts.base)?;
     let file = open_destination(&journal.destination())?;
+    lock_destination(recovery, &file)?;
+    // Who asks from now on whether the destination may be opened waits for this process.
+    let mut draining = journal.clone();
+    draining.state = ItemState::Draining;
+    write_journal(recovery.folder, recovery.id, &draining, true)?;
     // Should this process be killed as well, the next one must know who changed the destination.
     let facts_file = FactsFile::new(recovery.folder.open_existing(facts_name(recovery.id))?);
     beat(recovery.folder)?;
@@ -185,6 +192,18 @@ fn open_destination(path: &Path) -> Result<File> {
         return Ok(file);
     }
     Err(Error::new(ErrorKind::Invalid, "is not a regular file").at(path.display()))
+}
+
+/// Keeps programs that lock what they open from the destination, until `file` is closed.
+fn lock_destination(recovery: &Recovery<'_>, file: &File) -> Result<()> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            let error = Error::new(ErrorKind::Unavailable, "is open and locked by a process");
+            Err(error.hint(format!("close it and run this again; {}", discard_hint(recovery))))
+        }
+        // Some file systems have no locks.
+        _ => Ok(()),
+    }
 }
 
 /// Whether the destination is as the process left it.

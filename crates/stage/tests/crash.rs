@@ -396,3 +396,27 @@ fn what_a_killed_process_left_for_a_file_that_is_replaced_is_forgotten() {
     assert_eq!(fs::read(&path).unwrap(), b"another");
     assert_eq!(fs::read(folder.path().join("slow/new")).unwrap(), b"whole");
 }
+
+#[test]
+fn a_file_whose_log_is_replayed_is_not_opened_meanwhile_and_one_that_is_locked_is_not_changed() {
+    let folder = held();
+    let area = Area::open(settings(folder.path(), 64 << 20)).unwrap();
+    let path = folder.path().join("slow/file");
+    let locked = File::open(&path).unwrap();
+    rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockShared).unwrap();
+    let done = recover_now(folder.path());
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 1), "{done:?}");
+    assert!(done.refused[0].error.as_ref().unwrap().contains("locked"), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"0123456789");
+    drop(locked);
+    let seen = std::cell::Cell::new(None);
+    let watch = |_| {
+        seen.set(seen.take().or(area.pending(&path).unwrap()));
+        ControlFlow::Continue(())
+    };
+    let done = recover(&folder.path().join("fast"), &RecoverOptions::default(), &watch).unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 0), "{done:?}");
+    assert_eq!(seen.take(), Some(forebay_stage::ItemState::Draining));
+    assert_eq!(fs::read(&path).unwrap(), b"0123staged");
+    assert_eq!(area.pending(&path).unwrap(), None);
+}

@@ -202,6 +202,7 @@ impl RedoState {
     fn finish(self: &Arc<Self>) {
         let mut inner = self.lock();
         let error = inner.batch.as_mut().and_then(|batch| batch.error.take());
+        let base = inner.batch.as_ref().map_or(0, |batch| batch.base);
         let mut is_synced = false;
         let mut ended = error.map_or(Ok(()), Err);
         // A flush may promise something while the destination is being synced: then it is synced again.
@@ -214,7 +215,7 @@ impl RedoState {
             ended = self.sync_destination();
             if is_promised {
                 // What replaced promised bytes has to be as safe as they were, before they are forgotten.
-                ended = ended.and_then(|()| self.mark(self.lock()));
+                ended = ended.and_then(|()| self.mark(self.lock(), base));
             }
             inner = self.lock();
             is_synced = is_promised || inner.marked < inner.base;
@@ -234,7 +235,8 @@ impl RedoState {
         }
         let merged = (batch.pieces.len() as u64).saturating_sub(batch.run_count);
         count(&self.shared.counters.merged_writes, merged);
-        inner.base = batch.base;
+        // Marks, and writes that were cut off again, reach no destination.
+        inner.base = if inner.is_drained() { inner.log.next_sequence() } else { batch.base };
         inner.is_dirty |= !is_synced;
         inner.first_pending = Instant::now();
         inner.is_hasty &= !inner.is_drained();

@@ -268,7 +268,7 @@ impl RedoState {
             drop(inner);
             Ok(())
         } else {
-            self.mark(inner)
+            self.mark(inner, 0)
         };
         if is_dirty {
             self.sync_destination()?;
@@ -283,13 +283,13 @@ impl RedoState {
         }
     }
 
-    /// Appends a mark and syncs the log.
-    pub(crate) fn mark(self: &Arc<Self>, mut inner: MutexGuard<'_, RedoInner>) -> Result<()> {
+    /// Appends a mark and syncs the log. Records before `base` are synced in the destination: should what the facts say of that
+    /// be lost, the mark says so too.
+    pub(crate) fn mark(self: &Arc<Self>, mut inner: MutexGuard<'_, RedoInner>, base: u64) -> Result<()> {
         let tools = (&self.shared.room, &self.shared.pool);
         let is_first = inner.marked == 0;
-        let mark = inner.log.append(tools, RecordKind::Mark, 0, &[])?;
+        let mark = inner.log.append(tools, RecordKind::Mark, base, &[])?;
         let unsynced = inner.log.take_unsynced();
-        self.accepted.store(mark.sequence + 1, SeqCst);
         // Drains that end from now on sync the destination before they forget what was promised here.
         inner.marked = mark.sequence;
         let journal = is_first.then(|| self.journal(&inner, ItemState::Open));

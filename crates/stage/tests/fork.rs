@@ -121,3 +121,26 @@ fn a_child_that_lives_on_does_not_keep_what_its_killed_parent_left() {
     assert_eq!((done.finished.len(), done.in_use.len()), (1, 0), "{done:?}");
     assert_eq!(fs::read(&path).unwrap(), b"new");
 }
+
+#[test]
+fn a_child_waits_for_no_mark_of_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let area = area(folder.path(), false);
+    let path = folder.path().join("file");
+    let file = update(&area, &path);
+    file.write_at(0, b"parent").unwrap();
+    // The drain of what was promised ends with a mark.
+    file.stage().unwrap();
+    while !file.is_drained() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    file.stage().unwrap();
+    let in_child = || {
+        file.write_at(6, b" child").unwrap();
+        file.drain().unwrap();
+        true
+    };
+    fork(in_child, || {});
+    file.close(CloseWhen::Drained).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"parent child");
+}

@@ -190,8 +190,15 @@ fn newest(records: &[LoggedRecord]) -> (PendingMap, Option<Truncation>) {
 
 /// The records that count, from `base` on.
 fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<Vec<LoggedRecord>> {
-    let segments = segments_of(recovery.folder, journal.log, ScanDepth::Checked)?;
+    let mut segments = segments_of(recovery.folder, journal.log, ScanDepth::Checked)?;
     let base = base_of(&segments, base);
+    if !recovery.is_same_boot {
+        // Nothing behind the last mark was promised, whatever is missing there.
+        let heads = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
+        let marks = heads.filter(|head| head.kind == RecordKind::Mark).map(|head| head.sequence);
+        let last = marks.max().unwrap_or(0);
+        segments.retain(|segment| segment.head.first <= last);
+    }
     let mut records = in_order(segments, base, recovery.is_forced).map_err(|error| {
         error.hint(format!(
             "'--apply {0}' applies what comes before, {1}",

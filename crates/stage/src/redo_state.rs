@@ -71,6 +71,8 @@ pub(crate) struct RedoInner {
     pub(crate) base: u64,
     /// Records before this one are synced in the log or in the destination.
     pub(crate) marked: u64,
+    /// The last mark that the log may have lost.
+    forgotten_mark: u64,
     /// Whether the destination has bytes that were not synced.
     pub(crate) is_dirty: bool,
     is_journalled: bool,
@@ -111,6 +113,7 @@ impl RedoState {
             failure: None,
             base: 1,
             marked: 0,
+            forgotten_mark: 0,
             is_dirty: false,
             is_journalled: false,
             is_active: false,
@@ -381,7 +384,14 @@ impl RedoState {
 
     /// Forgets the log as far as it is drained.
     pub(crate) fn trim(&self, inner: &mut RedoInner) {
-        let base = inner.base;
+        let (base, mark) = (inner.base, inner.marked);
+        // With its last mark a log forgets how far the destination is synced: the facts have to know it as safely.
+        if mark > inner.forgotten_mark && mark < base {
+            if self.facts.get().is_some_and(|facts| facts.sync().is_err()) {
+                return;
+            }
+            inner.forgotten_mark = mark;
+        }
         inner.log.trim(base, &self.shared.room, &self.shared.pool);
         if inner.log.is_empty() {
             inner.logged.clear();
@@ -391,6 +401,7 @@ impl RedoState {
     /// Removes the item, all of which is in the destination.
     pub(crate) fn remove(&self, inner: &mut RedoInner) {
         inner.base = inner.log.next_sequence();
+        inner.forgotten_mark = inner.marked;
         self.trim(inner);
         // Drainers may have the descriptor a moment longer, and who opens the file next would find it locked.
         if inner.is_closed && self.has_lock {

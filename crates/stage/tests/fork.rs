@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{Read, Write},
     ops::ControlFlow,
     os::unix::{fs::FileExt, net::UnixStream},
     sync::Arc,
@@ -101,6 +101,7 @@ fn a_child_that_lives_on_does_not_keep_what_its_killed_parent_left() {
     // The grandchild outlives the child, which is the process that writes, and this test by no more than a moment.
     let (wait, release) = UnixStream::pair().unwrap();
     let release = std::cell::Cell::new(Some(release));
+    let (begins, begun) = UnixStream::pair().unwrap();
     let in_child = || {
         let area = area(folder.path(), true);
         let file = update(&area, &path);
@@ -108,10 +109,13 @@ fn a_child_that_lives_on_does_not_keep_what_its_killed_parent_left() {
         // SAFETY: as in `fork`.
         if unsafe { libc::fork() } == 0 {
             drop(release.take());
+            (&begins).write_all(&[0]).unwrap();
             let _ = (&wait).read(&mut [0]);
             // SAFETY: ends the process at once.
             unsafe { libc::_exit(0) };
         }
+        // A child that has not begun yet has its parent's files.
+        (&begun).read_exact(&mut [0]).unwrap();
         std::mem::forget((file, area));
         true
     };

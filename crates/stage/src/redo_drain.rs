@@ -122,7 +122,7 @@ impl RedoState {
         match batch.jobs.pop_front() {
             Some(job) => {
                 batch.running += 1;
-                Polled::Run(Box::new(move |buffer| state.write_runs(&job, buffer)))
+                Polled::Run(Box::new(move |buffer| state.write_runs(job, buffer)))
             }
             None => Polled::Busy,
         }
@@ -159,8 +159,10 @@ impl RedoState {
         self.changed.notify_all();
     }
 
-    fn write_runs(self: &Arc<Self>, job: &[MergedRun], buffer: &mut Vec<u8>) {
+    fn write_runs(self: &Arc<Self>, job: Vec<MergedRun>, buffer: &mut Vec<u8>) {
         let written = job.iter().try_for_each(|run| self.write_run(run, buffer));
+        // Before it counts as done: segments that nothing refers to are used again.
+        drop(job);
         let mut inner = self.lock();
         let mut is_done = false;
         if let Some(batch) = &mut inner.batch {
@@ -222,14 +224,14 @@ impl RedoState {
         }
         let Some(batch) = inner.batch.take() else { return };
         match ended {
-            Ok(()) => self.forget(&mut inner, &batch, is_synced),
+            Ok(()) => self.forget(&mut inner, batch, is_synced),
             Err(error) => self.fail(&mut inner, &batch, error),
         }
         drop(inner);
         self.changed.notify_all();
     }
 
-    fn forget(&self, inner: &mut RedoInner, batch: &DrainBatch, is_synced: bool) {
+    fn forget(&self, inner: &mut RedoInner, batch: DrainBatch, is_synced: bool) {
         for piece in &batch.pieces {
             inner.pending.remove(piece);
         }
@@ -237,6 +239,7 @@ impl RedoState {
         count(&self.shared.counters.merged_writes, merged);
         // Marks, and writes that were cut off again, reach no destination.
         inner.base = if inner.is_drained() { inner.log.next_sequence() } else { batch.base };
+        drop(batch);
         inner.is_dirty |= !is_synced;
         inner.first_pending = Instant::now();
         inner.is_hasty &= !inner.is_drained();

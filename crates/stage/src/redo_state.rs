@@ -354,10 +354,10 @@ impl RedoState {
         journal
     }
 
-    /// Says in the journal how far the item is.
+    /// Says in the journal how far the item is; a journal that was synced is replaced by one that is.
     pub(crate) fn tell_state(&self, inner: &RedoInner, state: ItemState) {
         if inner.is_journalled {
-            let _ = self.shared.room.write_journal(&self.id, &self.journal(inner, state), false);
+            let _ = self.shared.room.write_journal(&self.id, &self.journal(inner, state), inner.marked > 0);
         }
     }
 

@@ -44,6 +44,8 @@ pub(crate) struct DrainShared {
     /// Jobs that write to destinations now.
     writing: AtomicUsize,
     thread_count: usize,
+    /// Held while a pointer to the latest file is looked at and moved.
+    pointing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +110,7 @@ impl DrainShared {
             changed: Condvar::new(),
             writing: AtomicUsize::new(0),
             thread_count,
+            pointing: Mutex::default(),
         }
     }
 
@@ -138,6 +141,11 @@ impl DrainShared {
                 queue.threads.push(thread);
             }
         }
+    }
+
+    /// Keeps other drainers from pointers to the latest files.
+    pub(crate) fn point_alone(&self) -> MutexGuard<'_, ()> {
+        self.pointing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks again at what can be done.

@@ -252,7 +252,10 @@ impl ImageState {
         self.lineage.about_to_publish(&self.id, stamp);
         publish::rename(&path, &self.destination)?;
         match journal.latest() {
-            Some(pointer) => publish::point(&pointer, &self.destination),
+            Some(pointer) => {
+                let _one = self.shared.point_alone();
+                publish::point(&pointer, &self.destination, journal.created_ns)
+            }
             None => Ok(()),
         }
     }
@@ -270,7 +273,7 @@ impl ImageState {
         inner.failure = Some(error.clone());
         inner.journal.state = ItemState::Failed;
         inner.journal.error = Some(error.to_string());
-        let _ = self.shared.room.write_journal(&self.id, &inner.journal, false);
+        let _ = self.write_journal(inner);
         count(&self.shared.counters.failures, 1);
         self.lineage.set_failure(Some(error.clone()));
         self.durable.set(Err(error));

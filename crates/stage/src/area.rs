@@ -13,6 +13,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
+    discard::discard_deserted,
     engine::EngineCell,
     image_state::{ImageState, image_name},
     process_end, publish,
@@ -90,7 +91,6 @@ impl Area {
     /// left bytes for it: `recover` has to decide.
     pub fn pending(&self, destination: &Path) -> Result<Option<ItemState>> {
         let destination = publish::resolve(destination)?;
-        let waits = |state: ItemState| !matches!(state, ItemState::Open | ItemState::Settled);
         let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
         let mut own = own.iter().filter(|task| task.destination() == destination).map(|task| task.state());
         if let Some(state) = own.rfind(|state| waits(*state)) {
@@ -140,6 +140,30 @@ impl Area {
             thread::sleep(LOOK_EVERY);
         }
         Ok(true)
+    }
+
+    /// Forgets what closed items and killed processes have for `destination`, which somebody is about to replace; an error where
+    /// a process that lives has some.
+    pub fn discard(&self, destination: &Path) -> Result<()> {
+        let destination = publish::resolve(destination)?;
+        let busy = |pid: u32| {
+            let what = format!("process {pid} has staged writes for it");
+            let error = Error::new(ErrorKind::Unavailable, what).because(rustix::io::Errno::BUSY);
+            error.hint("'forebay stage drain' brings them to it").at(destination.display())
+        };
+        let is_free = self.cell.peek().is_none_or(|engine| engine.shared.give_up(&destination));
+        if !is_free {
+            return Err(busy(std::process::id()));
+        }
+        let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
+            return Ok(());
+        };
+        discard_deserted(&area, &destination)?;
+        let left = survey::items_for(&area, &destination)?;
+        match left.iter().find(|item| waits(item.journal.state)) {
+            Some(item) => Err(busy(item.journal.pid)),
+            None => Ok(()),
+        }
     }
 
     /// The staged image of `destination`, to be read, where a new file of this node is sealed and not yet durable.
@@ -253,4 +277,9 @@ impl Area {
         // Dropped, it would be drained.
         mem::forget(self.cell.take());
     }
+}
+
+/// Whether who opens the destination of an item has to wait for it.
+fn waits(state: ItemState) -> bool {
+    !matches!(state, ItemState::Open | ItemState::Settled)
 }

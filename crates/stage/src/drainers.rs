@@ -44,6 +44,8 @@ pub(crate) struct DrainShared {
     /// Jobs that write to destinations now.
     writing: AtomicUsize,
     thread_count: usize,
+    /// Held while a pointer to the latest file is looked at and moved.
+    pointing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +91,8 @@ pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
     fn failure(&self) -> Option<Error>;
     /// Tries again what failed, and waits for no more writes to merge.
     fn hurry(&self);
+    /// Forgets what is not in the destination, if nothing but the drainers has the item any more: somebody replaces the destination.
+    fn give_up(&self);
 }
 
 impl DrainShared {
@@ -106,6 +110,7 @@ impl DrainShared {
             changed: Condvar::new(),
             writing: AtomicUsize::new(0),
             thread_count,
+            pointing: Mutex::default(),
         }
     }
 
@@ -138,6 +143,11 @@ impl DrainShared {
         }
     }
 
+    /// Keeps other drainers from pointers to the latest files.
+    pub(crate) fn point_alone(&self) -> MutexGuard<'_, ()> {
+        self.pointing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Looks again at what can be done.
     pub(crate) fn wake(&self) {
         drop(self.queue());
@@ -153,6 +163,18 @@ impl DrainShared {
     pub(crate) fn tasks(&self) -> Vec<Arc<dyn DrainTask>> {
         let tasks = self.queue().tasks.clone();
         tasks.into_iter().filter(|task| !task.is_settled()).collect()
+    }
+
+    /// Gives up what is closed and not in `destination`; false where something of it is still in use.
+    pub(crate) fn give_up(&self, destination: &Path) -> bool {
+        let tasks = self.tasks().into_iter().filter(|task| task.destination() == destination);
+        let left = tasks.filter(|task| {
+            task.give_up();
+            !task.is_settled() && task.state() != ItemState::Open
+        });
+        let is_free = left.count() == 0;
+        self.queue().tasks.retain(|task| !task.is_settled());
+        is_free
     }
 
     /// Drains paused or not, until the answer is dropped.

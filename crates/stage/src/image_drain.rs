@@ -94,6 +94,16 @@ impl DrainTask for ImageState {
     fn hurry(&self) {
         self.lock().failure = None;
     }
+
+    fn give_up(&self) {
+        let mut inner = self.lock();
+        let rests = matches!(inner.phase, ImagePhase::Sealed | ImagePhase::Staged);
+        if rests && inner.failure.is_some() {
+            self.forget(&mut inner);
+            drop(inner);
+            self.lineage.leave(&self.id);
+        }
+    }
 }
 
 impl ImageState {
@@ -212,13 +222,14 @@ impl ImageState {
         let mut inner = self.lock();
         match published {
             Ok(()) => {
-                inner.phase = ImagePhase::Settled;
                 inner.temporary = None;
                 self.remove(&mut inner);
                 drop(inner);
                 self.lineage.leave(&self.id);
                 count(&self.shared.counters.published_files, 1);
                 self.durable.set(Ok(()));
+                // Last: who waits for all that is not settled finds the file durable.
+                self.lock().phase = ImagePhase::Settled;
             }
             Err(error) => {
                 let error = self.at(error);
@@ -241,7 +252,10 @@ impl ImageState {
         self.lineage.about_to_publish(&self.id, stamp);
         publish::rename(&path, &self.destination)?;
         match journal.latest() {
-            Some(pointer) => publish::point(&pointer, &self.destination),
+            Some(pointer) => {
+                let _one = self.shared.point_alone();
+                publish::point(&pointer, &self.destination, journal.created_ns)
+            }
             None => Ok(()),
         }
     }
@@ -259,7 +273,7 @@ impl ImageState {
         inner.failure = Some(error.clone());
         inner.journal.state = ItemState::Failed;
         inner.journal.error = Some(error.to_string());
-        let _ = self.shared.room.write_journal(&self.id, &inner.journal, false);
+        let _ = self.write_journal(inner);
         count(&self.shared.counters.failures, 1);
         self.lineage.set_failure(Some(error.clone()));
         self.durable.set(Err(error));

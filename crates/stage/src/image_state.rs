@@ -190,12 +190,17 @@ impl ImageState {
             return Ok(Arc::clone(temporary));
         }
         inner.journal.set_temporary(Some(&publish::temporary_name(&self.destination)));
-        self.shared.room.write_journal(&self.id, &inner.journal, false)?;
+        self.write_journal(inner)?;
         let path = inner.journal.temporary().unwrap_or_default();
         let file = publish::create_temporary(&path).map(Arc::new);
         let file = file.map_err(|error| self.at(error))?;
         inner.temporary = Some(Arc::clone(&file));
         Ok(file)
+    }
+
+    /// Rewrites the journal; one that was synced is replaced by one that is.
+    pub(crate) fn write_journal(&self, inner: &ImageInner) -> Result<()> {
+        self.shared.room.write_journal(&self.id, &inner.journal, inner.journal.image.is_some())
     }
 
     /// Fills `into` from `offset` on; gives how many bytes there were before the end.
@@ -254,12 +259,17 @@ impl ImageState {
     pub(crate) fn abandon(&self) {
         let mut inner = self.lock();
         if inner.phase == ImagePhase::Open {
-            inner.phase = ImagePhase::Settled;
-            if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
-                let _ = std::fs::remove_file(path);
-            }
-            self.remove(&mut inner);
+            self.forget(&mut inner);
         }
+    }
+
+    /// Removes the item without publishing it.
+    pub(crate) fn forget(&self, inner: &mut ImageInner) {
+        inner.phase = ImagePhase::Settled;
+        if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
+            let _ = std::fs::remove_file(path);
+        }
+        self.remove(inner);
     }
 
     /// Removes the item from the area.
@@ -295,7 +305,7 @@ impl Successor for ImageState {
         let mut inner = self.lock();
         inner.journal.expected.push(Some(stamp));
         if inner.journal.state != ItemState::Open {
-            let _ = self.shared.room.write_journal(&self.id, &inner.journal, false);
+            let _ = self.write_journal(&inner);
         }
     }
 }

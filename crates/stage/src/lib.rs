@@ -17,10 +17,10 @@
 //! | `drainers` | the threads, and which file comes next |
 //! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
 //! | `publish`, `lineage` | how a new file takes its place, and several versions do so in order |
-//! | `redo_file`, `redo_state`, `redo_drain`, `batch`, `pending` | updates: accepted, read, drained in place |
+//! | `redo_file`, `redo_state`, `redo_keeping`, `redo_drain`, `batch`, `pending` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `log_record` | the log: recycled segments of checked records |
 //! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
-//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey` | what killed processes left, found and finished |
+//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard` | what killed processes left, found, finished or removed |
 //! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
 //! | `process_end`, `leave_to_parent` | the end of the process, and forks |
 //! | `untrusted` | any bytes taken for the files of an area |
@@ -29,6 +29,7 @@ mod area;
 mod batch;
 mod completion;
 mod counters;
+mod discard;
 mod drainers;
 mod engine;
 mod facts_file;
@@ -50,6 +51,7 @@ mod recover_update;
 mod recovery;
 mod redo_drain;
 mod redo_file;
+mod redo_keeping;
 mod redo_log;
 mod redo_state;
 mod room;

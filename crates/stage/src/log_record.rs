@@ -26,7 +26,7 @@ pub(crate) enum RecordKind {
     Write,
     /// The file has this length, which stands as the offset.
     Truncate,
-    /// All before it was synced.
+    /// All before it was synced. All before the record that stands as the offset is in the destination, synced.
     Mark,
 }
 

@@ -13,7 +13,7 @@ use std::{
 use forebay_scratch::nonce;
 use forebay_source::{Error, ErrorKind, Result};
 use rustix::{
-    fs::{Access, AtFlags, CWD, FileType, Gid, Mode, Uid, XattrFlags},
+    fs::{Access, AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags},
     io::Errno,
 };
 
@@ -155,8 +155,10 @@ pub(crate) fn check_pointer(pointer: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Has the link `pointer` lead to `destination` from now on, and syncs that.
-pub(crate) fn point(pointer: &Path, destination: &Path) -> Result<()> {
+/// Has the link `pointer` lead to `destination` from now on, and syncs that; not where it leads to a file that was begun later.
+///
+/// The link's time of modification is when the file that it leads to was begun, `created_ns`.
+pub(crate) fn point(pointer: &Path, destination: &Path, created_ns: u64) -> Result<()> {
     let at = |error: std::io::Error| Error::from_io(error).at(pointer.display());
     let target = match (pointer.parent(), destination.parent(), destination.file_name()) {
         (Some(one), Some(other), Some(name)) if one == other => PathBuf::from(name),
@@ -173,15 +175,36 @@ pub(crate) fn point(pointer: &Path, destination: &Path) -> Result<()> {
     if fs::symlink_metadata(&temporary).is_ok_and(|there| there.is_symlink()) {
         fs::remove_file(&temporary).map_err(at)?;
     }
+    if begun_ns(pointer).is_some_and(|there| there > created_ns) {
+        return Ok(());
+    }
     if fs::read_link(pointer).is_ok_and(|there| there == target) {
+        set_begun(pointer, created_ns);
         return Ok(());
     }
     std::os::unix::fs::symlink(&target, &temporary).map_err(at)?;
+    set_begun(&temporary, created_ns);
     if let Err(error) = fs::rename(&temporary, pointer) {
         let _ = fs::remove_file(&temporary);
         return Err(at(error));
     }
     sync_folder_of(pointer)
+}
+
+/// When the file that the link `pointer` leads to was begun.
+fn begun_ns(pointer: &Path) -> Option<u64> {
+    let there = fs::symlink_metadata(pointer).ok()?;
+    let since = there.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
+}
+
+fn set_begun(link: &Path, created_ns: u64) {
+    let seconds = i64::try_from(created_ns / 1_000_000_000).unwrap_or(i64::MAX);
+    let nanos = i64::try_from(created_ns % 1_000_000_000).unwrap_or(0);
+    let begun = Timespec { tv_sec: seconds, tv_nsec: nanos };
+    let times = Timestamps { last_access: begun, last_modification: begun };
+    // A file system that refuses it has the pointer moved by what is published last.
+    let _ = rustix::fs::utimensat(CWD, link, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
 /// What the umask leaves of `0666`.

@@ -1,15 +1,22 @@
 //! What killed processes left in an area, finished or discarded.
 
-use std::{cell::Cell, ops::ControlFlow, path::Path};
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use forebay_scratch::{OwnFolder, SharedFolder, boot_id};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
+    discard::{discard_item, remove_item},
     journal::Journal,
     recover_create, recover_update,
-    recovery::{RecoverVerdict, Recovery},
-    room::{PROCESS_PREFIX, journal_name, open_area, remove_ours},
+    recovery::{RecoverVerdict, Recovery, UpdateSibling},
+    room::{PROCESS_PREFIX, open_area, remove_ours},
     status::{DrainProgress, ItemKind, ItemStatus},
     survey::{damaged, item_ids, process_folders, read_journal, status_of},
 };
@@ -73,19 +80,27 @@ pub fn recover(
             bytes_done: bytes_done.get(),
         })
     };
+    let is_same_boot = |journal: &Journal| !boot.is_empty() && boot == journal.boot;
+    let items = items_in_order(&deserted);
+    // Before anything is applied: afterwards the destination is not as any of them left it.
+    let siblings = siblings_of(&items, &is_same_boot);
+    for (folder, id) in &items {
+        // Read only now: an earlier item for the same destination may have changed it.
+        let journal = read_journal(folder, id);
+        let destination = journal.as_ref().map(Journal::destination).unwrap_or_default();
+        let recovery = Recovery {
+            folder,
+            id,
+            is_same_boot: journal.as_ref().is_ok_and(is_same_boot),
+            is_forced: options.apply.contains(id),
+            siblings: siblings.get(&destination).map_or(&[], Vec::as_slice),
+            told: &told,
+        };
+        recover_item(&recovery, journal, options, &mut recovered)?;
+        items_left.set(items_left.get().saturating_sub(1));
+    }
     for held in &deserted {
-        let folder = held.folder();
-        for id in ids_in_order(folder) {
-            // Read only now: an earlier item for the same destination may have changed it.
-            let journal = read_journal(folder, &id);
-            let journal_boot = journal.as_ref().map_or("", |journal| journal.boot.as_str());
-            let is_same_boot = !boot.is_empty() && boot == journal_boot;
-            let is_forced = options.apply.contains(&id);
-            let recovery = Recovery { folder, id: &id, is_same_boot, is_forced, told: &told };
-            recover_item(&recovery, journal, options, &mut recovered)?;
-            items_left.set(items_left.get().saturating_sub(1));
-        }
-        if !options.dry_run && item_ids(folder).is_empty() {
+        if !options.dry_run && item_ids(held.folder()).is_empty() {
             held.remove_if_last(remove_ours);
         } else {
             held.leave();
@@ -128,7 +143,7 @@ fn recover_item(
     let verdict = verdict.unwrap_or_else(RecoverVerdict::Refuse);
     let done = match (&verdict, options.dry_run) {
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
-        (RecoverVerdict::Discard, false) => discard(recovery, &journal),
+        (RecoverVerdict::Discard, false) => discard_item(folder, id, &journal),
         (RecoverVerdict::Finish, false) => match journal.kind {
             ItemKind::Create => recover_create::finish(recovery, &mut journal),
             ItemKind::Update => recover_update::finish(recovery, &journal),
@@ -147,31 +162,32 @@ fn recover_item(
     recovery.tell(0)
 }
 
-fn discard(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
-    if let Some(temporary) = journal.temporary() {
-        match std::fs::remove_file(&temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::from_io(error).at(temporary.display()));
-            }
-            _ => {}
+/// The items of all processes, the oldest first.
+fn items_in_order(deserted: &[SharedFolder]) -> Vec<(Arc<OwnFolder>, String)> {
+    let folders = deserted.iter().map(SharedFolder::folder);
+    let mut items: Vec<_> =
+        folders.flat_map(|folder| item_ids(folder).into_iter().map(|id| (Arc::clone(folder), id))).collect();
+    items.sort_by_cached_key(|(folder, id)| {
+        read_journal(folder, id).map_or(u64::MAX, |journal| journal.created_ns)
+    });
+    items
+}
+
+/// The updates among `items`, by their destinations.
+fn siblings_of(
+    items: &[(Arc<OwnFolder>, String)],
+    is_same_boot: &dyn Fn(&Journal) -> bool,
+) -> HashMap<PathBuf, Vec<UpdateSibling>> {
+    let mut siblings: HashMap<PathBuf, Vec<UpdateSibling>> = HashMap::new();
+    for (folder, id) in items {
+        let Ok(journal) = read_journal(folder, id) else { continue };
+        if journal.kind == ItemKind::Update
+            && let Some(one) = recover_update::sibling(folder, id, &journal, is_same_boot(&journal))
+        {
+            siblings.entry(one.destination.clone()).or_default().push(one);
         }
     }
-    remove_item(recovery.folder, recovery.id)
-}
-
-/// Removes an item's files, the journal first: without it the others mean nothing.
-fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
-    folder.remove_file(journal_name(id))?;
-    for ending in ["data", "facts"] {
-        let _ = folder.remove_file(format!("{id}.{ending}"));
-    }
-    Ok(())
-}
-
-fn ids_in_order(folder: &OwnFolder) -> Vec<String> {
-    let mut ids = item_ids(folder);
-    ids.sort_by_key(|id| read_journal(folder, id).map_or(u64::MAX, |journal| journal.created_ns));
-    ids
+    siblings
 }
 
 fn status_bytes(folder: &OwnFolder, id: &str, journal: Option<&Journal>) -> u64 {

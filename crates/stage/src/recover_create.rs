@@ -64,7 +64,8 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<(
         publish::rename(&temporary, &destination)?;
     }
     publish::sync_folder_of(&destination)?;
-    journal.latest().map_or(Ok(()), |pointer| publish::point(&pointer, &destination))
+    let created_ns = journal.created_ns;
+    journal.latest().map_or(Ok(()), |pointer| publish::point(&pointer, &destination, created_ns))
 }
 
 fn copy(recovery: &Recovery<'_>, journal: &mut Journal, image: &ImageSums) -> Result<File> {
@@ -90,7 +91,7 @@ fn temporary(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<File> {
         let _ = std::fs::remove_file(path);
     }
     journal.set_temporary(Some(&publish::temporary_name(&journal.destination())));
-    write_journal(recovery.folder, recovery.id, journal, false)?;
+    write_journal(recovery.folder, recovery.id, journal, true)?;
     publish::create_temporary(&journal.temporary().unwrap_or_default())
 }
 
@@ -100,7 +101,7 @@ fn tell_later_ones(recovery: &Recovery<'_>, journal: &Journal, stamp: FileStamp)
         let Ok(mut later) = read_journal(recovery.folder, id) else { continue };
         if later.destination() == journal.destination() && later.created_ns >= journal.created_ns {
             later.expected.push(Some(stamp));
-            write_journal(recovery.folder, id, &later, false)?;
+            write_journal(recovery.folder, id, &later, true)?;
         }
     }
     Ok(())

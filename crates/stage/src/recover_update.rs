@@ -9,6 +9,7 @@ use std::{
 
 use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
+use rustix::{fs::FlockOperation, io::Errno};
 
 use crate::{
     batch::{DrainBatch, Truncation},
@@ -16,11 +17,12 @@ use crate::{
     journal::Journal,
     log_record::{FoundRecord, RecordKind, ScanDepth},
     pending::{PendingMap, PendingPiece},
-    recovery::{RecoverVerdict, Recovery},
+    recovery::{RecoverVerdict, Recovery, UpdateSibling},
     redo_state::facts_name,
-    room::{ALIVE, number_in},
+    room::{ALIVE, number_in, write_journal},
     segment::LogSegment,
     stamp::{FileStamp, is_regular, now_ns},
+    status::ItemState,
     survey::{FoundSegment, segments_of},
 };
 
@@ -51,7 +53,7 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
         Err(error) => return Ok(RecoverVerdict::Refuse(error)),
     };
     if !records.iter().any(|(_, record)| record.head.kind != RecordKind::Mark) {
-        return Ok(RecoverVerdict::Discard);
+        return left_out(recovery, journal, facts.base);
     }
     match check_destination(recovery, journal, &facts) {
         Ok(()) => Ok(RecoverVerdict::Finish),
@@ -59,15 +61,34 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     }
 }
 
+/// What is to become of a log of which nothing is replayed: who asks for it to be applied is not answered by its removal.
+fn left_out(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<RecoverVerdict> {
+    let segments = segments_of(recovery.folder, journal.log, ScanDepth::Heads)?;
+    let base = base_of(&segments, base);
+    let mut left = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
+    if recovery.is_forced && left.any(|head| head.kind != RecordKind::Mark && head.sequence >= base) {
+        let error = Error::corrupt("nothing of the redo log can be applied");
+        return Ok(RecoverVerdict::Refuse(error.hint(discard_hint(recovery))));
+    }
+    Ok(RecoverVerdict::Discard)
+}
+
 /// Replays the log.
 pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     let Some(facts) = facts_of(recovery) else { return Ok(()) };
     let records = records_of(recovery, journal, facts.base)?;
     let file = open_destination(&journal.destination())?;
+    lock_destination(recovery, &file)?;
+    // Who asks from now on whether the destination may be opened waits for this process.
+    let mut draining = journal.clone();
+    draining.state = ItemState::Draining;
+    write_journal(recovery.folder, recovery.id, &draining, true)?;
     // Should this process be killed as well, the next one must know who changed the destination.
     let facts_file = FactsFile::new(recovery.folder.open_existing(facts_name(recovery.id))?);
     beat(recovery.folder)?;
-    let active = DestinationFacts { stamp: FileStamp::of(&file)?, is_active: true, ..facts };
+    let stamp = FileStamp::of(&file)?;
+    let is_known = is_known(recovery, &stamp);
+    let active = DestinationFacts { stamp, is_active: true, ..facts };
     // Twice, so that both slots say so whichever is newer.
     facts_file.write(&active)?;
     facts_file.write(&active)?;
@@ -92,11 +113,50 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
             .map_err(|error| Error::from_io(error).at(format!("byte {}", first.start)))?;
         recovery.tell(len)?;
     }
-    file.sync_all().map_err(Error::from_io)
+    file.sync_all().map_err(Error::from_io)?;
+    // Where others had changed it, each of its updates is asked about.
+    if is_known { tell_siblings(recovery, FileStamp::of(&file)?) } else { Ok(()) }
+}
+
+/// Whether one of the processes that were killed left the destination so.
+fn is_known(recovery: &Recovery<'_>, stamp: &FileStamp) -> bool {
+    let is_told = || facts_of(recovery).is_some_and(|facts| facts.stamp == *stamp);
+    is_told() || recovery.siblings.iter().any(|sibling| sibling.may_have_left(stamp))
 }
 
 fn facts_of(recovery: &Recovery<'_>) -> Option<DestinationFacts> {
-    read_facts(&recovery.folder.open_to_read(facts_name(recovery.id)).ok()?)
+    facts_in(recovery.folder, recovery.id)
+}
+
+fn facts_in(folder: &OwnFolder, id: &str) -> Option<DestinationFacts> {
+    read_facts(&folder.open_to_read(facts_name(id)).ok()?)
+}
+
+/// What the process of the update `id` knew of its destination.
+pub(crate) fn sibling(
+    folder: &Arc<OwnFolder>,
+    id: &str,
+    journal: &Journal,
+    is_same_boot: bool,
+) -> Option<UpdateSibling> {
+    let DestinationFacts { stamp, is_active, .. } = facts_in(folder, id)?;
+    // Killed while it wrote, or before the system had written what it said: the time is at most that of its last beat.
+    let alive = number_in(folder, Path::new(ALIVE)).max(stamp.modified_ns);
+    let until_ns = (is_active || !is_same_boot).then(|| alive.saturating_add(SLACK_NS));
+    let (folder, id) = (Arc::clone(folder), id.to_owned());
+    Some(UpdateSibling { folder, id, destination: journal.destination(), stamp, until_ns })
+}
+
+/// Tells the other updates of the destination what it looks like now, should the next recovery have to go on with them.
+fn tell_siblings(recovery: &Recovery<'_>, stamp: FileStamp) -> Result<()> {
+    for other in recovery.siblings.iter().filter(|other| other.id != recovery.id) {
+        // One that is gone is done.
+        let Some(facts) = facts_in(&other.folder, &other.id) else { continue };
+        let file = FactsFile::new(other.folder.open_existing(facts_name(&other.id))?);
+        file.write(&DestinationFacts { stamp, ..facts })?;
+        file.write(&DestinationFacts { stamp, ..facts })?;
+    }
+    Ok(())
 }
 
 fn beat(folder: &OwnFolder) -> Result<()> {
@@ -130,7 +190,15 @@ fn newest(records: &[LoggedRecord]) -> (PendingMap, Option<Truncation>) {
 
 /// The records that count, from `base` on.
 fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<Vec<LoggedRecord>> {
-    let segments = segments_of(recovery.folder, journal.log, ScanDepth::Checked)?;
+    let mut segments = segments_of(recovery.folder, journal.log, ScanDepth::Checked)?;
+    let base = base_of(&segments, base);
+    if !recovery.is_same_boot {
+        // Nothing behind the last mark was promised, whatever is missing there.
+        let heads = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
+        let marks = heads.filter(|head| head.kind == RecordKind::Mark).map(|head| head.sequence);
+        let last = marks.max().unwrap_or(0);
+        segments.retain(|segment| segment.head.first <= last);
+    }
     let mut records = in_order(segments, base, recovery.is_forced).map_err(|error| {
         error.hint(format!(
             "'--apply {0}' applies what comes before, {1}",
@@ -144,6 +212,13 @@ fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<V
         records.truncate(marks.map_or(0, |mark| mark + 1));
     }
     Ok(records)
+}
+
+/// The first record that is not in the destination, as facts and marks know it: facts may be older after a power loss.
+fn base_of(segments: &[FoundSegment], base: u64) -> u64 {
+    let heads = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
+    let marks = heads.filter(|head| head.kind == RecordKind::Mark && head.offset <= head.sequence);
+    marks.map(|mark| mark.offset).fold(base, u64::max)
 }
 
 /// The records from `base` on, each with the next number; an error where some are missing in between, or, with
@@ -187,6 +262,18 @@ fn open_destination(path: &Path) -> Result<File> {
     Err(Error::new(ErrorKind::Invalid, "is not a regular file").at(path.display()))
 }
 
+/// Keeps programs that lock what they open from the destination, until `file` is closed.
+fn lock_destination(recovery: &Recovery<'_>, file: &File) -> Result<()> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            let error = Error::new(ErrorKind::Unavailable, "is open and locked by a process");
+            Err(error.hint(format!("close it and run this again; {}", discard_hint(recovery))))
+        }
+        // Some file systems have no locks.
+        _ => Ok(()),
+    }
+}
+
 /// Whether the destination is as the process left it.
 fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &DestinationFacts) -> Result<()> {
     let Some(stamp) = FileStamp::at(&journal.destination())? else {
@@ -198,12 +285,8 @@ fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &Destina
     if !stamp.is_same_file(&facts.stamp) {
         return Err(recovery.changed("was replaced by another file since"));
     }
-    // Killed while it wrote, or before the system had written what it said: the time is at most that of its last beat.
-    let is_open_end = facts.is_active || !recovery.is_same_boot;
-    let alive = number_in(recovery.folder, Path::new(ALIVE));
-    let is_ours = stamp == facts.stamp
-        || is_open_end && stamp.modified_ns <= alive.max(facts.stamp.modified_ns).saturating_add(SLACK_NS);
-    if is_ours { Ok(()) } else { Err(recovery.changed("was changed by others since")) }
+    // Several processes may have written to it: the last one left it as it is.
+    if is_known(recovery, &stamp) { Ok(()) } else { Err(recovery.changed("was changed by others since")) }
 }
 
 fn discard_hint(recovery: &Recovery<'_>) -> String {

@@ -1,9 +1,11 @@
 //! What is told and decided about an item that a killed process left.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
+
+use crate::stamp::FileStamp;
 
 /// What is to become of an item.
 #[derive(Debug)]
@@ -16,6 +18,25 @@ pub(crate) enum RecoverVerdict {
     Refuse(Error),
 }
 
+/// What a killed process knew of the destination of an update.
+#[derive(Clone, Debug)]
+pub(crate) struct UpdateSibling {
+    pub(crate) folder: Arc<OwnFolder>,
+    pub(crate) id: String,
+    pub(crate) destination: PathBuf,
+    pub(crate) stamp: FileStamp,
+    /// The time up to which the process may have changed the destination without saying so, where it may have.
+    pub(crate) until_ns: Option<u64>,
+}
+
+impl UpdateSibling {
+    /// Whether the process may have left the destination so.
+    pub(crate) fn may_have_left(&self, found: &FileStamp) -> bool {
+        let is_in_time = self.until_ns.is_some_and(|until| found.modified_ns <= until);
+        *found == self.stamp || found.is_same_file(&self.stamp) && is_in_time
+    }
+}
+
 /// What the recovery of an item is told.
 pub(crate) struct Recovery<'a> {
     pub(crate) folder: &'a OwnFolder,
@@ -23,6 +44,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) is_same_boot: bool,
     /// Whether the user has said that the destination may be overwritten.
     pub(crate) is_forced: bool,
+    /// The updates of the same destination that killed processes left, this one among them.
+    pub(crate) siblings: &'a [UpdateSibling],
     pub(crate) told: &'a dyn Fn(u64) -> ControlFlow<()>,
 }
 

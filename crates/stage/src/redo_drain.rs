@@ -13,6 +13,7 @@ use crate::{
     batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},
     counters::count,
     drainers::{DrainTask, Job, Polled},
+    pending::PendingMap,
     redo_state::{RedoInner, RedoState},
     settings::DrainSync,
     status::ItemState,
@@ -66,6 +67,23 @@ impl DrainTask for RedoState {
         inner.is_hasty = true;
         inner.failure = None;
     }
+
+    fn give_up(&self) {
+        let mut inner = self.lock();
+        while let Some(batch) = inner.closed_batch() {
+            batch.jobs.clear();
+            if batch.running == 0 && !batch.is_truncating && !batch.is_finishing {
+                inner.batch = None;
+            } else {
+                inner = self.wait(inner);
+            }
+        }
+        if inner.is_closed {
+            inner.pending = PendingMap::default();
+            (inner.truncation, inner.zero_from, inner.failure) = (None, None, None);
+            self.remove(&mut inner);
+        }
+    }
 }
 
 impl RedoState {
@@ -104,7 +122,7 @@ impl RedoState {
         match batch.jobs.pop_front() {
             Some(job) => {
                 batch.running += 1;
-                Polled::Run(Box::new(move |buffer| state.write_runs(&job, buffer)))
+                Polled::Run(Box::new(move |buffer| state.write_runs(job, buffer)))
             }
             None => Polled::Busy,
         }
@@ -141,8 +159,10 @@ impl RedoState {
         self.changed.notify_all();
     }
 
-    fn write_runs(self: &Arc<Self>, job: &[MergedRun], buffer: &mut Vec<u8>) {
+    fn write_runs(self: &Arc<Self>, job: Vec<MergedRun>, buffer: &mut Vec<u8>) {
         let written = job.iter().try_for_each(|run| self.write_run(run, buffer));
+        // Before it counts as done: segments that nothing refers to are used again.
+        drop(job);
         let mut inner = self.lock();
         let mut is_done = false;
         if let Some(batch) = &mut inner.batch {
@@ -184,6 +204,7 @@ impl RedoState {
     fn finish(self: &Arc<Self>) {
         let mut inner = self.lock();
         let error = inner.batch.as_mut().and_then(|batch| batch.error.take());
+        let base = inner.batch.as_ref().map_or(0, |batch| batch.base);
         let mut is_synced = false;
         let mut ended = error.map_or(Ok(()), Err);
         // A flush may promise something while the destination is being synced: then it is synced again.
@@ -196,27 +217,29 @@ impl RedoState {
             ended = self.sync_destination();
             if is_promised {
                 // What replaced promised bytes has to be as safe as they were, before they are forgotten.
-                ended = ended.and_then(|()| self.mark(self.lock()));
+                ended = ended.and_then(|()| self.mark(self.lock(), base));
             }
             inner = self.lock();
             is_synced = is_promised || inner.marked < inner.base;
         }
         let Some(batch) = inner.batch.take() else { return };
         match ended {
-            Ok(()) => self.forget(&mut inner, &batch, is_synced),
+            Ok(()) => self.forget(&mut inner, batch, is_synced),
             Err(error) => self.fail(&mut inner, &batch, error),
         }
         drop(inner);
         self.changed.notify_all();
     }
 
-    fn forget(&self, inner: &mut RedoInner, batch: &DrainBatch, is_synced: bool) {
+    fn forget(&self, inner: &mut RedoInner, batch: DrainBatch, is_synced: bool) {
         for piece in &batch.pieces {
             inner.pending.remove(piece);
         }
         let merged = (batch.pieces.len() as u64).saturating_sub(batch.run_count);
         count(&self.shared.counters.merged_writes, merged);
-        inner.base = batch.base;
+        // Marks, and writes that were cut off again, reach no destination.
+        inner.base = if inner.is_drained() { inner.log.next_sequence() } else { batch.base };
+        drop(batch);
         inner.is_dirty |= !is_synced;
         inner.first_pending = Instant::now();
         inner.is_hasty &= !inner.is_drained();

@@ -17,16 +17,15 @@ use crate::{
     batch::{BATCH_BYTES, DrainBatch, Truncation},
     counters::count,
     drainers::DrainShared,
-    facts_file::{DestinationFacts, FactsFile},
+    facts_file::FactsFile,
     item_name::item_id,
-    journal::Journal,
     log_record::RecordKind,
     pending::{PendingMap, PendingPiece},
     range_set::RangeSet,
     redo_log::RedoLog,
     settings::{DrainSync, StageOptions},
-    stamp::FileStamp,
-    status::{ItemKind, ItemState},
+    stamp::now_ns,
+    status::ItemState,
 };
 
 /// The state of one updated file.
@@ -37,7 +36,9 @@ pub(crate) struct RedoState {
     pub(crate) destination: PathBuf,
     pub(crate) file: Arc<File>,
     /// Whether locks of the open file are this process's: a forked child has the same open file, and leaves them alone.
-    has_lock: bool,
+    pub(crate) has_lock: bool,
+    /// When it was begun, which says in what order logs of one destination are replayed.
+    pub(crate) created_ns: u64,
     pub(crate) options: StageOptions,
     /// The facts of this process, which children that it forks look at.
     pub(crate) facts: Arc<OnceLock<FactsFile>>,
@@ -53,7 +54,7 @@ pub(crate) struct RedoInner {
     pub(crate) log: RedoLog,
     pub(crate) pending: PendingMap,
     /// Bytes that records in the log are about, drained or not: `recover` would write them again.
-    logged: RangeSet,
+    pub(crate) logged: RangeSet,
     pub(crate) truncation: Option<Truncation>,
     /// From here on the destination still has bytes that were cut off.
     pub(crate) zero_from: Option<u64>,
@@ -69,10 +70,12 @@ pub(crate) struct RedoInner {
     pub(crate) base: u64,
     /// Records before this one are synced in the log or in the destination.
     pub(crate) marked: u64,
+    /// The last mark that the log may have lost.
+    pub(crate) forgotten_mark: u64,
     /// Whether the destination has bytes that were not synced.
     pub(crate) is_dirty: bool,
-    is_journalled: bool,
-    is_active: bool,
+    pub(crate) is_journalled: bool,
+    pub(crate) is_active: bool,
     pub(crate) is_closed: bool,
 }
 
@@ -109,14 +112,26 @@ impl RedoState {
             failure: None,
             base: 1,
             marked: 0,
+            forgotten_mark: 0,
             is_dirty: false,
             is_journalled: false,
             is_active: false,
             is_closed: false,
         };
         let id = item_id(&destination);
-        let (inner, changed) = (Mutex::new(inner), Condvar::new());
-        Arc::new(Self { shared, id, destination, file, has_lock, options, facts, accepted, inner, changed })
+        Arc::new(Self {
+            shared,
+            id,
+            destination,
+            file,
+            has_lock,
+            created_ns: now_ns(),
+            options,
+            facts,
+            accepted,
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, RedoInner> {
@@ -177,6 +192,8 @@ impl RedoState {
             return Ok(());
         };
         inner.pending.cut(len);
+        // Replayed, the record cuts off what went straight to the destination since.
+        inner.logged.insert(len, u64::try_from(i64::MAX).unwrap_or(u64::MAX));
         inner.truncation = Some(Truncation::then(inner.truncation, len));
         inner.zero_from = Some(inner.zero_from.map_or(len, |from| from.min(len)));
         inner.end = Some(len);
@@ -253,7 +270,7 @@ impl RedoState {
             drop(inner);
             Ok(())
         } else {
-            self.mark(inner)
+            self.mark(inner, 0)
         };
         if is_dirty {
             self.sync_destination()?;
@@ -268,13 +285,13 @@ impl RedoState {
         }
     }
 
-    /// Appends a mark and syncs the log.
-    pub(crate) fn mark(self: &Arc<Self>, mut inner: MutexGuard<'_, RedoInner>) -> Result<()> {
+    /// Appends a mark and syncs the log. Records before `base` are synced in the destination: should what the facts say of that
+    /// be lost, the mark says so too.
+    pub(crate) fn mark(self: &Arc<Self>, mut inner: MutexGuard<'_, RedoInner>, base: u64) -> Result<()> {
         let tools = (&self.shared.room, &self.shared.pool);
         let is_first = inner.marked == 0;
-        let mark = inner.log.append(tools, RecordKind::Mark, 0, &[])?;
+        let mark = inner.log.append(tools, RecordKind::Mark, base, &[])?;
         let unsynced = inner.log.take_unsynced();
-        self.accepted.store(mark.sequence + 1, SeqCst);
         // Drains that end from now on sync the destination before they forget what was promised here.
         inner.marked = mark.sequence;
         let journal = is_first.then(|| self.journal(&inner, ItemState::Open));
@@ -311,81 +328,6 @@ impl RedoState {
         Ok(())
     }
 
-    /// Has the journal and the facts in place before the first record is.
-    fn make_journal(&self, inner: &mut RedoInner) -> Result<()> {
-        if inner.is_journalled {
-            return Ok(());
-        }
-        if self.facts.get().is_none() {
-            let file = self.shared.room.create(&facts_name(&self.id))?;
-            let _ = self.facts.set(FactsFile::new(file));
-        }
-        self.write_facts(inner, false)?;
-        self.shared.room.write_journal(&self.id, &self.journal(inner, ItemState::Open), false)?;
-        inner.is_journalled = true;
-        Ok(())
-    }
-
-    fn journal(&self, inner: &RedoInner, state: ItemState) -> Journal {
-        let mut journal = Journal::new(ItemKind::Update, &self.destination, self.shared.room.boot());
-        journal.state = state;
-        journal.priority = self.options.priority;
-        journal.log = inner.log.log();
-        journal.error = inner.failure.as_ref().map(ToString::to_string);
-        journal
-    }
-
-    /// Says in the journal how far the item is.
-    pub(crate) fn tell_state(&self, inner: &RedoInner, state: ItemState) {
-        if inner.is_journalled {
-            let _ = self.shared.room.write_journal(&self.id, &self.journal(inner, state), false);
-        }
-    }
-
-    /// Says that the destination is about to change by us, before it does.
-    pub(crate) fn activate(&self, inner: &mut RedoInner) {
-        if !inner.is_active && inner.is_journalled && self.write_facts(inner, true).is_ok() {
-            inner.is_active = true;
-        }
-    }
-
-    /// Says what the destination looks like, now that nothing is being written to it.
-    pub(crate) fn settle_facts(&self, inner: &mut RedoInner) {
-        if inner.is_journalled && self.write_facts(inner, false).is_ok() {
-            inner.is_active = false;
-        }
-    }
-
-    fn write_facts(&self, inner: &RedoInner, is_active: bool) -> Result<()> {
-        let stamp = FileStamp::of(&*self.file)?;
-        let facts =
-            DestinationFacts { stamp, is_active, base: inner.base, pending_bytes: inner.pending.bytes() };
-        self.facts.get().map_or(Ok(()), |file| file.write(&facts))
-    }
-
-    /// Forgets the log as far as it is drained.
-    pub(crate) fn trim(&self, inner: &mut RedoInner) {
-        let base = inner.base;
-        inner.log.trim(base, &self.shared.room, &self.shared.pool);
-        if inner.log.is_empty() {
-            inner.logged.clear();
-        }
-    }
-
-    /// Removes the item, all of which is in the destination.
-    pub(crate) fn remove(&self, inner: &mut RedoInner) {
-        inner.base = inner.log.next_sequence();
-        self.trim(inner);
-        // Drainers may have the descriptor a moment longer, and who opens the file next would find it locked.
-        if inner.is_closed && self.has_lock {
-            let _no_locks = rustix::fs::flock(&*self.file, rustix::fs::FlockOperation::Unlock);
-        }
-        if std::mem::take(&mut inner.is_journalled) {
-            self.shared.room.remove(&crate::room::journal_name(&self.id));
-            self.shared.room.remove(&facts_name(&self.id));
-        }
-    }
-
     pub(crate) fn at(&self, error: std::io::Error) -> Error {
         let full =
             matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
@@ -409,6 +351,11 @@ impl RedoInner {
         self.logged.insert(offset, end);
         self.end = Some(self.end.unwrap_or(0).max(end));
         was_idle
+    }
+
+    /// The batch of an item that is closed.
+    pub(crate) fn closed_batch(&mut self) -> Option<&mut DrainBatch> {
+        self.batch.as_mut().filter(|_| self.is_closed)
     }
 
     /// Whether all is in the destination.

@@ -513,3 +513,77 @@ fn folders_and_files_of_the_area_are_for_this_user_alone() {
     }
     assert!(found.len() > 6);
 }
+
+#[test]
+fn writes_that_were_refused_are_forgotten_when_their_destination_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, area) in areas(folder.path()).into_iter().enumerate() {
+        let path = folder.path().join(format!("file-{index}"));
+        fs::write(&path, "old").unwrap();
+        let file = area.update(&path, File::open(&path).unwrap(), StageOptions::default()).unwrap();
+        file.write_at(0, b"refused").unwrap();
+        let begun = area.items().unwrap();
+        assert!(file.drain().is_err());
+        assert!(area.discard(&path).is_err(), "it is still open");
+        assert!(file.close(CloseWhen::Drained).is_err());
+        let since =
+            |items: &[forebay_stage::ItemStatus]| items.iter().map(|item| item.since).collect::<Vec<_>>();
+        let failed = area.items().unwrap();
+        assert_eq!(since(&begun), since(&failed), "an item keeps its place among the others");
+        if index == 0 {
+            let other = Area::open(area.settings().clone()).unwrap();
+            let error = other.discard(&path).unwrap_err();
+            assert_eq!((error.kind(), error.raw_os_error()), (ErrorKind::Unavailable, Some(16)), "{error}");
+        }
+        area.discard(&path).unwrap();
+        assert_eq!(area.pending(&path).unwrap(), None);
+        fs::write(&path, "new").unwrap();
+        area.close().unwrap();
+        assert!(area.items().unwrap().is_empty());
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+}
+
+#[test]
+fn the_pointer_to_the_latest_file_never_goes_back_to_one_that_was_begun_before() {
+    let folder = tempfile::tempdir().unwrap();
+    for area in areas(folder.path()) {
+        let pointer = folder.path().join("latest");
+        let create = |step: &str| {
+            let latest = Some(pointer.clone());
+            let options = StageOptions { latest, ..StageOptions::default() };
+            area.create(&folder.path().join(step), options).unwrap()
+        };
+        let (one, two) = (create("step-1"), create("step-2"));
+        two.write_at(0, b"two").unwrap();
+        assert!(two.seal().unwrap().durable().wait(LIMIT).unwrap());
+        assert_eq!(fs::read_link(&pointer).unwrap(), Path::new("step-2"));
+        one.write_at(0, b"one").unwrap();
+        assert!(one.seal().unwrap().durable().wait(LIMIT).unwrap());
+        assert_eq!(fs::read_link(&pointer).unwrap(), Path::new("step-2"));
+        assert!(create("step-3").seal().unwrap().durable().wait(LIMIT).unwrap());
+        assert_eq!(fs::read_link(&pointer).unwrap(), Path::new("step-3"));
+        fs::remove_file(&pointer).unwrap();
+    }
+}
+
+#[test]
+fn segments_whose_records_are_drained_are_used_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let area = areas(folder.path()).remove(0);
+    let path = folder.path().join("file");
+    let file = update(&area, &path);
+    for round in 0..30_u8 {
+        file.write_at(0, &vec![round; 3 << 20]).unwrap();
+        file.drain().unwrap();
+    }
+    let own = fs::read_dir(folder.path().join("fast")).unwrap().next().unwrap().unwrap().path();
+    let folders = fs::read_dir(own).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let names =
+        folders.flat_map(|folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()));
+    let names = names.map(|name| name.into_string().unwrap());
+    let numbers = names.filter_map(|name| name.strip_prefix("s-")?.strip_suffix(".log")?.parse::<u32>().ok());
+    let most = numbers.max().expect("a segment waits for its next use");
+    assert!(most < 10, "segment {most} was made for 30 rounds");
+    file.close(CloseWhen::Drained).unwrap();
+}

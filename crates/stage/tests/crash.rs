@@ -103,6 +103,7 @@ fn the_writer_that_is_killed() {
         "update" => update_for_ever(&folder, seed),
         "create" => create_for_ever(&folder, seed),
         "hold" => hold(&folder, seed),
+        "rank" => rank(&folder, seed),
         "delay" => delay(&folder),
         role => panic!("no such role: {role}"),
     }
@@ -380,4 +381,82 @@ fn a_process_that_ends_drains_what_it_closed_before() {
     assert!(fs::read(folder.path().join("slow/new")).unwrap() == vec![6; 5 << 20]);
     let done = recover_now(folder.path());
     assert!(done.finished.is_empty() && done.refused.is_empty(), "{done:?}");
+}
+
+#[test]
+fn what_a_killed_process_left_for_a_file_that_is_replaced_is_forgotten() {
+    let folder = held();
+    let area = Area::open(settings(folder.path(), 64 << 20)).unwrap();
+    let path = folder.path().join("slow/file");
+    assert!(area.pending(&path).is_err());
+    area.discard(&path).unwrap();
+    assert_eq!(area.pending(&path).unwrap(), None);
+    fs::write(&path, "another").unwrap();
+    let done = recover_now(folder.path());
+    assert_eq!((done.finished.len(), done.discarded.len(), done.refused.len()), (1, 1, 0), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"another");
+    assert_eq!(fs::read(folder.path().join("slow/new")).unwrap(), b"whole");
+}
+
+#[test]
+fn a_file_whose_log_is_replayed_is_not_opened_meanwhile_and_one_that_is_locked_is_not_changed() {
+    let folder = held();
+    let area = Area::open(settings(folder.path(), 64 << 20)).unwrap();
+    let path = folder.path().join("slow/file");
+    let locked = File::open(&path).unwrap();
+    rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockShared).unwrap();
+    let done = recover_now(folder.path());
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 1), "{done:?}");
+    assert!(done.refused[0].error.as_ref().unwrap().contains("locked"), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"0123456789");
+    drop(locked);
+    let seen = std::cell::Cell::new(None);
+    let watch = |_| {
+        seen.set(seen.take().or(area.pending(&path).unwrap()));
+        ControlFlow::Continue(())
+    };
+    let done = recover(&folder.path().join("fast"), &RecoverOptions::default(), &watch).unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 0), "{done:?}");
+    assert_eq!(seen.take(), Some(forebay_stage::ItemState::Draining));
+    assert_eq!(fs::read(&path).unwrap(), b"0123staged");
+    assert_eq!(area.pending(&path).unwrap(), None);
+}
+
+#[test]
+fn the_logs_of_several_killed_processes_for_one_file_are_all_replayed_or_all_refused() {
+    for is_changed in [false, true] {
+        let folder = setting();
+        let path = folder.path().join("slow/file");
+        fs::write(&path, "0123456789").unwrap();
+        let writers: Vec<_> = (0..3).map(|rank| Writer::start("rank", folder.path(), rank)).collect();
+        for writer in writers {
+            assert_eq!(writer.kill_after(Duration::ZERO), ["held"]);
+        }
+        if is_changed {
+            fs::write(&path, "9876543210").unwrap();
+        }
+        let done = recover_now(folder.path());
+        let counts = (done.finished.len(), done.refused.len());
+        assert_eq!(counts, if is_changed { (0, 3) } else { (3, 0) }, "{done:?}");
+        let expected: &[u8] = if is_changed { b"9876543210" } else { b"AAABBBCCC9" };
+        assert_eq!(fs::read(&path).unwrap(), expected);
+        if is_changed {
+            let options =
+                RecoverOptions { apply: vec![done.refused[0].id.clone()], ..RecoverOptions::default() };
+            let forced = recover(&folder.path().join("fast"), &options, &quiet).unwrap();
+            assert_eq!((forced.finished.len(), forced.refused.len()), (1, 2), "{forced:?}");
+        }
+    }
+}
+
+/// Writes its part of a file, as one of several processes, and waits to be killed.
+fn rank(folder: &Path, rank: u64) {
+    let area = Area::open(AreaSettings { start_paused: true, ..settings(folder, 64 << 20) }).unwrap();
+    let path = folder.join("slow/file");
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let file = area.update(&path, file, StageOptions::default()).unwrap();
+    file.write_at(rank * 3, &[b'A' + rank as u8; 3]).unwrap();
+    file.stage().unwrap();
+    say("held");
+    thread::sleep(Duration::from_secs(300));
 }

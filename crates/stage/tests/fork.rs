@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{Read, Write},
     ops::ControlFlow,
     os::unix::{fs::FileExt, net::UnixStream},
     sync::Arc,
@@ -101,6 +101,7 @@ fn a_child_that_lives_on_does_not_keep_what_its_killed_parent_left() {
     // The grandchild outlives the child, which is the process that writes, and this test by no more than a moment.
     let (wait, release) = UnixStream::pair().unwrap();
     let release = std::cell::Cell::new(Some(release));
+    let (begins, begun) = UnixStream::pair().unwrap();
     let in_child = || {
         let area = area(folder.path(), true);
         let file = update(&area, &path);
@@ -108,10 +109,13 @@ fn a_child_that_lives_on_does_not_keep_what_its_killed_parent_left() {
         // SAFETY: as in `fork`.
         if unsafe { libc::fork() } == 0 {
             drop(release.take());
+            (&begins).write_all(&[0]).unwrap();
             let _ = (&wait).read(&mut [0]);
             // SAFETY: ends the process at once.
             unsafe { libc::_exit(0) };
         }
+        // A child that has not begun yet has its parent's files.
+        (&begun).read_exact(&mut [0]).unwrap();
         std::mem::forget((file, area));
         true
     };
@@ -120,4 +124,27 @@ fn a_child_that_lives_on_does_not_keep_what_its_killed_parent_left() {
     let done = recover(&folder.path().join("fast"), &options, &|_| ControlFlow::Continue(())).unwrap();
     assert_eq!((done.finished.len(), done.in_use.len()), (1, 0), "{done:?}");
     assert_eq!(fs::read(&path).unwrap(), b"new");
+}
+
+#[test]
+fn a_child_waits_for_no_mark_of_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let area = area(folder.path(), false);
+    let path = folder.path().join("file");
+    let file = update(&area, &path);
+    file.write_at(0, b"parent").unwrap();
+    // The drain of what was promised ends with a mark.
+    file.stage().unwrap();
+    while !file.is_drained() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    file.stage().unwrap();
+    let in_child = || {
+        file.write_at(6, b" child").unwrap();
+        file.drain().unwrap();
+        true
+    };
+    fork(in_child, || {});
+    file.close(CloseWhen::Drained).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"parent child");
 }

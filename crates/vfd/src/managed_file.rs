@@ -24,8 +24,9 @@ enum Road {
     Tiered(Arc<dyn Source>),
     /// Writes are staged; with them the file ends at `end`.
     Staged { redo: Arc<RedoFile>, end: haddr_t },
-    /// By the library's own driver, which does not know of changes before: the file ends at `end`.
-    Direct { end: haddr_t },
+    /// By the library's own driver, which does not know of changes before: the file ends at `end`. The log, which is drained, is
+    /// closed with the file: it gives the file's lock up.
+    Direct { redo: Arc<RedoFile>, end: haddr_t },
 }
 
 /// A managed file, open. Errors that come as codes were told by the library's own driver; the others are not told yet.
@@ -70,7 +71,7 @@ impl ManagedFile {
     pub(crate) fn end(&self) -> Option<haddr_t> {
         match self.road {
             Road::Plain | Road::Tiered(_) => None,
-            Road::Staged { end, .. } | Road::Direct { end } => Some(end),
+            Road::Staged { end, .. } | Road::Direct { end, .. } => Some(end),
         }
     }
 
@@ -123,13 +124,13 @@ impl ManagedFile {
                 // The area cannot be used, and nothing was ever staged for this file.
                 Err(error) if !redo.is_written() => {
                     process::say_not_staged(&error);
-                    self.go_direct()?;
-                    self.road = Road::Plain;
+                    self.stages = false;
+                    self.end_log(CloseWhen::Drained)?;
                     Ok(origin.write_from(access, at, bytes))
                 }
                 Err(error) => Err(error),
             },
-            Road::Direct { end } => {
+            Road::Direct { end, .. } => {
                 let answer = origin.write_from(access, at, bytes);
                 if answer >= 0 {
                     *end = after.max(*end);
@@ -144,12 +145,12 @@ impl ManagedFile {
         let wanted = origin.eoa(0);
         match &mut self.road {
             Road::Plain | Road::Tiered(_) => return Ok(origin.truncate(transfer, closing)),
-            Road::Staged { end, .. } | Road::Direct { end } if *end == wanted => {}
+            Road::Staged { end, .. } | Road::Direct { end, .. } if *end == wanted => {}
             Road::Staged { redo, end } => {
                 redo.truncate(wanted)?;
                 *end = wanted;
             }
-            Road::Direct { end } => {
+            Road::Direct { end, .. } => {
                 origin.duplicate()?.set_len(wanted).map_err(Error::from_io)?;
                 *end = wanted;
             }
@@ -168,28 +169,32 @@ impl ManagedFile {
         }
     }
 
-    /// Brings all to the file, and stages nothing from here on: others look at the file itself.
+    /// Brings all to the file, and stages nothing from here on: others look at the file itself. After an error all is as before.
     pub(crate) fn go_direct(&mut self) -> Result<()> {
-        self.stages = false;
-        match mem::replace(&mut self.road, Road::Plain) {
-            Road::Staged { redo, end } => {
-                self.road = Road::Direct { end };
-                process::state().end(redo, CloseWhen::Drained)
-            }
-            Road::Direct { end } => {
-                self.road = Road::Direct { end };
-                Ok(())
-            }
-            Road::Plain | Road::Tiered(_) => Ok(()),
+        if let Road::Staged { redo, .. } = &self.road {
+            redo.drain()?;
         }
+        self.stages = false;
+        self.road = match mem::replace(&mut self.road, Road::Plain) {
+            Road::Staged { redo, end } | Road::Direct { redo, end } => Road::Direct { redo, end },
+            Road::Plain | Road::Tiered(_) => Road::Plain,
+        };
+        Ok(())
     }
 
     /// Ends the use of the file.
-    pub(crate) fn close(self) -> Result<()> {
-        let Road::Staged { redo, .. } = self.road else { return Ok(()) };
-        let is_quick = delays_close() && self.staged_bytes > SMALL_BYTES;
-        let when = if is_quick { CloseWhen::Staged } else { CloseWhen::Drained };
-        process::state().end(redo, when)
+    pub(crate) fn close(mut self) -> Result<()> {
+        let is_staged = matches!(self.road, Road::Staged { .. });
+        let is_quick = is_staged && delays_close() && self.staged_bytes > SMALL_BYTES;
+        self.end_log(if is_quick { CloseWhen::Staged } else { CloseWhen::Drained })
+    }
+
+    /// Ends the log, if there is one.
+    fn end_log(&mut self, when: CloseWhen) -> Result<()> {
+        match mem::replace(&mut self.road, Road::Plain) {
+            Road::Staged { redo, .. } | Road::Direct { redo, .. } => process::state().end(redo, when),
+            Road::Plain | Road::Tiered(_) => Ok(()),
+        }
     }
 
     /// Stages from here on; where that cannot be, the file is written directly, which is told once.

@@ -155,11 +155,15 @@ pub(crate) fn say_not_staged(error: &Error) {
     NO_AREA.say(format_args!("{error}; writes to HDF5 files are not staged"));
 }
 
-/// Waits until all that was staged by this process is in its files: a libhdf5, or the process, ends.
+/// Waits until all that was staged by this process is in its files: a libhdf5 ends.
 pub(crate) fn drain_all() {
+    bring_home(|area| area.drain(&|_| ControlFlow::Continue(())));
+}
+
+fn bring_home(drain: impl FnOnce(&Area) -> Result<()>) {
     let Some(state) = STATE.peek() else { return };
     let Some(Some(area)) = state.area.get() else { return };
-    if let Err(error) = area.drain(&|_| ControlFlow::Continue(())) {
+    if let Err(error) = drain(area) {
         NOT_DRAINED.say(format_args!("{error}; what is staged stays there: run `forebay recover`"));
     }
 }
@@ -171,7 +175,8 @@ fn register_end() {
 
 extern "C" fn at_exit() {
     guard((), || {
-        drain_all();
+        // Segments that wait for their next use would take room in the area for nobody.
+        bring_home(Area::close);
         if let Some(tiers) = STATE.peek().as_ref().and_then(|state| state.tiers.get()?.as_ref()) {
             tiers.close();
         }

@@ -49,11 +49,19 @@ fn wait(area: &Area, destination: &Path, opening: SettledOpening) -> Result<()> 
     let start = Instant::now();
     loop {
         // A file that a process still has open is left to HDF5's locks, as ever.
-        match area.pending(destination) {
+        let trouble = match area.pending(destination) {
             Ok(None) => return Ok(()),
-            Ok(Some(ItemState::Failed)) => return left_over(opening, refused(destination)),
-            Ok(Some(_)) => {}
-            Err(error) => return left_over(opening, error),
+            Ok(Some(ItemState::Failed)) => Some(refused(destination)),
+            Ok(Some(_)) => None,
+            Err(error) => Some(error),
+        };
+        match trouble {
+            // Tried again later, they would go over the new file.
+            Some(error) if opening == SettledOpening::Replacing && error.kind() == ErrorKind::Unavailable => {
+                area.discard(destination)?;
+            }
+            Some(error) => return left_over(opening, error),
+            None => {}
         }
         if start.elapsed() > LIMIT {
             let what = format!("still being drained after {} s", LIMIT.as_secs());
@@ -74,12 +82,12 @@ fn refused(destination: &Path) -> Error {
 }
 
 /// Writes of a process that was killed, or that the file refused: who only reads is told, who would change the file has to
-/// decide about them first, and who replaces it has decided.
+/// decide about them first. Who replaces it has decided, and they are forgotten.
 fn left_over(opening: SettledOpening, error: Error) -> Result<()> {
     match opening {
         // Trouble with the area itself is told when it is written to.
         _ if error.kind() != ErrorKind::Unavailable => Ok(()),
-        SettledOpening::Replacing => Ok(()),
+        SettledOpening::Replacing => Err(error),
         SettledOpening::Reading => {
             LEFT_OVER.say(format_args!("{error}"));
             Ok(())

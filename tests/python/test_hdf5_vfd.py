@@ -579,7 +579,8 @@ def test_a_wait_for_a_file_on_its_way_ends_with_a_signal(tmp_path: Path, files: 
     writer = start(source, slow, path)
     assert writer.stdout and writer.stdout.readline() == "closed\n"
     wait = """
-        import sys, h5py
+        import signal, sys, h5py
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         print("waits", flush=True)
         h5py.File(sys.argv[1])
     """

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
-from typing import Any, TypedDict
+from typing import Any, cast, TypedDict
 
 __all__ = ["Stats", "is_loaded", "pause", "prestage", "start", "stats", "switch", "wait"]
 
@@ -85,7 +85,7 @@ def stats() -> Stats:
     counters, library = _Counters(), _library()
     if library is not None:
         library.forebay_hdf5_stats(ctypes.byref(counters))
-    return Stats(**{name: int(getattr(counters, name)) for name in Stats.__annotations__})  # type: ignore[typeddict-item]
+    return cast(Stats, {name: int(getattr(counters, name)) for name in Stats.__annotations__})
 
 
 def prestage(dataset: Any, *, blocking: bool = True) -> bool:
@@ -138,7 +138,7 @@ def _handle(thing: Any) -> tuple[str, int]:
 def _lock(thing: Any) -> contextlib.AbstractContextManager[Any]:
     """h5py lets one thread at a time into its HDF5."""
     if type(thing).__module__.startswith("h5py"):
-        from h5py._objects import phil
+        from h5py._objects import phil  # type: ignore[import-untyped, unused-ignore]
 
         lock: contextlib.AbstractContextManager[Any] = phil
         return lock

@@ -203,7 +203,7 @@ fn set_begun(link: &Path, created_ns: u64) {
     let nanos = i64::try_from(created_ns % 1_000_000_000).unwrap_or(0);
     let begun = Timespec { tv_sec: seconds, tv_nsec: nanos };
     let times = Timestamps { last_access: begun, last_modification: begun };
-    // A file system that refuses it has the pointer moved by what is published last.
+    // Where a file system refuses it, the link has the time it was moved at: a file begun before that does not get the pointer.
     let _ = rustix::fs::utimensat(CWD, link, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 

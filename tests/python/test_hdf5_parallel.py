@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -90,8 +91,9 @@ def test_ranks_write_the_same_file_and_read_the_same_values(
         assert staged > 0 and passed > 0 and settled > 0
 
 
+# Four ranks on two processors take a minute each to wait for each other.
 @pytest.mark.parametrize("how", ["read", "write"])
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [1, 2, 4] if os.environ.get("FOREBAY_LONG") else [1, 2])
 def test_ranks_read_the_same_values_from_their_caches_however_often_each_reads(
     count: int, how: str, program: Path, files: Path, tmp_path: Path
 ) -> None:
@@ -121,7 +123,9 @@ def test_what_ranks_have_flushed_is_in_the_file_after_a_kill_of_all_and_recover(
     for line in own.splitlines():
         pid, _, arguments = line.strip().partition(" ")
         if arguments.startswith(str(program)):
-            os.kill(int(pid), signal.SIGKILL)
+            # The launcher ends the others once it misses one.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
     running.wait(LIMIT)
     recovered = subprocess.run(
         [os.environ["FOREBAY_BIN"], "recover", str(tmp_path / "fast")], stdout=subprocess.PIPE, text=True

@@ -56,10 +56,10 @@ pub(crate) fn run(context: &Context, args: &RecoverArgs) -> Result<u8> {
     let interrupt = Interrupt::catch();
     interrupt.watch();
     let bar = Cell::new(None);
-    let recovered = recover(&folder, &options, &|told| {
-        let total = told.bytes_left + told.bytes_done;
+    let recovered = recover(&folder, &options, &|done| {
+        let total = done.bytes_left + done.bytes_done;
         let shown = bar.take().unwrap_or_else(|| progress::bar(total, progress::Beside::Quiet));
-        shown.set_position(told.bytes_done);
+        shown.set_position(done.bytes_done);
         bar.set(Some(shown));
         if interrupt.is_wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn close<const N: usize>(
     unsafe {
         let (under, connector) = (object_at(object).under, object_at(object).connector);
         let parallel = object_at(object).file.as_ref().and_then(|file| file.parallel()).map(Arc::clone);
-        let settled = parallel.as_ref().map_or(Ok(()), |file| guard(Ok(()), || file.settle_for_close()));
+        let settled = parallel.as_ref().map_or(Ok(()), |file| guard(Ok(()), || file.settle()));
         if let Some(answer) = settling::refused(library, settled) {
             return answer;
         }

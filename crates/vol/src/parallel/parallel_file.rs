@@ -91,11 +91,6 @@ impl ParallelFile {
         self.handles.fetch_add(1, SeqCst);
     }
 
-    /// True when this is the last of the program's handles.
-    pub(crate) fn is_last_handle(&self) -> bool {
-        self.handles.load(SeqCst) <= 1
-    }
-
     /// A handle was closed: with the last one, what was shared with the other ranks is given up. Collective.
     pub(crate) fn closed(&self) -> Result<()> {
         if self.handles.fetch_sub(1, SeqCst) > 1 {
@@ -108,9 +103,8 @@ impl ParallelFile {
     pub(crate) fn end(&self) -> Result<()> {
         let ranks = self.ranks.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(FileRanks { comm, board, staging }) = ranks else { return Ok(()) };
-        let when = process_area().map_or(CloseWhen::Drained, |process| process.close);
         let redo = staging.and_then(DrainWatch::end);
-        let closed = redo.map_or(Ok(()), |redo| redo.close(when));
+        let closed = redo.map_or(Ok(()), |redo| redo.close(CloseWhen::Drained));
         let board = board.map_or(Ok(()), |board| board.close());
         drop(comm);
         closed.and(board).map_err(|error| error.at(self.path.display()))
@@ -203,23 +197,6 @@ impl ParallelFile {
         }
     }
 
-    /// As [`settle`](Self::settle), where the file is about to be closed for good: with an early close, all is in logs.
-    pub(crate) fn settle_for_close(&self) -> Result<()> {
-        let is_early = process_area().is_some_and(|process| process.close == CloseWhen::Staged);
-        if !is_early || !self.is_last_handle() {
-            return self.settle();
-        }
-        let staged =
-            self.with_ranks(|ranks| ranks.staging.as_ref().map_or(Ok(()), |staging| staging.redo().stage()));
-        let staged = staged.unwrap_or(Ok(()));
-        let Some(outcome) = self.vote(u8::from(staged.is_ok())) else { return staged };
-        staged?;
-        match outcome? {
-            0 => self.settle(),
-            _ => Ok(()),
-        }
-    }
-
     /// The least of what all ranks say; `None` once the file is closed. Collective.
     pub(crate) fn vote(&self, mine: u8) -> Option<Result<u8>> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,8 +212,8 @@ impl ParallelFile {
 
 /// A log for the file at `path`, which all ranks write.
 fn open_log(path: &Path) -> Result<forebay_stage::RedoFile> {
-    let process = process_area().ok_or_else(|| Error::invalid("no staging area"))?;
+    let area = process_area().ok_or_else(|| Error::invalid("no staging area"))?;
     let file = File::options().read(true).write(true).open(path);
     let file = file.map_err(|error| Error::from_io(error).at(path.display()))?;
-    process.area.update(path, file, StageOptions::default())
+    area.update(path, file, StageOptions::default())
 }

@@ -14,7 +14,7 @@ use crate::{
     cached_read::read_cached,
     dataset_changes,
     functions::RawPointer,
-    hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
+    hdf5_arguments::{DATASET_REFRESH, DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
     optional_ops,
     parallel::settling,
     prestage,
@@ -97,15 +97,17 @@ pub(crate) unsafe extern "C" fn write<const N: usize>(
     }
 }
 
-/// Resizes change a data set; flushes and refreshes do not.
+/// Resizes change a data set, and a refresh looks for changes of others.
 unsafe fn before_specific(
     library: &LoadedLibrary,
     object: &VolObject,
     arguments: RawPointer,
 ) -> Option<herr_t> {
     // SAFETY: as for every callback; the arguments begin with the operation.
-    if unsafe { *arguments.cast::<c_int>() } == DATASET_SET_EXTENT {
-        dataset_changes::changed(library, object);
+    match unsafe { *arguments.cast::<c_int>() } {
+        DATASET_SET_EXTENT => dataset_changes::changed(library, object),
+        DATASET_REFRESH => dataset_changes::refreshed(library),
+        _ => {}
     }
     settling::refused(library, settling::before_change(library, object, dataset_changes::DATASET))
 }

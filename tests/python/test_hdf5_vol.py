@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 
 from hdf5_programs import both, connector, plain, run

@@ -14,6 +14,7 @@ use crate::{
     drainers::{DrainTask, Polled},
     image_state::{ImageInner, ImagePhase, ImageState},
     image_sums::{read_verified, stretches, sums_of},
+    item_name::WantedFile,
     journal::ImageSums,
     publish,
     stamp::FileStamp,
@@ -24,8 +25,8 @@ use crate::{
 const TURN_PAUSE: Duration = Duration::from_millis(20);
 
 impl DrainTask for ImageState {
-    fn destination(&self) -> &Path {
-        &self.destination
+    fn is_for(&self, file: &WantedFile) -> bool {
+        self.destination == file.path
     }
 
     fn state(&self) -> ItemState {

@@ -14,7 +14,7 @@ use crate::{
     completion::Completion,
     counters::count,
     drainers::DrainShared,
-    item_name::item_id,
+    item_name::create_id,
     journal::Journal,
     lineage::{Lineage, Successor},
     publish,
@@ -85,7 +85,7 @@ impl ImageState {
         options: StageOptions,
         lineage: Arc<Lineage>,
     ) -> Result<Arc<Self>> {
-        let id = item_id(&destination);
+        let id = create_id(&destination);
         let mut journal = Journal::new(ItemKind::Create, &destination, shared.room.boot());
         journal.priority = options.priority;
         journal.mode = options.mode.unwrap_or_else(publish::default_mode);

@@ -21,7 +21,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"FBSTAGE\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_LEN: usize = 20;
 
 /// What the file name of each temporary file at a destination contains.

@@ -46,7 +46,7 @@ fn is_published(journal: &Journal) -> Result<bool> {
     let (Some(published), Some(now)) = (journal.published, FileStamp::at(&journal.destination())?) else {
         return Ok(false);
     };
-    Ok(published.is_same_file(&now))
+    Ok(published.is_surely_same_file(&now))
 }
 
 /// Copies, verifies and publishes the file, or what of that is left to do.

@@ -46,6 +46,11 @@ impl Area {
         &self.cell.settings
     }
 
+    /// Why nothing can be staged here, where that is so: writes then go straight to their destinations.
+    pub fn trouble(&self) -> Option<Error> {
+        self.cell.get().shared.room.trouble().cloned()
+    }
+
     /// A new file, published at `destination` by rename once it is whole: until then a reader there sees the old file or none.
     ///
     /// Mode, owner, access list and extended attributes of an old file are kept; a link at `destination` is followed.
@@ -53,7 +58,7 @@ impl Area {
         let destination = publish::resolve(destination)?;
         publish::check(&destination)?;
         options.latest = options.latest.as_deref().map(publish::check_pointer).transpose()?;
-        let engine = self.cell.get()?;
+        let engine = self.cell.get();
         let lineage = engine.lineage(&destination);
         let state = ImageState::create(Arc::clone(&engine.shared), destination, options, lineage)?;
         Ok(StagedFile::new(Arc::clone(&self.cell), state))

@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-tier",
         ],
     ),
+    ("forebay-workload", &["forebay-source"]),
     ("forebay-launch", &["forebay-config", "forebay-source"]),
     (
         "forebay",

@@ -1,0 +1,34 @@
+//! AI I/O benchmarks as plain data: what a run reads and writes and when, and what its timings say. No file is opened here.
+//!
+//! ```text
+//! Workload ─► a runner (another crate) ─► RunTimings ─► metrics ─► report
+//! what to do   reads, writes, sleeps      what it took  AU, rates  CSV, JSON, HTML
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `workload/` | one benchmark, resolved: phases, data set, reader, training, checkpoints |
+//! | `kernel` | the `write` and `read` kernels of h5bench |
+//! | `suite` | what one configuration file asks for: one or several tasks |
+//! | `distribution` | distributions of simulated times |
+//! | `timings` | what a run records, per rank, epoch and step |
+
+mod distribution;
+mod kernel;
+mod suite;
+mod timings;
+mod words;
+mod workload;
+
+pub use distribution::TimeDistribution;
+pub use kernel::{Kernel, KernelMode, KernelPattern, SpaceLayout};
+pub use suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice};
+pub use timings::{
+    BlockTimings, CheckpointTimings, EpochTimings, GenerationTimings, HostFacts, LatencyCounts, RankTimings,
+    RunTimings, StepTimings, TierCounts,
+};
+pub use workload::{
+    CheckpointMode, CheckpointSpec, Compression, DatasetSpec, ElementType, EvaluationSpec, FileFormat,
+    FileNaming, Framework, Hdf5Spec, LoaderKind, ModelSpec, OutputSpec, Parallelism, PhaseSet, ReadType,
+    ReaderSpec, ShuffleMode, StorageKind, StorageSpec, TrainSpec, TransformerSpec, Workload,
+};

@@ -10,18 +10,30 @@
 //! | `workload/` | one benchmark, resolved: phases, data set, reader, training, checkpoints |
 //! | `kernel` | the `write` and `read` kernels of h5bench |
 //! | `suite` | what one configuration file asks for: one or several tasks |
+//! | `layout` | where the files of a data set lie |
+//! | `order/` | which sample is read when, by which rank and worker |
+//! | `checkpoint` | the files of a checkpoint and the sizes of their tensors |
+//! | `random` | NumPy's generator and shuffle, draws of times |
 //! | `distribution` | distributions of simulated times |
 //! | `timings` | what a run records, per rank, epoch and step |
 
+pub mod checkpoint;
 mod distribution;
 mod kernel;
+pub mod layout;
+pub mod order;
+mod random;
 mod suite;
 mod timings;
 mod words;
 mod workload;
 
+pub use checkpoint::{CheckpointFile, TensorSpec};
 pub use distribution::TimeDistribution;
 pub use kernel::{Kernel, KernelMode, KernelPattern, SpaceLayout};
+pub use layout::Split;
+pub use order::{BatchOrder, RankPosition};
+pub use random::Mt19937;
 pub use suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice};
 pub use timings::{
     BlockTimings, CheckpointTimings, EpochTimings, GenerationTimings, HostFacts, LatencyCounts, RankTimings,
@@ -29,6 +41,6 @@ pub use timings::{
 };
 pub use workload::{
     CheckpointMode, CheckpointSpec, Compression, DatasetSpec, ElementType, EvaluationSpec, FileFormat,
-    FileNaming, Framework, Hdf5Spec, LoaderKind, ModelSpec, OutputSpec, Parallelism, PhaseSet, ReadType,
-    ReaderSpec, ShuffleMode, StorageKind, StorageSpec, TrainSpec, TransformerSpec, Workload,
+    FileNaming, Framework, Hdf5Spec, LoaderKind, ModelSpec, OutputSpec, Parallelism, PhaseSet, RankShare,
+    ReadType, ReaderSpec, ShuffleMode, StorageKind, StorageSpec, TrainSpec, TransformerSpec, Workload,
 };

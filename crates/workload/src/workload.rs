@@ -14,7 +14,7 @@ use crate::{distribution::TimeDistribution, words::words};
 
 pub use dataset::{Compression, DatasetSpec, ElementType, FileFormat, FileNaming, Hdf5Spec};
 pub use model::{CheckpointMode, CheckpointSpec, ModelSpec, Parallelism, TransformerSpec};
-pub use reader::{LoaderKind, ReadType, ReaderSpec, ShuffleMode};
+pub use reader::{LoaderKind, RankShare, ReadType, ReaderSpec, ShuffleMode};
 
 /// A benchmark of training: what is generated, read, computed and checkpointed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -146,14 +146,18 @@ impl Default for StorageSpec {
 pub struct TrainSpec {
     /// How many epochs.
     pub epochs: u32,
-    /// Steps of each epoch and rank at most; all where there is none (`total_training_steps`).
+    /// Steps of each epoch at most; all where there is none (`total_training_steps`).
     pub steps_per_epoch: Option<u64>,
+    /// Whether that is the limit of all ranks together, as in h5bench, not of each, as in DLIO.
+    pub steps_of_all_ranks: bool,
     /// Simulated computation of a step.
     pub compute: TimeDistribution,
     /// Random seed.
-    pub seed: u64,
-    /// Whether each epoch has a seed of its own, the seed plus the epoch from 0.
+    pub seed: u32,
+    /// Whether each epoch has a seed of its own, the seed plus the epoch, counted from 1.
     pub seed_change_epoch: bool,
+    /// The seed of shuffles that are `random`: a runner sets it anew for each run, the same on all ranks.
+    pub run_seed: u32,
 }
 
 impl Default for TrainSpec {
@@ -161,9 +165,11 @@ impl Default for TrainSpec {
         Self {
             epochs: 1,
             steps_per_epoch: None,
+            steps_of_all_ranks: false,
             compute: TimeDistribution::ZERO,
             seed: 123,
             seed_change_epoch: true,
+            run_seed: 0,
         }
     }
 }

@@ -48,6 +48,16 @@ words! {
 }
 
 words! {
+    /// Which samples of an epoch a rank reads.
+    RankShare as "rank share" {
+        /// DLIO: an equal, contiguous range of the samples, shuffled within it.
+        Ranges = "ranges",
+        /// h5bench: equally many whole batches, one after the other, of samples that are shuffled over all ranks.
+        Batches = "batches",
+    }
+}
+
+words! {
     /// When samples are read.
     ReadType as "read type" {
         /// When they are asked for.
@@ -73,6 +83,8 @@ pub struct ReaderSpec {
     pub computation_threads: u32,
     /// Batches that are read ahead.
     pub prefetch_size: u32,
+    /// Which samples of an epoch a rank reads.
+    pub rank_share: RankShare,
     /// Order of files.
     pub file_shuffle: ShuffleMode,
     /// Order of samples.
@@ -102,6 +114,7 @@ impl Default for ReaderSpec {
             read_threads: 1,
             computation_threads: 1,
             prefetch_size: 2,
+            rank_share: RankShare::Ranges,
             file_shuffle: ShuffleMode::Off,
             sample_shuffle: ShuffleMode::Off,
             shuffle_size: 1024,

@@ -38,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-units",
         ],
     ),
+    ("forebay-workload", &["forebay-source"]),
     ("forebay-launch", &["forebay-config", "forebay-source"]),
     (
         "forebay",

@@ -11,6 +11,7 @@ import pytest
 
 from hdf5_programs import LIMIT, connector, driver, plain
 from test_hdf5_parallel import parallel
+from test_hdf5_reach import documented
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,3 +84,4 @@ def test_a_file_of_mpi_io_is_reached_by_the_connector_alone(program: Path, files
             environment = driver(files, folder / "stage", FOREBAY_HDF5_CACHE=folder / "cache", FOREBAY_HDF5_WRITE=0)
         said(program, environment, "mpio", files / f"{plugin}.h5")
         assert any((folder / "cache").iterdir()) == (plugin == "vol")
+    assert documented()["C, `H5Pset_fapl_mpio`"] == ("no", "yes")

@@ -58,6 +58,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/source/src/work_memory.rs", "has a forked child find zeros in what a thread decodes into"),
     ("crates/source/tests/fork.rs", "forks, to test what a child process sees"),
     ("crates/stage/src/leave_to_parent.rs", "has forked children leave locks to their parent"),
+    ("crates/stage/src/memory_map.rs", "maps memory that threads fill and read without a lock"),
     ("crates/stage/src/process_end.rs", "is called by the C library at the end of the process"),
     ("crates/stage/tests/fork.rs", "forks, to test what a child process reads and writes"),
     ("crates/store/src/shard_memory.rs", "reads and writes memory that other processes map"),

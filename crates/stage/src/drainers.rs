@@ -245,6 +245,11 @@ impl DrainShared {
                     queue = self.queue();
                     self.changed.notify_all();
                 }
+                Err(_) if self.pool.is_wanted() => {
+                    drop(queue);
+                    self.pool.make_ahead(&self.room);
+                    queue = self.queue();
+                }
                 Err(until) => queue = self.wait(queue, until),
             }
         }

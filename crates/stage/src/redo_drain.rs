@@ -13,7 +13,8 @@ use crate::{
     counters::count,
     drainers::{DrainTask, Job, Polled},
     item_name::WantedFile,
-    pending::PendingMap,
+    memory_map::{MOST_PIECES, write_pieces},
+    pending::{PendingMap, PendingPiece},
     redo_state::{RedoInner, RedoState},
     settings::DrainSync,
     status::ItemState,
@@ -182,9 +183,30 @@ impl RedoState {
     }
 
     /// Writes pieces that lie side by side as one.
-    fn write_run(&self, run: &[crate::pending::PendingPiece], buffer: &mut Vec<u8>) -> Result<()> {
+    fn write_run(&self, run: &[PendingPiece], buffer: &mut Vec<u8>) -> Result<()> {
         let Some(first) = run.first() else { return Ok(()) };
-        let len: u64 = run.iter().map(crate::pending::PendingPiece::len).sum();
+        let len: u64 = run.iter().map(PendingPiece::len).sum();
+        let maps: Option<Vec<_>> =
+            run.iter().map(|piece| Some((piece.segment.memory()?, piece.position, piece.len()))).collect();
+        let written = match maps.filter(|maps| maps.len() <= MOST_PIECES) {
+            Some(maps) => {
+                self.shared.write_to_destination(len, || write_pieces(&self.file, first.start, &maps))
+            }
+            None => self.write_copied(run, (first.start, len), buffer),
+        };
+        written.map_err(|error| self.told(error).at(format!("byte {}", first.start)))?;
+        count(&self.shared.counters.drain_writes, 1);
+        count(&self.shared.counters.drained_bytes, len);
+        Ok(())
+    }
+
+    /// Writes pieces by way of a buffer: what lies in files, and more small pieces of memory than one call takes.
+    fn write_copied(
+        &self,
+        run: &[PendingPiece],
+        (start, len): (u64, u64),
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
         buffer.resize(usize::try_from(len).unwrap_or(0), 0);
         let mut rest = buffer.as_mut_slice();
         for piece in run {
@@ -192,12 +214,8 @@ impl RedoState {
             piece.segment.read(piece.position, own)?;
             rest = after;
         }
-        let write = || self.file.write_all_at(buffer, first.start);
-        let written = self.shared.write_to_destination(len, write);
-        written.map_err(|error| self.at(error).at(format!("byte {}", first.start)))?;
-        count(&self.shared.counters.drain_writes, 1);
-        count(&self.shared.counters.drained_bytes, len);
-        Ok(())
+        let write = || self.file.write_all_at(buffer, start);
+        self.shared.write_to_destination(len, write).map_err(Error::from_io)
     }
 
     /// Ends the batch: what it wrote is synced where that was promised, and forgotten.

@@ -333,10 +333,14 @@ impl RedoState {
     }
 
     pub(crate) fn at(&self, error: std::io::Error) -> Error {
-        let full =
-            matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
-        let error = Error::from_io(error).at(self.destination.display());
-        if full {
+        self.told(Error::from_io(error))
+    }
+
+    /// An error of the destination, as it is told.
+    pub(crate) fn told(&self, error: Error) -> Error {
+        let is_full = error.kind() == ErrorKind::Full;
+        let error = error.at(self.destination.display());
+        if is_full {
             error.hint("what was written is kept in the staging area; free some space and try again")
         } else {
             error

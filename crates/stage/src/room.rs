@@ -34,6 +34,7 @@ use rustix::fs::MemfdFlags;
 use crate::{
     journal::Journal,
     leave_to_parent::LeftToParent,
+    memory_map::MemoryMap,
     settings::{AreaPlace, AreaSettings},
 };
 
@@ -95,6 +96,15 @@ pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
     OwnFolder::create_in(folder, &user_folder_name(PURPOSE)).map(Arc::new)
 }
 
+/// What holds the bytes of a segment.
+#[derive(Debug)]
+pub(crate) enum SegmentStore {
+    /// A file of the area.
+    File(File),
+    /// Memory of this process.
+    Memory(MemoryMap),
+}
+
 impl ProcessRoom {
     /// Room in the area that `settings` describe; none where it cannot be used.
     pub(crate) fn open(settings: &AreaSettings) -> Self {
@@ -126,6 +136,11 @@ impl ProcessRoom {
     /// Whether what is in it outlives the process.
     pub(crate) fn is_lasting(&self) -> bool {
         self.folder().is_some()
+    }
+
+    /// Whether it is memory of this process.
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self.place, RoomPlace::Memory)
     }
 
     /// Which start of the machine this is.
@@ -185,6 +200,15 @@ impl ProcessRoom {
                 let made = rustix::fs::memfd_create("forebay-stage", MemfdFlags::CLOEXEC);
                 Ok(File::from(made.map_err(|errno| Error::from_io(errno.into()).at("memory"))?))
             }
+        }
+    }
+
+    /// What holds the bytes of a new segment.
+    pub(crate) fn create_segment(&self, name: &str, capacity: u64) -> Result<SegmentStore> {
+        match &self.place {
+            RoomPlace::Nowhere(error) => Err(error.clone()),
+            RoomPlace::Folder(folder) => folder.own.folder().create_new(name).map(SegmentStore::File),
+            RoomPlace::Memory => MemoryMap::new(capacity).map(SegmentStore::Memory),
         }
     }
 

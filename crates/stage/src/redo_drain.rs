@@ -11,7 +11,7 @@ use forebay_source::{Error, Result};
 use crate::{
     batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},
     counters::count,
-    drainers::{DrainTask, Job, Polled},
+    drainers::{DrainTask, Job, LOCKED_PAUSE, Polled},
     item_name::WantedFile,
     memory_map::{MOST_PIECES, write_pieces},
     pending::{PendingMap, PendingPiece},
@@ -44,7 +44,10 @@ impl DrainTask for RedoState {
     }
 
     fn poll(self: Arc<Self>, now: Instant, is_paused: bool) -> Polled {
-        let mut inner = self.lock();
+        let Some(mut inner) = self.try_lock() else { return Polled::At(now + LOCKED_PAUSE) };
+        if inner.is_drained() {
+            return Polled::Settled;
+        }
         if is_paused && inner.waiting == 0 {
             return Polled::Idle;
         }
@@ -240,6 +243,12 @@ impl RedoState {
             inner = self.lock();
             is_synced = is_promised || inner.marked < inner.base;
         }
+        // Nobody will close the file after this but the drop of its descriptor.
+        if ended.is_ok() && inner.is_closed {
+            drop(inner);
+            ended = self.close_error();
+            inner = self.lock();
+        }
         let Some(batch) = inner.batch.take() else { return };
         match ended {
             Ok(()) => self.forget(&mut inner, batch, is_synced),
@@ -325,5 +334,32 @@ impl RedoState {
         drop(inner);
         job(buffer);
         self.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        drainers::DrainShared,
+        room::ProcessRoom,
+        settings::{AreaSettings, StageOptions},
+    };
+
+    #[test]
+    fn a_file_that_a_thread_has_does_not_hold_up_the_others() {
+        let settings = AreaSettings { drainers: 0, ..AreaSettings::memory() };
+        let shared = Arc::new(DrainShared::new(ProcessRoom::open(&settings), &settings));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let opened = Arc::new(file.reopen().unwrap());
+        let parts = (file.path().to_owned(), opened, StageOptions::default());
+        let state = RedoState::new(shared, parts.0, parts.1, parts.2, Default::default(), true);
+        state.write(0, b"bytes").unwrap();
+        let held = state.lock();
+        let polled = Arc::clone(&state).poll(Instant::now(), false);
+        assert!(matches!(polled, Polled::At(_)), "it is looked at again, and not waited for");
+        drop(held);
+        state.drain().unwrap();
+        assert_eq!(std::fs::read(file.path()).unwrap(), b"bytes");
     }
 }

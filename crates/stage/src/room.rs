@@ -5,7 +5,9 @@
 //!     lock                       held while room is reserved
 //!     paused                     there while no process may drain
 //!     hurry                      changed by `forebay stage drain`: processes drain at once and try again what failed
-//!     p-BOOT-NUMBER/             one process: SharedFolder, locked while the process lives
+//!     publishing                 of which processes lock a byte while they publish a new file
+//!     published-CHECKSUM         what was published last at a destination for which other new files wait
+//!     p-BOOT-NUMBER@HOST/        one process: SharedFolder, locked while the process lives
 //!         usage                  bytes that it has reserved
 //!         alive                  when its drainers were last known to write
 //!         ID.journal             what an item is and how far it is
@@ -26,14 +28,14 @@ use std::{
 };
 
 use forebay_scratch::{
-    LockMode, OwnFolder, SharedFolder, boot_id, lock_within, nonce, unlock, user_folder_name,
+    LockMode, OwnFolder, ParentOnly, SharedFolder, boot_id, host_name, lock_within, nonce, unlock,
+    user_folder_name,
 };
 use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::MemfdFlags;
 
 use crate::{
     journal::Journal,
-    leave_to_parent::LeftToParent,
     memory_map::MemoryMap,
     settings::{AreaPlace, AreaSettings},
 };
@@ -73,7 +75,7 @@ enum RoomPlace {
 struct RoomFolder {
     area: Arc<OwnFolder>,
     /// Before the folder, whose lock it keeps from children.
-    _lock: LeftToParent,
+    _lock: ParentOnly,
     own: SharedFolder,
     usage: File,
     alive: File,
@@ -265,10 +267,10 @@ impl RoomFolder {
     fn open(folder: &Path) -> Result<Self> {
         let area = make_area(folder)?;
         let boot = boot_id();
-        let name = format!("{PROCESS_PREFIX}{boot}-{:016x}", nonce());
+        let name = format!("{PROCESS_PREFIX}{boot}-{:016x}@{}", nonce(), host_name());
         let (own, _) = SharedFolder::open(&area, &name, OPEN_LIMIT)?;
         own.share()?;
-        let lock = LeftToParent::new(own.lock_file().as_fd());
+        let lock = ParentOnly::new(own.lock_file().as_fd());
         let usage = own.folder().create_new(USAGE)?;
         let alive = own.folder().create_new(ALIVE)?;
         Ok(Self { area, _lock: lock, own, usage, alive, boot })
@@ -299,6 +301,15 @@ impl Drop for ProcessRoom {
     fn drop(&mut self) {
         self.leave();
     }
+}
+
+/// The machine whose process has the folder `name`, where that is another one: on a file system that several machines share,
+/// locks may not tell whether the process lives.
+pub(crate) fn other_host(name: &str) -> Option<&str> {
+    let (process, host) = name.strip_prefix(PROCESS_PREFIX)?.split_once('@')?;
+    let (boot, _) = process.rsplit_once('-')?;
+    // A machine that was started since has another boot, one whose containers have names of their own has another name.
+    (host != host_name() && boot != boot_id()).then_some(host)
 }
 
 /// Bytes that all processes have reserved in `area`, those that were killed included: their files are still there.

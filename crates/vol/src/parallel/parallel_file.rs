@@ -16,7 +16,9 @@ use forebay_stage::{CloseWhen, StageOptions};
 use forebay_store::{Comm, Wait};
 
 use super::{
-    byte_spans::ByteSpans, drain_watch::DrainWatch, parallel_stats::STATS,
+    byte_spans::ByteSpans,
+    drain_watch::DrainWatch,
+    parallel_stats::STATS,
     process_area::{process_area, say_trouble},
     rank_board::RankBoard,
 };
@@ -217,5 +219,6 @@ fn open_log(path: &Path) -> Result<forebay_stage::RedoFile> {
     say_trouble(area);
     let file = File::options().read(true).write(true).open(path);
     let file = file.map_err(|error| Error::from_io(error).at(path.display()))?;
-    area.update(path, file, StageOptions::default())
+    // The other ranks and HDF5 itself write to it too.
+    area.update(path, file, StageOptions { is_shared: true, ..StageOptions::default() })
 }

@@ -108,8 +108,7 @@ impl Area {
         };
         let items = survey::items_for(&area, &file)?;
         for FoundItem { folder, id, journal, is_deserted } in &items {
-            let is_undone = journal.kind == ItemKind::Update
-                && survey::status_of(folder, id, journal, true).bytes > 0
+            let is_undone = journal.kind == ItemKind::Update && survey::has_records(folder, id, journal)
                 || waits(journal.state);
             if *is_deserted && is_undone {
                 let what = format!("process {} was killed before its staged writes reached it", journal.pid);
@@ -133,7 +132,7 @@ impl Area {
         limit: Option<Duration>,
         keep_waiting: &dyn Fn() -> bool,
     ) -> Result<bool> {
-        let until = limit.map(|limit| Instant::now() + limit);
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         while let Some(state) = self.pending(destination)? {
             if state == ItemState::Failed {
                 let what = "its last version is in the staging area, and could not be written here";

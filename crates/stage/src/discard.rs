@@ -8,7 +8,7 @@ use forebay_source::{Error, Result};
 use crate::{
     item_name::WantedFile,
     journal::Journal,
-    room::{PROCESS_PREFIX, journal_name, remove_ours},
+    room::{PROCESS_PREFIX, journal_name, other_host, remove_ours},
     survey::{facts_in, item_ids, read_journal},
 };
 
@@ -37,7 +37,9 @@ pub(crate) fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
 /// Removes what killed processes left for `file`.
 pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Result<()> {
     // Each is locked as long as it is looked at: `recover` does not work on it meanwhile.
-    for held in SharedFolder::deserted(area, |name| name.starts_with(PROCESS_PREFIX)) {
+    for held in
+        SharedFolder::deserted(area, |name| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none())
+    {
         let folder = held.folder();
         for id in item_ids(folder).into_iter().filter(|id| file.may_be(id)) {
             let Ok(journal) = read_journal(folder, &id) else { continue };

@@ -139,7 +139,9 @@ impl AreaEngine {
                     },
                 ));
             }
-            self.shared.wait_for_change(TELL_EVERY);
+            if !self.shared.work_alone() {
+                self.shared.wait_for_change(TELL_EVERY);
+            }
         }
     }
 }

@@ -11,11 +11,12 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     counters::count,
-    drainers::{DrainTask, Polled},
+    drainers::{DrainTask, LOCKED_PAUSE, Polled},
     image_state::{ImageInner, ImagePhase, ImageState},
     image_sums::{read_verified, stretches, sums_of},
     item_name::WantedFile,
     journal::{ImageSums, Journal},
+    lineage::Successor,
     publication::{self, PublishOrder, PublishTurn},
     publish,
     stamp::FileStamp,
@@ -26,6 +27,12 @@ use crate::{
 const TURN_PAUSE: Duration = Duration::from_millis(20);
 
 impl DrainTask for ImageState {
+    fn expect_also(&self, before: &FileStamp, after: FileStamp) {
+        if self.lock().journal.expected.contains(&Some(*before)) {
+            self.expect(after);
+        }
+    }
+
     fn is_for(&self, file: &WantedFile) -> bool {
         self.destination == file.path
     }
@@ -46,10 +53,10 @@ impl DrainTask for ImageState {
     }
 
     fn poll(self: Arc<Self>, now: Instant, is_paused: bool) -> Polled {
-        let mut inner = self.lock();
+        let Some(mut inner) = self.try_lock() else { return Polled::At(now + LOCKED_PAUSE) };
         let state = Arc::clone(&self);
         match inner.phase {
-            ImagePhase::Open | ImagePhase::Settled => Polled::Idle,
+            ImagePhase::Open | ImagePhase::Settled => Polled::Settled,
             ImagePhase::Staging | ImagePhase::Working => Polled::Busy,
             _ if inner.failure.is_some() => Polled::Idle,
             ImagePhase::Sealed => {
@@ -95,6 +102,8 @@ impl DrainTask for ImageState {
 
     fn hurry(&self) {
         self.lock().failure = None;
+        // Files behind one that failed are tried again with it, whichever of them comes first.
+        self.lineage.set_failure(None);
     }
 
     fn give_up(&self) {
@@ -159,8 +168,18 @@ impl ImageState {
         inner.journal.state = ItemState::Draining;
         inner.journal.error = None;
         self.lineage.set_failure(None);
-        match self.temporary(&mut inner) {
-            Ok(_) => {
+        let mut temporary = inner.temporary.clone().map(Ok);
+        if temporary.is_none() {
+            let path = self.name_temporary(&mut inner);
+            drop(inner);
+            // A destination that is slow must not hold up who looks at this file meanwhile.
+            let made = publish::create_temporary(&path).map(Arc::new);
+            temporary = Some(made.map_err(|error| self.at(error)));
+            inner = self.lock();
+        }
+        match temporary.unwrap_or_else(|| Err(Error::new(ErrorKind::Bug, "no temporary file"))) {
+            Ok(temporary) => {
+                inner.temporary = Some(temporary);
                 let run_bytes = self.shared.run_bytes as u64;
                 let image = inner.journal.image.as_ref();
                 let jobs = image.map(|image| stretches(image, run_bytes)).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     os::unix::fs::FileExt,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use forebay_source::{Error, ErrorKind, Result};
@@ -126,6 +126,15 @@ impl ImageState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The state, unless a thread has it at the moment.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ImageInner>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Some(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// Writes `bytes` at `offset`: to the image, or straight to the destination's folder where the area is full.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset.checked_add(bytes.len() as u64).filter(|end| i64::try_from(*end).is_ok());
@@ -198,14 +207,19 @@ impl ImageState {
         if let Some(temporary) = &inner.temporary {
             return Ok(Arc::clone(temporary));
         }
-        inner.journal.set_temporary(Some(&publish::temporary_name(&self.destination)));
-        inner.is_journalled =
-            inner.is_journalled && self.write_journal(inner, inner.journal.image.is_some()).is_ok();
-        let path = inner.journal.temporary().unwrap_or_default();
+        let path = self.name_temporary(inner);
         let file = publish::create_temporary(&path).map(Arc::new);
         let file = file.map_err(|error| self.at(error))?;
         inner.temporary = Some(Arc::clone(&file));
         Ok(file)
+    }
+
+    /// The path of a temporary file, which the journal knows before it exists.
+    pub(crate) fn name_temporary(&self, inner: &mut ImageInner) -> PathBuf {
+        inner.journal.set_temporary(Some(&publish::temporary_name(&self.destination)));
+        inner.is_journalled =
+            inner.is_journalled && self.write_journal(inner, inner.journal.image.is_some()).is_ok();
+        inner.journal.temporary().unwrap_or_default()
     }
 
     /// Rewrites the journal, where there is one.
@@ -270,6 +284,7 @@ impl ImageState {
         drop(inner);
         count(&self.shared.counters.sealed_files, 1);
         self.shared.submit(Arc::clone(self) as _);
+        while self.shared.work_alone() {}
         Ok(())
     }
 

@@ -186,7 +186,7 @@ impl RedoFile {
         let Some(state) = self.written_state() else { return Ok(()) };
         match when {
             CloseWhen::Drained => {
-                let drained = state.drain();
+                let drained = state.drain().and_then(|()| state.close_error());
                 let mut inner = state.lock();
                 inner.is_closed = true;
                 if drained.is_ok() {

@@ -5,7 +5,9 @@
 //!     lock                       held while room is reserved
 //!     paused                     there while no process may drain
 //!     hurry                      changed by `forebay stage drain`: processes drain at once and try again what failed
-//!     p-BOOT-NUMBER/             one process: SharedFolder, locked while the process lives
+//!     publishing                 of which processes lock a byte while they publish a new file
+//!     published-CHECKSUM         what was published last at a destination for which other new files wait
+//!     p-BOOT-NUMBER@HOST/        one process: SharedFolder, locked while the process lives
 //!         usage                  bytes that it has reserved
 //!         alive                  when its drainers were last known to write
 //!         ID.journal             what an item is and how far it is
@@ -26,14 +28,15 @@ use std::{
 };
 
 use forebay_scratch::{
-    LockMode, OwnFolder, SharedFolder, boot_id, lock_within, nonce, unlock, user_folder_name,
+    LockMode, OwnFolder, ParentOnly, SharedFolder, boot_id, host_name, lock_within, nonce, unlock,
+    user_folder_name,
 };
 use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::MemfdFlags;
 
 use crate::{
     journal::Journal,
-    leave_to_parent::LeftToParent,
+    memory_map::MemoryMap,
     settings::{AreaPlace, AreaSettings},
 };
 
@@ -72,7 +75,7 @@ enum RoomPlace {
 struct RoomFolder {
     area: Arc<OwnFolder>,
     /// Before the folder, whose lock it keeps from children.
-    _lock: LeftToParent,
+    _lock: ParentOnly,
     own: SharedFolder,
     usage: File,
     alive: File,
@@ -93,6 +96,15 @@ pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| Error::from_io(error).at(folder.display()))?;
     OwnFolder::create_in(folder, &user_folder_name(PURPOSE)).map(Arc::new)
+}
+
+/// What holds the bytes of a segment.
+#[derive(Debug)]
+pub(crate) enum SegmentStore {
+    /// A file of the area.
+    File(File),
+    /// Memory of this process.
+    Memory(MemoryMap),
 }
 
 impl ProcessRoom {
@@ -126,6 +138,11 @@ impl ProcessRoom {
     /// Whether what is in it outlives the process.
     pub(crate) fn is_lasting(&self) -> bool {
         self.folder().is_some()
+    }
+
+    /// Whether it is memory of this process.
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self.place, RoomPlace::Memory)
     }
 
     /// Which start of the machine this is.
@@ -188,6 +205,15 @@ impl ProcessRoom {
         }
     }
 
+    /// What holds the bytes of a new segment.
+    pub(crate) fn create_segment(&self, name: &str, capacity: u64) -> Result<SegmentStore> {
+        match &self.place {
+            RoomPlace::Nowhere(error) => Err(error.clone()),
+            RoomPlace::Folder(folder) => folder.own.folder().create_new(name).map(SegmentStore::File),
+            RoomPlace::Memory => MemoryMap::new(capacity).map(SegmentStore::Memory),
+        }
+    }
+
     /// Removes a file of this process.
     pub(crate) fn remove(&self, name: &str) {
         if let Some(own) = self.own() {
@@ -241,10 +267,10 @@ impl RoomFolder {
     fn open(folder: &Path) -> Result<Self> {
         let area = make_area(folder)?;
         let boot = boot_id();
-        let name = format!("{PROCESS_PREFIX}{boot}-{:016x}", nonce());
+        let name = format!("{PROCESS_PREFIX}{boot}-{:016x}@{}", nonce(), host_name());
         let (own, _) = SharedFolder::open(&area, &name, OPEN_LIMIT)?;
         own.share()?;
-        let lock = LeftToParent::new(own.lock_file().as_fd());
+        let lock = ParentOnly::new(own.lock_file().as_fd());
         let usage = own.folder().create_new(USAGE)?;
         let alive = own.folder().create_new(ALIVE)?;
         Ok(Self { area, _lock: lock, own, usage, alive, boot })
@@ -275,6 +301,15 @@ impl Drop for ProcessRoom {
     fn drop(&mut self) {
         self.leave();
     }
+}
+
+/// The machine whose process has the folder `name`, where that is another one: on a file system that several machines share,
+/// locks may not tell whether the process lives.
+pub(crate) fn other_host(name: &str) -> Option<&str> {
+    let (process, host) = name.strip_prefix(PROCESS_PREFIX)?.split_once('@')?;
+    let (boot, _) = process.rsplit_once('-')?;
+    // A machine that was started since has another boot, one whose containers have names of their own has another name.
+    (host != host_name() && boot != boot_id()).then_some(host)
 }
 
 /// Bytes that all processes have reserved in `area`, those that were killed included: their files are still there.

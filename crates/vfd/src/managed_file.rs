@@ -204,8 +204,10 @@ impl ManagedFile {
             self.stages = false;
             return;
         };
-        let begun =
-            origin.duplicate().and_then(|file| area.update(&self.destination, file, StageOptions::default()));
+        let trouble = area.trouble().map_or(Ok(()), Err);
+        let begun = trouble
+            .and_then(|()| origin.duplicate())
+            .and_then(|file| area.update(&self.destination, file, StageOptions::default()));
         match begun {
             Ok(redo) => {
                 let redo = Arc::new(redo);

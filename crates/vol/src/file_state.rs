@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fs::Metadata,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
@@ -140,7 +141,12 @@ impl VolFile {
 
     /// True while the file still is the version that was opened, as far as its times and its length say.
     pub(crate) fn is_current(&self) -> bool {
-        let (Some(id), Ok(now)) = (&self.id, std::fs::metadata(&self.path)) else { return false };
+        std::fs::metadata(&self.path).is_ok_and(|now| self.is_version(&now))
+    }
+
+    /// True when `now` is what is known of the version that was opened.
+    pub(crate) fn is_version(&self, now: &Metadata) -> bool {
+        let Some(id) = &self.id else { return false };
         let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         let state = id.version.file;
         id.len == now.len()

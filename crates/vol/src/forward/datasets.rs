@@ -12,7 +12,7 @@ use forebay_plugin::{
 use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{
     cached_read::read_cached,
-    dataset_changes,
+    chunk_addresses, dataset_changes,
     functions::RawPointer,
     hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
     optional_ops,
@@ -161,6 +161,7 @@ pub(crate) unsafe extern "C" fn optional<const N: usize>(
         if !READING_DATASET_OPTIONALS.contains(&asked.operation) {
             dataset_changes::changed(library, object_at(object));
         }
+        chunk_addresses::before_told(library, object_at(object), asked.operation);
         let drained = settling::before_look(library, object_at(object), dataset_changes::DATASET);
         if let Some(answer) = settling::refused(library, drained) {
             return answer;

@@ -66,3 +66,18 @@ def run(source: str, environment: dict[str, str], *arguments: object) -> tuple[A
 def both(source: str, native: dict[str, str], other: dict[str, str], *arguments: object) -> tuple[Any, Any]:
     """What Python source prints in either environment."""
     return run(source, native, *arguments)[0], run(source, other, *arguments)[0]
+
+
+def h5py_outcomes(environment: dict[str, str], folder: Path, *selection: str) -> set[str]:
+    """The outcome of each test of h5py's own suite, or of some of its modules; its files lie in ``folder``."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-rA", "--no-header"]
+    base = folder / "temporary"
+    command += ["--tb=no", f"--basetemp={base / 'pytest'}", "--pyargs", *selection]
+    base.mkdir(parents=True, exist_ok=True)
+    environment = environment | {"TMPDIR": str(base)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
+    # A test that fails says why behind a dash, with names that differ.
+    lines = [line.split(" - ")[0] for line in done.stdout.splitlines()]
+    found = {line for line in lines if line.startswith(("PASSED", "FAILED", "ERROR", "XFAIL"))}
+    assert found, done.stdout + done.stderr
+    return found

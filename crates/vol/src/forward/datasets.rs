@@ -12,7 +12,7 @@ use forebay_plugin::{
 use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{
     cached_read::read_cached,
-    dataset_changes,
+    chunk_addresses, dataset_changes,
     functions::RawPointer,
     hdf5_arguments::{DATASET_REFRESH, DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
     optional_ops,
@@ -129,5 +129,6 @@ unsafe fn before_optional(
     if !READING_DATASET_OPTIONALS.contains(&asked.operation) {
         dataset_changes::changed(library, object);
     }
+    chunk_addresses::before_told(library, object, asked.operation);
     settling::refused(library, settling::before_look(library, object, dataset_changes::DATASET))
 }

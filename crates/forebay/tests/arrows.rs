@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-tier", &["forebay-scratch", "forebay-source"]),
     ("forebay-stage", &["forebay-scratch", "forebay-source"]),
     ("forebay-config", &["forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-peercache", &["forebay-source", "forebay-store", "forebay-tier"]),
     ("forebay-plugin", &["forebay-config", "forebay-source", "forebay-stage", "forebay-tier"]),
     ("forebay-vfd", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
     (
@@ -29,10 +30,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "forebay-config",
             "forebay-mpi",
+            "forebay-peercache",
             "forebay-plugin",
             "forebay-source",
             "forebay-stage",
             "forebay-store",
+            "forebay-tcp",
             "forebay-tier",
         ],
     ),

@@ -50,8 +50,7 @@ mod tests {
             len: 10,
             version: Version::named(tag),
         };
-        let name =
-            |source: &str, tag: &str, block| SourceDigest::new(&id(source, tag)).block(block);
+        let name = |source: &str, tag: &str, block| SourceDigest::new(&id(source, tag)).block(block);
         assert_eq!(name("a", "1", 3), name("a", "1", 3));
         for other in [name("a", "1", 4), name("a", "2", 3), name("a1", "", 3), name("b", "1", 3)] {
             assert_ne!(other, name("a", "1", 3));

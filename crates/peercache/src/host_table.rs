@@ -58,7 +58,11 @@ impl HostTableShape {
 
     /// Bytes of the whole.
     pub(crate) fn byte_len(self) -> u64 {
-        if self.slots == 0 { 0 } else { self.slot_at(0).saturating_add(self.slots.saturating_mul(self.slot_len)) }
+        if self.slots == 0 {
+            0
+        } else {
+            self.slot_at(0).saturating_add(self.slots.saturating_mul(self.slot_len))
+        }
     }
 
     /// The entries that a block may stand in, as ranges that lie side by side: two where it begins near the end.

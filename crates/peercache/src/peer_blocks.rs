@@ -78,8 +78,14 @@ impl PeerBlocks {
     }
 
     /// Fills pieces of other hosts whose blocks are read as a whole, this once, and compared.
-    fn read_new(&self, pieces: &mut [BlockPiece<'_>], new: &HashMap<BlockDigest, KnownBlock>, wait: &Wait<'_>) {
-        let blocks: Vec<(BlockDigest, KnownBlock)> = new.iter().map(|(name, block)| (*name, *block)).collect();
+    fn read_new(
+        &self,
+        pieces: &mut [BlockPiece<'_>],
+        new: &HashMap<BlockDigest, KnownBlock>,
+        wait: &Wait<'_>,
+    ) {
+        let blocks: Vec<(BlockDigest, KnownBlock)> =
+            new.iter().map(|(name, block)| (*name, *block)).collect();
         compare_all(&self.view, &blocks, wait, |found, bytes| {
             self.view.stats.remote(bytes.len() as u64);
             for piece in pieces.iter_mut().filter(|piece| !piece.is_filled) {
@@ -187,7 +193,8 @@ struct EntryHold {
 impl Claimed for EntryHold {
     fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
         let view = Arc::clone(&self.view);
-        let Some(place) = view.host_table().and_then(|table| table.place(self.entry, self.name, bytes)) else {
+        let Some(place) = view.host_table().and_then(|table| table.place(self.entry, self.name, bytes))
+        else {
             return Admission::Refused;
         };
         self.is_written = true;

@@ -10,9 +10,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_peercache::PeerBlocks;
 use forebay_plugin::hdf5_types::hid_t;
 use forebay_source::{Locator, PerProcess, SourceId, text_of_path};
-use forebay_tier::{BlockPiece, Claim, Room};
+use forebay_tier::{BlockPiece, Claim, Copies, Room};
 
 use crate::{
     dataset_units::DatasetUnits,
@@ -53,6 +54,8 @@ pub(crate) struct CachedDataset {
 pub(crate) struct KeptUnits {
     pub(crate) cache: Arc<ReadCache>,
     target: UnitTarget,
+    /// What ranks have in common, where they read each other's.
+    of_ranks: Option<Arc<PeerBlocks>>,
 }
 
 /// How prestaging a unit went.
@@ -144,15 +147,19 @@ impl CachedDataset {
         }
         let kept = self.kept.get(|| {
             let cache = ReadCache::of_process()?;
+            let of_ranks = self.file.parallel().and_then(|parallel| parallel.blocks(&self.id));
             let target = UnitTarget {
-                copies: cache.copies(&self.id)?,
+                copies: match &of_ranks {
+                    Some(blocks) => Arc::clone(blocks) as Arc<dyn Copies>,
+                    None => cache.copies(&self.id)?,
+                },
                 number: self.units.number,
                 padded_len: self.grid.padded_len(),
                 blocks_per_unit: self.grid.blocks_per_unit(),
                 block_len: self.grid.block_len(),
-                may_replace: cache.may_replace(),
+                may_replace: of_ranks.is_none() && cache.may_replace(),
             };
-            Some(KeptUnits { cache, target })
+            Some(KeptUnits { cache, target, of_ranks })
         });
         let is_in_use = (**kept).as_ref().is_some_and(|kept| !kept.cache.is_paused());
         is_in_use.then_some(kept)
@@ -171,6 +178,13 @@ impl CachedDataset {
             self.units.present().insert(unit);
         }
         is_here
+    }
+
+    /// Looks for `units` at ranks of other hosts, where ranks read each other's.
+    pub(crate) fn find_elsewhere(&self, kept: &KeptUnits, units: impl Iterator<Item = u64>) {
+        if let Some(blocks) = &kept.of_ranks {
+            blocks.find_elsewhere(units.flat_map(|unit| self.grid.blocks(unit)));
+        }
     }
 
     /// Fills `into` with pieces of units from the tier; false when any was not there.

@@ -172,8 +172,12 @@ impl<'a> OneRead<'a> {
     /// What is not here, and what becomes of the read.
     pub(crate) fn look(&self) -> ReadOutlook {
         let units = read_plan::units(&self.pieces);
-        let missing: Vec<UnitDemand> =
-            units.into_iter().filter(|one| !self.dataset.has(self.kept, one.unit)).collect();
+        let is_missing = |one: &UnitDemand| !self.dataset.has(self.kept, one.unit);
+        let mut missing: Vec<UnitDemand> = units.into_iter().filter(is_missing).collect();
+        if !missing.is_empty() {
+            self.dataset.find_elsewhere(self.kept, missing.iter().map(|one| one.unit));
+            missing.retain(is_missing);
+        }
         let len = self.file.count * self.dataset.grid.element_len();
         let misses = if missing.is_empty() { Misses::Fill } else { self.judge(&missing, len) };
         ReadOutlook { len, missed: missing.iter().map(|one| one.wanted).sum(), misses }

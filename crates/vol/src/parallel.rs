@@ -20,6 +20,7 @@
 //! | `parallel_dataset`, `dataset_lookup` | a data set of such a file, and which one a handle stands for |
 //! | `gather`, `staged_write` | a write: gathered from memory, accepted by the log |
 //! | `collective_read` | a read that all ranks make together |
+//! | `shared_cache` | the cache that ranks have in common |
 //! | `settling` | what has to be in the file before HDF5 looks at it |
 //! | `parallel_stats` | counters |
 
@@ -40,4 +41,5 @@ pub(crate) mod parallel_stats;
 pub(crate) mod process_area;
 pub(crate) mod rank_board;
 pub(crate) mod settling;
+pub(crate) mod shared_cache;
 pub(crate) mod staged_write;

@@ -30,6 +30,7 @@ use crate::{
         opening::{OpenedFile, OpeningRanks},
         settling,
     },
+    read_cache::ReadCache,
     settings,
     slots::{self, LoadedLibrary},
     vol_object::{drop_object, object_at, wrap_file, wrap_request},
@@ -57,6 +58,10 @@ pub(crate) unsafe extern "C" fn close<const N: usize>(
         if answer >= 0 {
             drop_object(library, object);
             guard((), || {
+                if parallel.is_some() {
+                    // What was read goes to where the ranks share it while they do.
+                    ReadCache::await_writes();
+                }
                 if let Some(Err(error)) = parallel.map(|file| file.closed()) {
                     NOT_CLOSED.say(format_args!("{error}"));
                 }

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use forebay_mpi::MpiComm;
@@ -13,6 +14,7 @@ use super::{
     mpi_lists::MpiLists,
     parallel_file::{AgreedUse, ParallelFile},
     process_area::process_area,
+    shared_cache,
 };
 use crate::{settings, slots::LoadedLibrary};
 
@@ -21,7 +23,7 @@ static NOT_SHARED: WarnOnce = WarnOnce::new();
 /// Ranks that are opening a file by MPI-IO.
 #[derive(Debug)]
 pub(crate) struct OpeningRanks {
-    comm: MpiComm,
+    comm: Arc<MpiComm>,
     has_collective_metadata: bool,
     path: Option<PathBuf>,
 }
@@ -42,13 +44,14 @@ pub(crate) struct OpenedFile {
 const IS_MANAGED: u8 = 1;
 const CAN_STAGE: u8 = 2;
 const CAN_CACHE: u8 = 4;
+const CAN_SHARE: u8 = 8;
 
 impl OpeningRanks {
     /// The ranks that open the file `path` with `access` by MPI-IO; `None` for another driver. Collective over them.
     pub(crate) fn of(library: &LoadedLibrary, access: hid_t, path: &Path) -> Option<Self> {
         let lists = MpiLists::of(library)?;
         let comm = match lists.ranks_of(library, access)? {
-            Ok(comm) => comm,
+            Ok(comm) => Arc::new(comm),
             Err(error) => {
                 NOT_SHARED
                     .say(format_args!("{error}; files of several ranks are read and written as they are"));
@@ -80,6 +83,7 @@ impl OpeningRanks {
         let agreed = AgreedUse {
             stages: common & CAN_STAGE != 0,
             caches: common & CAN_CACHE != 0,
+            shares: common & CAN_SHARE != 0,
             is_writable: opened.is_writable,
         };
         if common & IS_MANAGED == 0 || !(agreed.stages || agreed.caches) {
@@ -102,6 +106,10 @@ impl OpeningRanks {
         }
         if opened.caches {
             said |= CAN_CACHE;
+            // What a writer sees of the file is no version that others could read as well.
+            if !opened.is_writable && shared_cache::is_wanted(&self.comm) {
+                said |= CAN_SHARE;
+            }
         }
         said
     }

@@ -10,17 +10,19 @@ use std::{
 };
 
 use forebay_mpi::MpiComm;
+use forebay_peercache::{PeerBlocks, PeerCache};
 use forebay_plugin::WarnOnce;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, SourceId};
 use forebay_stage::{CloseWhen, StageOptions};
 use forebay_store::{Comm, Wait};
 
 use super::{
     byte_spans::ByteSpans, drain_watch::DrainWatch, parallel_stats::STATS, process_area::process_area,
-    rank_board::RankBoard,
+    rank_board::RankBoard, shared_cache,
 };
 
 static NOT_AGREED: WarnOnce = WarnOnce::new();
+static NOT_SHARED: WarnOnce = WarnOnce::new();
 
 /// What ranks have agreed on when they opened a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct AgreedUse {
     pub(crate) stages: bool,
     /// Reads are cached.
     pub(crate) caches: bool,
+    /// Ranks read what others of them have cached.
+    pub(crate) shares: bool,
     /// The file was opened for writing.
     pub(crate) is_writable: bool,
 }
@@ -55,7 +59,9 @@ pub(crate) struct ParallelFile {
 /// What is shared with the other ranks.
 #[derive(Debug)]
 struct FileRanks {
-    comm: MpiComm,
+    comm: Arc<MpiComm>,
+    /// What they have cached, of files that are only read.
+    cache: Option<PeerCache>,
     /// Of files that are written.
     board: Option<Arc<RankBoard>>,
     staging: Option<DrainWatch>,
@@ -63,16 +69,17 @@ struct FileRanks {
 
 impl ParallelFile {
     /// The file at `path`, of which `agreed` is the same on all ranks of `comm`. Collective.
-    pub(crate) fn new(path: &Path, comm: MpiComm, agreed: AgreedUse) -> Result<Self> {
+    pub(crate) fn new(path: &Path, comm: Arc<MpiComm>, agreed: AgreedUse) -> Result<Self> {
         let board = agreed.is_writable.then(|| RankBoard::new(&comm).map(Arc::new)).transpose()?;
         let staging = match (&board, agreed.stages) {
             (Some(board), true) => Some(DrainWatch::new(open_log(path)?, Arc::clone(board))),
             _ => None,
         };
+        let cache = agreed.shares.then(|| open_cache(path, &comm)).flatten();
         Ok(Self {
             path: path.to_owned(),
             agreed,
-            ranks: RwLock::new(Some(FileRanks { comm, board, staging })),
+            ranks: RwLock::new(Some(FileRanks { comm, cache, board, staging })),
             layouts: AtomicU64::new(0),
             seen_writes: AtomicU64::new(0),
             handles: AtomicUsize::new(0),
@@ -102,12 +109,18 @@ impl ParallelFile {
     /// Gives up what is shared with the other ranks; everything passes through from now on. Collective.
     pub(crate) fn end(&self) -> Result<()> {
         let ranks = self.ranks.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(FileRanks { comm, board, staging }) = ranks else { return Ok(()) };
+        let Some(FileRanks { comm, cache, board, staging }) = ranks else { return Ok(()) };
         let redo = staging.and_then(DrainWatch::end);
         let closed = redo.map_or(Ok(()), |redo| redo.close(CloseWhen::Drained));
         let board = board.map_or(Ok(()), |board| board.close());
+        let cache = cache.map_or(Ok(()), |cache| cache.close(&Wait::while_ranks_live()));
         drop(comm);
-        closed.and(board).map_err(|error| error.at(self.path.display()))
+        closed.and(board).and(cache).map_err(|error| error.at(self.path.display()))
+    }
+
+    /// What ranks have cached of `source`, where they read each other's.
+    pub(crate) fn blocks(&self, source: &SourceId) -> Option<Arc<PeerBlocks>> {
+        self.with_ranks(|ranks| ranks.cache.as_ref().map(|cache| cache.blocks(source))).flatten()
     }
 
     /// How often the places of data sets may have changed.
@@ -208,6 +221,14 @@ impl ParallelFile {
             Ok(votes?.iter().map(|vote| vote.first().copied().unwrap_or(0)).min().unwrap_or(0))
         })
     }
+}
+
+/// What the ranks have cached; `None` where they cannot read each other's, on all of them. Collective.
+fn open_cache(path: &Path, comm: &Arc<MpiComm>) -> Option<PeerCache> {
+    let len = path.metadata().map_or(0, |facts| facts.len());
+    shared_cache::open(comm, len)
+        .inspect_err(|error| NOT_SHARED.say(format_args!("{error}; each rank caches on its own")))
+        .ok()
 }
 
 /// A log for the file at `path`, which all ranks write.

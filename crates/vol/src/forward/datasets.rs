@@ -17,13 +17,19 @@ use crate::{
     hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
     optional_ops,
     parallel::settling,
-    prestage, slots,
-    vol_object::{object_at, wrap, wrap_request},
+    prestage,
+    slots::{self, LoadedLibrary},
+    vol_object::{VolObject, object_at, wrap, wrap_request},
 };
 
 opens!(open, H5VLdataset_open, name: RawPointer, access: hid_t, transfer: hid_t);
 passes!(get, H5VLdataset_get, arguments: RawPointer);
-closes!(close, H5VLdataset_close);
+closes!(close, H5VLdataset_close; first before_close);
+
+/// One without links is deleted when it is closed.
+unsafe fn before_close(library: &LoadedLibrary, object: &VolObject) -> Option<herr_t> {
+    settling::refused(library, guard(Ok(()), || settling::before_dataset_close(library, object)))
+}
 
 /// Creates a data set, perhaps where one was that is gone.
 pub(crate) unsafe extern "C" fn create<const N: usize>(
@@ -133,7 +139,8 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
         if *arguments.cast::<c_int>() == DATASET_SET_EXTENT {
             dataset_changes::changed(library, object_at(object));
         }
-        let settled = settling::before_change(library, object_at(object), dataset_changes::DATASET);
+        let operation = *arguments.cast::<c_int>();
+        let settled = settling::before_dataset_operation(library, object_at(object), operation);
         if let Some(answer) = settling::refused(library, settled) {
             return answer;
         }

@@ -18,6 +18,16 @@ use super::{
 /// How often others are looked at while their writes are awaited.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
+/// What `mine` is, where it is no error on any rank. Collective.
+pub(crate) fn agreed<T>(comm: &MpiComm, mine: Result<T>) -> Result<T> {
+    let said = comm.all_gather(vec![u8::from(mine.is_ok())], &Wait::while_ranks_live())?;
+    let mine = mine?;
+    if said.iter().all(|one| one.first() == Some(&1)) {
+        return Ok(mine);
+    }
+    Err(Error::new(ErrorKind::Unavailable, "another rank could not take part"))
+}
+
 /// The words of all ranks.
 #[derive(Debug)]
 pub(crate) struct RankBoard {
@@ -28,9 +38,9 @@ pub(crate) struct RankBoard {
 }
 
 impl RankBoard {
-    /// A board for the ranks of `comm`. Collective.
-    pub(crate) fn new(comm: &MpiComm) -> Result<Self> {
-        let (own, wait) = (OwnWords::new()?, Wait::while_ranks_live());
+    /// A board for the ranks of `comm`, of which this one has the words `own`. Collective.
+    pub(crate) fn new(comm: &MpiComm, own: OwnWords) -> Result<Self> {
+        let wait = Wait::while_ranks_live();
         let window = comm.window(own.memory(), &wait)?;
         window.publish(&wait)?;
         Ok(Self { own, window, rank: comm.rank(), size: comm.size() })

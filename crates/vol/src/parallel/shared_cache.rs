@@ -8,11 +8,11 @@ use std::{
 use forebay_config::{Amount, PeerReads, TierConfig};
 use forebay_mpi::{MpiComm, passive_progress};
 use forebay_peercache::{HostShard, PeerCache};
-use forebay_source::{Error, ErrorKind, Grant, Result, ledger};
+use forebay_source::{Error, Grant, Result, ledger};
 use forebay_store::{Comm, ShardPlace, Wait};
 use forebay_tcp::tcp_over;
 
-use super::parallel_stats::STATS;
+use super::{parallel_stats::STATS, rank_board::agreed};
 use crate::{settings, unit_grid::block_len};
 
 /// The part of this host, where this process leads its ranks: it outlives the files, so that what was read once is there when a
@@ -51,19 +51,9 @@ pub(crate) fn open(comm: &Arc<MpiComm>, file_len: u64) -> Result<PeerCache> {
     let whole = here.fold(0_u64, |sum, rank| sum.saturating_add(words(rank, 0)));
     // A host without a part reads those of others.
     let part = is_leader.then(|| led_part(whole, quota, block_len).ok()).flatten();
-    let data = agreed(comm, data_comm(comm, &wait), &wait)?;
+    let data = agreed(comm, data_comm(comm, &wait))?;
     let opened = PeerCache::open(data, part.as_deref(), STATS.peers(), &wait);
-    agreed(comm, opened, &wait)
-}
-
-/// What `mine` is, where it is no error on any rank. Collective.
-fn agreed<T>(comm: &MpiComm, mine: Result<T>, wait: &Wait<'_>) -> Result<T> {
-    let said = comm.all_gather(vec![u8::from(mine.is_ok())], wait)?;
-    let mine = mine?;
-    match said.iter().all(|one| one.first() == Some(&1)) {
-        true => Ok(mine),
-        false => Err(Error::new(ErrorKind::Unavailable, "another rank cannot share its cache")),
-    }
+    agreed(comm, opened)
 }
 
 /// How the bytes of other hosts travel: by MPI where it serves ranks that compute, by TCP where it does not. Collective.

@@ -1,6 +1,7 @@
 //! What ranks agree on when they open a file together.
 
 use std::{
+    ffi::c_int,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -17,7 +18,7 @@ use super::{
     process_area::process_area,
     shared_cache,
 };
-use crate::{settings, slots::LoadedLibrary};
+use crate::{file_driver, settings, slots::LoadedLibrary};
 
 static NOT_SHARED: WarnOnce = WarnOnce::new();
 static LEFT_OVER: WarnOnce = WarnOnce::new();
@@ -131,15 +132,25 @@ impl OpeningRanks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StagedBefore {
     /// It is awaited; what a killed process left is told.
-    ForReading,
+    ForReading = 0,
     /// It is awaited; what a killed process left is an error.
-    ForChanging,
+    ForChanging = 1,
     /// It is awaited, or forgotten where it cannot come.
-    ForReplacing,
+    ForReplacing = 2,
 }
 
 impl StagedBefore {
     fn settle(self, path: &Path) -> Result<()> {
+        // An area in memory is seen by nobody but the driver that has it.
+        match file_driver::settle(path, self as c_int) {
+            Some(true) => return Ok(()),
+            Some(false) => {
+                let what = "writes to it are staged, and do not come to it";
+                let error = Error::new(ErrorKind::Unavailable, what).at(path.display());
+                return Err(error.hint("see `forebay stage ls`"));
+            }
+            None => {}
+        }
         let Some(area) = process_area() else { return Ok(()) };
         match area.wait_for(path, Some(SETTLE_PATIENCE), &|| true) {
             Ok(true) => Ok(()),

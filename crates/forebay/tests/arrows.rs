@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-config", &["forebay-source", "forebay-stage", "forebay-tier"]),
     ("forebay-peercache", &["forebay-source", "forebay-store", "forebay-tier"]),
     ("forebay-plugin", &["forebay-config", "forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-units", &["forebay-tier"]),
     ("forebay-vfd", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
     (
         "forebay-vol",
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-store",
             "forebay-tcp",
             "forebay-tier",
+            "forebay-units",
         ],
     ),
     ("forebay-launch", &["forebay-config", "forebay-source"]),

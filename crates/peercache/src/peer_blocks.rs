@@ -191,7 +191,7 @@ struct EntryHold {
 }
 
 impl Claimed for EntryHold {
-    fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
+    fn put(mut self: Box<Self>, bytes: &[u8]) -> Admission {
         let view = Arc::clone(&self.view);
         let Some(place) = view.host_table().and_then(|table| table.place(self.entry, self.name, bytes))
         else {

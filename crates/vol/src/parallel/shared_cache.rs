@@ -11,9 +11,10 @@ use forebay_peercache::{HostShard, PeerCache};
 use forebay_source::{Error, Grant, Result, ledger};
 use forebay_store::{Comm, ShardPlace, Wait};
 use forebay_tcp::tcp_over;
+use forebay_units::unit_grid::block_len;
 
 use super::{parallel_stats::STATS, rank_board::agreed};
-use crate::{settings, unit_grid::block_len};
+use crate::settings;
 
 /// The part of this host, where this process leads its ranks: it outlives the files, so that what was read once is there when a
 /// file is opened again.

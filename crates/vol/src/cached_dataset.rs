@@ -4,6 +4,7 @@
 
 use std::{
     cell::Cell,
+    collections::BTreeMap,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -339,6 +340,24 @@ impl CachedDataset {
             Some(_) => Prestaged::Here,
             None => Prestaged::Failed,
         }
+    }
+
+    /// Claims on `units`, which this process is about to read, where other processes read what it keeps; `None` where another
+    /// one is reading some of them.
+    pub(crate) fn claim_all(&self, kept: &KeptUnits, units: &[u64]) -> Option<BTreeMap<u64, BlockClaim>> {
+        let mut claims = BTreeMap::new();
+        if kept.of_ranks.is_none() {
+            return Some(claims);
+        }
+        for unit in units {
+            let (block, copies) = (self.grid.blocks(*unit).start, Arc::clone(&kept.target.copies));
+            match copies.claim(block, self.grid.block_len(), kept.target.may_replace) {
+                Claim::Held(claim) => drop(claims.insert(*unit, BlockClaim { block, claim })),
+                Claim::Full => {}
+                Claim::Here | Claim::Busy => return None,
+            }
+        }
+        Some(claims)
     }
 
     /// Whether this process reads `unit`: of several that want it at once one does, and the others wait for it.

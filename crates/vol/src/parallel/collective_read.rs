@@ -8,7 +8,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{mpi_lists, parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
 use crate::{
-    cached_read::{self, DatasetRead},
+    cached_read::{self, DatasetRead, ReadBy},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };
@@ -45,7 +45,7 @@ pub(crate) fn read_together(
     note_others(dataset);
     let wanted = DatasetRead { fill_transfer: library.default_transfer(), ..*wanted };
     cached_read::with_planned(library, object, &wanted, |planned| {
-        let outlook = planned.map(|planned| planned.look());
+        let outlook = planned.map(|planned| planned.look(ReadBy::AllRanks));
         let is_ready = outlook.as_ref().is_some_and(|outlook| !outlook.needs_below());
         let mine = match (&drained, is_ready || cached_read::is_empty(library, &wanted)) {
             (Err(_), _) => FAILS,

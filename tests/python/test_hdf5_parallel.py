@@ -37,8 +37,12 @@ def files(tmp_path: Path) -> Path:
     return tmp_path / "files"
 
 
+# Four ranks on two processors take a minute each to wait for each other.
+COUNTS = [1, 2, 4] if os.environ.get("FOREBAY_LONG") else [1, 2]
+
+
 @pytest.mark.parametrize("case", ["writes", "resize"])
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", COUNTS)
 def test_ranks_write_the_same_file_and_read_the_same_values(
     count: int, case: str, program: Path, files: Path, tmp_path: Path
 ) -> None:
@@ -49,9 +53,8 @@ def test_ranks_write_the_same_file_and_read_the_same_values(
         assert staged > 0 and passed > 0 and settled > 0
 
 
-# Four ranks on two processors take a minute each to wait for each other.
 @pytest.mark.parametrize("how", ["read", "write"])
-@pytest.mark.parametrize("count", [1, 2, 4] if os.environ.get("FOREBAY_LONG") else [1, 2])
+@pytest.mark.parametrize("count", COUNTS)
 def test_ranks_read_the_same_values_from_their_caches_however_often_each_reads(
     count: int, how: str, program: Path, files: Path, tmp_path: Path
 ) -> None:

@@ -18,11 +18,12 @@ use forebay_store::{Comm, Wait};
 
 use super::{
     byte_spans::ByteSpans,
+    data_comm::{self, data_comm},
     drain_watch::DrainWatch,
     own_words::OwnWords,
     parallel_stats::STATS,
     process_area::process_area,
-    rank_board::{self, RankBoard},
+    rank_board::RankBoard,
     shared_cache,
 };
 
@@ -89,6 +90,8 @@ impl RankVote {
 #[derive(Debug)]
 struct FileRanks {
     comm: Arc<MpiComm>,
+    /// By which they read each other's memory.
+    data: Arc<dyn Comm>,
     /// What they have cached, of files that are only read.
     cache: Option<PeerCache>,
     /// Of files that are written.
@@ -99,16 +102,17 @@ struct FileRanks {
 impl ParallelFile {
     /// The file at `path`, of which `agreed` is the same on all ranks of `comm`. Collective.
     pub(crate) fn new(path: &Path, comm: Arc<MpiComm>, agreed: AgreedUse, own: OwnParts) -> Result<Self> {
-        let board = own.words.map(|words| RankBoard::new(&comm, words).map(Arc::new)).transpose();
+        let data = data_comm(&comm)?;
+        let board = own.words.map(|words| RankBoard::new(&*data, words).map(Arc::new)).transpose();
         // A rank that lacks it would leave the others to wait for it.
-        let board = rank_board::agreed(&comm, board)?;
+        let board = data_comm::agreed(&comm, board)?;
         let log = own.log.filter(|_| agreed.stages);
         let staging = board.as_ref().zip(log).map(|(board, log)| DrainWatch::new(log, Arc::clone(board)));
-        let cache = agreed.shares.then(|| open_cache(path, &comm)).flatten();
+        let cache = agreed.shares.then(|| open_cache(path, &comm, &data)).flatten();
         Ok(Self {
             path: path.to_owned(),
             agreed,
-            ranks: RwLock::new(Some(FileRanks { comm, cache, board, staging })),
+            ranks: RwLock::new(Some(FileRanks { comm, data, cache, board, staging })),
             layouts: AtomicU64::new(0),
             seen_writes: AtomicU64::new(0),
             has_failed_close: AtomicBool::new(false),
@@ -144,12 +148,12 @@ impl ParallelFile {
     /// Gives up what is shared with the other ranks; everything passes through from now on. Collective.
     pub(crate) fn end(&self) -> Result<()> {
         let ranks = self.ranks.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(FileRanks { comm, cache, board, staging }) = ranks else { return Ok(()) };
+        let Some(FileRanks { comm, data, cache, board, staging }) = ranks else { return Ok(()) };
         let redo = staging.and_then(DrainWatch::end);
         let closed = redo.map_or(Ok(()), |redo| redo.close(CloseWhen::Drained));
         let board = board.map_or(Ok(()), |board| board.close());
         let cache = cache.map_or(Ok(()), |cache| cache.close(&Wait::while_ranks_live()));
-        drop(comm);
+        drop((data, comm));
         closed.and(board).and(cache).map_err(|error| error.at(self.path.display()))
     }
 
@@ -206,7 +210,7 @@ impl ParallelFile {
             let (board, staging) = (ranks.board.as_ref()?, ranks.staging.as_ref()?);
             staging.announce(spans);
             // What another rank wrote to these bytes before comes first.
-            let ordered = board.await_overlaps(&ranks.comm, spans);
+            let ordered = board.await_overlaps(&*ranks.data, spans);
             let written =
                 ordered.and_then(|()| write(&|offset, bytes| staging.redo().write_at(offset, bytes)));
             // What was accepted before an error counts.
@@ -225,7 +229,7 @@ impl ParallelFile {
     pub(crate) fn drain_all(&self) -> Result<()> {
         self.drain_own()?;
         let awaited = self.with_ranks(|ranks| match (&ranks.board, &ranks.staging) {
-            (Some(board), Some(_)) => board.await_others(&ranks.comm),
+            (Some(board), Some(_)) => board.await_others(&*ranks.data),
             _ => Ok(()),
         });
         awaited.unwrap_or(Ok(())).map_err(|error| error.at(self.path.display()))
@@ -267,9 +271,9 @@ impl ParallelFile {
 }
 
 /// What the ranks have cached; `None` where they cannot read each other's, on all of them. Collective.
-fn open_cache(path: &Path, comm: &Arc<MpiComm>) -> Option<PeerCache> {
+fn open_cache(path: &Path, comm: &MpiComm, data: &Arc<dyn Comm>) -> Option<PeerCache> {
     let len = path.metadata().map_or(0, |facts| facts.len());
-    shared_cache::open(comm, len)
+    shared_cache::open(comm, data, len)
         .inspect_err(|error| NOT_SHARED.say(format_args!("{error}; each rank caches on its own")))
         .ok()
 }

@@ -1,26 +1,20 @@
 //! The cache that ranks have in common: a part for each host, read by all through a window that is made and freed with a file.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_config::{Amount, PeerReads, TierConfig};
-use forebay_mpi::{MpiComm, passive_progress};
+use forebay_mpi::MpiComm;
 use forebay_peercache::{HostShard, PeerCache};
 use forebay_source::{Error, Grant, Result, ledger};
 use forebay_store::{Comm, ShardPlace, Wait};
-use forebay_tcp::tcp_over;
 use forebay_units::unit_grid::block_len;
 
-use super::{parallel_stats::STATS, rank_board::agreed};
+use super::{data_comm::agreed, parallel_stats::STATS};
 use crate::settings;
 
 /// The part of this host, where this process leads its ranks: it outlives the files, so that what was read once is there when a
 /// file is opened again.
 static OWN_PART: Mutex<Option<LedPart>> = Mutex::new(None);
-/// Whether MPI serves gets from ranks that compute, once that was tried.
-static SERVES_COMPUTING: OnceLock<bool> = OnceLock::new();
 
 #[derive(Debug)]
 struct LedPart {
@@ -35,8 +29,9 @@ pub(crate) fn is_wanted(comm: &MpiComm) -> bool {
     settings.peers == PeerReads::Auto && comm.size() > 1 && settings.place.is_some() && !is_shared_anyway
 }
 
-/// The cache of the ranks of `comm`, for a file of `file_len` bytes; an error is one on all ranks. Collective.
-pub(crate) fn open(comm: &Arc<MpiComm>, file_len: u64) -> Result<PeerCache> {
+/// The cache of the ranks of `comm`, for a file of `file_len` bytes, read through windows of `data`; an error is one on all ranks.
+/// Collective.
+pub(crate) fn open(comm: &MpiComm, data: &Arc<dyn Comm>, file_len: u64) -> Result<PeerCache> {
     let wait = Wait::while_ranks_live();
     let (quota, block_len) = (quota(file_len), block_len(settings::current().unit));
     let said = comm.all_gather([quota.to_le_bytes(), block_len.to_le_bytes()].concat(), &wait)?;
@@ -46,36 +41,14 @@ pub(crate) fn open(comm: &Arc<MpiComm>, file_len: u64) -> Result<PeerCache> {
     if (0..comm.size()).any(|rank| words(rank, 8) != block_len) {
         return Err(Error::invalid("ranks have units of different lengths").at("FOREBAY_HDF5_UNIT"));
     }
-    let host = comm.host_of(comm.rank());
-    let here = (0..comm.size()).filter(|rank| comm.host_of(*rank) == host);
-    let is_leader = PeerCache::leader(&**comm) == comm.rank();
+    let host = data.host_of(data.rank());
+    let here = (0..data.size()).filter(|rank| data.host_of(*rank) == host);
+    let is_leader = PeerCache::leader(&**data) == comm.rank();
     let whole = here.fold(0_u64, |sum, rank| sum.saturating_add(words(rank, 0)));
     // A host without a part reads those of others.
     let part = is_leader.then(|| led_part(whole, quota, block_len).ok()).flatten();
-    let data = agreed(comm, data_comm(comm, &wait))?;
-    let opened = PeerCache::open(data, part.as_deref(), STATS.peers(), &wait);
+    let opened = PeerCache::open(Arc::clone(data), part.as_deref(), STATS.peers(), &wait);
     agreed(comm, opened)
-}
-
-/// How the bytes of other hosts travel: by MPI where it serves ranks that compute, by TCP where it does not. Collective.
-fn data_comm(comm: &Arc<MpiComm>, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
-    if comm.is_one_host() {
-        return Ok(Arc::clone(comm) as Arc<dyn Comm>);
-    }
-    let known = SERVES_COMPUTING.get().copied();
-    let said = comm.all_gather(vec![known.map_or(2, u8::from)], wait)?;
-    let is_known = said.iter().all(|one| one.first() != Some(&2));
-    let serves = match is_known {
-        true => said.iter().all(|one| one.first() == Some(&1)),
-        // An error means that MPI has no gets between these hosts.
-        false => *SERVES_COMPUTING.get_or_init(|| passive_progress(comm, wait).unwrap_or(false)),
-    };
-    let serves = comm.all_gather(vec![u8::from(serves)], wait)?.iter().all(|one| one.first() == Some(&1));
-    if serves {
-        return Ok(Arc::clone(comm) as Arc<dyn Comm>);
-    }
-    let secret = std::env::var_os("FOREBAY_STORE_SECRET_FILE").filter(|path| !path.is_empty());
-    Ok(Arc::new(tcp_over(&**comm, secret.map(PathBuf::from), wait)?))
 }
 
 /// The bytes that this rank adds to the part of its host.

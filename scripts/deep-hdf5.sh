@@ -59,13 +59,15 @@ deep_crash() {
 }
 
 deep_ranks() {
-    local found layout
-    found=$("$ROOT/scripts/hdf5-parallel.sh")
-    mapfile -t found <<<"$found"
-    for layout in contiguous chunked late gzip; do
-        say "4 ranks, $layout"
-        within "$FOREBAY_PYTHON" "$ROOT/tests/hdf5/ranks.py" --plugins "$plugins" --launcher "${found[1]}" --program "${found[2]}" \
-            --layout "$layout"
+    local found layout mpi
+    for mpi in mpich5 openmpi5; do
+        found=$("$ROOT/scripts/hdf5-parallel.sh" "$mpi")
+        mapfile -t found <<<"$found"
+        for layout in contiguous chunked late gzip; do
+            say "4 ranks of $mpi, $layout"
+            within "$FOREBAY_PYTHON" "$ROOT/tests/hdf5/ranks.py" --plugins "$plugins" --prefix "${found[0]}" --launcher "${found[1]}" \
+                --program "${found[2]}" --layout "$layout"
+        done
     done
 }
 

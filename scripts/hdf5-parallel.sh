@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds parallel HDF5 2.2.0, which is not thread safe, with MPICH from PyPI, and prints three lines: the folder it is installed
+# Builds parallel HDF5 2.2.0, which is not thread safe, with an MPI from PyPI, and prints three lines: the folder it is installed
 # in, the launcher of its MPI, and a program that writes and reads by it (tests/hdf5/parallel_rounds.c). Done once; kept in the
 # cache folder.
+#   hdf5-parallel.sh [mpich5|openmpi5]     MPICH unless another one is named
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -12,9 +13,18 @@ source "$ROOT/scripts/hdf5-builds.sh"
 CRATE=hdf5-metno-src
 VERSION=0.10.4
 
+name=${1:-mpich5}
+case $name in
+mpich5) ;;
+openmpi5)
+    # It runs no ranks as root, and no more of them than processors, unless it is told to.
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    ;;
+*) die "usage: hdf5-parallel.sh [mpich5|openmpi5]" ;;
+esac
 use_cache
 find_python
-found=$("$ROOT/scripts/mpi.sh" mpich5)
+found=$("$ROOT/scripts/mpi.sh" "$name")
 IFS=$'\t' read -r _ launcher _ <<<"$found"
 mpi=$(cd "$(dirname "$launcher")/.." && pwd)
 make_hdf5() {
@@ -46,7 +56,7 @@ make_program() {
 
 if [[ ! -e $prefix/ready ]]; then
     (
-        lock hdf5-parallel
+        lock "hdf5-parallel-$name"
         if [[ -e $prefix/ready ]]; then exit; fi
         make_hdf5
         touch "$prefix/ready"

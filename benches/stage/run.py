@@ -128,6 +128,39 @@ def ranks(bench, report):
                            native["write_s"] / staged["write_s"], 1, unit="x", digits=1)
             report.compare("E", f"{name}: time to durable against native ({staged['durable_s']:.2f} s)",
                            staged["durable_s"] / native["durable_s"], 1, most=True, unit="x")
+    rank_reads(bench, report)
+
+
+def rank_reads(bench, report):
+    """E, reads: each rank a quarter of the set in the first epoch, shuffled blocks of 1 MiB of all of it in later ones."""
+    prefix, launcher, _ = bench.args.parallel
+    program, mib = bench.work / "parallel_epochs", 128
+    flags = [f"-I{prefix}/include", f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lhdf5", "-ldl"]
+    source = pathlib.Path(__file__).parents[2] / "tests/hdf5/parallel_epochs.c"
+    bench.run([pathlib.Path(launcher).parent / "mpicc", "-O2", "-o", program, source, *flags], bench.plain())
+    bench.clear()
+    made = bench.directly(bench.python("rank_set.py", bench.below / "x.h5", "--mib", mib))
+    shutil.copyfile(bench.below / "x.h5", bench.work / "local.h5")
+    for collective in (0, 1):
+        words = ["--epochs", 4, "--collective", collective]
+        name = f"4 ranks read, {'collective' if collective else 'independent'}"
+        here = min(bench.directly([launcher, "-n", 4, program, bench.work / "local.h5", *words])["epochs_s"])
+        command = [launcher, "-n", 4, program, bench.mount / "x.h5", *words]
+        native, _ = bench.on_slow(command, bench.plain())
+        later = statistics.median(native["epochs_s"][1:])
+        report.add("E", f"{name}, native: first epoch, later ones; local", f"{native['epochs_s'][0]:.2f} s, {later:.2f} s; {here:.3f} s")
+        for place in ("memory", "disk"):
+            shutil.rmtree(bench.fast, ignore_errors=True)
+            (bench.fast / "cache").mkdir(parents=True)
+            where = "memory" if place == "memory" else bench.fast / "cache"
+            said, counters = bench.on_slow(command, bench.managed(("vol",), hdf5_cache=where, hdf5_cache_quota="1GiB"))
+            report.same_values("E", f"{name}, cache {'in memory' if place == 'memory' else 'on disk'}", said["wrong"])
+            what = f"{name}, cache {'in memory' if place == 'memory' else 'on disk'}"
+            report.compare("E", f"{what}: first epoch against native", said["epochs_s"][0] / native["epochs_s"][0], 1.07, most=True, unit="x")
+            report.compare("E", f"{what}: bytes of the origin against the file", counters["bytes"] / made["bytes"], 1.05, most=True,
+                           unit="x", digits=3)
+            cached = statistics.median(said["epochs_s"][1:])
+            report.compare("E", f"{what}: later epochs, of local speed ({cached:.3f} s)", here / cached, 0.9)
 
 
 PARTS = {"A": original_setting, "B": large_checkpoints, "C": small_writes, "D": reads, "E": ranks}

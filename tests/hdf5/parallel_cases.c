@@ -351,10 +351,13 @@ static void tell_counters(void) {
         *(void **)&ask = dlsym(connector, "forebay_hdf5_parallel_stats");
     if (!ask)
         return;
-    unsigned long long counts[6];
+    unsigned long long counts[10];
     ask(counts);
     FILE *out = fopen(name, "a");
-    fprintf(out, "%d %llu %llu %llu %llu %llu %llu\n", rank, counts[0], counts[1], counts[2], counts[3], counts[4], counts[5]);
+    fprintf(out, "%d", rank);
+    for (int index = 0; index < 10; index++)
+        fprintf(out, " %llu", counts[index]);
+    fprintf(out, "\n");
     fclose(out);
 }
 

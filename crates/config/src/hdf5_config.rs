@@ -29,6 +29,8 @@ pub struct Hdf5Config {
     pub cache_quota: Option<Amount>,
     /// What leaves when it is full.
     pub cache_policy: PolicyName,
+    /// Whether ranks of an MPI job read what others of them have cached.
+    pub peers: PeerReads,
     /// Whether data sets are brought near when they are opened.
     pub prestage: PrestageMode,
     /// Bytes of a data set that are read, kept and evicted at once, about.
@@ -59,6 +61,7 @@ impl Default for Hdf5Config {
             cache: None,
             cache_quota: None,
             cache_policy: PolicyName::Lru,
+            peers: PeerReads::Auto,
             prestage: PrestageMode::Off,
             unit: UNIT_BYTES,
             least: LEAST_BYTES,
@@ -140,6 +143,19 @@ pub enum StageScope {
 }
 
 words!(StageScope, "scope", Local = "local", Global = "global");
+
+/// Whether ranks of an MPI job read what others of them have cached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PeerReads {
+    /// They do, where several have a file open together.
+    #[default]
+    Auto,
+    /// Each reads its own cache alone.
+    Off,
+}
+
+words!(PeerReads, "way to read from peers", Auto = "auto", Off = "off");
 
 /// Whether data sets are brought near when they are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

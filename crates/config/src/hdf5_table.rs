@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Which HDF5 files are managed, and how.
-pub(crate) const HDF5: [Setting; 13] = [
+pub(crate) const HDF5: [Setting; 14] = [
     Setting {
         section: "hdf5",
         key: "paths",
@@ -106,6 +106,16 @@ pub(crate) const HDF5: [Setting; 13] = [
         text: |_| None,
         set: |config, given, _| put(&mut config.hdf5.cache_policy, given.text()?.parse()),
         toml: |config| Some(quoted(config.hdf5.cache_policy.word())),
+        absent: "",
+    },
+    Setting {
+        section: "hdf5",
+        key: "peers",
+        flag: "",
+        variable: "FOREBAY_HDF5_PEERS",
+        text: |_| None,
+        set: |config, given, _| put(&mut config.hdf5.peers, given.text()?.parse()),
+        toml: |config| Some(quoted(config.hdf5.peers.word())),
         absent: "",
     },
     Setting {

@@ -5,8 +5,8 @@
 use std::{fs, path::Path};
 
 use forebay_config::{
-    Amount, Environment, FastPlace, Overrides, PluginChoice, PolicyName, PrestageMode, Settings, StageScope,
-    ValueOrigin,
+    Amount, Environment, FastPlace, Overrides, PeerReads, PluginChoice, PolicyName, PrestageMode, Settings,
+    StageScope, ValueOrigin,
 };
 use forebay_source::{ErrorKind, Result};
 
@@ -30,6 +30,7 @@ scope = "global"
 cache = "memory"
 cache_quota = "10%"
 cache_policy = "lfu"
+peers = "off"
 prestage = "background"
 unit = "4MiB"
 least = 1
@@ -70,6 +71,7 @@ fn a_file_sets_every_key_and_what_is_printed_is_read_back() {
     assert_eq!((hdf5.write, hdf5.read, hdf5.delay_close), (false, false, true));
     assert_eq!((&hdf5.cache, hdf5.cache_quota), (&Some(FastPlace::Memory), Some(Amount::Percent(10))));
     assert_eq!((hdf5.cache_policy, hdf5.prestage), (PolicyName::Lfu, PrestageMode::Background));
+    assert_eq!(hdf5.peers, PeerReads::Off);
     assert_eq!((hdf5.unit, hdf5.least, hdf5.clock_grain_ms), (4 << 20, 1, 20));
     let again = loaded(&settings.to_toml(), None, &[]).unwrap();
     assert_eq!(again.config, settings.config, "{}", settings.to_toml());

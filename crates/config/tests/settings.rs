@@ -245,6 +245,7 @@ scope = "local"        # default
 # cache is not set: the VOL connector keeps no values
 # cache_quota is not set: 25% of the memory budget, or 80% of what is free on the disk
 cache_policy = "lru"   # default
+peers = "auto"         # default
 prestage = "off"       # default
 unit = "1MiB"          # default
 least = "64KiB"        # default

@@ -8,25 +8,15 @@
 //!           └─ several ──────► TCP, found through torch's key-value store
 //! ```
 
-use std::{
-    cell::RefCell,
-    collections::HashMap,
-    env,
-    net::{IpAddr, Ipv4Addr},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{env, path::PathBuf, sync::Arc};
 
 use forebay_mpi::{MpiComm, MpiHandle, MpiLaunchedComm, MpiOptions, passive_progress};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
-use forebay_store::{Comm, JobName, LocalComm, SharedComm, Wait, agree};
-use forebay_tcp::{Rendezvous, TcpComm, TcpListen, TcpOptions, address_toward};
+use forebay_store::{Comm, JobName, LocalComm, SharedComm, Wait};
+use forebay_tcp::{Rendezvous, TcpComm, TcpListen, TcpOptions, tcp_over};
 
 /// Names the library of MPI, or forbids one.
 const MPI_LIBRARY: &str = "FOREBAY_MPI_LIBRARY";
-
-/// A port of a host, where only the way to it is looked for.
-const ANY_PORT: u16 = 9;
 
 /// How the bytes of ranks of other hosts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,7 +171,7 @@ fn over_mpi(comm: MpiComm, data: DataPath, wait: &Wait<'_>) -> Result<Arc<dyn Co
     match data {
         DataPath::Shm if !is_one_host => Err(several_hosts()),
         DataPath::Mpi | DataPath::Shm => Ok(Arc::new(comm)),
-        DataPath::Tcp => tcp_over(&comm, wait),
+        DataPath::Tcp => tcp_over_mpi(&comm, wait),
         DataPath::Auto if is_one_host => Ok(Arc::new(comm)),
         DataPath::Auto => match passive_progress(&comm, wait) {
             Ok(true) => Ok(Arc::new(comm)),
@@ -190,44 +180,16 @@ fn over_mpi(comm: MpiComm, data: DataPath, wait: &Wait<'_>) -> Result<Arc<dyn Co
                     .err()
                     .map_or_else(|| "it serves no rank that computes".to_owned(), |error| error.to_string());
                 Event::new(EventKind::Rank, format!("samples travel by TCP instead of MPI: {why}")).emit();
-                tcp_over(&comm, wait)
+                tcp_over_mpi(&comm, wait)
             }
         },
     }
 }
 
 /// TCP between ranks that find each other by MPI.
-fn tcp_over(comm: &MpiComm, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
-    // Another store of the same job has another name.
-    let nonce = comm.broadcast(0, forebay_scratch::nonce().to_le_bytes().to_vec(), wait)?;
-    let job = JobName::new(nonce.iter().fold("mpi-".to_owned(), |name, byte| name + &format!("{byte:02x}")));
-    let address = own_address(comm, wait)?;
-    let options = TcpOptions {
-        rank: comm.rank(),
-        size: comm.size(),
-        job,
-        listen: TcpListen::On(address),
-        secret_file: secret_file(),
-        host: None,
-    };
-    let tcp = TcpComm::new(&options, &CommRendezvous::new(comm), wait)?;
+fn tcp_over_mpi(comm: &MpiComm, wait: &Wait<'_>) -> Result<Arc<dyn Comm>> {
+    let tcp = tcp_over(comm, secret_file(), wait)?;
     Ok(Arc::new(MpiLaunchedComm::new(Arc::new(tcp))))
-}
-
-/// The address of this host by which ranks of other hosts reach it. Collective: where one has none, it is an error on all.
-fn own_address(comm: &dyn Comm, wait: &Wait<'_>) -> Result<IpAddr> {
-    let names = comm.all_gather(host_name().into_bytes(), wait)?;
-    let other = (0..comm.size()).find(|rank| comm.host_of(*rank) != comm.host_of(comm.rank()));
-    let found = match other {
-        None => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        // The name of another host: one's own often stands for an address that leads nowhere else.
-        Some(other) => address_toward(&String::from_utf8_lossy(&names[other]), ANY_PORT),
-    };
-    agree(comm, found, wait)
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The file that holds the secret of the job, if one is named.
@@ -241,43 +203,6 @@ fn no_mpi() -> Error {
 
 fn several_hosts() -> Error {
     Error::invalid("data=shm, and ranks run on several hosts").hint("use auto, mpi or tcp")
-}
-
-/// Values that rank 0 sets, broadcast to all: the others get what they look for out of the next broadcasts.
-struct CommRendezvous<'a> {
-    comm: &'a dyn Comm,
-    heard: RefCell<HashMap<String, Vec<u8>>>,
-}
-
-impl<'a> CommRendezvous<'a> {
-    fn new(comm: &'a dyn Comm) -> Self {
-        Self { comm, heard: RefCell::default() }
-    }
-}
-
-impl Rendezvous for CommRendezvous<'_> {
-    fn set(&self, key: &str, value: &[u8]) -> Result<()> {
-        let message = [&(key.len() as u64).to_le_bytes(), key.as_bytes(), value].concat();
-        self.comm.broadcast(0, message, &Wait::while_ranks_live()).map(drop)
-    }
-
-    fn get(&self, key: &str, wait: &Wait<'_>) -> Result<Vec<u8>> {
-        loop {
-            if let Some(value) = self.heard.borrow_mut().remove(key) {
-                return Ok(value);
-            }
-            let message = self.comm.broadcast(0, Vec::new(), wait)?;
-            let broken = || Error::corrupt("what rank 0 has set cannot be read");
-            let (len, rest) = message.split_first_chunk().ok_or_else(broken)?;
-            let len = usize::try_from(u64::from_le_bytes(*len)).map_err(|_| broken())?;
-            let (key, value) = rest.split_at_checked(len).ok_or_else(broken)?;
-            self.heard.borrow_mut().insert(String::from_utf8_lossy(key).into_owned(), value.to_vec());
-        }
-    }
-
-    fn delete(&self, _: &str) -> Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -312,20 +237,5 @@ mod tests {
         let plain = [srun[0], srun[2]];
         assert_eq!(launcher(&plain), Launcher::Srun { tasks: 4 });
         assert_eq!(launcher(&[&plain[..], &[("WORLD_SIZE", "1")]].concat()), Launcher::None);
-    }
-
-    #[test]
-    fn values_of_rank_0_are_found_in_any_order() {
-        LocalComm::run(&[0, 0, 0], |comm| {
-            let wait = Wait::at_most(std::time::Duration::from_secs(60));
-            let rendezvous = CommRendezvous::new(&*comm);
-            if comm.rank() == 0 {
-                rendezvous.set("secret", b"s").unwrap();
-                rendezvous.set("hub", b"").unwrap();
-            } else {
-                assert_eq!(rendezvous.get("hub", &wait).unwrap(), b"");
-                assert_eq!(rendezvous.get("secret", &wait).unwrap(), b"s");
-            }
-        });
     }
 }

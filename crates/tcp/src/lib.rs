@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `tcp_comm`, `tcp_rank` | the communicator: how ranks find each other, and what one has of it then |
 //! | `tcp_window` | the memory of all ranks, as one of them reads it |
+//! | `over_comm` | the same, of ranks that have found each other by another communicator |
 //! | `rendezvous` | values by name through which ranks find each other |
 //! | `secret`, `hmac` | what the ranks of a job know and nobody else |
 //! | `handshake` | how two ranks prove that they know it |
@@ -33,6 +34,7 @@ mod call;
 mod handshake;
 mod hmac;
 mod loss_watch;
+mod over_comm;
 mod peers;
 mod read_request;
 mod rendezvous;
@@ -44,6 +46,7 @@ mod tcp_rank;
 mod tcp_window;
 mod transfer;
 
+pub use over_comm::tcp_over;
 pub use read_request::{MOST_PIECES, PieceRequest, check_answer};
 pub use rendezvous::{FolderRendezvous, Rendezvous};
 pub use secret::Secret;

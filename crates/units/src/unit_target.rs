@@ -35,9 +35,14 @@ impl UnitTarget {
     /// one of them.
     pub fn put(&self, unit: u64, bytes: &[u8], mut held: Option<BlockClaim>, stats: &CacheStats) {
         let step = usize::try_from(self.block_len).unwrap_or(usize::MAX);
-        let (mut rest, mut padded) = (bytes, Vec::new());
-        for block in unit * self.blocks_per_unit..(unit + 1) * self.blocks_per_unit {
-            let (now, after) = rest.split_at(step.min(rest.len()));
+        let (mut left, mut padded) = (bytes.len(), Vec::new());
+        // The first block goes last: who finds it absent and claimed waits for the whole unit.
+        let (first, end) = (unit * self.blocks_per_unit, (unit + 1) * self.blocks_per_unit);
+        for block in (first + 1..end).chain([first]) {
+            let from = usize::try_from(block - first).unwrap_or(usize::MAX).saturating_mul(step);
+            let rest = bytes.get(from..).unwrap_or_default();
+            let now = &rest[..step.min(rest.len())];
+            left = left.saturating_sub(now.len());
             let now = if now.len() == step {
                 now
             } else {
@@ -57,11 +62,10 @@ impl UnitTarget {
                 Claim::Full => false,
             };
             if !is_there {
-                stats.refused(rest.len());
+                stats.refused(left + now.len());
                 return;
             }
             stats.kept(now.len());
-            rest = after;
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `managed_file` | a managed file: through tiers, staged, or directly |
 //! | `process` | settings, staging area and tiers of the process; what it does at its end |
 //! | `settle` | a file that is opened again before all is in it |
+//! | `ranks_opening` | a file that ranks are about to open by another driver |
 //! | `failure` | errors of ours in the words of HDF5's own driver |
 
 mod class;
@@ -25,7 +26,9 @@ mod driver_library;
 mod failure;
 mod managed_file;
 mod process;
+mod ranks_opening;
 mod sec2;
 mod settle;
 
 pub use driver::{H5PLget_plugin_info, H5PLget_plugin_type, forebay_vfd_class_v1};
+pub use ranks_opening::forebay_vfd_settle_v1;

@@ -27,6 +27,20 @@ typedef struct forebay_hdf5_stats_t {
     uint64_t quota;   /* the most that it may hold */
 } forebay_hdf5_stats_t;
 
+/* What the connector has done in this process for files that ranks have open together. */
+typedef struct forebay_hdf5_parallel_stats_t {
+    uint64_t staged_writes;      /* writes that were taken into the log of this rank */
+    uint64_t staged_bytes;       /* their bytes */
+    uint64_t passed_writes;      /* writes that HDF5 made */
+    uint64_t served_collectives; /* collective reads that went by the caches of all ranks */
+    uint64_t passed_collectives; /* collective reads that HDF5 made */
+    uint64_t settled;            /* times at which all ranks brought their files up to date */
+    uint64_t shared_bytes;       /* read from the file and placed where all ranks read it */
+    uint64_t host_bytes;         /* read from what another rank of this host had placed */
+    uint64_t remote_bytes;       /* read from ranks of other hosts */
+    uint64_t remote_faults;      /* reads of other hosts that failed, and went to the file instead */
+} forebay_hdf5_parallel_stats_t;
+
 /* Arguments of the operation "forebay.prestage". */
 typedef struct forebay_hdf5_prestage_t {
     hid_t file_space; /* what of the data set; H5S_ALL for all */
@@ -96,6 +110,12 @@ static inline int forebay_hdf5_wait(hid_t id, double seconds)
 static inline herr_t forebay_hdf5_stats(hid_t id, forebay_hdf5_stats_t *into)
 {
     return forebay_hdf5_call(id, "forebay.stats", into);
+}
+
+/* The same for files that ranks have open together. */
+static inline herr_t forebay_hdf5_parallel_stats(hid_t id, forebay_hdf5_parallel_stats_t *into)
+{
+    return forebay_hdf5_call(id, "forebay.parallel_stats", into);
 }
 
 /* ---- Calls of HDF5's Cache VOL; define FOREBAY_NO_CACHE_VOL_CALLS where its own header is included as well ---- */

@@ -4,15 +4,17 @@
 
 use std::{
     cell::Cell,
+    collections::BTreeMap,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use forebay_peercache::PeerBlocks;
 use forebay_plugin::hdf5_types::hid_t;
 use forebay_source::{Locator, PerProcess, SourceId, text_of_path};
-use forebay_tier::{BlockPiece, Claim, Room};
+use forebay_tier::{BlockPiece, Claim, Copies, Room};
 use forebay_units::{
     BlockClaim, DatasetUnits, QueuePatience, UnitGrid, UnitOrigin, UnitPiece, UnitTarget, WaitingUnit,
 };
@@ -70,6 +72,8 @@ pub(crate) struct CachedDataset {
 pub(crate) struct KeptUnits {
     pub(crate) cache: Arc<ReadCache>,
     target: UnitTarget,
+    /// What ranks have in common, where they read each other's.
+    of_ranks: Option<Arc<PeerBlocks>>,
 }
 
 /// How prestaging a unit went.
@@ -161,14 +165,18 @@ impl CachedDataset {
         }
         let kept = self.kept.get(|| {
             let cache = ReadCache::of_process()?;
+            let of_ranks = self.file.parallel().and_then(|parallel| parallel.blocks(&self.id));
             let target = UnitTarget {
-                copies: cache.copies(&self.id)?,
+                copies: match &of_ranks {
+                    Some(blocks) => Arc::clone(blocks) as Arc<dyn Copies>,
+                    None => cache.copies(&self.id)?,
+                },
                 number: self.units.number,
                 blocks_per_unit: self.grid.blocks_per_unit(),
                 block_len: self.grid.block_len(),
-                may_replace: cache.may_replace(),
+                may_replace: of_ranks.is_none() && cache.may_replace(),
             };
-            Some(KeptUnits { cache, target })
+            Some(KeptUnits { cache, target, of_ranks })
         });
         let is_in_use = (**kept).as_ref().is_some_and(|kept| !kept.cache.is_paused());
         is_in_use.then_some(kept)
@@ -187,6 +195,13 @@ impl CachedDataset {
             self.units.present().insert(unit);
         }
         is_here
+    }
+
+    /// Looks for `units` at ranks of other hosts, where ranks read each other's.
+    pub(crate) fn find_elsewhere(&self, kept: &KeptUnits, units: impl Iterator<Item = u64>) {
+        if let Some(blocks) = &kept.of_ranks {
+            blocks.find_elsewhere(units.flat_map(|unit| self.grid.blocks(unit)));
+        }
     }
 
     /// Fills `into` with pieces of units from the tier; false when any was not there.
@@ -308,6 +323,24 @@ impl CachedDataset {
             Some(_) => Prestaged::Here,
             None => Prestaged::Failed,
         }
+    }
+
+    /// Claims on `units`, which this process is about to read, where other processes read what it keeps; `None` where another
+    /// one is reading some of them.
+    pub(crate) fn claim_all(&self, kept: &KeptUnits, units: &[u64]) -> Option<BTreeMap<u64, BlockClaim>> {
+        let mut claims = BTreeMap::new();
+        if kept.of_ranks.is_none() {
+            return Some(claims);
+        }
+        for unit in units {
+            let (block, copies) = (self.grid.blocks(*unit).start, Arc::clone(&kept.target.copies));
+            match copies.claim(block, self.grid.block_len(), kept.target.may_replace) {
+                Claim::Held(claim) => drop(claims.insert(*unit, BlockClaim { block, claim })),
+                Claim::Full => {}
+                Claim::Here | Claim::Busy => return None,
+            }
+        }
+        Some(claims)
     }
 
     /// Whether this process reads `unit`: of several that want it at once one does, and the others wait for it.

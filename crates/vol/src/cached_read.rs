@@ -11,13 +11,14 @@
 
 use std::{
     borrow::Cow,
-    cell::Cell,
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
     ptr::null_mut,
     time::{Duration, Instant},
 };
 
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
-use forebay_units::{PlacedPiece, QueuePatience, UnitDemand, UnitPiece, read_plan};
+use forebay_units::{BlockClaim, PlacedPiece, QueuePatience, UnitDemand, UnitPiece, read_plan};
 
 use crate::{
     cached_dataset::{CachedDataset, KeptUnits, UnitFill, patience_after},
@@ -62,7 +63,24 @@ enum Misses {
     /// Every unit is filled that is not here.
     Fill,
     /// The connector below reads it as it is; these units are then whole in memory, and kept.
-    Pass(Vec<u64>),
+    Pass(PassedUnits),
+}
+
+/// Units that are whole in memory once the connector below has read them.
+#[derive(Debug, Default)]
+struct PassedUnits {
+    whole: Vec<u64>,
+    /// Claims on those that other processes leave to this one.
+    claims: RefCell<BTreeMap<u64, BlockClaim>>,
+}
+
+/// Who makes a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadBy {
+    /// This process, on its own.
+    One,
+    /// All ranks of a file at once, who have to wait for each other in the connector below.
+    AllRanks,
 }
 
 /// Reads what `wanted` says of `object`; `None` where the connector below has to.
@@ -177,7 +195,7 @@ impl<'a> OneRead<'a> {
     }
 
     fn run(&self) -> Option<herr_t> {
-        let outlook = self.look();
+        let outlook = self.look(ReadBy::One);
         if !outlook.needs_below() {
             return self.serve_from_cache(&outlook);
         }
@@ -189,26 +207,32 @@ impl<'a> OneRead<'a> {
     }
 
     /// What is not here, and what becomes of the read.
-    pub(crate) fn look(&self) -> ReadOutlook {
+    pub(crate) fn look(&self, by: ReadBy) -> ReadOutlook {
         let units = read_plan::units(&self.pieces);
-        let missing: Vec<UnitDemand> =
-            units.into_iter().filter(|one| !self.dataset.has(self.kept, one.unit)).collect();
+        let is_missing = |one: &UnitDemand| !self.dataset.has(self.kept, one.unit);
+        let mut missing: Vec<UnitDemand> = units.into_iter().filter(is_missing).collect();
+        if !missing.is_empty() {
+            self.dataset.find_elsewhere(self.kept, missing.iter().map(|one| one.unit));
+            missing.retain(is_missing);
+        }
         let len = self.file.count * self.dataset.grid.element_len();
-        let misses = if missing.is_empty() { Misses::Fill } else { self.judge(&missing, len) };
+        let misses = if missing.is_empty() { Misses::Fill } else { self.judge(&missing, len, by) };
         ReadOutlook { len, missed: missing.iter().map(|one| one.wanted).sum(), misses }
     }
 
     /// Keeps the units that the connector below has just read as a whole.
     pub(crate) fn keep_whole(&self, outlook: &ReadOutlook) {
         self.kept.cache.writer.stats().passed(outlook.len);
-        let Misses::Pass(whole) = &outlook.misses else { return };
+        let Misses::Pass(PassedUnits { whole, claims }) = &outlook.misses else { return };
         if whole.is_empty() {
             return;
         }
         let patience = patience_after(self.took.get());
         for group in by_unit(&self.pieces).chunk_by(|one, other| one.piece.unit == other.piece.unit) {
-            if whole.binary_search(&group[0].piece.unit).is_ok() {
-                self.harvest(group, patience);
+            let unit = group[0].piece.unit;
+            if whole.binary_search(&unit).is_ok() {
+                let claim = claims.borrow_mut().remove(&unit);
+                self.harvest(group, claim, patience);
             }
         }
     }
@@ -228,7 +252,7 @@ impl<'a> OneRead<'a> {
     }
 
     /// Whether the units of `missing` are worth reading as a whole for a read of `len` bytes.
-    fn judge(&self, missing: &[UnitDemand], len: u64) -> Misses {
+    fn judge(&self, missing: &[UnitDemand], len: u64, by: ReadBy) -> Misses {
         let grid = &self.dataset.grid;
         let mut touched = self.dataset.units.touched();
         let (mut whole, mut is_worth, mut fill) = (Vec::new(), false, 0_u64);
@@ -243,11 +267,18 @@ impl<'a> OneRead<'a> {
             is_worth |= !is_first || wanted.saturating_mul(LARGE_PART) >= filled;
         }
         let is_bounded = fill <= SMALL_FILL.max(len.saturating_mul(MOST_AMPLIFIED));
-        let needs_fill = is_worth || (!self.is_direct && !whole.is_empty());
+        // Ranks that read whole units need nobody's help for it.
+        let is_simple = by == ReadBy::AllRanks && whole.len() == missing.len();
+        let needs_fill = is_worth || is_simple || (!self.is_direct && !whole.is_empty());
         if needs_fill && is_bounded {
-            Misses::Fill
-        } else {
-            Misses::Pass(if self.is_direct { whole } else { Vec::new() })
+            return Misses::Fill;
+        }
+        let whole = if self.is_direct { whole } else { Vec::new() };
+        match self.dataset.claim_all(self.kept, &whole) {
+            Some(claims) => Misses::Pass(PassedUnits { whole, claims: RefCell::new(claims) }),
+            // Another process is reading some of them: they come by it.
+            None if is_bounded => Misses::Fill,
+            None => Misses::Pass(PassedUnits { whole, ..PassedUnits::default() }),
         }
     }
 
@@ -275,7 +306,7 @@ impl<'a> OneRead<'a> {
     }
 
     /// Keeps the unit of `group`, all of which has just been read into the program's memory.
-    fn harvest(&self, group: &[PlacedPiece], patience: QueuePatience) {
+    fn harvest(&self, group: &[PlacedPiece], claim: Option<BlockClaim>, patience: QueuePatience) {
         let (unit, memory) = (group[0].piece.unit, MemoryTarget::new(self.wanted.into));
         // SAFETY: memory that the read has just filled.
         let read = |placed: &PlacedPiece| unsafe { memory.lend(placed.to, placed.piece.len) };
@@ -292,7 +323,7 @@ impl<'a> OneRead<'a> {
             }
             bytes[from..from + part.len()].copy_from_slice(part);
         }
-        self.dataset.keep(self.kept, unit, bytes.freeze(), None, patience);
+        self.dataset.keep(self.kept, unit, bytes.freeze(), claim, patience);
     }
 
     /// Fills the places of `pieces`, unit by unit.

@@ -27,7 +27,7 @@ use crate::{
     info::UnderConnector,
     operation_numbers::OperationNumbers,
     optional_ops,
-    parallel::process_area::drain_at_end,
+    parallel::{mpi_lists::forget_lists, process_area::drain_at_end},
     read_cache::ReadCache,
     slots::{LIBRARIES, LoadedLibrary, VolVariables},
     vol_class::{CACHE_VOL_VALUE, CLASS_VERSION, CONNECTOR_VALUE, VolClass},
@@ -104,6 +104,7 @@ unsafe extern "C" fn terminate<const N: usize>() -> herr_t {
             cache.wait(std::time::Duration::from_millis(500));
         }
         drain_at_end();
+        forget_lists();
     });
     0
 }

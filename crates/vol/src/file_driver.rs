@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "asks the loader for a library and its symbols")]
 
 use std::{
-    ffi::{CStr, CString, OsStr, c_void},
+    ffi::{CStr, CString, OsStr, c_char, c_int, c_void},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     ptr,
@@ -17,6 +17,8 @@ use crate::{settings, slots::LoadedLibrary};
 const FILE: &str = "libforebay_vfd.so";
 /// Gives the class of the driver for the libhdf5 that an address lies in.
 const CLASS_FUNCTION: &CStr = c"forebay_vfd_class_v1";
+/// Brings what the driver has staged for a file there.
+const SETTLE_FUNCTION: &CStr = c"forebay_vfd_settle_v1";
 
 /// The driver's handle in `library`, registered if need be; `None` where the settings leave it out or its file is not beside this
 /// library.
@@ -40,24 +42,44 @@ fn register(library: &LoadedLibrary) -> Option<hid_t> {
     (driver > 0).then_some(driver)
 }
 
+/// Has the driver, where this process has loaded it, bring what it has staged for `path` there: whether it could. `opening` is 0
+/// for a file that is read, 1 for one that is changed, 2 for one that is replaced.
+pub(crate) fn settle(path: &Path, opening: c_int) -> Option<bool> {
+    let function =
+        candidates(&own_folder()?)?.find_map(|file| symbol(&file, SETTLE_FUNCTION, libc::RTLD_NOLOAD))?;
+    // SAFETY: the driver exports it with this signature.
+    let settle = unsafe { std::mem::transmute::<ptr::NonNull<c_void>, Settle>(function) };
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: text that ends in NUL.
+    Some(unsafe { settle(path.as_ptr(), opening) } >= 0)
+}
+
+type Settle = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
 type ClassFor = unsafe extern "C" fn(*const c_void) -> *const c_void;
 
 /// The driver's function, from its file beside this library or in the folder `vfd` beside this one's.
 fn find_in(folder: &Path) -> Option<ClassFor> {
+    let function = candidates(folder)?.find_map(|file| symbol(&file, CLASS_FUNCTION, 0))?;
+    // SAFETY: the driver exports it with this signature.
+    Some(unsafe { std::mem::transmute::<ptr::NonNull<c_void>, ClassFor>(function) })
+}
+
+fn candidates(folder: &Path) -> Option<impl Iterator<Item = PathBuf>> {
     let candidates = [folder.join(FILE), folder.parent()?.join("vfd").join(FILE)];
-    candidates.into_iter().filter(|path| path.is_file()).find_map(|path| {
-        let name = CString::new(path.as_os_str().as_bytes()).ok()?;
-        // SAFETY: a library of this project, which may be loaded on any thread and stays loaded.
-        let function = unsafe {
-            let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE);
-            if handle.is_null() {
-                return None;
-            }
-            libc::dlsym(handle, CLASS_FUNCTION.as_ptr())
-        };
-        let function = ptr::NonNull::new(function)?;
-        // SAFETY: the driver exports it with this signature.
-        Some(unsafe { std::mem::transmute::<ptr::NonNull<c_void>, ClassFor>(function) })
+    Some(candidates.into_iter().filter(|path| path.is_file()))
+}
+
+/// The function `name` of the library at `file`, which is loaded with `flags` besides those that every plug-in needs.
+fn symbol(file: &Path, name: &CStr, flags: c_int) -> Option<ptr::NonNull<c_void>> {
+    let file = CString::new(file.as_os_str().as_bytes()).ok()?;
+    let flags = flags | libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
+    // SAFETY: a library of this project, which may be loaded on any thread and stays loaded.
+    ptr::NonNull::new(unsafe {
+        let handle = libc::dlopen(file.as_ptr(), flags);
+        if handle.is_null() {
+            return None;
+        }
+        libc::dlsym(handle, name.as_ptr())
     })
 }
 

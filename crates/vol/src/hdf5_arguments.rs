@@ -32,7 +32,7 @@ pub(crate) struct ObjectDetails {
     pub(crate) file_number: c_ulong,
     pub(crate) token: ObjectToken,
     kind: c_int,
-    references: c_uint,
+    pub(crate) references: c_uint,
     times: [i64; 4],
     attribute_count: hsize_t,
 }
@@ -152,9 +152,35 @@ pub(crate) struct FileSpecific {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileFlush {
     operation: c_int,
+    /// What follows is a union that has pointers among its members.
+    padding: c_int,
     /// What was named to be flushed: the file, or an object of it.
     pub(crate) object_kind: c_int,
+    scope: c_int,
+    /// Other operations have longer arguments.
+    rest: [u64; 3],
 }
+
+impl FileFlush {
+    /// A flush of a file, and of all that is mounted on it.
+    pub(crate) fn of_file() -> Self {
+        Self {
+            operation: FILE_FLUSH,
+            padding: 0,
+            object_kind: H5I_FILE,
+            scope: H5F_SCOPE_GLOBAL,
+            rest: [0; 3],
+        }
+    }
+}
+
+/// `H5I_FILE`
+const H5I_FILE: c_int = 1;
+/// `H5F_SCOPE_GLOBAL`
+const H5F_SCOPE_GLOBAL: c_int = 1;
+
+const _: () =
+    assert!(std::mem::offset_of!(FileFlush, object_kind) == std::mem::offset_of!(FileSpecific, first));
 
 /// `H5VL_FILE_FLUSH`
 pub(crate) const FILE_FLUSH: c_int = 0;

@@ -20,12 +20,21 @@ pub(crate) enum ControlOp {
     Wait,
     /// The counters.
     Stats,
+    /// Those of files that ranks have open together.
+    ParallelStats,
 }
 
 impl ControlOp {
     /// All, in the order of their numbers here.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Pause, Self::Start, Self::Switch, Self::Prestage, Self::Wait, Self::Stats];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Pause,
+        Self::Start,
+        Self::Switch,
+        Self::Prestage,
+        Self::Wait,
+        Self::Stats,
+        Self::ParallelStats,
+    ];
 
     /// The name under which a program finds its number.
     pub(crate) fn name(self) -> &'static CStr {
@@ -36,6 +45,7 @@ impl ControlOp {
             Self::Prestage => c"forebay.prestage",
             Self::Wait => c"forebay.wait",
             Self::Stats => c"forebay.stats",
+            Self::ParallelStats => c"forebay.parallel_stats",
         }
     }
 }
@@ -55,7 +65,8 @@ pub(crate) const FILE_SUBCLASS: c_int = 6;
 impl OperationNumbers {
     /// None given yet.
     pub(crate) fn new() -> Self {
-        Self { file: [const { AtomicI32::new(-1) }; 6], dataset: [const { AtomicI32::new(-1) }; 6] }
+        const NONE: AtomicI32 = AtomicI32::new(-1);
+        Self { file: [NONE; ControlOp::ALL.len()], dataset: [NONE; ControlOp::ALL.len()] }
     }
 
     /// The places of a subclass.

@@ -16,6 +16,7 @@ use forebay_units::CacheCounters;
 use crate::{
     hdf5_arguments::OptionalArguments,
     operation_numbers::{ControlOp, DATASET_SUBCLASS, FILE_SUBCLASS},
+    parallel::parallel_stats::{ParallelCounters, forebay_hdf5_parallel_stats},
     prestage,
     read_cache::ReadCache,
     slots::LoadedLibrary,
@@ -128,6 +129,10 @@ unsafe fn on_any(op: ControlOp, object: &VolObject, arguments: *mut c_void) -> h
             }
             // SAFETY: as the header says.
             unsafe { (*given).is_done = c_int::from(wait((*given).seconds)) };
+        }
+        ControlOp::ParallelStats => {
+            // SAFETY: as the header says; nothing is filled for nothing.
+            unsafe { forebay_hdf5_parallel_stats(arguments.cast::<ParallelCounters>()) };
         }
         ControlOp::Stats => {
             if arguments.is_null() {

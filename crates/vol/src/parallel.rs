@@ -14,12 +14,14 @@
 //! | `opening` | what ranks agree on when they open a file |
 //! | `parallel_file` | a file that ranks have open together |
 //! | `rank_board`, `board_words`, `own_words`, `byte_spans` | how far each rank is with its writes, and of which bytes, where all others see it |
+//! | `data_comm` | how ranks read each other's memory |
 //! | `drain_watch` | the thread that notes on the board what was drained |
 //! | `process_area` | the staging area of this process |
 //! | `data_places`, `chunk_table` | where in the file the elements of a data set lie |
 //! | `parallel_dataset`, `dataset_lookup` | a data set of such a file, and which one a handle stands for |
 //! | `gather`, `staged_write` | a write: gathered from memory, accepted by the log |
 //! | `collective_read` | a read that all ranks make together |
+//! | `shared_cache` | the cache that ranks have in common |
 //! | `settling` | what has to be in the file before HDF5 looks at it |
 //! | `parallel_stats` | counters |
 
@@ -27,6 +29,7 @@ pub(crate) mod board_words;
 pub(crate) mod byte_spans;
 pub(crate) mod chunk_table;
 pub(crate) mod collective_read;
+pub(crate) mod data_comm;
 pub(crate) mod data_places;
 pub(crate) mod dataset_lookup;
 pub(crate) mod drain_watch;
@@ -40,4 +43,5 @@ pub(crate) mod parallel_stats;
 pub(crate) mod process_area;
 pub(crate) mod rank_board;
 pub(crate) mod settling;
+pub(crate) mod shared_cache;
 pub(crate) mod staged_write;

@@ -80,6 +80,13 @@ impl ReadCache {
         slot.cache.clone()
     }
 
+    /// Waits for a while until what was read is in the tier.
+    pub(crate) fn await_writes() {
+        if let Some(cache) = Self::in_use() {
+            cache.writer.wait(CLOSE_PATIENCE);
+        }
+    }
+
     /// Ends the cache of this process; the next read makes another.
     pub(crate) fn close_of_process() {
         let Some(slot) = CACHE.peek() else { return };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_config::{
-    Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides,
+    Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides, PeerReads,
     PrestageMode, Settings, StageScope, TierConfig,
 };
 use forebay_plugin::{ManagedPaths, WarnOnce};
@@ -26,6 +26,8 @@ pub(crate) struct VolSettings {
     pub(crate) place: Option<TierConfig>,
     /// What leaves when the place is full.
     pub(crate) policy: BuiltinPolicy,
+    /// Whether ranks read what others of them have cached.
+    pub(crate) peers: PeerReads,
     /// Reads are cached unless the program says otherwise for a file.
     pub(crate) caches: bool,
     /// Whether data sets are read as a whole when they are first read.
@@ -89,6 +91,7 @@ impl VolSettings {
             caches: place.is_some() && config.read,
             place,
             policy: config.cache_policy.builtin(),
+            peers: config.peers,
             prestage: config.prestage,
             uses_driver: config.has_driver(),
             unit: config.unit,

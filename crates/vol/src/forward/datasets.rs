@@ -29,7 +29,12 @@ opens!(create, H5VLdataset_create, name: RawPointer, link: hid_t, kind: hid_t, s
 passes!(get, H5VLdataset_get, arguments: RawPointer);
 passes!(specific, H5VLdataset_specific, arguments: RawPointer; first before_specific(arguments));
 passes!(optional, H5VLdataset_optional, arguments: RawPointer; first before_optional(arguments));
-closes!(close, H5VLdataset_close);
+closes!(close, H5VLdataset_close; first before_close);
+
+/// One without links is deleted when it is closed.
+unsafe fn before_close(library: &LoadedLibrary, object: &VolObject) -> Option<herr_t> {
+    settling::refused(library, guard(Ok(()), || settling::before_dataset_close(library, object)))
+}
 
 /// Reads data sets: from the cache what it has or is worth keeping, the rest by the connector below.
 pub(crate) unsafe extern "C" fn read<const N: usize>(
@@ -104,12 +109,13 @@ unsafe fn before_specific(
     arguments: RawPointer,
 ) -> Option<herr_t> {
     // SAFETY: as for every callback; the arguments begin with the operation.
-    match unsafe { *arguments.cast::<c_int>() } {
+    let operation = unsafe { *arguments.cast::<c_int>() };
+    match operation {
         DATASET_SET_EXTENT => dataset_changes::changed(library, object),
         DATASET_REFRESH => dataset_changes::refreshed(library),
         _ => {}
     }
-    settling::refused(library, settling::before_change(library, object, dataset_changes::DATASET))
+    settling::refused(library, settling::before_dataset_operation(library, object, operation))
 }
 
 /// Operations of this connector are answered; of those of the one below some write.

@@ -14,6 +14,7 @@ use forebay_plugin::{
     WarnOnce, guard,
     hdf5_types::{H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, herr_t, hid_t},
 };
+use forebay_source::Error;
 
 use super::{FAILED, below, passes};
 use crate::{
@@ -27,9 +28,11 @@ use crate::{
     info::UnderConnector,
     optional_ops,
     parallel::{
-        opening::{OpenedFile, OpeningRanks},
+        opening::{OpeningRanks, StagedBefore},
+        parallel_file::OpenedFile,
         settling,
     },
+    read_cache::ReadCache,
     settings,
     slots::{self, LoadedLibrary},
     vol_object::{VolObject, drop_object, object_at, wrap_file, wrap_request},
@@ -51,7 +54,9 @@ pub(crate) unsafe extern "C" fn close<const N: usize>(
         let (under, connector) = below(object);
         let parallel = object_at(object).file.as_ref().and_then(|file| file.parallel()).map(Arc::clone);
         let settled = parallel.as_ref().map_or(Ok(()), |file| guard(Ok(()), || file.settle()));
-        if let Some(answer) = settling::refused(library, settled) {
+        if let Err(error) = settled
+            && let Some(answer) = close_refused(library, object_at(object), &error)
+        {
             return answer;
         }
         let answer = (library.functions.H5VLfile_close)(under, connector, transfer, request);
@@ -59,6 +64,10 @@ pub(crate) unsafe extern "C" fn close<const N: usize>(
         if answer >= 0 {
             drop_object(library, object);
             guard((), || {
+                if parallel.is_some() {
+                    // What was read goes to where the ranks share it while they do.
+                    ReadCache::await_writes();
+                }
                 if let Some(Err(error)) = parallel.map(|file| file.closed()) {
                     NOT_CLOSED.say(format_args!("{error}"));
                 }
@@ -66,6 +75,26 @@ pub(crate) unsafe extern "C" fn close<const N: usize>(
         }
         answer
     }
+}
+
+/// The answer of a close that could not bring all into the file: it stays open, with its metadata in the file, so that what is
+/// staged can be recovered into it. A second try closes it.
+unsafe fn close_refused(library: &LoadedLibrary, object: &VolObject, error: &Error) -> Option<herr_t> {
+    let is_first =
+        object.file.as_ref().and_then(|file| file.parallel()).is_some_and(|file| file.fails_close());
+    if !is_first {
+        NOT_CLOSED
+            .say(format_args!("{error}; what is staged stays in the staging area: run `forebay recover`"));
+        return None;
+    }
+    let mut flush = FileFlush::of_file();
+    // SAFETY: as for every callback: an open file, and arguments with the layout of the header.
+    unsafe {
+        let specific = library.functions.H5VLfile_specific;
+        specific(object.under, object.connector, (&raw mut flush).cast(), 0, null_mut());
+    }
+    settling::push_error(library, error);
+    Some(FAILED)
 }
 
 /// Calls `body` with a copy of the list `access` that names the connector below, and with what the list said.
@@ -144,6 +173,12 @@ fn of_ranks(
     Some(entered)
 }
 
+/// True where what is staged for a file that `ranks` open cannot come to it first; the errors say why. Collective.
+fn is_unsettled(library: &LoadedLibrary, ranks: Option<&OpeningRanks>, before: StagedBefore) -> bool {
+    let settled = ranks.map_or(Ok(()), |ranks| guard(Ok(()), || ranks.settle_staged(before)));
+    settling::refused(library, settled).is_some()
+}
+
 /// What a rank knows of a file that it opens.
 struct FoundFile {
     file: Option<VolFile>,
@@ -168,6 +203,9 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
         }
         // SAFETY: as for every callback.
         let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
+        if is_unsettled(library, ranks.as_ref(), StagedBefore::ForReplacing) {
+            return null_mut();
+        }
         // SAFETY: as for every callback, with a list that names the connector below.
         unsafe {
             let make = library.functions.H5VLfile_create;
@@ -199,12 +237,17 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
     with_access(library, access, null_mut(), |list, below| {
         // SAFETY: as for every callback.
         let path = guard(None, || list.managed_path(library, unsafe { path_of(name) }));
-        let before = path.as_deref().filter(|_| keeps_version(flags)).and_then(version_at);
+        let version = path.as_deref().filter(|_| keeps_version(flags)).and_then(version_at);
         if path.is_some() {
             list.use_file_driver(library);
         }
         // SAFETY: as for every callback.
         let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
+        let is_changed = flags & H5F_ACC_RDWR != 0;
+        let before = if is_changed { StagedBefore::ForChanging } else { StagedBefore::ForReading };
+        if is_unsettled(library, ranks.as_ref(), before) {
+            return null_mut();
+        }
         let managed_by_ranks = ranks.as_ref().and_then(OpeningRanks::path);
         let before_ranks = managed_by_ranks.as_deref().filter(|_| keeps_version(flags)).and_then(version_at);
         // SAFETY: as for every callback, with a list that names the connector below.
@@ -222,7 +265,7 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
                 let is_plain = !has_user_block(library, under, below.connector);
                 let is_open = was_open(library, under, below.connector);
                 let make =
-                    || opened(path, before, list.is_on()).with_plain_bytes(is_plain).unless_open(is_open);
+                    || opened(path, version, list.is_on()).with_plain_bytes(is_plain).unless_open(is_open);
                 managed(library, under, below.connector, make)
             });
             wrap_file(library, under, below.connector, file)

@@ -89,7 +89,7 @@ unsafe fn write_one(
     let Some(dataset) = dataset else { return written_by_hdf5(library, &one, &[]) };
     let staged = guard(WriteOutcome::Together, || stage_write(library, dataset, under, &wanted));
     let answer = match staged {
-        WriteOutcome::Staged(outcome) => settling::refused(library, outcome).unwrap_or(0),
+        WriteOutcome::Staged => 0,
         WriteOutcome::Alone => {
             if let Some(answer) = settling::refused(library, dataset.file.drain_all()) {
                 return answer;
@@ -114,7 +114,7 @@ fn written_by_hdf5(
     datasets: &[Option<&ParallelDataset>],
 ) -> herr_t {
     for dataset in datasets.iter().flatten() {
-        if let Some(answer) = settling::refused(library, dataset.file.drain_own()) {
+        if let Some(answer) = settling::refused(library, dataset.file.drain_all()) {
             return answer;
         }
         STATS.passed();

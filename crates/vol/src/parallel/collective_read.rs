@@ -8,7 +8,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{mpi_lists, parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
 use crate::{
-    cached_read::{self, DatasetRead},
+    cached_read::{self, DatasetRead, ReadBy},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };
@@ -45,14 +45,23 @@ pub(crate) fn read_together(
     note_others(dataset);
     let wanted = DatasetRead { fill_transfer: library.default_transfer(), ..*wanted };
     cached_read::with_planned(library, object, &wanted, |planned| {
-        let outlook = planned.map(|planned| planned.look());
+        let outlook = planned.map(|planned| planned.look(ReadBy::AllRanks));
         let is_ready = outlook.as_ref().is_some_and(|outlook| !outlook.needs_below());
         let mine = match (&drained, is_ready || cached_read::is_empty(library, &wanted)) {
             (Err(_), _) => FAILS,
             (Ok(()), false) => NEEDS_HDF5,
             (Ok(()), true) => IS_READY,
         };
-        let common = dataset.file.vote(mine).and_then(Result::ok).unwrap_or(NEEDS_HDF5);
+        let vote = dataset.file.vote(mine).and_then(Result::ok);
+        let common = match vote {
+            // A rank has written after others have looked at their caches.
+            Some(vote) if vote.has_writes => {
+                dataset.managed.note_all_changed();
+                vote.least.min(NEEDS_HDF5)
+            }
+            Some(vote) => vote.least,
+            None => NEEDS_HDF5,
+        };
         if let Some(answer) = settling::refused(library, drained.and(checked(common))) {
             return answer;
         }
@@ -67,7 +76,7 @@ pub(crate) fn read_together(
             return planned.serve_from_cache(&outlook).unwrap_or_else(alone);
         }
         let answer = forward();
-        if answer >= 0 {
+        if answer >= 0 && !vote.is_some_and(|vote| vote.has_writes) {
             planned.keep_whole(&outlook);
         }
         answer
@@ -91,7 +100,7 @@ pub(crate) fn read_by_hdf5(
     let drained = datasets.iter().try_for_each(|dataset| dataset.file.drain_all());
     let mine = if drained.is_ok() { NEEDS_HDF5 } else { FAILS };
     let vote = datasets.first().and_then(|dataset| dataset.file.vote(mine)).and_then(Result::ok);
-    let outcome = drained.and(checked(vote.unwrap_or(NEEDS_HDF5)));
+    let outcome = drained.and(checked(vote.map_or(NEEDS_HDF5, |vote| vote.least)));
     STATS.collective(false);
     settling::refused(library, outcome).unwrap_or_else(forward)
 }

@@ -3,8 +3,10 @@
 #![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
 
 use std::{
+    collections::VecDeque,
     ffi::{CStr, c_int, c_void},
     ptr::{NonNull, null_mut},
+    sync::{Mutex, PoisonError},
 };
 
 use forebay_mpi::{MpiComm, MpiHandle, MpiOptions};
@@ -18,6 +20,22 @@ use crate::slots::LoadedLibrary;
 const INDEPENDENT: c_int = 0;
 /// `H5FD_MPIO_COLLECTIVE`
 const COLLECTIVE: c_int = 1;
+
+/// Lists that were used, the oldest first.
+static KEPT_LISTS: Mutex<VecDeque<KeptList>> = Mutex::new(VecDeque::new());
+/// More than any one call uses.
+const MOST_KEPT: usize = 256;
+
+#[derive(Debug)]
+struct KeptList {
+    list: hid_t,
+    close: unsafe extern "C" fn(hid_t) -> herr_t,
+}
+
+/// A libhdf5 ends, and its lists with it.
+pub(crate) fn forget_lists() {
+    KEPT_LISTS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
 
 type GetCommunicator = unsafe extern "C" fn(hid_t, *mut usize, *mut c_void) -> herr_t;
 type GetMode = unsafe extern "C" fn(hid_t, *mut c_int) -> herr_t;
@@ -91,6 +109,19 @@ impl MpiLists {
         answer >= 0 && mode == COLLECTIVE
     }
 
+    /// Keeps `list` open until long after the call of HDF5 in which it was used: when that ends, HDF5 writes to the list that was
+    /// used last.
+    unsafe fn keep(&self, library: &LoadedLibrary, list: hid_t) {
+        let mut kept = KEPT_LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(KeptList { list, close: library.functions.H5Pclose });
+        if kept.len() > MOST_KEPT
+            && let Some(oldest) = kept.pop_front()
+        {
+            // SAFETY: a list of our own, of the library whose function this is.
+            unsafe { (oldest.close)(oldest.list) };
+        }
+    }
+
     /// What `body` gives with a copy of `transfer` that is independent.
     pub(crate) fn independently<R>(
         &self,
@@ -108,7 +139,7 @@ impl MpiLists {
                 return body(0);
             }
             let answer = body(copy);
-            library.errors.kept(|| (library.functions.H5Pclose)(copy));
+            library.errors.kept(|| self.keep(library, copy));
             answer
         }
     }

@@ -1,54 +1,50 @@
 //! What ranks agree on when they open a file together.
 
 use std::{
-    fs::File,
+    ffi::c_int,
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
 use forebay_mpi::MpiComm;
 use forebay_plugin::{WarnOnce, hdf5_types::hid_t};
+use forebay_source::{Error, ErrorKind, Result};
 use forebay_store::{Comm, Wait};
 
 use super::{
     mpi_lists::MpiLists,
-    parallel_file::{AgreedUse, ParallelFile},
+    parallel_file::{AgreedUse, OpenedFile, OwnParts, ParallelFile},
     process_area::process_area,
+    shared_cache,
 };
-use crate::{settings, slots::LoadedLibrary};
+use crate::{file_driver, settings, slots::LoadedLibrary};
 
 static NOT_SHARED: WarnOnce = WarnOnce::new();
+static LEFT_OVER: WarnOnce = WarnOnce::new();
+
+/// How long an open waits for other processes to drain the file.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Ranks that are opening a file by MPI-IO.
 #[derive(Debug)]
 pub(crate) struct OpeningRanks {
-    comm: MpiComm,
+    comm: Arc<MpiComm>,
     has_collective_metadata: bool,
     path: Option<PathBuf>,
-}
-
-/// What this rank knows of the file once HDF5 has opened it.
-#[derive(Debug)]
-pub(crate) struct OpenedFile {
-    /// Where it lies, if this rank manages it and HDF5 could open it.
-    pub(crate) path: Option<PathBuf>,
-    /// It was opened for writing.
-    pub(crate) is_writable: bool,
-    /// Reads of it may be cached.
-    pub(crate) caches: bool,
-    /// HDF5's addresses are places in the file.
-    pub(crate) has_plain_bytes: bool,
 }
 
 const IS_MANAGED: u8 = 1;
 const CAN_STAGE: u8 = 2;
 const CAN_CACHE: u8 = 4;
+const CAN_SHARE: u8 = 8;
 
 impl OpeningRanks {
     /// The ranks that open the file `path` with `access` by MPI-IO; `None` for another driver. Collective over them.
     pub(crate) fn of(library: &LoadedLibrary, access: hid_t, path: &Path) -> Option<Self> {
         let lists = MpiLists::of(library)?;
         let comm = match lists.ranks_of(library, access)? {
-            Ok(comm) => comm,
+            Ok(comm) => Arc::new(comm),
             Err(error) => {
                 NOT_SHARED
                     .say(format_args!("{error}; files of several ranks are read and written as they are"));
@@ -60,6 +56,22 @@ impl OpeningRanks {
         Some(Self { comm, has_collective_metadata, path })
     }
 
+    /// Waits until what any process of this node has staged for the file is in it: a driver below that stages would do so itself.
+    /// Collective: an error is one on all ranks.
+    pub(crate) fn settle_staged(&self, before: StagedBefore) -> Result<()> {
+        let settled = self.path.as_deref().map_or(Ok(()), |path| before.settle(path));
+        let all = self.comm.all_gather(vec![u8::from(settled.is_ok())], &Wait::while_ranks_live());
+        settled?;
+        match all {
+            Ok(all) if all.iter().any(|one| one.first() != Some(&1)) => {
+                let what = "writes to it are staged on the node of another rank, and do not come here";
+                Err(Error::new(ErrorKind::Unavailable, what))
+            }
+            // Ranks that have lost each other are told so when they agree on what to do.
+            _ => Ok(()),
+        }
+    }
+
     /// Where the file lies, if this rank manages it.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         self.path.clone()
@@ -67,7 +79,8 @@ impl OpeningRanks {
 
     /// What the ranks do with the file, if all of them manage it. Collective, also where the file could not be opened.
     pub(crate) fn agree(self, opened: &OpenedFile) -> Option<ParallelFile> {
-        let mine = self.say(opened);
+        let own = OwnParts::prepare(opened);
+        let mine = self.say(opened, &own);
         let all = match self.comm.all_gather(vec![mine], &Wait::while_ranks_live()) {
             Ok(all) => all,
             Err(error) => {
@@ -80,33 +93,81 @@ impl OpeningRanks {
         let agreed = AgreedUse {
             stages: common & CAN_STAGE != 0,
             caches: common & CAN_CACHE != 0,
+            shares: common & CAN_SHARE != 0,
             is_writable: opened.is_writable,
         };
         if common & IS_MANAGED == 0 || !(agreed.stages || agreed.caches) {
             return None;
         }
         let path = opened.path.as_deref()?;
-        ParallelFile::new(path, self.comm, agreed)
+        ParallelFile::new(path, self.comm, agreed, own)
             .inspect_err(|error| {
                 NOT_SHARED.say(format_args!("{error}; the file is read and written as it is"))
             })
             .ok()
     }
 
-    fn say(&self, opened: &OpenedFile) -> u8 {
+    fn say(&self, opened: &OpenedFile, own: &OwnParts) -> u8 {
         // Ranks whose metadata is read together must not ask HDF5 anything on their own.
-        let Some(path) = opened.path.as_deref().filter(|_| !self.has_collective_metadata) else { return 0 };
+        let is_managed = opened.path.is_some() && !self.has_collective_metadata;
+        if !is_managed || opened.is_writable && own.words.is_none() {
+            return 0;
+        }
         let mut said = IS_MANAGED;
-        if opened.is_writable && opened.has_plain_bytes && can_stage(path) {
+        if own.log.is_some() {
             said |= CAN_STAGE;
         }
         if opened.caches {
             said |= CAN_CACHE;
+            // What a writer sees of the file is no version that others could read as well.
+            if !opened.is_writable && shared_cache::is_wanted(&self.comm) {
+                said |= CAN_SHARE;
+            }
         }
         said
     }
 }
 
-fn can_stage(path: &Path) -> bool {
-    process_area().is_some() && File::options().read(true).write(true).open(path).is_ok()
+/// What was staged for a file and has not come there, where ranks are about to open it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StagedBefore {
+    /// It is awaited; what a killed process left is told.
+    ForReading = 0,
+    /// It is awaited; what a killed process left is an error.
+    ForChanging = 1,
+    /// It is awaited, or forgotten where it cannot come.
+    ForReplacing = 2,
+}
+
+impl StagedBefore {
+    fn settle(self, path: &Path) -> Result<()> {
+        // An area in memory is seen by nobody but the driver that has it.
+        match file_driver::settle(path, self as c_int) {
+            Some(true) => return Ok(()),
+            Some(false) => {
+                let what = "writes to it are staged, and do not come to it";
+                let error = Error::new(ErrorKind::Unavailable, what).at(path.display());
+                return Err(error.hint("see `forebay stage ls`"));
+            }
+            None => {}
+        }
+        let Some(area) = process_area() else { return Ok(()) };
+        match area.wait_for(path, Some(SETTLE_PATIENCE), &|| true) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let what = format!("still being drained after {} s", SETTLE_PATIENCE.as_secs());
+                Err(Error::new(ErrorKind::Unavailable, what)
+                    .at(path.display())
+                    .hint("see `forebay stage ls`"))
+            }
+            // Trouble with the area itself is told when it is written to.
+            Err(error) if error.kind() != ErrorKind::Unavailable => Ok(()),
+            Err(_) if self == Self::ForReplacing => area.discard(path),
+            Err(error) if self == Self::ForReading => {
+                LEFT_OVER.say(format_args!("{error}"));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
 }

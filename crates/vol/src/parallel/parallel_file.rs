@@ -10,20 +10,25 @@ use std::{
 };
 
 use forebay_mpi::MpiComm;
+use forebay_peercache::{PeerBlocks, PeerCache};
 use forebay_plugin::WarnOnce;
-use forebay_source::{Error, ErrorKind, Result};
-use forebay_stage::{CloseWhen, StageOptions};
+use forebay_source::{Error, ErrorKind, Result, SourceId};
+use forebay_stage::{CloseWhen, RedoFile, StageOptions};
 use forebay_store::{Comm, Wait};
 
 use super::{
     byte_spans::ByteSpans,
+    data_comm::{self, data_comm},
     drain_watch::DrainWatch,
+    own_words::OwnWords,
     parallel_stats::STATS,
     process_area::{process_area, say_trouble},
     rank_board::RankBoard,
+    shared_cache,
 };
 
 static NOT_AGREED: WarnOnce = WarnOnce::new();
+static NOT_SHARED: WarnOnce = WarnOnce::new();
 
 /// What ranks have agreed on when they opened a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub(crate) struct AgreedUse {
     pub(crate) stages: bool,
     /// Reads are cached.
     pub(crate) caches: bool,
+    /// Ranks read what others of them have cached.
+    pub(crate) shares: bool,
     /// The file was opened for writing.
     pub(crate) is_writable: bool,
 }
@@ -47,18 +54,46 @@ pub(crate) struct ParallelFile {
     layouts: AtomicU64,
     /// Writes of other ranks that this one has seen.
     seen_writes: AtomicU64,
+    /// A close has failed as not all could be brought into it.
+    has_failed_close: AtomicBool,
     /// How often the program has it open.
     handles: AtomicUsize,
     /// MPI's atomic mode: every write is seen by all at once.
     is_atomic: AtomicBool,
-    /// Calls of MPI come one after the other.
-    turn: Mutex<()>,
+    /// Writes of all ranks when they last voted; held while they vote, as calls of MPI come one after the other.
+    common_writes: Mutex<u64>,
+}
+
+/// What all ranks have said at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RankVote {
+    /// The least of it.
+    pub(crate) least: u8,
+    /// Some rank has written since they voted before: the same on all ranks.
+    pub(crate) has_writes: bool,
+    /// Writes that all ranks have made.
+    writes: u64,
+}
+
+impl RankVote {
+    fn of(votes: &[Vec<u8>], last: u64) -> Self {
+        let writes_of = |vote: &Vec<u8>| {
+            vote.get(1..9).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes)
+        };
+        let writes = votes.iter().fold(0_u64, |sum, vote| sum.wrapping_add(writes_of(vote)));
+        let least = votes.iter().map(|vote| vote.first().copied().unwrap_or(0)).min().unwrap_or(0);
+        Self { least, has_writes: writes != last, writes }
+    }
 }
 
 /// What is shared with the other ranks.
 #[derive(Debug)]
 struct FileRanks {
-    comm: MpiComm,
+    comm: Arc<MpiComm>,
+    /// By which they read each other's memory.
+    data: Arc<dyn Comm>,
+    /// What they have cached, of files that are only read.
+    cache: Option<PeerCache>,
     /// Of files that are written.
     board: Option<Arc<RankBoard>>,
     staging: Option<DrainWatch>,
@@ -66,21 +101,24 @@ struct FileRanks {
 
 impl ParallelFile {
     /// The file at `path`, of which `agreed` is the same on all ranks of `comm`. Collective.
-    pub(crate) fn new(path: &Path, comm: MpiComm, agreed: AgreedUse) -> Result<Self> {
-        let board = agreed.is_writable.then(|| RankBoard::new(&comm).map(Arc::new)).transpose()?;
-        let staging = match (&board, agreed.stages) {
-            (Some(board), true) => Some(DrainWatch::new(open_log(path)?, Arc::clone(board))),
-            _ => None,
-        };
+    pub(crate) fn new(path: &Path, comm: Arc<MpiComm>, agreed: AgreedUse, own: OwnParts) -> Result<Self> {
+        let data = data_comm(&comm)?;
+        let board = own.words.map(|words| RankBoard::new(&*data, words).map(Arc::new)).transpose();
+        // A rank that lacks it would leave the others to wait for it.
+        let board = data_comm::agreed(&comm, board)?;
+        let log = own.log.filter(|_| agreed.stages);
+        let staging = board.as_ref().zip(log).map(|(board, log)| DrainWatch::new(log, Arc::clone(board)));
+        let cache = agreed.shares.then(|| open_cache(path, &comm, &data)).flatten();
         Ok(Self {
             path: path.to_owned(),
             agreed,
-            ranks: RwLock::new(Some(FileRanks { comm, board, staging })),
+            ranks: RwLock::new(Some(FileRanks { comm, data, cache, board, staging })),
             layouts: AtomicU64::new(0),
             seen_writes: AtomicU64::new(0),
+            has_failed_close: AtomicBool::new(false),
             handles: AtomicUsize::new(0),
             is_atomic: AtomicBool::new(false),
-            turn: Mutex::default(),
+            common_writes: Mutex::default(),
         })
     }
 
@@ -94,6 +132,11 @@ impl ParallelFile {
         self.handles.fetch_add(1, SeqCst);
     }
 
+    /// A close could not bring all into it; true the first time.
+    pub(crate) fn fails_close(&self) -> bool {
+        !self.has_failed_close.swap(true, SeqCst)
+    }
+
     /// A handle was closed: with the last one, what was shared with the other ranks is given up. Collective.
     pub(crate) fn closed(&self) -> Result<()> {
         if self.handles.fetch_sub(1, SeqCst) > 1 {
@@ -105,12 +148,18 @@ impl ParallelFile {
     /// Gives up what is shared with the other ranks; everything passes through from now on. Collective.
     pub(crate) fn end(&self) -> Result<()> {
         let ranks = self.ranks.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(FileRanks { comm, board, staging }) = ranks else { return Ok(()) };
+        let Some(FileRanks { comm, data, cache, board, staging }) = ranks else { return Ok(()) };
         let redo = staging.and_then(DrainWatch::end);
         let closed = redo.map_or(Ok(()), |redo| redo.close(CloseWhen::Drained));
         let board = board.map_or(Ok(()), |board| board.close());
-        drop(comm);
-        closed.and(board).map_err(|error| error.at(self.path.display()))
+        let cache = cache.map_or(Ok(()), |cache| cache.close(&Wait::while_ranks_live()));
+        drop((data, comm));
+        closed.and(board).and(cache).map_err(|error| error.at(self.path.display()))
+    }
+
+    /// What ranks have cached of `source`, where they read each other's.
+    pub(crate) fn blocks(&self, source: &SourceId) -> Option<Arc<PeerBlocks>> {
+        self.with_ranks(|ranks| ranks.cache.as_ref().map(|cache| cache.blocks(source))).flatten()
     }
 
     /// How often the places of data sets may have changed.
@@ -144,7 +193,11 @@ impl ParallelFile {
             Some(board) => board.writes_of_others().unwrap_or(u64::MAX),
             None => 0,
         });
-        writes.is_some_and(|writes| self.seen_writes.swap(writes, SeqCst) != writes)
+        match writes {
+            Some(writes) => self.seen_writes.swap(writes, SeqCst) != writes,
+            // Of a file whose handles are closed while its data sets are open nobody tells what others write.
+            None => self.agreed.is_writable,
+        }
     }
 
     /// Has the log accept what `write` hands to it, all of it bytes of `spans`; `None` where there is no log.
@@ -157,7 +210,7 @@ impl ParallelFile {
             let (board, staging) = (ranks.board.as_ref()?, ranks.staging.as_ref()?);
             staging.announce(spans);
             // What another rank wrote to these bytes before comes first.
-            let ordered = board.await_overlaps(&ranks.comm, spans);
+            let ordered = board.await_overlaps(&*ranks.data, spans);
             let written =
                 ordered.and_then(|()| write(&|offset, bytes| staging.redo().write_at(offset, bytes)));
             // What was accepted before an error counts.
@@ -176,7 +229,7 @@ impl ParallelFile {
     pub(crate) fn drain_all(&self) -> Result<()> {
         self.drain_own()?;
         let awaited = self.with_ranks(|ranks| match (&ranks.board, &ranks.staging) {
-            (Some(board), Some(_)) => board.await_others(&ranks.comm),
+            (Some(board), Some(_)) => board.await_others(&*ranks.data),
             _ => Ok(()),
         });
         awaited.unwrap_or(Ok(())).map_err(|error| error.at(self.path.display()))
@@ -191,7 +244,7 @@ impl ParallelFile {
         let Some(outcome) = self.vote(u8::from(drained.is_ok())) else { return drained };
         STATS.settled();
         drained?;
-        match outcome? {
+        match outcome?.least {
             0 => {
                 let what = "staged writes of another rank could not be written";
                 Err(Error::new(ErrorKind::Io, what).at(self.path.display()))
@@ -200,21 +253,65 @@ impl ParallelFile {
         }
     }
 
-    /// The least of what all ranks say; `None` once the file is closed. Collective.
-    pub(crate) fn vote(&self, mine: u8) -> Option<Result<u8>> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What all ranks say; `None` once the file is closed. Collective.
+    pub(crate) fn vote(&self, mine: u8) -> Option<Result<RankVote>> {
+        let mut last = self.common_writes.lock().unwrap_or_else(PoisonError::into_inner);
         self.with_ranks(|ranks| {
-            let votes = ranks.comm.all_gather(vec![mine], &Wait::while_ranks_live());
+            let writes = ranks.board.as_ref().map_or(0, |board| board.own().now().writes);
+            let said = [&[mine], &writes.to_le_bytes()[..]].concat();
+            let votes = ranks.comm.all_gather(said, &Wait::while_ranks_live());
             if let Err(error) = &votes {
                 NOT_AGREED.say(format_args!("{error}; {} is read and written as it is", self.path.display()));
             }
-            Ok(votes?.iter().map(|vote| vote.first().copied().unwrap_or(0)).min().unwrap_or(0))
+            let vote = RankVote::of(&votes?, *last);
+            *last = vote.writes;
+            Ok(vote)
         })
     }
 }
 
+/// What the ranks have cached; `None` where they cannot read each other's, on all of them. Collective.
+fn open_cache(path: &Path, comm: &MpiComm, data: &Arc<dyn Comm>) -> Option<PeerCache> {
+    let len = path.metadata().map_or(0, |facts| facts.len());
+    shared_cache::open(comm, data, len)
+        .inspect_err(|error| NOT_SHARED.say(format_args!("{error}; each rank caches on its own")))
+        .ok()
+}
+
+/// What a rank brings to a file that is written: made before the ranks agree, so that none fails on its own afterwards.
+#[derive(Debug, Default)]
+pub(crate) struct OwnParts {
+    pub(crate) words: Option<OwnWords>,
+    /// Where writes can be staged.
+    pub(crate) log: Option<RedoFile>,
+}
+
+impl OwnParts {
+    /// Those for `opened`.
+    pub(crate) fn prepare(opened: &OpenedFile) -> Self {
+        let Some(path) = opened.path.as_deref().filter(|_| opened.is_writable) else {
+            return Self::default();
+        };
+        let log = process_area().filter(|_| opened.has_plain_bytes).and_then(|_| open_log(path).ok());
+        Self { words: OwnWords::new().ok(), log }
+    }
+}
+
+/// What this rank knows of the file once HDF5 has opened it.
+#[derive(Debug)]
+pub(crate) struct OpenedFile {
+    /// Where it lies, if this rank manages it and HDF5 could open it.
+    pub(crate) path: Option<PathBuf>,
+    /// It was opened for writing.
+    pub(crate) is_writable: bool,
+    /// Reads of it may be cached.
+    pub(crate) caches: bool,
+    /// HDF5's addresses are places in the file.
+    pub(crate) has_plain_bytes: bool,
+}
+
 /// A log for the file at `path`, which all ranks write.
-fn open_log(path: &Path) -> Result<forebay_stage::RedoFile> {
+fn open_log(path: &Path) -> Result<RedoFile> {
     let area = process_area().ok_or_else(|| Error::invalid("no staging area"))?;
     say_trouble(area);
     let file = File::options().read(true).write(true).open(path);

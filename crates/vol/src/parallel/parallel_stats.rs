@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "a C function that fills a caller's structure")]
 
+use forebay_peercache::PeerStats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What this process has done, as `forebay_hdf5_parallel_stats` gives it.
@@ -20,16 +21,26 @@ pub struct ParallelCounters {
     pub passed_collectives: u64,
     /// Times at which all ranks brought their files up to date.
     pub settled: u64,
+    /// Bytes that this rank has read from the file and placed where all ranks read them.
+    pub shared_bytes: u64,
+    /// Bytes of reads that came from what another rank of this host had placed.
+    pub host_bytes: u64,
+    /// Bytes of reads that came from ranks of other hosts.
+    pub remote_bytes: u64,
+    /// Reads of other hosts that failed, and went to the file instead.
+    pub remote_faults: u64,
 }
 
 /// The counters of the process.
 #[derive(Debug)]
 pub(crate) struct ParallelStats {
     counts: [AtomicU64; 6],
+    peers: PeerStats,
 }
 
 /// Those of this process.
-pub(crate) static STATS: ParallelStats = ParallelStats { counts: [const { AtomicU64::new(0) }; 6] };
+pub(crate) static STATS: ParallelStats =
+    ParallelStats { counts: [const { AtomicU64::new(0) }; 6], peers: PeerStats::new() };
 
 impl ParallelStats {
     fn add(&self, index: usize, by: u64) {
@@ -57,11 +68,21 @@ impl ParallelStats {
         self.add(5, 1);
     }
 
+    /// Those of the cache that ranks have in common.
+    pub(crate) fn peers(&self) -> &PeerStats {
+        &self.peers
+    }
+
     /// The counts now.
     pub(crate) fn now(&self) -> ParallelCounters {
         let [staged_writes, staged_bytes, passed_writes, served_collectives, passed_collectives, settled] =
             std::array::from_fn(|index| self.counts[index].load(Relaxed));
+        let peers = self.peers.counters();
         ParallelCounters {
+            shared_bytes: peers.placed_bytes,
+            host_bytes: peers.host_bytes,
+            remote_bytes: peers.remote_bytes,
+            remote_faults: peers.faults,
             staged_writes,
             staged_bytes,
             passed_writes,

@@ -5,7 +5,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use forebay_mpi::MpiComm;
 use forebay_source::{Error, ErrorKind, Result};
 use forebay_store::{Comm, Wait, Window, WindowPiece, WindowRead};
 
@@ -28,9 +27,9 @@ pub(crate) struct RankBoard {
 }
 
 impl RankBoard {
-    /// A board for the ranks of `comm`. Collective.
-    pub(crate) fn new(comm: &MpiComm) -> Result<Self> {
-        let (own, wait) = (OwnWords::new()?, Wait::while_ranks_live());
+    /// A board for the ranks of `comm`, of which this one has the words `own`. Collective.
+    pub(crate) fn new(comm: &dyn Comm, own: OwnWords) -> Result<Self> {
+        let wait = Wait::while_ranks_live();
         let window = comm.window(own.memory(), &wait)?;
         window.publish(&wait)?;
         Ok(Self { own, window, rank: comm.rank(), size: comm.size() })
@@ -76,14 +75,14 @@ impl RankBoard {
     }
 
     /// Returns when what other ranks had accepted before the call is in the file.
-    pub(crate) fn await_others(&self, comm: &MpiComm) -> Result<()> {
+    pub(crate) fn await_others(&self, comm: &dyn Comm) -> Result<()> {
         self.others().try_for_each(|rank| self.await_rank(comm, rank))
     }
 
     /// Returns when what other ranks of this host have accepted for bytes of `spans` is in the file: who writes later wins.
     ///
     /// Ranks of other hosts are not asked: there MPI-IO's own rule holds, which wants a flush in between.
-    pub(crate) fn await_overlaps(&self, comm: &MpiComm, spans: &ByteSpans) -> Result<()> {
+    pub(crate) fn await_overlaps(&self, comm: &dyn Comm, spans: &ByteSpans) -> Result<()> {
         for rank in self.others() {
             let Some(memory) = self.window.shared(rank) else { continue };
             let part = BoardPart::of(memory);
@@ -95,7 +94,7 @@ impl RankBoard {
         Ok(())
     }
 
-    fn await_rank(&self, comm: &MpiComm, rank: usize) -> Result<()> {
+    fn await_rank(&self, comm: &dyn Comm, rank: usize) -> Result<()> {
         let mut now = self.progress_of(rank)?;
         let accepted = now.accepted;
         if now.drained >= accepted {

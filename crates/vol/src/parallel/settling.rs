@@ -12,9 +12,10 @@ use forebay_source::{Error, Result};
 
 use super::parallel_file::ParallelFile;
 use crate::{
+    dataset_changes::DATASET,
     file_state::VolFile,
     functions::RawPointer,
-    hdf5_arguments::{ObjectDetails, ObjectGetInfo, SelfLocation},
+    hdf5_arguments::{DATASET_SET_EXTENT, ObjectDetails, ObjectGetInfo, SelfLocation},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };
@@ -23,8 +24,10 @@ use crate::{
 const LOOKS_AT_BYTES: [c_int; 5] = [1, 8, 9, 17, 22];
 /// `H5VL_NATIVE_FILE_SET_MPI_ATOMICITY`
 const SET_ATOMICITY: c_int = 27;
-/// `H5VL_OBJECT_CHANGE_REF_COUNT`, `H5VL_OBJECT_FLUSH`, `H5VL_OBJECT_REFRESH`
-const OBJECT_CHANGES: [c_int; 3] = [0, 4, 5];
+/// `H5VL_OBJECT_CHANGE_REF_COUNT`
+const CHANGE_REFERENCES: c_int = 0;
+/// `H5VL_OBJECT_FLUSH`, `H5VL_OBJECT_REFRESH`
+const OBJECT_LOOKS: [c_int; 2] = [4, 5];
 /// `H5VL_LINK_DELETE`
 const LINK_DELETE: c_int = 0;
 
@@ -46,6 +49,11 @@ fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<A
     if let Some(file) = &object.file {
         return Some(Arc::clone(file));
     }
+    library.files.find(details_of(library, object, kind)?.file_number)
+}
+
+/// What HDF5 knows of `object`.
+fn details_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<ObjectDetails> {
     let mut location = SelfLocation::of(kind);
     let mut details = ObjectDetails::default();
     let mut arguments = ObjectGetInfo::basic(&raw mut details);
@@ -60,10 +68,7 @@ fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<A
             null_mut::<RawPointer>(),
         )
     });
-    if answer < 0 {
-        return None;
-    }
-    library.files.find(details.file_number)
+    (answer >= 0).then_some(details)
 }
 
 /// The file of `object`, if ranks have it open together.
@@ -79,6 +84,27 @@ pub(crate) fn before_change(library: &LoadedLibrary, object: &VolObject, kind: c
     let Some(file) = parallel_of(library, object, kind) else { return Ok(()) };
     file.note_layouts();
     file.settle()
+}
+
+/// An operation on a data set: a resize is made by all ranks, a flush or a refresh by any of them.
+pub(crate) fn before_dataset_operation(
+    library: &LoadedLibrary,
+    object: &VolObject,
+    operation: c_int,
+) -> Result<()> {
+    match operation {
+        DATASET_SET_EXTENT => before_change(library, object, DATASET),
+        _ => before_look(library, object, DATASET),
+    }
+}
+
+/// A data set is about to be closed: one without links is deleted by that, and its place may get other data. Collective then.
+pub(crate) fn before_dataset_close(library: &LoadedLibrary, object: &VolObject) -> Result<()> {
+    let Some(file) = parallel_of(library, object, DATASET).filter(|file| file.agreed.stages) else {
+        return Ok(());
+    };
+    let details = details_of(library, object, DATASET);
+    if details.is_some_and(|details| details.references == 0) { file.settle() } else { Ok(()) }
 }
 
 /// All ranks are about to flush `object` of `kind`. Collective.
@@ -104,7 +130,12 @@ pub(crate) unsafe fn before_object(
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
     let (kind, operation) = unsafe { (*location.cast::<c_int>(), *arguments.cast::<c_int>()) };
-    if OBJECT_CHANGES.contains(&operation) { before_change(library, object, kind) } else { Ok(()) }
+    match operation {
+        CHANGE_REFERENCES => before_change(library, object, kind),
+        // One rank may do these alone.
+        _ if OBJECT_LOOKS.contains(&operation) => before_look(library, object, kind),
+        _ => Ok(()),
+    }
 }
 
 /// As [`before_object`], for a link: one that is deleted may free the place of data.

@@ -7,7 +7,7 @@
 
 use std::ffi::c_int;
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_plugin::{WarnOnce, hdf5_types::hid_t};
 use forebay_source::{Error, Result};
 
 use super::{
@@ -39,8 +39,8 @@ pub(crate) struct WriteRequest {
 /// What becomes of a write.
 #[derive(Debug)]
 pub(crate) enum WriteOutcome {
-    /// It was accepted, or the log has failed.
-    Staged(Result<()>),
+    /// It was accepted.
+    Staged,
     /// HDF5 writes it for this rank alone, with nothing of this rank's before it left in the log.
     Alone,
     /// HDF5 writes it as the program asked: so do all ranks.
@@ -51,6 +51,8 @@ pub(crate) enum WriteOutcome {
 const CONVERTED: [c_int; 5] = [0, 1, 3, 4, 8];
 /// Elements of another type in memory are converted in portions of this size.
 const WINDOW_BYTES: u64 = 1 << 20;
+
+static NOT_STAGED: WarnOnce = WarnOnce::new();
 
 /// Takes what `wanted` says into the log of this rank.
 pub(crate) fn stage_write(
@@ -66,17 +68,22 @@ pub(crate) fn stage_write(
     let Some(kind) = dataset.kind else { return WriteOutcome::Together };
     // From here on ranks decide for themselves: their selections and types need not be alike.
     if selection::is_empty(library, wanted.file_space, wanted.memory_space) {
-        return WriteOutcome::Staged(Ok(()));
+        return WriteOutcome::Staged;
     }
     let planned = library.quietly(|| PlannedWrite::new(library, &placed, kind, wanted));
     let Some(planned) = planned else { return WriteOutcome::Alone };
     match dataset.file.accept(&planned.spans(), |write| planned.run(write)) {
         Some(Ok(())) => {
             STATS.staged(planned.file.count * placed.element_len);
-            WriteOutcome::Staged(Ok(()))
+            WriteOutcome::Staged
         }
-        Some(Err(error)) if error.kind() == forebay_source::ErrorKind::Unsupported => WriteOutcome::Alone,
-        Some(Err(error)) => WriteOutcome::Staged(Err(error)),
+        Some(Err(error)) => {
+            // What the log has of it is drained first, and then written once more by HDF5.
+            if error.kind() != forebay_source::ErrorKind::Unsupported {
+                NOT_STAGED.say(format_args!("{error}; writes of this rank go straight to the file"));
+            }
+            WriteOutcome::Alone
+        }
         None => WriteOutcome::Together,
     }
 }

@@ -4,6 +4,7 @@
  *   control_calls errors FOLDER    what HDF5 says of files that cannot be opened, line by line
  *   control_calls full FILE        writes more than the disk holds, and prints the error stack
  *   control_calls mpio FILE        writes and reads by MPI-IO, as one rank
+ *   control_calls restart FOLDER   ends HDF5 while values of one file are on their way, starts it again, reads another file
  *
  * Its access to variables of libhdf5, such as H5E_VFL, is by copies in its own image (copy relocations).
  */
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 enum { COUNT = 1 << 18 };
-static int values[COUNT], again[COUNT];
+static int values[COUNT], again[COUNT], factor = 7;
 static hid_t file, rows, chunks;
 
 #define NEED(holds)                                                                                                                \
@@ -30,7 +31,7 @@ static hid_t file, rows, chunks;
 static void make(const char *path) {
     hsize_t extent = COUNT, chunk = COUNT / 16;
     for (int i = 0; i < COUNT; i++)
-        values[i] = i * 7;
+        values[i] = i * factor;
     hid_t space = H5Screate_simple(1, &extent, NULL), list = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_chunk(list, 1, &chunk);
     H5Pset_deflate(list, 1);
@@ -176,6 +177,25 @@ static void mpio(const char *path) {
     MPI_Finalize();
 }
 
+static void restart(const char *folder) {
+    char one[4096], other[4096];
+    snprintf(one, sizeof one, "%s/one.h5", folder);
+    snprintf(other, sizeof other, "%s/other.h5", folder);
+    make(one);
+    factor = 11;
+    make(other);
+    open_all(one, H5P_DEFAULT);
+    NEED(H5Dprefetch_async(rows, H5S_ALL, H5P_DEFAULT, H5ES_NONE) >= 0 && forebay_hdf5_pause(file) >= 0);
+    close_all();
+    /* Files are numbered from the start again, and both have their data sets at the same places. */
+    NEED(H5close() >= 0 && H5open() >= 0);
+    open_all(other, H5P_DEFAULT);
+    NEED(forebay_hdf5_start(file) >= 0);
+    for (int round = 0; round < 3; round++)
+        read_right(rows);
+    close_all();
+}
+
 int main(int count, char **words) {
     if (count != 3)
         return 2;
@@ -185,6 +205,8 @@ int main(int count, char **words) {
         errors(words[2]);
     else if (!strcmp(words[1], "full"))
         full(words[2]);
+    else if (!strcmp(words[1], "restart"))
+        restart(words[2]);
     else if (!strcmp(words[1], "mpio"))
         mpio(words[2]);
     else

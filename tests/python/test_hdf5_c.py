@@ -54,6 +54,11 @@ def test_every_call_of_the_header_does_what_it_says(program: Path, files: Path, 
         assert said(program, connector(files, cache), "control", files / "a.h5") == "all calls did what they say\n"
 
 
+def test_a_library_that_is_started_again_gives_no_values_of_the_files_before(program: Path, files: Path, tmp_path: Path) -> None:
+    for cache in ("memory", tmp_path / "fast"):
+        said(program, connector(files, cache), "restart", files)
+
+
 def test_errors_of_a_program_in_c_are_those_of_plain_hdf5(program: Path, files: Path, tmp_path: Path) -> None:
     (files / "text.h5").write_text("no HDF5 file, though long enough to be looked at\n" * 100)
     native = said(program, plain(), "errors", files)

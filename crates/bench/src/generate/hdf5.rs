@@ -54,13 +54,11 @@ impl RuntimeHdf5 {
     /// Writes `file` to `path`, which must not be another program's: one that is there is emptied.
     pub(crate) fn write_file(&self, path: &Path, file: &GeneratedFile, storage: &Hdf5Storage) -> Result<()> {
         let access = self.list("H5P_CLS_FILE_ACCESS_ID_g")?;
-        if storage.latest_format {
-            let newest = self.newest_format();
-            self.check(
-                self.functions.list_set_version_bounds(access.id, newest, newest),
-                "no newest format",
-            )?;
-        }
+        // Since 2.0 the library's own default leaves the oldest formats out, which h5bench and DLIO of 2024 have.
+        let newest = self.newest_format();
+        let oldest = if storage.latest_format { newest } else { 0 };
+        let bounds = self.functions.list_set_version_bounds(access.id, oldest, newest);
+        self.check(bounds, "no such version of the file format")?;
         self.write_file_by(path, file, storage, access.id)
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::distribution::TimeDistribution;
+use crate::{distribution::TimeDistribution, words::words};
 
 /// One kernel of h5bench, resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,36 +65,63 @@ pub enum KernelMode {
     Read,
 }
 
-/// How the variables of particles lie side by side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum SpaceLayout {
-    /// Each variable by itself.
-    #[default]
-    Contig,
-    /// All variables of a particle together.
-    Interleaved,
-    /// Blocks with gaps between them.
-    Strided,
+words! {
+    /// How the variables of particles lie side by side.
+    SpaceLayout as "pattern" {
+        /// Each variable by itself.
+        Contig = "contig",
+        /// All variables of a particle together.
+        Interleaved = "interleaved",
+        /// Blocks with gaps between them.
+        Strided = "strided",
+    }
 }
 
-/// Which part of a data set a read kernel reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum KernelPattern {
-    /// All.
-    #[default]
-    Full,
-    /// The first elements.
-    Partial,
-    /// Blocks with gaps between them.
-    Strided,
-    /// Two blocks at the ends of the left diagonal.
-    Ldc,
-    /// Two blocks at the ends of the right diagonal.
-    Rdc,
-    /// Blocks with a stride along both axes (cross stencil).
-    Cs,
-    /// A frame along the border.
-    Prl,
+words! {
+    /// Which part of a data set a read kernel reads.
+    KernelPattern as "read option" {
+        /// All.
+        Full = "full",
+        /// The first elements.
+        Partial = "partial",
+        /// Blocks with gaps between them.
+        Strided = "strided",
+        /// Two blocks at the ends of the left diagonal.
+        Ldc = "ldc",
+        /// Two blocks at the ends of the right diagonal.
+        Rdc = "rdc",
+        /// Blocks with a stride along both axes (cross stencil).
+        Cs = "cs",
+        /// A frame along the border.
+        Prl = "prl",
+    }
+}
+
+impl Default for Kernel {
+    fn default() -> Self {
+        Self {
+            mode: KernelMode::Write,
+            file: "test.h5".into(),
+            memory_pattern: SpaceLayout::Contig,
+            file_pattern: SpaceLayout::Contig,
+            selection: KernelPattern::Full,
+            timesteps: 1,
+            compute: TimeDistribution::ZERO,
+            delayed_close_timesteps: 0,
+            dims: vec![1],
+            to_read: None,
+            chunk_dims: Vec::new(),
+            compress: false,
+            strides: vec![0],
+            blocks: vec![0],
+            block_count: 1,
+            collective_meta: false,
+            collective_data: false,
+            subfiling: false,
+            file_per_rank: false,
+            alignment: None,
+            asynchronous: false,
+            csv: None,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::workload::{DatasetSpec, FileFormat, FileNaming, Workload};
+use crate::workload::{Compression, DatasetSpec, FileFormat, FileNaming, Workload};
 
 /// The half of a data set that training reads, or that evaluation reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -96,6 +96,24 @@ pub fn record_names(workload: &Workload) -> Vec<String> {
     }
 }
 
+/// The shape of a chunk of an HDF5 file's records, where they are chunked: a chunk lies within one sample unless it is given.
+///
+/// Compressed records are chunked in any case, by samples where nothing else is said: HDF5 compresses chunks alone.
+pub fn chunk_shape(workload: &Workload) -> Option<Vec<u64>> {
+    let (hdf5, dataset) = (&workload.hdf5, &workload.dataset);
+    if !hdf5.chunk_dims.is_empty() {
+        return Some(hdf5.chunk_dims.clone());
+    }
+    let sample = sample_shape(dataset, dataset.record_length_bytes);
+    let within = match (hdf5.chunking, hdf5.chunk_size) {
+        (true, size) if size > 0 => sample.iter().map(|len| square_side(size).clamp(1, *len)).collect(),
+        (true, _) => sample,
+        (false, _) if dataset.compression != Compression::None => sample,
+        (false, _) => return None,
+    };
+    Some([vec![1], within].concat())
+}
+
 /// Checks that samples have at least one byte and that all can be counted.
 pub(crate) fn check(dataset: &DatasetSpec) -> Result<()> {
     let invalid = |what: &str| Err(Error::new(ErrorKind::Invalid, format!("dataset: {what}")));
@@ -164,7 +182,13 @@ mod tests {
             (square_side(67_108_864), square_side(65_535), square_side(146_600_628)),
             (8192, 255, 12107)
         );
-        let workload = Workload::default();
+        let mut workload = Workload::default();
+        workload.dataset.record_length_bytes = 67_108_864;
+        assert_eq!(chunk_shape(&workload), None);
+        workload.dataset.compression = Compression::Gzip;
+        assert_eq!(chunk_shape(&workload), Some(vec![1, 8192, 8192]));
+        (workload.hdf5.chunking, workload.hdf5.chunk_size) = (true, 1024);
+        assert_eq!(chunk_shape(&workload), Some(vec![1, 32, 32]));
         assert_eq!(record_names(&workload), ["records_0"]);
     }
 }

@@ -1,12 +1,13 @@
 //! AI I/O benchmarks as plain data: what a run reads and writes and when, and what its timings say. No file is opened here.
 //!
 //! ```text
-//! Workload ─► a runner (another crate) ─► RunTimings ─► metrics ─► report
-//! what to do   reads, writes, sleeps      what it took  AU, rates  CSV, JSON, HTML
+//! config ─► Workload ─► a runner (another crate) ─► RunTimings ─► metrics ─► report
+//! YAML, JSON what to do  reads, writes, sleeps      what it took  AU, rates  CSV, JSON, HTML
 //! ```
 //!
 //! | file | idea |
 //! |---|---|
+//! | `config/` | DLIO's YAML, h5bench's JSON, our TOML, presets, overrides |
 //! | `workload/` | one benchmark, resolved: phases, data set, reader, training, checkpoints |
 //! | `kernel` | the `write` and `read` kernels of h5bench |
 //! | `suite` | what one configuration file asks for: one or several tasks |
@@ -18,6 +19,7 @@
 //! | `timings` | what a run records, per rank, epoch and step |
 
 pub mod checkpoint;
+pub mod config;
 mod distribution;
 mod kernel;
 pub mod layout;
@@ -29,6 +31,7 @@ mod words;
 mod workload;
 
 pub use checkpoint::{CheckpointFile, TensorSpec};
+pub use config::{ConfigOptions, ConfigSyntax};
 pub use distribution::TimeDistribution;
 pub use kernel::{Kernel, KernelMode, KernelPattern, SpaceLayout};
 pub use layout::Split;

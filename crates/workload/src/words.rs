@@ -1,5 +1,17 @@
 //! Enumerations whose variants have a name in configuration files.
 
+/// A word of a configuration file that names one of several things.
+pub(crate) trait ConfigWord: Sized {
+    /// What such a word is called in messages.
+    const WHAT: &'static str;
+
+    /// The names of all.
+    const ALL: &'static [&'static str];
+
+    /// The one that `word` names, in any case.
+    fn of_word(word: &str) -> Option<Self>;
+}
+
 /// An enumeration, the name of each variant, and both directions between them; other spellings stand after the name.
 macro_rules! words {
     (
@@ -15,9 +27,6 @@ macro_rules! words {
         }
 
         impl $name {
-            /// What such a word is called in messages.
-            pub const WHAT: &str = $what;
-
             /// The names of all, in order.
             pub const NAMES: &[&str] = &[$($word,)+];
 
@@ -35,6 +44,15 @@ macro_rules! words {
                 match self {
                     $(Self::$variant => $word,)+
                 }
+            }
+        }
+
+        impl crate::words::ConfigWord for $name {
+            const WHAT: &'static str = $what;
+            const ALL: &'static [&'static str] = Self::NAMES;
+
+            fn of_word(word: &str) -> Option<Self> {
+                Self::named(word)
             }
         }
 

@@ -10,6 +10,7 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   forebay bench unet3d.yaml ++workload.workflow.generate_data=True     a DLIO workload, its files generated first
+  forebay bench unet3d_h100 ++workload.train.epochs=1                  a preset
   forebay bench h5bench.json --engine hdf5 --engine forebay            the same reads by libhdf5 and by forebay, side by side
   mpirun -n 4 forebay bench unet3d.yaml                                one rank for each simulated accelerator
   forebay bench unet3d.yaml --ranks 4                                  the same without MPI, on this node
@@ -25,6 +26,18 @@ pub struct BenchArgs {
     /// Workload: a file (DLIO's YAML, h5bench's JSON, TOML) or the name of a preset.
     #[arg(value_name = "WORKLOAD", required_unless_present = "worker")]
     pub(crate) workload: Option<PathBuf>,
+
+    /// Overrides as hydra has them, such as ++workload.reader.batch_size=4.
+    #[arg(value_name = "OVERRIDE")]
+    pub(crate) overrides: Vec<String>,
+
+    /// File names of the data set: h5bench, dlio2408 or dlio.
+    #[arg(long, value_name = "LAYOUT")]
+    pub(crate) layout: Option<String>,
+
+    /// Reproduce known defects of DLIO.
+    #[arg(long)]
+    pub(crate) like_dlio: bool,
 
     /// Engines that read, one after another: hdf5 is libhdf5, forebay is this program's own reader.
     #[arg(long = "engine", value_name = "ENGINE", value_enum)]

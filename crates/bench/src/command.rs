@@ -11,7 +11,7 @@ use forebay::{
     DataPath, Error, ErrorKind, Launcher, Origins, Result, job_comm,
     store::{Comm, Wait},
 };
-use forebay_workload::{RunTimings, Workload};
+use forebay_workload::{FileFormat, RunTimings, Suite, Task, Workload};
 
 use crate::{
     args::BenchArgs,
@@ -22,6 +22,7 @@ use crate::{
     rank_run::RunOptions,
     run::{RunPlace, run},
     worker,
+    worker_process::WorkerEnvironment,
 };
 
 /// The program that runs the benchmark.
@@ -43,12 +44,14 @@ impl std::fmt::Debug for BenchHost<'_> {
 }
 
 /// What a command came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BenchOutcome {
     /// What each engine recorded, on rank 0; nothing on other ranks, and where the ranks were other processes.
     pub runs: Vec<RunTimings>,
     /// What samples were read with, for each of them.
     pub reads_with: Vec<String>,
+    /// What the reader of the configuration ought to know.
+    pub notes: Vec<String>,
     /// Where the results lie.
     pub folder: PathBuf,
     /// The exit code that the ranks ended with, where they were other processes.
@@ -66,79 +69,101 @@ impl BenchOutcome {
 pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
     if args.worker {
         worker::run()?;
-        return Ok(BenchOutcome {
-            runs: Vec::new(),
-            reads_with: Vec::new(),
-            folder: PathBuf::new(),
-            ranks_code: None,
-        });
+        return Ok(BenchOutcome { ranks_code: None, ..BenchOutcome::default() });
     }
-    let path = args.workload.as_deref().ok_or_else(|| Error::invalid("no workload"))?;
-    let mut workload = config_file::read(path)?;
-    if let Some(ranks) = args.ranks.filter(|ranks| *ranks > 1 && Launcher::of_process() == Launcher::None) {
+    let suite = config_file::suite(args)?;
+    let asked = args.ranks.or(suite.mpi.as_ref().and_then(|mpi| mpi.ranks));
+    if let Some(ranks) = asked.filter(|ranks| *ranks > 1 && Launcher::of_process() == Launcher::None) {
         let code = launch_ranks::launch(ranks, &host.program, &host.arguments)?;
-        return Ok(BenchOutcome {
-            runs: Vec::new(),
-            reads_with: Vec::new(),
-            folder: PathBuf::new(),
-            ranks_code: Some(code),
-        });
+        return Ok(BenchOutcome { ranks_code: Some(code), ..BenchOutcome::default() });
     }
     let comm = job_comm(DataPath::Auto, &Wait::while_ranks_live())?;
-    let folder = agree_on(&mut workload, args, &*comm)?;
-    let engines = if args.engines.is_empty() { vec![EngineName::Hdf5] } else { args.engines.clone() };
-    let (mut runs, mut reads_with) = (Vec::new(), Vec::new());
-    for (number, engine) in engines.iter().enumerate() {
-        let of_engine =
-            EngineRun { workload: &workload, engine: *engine, is_first: number == 0, folder: &folder };
-        if let Some((timings, with)) = of_engine.run(args, host, &comm)? {
-            runs.push(timings);
-            reads_with.push(with);
-        }
-        if (host.is_interrupted)() {
-            break;
-        }
+    let mut results =
+        BenchResults { args, host, suite: &suite, comm: &comm, runs: Vec::new(), reads_with: Vec::new() };
+    let mut folder = PathBuf::new();
+    for task in &suite.tasks {
+        let Task::Training(workload) = task else {
+            return Err(Error::unsupported("kernels 'write' and 'read' of h5bench are not run yet"));
+        };
+        folder = results.run(workload)?;
     }
+    let BenchResults { runs, reads_with, .. } = results;
     write_results(&runs, &folder)?;
-    Ok(BenchOutcome { runs, reads_with, folder, ranks_code: None })
+    Ok(BenchOutcome { runs, reads_with, notes: suite.notes, folder, ranks_code: None })
 }
 
-/// One engine's run of the workload.
-struct EngineRun<'a> {
-    workload: &'a Workload,
-    engine: EngineName,
-    is_first: bool,
-    folder: &'a Path,
+/// The runs of a suite, as they are done.
+struct BenchResults<'a> {
+    args: &'a BenchArgs,
+    host: &'a BenchHost<'a>,
+    suite: &'a Suite,
+    comm: &'a Arc<dyn Comm>,
+    runs: Vec<RunTimings>,
+    reads_with: Vec<String>,
 }
 
-impl EngineRun<'_> {
-    fn run(
-        &self,
-        args: &BenchArgs,
-        host: &BenchHost<'_>,
-        comm: &Arc<dyn Comm>,
-    ) -> Result<Option<(RunTimings, String)>> {
-        let worker = host.program.iter().cloned().chain(["bench".into(), "--worker".into()]).collect();
-        let options = RunOptions {
-            engine: self.engine,
+impl BenchResults<'_> {
+    /// Runs `workload` by each engine, and gives the folder of the results.
+    fn run(&mut self, workload: &Workload) -> Result<PathBuf> {
+        let mut workload = workload.clone();
+        if let Some(directory) = &self.suite.directory {
+            workload.storage.root = directory.join(&workload.storage.root).display().to_string();
+        }
+        let folder = agree_on(&mut workload, self.args, &**self.comm)?;
+        let engines = match self.args.engines.is_empty() {
+            true => vec![default_engine(&workload)],
+            false => self.args.engines.clone(),
+        };
+        for (number, engine) in engines.into_iter().enumerate() {
+            if (self.host.is_interrupted)() {
+                break;
+            }
+            let options = self.options(engine);
+            let place = RunPlace {
+                origins: self.host.origins,
+                comm: &**self.comm,
+                is_interrupted: self.host.is_interrupted,
+                folder: &folder,
+                trace: self.args.trace.as_deref().filter(|_| number == 0),
+            };
+            if let Some((timings, with)) = run(&workload, &options, &place)? {
+                self.runs.push(timings);
+                self.reads_with.push(with);
+            }
+            // Files are generated once, whichever engines read them.
+            workload.phases.generate = false;
+        }
+        Ok(folder)
+    }
+
+    fn options(&self, engine: EngineName) -> RunOptions {
+        let args = self.args;
+        let worker = self.host.program.iter().cloned().chain(["bench".into(), "--worker".into()]).collect();
+        let vol = self.suite.vol.clone().unwrap_or_default();
+        let variables = [
+            ("LD_LIBRARY_PATH", vol.library),
+            ("HDF5_PLUGIN_PATH", vol.path),
+            ("HDF5_VOL_CONNECTOR", vol.connector),
+            ("LD_PRELOAD", vol.preload),
+        ];
+        let variables = variables.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let environment = WorkerEnvironment { variables: variables.collect(), log_vfd: args.log_vfd.clone() };
+        RunOptions {
+            engine,
             compute: args.compute,
             cache: args.cache,
             worker,
             stage: args.stage.clone(),
-            log_vfd: args.log_vfd.clone(),
-        };
-        let mut workload = self.workload.clone();
-        // Files are generated once, whichever engines read them.
-        workload.phases.generate &= self.is_first;
-        let trace = args.trace.as_deref().filter(|_| self.is_first);
-        let place = RunPlace {
-            origins: host.origins,
-            comm: &**comm,
-            is_interrupted: host.is_interrupted,
-            folder: self.folder,
-            trace,
-        };
-        run(&workload, &options, &place)
+            environment,
+        }
+    }
+}
+
+/// libhdf5 for HDF5 files, as the benchmarks that are replayed have it; forebay for others.
+fn default_engine(workload: &Workload) -> EngineName {
+    match workload.dataset.format {
+        FileFormat::Hdf5 => EngineName::Hdf5,
+        _ => EngineName::Forebay,
     }
 }
 

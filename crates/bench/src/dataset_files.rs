@@ -97,30 +97,13 @@ fn hdf5_storage(workload: &Workload) -> Result<Hdf5Storage> {
             return Err(Error::unsupported(what).hint("use gzip, lzf, lz4, bz2 or zstd"));
         }
     };
-    let shape = stored_shape(workload, dataset.record_length_bytes);
-    let is_chunked = hdf5.chunking || !hdf5.chunk_dims.is_empty() || compression != Hdf5Compression::None;
     Ok(Hdf5Storage {
         records: layout::record_names(workload),
         labels: hdf5.labels_name.clone(),
-        chunk: is_chunked.then(|| chunk_shape(workload, &shape)),
+        chunk: layout::chunk_shape(workload),
         compression,
         latest_format: dataset.naming == FileNaming::Dlio,
     })
-}
-
-/// The shape of chunks: as given, a square within a sample, or a sample.
-fn chunk_shape(workload: &Workload, sample: &[u64]) -> Vec<u64> {
-    let hdf5 = &workload.hdf5;
-    let of_sample: Vec<u64> = match (hdf5.chunk_dims.len(), hdf5.chunk_size) {
-        (0, 0) => sample.to_vec(),
-        (0, size) => {
-            let side = size.isqrt() + u64::from(size.isqrt().pow(2) < size);
-            sample.iter().map(|axis| side.min(*axis)).collect()
-        }
-        (given, _) if given == sample.len() => hdf5.chunk_dims.clone(),
-        _ => return hdf5.chunk_dims.clone(),
-    };
-    [1].into_iter().chain(of_sample).collect()
 }
 
 /// Bytes that the trainer is handed of each sample.

@@ -13,6 +13,8 @@ mod jpeg;
 mod netcdf;
 mod npy;
 mod png;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tfrecord;
 mod zarr;

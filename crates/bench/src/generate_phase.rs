@@ -20,7 +20,7 @@ use crate::{
     rank_run::{RankRun, interrupted},
     trace::{TraceEvent, arguments},
     worker::WorkerRole,
-    worker_process::{OwnCommand, WorkerProcess},
+    worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
 };
 
 impl RankRun<'_> {
@@ -145,7 +145,11 @@ enum FileMaker {
 impl FileMaker {
     fn begin(setup: &GenerateSetup, command: &OwnCommand, writers: usize) -> Result<Self> {
         if setup.format == FileFormat::Hdf5 && writers > 1 {
-            let worker = WorkerProcess::start(command, &WorkerRole::Generate(setup.clone()), None)?;
+            let worker = WorkerProcess::start(
+                command,
+                &WorkerRole::Generate(setup.clone()),
+                &WorkerEnvironment::default(),
+            )?;
             return Ok(Self::Process(Box::new(worker)));
         }
         Ok(Self::Own(Box::new(FileWriter::new(setup.clone())?)))

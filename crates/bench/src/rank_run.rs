@@ -14,7 +14,12 @@ use forebay::{
 };
 use forebay_workload::{Mt19937, RankPosition, RankTimings, TimeDistribution, Workload};
 
-use crate::{clock::RunClock, engine::EngineName, trace::TraceFile, worker_process::OwnCommand};
+use crate::{
+    clock::RunClock,
+    engine::EngineName,
+    trace::TraceFile,
+    worker_process::{OwnCommand, WorkerEnvironment},
+};
 
 /// How simulated computation passes its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -48,8 +53,8 @@ pub(crate) struct RunOptions {
     pub(crate) worker: OwnCommand,
     /// Where checkpoints are staged, if they are.
     pub(crate) stage: Option<PathBuf>,
-    /// Where records of HDF5's Log VFD go.
-    pub(crate) log_vfd: Option<PathBuf>,
+    /// What workers have in their environment.
+    pub(crate) environment: WorkerEnvironment,
 }
 
 /// One rank of a run.

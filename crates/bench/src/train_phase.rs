@@ -171,7 +171,7 @@ impl RankRun<'_> {
         let reader: Arc<dyn StepReader> = match self.options.engine {
             EngineName::Hdf5 => {
                 let plan = dataset_files::hdf5_plan(self.workload, split)?;
-                Arc::new(Hdf5StepReader::start(plan, &self.options.worker, self.options.log_vfd.as_deref())?)
+                Arc::new(Hdf5StepReader::start(plan, &self.options.worker, &self.options.environment)?)
             }
             EngineName::Forebay => {
                 let plan = dataset_files::forebay_plan(self.workload, split);

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{BufReader, BufWriter},
     os::unix::process::CommandExt,
-    path::Path,
+    path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
@@ -20,6 +20,22 @@ use crate::{
 /// The command line by which this program starts its workers and ranks: the program, then what makes it a worker.
 pub(crate) type OwnCommand = Vec<OsString>;
 
+/// What workers have in their environment that the rank has not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WorkerEnvironment {
+    /// Variables, such as those that name a VOL connector.
+    pub(crate) variables: Vec<(String, String)>,
+    /// Where the records of HDF5's Log VFD are added, if it is in use: the driver writes them to standard error.
+    pub(crate) log_vfd: Option<PathBuf>,
+}
+
+impl WorkerEnvironment {
+    /// True when samples must be read by processes, however few read threads there are.
+    pub(crate) fn needs_processes(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
 /// A worker, running. It ends when this goes.
 #[derive(Debug)]
 pub(crate) struct WorkerProcess {
@@ -31,13 +47,17 @@ pub(crate) struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts a worker by `command`. It is not in this process's group, so that Ctrl-C reaches the rank alone. Where `log_vfd`
-    /// names a file, HDF5's Log VFD is in use and its records are added there.
-    pub(crate) fn start(command: &OwnCommand, role: &WorkerRole, log_vfd: Option<&Path>) -> Result<Self> {
+    /// Starts a worker by `command`. It is not in this process's group, so that Ctrl-C reaches the rank alone.
+    pub(crate) fn start(
+        command: &OwnCommand,
+        role: &WorkerRole,
+        environment: &WorkerEnvironment,
+    ) -> Result<Self> {
         let (program, arguments) = command.split_first().ok_or_else(|| Error::invalid("no command"))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        if let Some(path) = log_vfd {
+        command.envs(environment.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(path) = &environment.log_vfd {
             let log = File::options().create(true).append(true).open(path);
             command.stderr(log.map_err(|error| Error::from_io(error).at(path.display()))?);
             command.env("HDF5_DRIVER", "log");

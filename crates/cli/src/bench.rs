@@ -5,7 +5,7 @@ use std::io::Write;
 use forebay::{Error, Origins, Result};
 use forebay_bench::{BenchArgs, BenchHost, BenchOutcome};
 
-use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output};
+use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, show};
 
 /// Arguments of `forebay bench`.
 #[derive(Debug, clap::Args)]
@@ -45,6 +45,10 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
 fn tell(context: &Context, outcome: &BenchOutcome) -> Result<()> {
     if outcome.runs.is_empty() {
         return Ok(());
+    }
+    for note in &outcome.notes {
+        // Nobody may be left to read it.
+        let _ = writeln!(std::io::stderr(), "forebay: note: {}", show::message(note));
     }
     let text = if context.json { outcome.to_json() } else { outcome.to_text() };
     let mut out = output::stdout();

@@ -1,9 +1,6 @@
 //! libhdf5: by the rank itself, or by worker processes that fill shared memory.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
     Error, Result,
@@ -17,7 +14,7 @@ use crate::{
     sample_reader::{ReaderSetup, SamplePlace, SampleReader},
     shared_batches::SharedBacking,
     worker::{BatchTimes, ReadTask, WorkerRole, read_samples},
-    worker_process::{OwnCommand, WorkerProcess},
+    worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
 };
 
 /// How the samples of a split are read by libhdf5.
@@ -51,16 +48,18 @@ enum Readers {
 
 impl Hdf5StepReader {
     /// Opens the library, or starts the workers by `command`.
-    ///
-    /// Where records of the Log VFD are wanted, a process of its own reads in any case: the driver writes to its standard error.
-    pub(crate) fn start(plan: Hdf5Plan, command: &OwnCommand, log_vfd: Option<&Path>) -> Result<Self> {
-        if plan.workers == 0 && log_vfd.is_none() {
+    pub(crate) fn start(
+        plan: Hdf5Plan,
+        command: &OwnCommand,
+        environment: &WorkerEnvironment,
+    ) -> Result<Self> {
+        if plan.workers == 0 && !environment.needs_processes() {
             let reader = SampleReader::new(RuntimeHdf5::find()?, plan.setup.clone())?;
             let (arena, readers) = (Arena::new(plan.memory), Readers::Own(Box::new(Mutex::new(reader))));
             return Ok(Self { plan, arena, readers });
         }
         let role = WorkerRole::Read(plan.setup.clone());
-        let start = |_| WorkerProcess::start(command, &role, log_vfd).map(Mutex::new);
+        let start = |_| WorkerProcess::start(command, &role, environment).map(Mutex::new);
         let processes = (0..plan.workers.max(1)).map(start).collect::<Result<Vec<_>>>()?;
         let backing = Arc::new(SharedBacking::default());
         let arena = Arena::over(plan.memory, Arc::clone(&backing) as _);

@@ -6,7 +6,6 @@
 use std::{
     fmt,
     num::NonZeroU64,
-    path::Path,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -18,8 +17,8 @@ use std::{
 use forebay_source::{Error, Throttle};
 
 use crate::{
-    counters::StageCounters, room::ProcessRoom, segment::SegmentPool, settings::AreaSettings,
-    status::ItemState,
+    counters::StageCounters, item_name::WantedFile, room::ProcessRoom, segment::SegmentPool,
+    settings::AreaSettings, status::ItemState,
 };
 
 /// Where other processes ask for a pause or for haste, threads notice within this time.
@@ -75,8 +74,8 @@ pub(crate) enum Polled {
 
 /// Something that is drained.
 pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
-    /// Where its bytes go.
-    fn destination(&self) -> &Path;
+    /// Whether its bytes go to this file.
+    fn is_for(&self, file: &WantedFile) -> bool;
     /// What is said of it.
     fn state(&self) -> ItemState;
     /// Tasks of a higher priority go first.
@@ -165,9 +164,9 @@ impl DrainShared {
         tasks.into_iter().filter(|task| !task.is_settled()).collect()
     }
 
-    /// Gives up what is closed and not in `destination`; false where something of it is still in use.
-    pub(crate) fn give_up(&self, destination: &Path) -> bool {
-        let tasks = self.tasks().into_iter().filter(|task| task.destination() == destination);
+    /// Gives up what is closed and not in `file`; false where something of it is still in use.
+    pub(crate) fn give_up(&self, file: &WantedFile) -> bool {
+        let tasks = self.tasks().into_iter().filter(|task| task.is_for(file));
         let left = tasks.filter(|task| {
             task.give_up();
             !task.is_settled() && task.state() != ItemState::Open

@@ -16,7 +16,7 @@
 //! | `room` | the folder of a process in the area, its share of the quota; or memory |
 //! | `drainers` | the threads, and which file comes next |
 //! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
-//! | `publish`, `lineage` | how a new file takes its place, and several versions do so in order |
+//! | `publish`, `lineage`, `publication` | how a new file takes its place, and several versions do so in order, of one process and of several |
 //! | `redo_file`, `redo_state`, `redo_keeping`, `redo_drain`, `batch`, `pending` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `log_record` | the log: recycled segments of checked records |
 //! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
@@ -43,6 +43,7 @@ mod lineage;
 mod log_record;
 mod pending;
 mod process_end;
+mod publication;
 mod publish;
 mod range_set;
 mod recover;

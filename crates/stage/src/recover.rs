@@ -89,6 +89,7 @@ pub fn recover(
         let journal = read_journal(folder, id);
         let destination = journal.as_ref().map(Journal::destination).unwrap_or_default();
         let recovery = Recovery {
+            area: &area,
             folder,
             id,
             is_same_boot: journal.as_ref().is_ok_and(is_same_boot),
@@ -168,7 +169,7 @@ fn items_in_order(deserted: &[SharedFolder]) -> Vec<(Arc<OwnFolder>, String)> {
     let mut items: Vec<_> =
         folders.flat_map(|folder| item_ids(folder).into_iter().map(|id| (Arc::clone(folder), id))).collect();
     items.sort_by_cached_key(|(folder, id)| {
-        read_journal(folder, id).map_or(u64::MAX, |journal| journal.created_ns)
+        read_journal(folder, id).map_or(u64::MAX, |journal| journal.order_ns())
     });
     items
 }

@@ -13,7 +13,7 @@ use rustix::{fs::FlockOperation, io::Errno};
 
 use crate::{
     batch::{DrainBatch, Truncation},
-    facts_file::{DestinationFacts, FactsFile, read_facts},
+    facts_file::{DestinationFacts, FactsFile},
     journal::Journal,
     log_record::{FoundRecord, RecordKind, ScanDepth},
     pending::{PendingMap, PendingPiece},
@@ -23,7 +23,7 @@ use crate::{
     segment::LogSegment,
     stamp::{FileStamp, is_regular, now_ns},
     status::ItemState,
-    survey::{FoundSegment, segments_of},
+    survey::{FoundSegment, facts_in, segments_of},
 };
 
 /// A process that was killed while it wrote said at least every quarter of a second that it lives; a busy machine takes longer.
@@ -126,10 +126,6 @@ fn is_known(recovery: &Recovery<'_>, stamp: &FileStamp) -> bool {
 
 fn facts_of(recovery: &Recovery<'_>) -> Option<DestinationFacts> {
     facts_in(recovery.folder, recovery.id)
-}
-
-fn facts_in(folder: &OwnFolder, id: &str) -> Option<DestinationFacts> {
-    read_facts(&folder.open_to_read(facts_name(id)).ok()?)
 }
 
 /// What the process of the update `id` knew of its destination.

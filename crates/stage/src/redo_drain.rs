@@ -2,7 +2,6 @@
 
 use std::{
     os::unix::fs::FileExt,
-    path::Path,
     sync::{Arc, MutexGuard},
     time::{Duration, Instant},
 };
@@ -13,6 +12,7 @@ use crate::{
     batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},
     counters::count,
     drainers::{DrainTask, Job, Polled},
+    item_name::WantedFile,
     pending::PendingMap,
     redo_state::{RedoInner, RedoState},
     settings::DrainSync,
@@ -25,8 +25,8 @@ const QUIET: Duration = Duration::from_millis(20);
 const OLDEST: Duration = Duration::from_secs(1);
 
 impl DrainTask for RedoState {
-    fn destination(&self) -> &Path {
-        &self.destination
+    fn is_for(&self, file: &WantedFile) -> bool {
+        file.is(&self.opened)
     }
 
     fn state(&self) -> ItemState {

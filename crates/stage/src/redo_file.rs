@@ -86,7 +86,7 @@ impl RedoFile {
 
     fn make_state(&self) -> Result<Arc<RedoState>> {
         let (process, _) = self.opened_by;
-        let shared = Arc::clone(&self.cell.get()?.shared);
+        let shared = Arc::clone(&self.cell.get().shared);
         let is_parent = process == current_process();
         if !is_parent {
             self.wait_for_parent()?;

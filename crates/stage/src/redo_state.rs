@@ -18,13 +18,13 @@ use crate::{
     counters::count,
     drainers::DrainShared,
     facts_file::FactsFile,
-    item_name::item_id,
+    item_name::update_id,
     log_record::RecordKind,
     pending::{PendingMap, PendingPiece},
     range_set::RangeSet,
     redo_log::RedoLog,
     settings::{DrainSync, StageOptions},
-    stamp::now_ns,
+    stamp::{FileStamp, now_ns},
     status::ItemState,
 };
 
@@ -34,6 +34,8 @@ pub(crate) struct RedoState {
     pub(crate) shared: Arc<DrainShared>,
     pub(crate) id: String,
     pub(crate) destination: PathBuf,
+    /// The file when it was opened: others find it by this, as it may get another name.
+    pub(crate) opened: FileStamp,
     pub(crate) file: Arc<File>,
     /// Whether locks of the open file are this process's: a forked child has the same open file, and leaves them alone.
     pub(crate) has_lock: bool,
@@ -118,11 +120,13 @@ impl RedoState {
             is_active: false,
             is_closed: false,
         };
-        let id = item_id(&destination);
+        // A file that cannot even be looked at is nobody's.
+        let opened = FileStamp::of(&*file).unwrap_or_default();
         Arc::new(Self {
             shared,
-            id,
+            id: update_id(&opened),
             destination,
+            opened,
             file,
             has_lock,
             created_ns: now_ns(),

@@ -62,6 +62,8 @@ pub(crate) struct ProcessRoom {
 
 #[derive(Debug)]
 enum RoomPlace {
+    /// There is none, for this reason: nothing can be staged.
+    Nowhere(Error),
     Memory,
     Folder(Box<RoomFolder>),
 }
@@ -94,20 +96,29 @@ pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
 }
 
 impl ProcessRoom {
-    /// Room in the area that `settings` describe.
-    pub(crate) fn open(settings: &AreaSettings) -> Result<Self> {
+    /// Room in the area that `settings` describe; none where it cannot be used.
+    pub(crate) fn open(settings: &AreaSettings) -> Self {
         let (place, quota) = match &settings.place {
             AreaPlace::Memory => (RoomPlace::Memory, settings.quota.min(settings.memory)),
-            AreaPlace::Folder(folder) => {
-                (RoomPlace::Folder(Box::new(RoomFolder::open(folder)?)), settings.quota)
-            }
+            AreaPlace::Folder(folder) => match RoomFolder::open(folder) {
+                Ok(opened) => (RoomPlace::Folder(Box::new(opened)), settings.quota),
+                Err(error) => (RoomPlace::Nowhere(error), 0),
+            },
         };
-        Ok(Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), place })
+        Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), place }
+    }
+
+    /// Why the area cannot be used, where it cannot.
+    pub(crate) fn trouble(&self) -> Option<&Error> {
+        match &self.place {
+            RoomPlace::Nowhere(error) => Some(error),
+            RoomPlace::Memory | RoomPlace::Folder(_) => None,
+        }
     }
 
     fn folder(&self) -> Option<&RoomFolder> {
         match &self.place {
-            RoomPlace::Memory => None,
+            RoomPlace::Nowhere(_) | RoomPlace::Memory => None,
             RoomPlace::Folder(folder) => Some(folder),
         }
     }
@@ -146,6 +157,7 @@ impl ProcessRoom {
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = match &self.place {
+            RoomPlace::Nowhere(_) => false,
             RoomPlace::Memory => reserved.checked_add(bytes).is_some_and(|total| total <= self.quota),
             RoomPlace::Folder(folder) => folder.reserve(*reserved, bytes, self.quota, self.free_floor),
         };
@@ -166,9 +178,10 @@ impl ProcessRoom {
 
     /// A new file of this process.
     pub(crate) fn create(&self, name: &str) -> Result<File> {
-        match self.own() {
-            Some(own) => own.create_new(name),
-            None => {
+        match &self.place {
+            RoomPlace::Nowhere(error) => Err(error.clone()),
+            RoomPlace::Folder(folder) => folder.own.folder().create_new(name),
+            RoomPlace::Memory => {
                 let made = rustix::fs::memfd_create("forebay-stage", MemfdFlags::CLOEXEC);
                 Ok(File::from(made.map_err(|errno| Error::from_io(errno.into()).at("memory"))?))
             }

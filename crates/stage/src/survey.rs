@@ -4,7 +4,6 @@ use std::{
     fs::File,
     io::Read,
     os::unix::fs::{FileExt, MetadataExt},
-    path::Path,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -13,8 +12,9 @@ use forebay_scratch::{OwnFolder, SharedFile};
 use forebay_source::{Error, Result};
 
 use crate::{
-    facts_file::read_facts,
+    facts_file::{DestinationFacts, read_facts},
     image_state::image_name,
+    item_name::WantedFile,
     journal::Journal,
     log_record::{FoundRecord, ScanDepth, SegmentHead, scan_segment, segment_head},
     redo_state::facts_name,
@@ -114,9 +114,13 @@ pub(crate) fn damaged(folder: &OwnFolder, id: &str, is_deserted: bool) -> ItemSt
     }
 }
 
+/// What was known of the destination of the update `id`.
+pub(crate) fn facts_in(folder: &OwnFolder, id: &str) -> Option<DestinationFacts> {
+    read_facts(&folder.open_to_read(facts_name(id)).ok()?)
+}
+
 fn logged_bytes(folder: &OwnFolder, id: &str, journal: &Journal) -> u64 {
-    let facts = folder.open_to_read(facts_name(id)).ok().and_then(|file| read_facts(&file));
-    let base = facts.map_or(0, |facts| facts.base);
+    let base = facts_in(folder, id).map_or(0, |facts| facts.base);
     let segments = segments_of(folder, journal.log, ScanDepth::Heads).unwrap_or_default();
     let records = segments.iter().flat_map(|segment| &segment.records);
     records.filter(|record| record.head.sequence >= base).map(|record| record.head.len).sum()
@@ -156,15 +160,14 @@ pub(crate) struct FoundItem {
     pub(crate) is_deserted: bool,
 }
 
-/// The items for `destination` in `area`, of all processes, with whether their process is gone.
-pub(crate) fn items_for(area: &OwnFolder, destination: &Path) -> Result<Vec<FoundItem>> {
-    let prefix = crate::item_name::id_prefix(destination);
+/// The items for `file` in `area`, of all processes, with whether their process is gone.
+pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<FoundItem>> {
     let mut found = Vec::new();
     for name in area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
         let Ok(folder) = area.open_subfolder(&name).map(Arc::new) else { continue };
-        for id in item_ids(&folder).into_iter().filter(|id| id.starts_with(&prefix)) {
+        for id in item_ids(&folder).into_iter().filter(|id| file.may_be(id)) {
             let Ok(journal) = read_journal(&folder, &id) else { continue };
-            if journal.destination() == destination {
+            if file.is_of(&journal, facts_in(&folder, &id).map(|facts| facts.stamp).as_ref()) {
                 let is_deserted = SharedFile::deserted(&folder, LOCK).is_some();
                 found.push(FoundItem { folder: Arc::clone(&folder), id, journal, is_deserted });
             }

@@ -123,5 +123,5 @@ impl FileAccess {
 /// True when `driver` is the default one because `HDF5_DRIVER` names this project's.
 fn is_environments(library: &LoadedLibrary, driver: hid_t) -> bool {
     std::env::var_os("HDF5_DRIVER").is_some_and(|name| name == "forebay")
-        && library.default_driver() == Some(driver)
+        && library.default_driver() == driver
 }

@@ -8,12 +8,14 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
 
-use crate::{dataset_units::DatasetUnits, parallel::parallel_file::ParallelFile};
+use forebay_units::{DatasetUnits, UnitOrigin};
+
+use crate::parallel::parallel_file::ParallelFile;
 
 /// The name of an object within its file (`H5O_token_t`).
 pub(crate) type ObjectToken = [u8; 16];
@@ -33,6 +35,8 @@ pub(crate) struct VolFile {
     units: Mutex<HashMap<ObjectToken, Arc<DatasetUnits>>>,
     /// Counts changes, so that readers need no lock to see that there was none.
     change_count: AtomicU64,
+    /// When a look at the file that found it unchanged began.
+    found_current: Mutex<Option<Instant>>,
 }
 
 /// The data sets whose values may not be those of the version that was opened.
@@ -54,6 +58,7 @@ impl VolFile {
             changes: Mutex::default(),
             units: Mutex::default(),
             change_count: AtomicU64::new(0),
+            found_current: Mutex::default(),
         }
     }
 
@@ -129,7 +134,6 @@ impl VolFile {
 
     /// True while the file still is the version that was opened, as far as its times and its length say.
     pub(crate) fn is_current(&self) -> bool {
-        // One `stat`: it is asked for every unit that is kept.
         let (Some(id), Ok(now)) = (&self.id, std::fs::metadata(&self.path)) else { return false };
         let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         let state = id.version.file;
@@ -142,6 +146,26 @@ impl VolFile {
 
     fn changes(&self) -> MutexGuard<'_, DatasetChanges> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UnitOrigin for VolFile {
+    /// One look serves all units that were read before it: it takes a request to a far file system.
+    fn is_current_since(&self, since: Instant) -> bool {
+        let found = || self.found_current.lock().unwrap_or_else(PoisonError::into_inner);
+        if found().is_some_and(|looked| looked >= since) {
+            return true;
+        }
+        let began = Instant::now();
+        let is_current = self.is_current();
+        if is_current {
+            *found() = Some(began);
+        }
+        is_current
+    }
+
+    fn note_changed(&self) {
+        self.note_all_changed();
     }
 }
 
@@ -254,10 +278,12 @@ mod tests {
         let path = folder.path().join("a");
         std::fs::write(&path, "one").unwrap();
         let file = VolFile::new(path.clone(), version_at(&path), true);
-        assert!(file.is_current());
+        let first = Instant::now();
+        assert!(file.is_current() && file.is_current_since(first));
         std::fs::write(folder.path().join("b"), "one").unwrap();
         std::fs::rename(folder.path().join("b"), &path).unwrap();
-        assert!(!file.is_current());
+        assert!(!file.is_current() && file.is_current_since(first), "read before it was replaced");
+        assert!(!file.is_current_since(Instant::now()), "read after that");
         assert!(!VolFile::new(path, None, true).is_current());
     }
 

@@ -2,12 +2,12 @@
 
 use forebay_config::PrestageMode;
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_units::read_plan;
 
 use crate::{
     cached_dataset::{CachedDataset, KeptUnits, Prestaged},
     cached_read::dataset_of,
     prestage_queue::ByteJob,
-    read_plan,
     selection::SelectedRuns,
     settings,
     slots::LoadedLibrary,
@@ -110,7 +110,7 @@ fn units_of(library: &LoadedLibrary, dataset: &CachedDataset, space: hid_t) -> O
         return Some((0..grid.count()).collect());
     }
     let selected = SelectedRuns::in_file(library, space, grid.shape(), grid.element_len())?;
-    let pieces = read_plan::pieces(grid, &selected, None);
+    let pieces = read_plan::pieces(grid, &selected.runs, None);
     Some(read_plan::units(&pieces).into_iter().map(|one| one.unit).collect())
 }
 

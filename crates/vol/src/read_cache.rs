@@ -14,13 +14,11 @@ use forebay_config::{TierConfig, open_disk_tier};
 use forebay_plugin::{WarnOnce, guard};
 use forebay_source::{Error, PerProcess, Result, SourceId, ledger};
 use forebay_tier::{Copies, MemoryTier, Policy, Ranking, Tier};
+use forebay_units::{CacheCounters, UnitWriter, unit_grid::block_len};
 
 use crate::{
-    cache_stats::CacheCounters,
     prestage_queue::PrestageQueue,
     settings::{self, VolSettings},
-    unit_grid::block_len,
-    unit_writer::UnitWriter,
 };
 
 /// A tier, and the thread that fills it.
@@ -31,6 +29,8 @@ pub(crate) struct ReadCache {
     pub(crate) prestage: PrestageQueue,
     is_paused: AtomicBool,
     may_replace: bool,
+    /// The tier is memory: what was read is copied there at once, and takes no way by the writer.
+    pub(crate) is_memory: bool,
 }
 
 /// The cache of each process: a forked child makes its own, and one that was closed is made anew.
@@ -116,6 +116,7 @@ impl ReadCache {
             writer,
             is_paused: AtomicBool::new(false),
             may_replace,
+            is_memory: matches!(place, TierConfig::Memory { .. }),
         })
     }
 

@@ -15,7 +15,7 @@ use forebay_plugin::{
     hdf5_types::{H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, herr_t, hid_t},
 };
 
-use super::FAILED;
+use super::{FAILED, below, passes};
 use crate::{
     file_access::FileAccess,
     file_state::{VolFile, settled_version, version_at},
@@ -32,8 +32,10 @@ use crate::{
     },
     settings,
     slots::{self, LoadedLibrary},
-    vol_object::{drop_object, object_at, wrap_file, wrap_request},
+    vol_object::{VolObject, drop_object, object_at, wrap_file, wrap_request},
 };
+
+passes!(optional, H5VLfile_optional, arguments: RawPointer; first before_optional(arguments));
 
 static NOT_CLOSED: WarnOnce = WarnOnce::new();
 
@@ -46,7 +48,7 @@ pub(crate) unsafe extern "C" fn close<const N: usize>(
     let library = slots::library::<N>();
     // SAFETY: as for every callback; an object whose closing succeeded is not used again.
     unsafe {
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let (under, connector) = below(object);
         let parallel = object_at(object).file.as_ref().and_then(|file| file.parallel()).map(Arc::clone);
         let settled = parallel.as_ref().map_or(Ok(()), |file| guard(Ok(()), || file.settle()));
         if let Some(answer) = settling::refused(library, settled) {
@@ -264,7 +266,7 @@ pub(crate) unsafe extern "C" fn get<const N: usize>(
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments have the layout of the header.
     unsafe {
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let (under, connector) = below(object);
         let answer = (library.functions.H5VLfile_get)(under, connector, arguments, transfer, request);
         wrap_request(library, request, connector);
         let asked = arguments.cast::<FileGet>();
@@ -300,7 +302,7 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
                 return answer;
             }
         }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let (under, connector) = below(object);
         let answer = (library.functions.H5VLfile_specific)(under, connector, arguments, transfer, request);
         wrap_request(library, request, connector);
         if operation == FILE_REOPEN && answer >= 0 {
@@ -336,27 +338,18 @@ unsafe fn by_name(
     })
 }
 
-/// Operations of this connector on a file, and those of the one below.
-pub(crate) unsafe extern "C" fn optional<const N: usize>(
-    object: RawPointer,
+/// Operations of this connector are answered; before some of the one below, all that ranks have written has to be in the file.
+unsafe fn before_optional(
+    library: &LoadedLibrary,
+    object: &VolObject,
     arguments: RawPointer,
-    transfer: hid_t,
-    request: *mut RawPointer,
-) -> herr_t {
-    let library = slots::library::<N>();
+) -> Option<herr_t> {
     // SAFETY: as for every callback; the arguments have the layout of the header.
     unsafe {
         let asked = &*arguments.cast::<OptionalArguments>();
-        if let Some(answer) = optional_ops::on_file(library, object_at(object), asked) {
-            return answer;
-        }
-        let settled = settling::before_file_operation(object_at(object), asked.operation, asked.arguments);
-        if let Some(answer) = settling::refused(library, settled) {
-            return answer;
-        }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
-        let answer = (library.functions.H5VLfile_optional)(under, connector, arguments, transfer, request);
-        wrap_request(library, request, connector);
-        answer
+        optional_ops::on_file(library, object, asked).or_else(|| {
+            let settled = settling::before_file_operation(object, asked.operation, asked.arguments);
+            settling::refused(library, settled)
+        })
     }
 }

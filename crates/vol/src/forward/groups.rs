@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
-use super::{closes, opens, passes};
+use super::{below, closes, opens, passes};
 use crate::{
     functions::RawPointer,
     slots,
@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments of a mount have the layout above, and its child is an object of ours.
     unsafe {
-        let (connector, under) = (object_at(object).connector, object_at(object).under);
+        let (under, connector) = below(object);
         let specific = library.functions.H5VLgroup_specific;
         let answer = if *arguments.cast::<c_int>() == MOUNT {
             let mut mount = *arguments.cast::<GroupMount>();

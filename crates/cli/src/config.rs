@@ -24,7 +24,8 @@ names of its keys, FOREBAY_HDF5_… likewise, FOREBAY_DELAY_CLOSE, FOREBAY_PREST
 
 JSON: file, config{origin{path}, tier[kind, path, quota, keep, free, network], placement{policy, threads, block, whole_file, \
 ahead}, stage{path, quota, free_floor, drainers, bandwidth, memory, paused}, hdf5{paths, plugins, write, read, \
-delay_close, scope, cache, cache_quota, cache_policy, prestage}}, value_origins{by the name of a value; what is not there is a default}.";
+delay_close, scope, cache, cache_quota, cache_policy, prestage, unit, least, \
+clock_grain_ms}}, value_origins{by the name of a value; what is not there is a default}.";
 
 /// Arguments of `forebay config`.
 #[derive(Debug, clap::Args)]

@@ -31,7 +31,21 @@ pub struct Hdf5Config {
     pub cache_policy: PolicyName,
     /// Whether data sets are brought near when they are opened.
     pub prestage: PrestageMode,
+    /// Bytes of a data set that are read, kept and evicted at once, about.
+    pub unit: u64,
+    /// Data sets of fewer bytes are not kept.
+    pub least: u64,
+    /// A file that was changed less than this many milliseconds ago is not kept.
+    pub clock_grain_ms: u64,
 }
+
+/// Requests of 1 MiB hide most of a parallel file system's latency, and are what the byte tiers ask for as well.
+const UNIT_BYTES: u64 = 1 << 20;
+/// Two files of a disk tier for less than this cost more than they save.
+const LEAST_BYTES: u64 = 64 << 10;
+/// The times of a file are drawn from a coarse clock, and within one tick another write could leave the same: two seconds on FAT
+/// and old NFS, 4 ms on ext4.
+const CLOCK_GRAIN_MS: u64 = 2000;
 
 impl Default for Hdf5Config {
     fn default() -> Self {
@@ -46,6 +60,9 @@ impl Default for Hdf5Config {
             cache_quota: None,
             cache_policy: PolicyName::Lru,
             prestage: PrestageMode::Off,
+            unit: UNIT_BYTES,
+            least: LEAST_BYTES,
+            clock_grain_ms: CLOCK_GRAIN_MS,
         }
     }
 }

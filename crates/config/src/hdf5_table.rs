@@ -1,8 +1,8 @@
 //! The settings of the HDF5 plug-ins.
 
-use std::path::PathBuf;
+use std::{ops::RangeInclusive, path::PathBuf};
 
-use forebay_source::Result;
+use forebay_source::{Error, ErrorKind, Result, size};
 use toml::de::DeValue;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Which HDF5 files are managed, and how.
-pub(crate) const HDF5: [Setting; 10] = [
+pub(crate) const HDF5: [Setting; 13] = [
     Setting {
         section: "hdf5",
         key: "paths",
@@ -118,7 +118,51 @@ pub(crate) const HDF5: [Setting; 10] = [
         toml: |config| Some(quoted(config.hdf5.prestage.word())),
         absent: "",
     },
+    Setting {
+        section: "hdf5",
+        key: "unit",
+        flag: "",
+        variable: "FOREBAY_HDF5_UNIT",
+        text: |_| None,
+        set: |config, given, _| put(&mut config.hdf5.unit, unit(given)),
+        toml: |config| Some(quoted(&size::exact(config.hdf5.unit))),
+        absent: "",
+    },
+    Setting {
+        section: "hdf5",
+        key: "least",
+        flag: "",
+        variable: "FOREBAY_HDF5_LEAST",
+        text: |_| None,
+        set: |config, given, _| put(&mut config.hdf5.least, given.bytes()),
+        toml: |config| Some(quoted(&size::exact(config.hdf5.least))),
+        absent: "",
+    },
+    Setting {
+        section: "hdf5",
+        key: "clock_grain_ms",
+        flag: "",
+        variable: "FOREBAY_HDF5_CLOCK_GRAIN_MS",
+        text: |_| None,
+        set: |config, given, _| put(&mut config.hdf5.clock_grain_ms, given.count("milliseconds")),
+        toml: |config| Some(config.hdf5.clock_grain_ms.to_string()),
+        absent: "",
+    },
 ];
+
+/// Bytes of a unit: one of less would be a row of the cache's map for each few values, one of more takes all memory.
+fn unit(given: GivenValue<'_>) -> Result<u64> {
+    let bytes = given.bytes()?;
+    if !UNITS.contains(&bytes) {
+        let [least, most] = [UNITS.start(), UNITS.end()].map(|bytes| size::exact(*bytes));
+        let what = format!("units of {} are not between {least} and {most}", size::exact(bytes));
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    Ok(bytes)
+}
+
+/// What a unit may have.
+const UNITS: RangeInclusive<u64> = 1 << 10..=1 << 30;
 
 /// Prefixes: a list, or text with colons between.
 fn prefixes(given: GivenValue<'_>, environment: &Environment<'_>) -> Result<Vec<PathBuf>> {

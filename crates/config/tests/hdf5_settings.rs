@@ -31,6 +31,9 @@ cache = "memory"
 cache_quota = "10%"
 cache_policy = "lfu"
 prestage = "background"
+unit = "4MiB"
+least = 1
+clock_grain_ms = 20
 "#;
 
 /// The settings of plug-ins where `forebay.toml` says `text` and the connector string names a file that says `cfg`.
@@ -67,6 +70,7 @@ fn a_file_sets_every_key_and_what_is_printed_is_read_back() {
     assert_eq!((hdf5.write, hdf5.read, hdf5.delay_close), (false, false, true));
     assert_eq!((&hdf5.cache, hdf5.cache_quota), (&Some(FastPlace::Memory), Some(Amount::Percent(10))));
     assert_eq!((hdf5.cache_policy, hdf5.prestage), (PolicyName::Lfu, PrestageMode::Background));
+    assert_eq!((hdf5.unit, hdf5.least, hdf5.clock_grain_ms), (4 << 20, 1, 20));
     let again = loaded(&settings.to_toml(), None, &[]).unwrap();
     assert_eq!(again.config, settings.config, "{}", settings.to_toml());
     let json = serde_json::to_string(&settings.config).unwrap();
@@ -114,6 +118,8 @@ fn what_is_wrong_is_told_with_its_place_and_a_remedy() {
         ("[stage]\ndrainers = 0", "line 2: [stage] drainers: 0 threads; from 1 to 1024"),
         ("[hdf5]\npaths = \"relative\"", "line 2: [hdf5] paths: 'relative' is not an absolute path"),
         ("[hdf5]\npaths = 1", "line 2: [hdf5] paths: a list of paths is wanted"),
+        ("[hdf5]\nunit = 512", "line 2: [hdf5] unit: units of 512 are not between 1KiB and 1GiB"),
+        ("[hdf5]\nclock_grain_ms = \"2s\"", "line 2: [hdf5] clock_grain_ms: a whole number"),
         ("[hdf5]\nscope = \"globl\"", "line 2: [hdf5] scope: unknown scope 'globl'; did you mean 'global'?"),
         (
             "[hdf5]\nprestage = \"later\"",

@@ -206,46 +206,49 @@ fn the_effective_configuration_is_printed_in_a_fixed_order_with_aligned_comments
     let expected = r#"# file: none
 
 [origin]
-path = "/lustre/set"  # flag --origin
+path = "/lustre/set"   # flag --origin
 
 [[tier]]
-kind = "memory"       # flag --tier
-quota = "4GiB"        # flag --tier
+kind = "memory"        # flag --tier
+quota = "4GiB"         # flag --tier
 
 [[tier]]
-kind = "disk"         # flag --tier
-path = "/nvme/ada"    # flag --tier
-quota = "1GiB"        # flag --tier
-keep = true           # flag --tier
+kind = "disk"          # flag --tier
+path = "/nvme/ada"     # flag --tier
+quota = "1GiB"         # flag --tier
+keep = true            # flag --tier
 # free is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free
 
 [placement]
-policy = "lru"        # environment FOREBAY_POLICY
-threads = 6           # default
-block = "1MiB"        # default
-whole_file = true     # default
-ahead = "256MiB"      # default
+policy = "lru"         # environment FOREBAY_POLICY
+threads = 6            # default
+block = "1MiB"         # default
+whole_file = true      # default
+ahead = "256MiB"       # default
 
 [stage]
 # path is not set: writes go straight to their destinations
-quota = "80%"         # default
+quota = "80%"          # default
 # free_floor is not set: 5% of the disk, at least 1GiB and at most 4GiB, stay free
-drainers = 2          # default
+drainers = 2           # default
 # bandwidth is not set: as fast as the destination takes it
-memory = "10%"        # default
-paused = false        # default
+memory = "10%"         # default
+paused = false         # default
 
 [hdf5]
 # paths is not set: plug-ins pass every file through
-plugins = "auto"      # default
-write = true          # default
-read = true           # default
-delay_close = false   # default
-scope = "local"       # default
+plugins = "auto"       # default
+write = true           # default
+read = true            # default
+delay_close = false    # default
+scope = "local"        # default
 # cache is not set: the VOL connector keeps no values
 # cache_quota is not set: 25% of the memory budget, or 80% of what is free on the disk
-cache_policy = "lru"  # default
-prestage = "off"      # default
+cache_policy = "lru"   # default
+prestage = "off"       # default
+unit = "1MiB"          # default
+least = "64KiB"        # default
+clock_grain_ms = 2000  # default
 "#;
     assert_eq!(printed, expected);
 }

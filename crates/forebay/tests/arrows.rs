@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-stage", &["forebay-scratch", "forebay-source"]),
     ("forebay-config", &["forebay-source", "forebay-stage", "forebay-tier"]),
     ("forebay-plugin", &["forebay-config", "forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-units", &["forebay-tier"]),
     ("forebay-vfd", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
     (
         "forebay-vol",
@@ -34,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-stage",
             "forebay-store",
             "forebay-tier",
+            "forebay-units",
         ],
     ),
     ("forebay-workload", &["forebay-source"]),
@@ -55,7 +57,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-tier",
         ],
     ),
-    ("forebay-cli", &["forebay", "forebay-launch", "forebay-mount"]),
+    ("forebay-bench", &["forebay", "forebay-workload"]),
+    ("forebay-cli", &["forebay", "forebay-bench", "forebay-launch", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 

@@ -348,7 +348,7 @@ struct MemoryClaim {
 }
 
 impl Claimed for MemoryClaim {
-    fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
+    fn put(mut self: Box<Self>, bytes: &[u8]) -> Admission {
         if bytes.len() as u64 != self.len {
             return Admission::Refused;
         }

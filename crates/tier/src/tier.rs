@@ -169,8 +169,8 @@ pub enum Claim {
 
 /// Room for one block, given back when it is dropped without the block.
 pub trait Claimed: Send + fmt::Debug {
-    /// Keeps `bytes`, all those of the block.
-    fn put(self: Box<Self>, bytes: &Bytes) -> Admission;
+    /// Keeps a copy of `bytes`, all those of the block.
+    fn put(self: Box<Self>, bytes: &[u8]) -> Admission;
 
     /// The blocks that were evicted for this one, each given once: a lower tier may keep them. Mirrors, which are evicted as
     /// a whole, are not given.

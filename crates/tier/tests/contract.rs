@@ -159,8 +159,8 @@ struct TableClaim {
 }
 
 impl Claimed for TableClaim {
-    fn put(self: Box<Self>, bytes: &Bytes) -> Admission {
-        self.table.present.lock().unwrap().insert(self.block, bytes.clone());
+    fn put(self: Box<Self>, bytes: &[u8]) -> Admission {
+        self.table.present.lock().unwrap().insert(self.block, Bytes::copy_from_slice(bytes));
         Admission::Kept
     }
 

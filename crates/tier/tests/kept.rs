@@ -155,6 +155,6 @@ fn a_tier_tells_how_much_it_holds_of_a_source() {
     let copies = disk.copies(&id).unwrap();
     assert_eq!(copies.held(), 0);
     let forebay_tier::Claim::Held(claimed) = Arc::clone(&copies).claim(2, 500, true) else { unreachable!() };
-    claimed.put(&vec![1; 500].into());
+    claimed.put(&[1; 500]);
     assert_eq!(copies.held(), 500);
 }

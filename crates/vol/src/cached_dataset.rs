@@ -13,23 +13,40 @@ use bytes::Bytes;
 use forebay_plugin::hdf5_types::hid_t;
 use forebay_source::{Locator, PerProcess, SourceId, text_of_path};
 use forebay_tier::{BlockPiece, Claim, Room};
+use forebay_units::{
+    BlockClaim, DatasetUnits, QueuePatience, UnitGrid, UnitOrigin, UnitPiece, UnitTarget, WaitingUnit,
+};
 
 use crate::{
-    dataset_units::DatasetUnits,
     file_state::{ObjectToken, VolFile},
     read_cache::ReadCache,
     settings,
     slots::LoadedLibrary,
     under_dataset::{BoxedArray, DatasetShape, UnderDataset},
-    unit_grid::{UnitGrid, UnitPiece},
-    unit_target::UnitTarget,
-    unit_writer::BlockClaim,
 };
 
 /// How long a unit that another process is reading is waited for: longer than any request, shorter than a hang.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it is looked for.
 const OTHERS_POLL: Duration = Duration::from_micros(500);
+
+/// A program that reads waits for the writer for one in this many parts of the time that the read took: where the cache is slower
+/// than the file, units are dropped, and kept another time.
+const WAIT_SHARE: u32 = 16;
+
+/// How long a unit may wait for room after a read that took `took`.
+pub(crate) fn patience_after(took: Duration) -> QueuePatience {
+    QueuePatience::Until(Instant::now() + took / WAIT_SHARE)
+}
+
+/// How a unit is filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnitFill {
+    /// The list that it is read with.
+    pub(crate) transfer: hid_t,
+    /// How long it may wait to be kept; by default by the time that reading it takes.
+    pub(crate) patience: Option<QueuePatience>,
+}
 
 /// A data set of a managed file that was opened.
 #[derive(Debug)]
@@ -147,7 +164,6 @@ impl CachedDataset {
             let target = UnitTarget {
                 copies: cache.copies(&self.id)?,
                 number: self.units.number,
-                padded_len: self.grid.padded_len(),
                 blocks_per_unit: self.grid.blocks_per_unit(),
                 block_len: self.grid.block_len(),
                 may_replace: cache.may_replace(),
@@ -212,8 +228,9 @@ impl CachedDataset {
         under: UnderDataset,
         kept: &KeptUnits,
         unit: u64,
-        transfer: hid_t,
+        fill: UnitFill,
     ) -> Option<Bytes> {
+        let UnitFill { transfer, patience } = fill;
         let claim = match self.turn(kept, unit) {
             UnitTurn::Read(claim) => claim,
             UnitTurn::Here => {
@@ -232,17 +249,28 @@ impl CachedDataset {
             kind: self.kind,
         };
         let part = self.grid.unit_box(unit);
+        let began = Instant::now();
         let bytes = library.quietly(|| under.read_box(library, &array, &part, transfer))?;
         kept.cache.writer.stats().filled(self.grid.filled_len(unit));
         if claim.is_some() {
-            self.keep(kept, unit, bytes.clone(), claim);
+            let patience = patience.unwrap_or_else(|| patience_after(began.elapsed()));
+            self.keep(kept, unit, bytes.clone(), claim, patience);
         }
         Some(bytes)
     }
 
-    /// Hands `bytes`, all those of `unit`, to the writer.
-    pub(crate) fn keep(&self, kept: &KeptUnits, unit: u64, bytes: Bytes, claim: Option<BlockClaim>) {
-        kept.cache.writer.push(kept.target.unit(unit, Arc::clone(&self.file), bytes, claim));
+    /// Hands `bytes`, all those of `unit`, which were just read, to the writer.
+    pub(crate) fn keep(
+        &self,
+        kept: &KeptUnits,
+        unit: u64,
+        bytes: Bytes,
+        claim: Option<BlockClaim>,
+        patience: QueuePatience,
+    ) {
+        let (target, read_at) = (kept.target.clone(), Instant::now());
+        let origin = Arc::clone(&self.file) as Arc<dyn UnitOrigin>;
+        kept.cache.writer.push(WaitingUnit { target, unit, origin, read_at, bytes, claim }, patience);
     }
 
     /// Where units of it go.
@@ -275,7 +303,8 @@ impl CachedDataset {
         {
             return Prestaged::Full;
         }
-        match self.fill(library, under, kept, unit, library.default_transfer()) {
+        let fill = UnitFill { transfer: library.default_transfer(), patience: Some(QueuePatience::Forever) };
+        match self.fill(library, under, kept, unit, fill) {
             Some(_) => Prestaged::Here,
             None => Prestaged::Failed,
         }

@@ -9,22 +9,26 @@
 
 #![expect(unsafe_code, reason = "fills a program's memory by address")]
 
-use std::ptr::null_mut;
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    ptr::null_mut,
+    time::{Duration, Instant},
+};
 
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_units::{PlacedPiece, QueuePatience, UnitDemand, UnitPiece, read_plan};
 
 use crate::{
-    cached_dataset::{CachedDataset, KeptUnits},
+    cached_dataset::{CachedDataset, KeptUnits, UnitFill, patience_after},
     dataset_changes,
     element_type::Conversion,
     functions::RawPointer,
     memory_target::{MemoryTarget, PackedElements},
-    read_plan::{self, PlacedPiece, UnitDemand},
     selection::{self, SelectedRuns},
     slots::LoadedLibrary,
     transfer_list,
     under_dataset::UnderDataset,
-    unit_grid::UnitPiece,
     vol_object::VolObject,
 };
 
@@ -132,6 +136,8 @@ pub(crate) struct OneRead<'a> {
     is_direct: bool,
     file: SelectedRuns,
     memory: SelectedRuns,
+    /// How long the connector below took for it.
+    took: Cell<Duration>,
 }
 
 impl<'a> OneRead<'a> {
@@ -153,8 +159,21 @@ impl<'a> OneRead<'a> {
         let memory = SelectedRuns::in_memory(library, space, file_space, file.count, memory_len)?;
         // Two pieces for one place in memory cannot both be lent: the later one wins, as it does in HDF5.
         let is_direct = conversion == Conversion::None && memory.is_disjoint;
-        let pieces = read_plan::pieces(grid, &file, is_direct.then_some(&memory.runs[..]));
-        Some(Self { library, under, dataset, kept, wanted, conversion, pieces, is_direct, file, memory })
+        let pieces = read_plan::pieces(grid, &file.runs, is_direct.then_some(&memory.runs[..]));
+        let took = Cell::default();
+        Some(Self {
+            library,
+            under,
+            dataset,
+            kept,
+            wanted,
+            conversion,
+            pieces,
+            is_direct,
+            file,
+            memory,
+            took,
+        })
     }
 
     fn run(&self) -> Option<herr_t> {
@@ -182,8 +201,15 @@ impl<'a> OneRead<'a> {
     /// Keeps the units that the connector below has just read as a whole.
     pub(crate) fn keep_whole(&self, outlook: &ReadOutlook) {
         self.kept.cache.writer.stats().passed(outlook.len);
-        if let Misses::Pass(whole) = &outlook.misses {
-            whole.iter().for_each(|unit| self.harvest(*unit));
+        let Misses::Pass(whole) = &outlook.misses else { return };
+        if whole.is_empty() {
+            return;
+        }
+        let patience = patience_after(self.took.get());
+        for group in by_unit(&self.pieces).chunk_by(|one, other| one.piece.unit == other.piece.unit) {
+            if whole.binary_search(&group[0].piece.unit).is_ok() {
+                self.harvest(group, patience);
+            }
         }
     }
 
@@ -229,8 +255,9 @@ impl<'a> OneRead<'a> {
     pub(crate) fn read_below(&self, transfer: hid_t) -> herr_t {
         let DatasetRead { mut memory_type, mut memory_space, mut file_space, mut into, .. } = *self.wanted;
         let mut object = self.under.object;
+        let began = Instant::now();
         // SAFETY: the arguments that HDF5 handed to the callback, for the data set below.
-        unsafe {
+        let answer = unsafe {
             (self.library.functions.H5VLdataset_read)(
                 1,
                 &raw mut object,
@@ -242,30 +269,30 @@ impl<'a> OneRead<'a> {
                 &raw mut into,
                 null_mut(),
             )
-        }
+        };
+        self.took.set(began.elapsed());
+        answer
     }
 
-    /// Keeps `unit`, all of which has just been read into the program's memory.
-    fn harvest(&self, unit: u64) {
-        let grid = &self.dataset.grid;
-        let Ok(len) = usize::try_from(grid.padded_len()) else { return };
+    /// Keeps the unit of `group`, all of which has just been read into the program's memory.
+    fn harvest(&self, group: &[PlacedPiece], patience: QueuePatience) {
+        let (unit, memory) = (group[0].piece.unit, MemoryTarget::new(self.wanted.into));
+        // SAFETY: memory that the read has just filled.
+        let read = |placed: &PlacedPiece| unsafe { memory.lend(placed.to, placed.piece.len) };
+        let Ok(len) = usize::try_from(self.dataset.grid.unit_len()) else { return };
         let mut bytes = self.kept.cache.writer.buffer(len);
-        let memory = MemoryTarget::new(self.wanted.into);
-        for PlacedPiece { piece, to } in self.pieces.iter().filter(|placed| placed.piece.unit == unit) {
-            let Ok(from) = usize::try_from(piece.from) else { return };
-            // SAFETY: memory that the read has just filled.
-            let read = unsafe { memory.lend(*to, piece.len) };
+        for placed in group {
+            let (Ok(from), part) = (usize::try_from(placed.piece.from), read(placed)) else { return };
             if from == bytes.len() {
-                bytes.extend_from_slice(read);
+                bytes.extend_from_slice(part);
                 continue;
             }
-            if bytes.len() < from + read.len() {
-                bytes.resize(from + read.len(), 0);
+            if bytes.len() < from + part.len() {
+                bytes.resize(from + part.len(), 0);
             }
-            bytes[from..from + read.len()].copy_from_slice(read);
+            bytes[from..from + part.len()].copy_from_slice(part);
         }
-        bytes.resize(len, 0);
-        self.dataset.keep(self.kept, unit, bytes.freeze(), None);
+        self.dataset.keep(self.kept, unit, bytes.freeze(), None, patience);
     }
 
     /// Fills the places of `pieces`, unit by unit.
@@ -274,15 +301,8 @@ impl<'a> OneRead<'a> {
         pieces: &[PlacedPiece],
         mut place: impl FnMut(&PlacedPiece) -> &'m mut [u8],
     ) -> Option<()> {
-        let mut sorted;
-        let mut pieces = pieces;
-        if !pieces.is_sorted_by_key(|placed| placed.piece.unit) {
-            sorted = pieces.to_vec();
-            sorted.sort_by_key(|placed| placed.piece.unit);
-            pieces = &sorted;
-        }
         let mut from_tier: Vec<(UnitPiece, &mut [u8])> = Vec::new();
-        for group in pieces.chunk_by(|one, other| one.piece.unit == other.piece.unit) {
+        for group in by_unit(pieces).chunk_by(|one, other| one.piece.unit == other.piece.unit) {
             let unit = group[0].piece.unit;
             if let Some(bytes) = self.dataset.waiting(self.kept, unit) {
                 copy_group(group, 0, &bytes, &mut place);
@@ -335,7 +355,8 @@ impl<'a> OneRead<'a> {
     }
 
     fn fill(&self, unit: u64) -> Option<bytes::Bytes> {
-        let filled = self.dataset.fill(self.library, self.under, self.kept, unit, self.wanted.fill_transfer);
+        let fill = UnitFill { transfer: self.wanted.fill_transfer, patience: None };
+        let filled = self.dataset.fill(self.library, self.under, self.kept, unit, fill);
         if filled.is_none() {
             // A part that the program may not even want cannot be read: it is left to the connector below.
             self.dataset.give_up();
@@ -364,6 +385,16 @@ impl<'a> OneRead<'a> {
         }
         Some(true)
     }
+}
+
+/// `pieces` in the order of their units, and those of each as they were.
+fn by_unit(pieces: &[PlacedPiece]) -> Cow<'_, [PlacedPiece]> {
+    if pieces.is_sorted_by_key(|placed| placed.piece.unit) {
+        return Cow::Borrowed(pieces);
+    }
+    let mut sorted = pieces.to_vec();
+    sorted.sort_by_key(|placed| placed.piece.unit);
+    Cow::Owned(sorted)
 }
 
 /// Copies the pieces of one unit out of `bytes`, which begin at byte `start` of it.

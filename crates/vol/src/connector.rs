@@ -29,7 +29,7 @@ use crate::{
     optional_ops,
     parallel::process_area::drain_at_end,
     read_cache::ReadCache,
-    slots::{LIBRARIES, LoadedLibrary},
+    slots::{LIBRARIES, LoadedLibrary, VolVariables},
     vol_class::{CACHE_VOL_VALUE, CLASS_VERSION, CONNECTOR_VALUE, VolClass},
 };
 
@@ -58,12 +58,13 @@ unsafe extern "C" fn plugin_info(return_address: *const c_void) -> *const c_void
 fn load(return_address: *const c_void) -> Result<Option<&'static LoadedLibrary>> {
     let library = Hdf5Library::of_address(return_address)?;
     let (functions, errors) = (VolFunctions::load(&library)?, ErrorStack::load(&library)?);
+    let variables = VolVariables::load(&library)?;
     let base = library.base();
     Ok(LIBRARIES.place(base, move |slot| {
         let class = class_of(slot)?;
         let (files, operations) = (VolFiles::default(), OperationNumbers::new());
         let driver = DriverHandle::new();
-        Some(LoadedLibrary { library, functions, errors, class, files, operations, driver })
+        Some(LoadedLibrary { library, functions, errors, class, files, operations, driver, variables })
     }))
 }
 
@@ -96,7 +97,9 @@ unsafe extern "C" fn initialize<const N: usize>(_list: hid_t) -> herr_t {
 
 unsafe extern "C" fn terminate<const N: usize>() -> herr_t {
     guard((), || {
-        crate::slots::library::<N>().driver.forget();
+        let library = crate::slots::library::<N>();
+        library.driver.forget();
+        library.files.forget();
         if let Some(cache) = ReadCache::in_use() {
             cache.wait(std::time::Duration::from_millis(500));
         }

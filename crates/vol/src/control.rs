@@ -8,9 +8,9 @@ use std::{
 };
 
 use forebay_plugin::{guard, hdf5_types::hid_t, slots::SLOT_COUNT};
+use forebay_units::CacheCounters;
 
 use crate::{
-    cache_stats::CacheCounters,
     functions::RawPointer,
     hdf5_arguments::OptionalArguments,
     operation_numbers::{ControlOp, DATASET_SUBCLASS, FILE_SUBCLASS},

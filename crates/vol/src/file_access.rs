@@ -30,7 +30,11 @@ impl FileAccess {
         // SAFETY: a list that HDF5 handed to a callback, and a connector that is registered.
         let id = unsafe {
             let id = (functions.H5Pcopy)(access);
-            if id < 0 || (functions.H5Pset_vol)(id, below.connector, below.info) < 0 {
+            if id < 0 {
+                return None;
+            }
+            if (functions.H5Pset_vol)(id, below.connector, below.info) < 0 {
+                library.errors.kept(|| (functions.H5Pclose)(id));
                 return None;
             }
             id
@@ -123,5 +127,5 @@ impl FileAccess {
 /// True when `driver` is the default one because `HDF5_DRIVER` names this project's.
 fn is_environments(library: &LoadedLibrary, driver: hid_t) -> bool {
     std::env::var_os("HDF5_DRIVER").is_some_and(|name| name == "forebay")
-        && library.default_driver() == Some(driver)
+        && library.default_driver() == driver
 }

@@ -2,18 +2,21 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fs::Metadata,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
 
-use crate::{dataset_units::DatasetUnits, parallel::parallel_file::ParallelFile};
+use forebay_units::{DatasetUnits, UnitOrigin};
+
+use crate::parallel::parallel_file::ParallelFile;
 
 /// The name of an object within its file (`H5O_token_t`).
 pub(crate) type ObjectToken = [u8; 16];
@@ -33,6 +36,8 @@ pub(crate) struct VolFile {
     units: Mutex<HashMap<ObjectToken, Arc<DatasetUnits>>>,
     /// Counts changes, so that readers need no lock to see that there was none.
     change_count: AtomicU64,
+    /// When a look at the file that found it unchanged began.
+    found_current: Mutex<Option<Instant>>,
 }
 
 /// The data sets whose values may not be those of the version that was opened.
@@ -54,12 +59,19 @@ impl VolFile {
             changes: Mutex::default(),
             units: Mutex::default(),
             change_count: AtomicU64::new(0),
+            found_current: Mutex::default(),
         }
     }
 
     /// The same, of which it is known whether addresses of HDF5 are places in the file.
     pub(crate) fn with_plain_bytes(self, has_plain_bytes: bool) -> Self {
         Self { has_plain_bytes, ..self }
+    }
+
+    /// The same, of which nothing is kept where `is_open`: the library had it open by ways that are not seen here, such as an external
+    /// link, and may hold values that are not in the file yet.
+    pub(crate) fn unless_open(self, is_open: bool) -> Self {
+        Self { id: self.id.filter(|_| !is_open), ..self }
     }
 
     /// The same, which ranks have open together.
@@ -129,8 +141,12 @@ impl VolFile {
 
     /// True while the file still is the version that was opened, as far as its times and its length say.
     pub(crate) fn is_current(&self) -> bool {
-        // One `stat`: it is asked for every unit that is kept.
-        let (Some(id), Ok(now)) = (&self.id, std::fs::metadata(&self.path)) else { return false };
+        std::fs::metadata(&self.path).is_ok_and(|now| self.is_version(&now))
+    }
+
+    /// True when `now` is what is known of the version that was opened.
+    pub(crate) fn is_version(&self, now: &Metadata) -> bool {
+        let Some(id) = &self.id else { return false };
         let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
         let state = id.version.file;
         id.len == now.len()
@@ -145,22 +161,41 @@ impl VolFile {
     }
 }
 
+impl UnitOrigin for VolFile {
+    /// One look serves all units that were read before it: it takes a request to a far file system.
+    fn is_current_since(&self, since: Instant) -> bool {
+        let found = || self.found_current.lock().unwrap_or_else(PoisonError::into_inner);
+        if found().is_some_and(|looked| looked >= since) {
+            return true;
+        }
+        let began = Instant::now();
+        let is_current = self.is_current();
+        if is_current {
+            *found() = Some(began);
+        }
+        is_current
+    }
+
+    fn note_changed(&self) {
+        self.note_all_changed();
+    }
+}
+
 /// The bytes that lie at `path` now.
 pub(crate) fn version_at(path: &Path) -> Option<SourceId> {
     let source = FileOrigin::new().without_mapping().open(&Locator::from_path(path)).ok()?;
     Some(source.id().clone())
 }
 
-/// The version of a file that was opened between `before` and `after`, where something may be kept of it.
+/// The version of a file that was opened between `before` and `after`, where something may be kept of it: not of one that changed
+/// meanwhile, as what was staged for it may have been brought there by the opening.
 pub(crate) fn settled_version(
     before: Option<SourceId>,
     after: Option<SourceId>,
-    is_writable: bool,
     grain: Duration,
 ) -> Option<SourceId> {
     let id = before?;
-    // A file opened for writing may be marked as open at once: what its data sets hold is what was there before.
-    let is_same = is_writable || after.as_ref() == Some(&id);
+    let is_same = after.as_ref() == Some(&id);
     // Within one tick of its clock a file may change again and keep its times.
     let age = id.version.modified.map(|modified| SystemTime::now().duration_since(modified));
     let is_settled = age.is_none_or(|age| age.is_ok_and(|age| age > grain));
@@ -213,6 +248,13 @@ impl VolFiles {
         file
     }
 
+    /// Forgets all: the library ends, and gives the same numbers to other files when it is started again.
+    pub(crate) fn forget(&self) {
+        self.lock().clear();
+        self.count.store(0, Relaxed);
+        self.has_parallel.store(false, Relaxed);
+    }
+
     /// All that are open.
     pub(crate) fn all(&self) -> Vec<Arc<VolFile>> {
         self.lock().values().filter_map(Weak::upgrade).collect()
@@ -234,18 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_while_it_is_opened_is_not_kept_unless_it_is_opened_for_writing() {
-        let settled = |before: Option<SourceId>, after: SourceId, is_writable| {
-            settled_version(before, Some(after), is_writable, Duration::from_secs(2)).is_some()
+    fn a_file_that_changes_while_it_is_opened_is_not_kept() {
+        let settled = |before: Option<SourceId>, after: SourceId| {
+            settled_version(before, Some(after), Duration::from_secs(2)).is_some()
         };
-        assert!(settled(Some(id("a")), id("a"), false));
-        assert!(!settled(Some(id("a")), id("b"), false));
-        assert!(settled(Some(id("a")), id("b"), true));
-        assert!(!settled(None, id("b"), true));
+        assert!(settled(Some(id("a")), id("a")));
+        assert!(!settled(Some(id("a")), id("b")));
+        assert!(!settled(None, id("b")));
         let dated = |time| SourceId { version: Version::dated("a", time), ..id("a") };
         let (young, old) = (dated(SystemTime::now()), dated(SystemTime::now() - Duration::from_secs(3)));
-        assert!(!settled(Some(young.clone()), young, false));
-        assert!(settled(Some(old.clone()), old, false));
+        assert!(!settled(Some(young.clone()), young));
+        assert!(settled(Some(old.clone()), old));
     }
 
     #[test]
@@ -254,10 +295,12 @@ mod tests {
         let path = folder.path().join("a");
         std::fs::write(&path, "one").unwrap();
         let file = VolFile::new(path.clone(), version_at(&path), true);
-        assert!(file.is_current());
+        let first = Instant::now();
+        assert!(file.is_current() && file.is_current_since(first));
         std::fs::write(folder.path().join("b"), "one").unwrap();
         std::fs::rename(folder.path().join("b"), &path).unwrap();
-        assert!(!file.is_current());
+        assert!(!file.is_current() && file.is_current_since(first), "read before it was replaced");
+        assert!(!file.is_current_since(Instant::now()), "read after that");
         assert!(!VolFile::new(path, None, true).is_current());
     }
 
@@ -278,7 +321,10 @@ mod tests {
         let first = files.enter(7, VolFile::new("a".into(), None, true));
         let second = files.enter(7, VolFile::new("a".into(), Some(id("a")), true));
         assert!(Arc::ptr_eq(&first, &second) && second.id().is_none(), "the first one's view stays");
-        drop((first, second));
-        assert!(files.find(7).is_none());
+        files.forget();
+        let other = files.enter(7, VolFile::new("b".into(), None, true));
+        assert!(!Arc::ptr_eq(&first, &other), "another run of the library counts from the start again");
+        drop((first, second, other));
+        assert!(files.find(7).is_none() && !files.is_empty());
     }
 }

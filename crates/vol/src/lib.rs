@@ -5,10 +5,10 @@
 //!                                          │ H5Dread of a managed file             ▲
 //!                                          └─► cached_read ─► tier (units)         │
 //!                                                   └─ what is not there ──────────┘
-//!                                                        └─► unit_writer ─► tier
+//!                                                        └─► UnitWriter ─► tier
 //! ```
 //!
-//! Nothing of this project's threads calls HDF5: they move bytes between memory, files and the tier.
+//! How data sets are cut into units, and how those get into a tier, is in `forebay-units`. Nothing of this project's threads calls HDF5: they move bytes between memory, files and the tier.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -19,24 +19,22 @@
 //! | `forward` | a callback for each operation, one file per kind of object |
 //! | `info`, `info_text` | the connector below, and the text that names it |
 //! | `file_access`, `file_driver`, `driver_handle`, `file_state` | how files are opened below, and which version of their bytes |
-//! | `dataset_changes` | data sets that the program writes |
+//! | `dataset_changes`, `chunk_addresses` | data sets that the program writes, and those whose bytes it reads beside HDF5 |
 //! | `settings` | what the environment says |
-//! | `unit_grid`, `unit_set`, `dataset_units` | a data set cut into units, and what is known of them |
 //! | `selection`, `element_type`, `transfer_list` | what HDF5 says of selections, types and transfers |
 //! | `under_dataset` | the data set below, described and read box by box |
-//! | `cached_dataset`, `read_plan`, `memory_target`, `cached_read` | a read: planned, served, filled |
-//! | `read_cache`, `unit_target`, `unit_writer`, `cache_stats` | the tier of this process, and the thread that fills it |
+//! | `cached_dataset`, `memory_target`, `cached_read` | a read: planned, served, filled |
+//! | `read_cache` | the tier of this process, and the thread that fills it |
 //! | `prestage`, `prestage_queue` | data sets read before they are asked for |
 //! | `parallel` | files that ranks have open together by MPI-IO |
 //! | `operation_numbers`, `optional_ops`, `control` | what programs can ask for beyond HDF5's own interface |
 
-mod cache_stats;
 mod cached_dataset;
 mod cached_read;
+mod chunk_addresses;
 mod connector;
 pub mod control;
 mod dataset_changes;
-mod dataset_units;
 mod driver_handle;
 mod element_type;
 mod file_access;
@@ -54,18 +52,13 @@ mod parallel;
 mod prestage;
 mod prestage_queue;
 mod read_cache;
-mod read_plan;
 mod selection;
 mod settings;
 mod slots;
 mod transfer_list;
 mod under_dataset;
-mod unit_grid;
-mod unit_set;
-mod unit_target;
-mod unit_writer;
 mod vol_class;
 mod vol_object;
 
-pub use cache_stats::CacheCounters;
+pub use forebay_units::CacheCounters;
 pub use parallel::parallel_stats::{ParallelCounters, forebay_hdf5_parallel_stats};

@@ -11,9 +11,9 @@ use forebay_plugin::{
     guard,
     hdf5_types::{herr_t, hid_t},
 };
+use forebay_units::CacheCounters;
 
 use crate::{
-    cache_stats::CacheCounters,
     hdf5_arguments::OptionalArguments,
     operation_numbers::{ControlOp, DATASET_SUBCLASS, FILE_SUBCLASS},
     prestage,

@@ -9,7 +9,9 @@ use std::{
     time::Instant,
 };
 
-use crate::{file_state::VolFile, unit_target::UnitTarget, unit_writer::UnitWriter};
+use forebay_units::{QueuePatience, UnitOrigin, UnitTarget, UnitWriter, WaitingUnit};
+
+use crate::file_state::VolFile;
 
 /// Units to read: which, where in the file each begins, and how many bytes it has there.
 #[derive(Debug)]
@@ -114,20 +116,25 @@ impl QueueShared {
     /// Reads the units of `job`; what cannot be read is left to the program.
     fn read(&self, job: &ByteJob) {
         let Ok(file) = File::open(job.file.path()) else { return };
+        // The name may lead to another file by now.
+        if !file.metadata().is_ok_and(|now| job.file.is_version(&now)) {
+            return;
+        }
         for (unit, at, len) in &job.units {
             if self.lock().stop || !job.file.is_on() {
                 return;
             }
-            let (Ok(len), Ok(unit_len)) = (usize::try_from(*len), usize::try_from(job.target.padded_len))
-            else {
-                return;
-            };
-            let mut bytes = vec![0; unit_len];
-            if file.read_exact_at(&mut bytes[..len], *at).is_err() {
+            let Ok(count) = usize::try_from(*len) else { return };
+            let mut bytes = self.writer.buffer(count);
+            bytes.resize(count, 0);
+            if file.read_exact_at(&mut bytes, *at).is_err() {
                 return;
             }
-            self.writer.stats().filled(len as u64);
-            self.writer.push(job.target.unit(*unit, Arc::clone(&job.file), bytes.into(), None));
+            self.writer.stats().filled(*len);
+            let (target, origin) = (job.target.clone(), Arc::clone(&job.file) as Arc<dyn UnitOrigin>);
+            let (read_at, bytes) = (Instant::now(), bytes.freeze());
+            let read = WaitingUnit { target, unit: *unit, origin, read_at, bytes, claim: None };
+            self.writer.push(read, QueuePatience::Forever);
         }
     }
 }

@@ -14,13 +14,11 @@ use forebay_config::{TierConfig, open_disk_tier};
 use forebay_plugin::{WarnOnce, guard};
 use forebay_source::{Error, PerProcess, Result, SourceId, ledger};
 use forebay_tier::{Copies, MemoryTier, Policy, Ranking, Tier};
+use forebay_units::{CacheCounters, UnitWriter, unit_grid::block_len};
 
 use crate::{
-    cache_stats::CacheCounters,
     prestage_queue::PrestageQueue,
     settings::{self, VolSettings},
-    unit_grid::block_len,
-    unit_writer::UnitWriter,
 };
 
 /// A tier, and the thread that fills it.

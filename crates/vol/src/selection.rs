@@ -4,7 +4,10 @@
 
 use forebay_plugin::hdf5_types::{hid_t, hsize_t};
 
-use crate::{slots::LoadedLibrary, unit_grid::MOST_DIMENSIONS};
+pub(crate) use forebay_units::ByteRun;
+use forebay_units::MOST_DIMENSIONS;
+
+use crate::slots::LoadedLibrary;
 
 /// `H5S_ALL`
 const ALL: hid_t = 0;
@@ -24,13 +27,6 @@ const SHARED: u32 = 2;
 const RUNS_AT_ONCE: usize = 1024;
 /// A selection of more runs passes through: what would be gained is lost by walking it.
 const MOST_RUNS: usize = 1 << 20;
-
-/// Bytes that lie side by side: where they begin, and how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ByteRun {
-    pub(crate) at: u64,
-    pub(crate) len: u64,
-}
 
 /// Elements of an array in the order in which a read goes over them.
 #[derive(Debug)]

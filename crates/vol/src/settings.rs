@@ -9,13 +9,13 @@ use std::{
 
 use forebay_config::{
     Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides,
-    PrestageMode, Settings, TierConfig,
+    PrestageMode, Settings, StageScope, TierConfig,
 };
 use forebay_plugin::{ManagedPaths, WarnOnce};
-use forebay_source::{Error, Result, size};
+use forebay_source::{Error, Result};
 use forebay_tier::BuiltinPolicy;
 
-use crate::{info_text::InfoText, unit_grid::UNIT_BYTES};
+use crate::info_text::InfoText;
 
 /// What the connector was told.
 #[derive(Clone, Debug)]
@@ -32,23 +32,14 @@ pub(crate) struct VolSettings {
     pub(crate) prestage: PrestageMode,
     /// Managed files are opened over this project's file driver.
     pub(crate) uses_driver: bool,
-    /// Bytes of a unit (`FOREBAY_HDF5_UNIT`).
+    /// Bytes of a unit.
     pub(crate) unit: u64,
-    /// Data sets of fewer bytes are left to the byte tiers below (`FOREBAY_HDF5_LEAST`): each takes two files in a folder.
+    /// Data sets of fewer bytes are left to the byte tiers below: each takes two files in a folder.
     pub(crate) least: u64,
-    /// A file that was changed less than this ago is not cached (`FOREBAY_HDF5_CLOCK_GRAIN_MS`): its times are drawn from a
-    /// coarse clock, and another write could leave the same.
+    /// A file that was changed less than this ago is not cached: its times are drawn from a coarse clock, and another write could
+    /// leave the same.
     pub(crate) clock_grain: Duration,
 }
-
-/// Two seconds on FAT and old NFS; 4 ms on ext4.
-const CLOCK_GRAIN_MS: u64 = 2000;
-
-/// Two files of a disk tier for less than this cost more than they save.
-const LEAST_BYTES: u64 = 64 << 10;
-
-/// Bytes that wait to be put into the tier, at most (the writer's thread is behind): 64 units.
-pub(crate) const WAITING_BYTES: u64 = 64 << 20;
 
 static SETTINGS: OnceLock<VolSettings> = OnceLock::new();
 /// The file that a connector string named before the settings were read.
@@ -79,16 +70,7 @@ impl VolSettings {
         let file = named_file(variable("HDF5_VOL_CONNECTOR"));
         let environment = Environment { variable: &variable, folder };
         let settings = Settings::load_for_hdf5_in(&Overrides::default(), file.as_deref(), &environment)?;
-        let bytes = |name: &str, default: u64| match variable(name) {
-            Some(value) => size::parse(&value).map_err(|what| Error::invalid(what).at(name)),
-            None => Ok(default),
-        };
-        Ok(Self {
-            unit: bytes("FOREBAY_HDF5_UNIT", UNIT_BYTES)?,
-            least: bytes("FOREBAY_HDF5_LEAST", LEAST_BYTES)?,
-            clock_grain: Duration::from_millis(bytes("FOREBAY_HDF5_CLOCK_GRAIN_MS", CLOCK_GRAIN_MS)?),
-            ..Self::of(&settings.config.hdf5)
-        })
+        Ok(Self::of(&settings.config.hdf5))
     }
 
     fn of(config: &Hdf5Config) -> Self {
@@ -96,7 +78,10 @@ impl VolSettings {
         let place = config.cache.as_ref().map(|place| match place {
             FastPlace::Memory => TierConfig::Memory { quota: quota(MEMORY_QUOTA) },
             FastPlace::Folder(path) => {
-                TierConfig::Disk(DiskConfig { quota: quota(DISK_QUOTA), ..DiskConfig::at(path) })
+                // What several nodes share lies behind a network, and outlives each of them.
+                let is_global = config.scope == StageScope::Global;
+                let (quota, disk) = (quota(DISK_QUOTA), DiskConfig::at(path));
+                TierConfig::Disk(DiskConfig { quota, keep: is_global, network: is_global, ..disk })
             }
         });
         Self {
@@ -106,9 +91,9 @@ impl VolSettings {
             policy: config.cache_policy.builtin(),
             prestage: config.prestage,
             uses_driver: config.has_driver(),
-            unit: UNIT_BYTES,
-            least: LEAST_BYTES,
-            clock_grain: Duration::from_millis(CLOCK_GRAIN_MS),
+            unit: config.unit,
+            least: config.least,
+            clock_grain: Duration::from_millis(config.clock_grain_ms),
         }
     }
 }
@@ -142,6 +127,9 @@ mod tests {
         assert!(settings.caches && settings.place == Some(TierConfig::Memory { quota }));
         let settings = of(&[("FOREBAY_HDF5_CACHE", "/nvme"), ("FOREBAY_HDF5_READ", "0")]).unwrap();
         assert!(!settings.caches && matches!(settings.place, Some(TierConfig::Disk(_))));
+        let shared = of(&[("FOREBAY_HDF5_CACHE", "/bb"), ("FOREBAY_HDF5_SCOPE", "global")]).unwrap();
+        let Some(TierConfig::Disk(disk)) = shared.place else { panic!("a disk: {shared:?}") };
+        assert!(disk.keep && disk.network);
     }
 
     #[test]

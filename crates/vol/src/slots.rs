@@ -2,9 +2,13 @@
 
 #![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
 
-use std::{ffi::c_void, ptr::null_mut};
+use std::{
+    ffi::{CStr, c_void},
+    ptr::NonNull,
+};
 
 use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
+use forebay_source::Result;
 
 use crate::{
     driver_handle::DriverHandle, file_state::VolFiles, functions::VolFunctions,
@@ -21,6 +25,33 @@ pub(crate) struct LoadedLibrary {
     pub(crate) files: VolFiles,
     pub(crate) operations: OperationNumbers,
     pub(crate) driver: DriverHandle,
+    pub(crate) variables: VolVariables,
+}
+
+/// Where a libhdf5 has the handles of its own lists and connectors. Looked for once: the loader takes 14 us to say which object an
+/// address lies in, a tenth of a read of 1 MiB.
+#[derive(Debug)]
+pub(crate) struct VolVariables {
+    transfer_list: NonNull<hid_t>,
+    access_list: NonNull<hid_t>,
+    pass_through: Option<NonNull<hid_t>>,
+}
+
+// SAFETY: variables of a library that stays loaded; they are only read, by threads that HDF5 lets in.
+unsafe impl Send for VolVariables {}
+// SAFETY: as above.
+unsafe impl Sync for VolVariables {}
+
+impl VolVariables {
+    /// Finds them in `library`.
+    pub(crate) fn load(library: &Hdf5Library) -> Result<Self> {
+        let find = |name: &CStr| library.variable(name).map(NonNull::cast);
+        Ok(Self {
+            transfer_list: find(c"H5P_LST_DATASET_XFER_ID_g")?,
+            access_list: find(c"H5P_LST_FILE_ACCESS_ID_g")?,
+            pass_through: find(c"H5VL_PASSTHRU_g").ok(),
+        })
+    }
 }
 
 /// Every libhdf5 that has loaded the connector.
@@ -35,32 +66,25 @@ pub(crate) fn library<const N: usize>() -> &'static LoadedLibrary {
 impl LoadedLibrary {
     /// What `body` gives; whatever fails in it is neither printed nor left on the error stack.
     pub(crate) fn quietly<R>(&self, body: impl FnOnce() -> R) -> R {
-        let (mut print, mut context) = (null_mut(), null_mut());
-        // SAFETY: the default stack, and places for what is set; what was set is put back.
-        self.errors.kept(|| unsafe {
-            (self.functions.H5Eget_auto2)(0, &raw mut print, &raw mut context);
-            (self.functions.H5Eset_auto2)(0, null_mut(), null_mut());
-            let answer = body();
-            (self.functions.H5Eset_auto2)(0, print, context);
-            answer
-        })
+        self.errors.quietly(body)
     }
 
     /// The default list of transfers.
     pub(crate) fn default_transfer(&self) -> hid_t {
-        self.variable(c"H5P_LST_DATASET_XFER_ID_g").unwrap_or(0)
+        // SAFETY: a variable of a loaded library that holds a handle.
+        unsafe { *self.variables.transfer_list.as_ptr() }
     }
 
     /// The driver of the default access list: what `HDF5_DRIVER` names, or the one for plain files.
-    pub(crate) fn default_driver(&self) -> Option<hid_t> {
-        let list = self.variable(c"H5P_LST_FILE_ACCESS_ID_g")?;
-        // SAFETY: a list that lives as long as the library.
-        Some(unsafe { (self.functions.H5Pget_driver)(list) })
+    pub(crate) fn default_driver(&self) -> hid_t {
+        // SAFETY: as above; the list lives as long as the library.
+        unsafe { (self.functions.H5Pget_driver)(*self.variables.access_list.as_ptr()) }
     }
 
     /// A reference to HDF5's own pass-through connector, which some versions do not give by its number.
     pub(crate) fn pass_through(&self) -> Option<hid_t> {
-        let found = self.variable(c"H5VL_PASSTHRU_g").filter(|id| *id > 0);
+        // SAFETY: as above.
+        let found = self.variables.pass_through.map(|id| unsafe { *id.as_ptr() }).filter(|id| *id > 0);
         if let Some(connector) = found {
             // SAFETY: a registered connector.
             unsafe { (self.functions.H5Iinc_ref)(connector) };
@@ -68,29 +92,13 @@ impl LoadedLibrary {
         }
         let register = self.library.symbol(c"H5VL_pass_through_register")?;
         // SAFETY: this function has had this signature in all versions that have it.
-        let connector = unsafe {
-            std::mem::transmute::<std::ptr::NonNull<c_void>, unsafe extern "C" fn() -> hid_t>(register)()
-        };
+        let connector =
+            unsafe { std::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn() -> hid_t>(register)() };
         if connector < 0 {
             return None;
         }
         // SAFETY: a registered connector; the library holds a reference of its own.
         unsafe { (self.functions.H5Iinc_ref)(connector) };
         Some(connector)
-    }
-
-    /// A handle that a variable of the library holds. A program linked with the library may have a copy of the variable in its
-    /// own image (a copy relocation), and then the one in the library is never set.
-    fn variable(&self, name: &std::ffi::CStr) -> Option<hid_t> {
-        let place = self.library.symbol(name)?;
-        // SAFETY: a variable of a loaded library that holds a handle.
-        let value = unsafe { *place.as_ptr().cast::<hid_t>() };
-        if value > 0 {
-            return Some(value);
-        }
-        // SAFETY: a name that ends in NUL; what is found first is what the library itself uses.
-        let copy = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: as above.
-        (!copy.is_null()).then(|| unsafe { *copy.cast::<hid_t>() })
     }
 }

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use forebay_plugin::hdf5_types::{HADDR_UNDEF, hid_t};
+use forebay_units::{MOST_DIMENSIONS, UnitBox};
 
 use crate::{
     element_type,
@@ -16,7 +17,6 @@ use crate::{
     hdf5_arguments::{DatasetGetHandle, OptionalArguments},
     selection,
     slots::LoadedLibrary,
-    unit_grid::{MOST_DIMENSIONS, UnitBox},
 };
 
 /// `H5D_CONTIGUOUS`

@@ -170,7 +170,7 @@ struct PeerClaim {
 }
 
 impl Claimed for PeerClaim {
-    fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
+    fn put(mut self: Box<Self>, bytes: &[u8]) -> Admission {
         let shared = Arc::clone(&self.shared);
         if self.is_closed.load(SeqCst)
             || write_block(&shared.shard, shared.shape, self.slot, self.name, bytes).is_err()

@@ -29,7 +29,7 @@ struct MirrorClaim {
 }
 
 impl Claimed for MirrorClaim {
-    fn put(mut self: Box<Self>, bytes: &Bytes) -> Admission {
+    fn put(mut self: Box<Self>, bytes: &[u8]) -> Admission {
         let (opened, range) = (self.opened.clone(), self.copies.mirror.blocks.range(self.block));
         let (files, descriptors) = (&*opened.files, &*opened.descriptors);
         // A mirror that was removed meanwhile takes no room any more, and must not be counted.

@@ -12,47 +12,24 @@ use forebay_plugin::{
 use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{
     cached_read::read_cached,
-    dataset_changes,
+    chunk_addresses, dataset_changes,
     functions::RawPointer,
-    hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
+    hdf5_arguments::{DATASET_REFRESH, DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
     optional_ops,
     parallel::settling,
-    prestage, slots,
-    vol_object::{object_at, wrap, wrap_request},
+    prestage,
+    slots::{self, LoadedLibrary},
+    vol_object::{VolObject, object_at},
 };
 
 opens!(open, H5VLdataset_open, name: RawPointer, access: hid_t, transfer: hid_t);
+// A new data set may lie where one was that is gone.
+opens!(create, H5VLdataset_create, name: RawPointer, link: hid_t, kind: hid_t, space: hid_t, creation: hid_t,
+    access: hid_t, transfer: hid_t; then dataset_changes::changed);
 passes!(get, H5VLdataset_get, arguments: RawPointer);
+passes!(specific, H5VLdataset_specific, arguments: RawPointer; first before_specific(arguments));
+passes!(optional, H5VLdataset_optional, arguments: RawPointer; first before_optional(arguments));
 closes!(close, H5VLdataset_close);
-
-/// Creates a data set, perhaps where one was that is gone.
-pub(crate) unsafe extern "C" fn create<const N: usize>(
-    object: RawPointer,
-    location: RawPointer,
-    name: RawPointer,
-    link: hid_t,
-    kind: hid_t,
-    space: hid_t,
-    creation: hid_t,
-    access: hid_t,
-    transfer: hid_t,
-    request: *mut RawPointer,
-) -> RawPointer {
-    let library = slots::library::<N>();
-    // SAFETY: as for every callback.
-    unsafe {
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
-        let made = (library.functions.H5VLdataset_create)(
-            under, location, connector, name, link, kind, space, creation, access, transfer, request,
-        );
-        wrap_request(library, request, connector);
-        let made = wrap(library, made, connector);
-        if !made.is_null() {
-            dataset_changes::changed(library, object_at(made));
-        }
-        made
-    }
-}
 
 /// Reads data sets: from the cache what it has or is worth keeping, the rest by the connector below.
 pub(crate) unsafe extern "C" fn read<const N: usize>(
@@ -120,54 +97,38 @@ pub(crate) unsafe extern "C" fn write<const N: usize>(
     }
 }
 
-/// Resizes change a data set; flushes and refreshes do not.
-pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: RawPointer,
+/// Resizes change a data set, and a refresh looks for changes of others.
+unsafe fn before_specific(
+    library: &LoadedLibrary,
+    object: &VolObject,
     arguments: RawPointer,
-    transfer: hid_t,
-    request: *mut RawPointer,
-) -> herr_t {
-    let library = slots::library::<N>();
-    // SAFETY: as for every callback; the arguments begin with the operation. A refresh may replace the object.
-    unsafe {
-        if *arguments.cast::<c_int>() == DATASET_SET_EXTENT {
-            dataset_changes::changed(library, object_at(object));
-        }
-        let settled = settling::before_change(library, object_at(object), dataset_changes::DATASET);
-        if let Some(answer) = settling::refused(library, settled) {
-            return answer;
-        }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
-        let answer = (library.functions.H5VLdataset_specific)(under, connector, arguments, transfer, request);
-        wrap_request(library, request, connector);
-        answer
+) -> Option<herr_t> {
+    // SAFETY: as for every callback; the arguments begin with the operation.
+    match unsafe { *arguments.cast::<c_int>() } {
+        DATASET_SET_EXTENT => dataset_changes::changed(library, object),
+        DATASET_REFRESH => dataset_changes::refreshed(library),
+        _ => {}
     }
+    settling::refused(library, settling::before_change(library, object, dataset_changes::DATASET))
 }
 
-/// Operations of this connector on a data set, and those of the one below, of which some write.
-pub(crate) unsafe extern "C" fn optional<const N: usize>(
-    object: RawPointer,
+/// Operations of this connector are answered; of those of the one below some write.
+unsafe fn before_optional(
+    library: &LoadedLibrary,
+    object: &VolObject,
     arguments: RawPointer,
-    transfer: hid_t,
-    request: *mut RawPointer,
-) -> herr_t {
-    let library = slots::library::<N>();
+) -> Option<herr_t> {
     // SAFETY: as for every callback; the arguments have the layout of the header.
-    unsafe {
+    let (asked, answer) = unsafe {
         let asked = &*arguments.cast::<OptionalArguments>();
-        if let Some(answer) = optional_ops::on_dataset(library, object_at(object), asked) {
-            return answer;
-        }
-        if !READING_DATASET_OPTIONALS.contains(&asked.operation) {
-            dataset_changes::changed(library, object_at(object));
-        }
-        let drained = settling::before_look(library, object_at(object), dataset_changes::DATASET);
-        if let Some(answer) = settling::refused(library, drained) {
-            return answer;
-        }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
-        let answer = (library.functions.H5VLdataset_optional)(under, connector, arguments, transfer, request);
-        wrap_request(library, request, connector);
-        answer
+        (asked, optional_ops::on_dataset(library, object, asked))
+    };
+    if answer.is_some() {
+        return answer;
     }
+    if !READING_DATASET_OPTIONALS.contains(&asked.operation) {
+        dataset_changes::changed(library, object);
+    }
+    chunk_addresses::before_told(library, object, asked.operation);
+    settling::refused(library, settling::before_look(library, object, dataset_changes::DATASET))
 }

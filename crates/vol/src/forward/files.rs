@@ -15,7 +15,7 @@ use forebay_plugin::{
     hdf5_types::{H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, herr_t, hid_t},
 };
 
-use super::FAILED;
+use super::{FAILED, below, passes};
 use crate::{
     file_access::FileAccess,
     file_state::{VolFile, settled_version, version_at},
@@ -32,8 +32,10 @@ use crate::{
     },
     settings,
     slots::{self, LoadedLibrary},
-    vol_object::{drop_object, object_at, wrap_file, wrap_request},
+    vol_object::{VolObject, drop_object, object_at, wrap_file, wrap_request},
 };
+
+passes!(optional, H5VLfile_optional, arguments: RawPointer; first before_optional(arguments));
 
 static NOT_CLOSED: WarnOnce = WarnOnce::new();
 
@@ -46,7 +48,7 @@ pub(crate) unsafe extern "C" fn close<const N: usize>(
     let library = slots::library::<N>();
     // SAFETY: as for every callback; an object whose closing succeeded is not used again.
     unsafe {
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let (under, connector) = below(object);
         let parallel = object_at(object).file.as_ref().and_then(|file| file.parallel()).map(Arc::clone);
         let settled = parallel.as_ref().map_or(Ok(()), |file| guard(Ok(()), || file.settle()));
         if let Some(answer) = settling::refused(library, settled) {
@@ -210,7 +212,7 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
             let under = (library.functions.H5VLfile_open)(name, flags, list.id(), transfer, request);
             wrap_request(library, request, below.connector);
             if let Some(ranks) = ranks {
-                let file = managed_by_ranks.map(|path| opened(path, before_ranks, flags, list.is_on()));
+                let file = managed_by_ranks.map(|path| opened(path, before_ranks, list.is_on()));
                 let found = FoundFile { file, is_writable: flags & H5F_ACC_RDWR != 0 };
                 let file = of_ranks(library, ranks, under, below.connector, found);
                 return wrap_file(library, under, below.connector, file);
@@ -218,7 +220,9 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
             let path = path.filter(|_| !under.is_null() && request.is_null());
             let file = path.and_then(|path| {
                 let is_plain = !has_user_block(library, under, below.connector);
-                let make = || opened(path, before, flags, list.is_on()).with_plain_bytes(is_plain);
+                let is_open = was_open(library, under, below.connector);
+                let make =
+                    || opened(path, before, list.is_on()).with_plain_bytes(is_plain).unless_open(is_open);
                 managed(library, under, below.connector, make)
             });
             wrap_file(library, under, below.connector, file)
@@ -231,10 +235,21 @@ fn keeps_version(flags: c_uint) -> bool {
     flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE | H5F_ACC_TRUNC) == 0
 }
 
-fn opened(path: PathBuf, before: Option<forebay_source::SourceId>, flags: c_uint, is_on: bool) -> VolFile {
+fn opened(path: PathBuf, before: Option<forebay_source::SourceId>, is_on: bool) -> VolFile {
     let after = before.as_ref().and_then(|_| version_at(&path));
-    let id = settled_version(before, after, flags & H5F_ACC_RDWR != 0, settings::current().clock_grain);
-    VolFile::new(path, id, is_on)
+    VolFile::new(path, settled_version(before, after, settings::current().clock_grain), is_on)
+}
+
+/// True when the library had objects of the file open before this one.
+fn was_open(library: &LoadedLibrary, under: RawPointer, connector: hid_t) -> bool {
+    let mut count = 0;
+    let mut arguments = FileGet::open_objects(&raw mut count);
+    // SAFETY: a file of that connector that was just opened and has no handle yet; arguments with the layout of the header.
+    let answer = unsafe {
+        let get = library.functions.H5VLfile_get;
+        get(under, connector, (&raw mut arguments).cast(), 0, null_mut())
+    };
+    answer >= 0 && count > 0
 }
 
 /// True when something lies before HDF5's own bytes, or when that is not known.
@@ -264,7 +279,7 @@ pub(crate) unsafe extern "C" fn get<const N: usize>(
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments have the layout of the header.
     unsafe {
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let (under, connector) = below(object);
         let answer = (library.functions.H5VLfile_get)(under, connector, arguments, transfer, request);
         wrap_request(library, request, connector);
         let asked = arguments.cast::<FileGet>();
@@ -300,7 +315,7 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
                 return answer;
             }
         }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let (under, connector) = below(object);
         let answer = (library.functions.H5VLfile_specific)(under, connector, arguments, transfer, request);
         wrap_request(library, request, connector);
         if operation == FILE_REOPEN && answer >= 0 {
@@ -325,6 +340,12 @@ unsafe fn by_name(
     // SAFETY: the layout was promised by the caller.
     let given = unsafe { *arguments };
     with_access(library, given.access, FAILED, |list, below| {
+        // SAFETY: both operations name a file first.
+        let path = unsafe { path_of(given.first.cast::<c_char>()) };
+        // The driver waits for what is still on its way there.
+        if guard(None, || list.managed_path(library, path)).is_some() {
+            list.use_file_driver(library);
+        }
         let mut given = FileSpecific { access: list.id(), ..given };
         let specific = library.functions.H5VLfile_specific;
         // SAFETY: as for every callback; these two operations have no object.
@@ -336,27 +357,18 @@ unsafe fn by_name(
     })
 }
 
-/// Operations of this connector on a file, and those of the one below.
-pub(crate) unsafe extern "C" fn optional<const N: usize>(
-    object: RawPointer,
+/// Operations of this connector are answered; before some of the one below, all that ranks have written has to be in the file.
+unsafe fn before_optional(
+    library: &LoadedLibrary,
+    object: &VolObject,
     arguments: RawPointer,
-    transfer: hid_t,
-    request: *mut RawPointer,
-) -> herr_t {
-    let library = slots::library::<N>();
+) -> Option<herr_t> {
     // SAFETY: as for every callback; the arguments have the layout of the header.
     unsafe {
         let asked = &*arguments.cast::<OptionalArguments>();
-        if let Some(answer) = optional_ops::on_file(library, object_at(object), asked) {
-            return answer;
-        }
-        let settled = settling::before_file_operation(object_at(object), asked.operation, asked.arguments);
-        if let Some(answer) = settling::refused(library, settled) {
-            return answer;
-        }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
-        let answer = (library.functions.H5VLfile_optional)(under, connector, arguments, transfer, request);
-        wrap_request(library, request, connector);
-        answer
+        optional_ops::on_file(library, object, asked).or_else(|| {
+            let settled = settling::before_file_operation(object, asked.operation, asked.arguments);
+            settling::refused(library, settled)
+        })
     }
 }

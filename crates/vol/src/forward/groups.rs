@@ -6,9 +6,11 @@ use std::ffi::{c_char, c_int};
 
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
-use super::{closes, opens, passes};
+use super::{below, closes, opens, passes};
 use crate::{
+    dataset_changes,
     functions::RawPointer,
+    hdf5_arguments::GROUP_REFRESH,
     slots,
     vol_object::{object_at, wrap_request},
 };
@@ -42,9 +44,13 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
     let library = slots::library::<N>();
     // SAFETY: as for every callback; the arguments of a mount have the layout above, and its child is an object of ours.
     unsafe {
-        let (connector, under) = (object_at(object).connector, object_at(object).under);
+        let (under, connector) = below(object);
         let specific = library.functions.H5VLgroup_specific;
-        let answer = if *arguments.cast::<c_int>() == MOUNT {
+        let operation = *arguments.cast::<c_int>();
+        if operation == GROUP_REFRESH {
+            dataset_changes::refreshed(library);
+        }
+        let answer = if operation == MOUNT {
             let mut mount = *arguments.cast::<GroupMount>();
             mount.child = object_at(mount.child).under;
             specific(under, connector, (&raw mut mount).cast(), transfer, request)

@@ -6,38 +6,27 @@ use std::{ffi::c_int, ptr::null_mut};
 
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
-use super::passes_at;
+use super::passes;
 use crate::{
     functions::RawPointer,
     parallel::settling,
-    slots,
-    vol_object::{object_at, wrap_request},
+    slots::{self, LoadedLibrary},
+    vol_object::{VolObject, object_at, wrap_request},
 };
 
-passes_at!(get, H5VLlink_get);
-passes_at!(optional, H5VLlink_optional);
+passes!(get, H5VLlink_get at location, arguments: RawPointer);
+passes!(specific, H5VLlink_specific at location, arguments: RawPointer; first before_specific(location, arguments));
+passes!(optional, H5VLlink_optional at location, arguments: RawPointer);
 
-/// What is done to links: one that is deleted may free the place of data that ranks are still writing.
-pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: RawPointer,
+/// A link that is deleted may free the place of data that ranks are still writing.
+unsafe fn before_specific(
+    library: &LoadedLibrary,
+    object: &VolObject,
     location: RawPointer,
     arguments: RawPointer,
-    transfer: hid_t,
-    request: *mut RawPointer,
-) -> herr_t {
-    let library = slots::library::<N>();
+) -> Option<herr_t> {
     // SAFETY: as for every callback.
-    unsafe {
-        let settled = settling::before_link(library, object_at(object), location, arguments);
-        if let Some(answer) = settling::refused(library, settled) {
-            return answer;
-        }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
-        let answer =
-            (library.functions.H5VLlink_specific)(under, location, connector, arguments, transfer, request);
-        wrap_request(library, request, connector);
-        answer
-    }
+    settling::refused(library, unsafe { settling::before_link(library, object, location, arguments) })
 }
 
 /// `H5VL_link_create_args_t`, as far as it is looked at.

@@ -6,40 +6,34 @@ use std::ffi::c_int;
 
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
-use super::{opens, passes_at};
+use super::{below, opens, passes};
 use crate::{
     dataset_changes,
     functions::RawPointer,
+    hdf5_arguments::OBJECT_REFRESH,
     parallel::settling,
-    slots,
-    vol_object::{object_at, wrap_request},
+    slots::{self, LoadedLibrary},
+    vol_object::{VolObject, object_at, wrap_request},
 };
 
 opens!(open, H5VLobject_open, kind: *mut c_int, transfer: hid_t);
-passes_at!(get, H5VLobject_get);
-passes_at!(optional, H5VLobject_optional);
+passes!(get, H5VLobject_get at location, arguments: RawPointer);
+passes!(specific, H5VLobject_specific at location, arguments: RawPointer; first before_specific(location, arguments));
+passes!(optional, H5VLobject_optional at location, arguments: RawPointer);
 
-/// What is done to objects: before some of it, all that ranks have written together has to be in the file.
-pub(crate) unsafe extern "C" fn specific<const N: usize>(
-    object: RawPointer,
+/// Before some of what is done to objects, all that ranks have written together has to be in the file.
+unsafe fn before_specific(
+    library: &LoadedLibrary,
+    object: &VolObject,
     location: RawPointer,
     arguments: RawPointer,
-    transfer: hid_t,
-    request: *mut RawPointer,
-) -> herr_t {
-    let library = slots::library::<N>();
-    // SAFETY: as for every callback. The connector is read first: a refresh may replace the object.
-    unsafe {
-        let settled = settling::before_object(library, object_at(object), location, arguments);
-        if let Some(answer) = settling::refused(library, settled) {
-            return answer;
-        }
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
-        let answer =
-            (library.functions.H5VLobject_specific)(under, location, connector, arguments, transfer, request);
-        wrap_request(library, request, connector);
-        answer
+) -> Option<herr_t> {
+    // SAFETY: as for every callback; the arguments begin with the operation.
+    if unsafe { *arguments.cast::<c_int>() } == OBJECT_REFRESH {
+        dataset_changes::refreshed(library);
     }
+    // SAFETY: as for every callback.
+    settling::refused(library, unsafe { settling::before_object(library, object, location, arguments) })
 }
 
 /// Copies an object, within a file or between two.
@@ -64,8 +58,7 @@ pub(crate) unsafe extern "C" fn copy<const N: usize>(
                 return answer;
             }
         }
-        let connector = object_at(from).connector;
-        let (source, target) = (object_at(from).under, object_at(to).under);
+        let ((source, connector), (target, _)) = (below(from), below(to));
         let answer = (library.functions.H5VLobject_copy)(
             source,
             from_location,

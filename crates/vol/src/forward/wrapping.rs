@@ -6,7 +6,7 @@ use std::{ffi::c_int, ptr::null_mut};
 
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
-use super::FAILED;
+use super::{FAILED, below};
 use crate::{
     functions::RawPointer,
     slots,
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn unwrap_object<const N: usize>(object: RawPointer
     let library = slots::library::<N>();
     // SAFETY: as for every callback; a handle that was unwrapped is not used again.
     unsafe {
-        let (under, connector) = (object_at(object).under, object_at(object).connector);
+        let (under, connector) = below(object);
         let under = (library.functions.H5VLunwrap_object)(under, connector);
         if !under.is_null() {
             drop_object(library, object);

@@ -10,6 +10,7 @@ use std::{
 };
 
 use forebay_plugin::hdf5_types::hid_t;
+use forebay_units::MOST_DIMENSIONS;
 
 use super::{
     chunk_table,
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     element_type, file_state::VolFile, hdf5_arguments::DatasetGetHandle, slots::LoadedLibrary,
-    under_dataset::UnderDataset, unit_grid::MOST_DIMENSIONS,
+    under_dataset::UnderDataset,
 };
 
 /// `H5D_CONTIGUOUS`

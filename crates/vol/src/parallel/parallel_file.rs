@@ -16,7 +16,10 @@ use forebay_stage::{CloseWhen, StageOptions};
 use forebay_store::{Comm, Wait};
 
 use super::{
-    byte_spans::ByteSpans, drain_watch::DrainWatch, parallel_stats::STATS, process_area::process_area,
+    byte_spans::ByteSpans,
+    drain_watch::DrainWatch,
+    parallel_stats::STATS,
+    process_area::{process_area, say_trouble},
     rank_board::RankBoard,
 };
 
@@ -213,7 +216,9 @@ impl ParallelFile {
 /// A log for the file at `path`, which all ranks write.
 fn open_log(path: &Path) -> Result<forebay_stage::RedoFile> {
     let area = process_area().ok_or_else(|| Error::invalid("no staging area"))?;
+    say_trouble(area);
     let file = File::options().read(true).write(true).open(path);
     let file = file.map_err(|error| Error::from_io(error).at(path.display()))?;
-    area.update(path, file, StageOptions::default())
+    // The other ranks and HDF5 itself write to it too.
+    area.update(path, file, StageOptions { is_shared: true, ..StageOptions::default() })
 }

@@ -12,9 +12,9 @@ use crate::unit_set::UnitSet;
 
 /// The units of one data set of an open file.
 #[derive(Debug)]
-pub(crate) struct DatasetUnits {
+pub struct DatasetUnits {
     /// No other data set of this process has the number.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Units that were asked for in part, and passed through.
     touched: Mutex<UnitSet>,
     /// Units that were seen in the tier.
@@ -28,7 +28,7 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl DatasetUnits {
     /// Of a data set of which nothing is known yet.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             number: NEXT_NUMBER.fetch_add(1, Relaxed),
             touched: Mutex::default(),
@@ -39,22 +39,22 @@ impl DatasetUnits {
     }
 
     /// Units that were asked for in part.
-    pub(crate) fn touched(&self) -> MutexGuard<'_, UnitSet> {
+    pub fn touched(&self) -> MutexGuard<'_, UnitSet> {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Units that were seen in the tier.
-    pub(crate) fn present(&self) -> MutexGuard<'_, UnitSet> {
+    pub fn present(&self) -> MutexGuard<'_, UnitSet> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Units that wait to be prestaged.
-    pub(crate) fn later(&self) -> MutexGuard<'_, VecDeque<u64>> {
+    pub fn later(&self) -> MutexGuard<'_, VecDeque<u64>> {
         self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True the first time: the data set is prestaged once.
-    pub(crate) fn takes_prestaging(&self) -> bool {
+    pub fn takes_prestaging(&self) -> bool {
         !self.is_prestaged.swap(true, Relaxed)
     }
 }

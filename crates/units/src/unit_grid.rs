@@ -1,12 +1,9 @@
 //! A data set cut into units: what is read, kept and evicted at once.
 //!
-//! A unit is a box of the data set, whole chunks or whole rows, of about [`UNIT_BYTES`]. Its elements lie in C order in the cache,
+//! A unit is a box of the data set, whole chunks or whole rows, of about `hdf5.unit` bytes. Its elements lie in C order in the cache,
 //! in the file's own type, and every unit begins on a block of the tier.
 
 use std::ops::Range;
-
-/// Requests of 1 MiB hide most of a parallel file system's latency, and are what the byte tiers ask for as well.
-pub(crate) const UNIT_BYTES: u64 = 1 << 20;
 
 /// Bytes of a tier's block: each unit wastes half of one on average, 6 % of 1 MiB.
 const BLOCK_BYTES: u64 = 128 << 10;
@@ -14,16 +11,16 @@ const BLOCK_BYTES: u64 = 128 << 10;
 const LEAST_BLOCK: u64 = 4 << 10;
 
 /// Bytes of a tier's block where units have about `unit` bytes.
-pub(crate) fn block_len(unit: u64) -> u64 {
+pub fn block_len(unit: u64) -> u64 {
     (unit / 8).max(1).next_power_of_two().clamp(LEAST_BLOCK, BLOCK_BYTES)
 }
 
 /// The most dimensions that HDF5 has.
-pub(crate) const MOST_DIMENSIONS: usize = 32;
+pub const MOST_DIMENSIONS: usize = 32;
 
 /// How a data set is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnitGrid {
+pub struct UnitGrid {
     shape: Vec<u64>,
     unit: Vec<u64>,
     /// Units along each dimension.
@@ -39,29 +36,29 @@ pub(crate) struct UnitGrid {
 
 /// Bytes of one unit that a read wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnitPiece {
+pub struct UnitPiece {
     /// Which unit.
-    pub(crate) unit: u64,
+    pub unit: u64,
     /// The first byte, counted from the start of the unit.
-    pub(crate) from: u64,
+    pub from: u64,
     /// How many.
-    pub(crate) len: u64,
+    pub len: u64,
 }
 
 /// The part of the data set that a unit holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnitBox {
+pub struct UnitBox {
     /// The first element along each dimension.
-    pub(crate) start: Vec<u64>,
+    pub start: Vec<u64>,
     /// How many along each.
-    pub(crate) count: Vec<u64>,
+    pub count: Vec<u64>,
 }
 
 impl UnitGrid {
     /// A data set of `shape`, with elements of `element_len` bytes, in units of about `target` bytes that hold whole chunks.
     ///
     /// `None` where there is nothing to cut or the sizes do not fit into 64 bits.
-    pub(crate) fn new(shape: &[u64], chunk: Option<&[u64]>, element_len: u64, target: u64) -> Option<Self> {
+    pub fn new(shape: &[u64], chunk: Option<&[u64]>, element_len: u64, target: u64) -> Option<Self> {
         if shape.is_empty() || shape.len() > MOST_DIMENSIONS || shape.contains(&0) || element_len == 0 {
             return None;
         }
@@ -89,58 +86,58 @@ impl UnitGrid {
     }
 
     /// Extents of the data set.
-    pub(crate) fn shape(&self) -> &[u64] {
+    pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
     /// Extents of a unit that the data set's end does not cut.
-    pub(crate) fn unit_shape(&self) -> &[u64] {
+    pub fn unit_shape(&self) -> &[u64] {
         &self.unit
     }
 
     /// Bytes of an element.
-    pub(crate) fn element_len(&self) -> u64 {
+    pub fn element_len(&self) -> u64 {
         self.element_len
     }
 
     /// Bytes of a unit in the cache; at the data set's ends some mean nothing.
-    pub(crate) fn unit_len(&self) -> u64 {
+    pub fn unit_len(&self) -> u64 {
         self.unit_len
     }
 
     /// How many units there are.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.counts.iter().product()
     }
 
     /// Bytes of the whole in the cache.
-    pub(crate) fn cache_len(&self) -> u64 {
+    pub fn cache_len(&self) -> u64 {
         self.count() * self.padded_len()
     }
 
     /// Bytes of a unit in the cache, with what fills up its last block.
-    pub(crate) fn padded_len(&self) -> u64 {
+    pub fn padded_len(&self) -> u64 {
         self.blocks_per_unit() * self.block_len
     }
 
     /// Bytes of a block.
-    pub(crate) fn block_len(&self) -> u64 {
+    pub fn block_len(&self) -> u64 {
         self.block_len
     }
 
     /// Tier blocks that a unit takes.
-    pub(crate) fn blocks_per_unit(&self) -> u64 {
+    pub fn blocks_per_unit(&self) -> u64 {
         self.unit_len.div_ceil(self.block_len)
     }
 
     /// The blocks of `unit`.
-    pub(crate) fn blocks(&self, unit: u64) -> Range<u64> {
+    pub fn blocks(&self, unit: u64) -> Range<u64> {
         let each = self.blocks_per_unit();
         unit * each..(unit + 1) * each
     }
 
     /// The part of the data set that `unit` holds.
-    pub(crate) fn unit_box(&self, unit: u64) -> UnitBox {
+    pub fn unit_box(&self, unit: u64) -> UnitBox {
         let (mut start, mut rest) = (vec![0; self.shape.len()], unit);
         for axis in (0..self.shape.len()).rev() {
             start[axis] = rest % self.counts[axis] * self.unit[axis];
@@ -152,12 +149,12 @@ impl UnitGrid {
     }
 
     /// Bytes of `unit` that mean something.
-    pub(crate) fn filled_len(&self, unit: u64) -> u64 {
+    pub fn filled_len(&self, unit: u64) -> u64 {
         self.unit_box(unit).count.iter().product::<u64>() * self.element_len
     }
 
     /// Cuts `len` bytes of the data set, from byte `from` of it in C order, into pieces of units, in that order.
-    pub(crate) fn split(&self, from: u64, len: u64, mut each: impl FnMut(UnitPiece)) {
+    pub fn split(&self, from: u64, len: u64, mut each: impl FnMut(UnitPiece)) {
         let (mut element, mut left) = (from / self.element_len, len / self.element_len);
         while left > 0 {
             let (piece, count) = self.piece_at(element, left);

@@ -1,30 +1,39 @@
 //! What a read wants of which unit, and where it goes: arithmetic, before anything is read.
 
-use crate::{
-    selection::{ByteRun, SelectedRuns},
-    unit_grid::{UnitGrid, UnitPiece},
-};
+use crate::unit_grid::{UnitGrid, UnitPiece};
+
+/// Bytes that lie side by side: where they begin, and how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRun {
+    /// The first one.
+    pub at: u64,
+    /// How many.
+    pub len: u64,
+}
 
 /// Bytes of a unit, and where they go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PlacedPiece {
-    pub(crate) piece: UnitPiece,
+pub struct PlacedPiece {
+    /// Which bytes of which unit.
+    pub piece: UnitPiece,
     /// The first byte in memory, or in a packed buffer.
-    pub(crate) to: u64,
+    pub to: u64,
 }
 
 /// How much a read wants of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnitDemand {
-    pub(crate) unit: u64,
-    pub(crate) wanted: u64,
+pub struct UnitDemand {
+    /// Which one.
+    pub unit: u64,
+    /// How many bytes of it.
+    pub wanted: u64,
 }
 
 /// Pieces for `file`, put into `memory`, which holds as many bytes; `None` stands for memory without gaps from byte 0 on.
-pub(crate) fn pieces(grid: &UnitGrid, file: &SelectedRuns, memory: Option<&[ByteRun]>) -> Vec<PlacedPiece> {
-    let mut placed = Vec::with_capacity(file.runs.len());
+pub fn pieces(grid: &UnitGrid, file: &[ByteRun], memory: Option<&[ByteRun]>) -> Vec<PlacedPiece> {
+    let mut placed = Vec::with_capacity(file.len());
     let mut target = MemoryFill { runs: memory, run: 0, within: 0, packed: 0 };
-    for run in &file.runs {
+    for run in file {
         grid.split(run.at, run.len, |piece| target.place(piece, &mut placed));
     }
     placed
@@ -68,7 +77,7 @@ impl MemoryFill<'_> {
 }
 
 /// The units of `pieces`, each once, in ascending order.
-pub(crate) fn units(pieces: &[PlacedPiece]) -> Vec<UnitDemand> {
+pub fn units(pieces: &[PlacedPiece]) -> Vec<UnitDemand> {
     let mut uses: Vec<UnitDemand> = Vec::new();
     let mut is_sorted = true;
     for PlacedPiece { piece, .. } in pieces {
@@ -92,7 +101,7 @@ pub(crate) fn units(pieces: &[PlacedPiece]) -> Vec<UnitDemand> {
 }
 
 /// Pieces in groups of at most `window` bytes, in order, each packed from byte 0 on; a long piece is divided.
-pub(crate) fn windows(pieces: &[PlacedPiece], window: u64) -> Vec<Vec<PlacedPiece>> {
+pub fn windows(pieces: &[PlacedPiece], window: u64) -> Vec<Vec<PlacedPiece>> {
     let (mut all, mut now, mut len) = (Vec::new(), Vec::new(), 0);
     for placed in pieces {
         let mut piece = placed.piece;
@@ -122,14 +131,10 @@ mod tests {
         ByteRun { at, len }
     }
 
-    fn selected(runs: &[ByteRun]) -> SelectedRuns {
-        SelectedRuns { runs: runs.to_vec(), count: runs.iter().map(|run| run.len).sum(), is_disjoint: true }
-    }
-
     #[test]
     fn a_piece_ends_where_its_unit_or_its_memory_does() {
         let grid = UnitGrid::new(&[100], None, 1, 40).unwrap();
-        let file = selected(&[run(30, 20), run(90, 10)]);
+        let file = [run(30, 20), run(90, 10)];
         let memory = [run(5, 15), run(100, 15)];
         let found: Vec<_> = pieces(&grid, &file, Some(&memory))
             .iter()
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn each_unit_comes_once_with_all_that_is_wanted_of_it() {
         let grid = UnitGrid::new(&[100], None, 1, 40).unwrap();
-        let file = selected(&[run(90, 5), run(0, 10), run(95, 5), run(50, 1)]);
+        let file = [run(90, 5), run(0, 10), run(95, 5), run(50, 1)];
         let found = units(&pieces(&grid, &file, None));
         let expected = [(0, 10), (1, 1), (2, 10)].map(|(unit, wanted)| UnitDemand { unit, wanted });
         assert_eq!(found, expected);
@@ -152,7 +157,7 @@ mod tests {
     #[test]
     fn windows_hold_all_bytes_in_order_and_begin_at_zero() {
         let grid = UnitGrid::new(&[100], None, 1, 40).unwrap();
-        let all = pieces(&grid, &selected(&[run(0, 100)]), None);
+        let all = pieces(&grid, &[run(0, 100)], None);
         let parts = windows(&all, 30);
         let lens: Vec<u64> = parts.iter().map(|part| part.iter().map(|one| one.piece.len).sum()).collect();
         assert_eq!(lens, [30, 30, 30, 10]);

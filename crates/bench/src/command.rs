@@ -153,6 +153,7 @@ impl BenchResults<'_> {
             compute: args.compute,
             cache: args.cache,
             worker,
+            mpi_io: args.mpi_io,
             stage: args.stage.clone(),
             environment,
         }

@@ -2,7 +2,7 @@
 
 use crate::{
     layout::{self, Split},
-    metrics::spread::{Spread, ratio},
+    metrics::mean_stdev::{MeanStdev, ratio},
     order,
     timings::{BlockTimings, CheckpointTimings, EpochTimings, RankTimings, RunTimings},
     workload::{FileNaming, Workload},
@@ -48,11 +48,11 @@ pub struct DlioSplit {
     /// Samples per second of each epoch, all ranks together.
     pub samples_per_s: Vec<f64>,
     /// AU over epochs.
-    pub au: Spread,
+    pub au: MeanStdev,
     /// Throughput over epochs.
-    pub throughput: Spread,
+    pub throughput: MeanStdev,
     /// 2^20 bytes per second over epochs.
-    pub io_mib_per_s: Spread,
+    pub io_mib_per_s: MeanStdev,
     /// Whether mean AU reaches the target.
     pub meets_target: bool,
 }
@@ -63,9 +63,9 @@ pub struct CheckpointRates {
     /// 2^30 bytes of all ranks.
     pub size_gib: f64,
     /// 2^30 bytes per second, over checkpoints.
-    pub gib_per_s: Spread,
+    pub gib_per_s: MeanStdev,
     /// Seconds, over checkpoints.
-    pub seconds: Spread,
+    pub seconds: MeanStdev,
 }
 
 impl DlioMetrics {
@@ -154,8 +154,8 @@ fn split(run: &RunTimings, formula: DlioFormula, split: Split) -> Option<DlioSpl
         found.au_percent.push(ratio(ranks.iter().map(|(au, _)| au).sum(), ranks.len() as f64));
         found.samples_per_s.push(ranks.iter().map(|(_, samples)| samples).sum());
     }
-    found.au = Spread::of(&found.au_percent);
-    found.throughput = Spread::of(&found.samples_per_s);
+    found.au = MeanStdev::of(&found.au_percent);
+    found.throughput = MeanStdev::of(&found.samples_per_s);
     let record_bytes = record_bytes(&run.workload);
     found.io_mib_per_s = found.throughput.scaled(record_bytes / (1u64 << 20) as f64);
     found.meets_target = found.au.mean >= 100.0 * run.workload.target_au;
@@ -200,8 +200,8 @@ fn checkpoints(run: &RunTimings, is_load: bool) -> Option<CheckpointRates> {
         seconds.iter().enumerate().map(|(number, time)| ratio(size_of(number), *time)).collect();
     Some(CheckpointRates {
         size_gib: size_of(0),
-        gib_per_s: Spread::of(&rates),
-        seconds: Spread::of(&seconds),
+        gib_per_s: MeanStdev::of(&rates),
+        seconds: MeanStdev::of(&seconds),
     })
 }
 

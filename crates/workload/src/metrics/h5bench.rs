@@ -13,7 +13,7 @@ use crate::{
     layout::{self, Split},
     metrics::{
         dlio::{blocks_of, epoch_numbers},
-        spread::Spread,
+        mean_stdev::MeanStdev,
     },
     order,
     timings::{RankTimings, RunTimings, StepTimings},
@@ -81,8 +81,8 @@ impl H5benchSplit {
     }
 
     /// Samples per second over epochs.
-    pub fn throughput(&self) -> Spread {
-        Spread::of(&self.epochs.iter().map(|epoch| epoch.samples_per_s).collect::<Vec<f64>>())
+    pub fn throughput(&self) -> MeanStdev {
+        MeanStdev::of(&self.epochs.iter().map(|epoch| epoch.samples_per_s).collect::<Vec<f64>>())
     }
 
     fn rates(&self, seconds: impl Fn(&H5benchEpoch) -> f64) -> Vec<f64> {

@@ -6,7 +6,7 @@ use crate::{
     layout::{self, Split},
     metrics::{
         dlio::{self, DlioFormula, blocks_of, checkpoints_of, epoch_numbers},
-        spread::{Spread, ratio},
+        mean_stdev::{MeanStdev, ratio},
     },
     timings::{BlockTimings, CheckpointTimings, EpochTimings, LatencyCounts, RunTimings, StepTimings},
 };
@@ -63,7 +63,7 @@ pub struct RunSummary {
     /// What each tier served in training, all epochs and ranks together.
     pub tiers: Vec<TierShare>,
     /// MLPerf Storage's verdict on training.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<AuVerdict>,
 }
 
 /// Making a data set.
@@ -87,9 +87,9 @@ pub struct CheckpointSummary {
     /// Bytes of one, of all ranks.
     pub bytes: u64,
     /// Seconds of one.
-    pub seconds: Spread,
+    pub seconds: MeanStdev,
     /// Bytes per second of all ranks together.
-    pub bytes_per_s: Spread,
+    pub bytes_per_s: MeanStdev,
 }
 
 /// Training or evaluation in numbers.
@@ -98,13 +98,13 @@ pub struct SplitSummary {
     /// Epoch by epoch.
     pub epochs: Vec<EpochSummary>,
     /// Samples per second of all ranks, over epochs.
-    pub samples_per_s: Spread,
+    pub samples_per_s: MeanStdev,
     /// Bytes per second of all ranks, over epochs.
-    pub bytes_per_s: Spread,
+    pub bytes_per_s: MeanStdev,
     /// AU in percent, over epochs, by DLIO's formula.
-    pub au_percent: Spread,
+    pub au_percent: MeanStdev,
     /// Files opened and closed per second of the time spent on metadata, over epochs: the metadata rate of a worker.
-    pub metadata_per_s: Spread,
+    pub metadata_per_s: MeanStdev,
     /// How long single samples took.
     pub latency: LatencyPoints,
 }
@@ -187,7 +187,7 @@ pub struct TierShare {
 
 /// MLPerf Storage's verdict: whether accelerators were kept busy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct AuVerdict {
     /// Mean AU in percent.
     pub au_percent: f64,
     /// What was asked for, in percent.
@@ -202,7 +202,7 @@ pub fn summarise(run: &RunTimings) -> RunSummary {
     let train = split(run, Split::Train);
     let verdict = train.as_ref().map(|train| {
         let (au_percent, target_percent) = (train.au_percent.mean, 100.0 * workload.target_au);
-        Verdict { au_percent, target_percent, passes: au_percent >= target_percent }
+        AuVerdict { au_percent, target_percent, passes: au_percent >= target_percent }
     });
     let mut hosts: Vec<&str> = run.ranks.iter().map(|rank| &*rank.host.name).collect();
     hosts.sort_unstable();
@@ -265,7 +265,7 @@ fn split(run: &RunTimings, split: Split) -> Option<SplitSummary> {
         return None;
     }
     let epochs: Vec<EpochSummary> = numbers.into_iter().map(|number| epoch(run, split, number)).collect();
-    let spread = |of: fn(&EpochSummary) -> f64| Spread::of(&epochs.iter().map(of).collect::<Vec<f64>>());
+    let spread = |of: fn(&EpochSummary) -> f64| MeanStdev::of(&epochs.iter().map(of).collect::<Vec<f64>>());
     let ranks = run.ranks.len() as f64;
     let metadata_rates: Vec<f64> =
         epochs.iter().map(|epoch| ratio(epoch.samples as f64, epoch.metadata_s * ranks)).collect();
@@ -277,7 +277,7 @@ fn split(run: &RunTimings, split: Split) -> Option<SplitSummary> {
         samples_per_s: spread(|epoch| epoch.samples_per_s),
         bytes_per_s: spread(|epoch| epoch.bytes_per_s),
         au_percent: spread(|epoch| epoch.au_percent),
-        metadata_per_s: Spread::of(&metadata_rates),
+        metadata_per_s: MeanStdev::of(&metadata_rates),
         latency: points(&latency),
         epochs,
     })
@@ -368,8 +368,8 @@ fn checkpoints(run: &RunTimings, is_load: bool) -> Option<CheckpointSummary> {
     Some(CheckpointSummary {
         count,
         bytes: bytes_of(0),
-        seconds: Spread::of(&seconds),
-        bytes_per_s: Spread::of(&rates),
+        seconds: MeanStdev::of(&seconds),
+        bytes_per_s: MeanStdev::of(&rates),
     })
 }
 

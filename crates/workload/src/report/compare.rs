@@ -27,10 +27,10 @@ pub struct ComparisonRow {
     pub ratios: Vec<Option<f64>>,
 }
 
-type Value = fn(&RunSummary) -> Option<f64>;
+type MetricValue = fn(&RunSummary) -> Option<f64>;
 
 /// Name, value and how it is written.
-const METRICS: [(&str, Value, fn(f64) -> String); 12] = [
+const METRICS: [(&str, MetricValue, fn(f64) -> String); 12] = [
     ("throughput", |run| run.train.as_ref().map(|train| train.bytes_per_s.mean), rate_text),
     ("samples per second", |run| run.train.as_ref().map(|train| train.samples_per_s.mean), count_text),
     ("accelerator utilisation", |run| run.train.as_ref().map(|train| train.au_percent.mean), percent_text),
@@ -51,7 +51,7 @@ const METRICS: [(&str, Value, fn(f64) -> String); 12] = [
 
 /// Compares `runs` with the first of them.
 pub fn compare(runs: &[RunSummary]) -> Comparison {
-    let row = |(metric, value, text): &(&str, Value, fn(f64) -> String)| {
+    let row = |(metric, value, text): &(&str, MetricValue, fn(f64) -> String)| {
         let values: Vec<Option<f64>> =
             runs.iter().map(|run| value(run).filter(|value| *value > 0.0)).collect();
         let first = values.first().copied().flatten();

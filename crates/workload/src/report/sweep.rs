@@ -6,7 +6,7 @@ use crate::{
     metrics::RunSummary,
     report::{
         html::{card, page, section, table},
-        svg::{LinePlot, Series, escaped},
+        svg::{LinePlot, PlotLine, escaped},
         time::iso,
         unit::{bytes_text, count_text, time_text},
     },
@@ -177,7 +177,7 @@ fn axis_plot(
 ) -> String {
     let axis = &axes[number];
     let place = |text: &str| axis.values.iter().position(|known| known == text).map(|at| at as f64);
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<PlotLine> = Vec::new();
     for (point, run) in results {
         let (Some(x), Some(y)) = (place(&point.values[number]), value(run)) else { continue };
         let others = axes.iter().zip(&point.values).enumerate().filter(|(at, _)| *at != number);
@@ -189,7 +189,7 @@ fn axis_plot(
         };
         let note = format!("{} {}: {}", axis.name, point.values[number], count_text(y));
         let at = series.iter().position(|line| line.name == name).unwrap_or_else(|| {
-            series.push(Series { name, colour: series.len(), ..Series::default() });
+            series.push(PlotLine { name, colour: series.len(), ..PlotLine::default() });
             series.len() - 1
         });
         series[at].points.push((x, y));

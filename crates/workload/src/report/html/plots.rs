@@ -3,12 +3,24 @@
 use crate::{
     metrics::{EpochSummary, RunSummary},
     report::{
-        svg::{BarPlot, BarRow, LinePlot, Series, escaped},
+        svg::{BarPlot, BarRow, LinePlot, PlotLine, escaped},
         unit::{bytes_text, count_text, time_text},
     },
 };
 
-const MIB: f64 = (1u64 << 20) as f64;
+/// The unit of a plot of rates: bytes of it, and its name; GiB/s from 4 of them on.
+fn rate_unit(most_bytes_per_s: f64) -> (f64, &'static str) {
+    const GIB: f64 = (1u64 << 30) as f64;
+    if most_bytes_per_s >= 4.0 * GIB { (GIB, "GiB/s") } else { ((1u64 << 20) as f64, "MiB/s") }
+}
+
+/// Divides all values of `lines` by the unit that fits, and names it.
+fn in_rate_unit(lines: &mut [PlotLine]) -> String {
+    let most = lines.iter().flat_map(|line| &line.points).map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let (unit, name) = rate_unit(most);
+    lines.iter_mut().flat_map(|line| &mut line.points).for_each(|(_, rate)| *rate /= unit);
+    name.to_owned()
+}
 
 /// All cards of `runs`.
 pub(super) fn cards(runs: &[RunSummary]) -> String {
@@ -38,25 +50,25 @@ fn over_epochs(
     runs: &[RunSummary],
     value: fn(&EpochSummary) -> f64,
     note: fn(&EpochSummary) -> String,
-) -> Vec<Series> {
+) -> Vec<PlotLine> {
     let line = |(colour, run): (usize, &RunSummary)| {
         let epochs = &run.train.as_ref()?.epochs;
         let points = epochs.iter().map(|epoch| (f64::from(epoch.epoch), value(epoch))).collect();
         let notes = epochs.iter().map(note).collect();
-        Some(Series { name: run.label.clone(), colour, points, notes, is_dashed: false })
+        Some(PlotLine { name: run.label.clone(), colour, points, notes, is_dashed: false })
     };
     runs.iter().enumerate().filter_map(line).collect()
 }
 
-fn epoch_ticks(series: &[Series]) -> Vec<f64> {
+fn epoch_ticks(series: &[PlotLine]) -> Vec<f64> {
     let longest = series.iter().max_by_key(|series| series.points.len());
     longest.map_or(Vec::new(), |series| series.points.iter().map(|(x, _)| *x).collect())
 }
 
 fn throughput(runs: &[RunSummary]) -> Option<String> {
-    let series = over_epochs(
+    let mut series = over_epochs(
         runs,
-        |epoch| epoch.bytes_per_s / MIB,
+        |epoch| epoch.bytes_per_s,
         |epoch| {
             let (bytes, samples) = (bytes_text(epoch.bytes_per_s), count_text(epoch.samples_per_s));
             format!("epoch {}: {bytes}/s, {samples} samples/s", epoch.epoch)
@@ -65,7 +77,7 @@ fn throughput(runs: &[RunSummary]) -> Option<String> {
     let plot = LinePlot {
         title: "Throughput per epoch".into(),
         x_label: "epoch".into(),
-        y_label: "MiB/s".into(),
+        y_label: in_rate_unit(&mut series),
         x_ticks: epoch_ticks(&series),
         series,
         ..LinePlot::default()
@@ -99,11 +111,11 @@ fn utilisation(runs: &[RunSummary]) -> Option<String> {
     let target = runs.iter().filter_map(|run| run.verdict).map(|verdict| verdict.target_percent).next()?;
     let ends = (*ticks.first()?, *ticks.last()?);
     let from_to = if ends.0 < ends.1 { ends } else { (ends.0 - 0.5, ends.1 + 0.5) };
-    series.push(Series {
+    series.push(PlotLine {
         name: format!("target {target:.0} %"),
         points: vec![(from_to.0, target), (from_to.1, target)],
         is_dashed: true,
-        ..Series::default()
+        ..PlotLine::default()
     });
     let plot = LinePlot {
         title: "Accelerator utilisation per epoch".into(),
@@ -125,9 +137,9 @@ fn latency(runs: &[RunSummary]) -> Option<String> {
         let start = (first * 0.9, 0.0);
         let points =
             std::iter::once(start).chain(latency.distribution.iter().map(|(at, part)| (*at, part * 100.0)));
-        Some(Series { name: run.label.clone(), colour, points: points.collect(), ..Series::default() })
+        Some(PlotLine { name: run.label.clone(), colour, points: points.collect(), ..PlotLine::default() })
     };
-    let series: Vec<Series> = runs.iter().enumerate().filter_map(line).collect();
+    let series: Vec<PlotLine> = runs.iter().enumerate().filter_map(line).collect();
     let plot = LinePlot {
         title: "Distribution of sample latencies".into(),
         x_label: "latency of one sample (logarithmic)".into(),
@@ -201,23 +213,19 @@ fn scaling(runs: &[RunSummary]) -> Option<String> {
         for run in runs.iter().filter(|run| run.engine == engine) {
             let Some(train) = &run.train else { continue };
             let rate = train.bytes_per_s.mean;
-            points.push((
-                f64::from(run.ranks),
-                rate / MIB,
-                format!("{} ranks: {}/s", run.ranks, bytes_text(rate)),
-            ));
+            points.push((f64::from(run.ranks), rate, format!("{} ranks: {}/s", run.ranks, bytes_text(rate))));
         }
         points.sort_by(|one, two| one.0.total_cmp(&two.0));
         let notes = points.iter().map(|point| point.2.clone()).collect();
         let points = points.into_iter().map(|(x, y, _)| (x, y)).collect();
-        series.push(Series { name: engine.to_owned(), colour, points, notes, is_dashed: false });
+        series.push(PlotLine { name: engine.to_owned(), colour, points, notes, is_dashed: false });
     }
     let ideal = ideal(&series)?;
     series.push(ideal);
     let plot = LinePlot {
         title: "Scaling over ranks".into(),
         x_label: "ranks".into(),
-        y_label: "MiB/s".into(),
+        y_label: in_rate_unit(&mut series),
         x_ticks: ranks.into_iter().map(f64::from).collect(),
         series,
         ..LinePlot::default()
@@ -230,7 +238,7 @@ fn scaling(runs: &[RunSummary]) -> Option<String> {
 }
 
 /// The fewest ranks' best throughput, times ranks, as far as the highest line goes.
-fn ideal(series: &[Series]) -> Option<Series> {
+fn ideal(series: &[PlotLine]) -> Option<PlotLine> {
     let all = || series.iter().flat_map(|series| &series.points);
     let fewest = all().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
     let most = all().map(|(x, _)| *x).fold(0.0, f64::max);
@@ -238,16 +246,17 @@ fn ideal(series: &[Series]) -> Option<Series> {
     let top = all().map(|(_, y)| *y).fold(0.0, f64::max) * 1.15;
     let end = (top / best * fewest).min(most);
     let points = vec![(fewest, best), (end, best * end / fewest)];
-    (best > 0.0).then(|| Series { name: "ideal".into(), points, is_dashed: true, ..Series::default() })
+    (best > 0.0).then(|| PlotLine { name: "ideal".into(), points, is_dashed: true, ..PlotLine::default() })
 }
 
 fn hit_ratio(runs: &[RunSummary]) -> Option<String> {
-    let with_tiers: Vec<RunSummary> = runs.iter().filter(|run| !run.tiers.is_empty()).cloned().collect();
-    let series = over_epochs(
-        &with_tiers,
+    let mut series = over_epochs(
+        runs,
         |epoch| 100.0 * epoch.hit_ratio.unwrap_or(0.0),
         |epoch| format!("epoch {}: {:.1} % of requests", epoch.epoch, 100.0 * epoch.hit_ratio.unwrap_or(0.0)),
     );
+    // Lines keep the colours that their runs have in the other plots.
+    series.retain(|line| runs.get(line.colour).is_some_and(|run| !run.tiers.is_empty()));
     let plot = LinePlot {
         title: "Tier hit ratio per epoch".into(),
         x_label: "epoch".into(),

@@ -26,12 +26,12 @@ h3 { font-size: 15px; margin: 0 0 2px; }
 .tile { padding: 14px 16px; } .tile p { margin: 0; }
 .tile .name { color: var(--muted); font-size: 13px; } .tile .value { font-size: 25px; font-weight: 650; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .tile .more { color: var(--muted); font-size: 12.5px; }
-.cards { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; }
+.cards { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; margin-top: 16px; }
 .card { padding: 16px 18px 12px; break-inside: avoid; }
 @media (max-width: 860px) { .cards { grid-template-columns: minmax(0, 1fr); } main { padding: 18px 14px 36px; } }
 svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--muted); font-size: 12px; font-family: inherit; font-variant-numeric: tabular-nums; }
-svg .label { fill: var(--text); } svg .note { font-size: 11.5px; }
+svg .label { fill: var(--text); } svg .note { font-size: 11.5px; paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
 .grid { stroke: var(--line); } .axis { stroke: var(--axis); }
 .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round; } .target { stroke: var(--axis); stroke-width: 1.5; stroke-dasharray: 5 5; }
 .dot { stroke: var(--card); stroke-width: 1.5; }
@@ -43,6 +43,7 @@ svg .label { fill: var(--text); } svg .note { font-size: 11.5px; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 8px 0 2px; padding: 0; font-size: 13px; color: var(--muted); }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 6px; vertical-align: -1px; }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+@supports (width: fit-content) { .narrow .scroll { width: fit-content; min-width: min(100%, 520px); } }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: 7px 14px; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--muted); font-weight: 600; } tr:last-child td, tr:last-child th { border-bottom: 0; }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{
-    COLOURS, Scale, escaped, legend,
-    scale::{round_end, tick_text},
+    markup::{COLOURS, escaped, legend},
+    scale::{Scale, round_end, tick_text},
 };
 
 const WIDTH: f64 = 560.0;
@@ -89,6 +89,12 @@ impl BarPlot {
             escaped(&self.x_label)
         ));
         svg.push_str("</svg>");
+        // One bar has room to say how long its parts are.
+        if let [row] = &self.rows[..] {
+            let notes: Vec<(usize, &str)> =
+                row.parts.iter().map(|(part, _, note)| (*part, &**note)).collect();
+            return svg + &legend(&notes);
+        }
         let used =
             |number: &usize| self.rows.iter().any(|row| row.parts.iter().any(|part| part.0 == *number));
         let entries: Vec<(usize, &str)> =

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{
-    COLOURS, Scale, escaped, legend,
-    scale::{round_end, tick_text},
+    markup::{COLOURS, escaped, legend},
+    scale::{Scale, round_end, tick_text},
 };
 
 const WIDTH: f64 = 560.0;
@@ -16,7 +16,7 @@ const BOTTOM: f64 = 236.0;
 
 /// One line of a plot.
 #[derive(Clone, Debug, Default)]
-pub(in crate::report) struct Series {
+pub(in crate::report) struct PlotLine {
     pub(in crate::report) name: String,
     pub(in crate::report) colour: usize,
     pub(in crate::report) points: Vec<(f64, f64)>,
@@ -40,7 +40,7 @@ pub(in crate::report) struct LinePlot {
     pub(in crate::report) x_ticks: Vec<f64>,
     /// What stands at the ticks 0, 1 and on, instead of these numbers.
     pub(in crate::report) x_names: Vec<String>,
-    pub(in crate::report) series: Vec<Series>,
+    pub(in crate::report) series: Vec<PlotLine>,
 }
 
 impl LinePlot {
@@ -53,7 +53,7 @@ impl LinePlot {
         );
         self.draw_axes(&mut svg, &x, &y);
         // Lines of reference lie below the others.
-        let (dashed, solid): (Vec<&Series>, Vec<&Series>) =
+        let (dashed, solid): (Vec<&PlotLine>, Vec<&PlotLine>) =
             self.series.iter().partition(|series| series.is_dashed);
         dashed.into_iter().chain(solid).for_each(|series| draw_series(&mut svg, series, &x, &y));
         svg.push_str("</svg>");
@@ -154,20 +154,18 @@ fn thinned(ticks: &[f64], most: usize) -> Vec<f64> {
     ticks.iter().copied().step_by(every).collect()
 }
 
-fn draw_series(svg: &mut String, series: &Series, x: &Scale, y: &Scale) {
+fn draw_series(svg: &mut String, series: &PlotLine, x: &Scale, y: &Scale) {
     let colour = series.colour % COLOURS;
     let places: Vec<(f64, f64)> = series.points.iter().map(|(px, py)| (x.at(*px), y.at(*py))).collect();
     let path: Vec<String> = places.iter().map(|(px, py)| format!("{px:.1},{py:.1}")).collect();
     let class = if series.is_dashed { "line target".to_owned() } else { format!("line s{colour}") };
     write!(svg, "<polyline class=\"{class}\" points=\"{}\"/>", path.join(" ")).expect("text grows");
     if let (true, Some((px, py))) = (series.is_dashed, places.last()) {
+        // On the side of the line that has more room.
+        let at = if *py < f64::midpoint(TOP, BOTTOM) { py + 16.0 } else { py - 7.0 };
         let name = escaped(&series.name);
-        write!(
-            svg,
-            "<text class=\"note\" x=\"{px:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
-            py - 6.0
-        )
-        .expect("text grows");
+        write!(svg, "<text class=\"note\" x=\"{px:.1}\" y=\"{at:.1}\" text-anchor=\"end\">{name}</text>")
+            .expect("text grows");
     }
     for ((px, py), note) in places.iter().zip(&series.notes) {
         let note = escaped(note);

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 /// Mean and standard deviation of the whole population, as `numpy.mean` and `numpy.std` give them; both 0 of nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct MeanStdev {
     /// The mean.
     pub mean: f64,
     /// The standard deviation.
     pub stdev: f64,
 }
 
-impl Spread {
+impl MeanStdev {
     /// The spread of `values`.
     pub fn of(values: &[f64]) -> Self {
         if values.is_empty() {

@@ -28,7 +28,7 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl DatasetUnits {
     /// Of a data set of which nothing is known yet.
-    pub fn new() -> Self {
+    pub fn unknown() -> Self {
         Self {
             number: NEXT_NUMBER.fetch_add(1, Relaxed),
             touched: Mutex::default(),

@@ -131,7 +131,7 @@ impl VolFile {
     /// What is known of the units of the data set `token`.
     pub(crate) fn units_of(&self, token: ObjectToken) -> Arc<DatasetUnits> {
         let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(units.entry(token).or_insert_with(|| Arc::new(DatasetUnits::new())))
+        Arc::clone(units.entry(token).or_insert_with(|| Arc::new(DatasetUnits::unknown())))
     }
 
     /// True when addresses of HDF5 are places in the file: there is no user block before them.

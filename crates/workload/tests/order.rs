@@ -6,6 +6,9 @@ use forebay_workload::{
 use proptest::prelude::*;
 use serde::Deserialize;
 
+/// Worker and samples of each batch.
+type RankBatches = Vec<(u32, Vec<u64>)>;
+
 #[derive(Deserialize)]
 struct Case {
     loader: LoaderKind,
@@ -18,7 +21,8 @@ struct Case {
     sample_shuffle: bool,
     seed_change_epoch: bool,
     like_dlio: bool,
-    epochs: Vec<Vec<Vec<(u32, Vec<u64>)>>>,
+    /// By epoch and rank.
+    epochs: Vec<Vec<RankBatches>>,
 }
 
 fn shuffle(on: bool) -> ShuffleMode {

@@ -30,7 +30,10 @@ pub struct ComparisonRow {
 type MetricValue = fn(&RunSummary) -> Option<f64>;
 
 /// Name, value and how it is written.
-const METRICS: [(&str, MetricValue, fn(f64) -> String); 12] = [
+type MetricRow = (&'static str, MetricValue, fn(f64) -> String);
+
+/// All metrics, in order.
+const METRICS: [MetricRow; 12] = [
     ("throughput", |run| run.train.as_ref().map(|train| train.bytes_per_s.mean), rate_text),
     ("samples per second", |run| run.train.as_ref().map(|train| train.samples_per_s.mean), count_text),
     ("accelerator utilisation", |run| run.train.as_ref().map(|train| train.au_percent.mean), percent_text),
@@ -51,7 +54,7 @@ const METRICS: [(&str, MetricValue, fn(f64) -> String); 12] = [
 
 /// Compares `runs` with the first of them.
 pub fn compare(runs: &[RunSummary]) -> Comparison {
-    let row = |(metric, value, text): &(&str, MetricValue, fn(f64) -> String)| {
+    let row = |(metric, value, text): &MetricRow| {
         let values: Vec<Option<f64>> =
             runs.iter().map(|run| value(run).filter(|value| *value > 0.0)).collect();
         let first = values.first().copied().flatten();

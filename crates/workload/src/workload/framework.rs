@@ -4,10 +4,12 @@ use crate::words::words;
 
 words! {
     /// The framework whose pattern of access is replayed.
+    #[derive(Default)]
     Framework as "framework" {
         /// PyTorch: workers are processes that live for all epochs, each reads whole batches.
         PyTorch = "pytorch",
         /// TensorFlow: threads made anew each epoch, samples interleaved.
+        #[default]
         TensorFlow = "tensorflow",
         /// NVIDIA DALI: threads that live for all epochs.
         Dali = "dali",
@@ -15,11 +17,5 @@ words! {
         Keras = "keras",
         /// scikit-learn: all samples are read in order by one thread before the first step.
         SkLearn = "sklearn" | "scikit-learn",
-    }
-}
-
-impl Default for Framework {
-    fn default() -> Self {
-        Self::TensorFlow
     }
 }

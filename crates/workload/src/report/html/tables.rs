@@ -71,9 +71,12 @@ pub(super) fn epochs(run: &RunSummary) -> String {
     table(&head, &rows) + note
 }
 
+/// A fact's name, and what it is of a run.
+type FactRow = (&'static str, fn(&RunSummary) -> String);
+
 /// What was run, a column for each run.
 pub(super) fn facts(runs: &[RunSummary]) -> String {
-    let rows: [(&str, fn(&RunSummary) -> String); 12] = [
+    let rows: [FactRow; 12] = [
         ("engine", |run| run.engine.clone()),
         ("framework", |run| run.framework.clone()),
         ("format", |run| run.format.clone()),

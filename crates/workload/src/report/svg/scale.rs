@@ -69,7 +69,7 @@ fn round_step(least: f64) -> f64 {
 /// `value` with as many digits as a tick needs.
 pub(in crate::report) fn tick_text(value: f64) -> String {
     let text = match value.abs() {
-        size if size == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 1.0 => format!("{value:.2}"),

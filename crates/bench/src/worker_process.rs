@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     frames::{receive, send},
-    worker::{Answer, WorkerRole},
+    worker::{WorkerAnswer, WorkerRole},
 };
 
 /// The command line by which this program starts its workers and ranks: the program, then what makes it a worker.
@@ -78,7 +78,7 @@ impl WorkerProcess {
             Some(to) => send(to, task),
             None => Err(Error::new(ErrorKind::Bug, "a worker that was ended")),
         };
-        let answer = sent.and_then(|()| receive::<Answer<A>>(&mut self.from));
+        let answer = sent.and_then(|()| receive::<WorkerAnswer<A>>(&mut self.from));
         match answer {
             Ok(Some(answer)) => Ok(answer?),
             Ok(None) | Err(_) => Err(self.ended()),

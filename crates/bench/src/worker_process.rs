@@ -30,6 +30,15 @@ pub(crate) struct WorkerEnvironment {
 }
 
 impl WorkerEnvironment {
+    /// That of worker `number`: each has a file of its own for records, as the driver writes them piece by piece.
+    pub(crate) fn of_worker(&self, number: u32) -> Self {
+        let numbered = |path: &PathBuf| match number {
+            0 => path.clone(),
+            _ => PathBuf::from(format!("{}.{number}", path.display())),
+        };
+        Self { variables: self.variables.clone(), log_vfd: self.log_vfd.as_ref().map(numbered) }
+    }
+
     /// True when samples must be read by processes, however few read threads there are.
     pub(crate) fn needs_processes(&self) -> bool {
         *self != Self::default()

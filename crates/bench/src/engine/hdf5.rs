@@ -59,7 +59,8 @@ impl Hdf5StepReader {
             return Ok(Self { plan, arena, readers });
         }
         let role = WorkerRole::Read(plan.setup.clone());
-        let start = |_| WorkerProcess::start(command, &role, environment).map(Mutex::new);
+        let start =
+            |number| WorkerProcess::start(command, &role, &environment.of_worker(number)).map(Mutex::new);
         let processes = (0..plan.workers.max(1)).map(start).collect::<Result<Vec<_>>>()?;
         let backing = Arc::new(SharedBacking::default());
         let arena = Arena::over(plan.memory, Arc::clone(&backing) as _);

@@ -109,7 +109,9 @@ fn the_log_vfd_has_the_records_of_table_6_1() {
         bench.run(json!({ "train": false, "evaluation": false }), &[]);
         let log = bench.path("log");
         let (answer, _) = bench.run(json!({ "generate-data": false }), &["--log-vfd", log.to_str().unwrap()]);
-        let counts = records(&fs::read_to_string(log).unwrap());
+        let logs = ["log", "log.1", "log.2", "log.3"]
+            .map(|name| fs::read_to_string(bench.path(name)).unwrap_or_default());
+        let counts = records(&logs.concat());
         let (data, metadata): (Vec<_>, Vec<_>) =
             counts.iter().partition(|(record, _)| record.contains("H5FD_MEM_DRAW"));
         let data: Vec<(&str, u64)> =

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     engine::EngineName,
-    rank_run::{CacheState, ComputeKind},
+    rank_run::{ComputeKind, PageCacheState},
 };
 
 const EXAMPLES: &str = "\
@@ -14,15 +14,65 @@ Examples:
   forebay bench h5bench.json --engine hdf5 --engine forebay            the same reads by libhdf5 and by forebay, side by side
   mpirun -n 4 forebay bench unet3d.yaml                                one rank for each simulated accelerator
   forebay bench unet3d.yaml --ranks 4                                  the same without MPI, on this node
+  forebay bench compare RESULTS-A RESULTS-B --html both.html           earlier runs side by side
+  forebay bench sweep unet3d.yaml --axis read-threads=0,1,2,4          a run for each value
 
 libhdf5 is found at run time (FOREBAY_LIBHDF5 names one). Its read threads are processes, as it is not thread safe in common \
 builds. HDF5_DRIVER, HDF5_PLUGIN_PATH and HDF5_VOL_CONNECTOR have the effect that they have on any HDF5 program. Ctrl-C ends the \
 run with what was measured so far, marked as incomplete, and exit code 130.";
 
+/// What else `forebay bench` does.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Compare results of earlier runs with the first of them.
+    Compare {
+        /// Folders of results, or their report.json.
+        #[arg(required = true, value_name = "RESULTS")]
+        runs: Vec<PathBuf>,
+        /// Page with plots of all runs.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
+    /// Run a workload at every point of a grid of parameters.
+    Sweep(SweepArgs),
+}
+
+/// Arguments of `forebay bench sweep`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SweepArgs {
+    /// Workload: a file or a preset, as for `forebay bench`.
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workload: PathBuf,
+
+    /// Parameter and its values, such as read-threads=0,1,4: sample-size, samples-per-file, files, read-threads, batch-size,
+    /// chunking, chunk-size, ranks, or any key of the workload.
+    #[arg(long = "axis", required = true, value_name = "NAME=VALUES")]
+    pub(crate) axes: Vec<String>,
+
+    /// Overrides as hydra has them, for every point.
+    #[arg(value_name = "OVERRIDE")]
+    pub(crate) overrides: Vec<String>,
+
+    /// Engine that reads.
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineName>,
+
+    /// Ranks, as processes on this node.
+    #[arg(long, value_name = "N")]
+    pub(crate) ranks: Option<u32>,
+
+    /// Output folder of the results.
+    #[arg(long, value_name = "DIR", default_value = "forebay-bench/sweep")]
+    pub(crate) output: PathBuf,
+}
+
 /// Arguments of `forebay bench`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<BenchCommand>,
+
     /// Workload: a file (DLIO's YAML, h5bench's JSON, TOML) or the name of a preset.
     #[arg(value_name = "WORKLOAD", required_unless_present = "worker")]
     pub(crate) workload: Option<PathBuf>,
@@ -57,7 +107,7 @@ pub struct BenchArgs {
 
     /// Page cache before each epoch: leave it warm, drop the data set by fadvise, or drop all of it (needs root).
     #[arg(long, value_enum, value_name = "STATE", default_value = "warm")]
-    pub(crate) cache: CacheState,
+    pub(crate) cache: PageCacheState,
 
     /// Staged checkpoints: folder on a fast disk that they are written to first.
     #[arg(long, value_name = "DIR")]
@@ -67,7 +117,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Log VFD: adds the records of HDF5's log driver to FILE (engine hdf5).
+    /// Log VFD: adds the records of HDF5's log driver to FILE, those of further workers to FILE.1 and on (engine hdf5).
     #[arg(long, value_name = "FILE")]
     pub(crate) log_vfd: Option<PathBuf>,
 

@@ -1,48 +1,31 @@
 //! `forebay bench`: from the command line to the results of a run.
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use forebay::{
-    DataPath, Error, ErrorKind, Launcher, Origins, Result, job_comm,
+    DataPath, Error, Launcher, Result, job_comm,
     store::{Comm, Wait},
 };
 use forebay_workload::{FileFormat, RunTimings, Suite, Task, Workload};
 
 use crate::{
-    args::BenchArgs,
+    args::{BenchArgs, BenchCommand},
+    bench_host::BenchHost,
     clock::unix_now_s,
     config_file,
     engine::EngineName,
     launch_ranks,
     rank_run::RunOptions,
+    results,
     run::{RunPlace, run},
     runtime_hdf5::RuntimeHdf5,
-    worker,
+    several, worker,
     worker_process::WorkerEnvironment,
 };
-
-/// The program that runs the benchmark.
-pub struct BenchHost<'a> {
-    /// The command line that starts this program.
-    pub program: Vec<OsString>,
-    /// The arguments that it was started with.
-    pub arguments: Vec<OsString>,
-    /// Where files are read by engine forebay, tiers included.
-    pub origins: &'a Origins,
-    /// True when the user wants an end.
-    pub is_interrupted: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl std::fmt::Debug for BenchHost<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.program)
-    }
-}
 
 /// What a command came to.
 #[derive(Debug, Default)]
@@ -55,6 +38,8 @@ pub struct BenchOutcome {
     pub notes: Vec<String>,
     /// Where the results lie.
     pub folder: PathBuf,
+    /// What there is to print, where nothing was run.
+    pub text: Option<String>,
     /// The exit code that the ranks ended with, where they were other processes.
     pub ranks_code: Option<u8>,
 }
@@ -71,6 +56,17 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
     if args.worker {
         worker::run()?;
         return Ok(BenchOutcome { ranks_code: None, ..BenchOutcome::default() });
+    }
+    match &args.command {
+        Some(BenchCommand::Compare { runs, html }) => {
+            let text = several::compare(runs, html.as_deref(), host.is_json)?;
+            return Ok(BenchOutcome { text: Some(text), ..BenchOutcome::default() });
+        }
+        Some(BenchCommand::Sweep(args)) => {
+            let text = several::sweep(args, host, host.is_json)?;
+            return Ok(BenchOutcome { text: Some(text), ..BenchOutcome::default() });
+        }
+        None => {}
     }
     let suite = config_file::suite(args)?;
     let asked = args.ranks.or(suite.mpi.as_ref().and_then(|mpi| mpi.ranks));
@@ -91,8 +87,8 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         folder = results.run(workload)?;
     }
     let BenchResults { runs, reads_with, .. } = results;
-    write_results(&runs, &folder)?;
-    Ok(BenchOutcome { runs, reads_with, notes: suite.notes, folder, ranks_code: None })
+    results::write(&runs, &folder)?;
+    Ok(BenchOutcome { runs, reads_with, notes: suite.notes, folder, ..BenchOutcome::default() })
 }
 
 /// The runs of a suite, as they are done.
@@ -199,17 +195,4 @@ fn agree_on(workload: &mut Workload, args: &BenchArgs, comm: &dyn Comm) -> Resul
     let folder = args.output.clone().or_else(|| workload.output.folder.clone()).unwrap_or_else(default);
     fs::create_dir_all(&folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
     Ok(folder)
-}
-
-/// Writes what was recorded to `folder`.
-fn write_results(runs: &[RunTimings], folder: &Path) -> Result<()> {
-    for run in runs {
-        let name = format!("timings-{}.json", run.engine);
-        let text = serde_json::to_vec_pretty(run)
-            .map_err(|error| Error::new(ErrorKind::Bug, "timings cannot be encoded").because(error))?;
-        let (part, whole) = (folder.join(format!(".{name}.part")), folder.join(&name));
-        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &whole));
-        written.map_err(|error| Error::from_io(error).at(whole.display()))?;
-    }
-    Ok(())
 }

@@ -60,7 +60,7 @@ pub(crate) struct FileWriter {
 
 /// Whether a file of the set is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileState {
+pub(crate) enum GeneratedState {
     /// It is missing.
     Missing,
     /// It is there, and long enough.
@@ -126,10 +126,10 @@ impl FileWriter {
 
 impl GenerateSetup {
     /// Whether `file` is there; one that is too short for its samples is an error, as another set left it.
-    pub(crate) fn state(&self, file: &GeneratedFile) -> Result<FileState> {
+    pub(crate) fn state(&self, file: &GeneratedFile) -> Result<GeneratedState> {
         let facts = match fs::metadata(&file.path) {
             Ok(facts) => facts,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileState::Missing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(GeneratedState::Missing),
             Err(error) => return Err(Error::from_io(error).at(file.path.display())),
         };
         let is_stored_plainly = self.compression == Compression::None
@@ -142,7 +142,7 @@ impl GenerateSetup {
             let error = Error::new(ErrorKind::Invalid, what).at(file.path.display());
             return Err(error.hint("it belongs to another data set: remove it, or use another data folder"));
         }
-        Ok(FileState::Present)
+        Ok(GeneratedState::Present)
     }
 }
 

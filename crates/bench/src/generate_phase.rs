@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::{
     dataset_files,
-    generate::{FileState, FileWriter, GenerateSetup, GeneratedFile},
+    generate::{FileWriter, GenerateSetup, GeneratedFile, GeneratedState},
     rank_run::{RankRun, interrupted},
     trace::{TraceEvent, arguments},
     worker::WorkerRole,
@@ -42,8 +42,8 @@ impl RankRun<'_> {
                 continue;
             }
             match setup.state(&file)? {
-                FileState::Present => timings.files_kept += 1,
-                FileState::Missing => missing.push(file),
+                GeneratedState::Present => timings.files_kept += 1,
+                GeneratedState::Missing => missing.push(file),
             }
         }
         let written = self.write_files(&setup, &missing);
@@ -55,10 +55,10 @@ impl RankRun<'_> {
         self.barrier().map(drop)
     }
 
-    fn write_files(&self, setup: &GenerateSetup, files: &[GeneratedFile]) -> Written {
+    fn write_files(&self, setup: &GenerateSetup, files: &[GeneratedFile]) -> GenerateTally {
         let writers = writer_count(self.comm.size(), files.len());
         let queue = FileQueue { files, next: AtomicUsize::new(0), is_over: AtomicBool::new(false) };
-        let done = Mutex::new(Written { counts: (0, 0), outcome: Ok(()) });
+        let done = Mutex::new(GenerateTally { counts: (0, 0), outcome: Ok(()) });
         let stop = || self.is_over();
         let record = |file: &GeneratedFile, outcome: Result<()>| {
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl RankRun<'_> {
         thread::scope(|scope| {
             for _ in 0..writers {
                 scope.spawn(|| {
-                    let begun = FileMaker::begin(setup, &self.options.worker, writers);
+                    let begun = FileGenerator::begin(setup, &self.options.worker, writers);
                     let mut maker = match begun {
                         Ok(maker) => maker,
                         Err(error) => return record_failure(&done, &queue, error),
@@ -109,12 +109,12 @@ impl RankRun<'_> {
 }
 
 /// Files that were written, their bytes, and what went wrong first.
-struct Written {
+struct GenerateTally {
     counts: (u64, u64),
     outcome: Result<()>,
 }
 
-fn record_failure(done: &Mutex<Written>, queue: &FileQueue<'_>, error: Error) {
+fn record_failure(done: &Mutex<GenerateTally>, queue: &FileQueue<'_>, error: Error) {
     queue.is_over.store(true, Relaxed);
     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
     done.outcome = std::mem::replace(&mut done.outcome, Ok(())).and(Err(error));
@@ -137,12 +137,12 @@ impl FileQueue<'_> {
 }
 
 /// Writes files: on this thread, or in a process where libhdf5 would be called by several threads.
-enum FileMaker {
+enum FileGenerator {
     Own(Box<FileWriter>),
     Process(Box<WorkerProcess>),
 }
 
-impl FileMaker {
+impl FileGenerator {
     fn begin(setup: &GenerateSetup, command: &OwnCommand, writers: usize) -> Result<Self> {
         if setup.format == FileFormat::Hdf5 && writers > 1 {
             let worker = WorkerProcess::start(

@@ -17,10 +17,10 @@ use forebay_mpi::MpiHandle;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 /// What the library calls `hid_t`, since 1.10.
-pub(crate) type Hid = i64;
+pub(crate) type Hdf5Id = i64;
 
 /// `H5P_DEFAULT`, `H5S_ALL` and `H5E_DEFAULT` alike.
-pub(crate) const DEFAULT: Hid = 0;
+pub(crate) const DEFAULT: Hdf5Id = 0;
 
 /// `H5F_ACC_TRUNC`.
 const TRUNCATE: c_uint = 2;
@@ -51,49 +51,51 @@ macro_rules! functions {
 
 functions! {
     open() -> c_int = "H5open";
-    file_close(id: Hid) -> c_int = "H5Fclose";
-    data_close(id: Hid) -> c_int = "H5Dclose";
-    data_space(id: Hid) -> Hid = "H5Dget_space";
-    space_close(id: Hid) -> c_int = "H5Sclose";
-    space_ndim(id: Hid) -> c_int = "H5Sget_simple_extent_ndims";
-    space_selected(id: Hid) -> i64 = "H5Sget_select_npoints";
-    type_len(id: Hid) -> usize = "H5Tget_size";
-    list_create(class: Hid) -> Hid = "H5Pcreate";
-    list_close(id: Hid) -> c_int = "H5Pclose";
-    list_set_deflate(id: Hid, level: c_uint) -> c_int = "H5Pset_deflate";
-    list_set_version_bounds(id: Hid, low: c_int, high: c_int) -> c_int = "H5Pset_libver_bounds";
+    file_close(id: Hdf5Id) -> c_int = "H5Fclose";
+    data_close(id: Hdf5Id) -> c_int = "H5Dclose";
+    data_space(id: Hdf5Id) -> Hdf5Id = "H5Dget_space";
+    space_close(id: Hdf5Id) -> c_int = "H5Sclose";
+    space_ndim(id: Hdf5Id) -> c_int = "H5Sget_simple_extent_ndims";
+    space_selected(id: Hdf5Id) -> i64 = "H5Sget_select_npoints";
+    type_len(id: Hdf5Id) -> usize = "H5Tget_size";
+    list_create(class: Hdf5Id) -> Hdf5Id = "H5Pcreate";
+    list_close(id: Hdf5Id) -> c_int = "H5Pclose";
+    list_set_deflate(id: Hdf5Id, level: c_uint) -> c_int = "H5Pset_deflate";
+    list_set_version_bounds(id: Hdf5Id, low: c_int, high: c_int) -> c_int = "H5Pset_libver_bounds";
     filter_available(filter: c_int) -> c_int = "H5Zfilter_avail";
 }
 
 /// One entry of the error stack (`H5E_error2_t`).
 #[repr(C)]
 struct StackEntry {
-    class: Hid,
-    major: Hid,
-    minor: Hid,
+    class: Hdf5Id,
+    major: Hdf5Id,
+    minor: Hdf5Id,
     line: c_uint,
     function: *const c_char,
     file: *const c_char,
     text: *const c_char,
 }
 
-type Visit = unsafe extern "C" fn(c_uint, *const StackEntry, *mut c_void) -> c_int;
+type StackVisitor = unsafe extern "C" fn(c_uint, *const StackEntry, *mut c_void) -> c_int;
 
 /// The functions of one libhdf5. It is not thread safe in common builds: one thread of a process calls it at a time.
 pub(crate) struct Hdf5Functions {
     plain: PlainFunctions,
-    walk_errors: unsafe extern "C" fn(Hid, c_int, Visit, *mut c_void) -> c_int,
-    file_open: unsafe extern "C" fn(*const c_char, c_uint, Hid) -> Hid,
-    file_create: unsafe extern "C" fn(*const c_char, c_uint, Hid, Hid) -> Hid,
-    data_open: unsafe extern "C" fn(Hid, *const c_char, Hid) -> Hid,
-    data_create: unsafe extern "C" fn(Hid, *const c_char, Hid, Hid, Hid, Hid, Hid) -> Hid,
-    data_read: unsafe extern "C" fn(Hid, Hid, Hid, Hid, Hid, *mut c_void) -> c_int,
-    data_write: unsafe extern "C" fn(Hid, Hid, Hid, Hid, Hid, *const c_void) -> c_int,
-    space_create: unsafe extern "C" fn(c_int, *const u64, *const u64) -> Hid,
-    space_shape: unsafe extern "C" fn(Hid, *mut u64, *mut u64) -> c_int,
-    space_select: unsafe extern "C" fn(Hid, c_int, *const u64, *const u64, *const u64, *const u64) -> c_int,
-    list_set_chunk: unsafe extern "C" fn(Hid, c_int, *const u64) -> c_int,
-    list_set_filter: unsafe extern "C" fn(Hid, c_int, c_uint, usize, *const c_uint) -> c_int,
+    walk_errors: unsafe extern "C" fn(Hdf5Id, c_int, StackVisitor, *mut c_void) -> c_int,
+    file_open: unsafe extern "C" fn(*const c_char, c_uint, Hdf5Id) -> Hdf5Id,
+    file_create: unsafe extern "C" fn(*const c_char, c_uint, Hdf5Id, Hdf5Id) -> Hdf5Id,
+    data_open: unsafe extern "C" fn(Hdf5Id, *const c_char, Hdf5Id) -> Hdf5Id,
+    data_create:
+        unsafe extern "C" fn(Hdf5Id, *const c_char, Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id) -> Hdf5Id,
+    data_read: unsafe extern "C" fn(Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id, *mut c_void) -> c_int,
+    data_write: unsafe extern "C" fn(Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id, Hdf5Id, *const c_void) -> c_int,
+    space_create: unsafe extern "C" fn(c_int, *const u64, *const u64) -> Hdf5Id,
+    space_shape: unsafe extern "C" fn(Hdf5Id, *mut u64, *mut u64) -> c_int,
+    space_select:
+        unsafe extern "C" fn(Hdf5Id, c_int, *const u64, *const u64, *const u64, *const u64) -> c_int,
+    list_set_chunk: unsafe extern "C" fn(Hdf5Id, c_int, *const u64) -> c_int,
+    list_set_filter: unsafe extern "C" fn(Hdf5Id, c_int, c_uint, usize, *const c_uint) -> c_int,
     library: Library,
     path: PathBuf,
 }
@@ -150,8 +152,8 @@ impl Hdf5Functions {
 
     /// Errors are told by those who called, not on stderr.
     fn silence(&self) -> Result<()> {
-        type Report = Option<unsafe extern "C" fn(Hid, *mut c_void) -> c_int>;
-        type SetReport = unsafe extern "C" fn(Hid, Report, *mut c_void) -> c_int;
+        type Report = Option<unsafe extern "C" fn(Hdf5Id, *mut c_void) -> c_int>;
+        type SetReport = unsafe extern "C" fn(Hdf5Id, Report, *mut c_void) -> c_int;
         // SAFETY: the signature is that of all versions since 1.8; no function and no value are allowed.
         unsafe { symbol::<SetReport>(&self.library, "H5Eset_auto2")?(DEFAULT, None, ptr::null_mut()) };
         Ok(())
@@ -178,9 +180,9 @@ impl Hdf5Functions {
     }
 
     /// The identifier that the library keeps in the variable `name`, which ends in `_g`.
-    pub(crate) fn constant(&self, name: &str) -> Result<Hid> {
+    pub(crate) fn constant(&self, name: &str) -> Result<Hdf5Id> {
         // SAFETY: all symbols that end in `_g` are variables of type `hid_t`, set once by `H5open`.
-        unsafe { symbol::<*const Hid>(&self.library, name).map(|at| *at) }
+        unsafe { symbol::<*const Hdf5Id>(&self.library, name).map(|at| *at) }
     }
 
     /// What the innermost entry of the error stack says.
@@ -200,35 +202,42 @@ impl Hdf5Functions {
         text
     }
 
-    pub(crate) fn file_open(&self, path: &CStr, access: Hid) -> Hid {
+    pub(crate) fn file_open(&self, path: &CStr, access: Hdf5Id) -> Hdf5Id {
         // SAFETY: `path` ends with a NUL; 0 asks for reading alone.
         unsafe { (self.file_open)(path.as_ptr(), 0, access) }
     }
 
     /// A new file at `path`; one that is there is emptied.
-    pub(crate) fn file_create(&self, path: &CStr, access: Hid) -> Hid {
+    pub(crate) fn file_create(&self, path: &CStr, access: Hdf5Id) -> Hdf5Id {
         // SAFETY: `path` ends with a NUL.
         unsafe { (self.file_create)(path.as_ptr(), TRUNCATE, DEFAULT, access) }
     }
 
-    pub(crate) fn data_open(&self, file: Hid, name: &CStr) -> Hid {
+    pub(crate) fn data_open(&self, file: Hdf5Id, name: &CStr) -> Hdf5Id {
         // SAFETY: `name` ends with a NUL.
         unsafe { (self.data_open)(file, name.as_ptr(), DEFAULT) }
     }
 
-    pub(crate) fn data_create(&self, file: Hid, name: &CStr, dtype: Hid, space: Hid, creation: Hid) -> Hid {
+    pub(crate) fn data_create(
+        &self,
+        file: Hdf5Id,
+        name: &CStr,
+        dtype: Hdf5Id,
+        space: Hdf5Id,
+        creation: Hdf5Id,
+    ) -> Hdf5Id {
         // SAFETY: `name` ends with a NUL.
         unsafe { (self.data_create)(file, name.as_ptr(), dtype, space, DEFAULT, creation, DEFAULT) }
     }
 
-    pub(crate) fn space_create(&self, shape: &[u64]) -> Hid {
+    pub(crate) fn space_create(&self, shape: &[u64]) -> Hdf5Id {
         let ndim = c_int::try_from(shape.len()).unwrap_or(c_int::MAX);
         // SAFETY: `shape` has `ndim` lengths; without longest lengths the space cannot grow.
         unsafe { (self.space_create)(ndim, shape.as_ptr(), ptr::null()) }
     }
 
     /// The lengths of the axes, in `into`; how many there are.
-    pub(crate) fn space_shape<'a>(&self, space: Hid, into: &'a mut [u64; MOST_AXES]) -> &'a [u64] {
+    pub(crate) fn space_shape<'a>(&self, space: Hdf5Id, into: &'a mut [u64; MOST_AXES]) -> &'a [u64] {
         let ndim = usize::try_from(self.space_ndim(space)).unwrap_or(0).min(MOST_AXES);
         // SAFETY: HDF5 allows 32 axes, and `into` has room for as many; the longest lengths are not asked for.
         unsafe { (self.space_shape)(space, into.as_mut_ptr(), ptr::null_mut()) };
@@ -236,7 +245,7 @@ impl Hdf5Functions {
     }
 
     /// Selects part of a space: starts and counts, one per axis.
-    pub(crate) fn space_select(&self, space: Hid, start: &[u64], count: &[u64]) -> c_int {
+    pub(crate) fn space_select(&self, space: Hdf5Id, start: &[u64], count: &[u64]) -> c_int {
         let ndim = usize::try_from(self.space_ndim(space)).unwrap_or(usize::MAX);
         if [start.len(), count.len()] != [ndim; 2] {
             return -1;
@@ -245,14 +254,14 @@ impl Hdf5Functions {
         unsafe { (self.space_select)(space, 0, start.as_ptr(), ptr::null(), count.as_ptr(), ptr::null()) }
     }
 
-    pub(crate) fn list_set_chunk(&self, list: Hid, shape: &[u64]) -> c_int {
+    pub(crate) fn list_set_chunk(&self, list: Hdf5Id, shape: &[u64]) -> c_int {
         let ndim = c_int::try_from(shape.len()).unwrap_or(c_int::MAX);
         // SAFETY: `shape` has `ndim` lengths.
         unsafe { (self.list_set_chunk)(list, ndim, shape.as_ptr()) }
     }
 
     /// Adds a filter that must be there for chunks to be written.
-    pub(crate) fn list_set_filter(&self, list: Hid, filter: c_int, values: &[c_uint]) -> c_int {
+    pub(crate) fn list_set_filter(&self, list: Hdf5Id, filter: c_int, values: &[c_uint]) -> c_int {
         // SAFETY: `values` has as many numbers as the call is told; 0 makes the filter mandatory.
         unsafe { (self.list_set_filter)(list, filter, 0, values.len(), values.as_ptr()) }
     }
@@ -261,13 +270,13 @@ impl Hdf5Functions {
     /// where the library was built without MPI.
     pub(crate) fn list_set_mpi_io(
         &self,
-        list: Hid,
+        list: Hdf5Id,
         comm: MpiHandle,
         info: MpiHandle,
         collective_meta: bool,
     ) -> Result<c_int> {
-        type SetMpiIo = unsafe extern "C" fn(Hid, MpiHandle, MpiHandle) -> c_int;
-        type SetCollective = unsafe extern "C" fn(Hid, bool) -> c_int;
+        type SetMpiIo = unsafe extern "C" fn(Hdf5Id, MpiHandle, MpiHandle) -> c_int;
+        type SetCollective = unsafe extern "C" fn(Hdf5Id, bool) -> c_int;
         // SAFETY: the signatures are those of parallel builds since 1.10, with objects of MPI as wide as a register, of which a
         // function that takes 32 bits looks at the low ones. The library is linked to the MPI that the handles are of.
         unsafe {
@@ -282,18 +291,18 @@ impl Hdf5Functions {
     }
 
     /// Has reads with `list` be collective.
-    pub(crate) fn list_set_collective(&self, list: Hid) -> Result<c_int> {
-        type SetMode = unsafe extern "C" fn(Hid, c_int) -> c_int;
+    pub(crate) fn list_set_collective(&self, list: Hdf5Id) -> Result<c_int> {
+        type SetMode = unsafe extern "C" fn(Hdf5Id, c_int) -> c_int;
         // SAFETY: the signature is that of parallel builds since 1.10; 1 is H5FD_MPIO_COLLECTIVE.
         unsafe { Ok(symbol::<SetMode>(&self.library, "H5Pset_dxpl_mpio")?(list, 1)) }
     }
 
     /// Reads what `file_space` selects into `into`, which is as long as what `memory_space` selects.
-    pub(crate) fn data_read(&self, data: Hid, transfer: &Transfer, into: &mut [u8]) -> c_int {
+    pub(crate) fn data_read(&self, data: Hdf5Id, transfer: &HyperslabTransfer, into: &mut [u8]) -> c_int {
         if !self.fits(transfer, into.len()) {
             return -1;
         }
-        let Transfer { memory_type, memory_space, file_space, list } = *transfer;
+        let HyperslabTransfer { memory_type, memory_space, file_space, list } = *transfer;
         // SAFETY: `into` is as long as the elements of the memory type that the memory space selects, from its start on.
         unsafe {
             (self.data_read)(data, memory_type, memory_space, file_space, list, into.as_mut_ptr().cast())
@@ -301,17 +310,17 @@ impl Hdf5Functions {
     }
 
     /// Writes `bytes`, which are as long as what `memory_space` selects, to what `file_space` selects.
-    pub(crate) fn data_write(&self, data: Hid, transfer: &Transfer, bytes: &[u8]) -> c_int {
+    pub(crate) fn data_write(&self, data: Hdf5Id, transfer: &HyperslabTransfer, bytes: &[u8]) -> c_int {
         if !self.fits(transfer, bytes.len()) {
             return -1;
         }
-        let Transfer { memory_type, memory_space, file_space, list } = *transfer;
+        let HyperslabTransfer { memory_type, memory_space, file_space, list } = *transfer;
         // SAFETY: as in `data_read`.
         unsafe { (self.data_write)(data, memory_type, memory_space, file_space, list, bytes.as_ptr().cast()) }
     }
 
     /// True when `len` bytes are what the memory space, all of it selected, holds.
-    fn fits(&self, transfer: &Transfer, len: usize) -> bool {
+    fn fits(&self, transfer: &HyperslabTransfer, len: usize) -> bool {
         let count = usize::try_from(self.space_selected(transfer.memory_space)).unwrap_or(usize::MAX);
         self.type_len(transfer.memory_type).checked_mul(count) == Some(len)
     }
@@ -319,11 +328,11 @@ impl Hdf5Functions {
 
 /// What one read or write takes: the type in memory, the space in memory, all selected, that of the file, a property list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Transfer {
-    pub(crate) memory_type: Hid,
-    pub(crate) memory_space: Hid,
-    pub(crate) file_space: Hid,
-    pub(crate) list: Hid,
+pub(crate) struct HyperslabTransfer {
+    pub(crate) memory_type: Hdf5Id,
+    pub(crate) memory_space: Hdf5Id,
+    pub(crate) file_space: Hdf5Id,
+    pub(crate) list: Hdf5Id,
 }
 
 /// Lengths of axes, as [`Hdf5Functions::space_shape`] fills them.

@@ -19,9 +19,11 @@
 //! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
 //! | `cold_cache`, `trace` | files out of the page cache; a trace in DFTracer's form |
 //! | `run`, `launch_ranks` | all phases, and what all ranks recorded; ranks without MPI |
-//! | `args`, `config_file`, `command`, `summary` | `forebay bench` |
+//! | `results`, `several` | reports of runs; runs side by side, and grids of parameters |
+//! | `args`, `config_file`, `bench_host`, `command`, `summary` | `forebay bench` |
 
 mod args;
+mod bench_host;
 mod checkpoint_phase;
 mod clock;
 mod cold_cache;
@@ -36,9 +38,11 @@ mod hdf5_ffi;
 mod host;
 mod launch_ranks;
 mod rank_run;
+mod results;
 mod run;
 mod runtime_hdf5;
 mod sample_reader;
+mod several;
 mod shared_batches;
 mod step_maker;
 mod summary;
@@ -48,6 +52,7 @@ mod worker;
 mod worker_process;
 
 pub use args::BenchArgs;
-pub use command::{BenchHost, BenchOutcome, bench};
+pub use bench_host::BenchHost;
+pub use command::{BenchOutcome, bench};
 pub use engine::EngineName;
-pub use rank_run::{CacheState, ComputeKind};
+pub use rank_run::{ComputeKind, PageCacheState};

@@ -33,7 +33,7 @@ pub enum ComputeKind {
 
 /// What becomes of the page cache before each epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum CacheState {
+pub enum PageCacheState {
     /// It stays as it is.
     #[default]
     Warm,
@@ -48,7 +48,7 @@ pub enum CacheState {
 pub(crate) struct RunOptions {
     pub(crate) engine: EngineName,
     pub(crate) compute: ComputeKind,
-    pub(crate) cache: CacheState,
+    pub(crate) cache: PageCacheState,
     /// The command line that starts a worker.
     pub(crate) worker: OwnCommand,
     /// Files are read by MPI-IO, whatever the workload says.

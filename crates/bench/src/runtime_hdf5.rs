@@ -8,7 +8,7 @@ use std::{
 
 use forebay::{Error, ErrorKind, Result, format::libhdf5_paths};
 
-use crate::hdf5_ffi::{Hdf5Functions, Hid};
+use crate::hdf5_ffi::{Hdf5Functions, Hdf5Id};
 
 /// What helps where there is none.
 const REMEDY: &str = "install libhdf5 (Debian 12: package libhdf5-103-1) or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of one";
@@ -79,7 +79,7 @@ impl RuntimeHdf5 {
     }
 
     /// Takes over an identifier that the library has made.
-    pub(crate) fn own(&self, id: Hid, close: Close, what: &str) -> Result<OpenId<'_>> {
+    pub(crate) fn own(&self, id: Hdf5Id, close: CloseFunction, what: &str) -> Result<OpenId<'_>> {
         if id < 0 { Err(self.error(what)) } else { Ok(OpenId { id, library: self, close }) }
     }
 
@@ -91,13 +91,13 @@ impl RuntimeHdf5 {
 }
 
 /// What closes an identifier.
-type Close = fn(&Hdf5Functions, Hid) -> c_int;
+type CloseFunction = fn(&Hdf5Functions, Hdf5Id) -> c_int;
 
 /// An identifier, closed when it goes.
 pub(crate) struct OpenId<'a> {
-    pub(crate) id: Hid,
+    pub(crate) id: Hdf5Id,
     library: &'a RuntimeHdf5,
-    close: Close,
+    close: CloseFunction,
 }
 
 impl OpenId<'_> {
@@ -109,7 +109,7 @@ impl OpenId<'_> {
     }
 
     /// Leaves it open: another owner closes it.
-    pub(crate) fn leave(self) -> Hid {
+    pub(crate) fn leave(self) -> Hdf5Id {
         let id = self.id;
         std::mem::forget(self);
         id

@@ -11,7 +11,7 @@ use forebay_mpi::MpiLibrary;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hdf5_ffi::{DEFAULT, Hdf5Functions, Hid, NO_SHAPE, Transfer},
+    hdf5_ffi::{DEFAULT, Hdf5Functions, Hdf5Id, HyperslabTransfer, NO_SHAPE},
     runtime_hdf5::{OpenId, RuntimeHdf5, c_name, c_path},
 };
 
@@ -43,7 +43,7 @@ pub(crate) struct MpiIo {
 
 /// Which sample is read: a file and a record in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SamplePlace {
+pub(crate) struct RecordPlace {
     pub(crate) file: u32,
     pub(crate) record: u32,
 }
@@ -61,23 +61,23 @@ pub(crate) struct SampleTimes {
 
 /// Reads samples; one thread of a process at a time.
 #[derive(Debug)]
-pub(crate) struct SampleReader {
+pub(crate) struct HyperslabReader {
     library: RuntimeHdf5,
     setup: ReaderSetup,
     files: Vec<CString>,
     records: Vec<CString>,
-    memory_type: Hid,
+    memory_type: Hdf5Id,
     element_len: usize,
     /// Property lists of files and of reads; the default where nothing is asked for.
-    access: Hid,
-    transfer: Hid,
+    access: Hdf5Id,
+    transfer: Hdf5Id,
     /// The file that was read last, where it stays open.
-    open: Option<(u32, Hid)>,
+    open: Option<(u32, Hdf5Id)>,
     /// For samples that are longer than what the trainer is handed.
     spare: Vec<u8>,
 }
 
-impl SampleReader {
+impl HyperslabReader {
     /// A reader of the files of `setup`, none of which is opened yet.
     pub(crate) fn new(library: RuntimeHdf5, setup: ReaderSetup) -> Result<Self> {
         let files = setup.files.iter().map(|path| c_path(path)).collect::<Result<_>>()?;
@@ -111,13 +111,13 @@ impl SampleReader {
     }
 
     /// Reads the sample at `place` into `into`, which has room for what the trainer is handed.
-    pub(crate) fn read(&mut self, place: SamplePlace, into: &mut [u8]) -> Result<SampleTimes> {
+    pub(crate) fn read(&mut self, place: RecordPlace, into: &mut [u8]) -> Result<SampleTimes> {
         let path = self.setup.files.get(place.file as usize).cloned();
         let path = path.ok_or_else(|| Error::new(ErrorKind::Bug, "a sample of a file that is not there"))?;
         self.read_at(place, into).map_err(|error| error.at(path.display()))
     }
 
-    fn read_at(&mut self, place: SamplePlace, into: &mut [u8]) -> Result<SampleTimes> {
+    fn read_at(&mut self, place: RecordPlace, into: &mut [u8]) -> Result<SampleTimes> {
         let began = Instant::now();
         let mut spare = std::mem::take(&mut self.spare);
         let file = self.file(place.file)?;
@@ -133,7 +133,7 @@ impl SampleReader {
     /// Reads what each data set has of a record.
     fn read_parts(
         &self,
-        file: Hid,
+        file: Hdf5Id,
         record: u32,
         into: &mut [u8],
         spare: &mut Vec<u8>,
@@ -150,7 +150,7 @@ impl SampleReader {
     }
 
     /// The open file number `file`.
-    fn file(&mut self, file: u32) -> Result<Hid> {
+    fn file(&mut self, file: u32) -> Result<Hdf5Id> {
         match self.open {
             Some((number, id)) if number == file => return Ok(id),
             Some(_) => self.close_kept()?,
@@ -161,7 +161,7 @@ impl SampleReader {
     }
 
     /// Closes the file, or keeps it for the next sample.
-    fn done_with(&mut self, file: u32, id: Hid) -> Result<()> {
+    fn done_with(&mut self, file: u32, id: Hdf5Id) -> Result<()> {
         if self.setup.keeps_open {
             self.open = Some((file, id));
             return Ok(());
@@ -179,7 +179,7 @@ impl SampleReader {
     /// Reads a record of one data set.
     fn read_part(
         &self,
-        file: Hid,
+        file: Hdf5Id,
         name: &CString,
         record: u32,
         into: &mut [u8],
@@ -205,7 +205,7 @@ impl SampleReader {
         library.check(functions.space_select(space.id, &start[..ndim], &count[..ndim]), "no such record")?;
         let elements: u64 = count[..ndim].iter().product();
         let len = usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(self.element_len);
-        let transfer = Transfer {
+        let transfer = HyperslabTransfer {
             memory_type: self.memory_type,
             memory_space: memory.id,
             file_space: space.id,
@@ -227,7 +227,7 @@ impl SampleReader {
         Ok(PartRead { len, read })
     }
 
-    fn data(&self, file: Hid, name: &CString) -> Result<OpenId<'_>> {
+    fn data(&self, file: Hdf5Id, name: &CString) -> Result<OpenId<'_>> {
         let id = self.library.functions.data_open(file, name);
         let what = format!("has no data set {name:?}");
         if id < 0 {
@@ -239,7 +239,7 @@ impl SampleReader {
 }
 
 /// Property lists for files and reads by MPI-IO. Each rank reads its own samples, so that it is alone in its communicator.
-fn mpi_lists(library: &RuntimeHdf5, mpi_io: MpiIo) -> Result<(Hid, Hid)> {
+fn mpi_lists(library: &RuntimeHdf5, mpi_io: MpiIo) -> Result<(Hdf5Id, Hdf5Id)> {
     let hint = "set FOREBAY_LIBHDF5 to a libhdf5 that was built with MPI (Debian: libhdf5-openmpi-dev), and start by its mpirun";
     let mpi = MpiLibrary::find()?;
     let access = library.list("H5P_CLS_FILE_ACCESS_ID_g")?;
@@ -258,7 +258,7 @@ fn mpi_lists(library: &RuntimeHdf5, mpi_io: MpiIo) -> Result<(Hid, Hid)> {
     Ok((access.leave(), transfer.leave()))
 }
 
-impl Drop for SampleReader {
+impl Drop for HyperslabReader {
     fn drop(&mut self) {
         // Read only: nothing is lost.
         let _ = self.close_kept();

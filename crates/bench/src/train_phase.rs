@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     cold_cache, dataset_files,
     engine::{EngineName, StepReader, forebay_files::ForebayStepReader, hdf5::Hdf5StepReader},
-    rank_run::{CacheState, GLANCE, RankRun, is_interruption},
+    rank_run::{GLANCE, PageCacheState, RankRun, is_interruption},
     sample_reader::MpiIo,
     step_maker::StepMaker,
     trace::{TraceEvent, arguments},
@@ -267,12 +267,12 @@ impl RankRun<'_> {
             || [Split::Train, Split::Eval].map(|split| dataset_files::paths(self.workload, split)).concat();
         let at = self.at();
         match self.options.cache {
-            CacheState::Warm => return Ok(()),
-            CacheState::Fadvise => {
+            PageCacheState::Warm => return Ok(()),
+            PageCacheState::Fadvise => {
                 let (rank, ranks) = (at.rank as usize, at.ranks as usize);
                 cold_cache::forget(paths().into_iter().skip(rank).step_by(ranks.max(1)))?;
             }
-            CacheState::Drop => cold_cache::drop_all()?,
+            PageCacheState::Drop => cold_cache::drop_all()?,
         }
         self.barrier().map(drop)
     }

@@ -16,7 +16,7 @@ use crate::{
     frames::{SentError, receive, send},
     generate::{FileWriter, GenerateSetup, GeneratedFile},
     runtime_hdf5::RuntimeHdf5,
-    sample_reader::{ReaderSetup, SamplePlace, SampleReader, SampleTimes},
+    sample_reader::{HyperslabReader, ReaderSetup, RecordPlace, SampleTimes},
     shared_batches::{SharedPlace, WorkerMemory},
 };
 
@@ -33,7 +33,7 @@ pub(crate) enum WorkerRole {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadTask {
     /// The samples, in order.
-    pub(crate) samples: Vec<SamplePlace>,
+    pub(crate) samples: Vec<RecordPlace>,
     /// Simulated preprocessing of each, in seconds; none where it is empty.
     pub(crate) preprocess_s: Vec<f64>,
     /// Where their bytes go, one after another.
@@ -41,7 +41,7 @@ pub(crate) struct ReadTask {
 }
 
 /// What a worker answers.
-pub(crate) type Answer<T> = Result<T, SentError>;
+pub(crate) type WorkerAnswer<T> = Result<T, SentError>;
 
 /// How long each sample of a batch took, and what preprocessing took together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,8 +60,8 @@ pub(crate) fn run() -> Result<()> {
     let Some(role) = receive::<WorkerRole>(&mut channel.from)? else { return Ok(()) };
     match role {
         WorkerRole::Read(setup) => {
-            let made = RuntimeHdf5::find().and_then(|library| SampleReader::new(library, setup));
-            let Some(mut reader) = channel.begin(made, SampleReader::describe)? else { return Ok(()) };
+            let made = RuntimeHdf5::find().and_then(|library| HyperslabReader::new(library, setup));
+            let Some(mut reader) = channel.begin(made, HyperslabReader::describe)? else { return Ok(()) };
             let mut memory = WorkerMemory::default();
             channel.serve(|task: ReadTask| read_batch(&mut reader, &mut memory, &task))
         }
@@ -82,7 +82,7 @@ struct Channel {
 impl Channel {
     /// Says whether the worker is ready; nothing where it is not.
     fn begin<T>(&mut self, made: Result<T>, describe: impl Fn(&T) -> String) -> Result<Option<T>> {
-        let answer: Answer<String> = made.as_ref().map(describe).map_err(SentError::from);
+        let answer: WorkerAnswer<String> = made.as_ref().map(describe).map_err(SentError::from);
         send(&mut self.to, &answer)?;
         Ok(made.ok())
     }
@@ -93,14 +93,18 @@ impl Channel {
         A: Serialize,
     {
         while let Some(task) = receive::<T>(&mut self.from)? {
-            let answer: Answer<A> = work(task).map_err(|error| SentError::from(&error));
+            let answer: WorkerAnswer<A> = work(task).map_err(|error| SentError::from(&error));
             send(&mut self.to, &answer)?;
         }
         Ok(())
     }
 }
 
-fn read_batch(reader: &mut SampleReader, memory: &mut WorkerMemory, task: &ReadTask) -> Result<BatchTimes> {
+fn read_batch(
+    reader: &mut HyperslabReader,
+    memory: &mut WorkerMemory,
+    task: &ReadTask,
+) -> Result<BatchTimes> {
     let sample_len = reader.sample_len();
     let len =
         sample_len.checked_mul(task.samples.len()).ok_or_else(|| Error::invalid("a batch is too long"))?;
@@ -110,8 +114,8 @@ fn read_batch(reader: &mut SampleReader, memory: &mut WorkerMemory, task: &ReadT
 
 /// Reads `samples` into `bytes`, one after another, each followed by its preprocessing.
 pub(crate) fn read_samples(
-    reader: &mut SampleReader,
-    samples: &[SamplePlace],
+    reader: &mut HyperslabReader,
+    samples: &[RecordPlace],
     preprocess_s: &[f64],
     bytes: &mut [u8],
 ) -> Result<BatchTimes> {

@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     frames::{receive, send},
-    worker::{Answer, WorkerRole},
+    worker::{WorkerAnswer, WorkerRole},
 };
 
 /// The command line by which this program starts its workers and ranks: the program, then what makes it a worker.
@@ -30,6 +30,15 @@ pub(crate) struct WorkerEnvironment {
 }
 
 impl WorkerEnvironment {
+    /// That of worker `number`: each has a file of its own for records, as the driver writes them piece by piece.
+    pub(crate) fn of_worker(&self, number: u32) -> Self {
+        let numbered = |path: &PathBuf| match number {
+            0 => path.clone(),
+            _ => PathBuf::from(format!("{}.{number}", path.display())),
+        };
+        Self { variables: self.variables.clone(), log_vfd: self.log_vfd.as_ref().map(numbered) }
+    }
+
     /// True when samples must be read by processes, however few read threads there are.
     pub(crate) fn needs_processes(&self) -> bool {
         *self != Self::default()
@@ -78,7 +87,7 @@ impl WorkerProcess {
             Some(to) => send(to, task),
             None => Err(Error::new(ErrorKind::Bug, "a worker that was ended")),
         };
-        let answer = sent.and_then(|()| receive::<Answer<A>>(&mut self.from));
+        let answer = sent.and_then(|()| receive::<WorkerAnswer<A>>(&mut self.from));
         match answer {
             Ok(Some(answer)) => Ok(answer?),
             Ok(None) | Err(_) => Err(self.ended()),

@@ -28,6 +28,7 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
         program: context.program.clone(),
         arguments: context.arguments.clone(),
         origins: &origins,
+        is_json: context.json,
         is_interrupted: &is_interrupted,
     };
     let outcome = forebay_bench::bench(&args.bench, &host);
@@ -43,14 +44,20 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
 }
 
 fn tell(context: &Context, outcome: &BenchOutcome) -> Result<()> {
-    if outcome.runs.is_empty() {
+    if outcome.runs.is_empty() && outcome.text.is_none() {
         return Ok(());
     }
     for note in &outcome.notes {
         // Nobody may be left to read it.
         let _ = writeln!(std::io::stderr(), "forebay: note: {}", show::message(note));
     }
-    let text = if context.json { outcome.to_json() } else { outcome.to_text() };
+    let text = if let Some(text) = &outcome.text {
+        text.clone()
+    } else if context.json {
+        outcome.to_json()
+    } else {
+        outcome.to_text()
+    };
     let mut out = output::stdout();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::from_io)
 }

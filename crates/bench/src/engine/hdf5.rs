@@ -11,7 +11,7 @@ use forebay::{
 use super::{StepBatch, StepReader, StepRequest};
 use crate::{
     runtime_hdf5::RuntimeHdf5,
-    sample_reader::{ReaderSetup, SamplePlace, SampleReader},
+    sample_reader::{HyperslabReader, ReaderSetup, RecordPlace},
     shared_batches::SharedBacking,
     worker::{BatchTimes, ReadTask, WorkerRole, read_samples},
     worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
@@ -41,7 +41,7 @@ pub(crate) struct Hdf5StepReader {
 #[derive(Debug)]
 enum Readers {
     /// The rank itself.
-    Own(Box<Mutex<SampleReader>>),
+    Own(Box<Mutex<HyperslabReader>>),
     /// Processes.
     Workers { processes: Vec<Mutex<WorkerProcess>>, backing: Arc<SharedBacking> },
 }
@@ -54,22 +54,23 @@ impl Hdf5StepReader {
         environment: &WorkerEnvironment,
     ) -> Result<Self> {
         if plan.workers == 0 && !environment.needs_processes() {
-            let reader = SampleReader::new(RuntimeHdf5::find()?, plan.setup.clone())?;
+            let reader = HyperslabReader::new(RuntimeHdf5::find()?, plan.setup.clone())?;
             let (arena, readers) = (Arena::new(plan.memory), Readers::Own(Box::new(Mutex::new(reader))));
             return Ok(Self { plan, arena, readers });
         }
         let role = WorkerRole::Read(plan.setup.clone());
-        let start = |_| WorkerProcess::start(command, &role, environment).map(Mutex::new);
+        let start =
+            |number| WorkerProcess::start(command, &role, &environment.of_worker(number)).map(Mutex::new);
         let processes = (0..plan.workers.max(1)).map(start).collect::<Result<Vec<_>>>()?;
         let backing = Arc::new(SharedBacking::default());
         let arena = Arena::over(plan.memory, Arc::clone(&backing) as _);
         Ok(Self { plan, arena, readers: Readers::Workers { processes, backing } })
     }
 
-    fn place(&self, sample: u64) -> Result<SamplePlace> {
+    fn place(&self, sample: u64) -> Result<RecordPlace> {
         let (file, record) = (sample / self.plan.samples_per_file, sample % self.plan.samples_per_file);
         let too_many = |_| Error::invalid("more files or records than can be counted");
-        Ok(SamplePlace {
+        Ok(RecordPlace {
             file: u32::try_from(file).map_err(too_many)?,
             record: u32::try_from(record).map_err(too_many)?,
         })
@@ -116,7 +117,7 @@ impl StepReader for Hdf5StepReader {
 
     fn describe(&self) -> String {
         let of =
-            |mutex: &Mutex<SampleReader>| mutex.lock().unwrap_or_else(PoisonError::into_inner).describe();
+            |mutex: &Mutex<HyperslabReader>| mutex.lock().unwrap_or_else(PoisonError::into_inner).describe();
         match &self.readers {
             Readers::Own(reader) => of(reader),
             Readers::Workers { processes, .. } => {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{content::RandomBytes, dtypes::hdf5_types, file::GeneratedFile};
 use crate::{
-    hdf5_ffi::{DEFAULT, Hdf5Functions, Hid, Transfer},
+    hdf5_ffi::{DEFAULT, Hdf5Functions, Hdf5Id, HyperslabTransfer},
     runtime_hdf5::{OpenId, RuntimeHdf5, c_name, c_path},
 };
 
@@ -77,7 +77,7 @@ impl RuntimeHdf5 {
         path: &Path,
         file: &GeneratedFile,
         storage: &Hdf5Storage,
-        access: Hid,
+        access: Hdf5Id,
     ) -> Result<()> {
         let created = self.functions.file_create(&c_path(path)?, access);
         let open = self.own(created, Hdf5Functions::file_close, "cannot be created")?;
@@ -116,8 +116,12 @@ impl RuntimeHdf5 {
             bytes.fill(&mut record);
             start[0] = number;
             self.check(functions.space_select(space.id, &start, &sample), "no such record")?;
-            let transfer =
-                Transfer { memory_type, memory_space: memory.id, file_space: space.id, list: DEFAULT };
+            let transfer = HyperslabTransfer {
+                memory_type,
+                memory_space: memory.id,
+                file_space: space.id,
+                list: DEFAULT,
+            };
             self.check(functions.data_write(data.id, &transfer, &record), "a record cannot be written")?;
         }
         data.close("the data set of records cannot be closed")
@@ -132,7 +136,8 @@ impl RuntimeHdf5 {
         let data = self.own(created, Hdf5Functions::data_close, "no data set of labels")?;
         let zeros = vec![0; usize::try_from(samples * 8).map_err(|_| Error::invalid("too many samples"))?];
         let memory_type = functions.constant("H5T_NATIVE_INT64_g")?;
-        let transfer = Transfer { memory_type, memory_space: space.id, file_space: space.id, list: DEFAULT };
+        let transfer =
+            HyperslabTransfer { memory_type, memory_space: space.id, file_space: space.id, list: DEFAULT };
         self.check(functions.data_write(data.id, &transfer, &zeros), "labels cannot be written")?;
         data.close("the data set of labels cannot be closed")
     }

@@ -67,11 +67,11 @@ fn header(dtype: &str, shape: &[u64]) -> Vec<u8> {
 /// A ZIP archive in the making; every member has 64-bit lengths, as NumPy's have.
 struct ZipFile {
     out: File,
-    members: Vec<ZipMember>,
+    members: Vec<ArchiveMember>,
     is_compressed: bool,
 }
 
-struct ZipMember {
+struct ArchiveMember {
     name: &'static str,
     offset: u64,
     crc: u32,
@@ -91,7 +91,7 @@ impl ZipFile {
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
         let offset = self.out.stream_position()?;
-        let mut member = ZipMember { name, offset, crc: 0, stored_len: 0, len: 0 };
+        let mut member = ArchiveMember { name, offset, crc: 0, stored_len: 0, len: 0 };
         self.out.write_all(&member.local_header(self.method()))?;
         let begin = self.out.stream_position()?;
         let (mut crc, mut len) = (Crc::new(), 0);
@@ -151,7 +151,7 @@ impl ZipFile {
     }
 }
 
-impl ZipMember {
+impl ArchiveMember {
     /// What a member's two headers share: version, flags, method, time, checksum, lengths that stand elsewhere.
     fn shared(&self, method: u16) -> Vec<u8> {
         let mut shared = Vec::new();

@@ -59,9 +59,9 @@ fn files_of_every_format_are_read_by_other_libraries() {
     for (format, name) in formats {
         let file = file(folder, name);
         let setup = setup(folder, format, Compression::None);
-        assert_eq!(setup.state(&file).unwrap(), FileState::Missing);
+        assert_eq!(setup.state(&file).unwrap(), GeneratedState::Missing);
         FileWriter::new(setup.clone()).unwrap().write(&file).unwrap();
-        assert_eq!(setup.state(&file).unwrap(), FileState::Present, "{name}");
+        assert_eq!(setup.state(&file).unwrap(), GeneratedState::Present, "{name}");
     }
     let zipped = setup(folder, FileFormat::Npz, Compression::Zip);
     FileWriter::new(zipped).unwrap().write(&file(folder, "zip.npz")).unwrap();

@@ -1,0 +1,63 @@
+//! What a command leaves behind: the report of each run, and of all together.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use forebay::{Error, ErrorKind, Result};
+use forebay_workload::{
+    RunTimings,
+    metrics::summarise,
+    report::{self, ReportFile},
+};
+
+/// Writes the reports of `runs` to `folder`: of one run there, of several in a folder for each and one page for all.
+pub(crate) fn write(runs: &[RunTimings], folder: &Path) -> Result<()> {
+    if let [run] = runs {
+        return write_files(&report::files(run)?, folder);
+    }
+    for (number, run) in runs.iter().enumerate() {
+        write_files(&report::files(run)?, &folder.join(run_name(runs, number)))?;
+    }
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let summaries: Vec<_> = runs.iter().map(summarise).collect();
+    write_file(folder, "report.html", &report::html(&summaries))
+}
+
+/// The engine, with a number where a suite has several runs of it.
+fn run_name(runs: &[RunTimings], number: usize) -> String {
+    let engine = &runs[number].engine;
+    match runs[..number].iter().filter(|run| run.engine == *engine).count() {
+        0 => engine.clone(),
+        before => format!("{engine}-{}", before + 1),
+    }
+}
+
+fn write_files(files: &[ReportFile], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+    files.iter().try_for_each(|file| write_file(folder, &file.name, &file.text))
+}
+
+/// Writes a file under a temporary name and moves it into place.
+pub(crate) fn write_file(folder: &Path, name: &str, text: &str) -> Result<()> {
+    let (part, whole) = (folder.join(format!(".{name}.part")), folder.join(name));
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &whole));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&part);
+        Error::from_io(error).at(whole.display())
+    })
+}
+
+/// The run whose report lies at `path`: a folder of results, or its `report.json`.
+pub(crate) fn read(path: &Path) -> Result<RunTimings> {
+    let file: PathBuf = if path.is_dir() { path.join("report.json") } else { path.to_owned() };
+    let text = fs::read_to_string(&file).map_err(|error| {
+        let kind =
+            if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+        Error::new(kind, "no results of a run").at(file.display()).because(error)
+    })?;
+    report::read_json(&text).map_err(|error| error.at(file.display()))
+}

@@ -28,6 +28,7 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl DatasetUnits {
     /// Of a data set of which nothing is known yet.
+    #[expect(clippy::new_without_default, reason = "each has a number of its own")]
     pub fn new() -> Self {
         Self {
             number: NEXT_NUMBER.fetch_add(1, Relaxed),

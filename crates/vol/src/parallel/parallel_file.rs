@@ -159,7 +159,8 @@ impl ParallelFile {
 
     /// What ranks have cached of `source`, where they read each other's.
     pub(crate) fn blocks(&self, source: &SourceId) -> Option<Arc<PeerBlocks>> {
-        self.with_ranks(|ranks| ranks.cache.as_ref().map(|cache| cache.blocks(source))).flatten()
+        let blocks = |cache: &PeerCache| cache.has_room().then(|| cache.blocks(source));
+        self.with_ranks(|ranks| ranks.cache.as_ref().and_then(blocks)).flatten()
     }
 
     /// How often the places of data sets may have changed.

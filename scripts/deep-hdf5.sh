@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The long checks of the HDF5 plug-ins and of staged writes, at most an hour: deep-hdf5.sh [PART…], all parts unless some are named.
+# FOREBAY_LONG=1 is what the tests go by.
 #   suites   h5py's, netCDF4's and PyTables' own tests and HDF5's h5_api_test: natively, through the driver, the connector, both
 #   python   the tests of the plug-ins and of staging in tests/python, in their long versions: more kills, longer sequences
-#   crash    200 kills of staged runs
+#   crash    200 kills each of processes that write new files and that update one in place; 200 more are among the tests of `python`
 #   ranks    four ranks of a parallel HDF5 that is not thread safe
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -11,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 # What is still running then is ended, and the whole has failed.
 MINUTES=60
 BEGAN=$SECONDS
-export FOREBAY_LONG=1 FOREBAY_KILLS=${FOREBAY_KILLS:-200}
+export FOREBAY_LONG=1
 
 # Runs a command in what is left of the hour.
 within() {
@@ -53,7 +54,7 @@ deep_python() {
 }
 
 deep_crash() {
-    say "$FOREBAY_KILLS kills of staged runs"
+    say "kills of staged runs"
     (cd "$ROOT" && within cargo test --quiet -p forebay-stage)
 }
 

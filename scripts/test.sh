@@ -22,6 +22,15 @@ export FOREBAY_MATRIX=$files/matrix FOREBAY_HOSTILE=$files/hostile
 # Where the search for a libhdf5 finds that of h5py.
 export VIRTUAL_ENV=$VENV
 use_fresh_index
+# Packages come over the network while the compiler has the processors. What fails here is tried again, and told, where it is needed.
+(
+    need_packages tests/requirements-python.txt
+    need_packages tests/requirements-formats.txt
+    "$ROOT/scripts/mpi.sh"
+) >/dev/null 2>&1 &
+ahead=$!
+# An environment that is half made would be used again.
+trap 'wait "$ahead" || true; rm -rf "$FOREBAY_CACHE"' EXIT
 cd "$ROOT"
 
 say "tests"

@@ -245,3 +245,12 @@ OPERATIONS = (
         return told
 """
 )
+
+# Changes of a file by another program, without the connector.
+CHANGES = """
+    import os, subprocess
+    def outside(code):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "FOREBAY_"))}
+        subprocess.run([sys.executable, "-c", "import h5py, sys\\nf = h5py.File(sys.argv[1], 'r+')\\n" + code, sys.argv[1]],
+                       env=clean, check=True)
+"""

@@ -12,6 +12,7 @@
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period`, `bandwidth` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
+//! | `bench` | how training reads and checkpoints, replayed; the crate `bench` does it |
 //! | `store_bench` | how fast samples come from the memory of other ranks |
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `stage`, `recover` | staged writes on their way, and those of killed processes |
@@ -22,6 +23,7 @@
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod bandwidth;
+mod bench;
 mod color;
 mod columns;
 mod config;
@@ -109,6 +111,8 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Measure how fast samples come from the memory of other ranks; run it under mpirun.
     StoreBench(store_bench::StoreBenchArgs),
+    /// Replay how training reads and checkpoints (DLIO, MLPerf Storage, h5bench), and report how fast it went.
+    Bench(Box<bench::BenchCommandArgs>),
     /// Copy files to tiers before a job reads them; list and remove copies.
     Tier(Box<tier::TierArgs>),
     /// List staged writes, wait for them, hold them back or let them go on.
@@ -141,6 +145,8 @@ struct Context {
     paint: Paint,
     /// The command line that runs this command again.
     program: Vec<OsString>,
+    /// The arguments after it.
+    arguments: Vec<OsString>,
     /// The error that ends the command is already part of its JSON.
     error_was_shown: Cell<bool>,
 }
@@ -169,6 +175,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// As [`run`], where `program` is the command line that starts this command, for what it does in a process of its own.
 pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) -> u8 {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let arguments = args.iter().skip(1).cloned().collect();
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -188,6 +196,7 @@ pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) 
         index,
         paint: Paint::for_stdout(cli.color),
         program,
+        arguments,
         error_was_shown: Cell::new(false),
     };
     let whole = |()| exit::SUCCESS;
@@ -198,6 +207,7 @@ pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) 
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
         Command::StoreBench(args) => store_bench::run(&context, args),
+        Command::Bench(args) => bench::run(&context, args),
         Command::Simulate(args) => simulate::run(&context, args),
         Command::Tier(args) => tier::run(&context, args),
         Command::Stage(args) => stage::run(&context, args),

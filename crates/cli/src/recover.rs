@@ -23,8 +23,8 @@ Examples:
   forebay recover --discard 5b2c81d0-93ab…          forget what was staged
 
 New files that were sealed are published; updates are replayed from their log; what was never sealed is removed. Where others \
-have changed a destination since, nothing is done until --apply or --discard says what. Items of processes that still run are \
-left to them. It may be interrupted and run again.
+have changed a destination since, nothing is done until --apply or --discard says what. Items of processes that still run, and of \
+other machines, are left to them. It may be interrupted and run again.
 
 JSON: finished, discarded, refused, in_use: lists of items as of `stage ls`; interrupted.";
 
@@ -43,6 +43,10 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_name = "ITEM")]
     discard: Vec<String>,
 
+    /// Recover the items of this other machine too: its processes are gone. For areas on a file system that machines share.
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
+
     /// Say what would be done, and do nothing.
     #[arg(long)]
     dry_run: bool,
@@ -51,8 +55,12 @@ pub(crate) struct RecoverArgs {
 /// Runs `forebay recover`.
 pub(crate) fn run(context: &Context, args: &RecoverArgs) -> Result<u8> {
     let folder = args.area.folder()?;
-    let options =
-        RecoverOptions { apply: args.apply.clone(), discard: args.discard.clone(), dry_run: args.dry_run };
+    let options = RecoverOptions {
+        apply: args.apply.clone(),
+        discard: args.discard.clone(),
+        hosts: args.host.clone(),
+        dry_run: args.dry_run,
+    };
     let interrupt = Interrupt::catch();
     interrupt.watch();
     let bar = Cell::new(None);
@@ -97,7 +105,7 @@ fn report(context: &Context, recovered: &Recovered, dry_run: bool, folder: &str)
             ("discarded", false) => "removed: never sealed or flushed, or asked for",
             ("discarded", true) => "would be removed: never sealed or flushed, or asked for",
             ("refused", _) => "left as they are",
-            _ => "of processes that still run, left to them",
+            _ => "of processes that still run or may, left to them",
         };
         output::say(format!("{}, {what}:", show::count(items.len(), "item", "items")))?;
         items.iter().flat_map(lines).try_for_each(|line| output::say(format!("  {line}")))?;

@@ -23,7 +23,7 @@ Examples:
 
 FOLDER is what stage.path or FOREBAY_STAGE names. What killed processes left is finished by `forebay recover`.
 
-JSON: ls: paused, items[id, kind, destination, state, bytes, pid, deserted, since, error]; drain: drained, items_left, \
+JSON: ls: paused, items[id, kind, destination, state, bytes, host, pid, deserted, since, error]; drain: drained, items_left, \
 bytes_left, interrupted; pause, resume: paused.";
 
 /// A drain that failed is tried again by its process; what still fails after this time is reported.
@@ -122,6 +122,7 @@ pub(crate) fn json_of(item: &ItemStatus) -> Value {
         "destination": item.destination.display().to_string(),
         "state": item.state.word(),
         "bytes": item.bytes,
+        "host": item.host,
         "pid": item.pid,
         "deserted": item.is_deserted,
         "since": since.as_secs_f64(),

@@ -15,13 +15,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result, size};
+use forebay_source::{Error, ErrorKind, Result, size, suggest::unknown};
 
 use crate::{
     environment::{Environment, literal},
     given::GivenValue,
     layers::Layers,
-    suggest::unknown,
     table,
     value_origin::ValueOrigin,
 };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -13,7 +13,6 @@ use crate::{
     find::Text,
     given::{GivenValue, wrong},
     layers::{Layers, TierSetting},
-    suggest::unknown,
     table,
     tier::{DISK_QUOTA, DiskConfig, KINDS, MEMORY_QUOTA, TierConfig, folder, without_path},
     value_origin::ValueOrigin,

@@ -1,9 +1,9 @@
 //! A value as it is given: text of a flag or variable, or a value of a TOML file.
 
-use forebay_source::{Error, ErrorKind, Result, size};
+use forebay_source::{Error, ErrorKind, Result, size, suggest::unknown};
 use toml::de::DeValue;
 
-use crate::{amount::Amount, suggest::unknown};
+use crate::amount::Amount;
 
 /// A value as it is given.
 #[derive(Clone, Copy, Debug)]

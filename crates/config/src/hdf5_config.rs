@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, str::FromStr};
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, Result, suggest::unknown};
 use serde::{Deserialize, Serialize};
 
-use crate::{amount::Amount, fast_place::FastPlace, policy::PolicyName, suggest::unknown};
+use crate::{amount::Amount, fast_place::FastPlace, policy::PolicyName};
 
 /// What the HDF5 plug-ins do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

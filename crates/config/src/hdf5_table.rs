@@ -172,7 +172,7 @@ fn unit(given: GivenValue<'_>) -> Result<u64> {
 }
 
 /// What a unit may have.
-const UNITS: RangeInclusive<u64> = 4 << 10..=1 << 30;
+const UNITS: RangeInclusive<u64> = 1 << 10..=1 << 30;
 
 /// Prefixes: a list, or text with colons between.
 fn prefixes(given: GivenValue<'_>, environment: &Environment<'_>) -> Result<Vec<PathBuf>> {

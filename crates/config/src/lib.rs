@@ -27,7 +27,6 @@
 //! | `value_origin` | where a value comes from |
 //! | `environment` | variables and `~` in paths |
 //! | `names` | one name for each file of this machine |
-//! | `suggest` | unknown words, and the nearest known one |
 //! | `open_tiers` | from a configuration to tiers |
 //! | `candidates` | which local disks could hold copies, and why or why not |
 
@@ -51,7 +50,6 @@ mod setting;
 mod settings;
 mod stage_config;
 mod stage_table;
-mod suggest;
 mod table;
 mod tier;
 mod value_origin;
@@ -60,13 +58,13 @@ pub use amount::Amount;
 pub use config::{Config, OriginConfig, PlacementConfig};
 pub use environment::Environment;
 pub use fast_place::FastPlace;
+pub use forebay_source::suggest::nearest;
 pub use hdf5_config::{Hdf5Config, PeerReads, PluginChoice, PrestageMode, StageScope};
 pub use open_tiers::{open_disk_tier, tiered};
 pub use policy::PolicyName;
 pub use setting::Overrides;
 pub use settings::Settings;
 pub use stage_config::StageConfig;
-pub use suggest::nearest;
 pub use table::variables;
 pub use tier::{DISK_QUOTA, DiskConfig, MEMORY_QUOTA, TierConfig};
 pub use value_origin::ValueOrigin;

@@ -2,11 +2,9 @@
 
 use std::str::FromStr;
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, Result, suggest::unknown};
 use forebay_tier::BuiltinPolicy;
 use serde::{Deserialize, Serialize};
-
-use crate::suggest::unknown;
 
 /// The name of a policy: which copies are made, and which leave when a tier is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -5,13 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     amount::Amount,
     environment::{Environment, expand, literal},
-    suggest::unknown,
 };
 
 /// What a memory tier takes by default: this share of the memory budget.

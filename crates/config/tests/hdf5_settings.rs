@@ -120,7 +120,7 @@ fn what_is_wrong_is_told_with_its_place_and_a_remedy() {
         ("[stage]\ndrainers = 0", "line 2: [stage] drainers: 0 threads; from 1 to 1024"),
         ("[hdf5]\npaths = \"relative\"", "line 2: [hdf5] paths: 'relative' is not an absolute path"),
         ("[hdf5]\npaths = 1", "line 2: [hdf5] paths: a list of paths is wanted"),
-        ("[hdf5]\nunit = 512", "line 2: [hdf5] unit: units of 512 are not between 4KiB and 1GiB"),
+        ("[hdf5]\nunit = 512", "line 2: [hdf5] unit: units of 512 are not between 1KiB and 1GiB"),
         ("[hdf5]\nclock_grain_ms = \"2s\"", "line 2: [hdf5] clock_grain_ms: a whole number"),
         ("[hdf5]\nscope = \"globl\"", "line 2: [hdf5] scope: unknown scope 'globl'; did you mean 'global'?"),
         (

@@ -41,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-units",
         ],
     ),
+    ("forebay-workload", &["forebay-source"]),
     ("forebay-launch", &["forebay-config", "forebay-source"]),
     (
         "forebay",
@@ -59,7 +60,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-tier",
         ],
     ),
-    ("forebay-cli", &["forebay", "forebay-launch", "forebay-mount"]),
+    ("forebay-bench", &["forebay", "forebay-workload"]),
+    ("forebay-cli", &["forebay", "forebay-bench", "forebay-launch", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 

@@ -44,7 +44,7 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Refuses a library that another user could have written.
-pub(crate) fn check_owner(file: &File) -> Result<()> {
+pub fn check_owner(file: &File) -> Result<()> {
     let metadata = file.metadata().map_err(Error::from_io)?;
     let user = rustix::process::geteuid().as_raw();
     let what = if !metadata.is_file() {

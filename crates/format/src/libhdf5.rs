@@ -34,6 +34,14 @@ pub fn find_libhdf5() -> Result<String> {
     library::find_version()
 }
 
+/// Paths of libhdf5 to try, the best first: the one that `FOREBAY_LIBHDF5` names, or those that are found.
+pub fn libhdf5_paths() -> Result<Vec<std::path::PathBuf>> {
+    match find::candidates()? {
+        find::Candidates::Named(path) => Ok(vec![path]),
+        find::Candidates::Found(paths) => Ok(paths),
+    }
+}
+
 /// libhdf5, where one is found.
 #[derive(Debug)]
 pub(crate) struct Libhdf5;

@@ -16,6 +16,9 @@ const DRIVER: &str = "HDF5_DRIVER";
 const CONNECTOR: &str = "HDF5_VOL_CONNECTOR";
 const PLUGIN_PATH: &str = "HDF5_PLUGIN_PATH";
 const PRELOAD: &str = "HDF5_PLUGIN_PRELOAD";
+/// Keeps PyTables and b2h5py from reading the chunks of Blosc2 out of the file by themselves, beside HDF5: the driver, which would not
+/// know of it, may have newer ones staged. The connector does know.
+const BLOSC2_BY_FILTER: &str = "BLOSC2_FILTER";
 
 /// Variables of a program's environment, in the order they are printed, and what the user ought to know of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +56,9 @@ impl LaunchVariables {
         }
         variables.add(PLUGIN_PATH, plugin_path::with(&folders, before(PLUGIN_PATH).as_deref()));
         variables.set.extend(named);
+        if hdf5.has_driver() && !hdf5.has_connector() && before(BLOSC2_BY_FILTER).is_none() {
+            variables.add(BLOSC2_BY_FILTER, "1");
+        }
         variables.add_settings(settings, overrides);
         if hdf5.paths.is_empty() {
             let what = "no paths are configured, so the plug-ins pass every file through";
@@ -154,7 +160,9 @@ mod tests {
         let path = get(&plain, PLUGIN_PATH).unwrap();
         assert!(path.contains("plugins/vfd:") && !path.contains("plugins/vol"), "{path}");
         assert!(get(&plain, "FOREBAY_CONFIG").unwrap().ends_with("forebay.toml"));
+        assert_eq!(get(&plain, BLOSC2_BY_FILTER).as_deref(), Some("1"));
         let both = variables("[hdf5]\ncache = \"memory\"", &Overrides::default(), &[]).unwrap();
+        assert_eq!(get(&both, BLOSC2_BY_FILTER), None);
         assert_eq!(get(&both, CONNECTOR).as_deref(), Some("forebay"));
         assert!(both.warnings[0].contains("pass every file through"), "{:?}", both.warnings);
         let flags = Overrides { hdf5_plugins: Some("vol".to_owned()), ..Overrides::default() };

@@ -202,6 +202,11 @@ impl Loader {
         }
     }
 
+    /// What makes its batches.
+    pub fn maker(&self) -> &Arc<dyn BatchMaker> {
+        &self.maker
+    }
+
     /// How it works.
     pub fn options(&self) -> &Options {
         &self.options

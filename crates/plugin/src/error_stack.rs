@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
 
-use std::ffi::{CString, c_char, c_uint, c_void};
+use std::{
+    ffi::{CString, c_char, c_uint, c_void},
+    ptr::null_mut,
+};
 
 use forebay_source::Result;
 
@@ -17,6 +20,17 @@ hdf5_functions! {
     struct StackFunctions {
         fn H5Eget_current_stack() -> hid_t;
         fn H5Eset_current_stack(hid_t) -> herr_t;
+        fn H5Eauto_is_v2(hid_t, *mut c_uint) -> herr_t;
+        fn H5Eget_auto2(hid_t, *mut *mut c_void, *mut *mut c_void) -> herr_t;
+        fn H5Eset_auto2(hid_t, *mut c_void, *mut c_void) -> herr_t;
+    }
+}
+
+hdf5_functions! {
+    /// The same of older programs; a library may be built without them.
+    struct OldHandlerFunctions {
+        fn H5Eget_auto1(*mut *mut c_void, *mut *mut c_void) -> herr_t;
+        fn H5Eset_auto1(*mut c_void, *mut c_void) -> herr_t;
     }
 }
 
@@ -91,6 +105,7 @@ const MINORS: [&std::ffi::CStr; 7] = [
 #[derive(Debug)]
 pub struct ErrorStack {
     functions: StackFunctions,
+    old: Option<OldHandlerFunctions>,
     push: Push,
     class: *const hid_t,
     majors: [*const hid_t; MAJORS.len()],
@@ -117,6 +132,7 @@ impl ErrorStack {
         }
         Ok(Self {
             functions: StackFunctions::load(library)?,
+            old: OldHandlerFunctions::load(library).ok(),
             // SAFETY: the signature is that of `H5Epush2` since HDF5 1.8.
             push: unsafe { std::mem::transmute::<std::ptr::NonNull<c_void>, Push>(push) },
             class: variable(c"H5E_ERR_CLS_g")?,
@@ -135,6 +151,33 @@ impl ErrorStack {
             let _failed = unsafe { (self.functions.H5Eset_current_stack)(before) };
         }
         answer
+    }
+
+    /// What `body` gives; whatever fails in it is neither told to the program's handler of errors nor left on the stack.
+    pub fn quietly<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.kept(|| {
+            let (mut is_new, mut handler, mut context) = (1, null_mut(), null_mut());
+            // SAFETY: the default stack, and places for what is set; a handler of the other kind must not be asked for.
+            let old = unsafe {
+                (self.functions.H5Eauto_is_v2)(H5P_DEFAULT, &raw mut is_new);
+                let old = self.old.filter(|_| is_new == 0);
+                match old {
+                    Some(old) => (old.H5Eget_auto1)(&raw mut handler, &raw mut context),
+                    None => (self.functions.H5Eget_auto2)(H5P_DEFAULT, &raw mut handler, &raw mut context),
+                };
+                (self.functions.H5Eset_auto2)(H5P_DEFAULT, null_mut(), null_mut());
+                old
+            };
+            let answer = body();
+            // SAFETY: as above; what was set is put back.
+            unsafe {
+                match old {
+                    Some(old) => (old.H5Eset_auto1)(handler, context),
+                    None => (self.functions.H5Eset_auto2)(H5P_DEFAULT, handler, context),
+                };
+            }
+            answer
+        })
     }
 
     /// Adds `message` on top of the stack.

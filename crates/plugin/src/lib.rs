@@ -9,7 +9,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `entry` | the macro that exports the two functions by which HDF5 asks for a plug-in |
-//! | `library` | the libhdf5 that an address belongs to, its version, its symbols |
+//! | `library`, `symbol_table` | the libhdf5 that an address belongs to, its version, its symbols, also where it is linked into the program |
 //! | `functions` | the macro that declares a table of functions, and the table of the error stack |
 //! | `slots` | a place for each libhdf5 |
 //! | `error_stack` | HDF5's error stack, kept over calls of ours and added to |
@@ -28,6 +28,7 @@ pub mod library;
 pub mod managed;
 pub mod settings;
 pub mod slots;
+mod symbol_table;
 pub mod warning;
 
 pub use error_stack::ErrorStack;

@@ -7,9 +7,12 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     ptr::{self, NonNull},
+    sync::OnceLock,
 };
 
 use forebay_source::{Error, ErrorKind, Result};
+
+use crate::symbol_table::SymbolTable;
 
 /// The oldest version whose structures of plug-ins have the layout that is used here.
 pub const OLDEST_VERSION: [u32; 3] = [1, 14, 0];
@@ -21,6 +24,8 @@ pub struct Hdf5Library {
     base: usize,
     path: PathBuf,
     version: [u32; 3],
+    /// What the program does not export, where the library is linked into it.
+    hidden: OnceLock<SymbolTable>,
 }
 
 // SAFETY: a handle of the loader may be used on any thread, and this one is never closed.
@@ -38,7 +43,7 @@ impl Hdf5Library {
             Error::new(ErrorKind::Unsupported, "the loader does not know the library that called")
                 .at(path.display())
         })?;
-        let mut library = Self { handle, base, path, version: [0; 3] };
+        let mut library = Self { handle, base, path, version: [0; 3], hidden: OnceLock::new() };
         library.version = library.ask_version()?;
         if library.version < OLDEST_VERSION {
             let [major, minor, release] = library.version;
@@ -68,10 +73,21 @@ impl Hdf5Library {
     /// A function or variable of this very library; one of the same name in another library does not count.
     pub fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
         // SAFETY: the handle is open, and the name ends in NUL.
-        let found = NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })?;
+        let exported = NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) });
         // The handle of a program stands for all its libraries: what another libhdf5 has is of no use.
-        let (base, _) = object_of(found.as_ptr())?;
-        (base == self.base).then_some(found)
+        let is_ours =
+            |found: &NonNull<c_void>| object_of(found.as_ptr()).is_some_and(|(base, _)| base == self.base);
+        exported.filter(is_ours).or_else(|| self.hidden(name).filter(is_ours))
+    }
+
+    /// A symbol that a program with the library inside does not export.
+    fn hidden(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        if self.base != program_base()? {
+            return None;
+        }
+        let table = self.hidden.get_or_init(|| SymbolTable::of_program(self.base));
+        let address = usize::try_from(table.find(name.to_bytes())?).ok()?;
+        NonNull::new(ptr::with_exposed_provenance_mut(address))
     }
 
     /// The symbol, or an error that names it.
@@ -80,7 +96,7 @@ impl Hdf5Library {
             let what = format!("no symbol {}", name.to_string_lossy());
             Error::unsupported(what)
                 .at(self.path.display())
-                .hint("use a shared libhdf5 that exports its functions")
+                .hint("use a shared libhdf5, or link the program with -rdynamic or unstripped")
         })
     }
 
@@ -106,6 +122,14 @@ impl Hdf5Library {
         version_in(&text.to_string_lossy())
             .ok_or_else(|| Error::unsupported(format!("{text:?} names no version")).at(self.path.display()))
     }
+}
+
+/// Where the program itself lies in memory.
+fn program_base() -> Option<usize> {
+    // SAFETY: any number may be asked for; the answer is the address of the program's own headers, or 0.
+    let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+    let headers = usize::try_from(headers).ok().filter(|address| *address != 0)?;
+    object_of(ptr::with_exposed_provenance(headers)).map(|(base, _)| base)
 }
 
 /// What the program and the libraries that it is linked against mean by a name.
@@ -156,6 +180,22 @@ mod tests {
     fn code_that_is_not_hdf5_is_refused_by_the_name_of_what_lacks() {
         let error = Hdf5Library::of_address(libc::getpid as *const c_void).expect_err("libc is not HDF5");
         assert!(error.to_string().contains("H5_lib_vers_info_g"), "{error}");
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn H5forebay_only_in_this_program() {}
+
+    #[test]
+    fn a_symbol_that_the_program_does_not_export_is_found_in_its_file() {
+        let own = H5forebay_only_in_this_program as *const c_void;
+        let (base, name) = object_of(own).expect("this program");
+        assert_eq!(Some(base), program_base());
+        let handle = open_loaded(&name).expect("this program");
+        let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
+        let library = Hdf5Library { handle, base, path, version: [2, 0, 0], hidden: OnceLock::new() };
+        let found = library.symbol(c"H5forebay_only_in_this_program").expect("it has a table of symbols");
+        assert_eq!(found.as_ptr().cast_const(), own);
+        assert!(library.symbol(c"H5forebay_nowhere").is_none());
     }
 
     #[test]

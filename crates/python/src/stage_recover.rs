@@ -26,7 +26,7 @@ pub(crate) fn stage_recover(
     dry_run: bool,
     report: Option<Py<PyAny>>,
 ) -> PyResult<RecoveredRows> {
-    let options = RecoverOptions { apply, discard, dry_run };
+    let options = RecoverOptions { apply, discard, hosts: Vec::new(), dry_run };
     let recovered = with_progress(py, report, |tell| recover(&path, &options, tell))?.map_err(raised)?;
     let parts = [recovered.finished, recovered.discarded, recovered.refused, recovered.in_use];
     Ok(parts.map(|items| items.into_iter().map(item_row).collect()))

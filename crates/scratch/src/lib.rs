@@ -11,7 +11,8 @@
 //! |---|---|
 //! | `own_files` | folders of this user alone, and the files in them, by `openat` and its like |
 //! | `facts` | which file a name or a descriptor leads to, and its times |
-//! | `names` | what tells users, jobs, boots and single files apart |
+//! | `names` | what tells users, machines, jobs, boots and single files apart |
+//! | `parent_only` | sockets and lock files that forked children do not keep open |
 //! | `lock` | whole-file locks (`flock`), and waiting for them with a limit |
 //! | `byte_lock` | locks on single bytes of an open file (OFD locks) |
 //! | `shared_file` | a file that several processes use, and the last of them removes |
@@ -26,13 +27,17 @@ mod facts;
 mod lock;
 mod names;
 mod own_files;
+#[cfg(target_os = "linux")]
+mod parent_only;
 mod shared_file;
 mod shared_folder;
 
 pub use byte_lock::ByteLock;
 pub use facts::{FileFacts, FileIdentity};
 pub use lock::{LockMode, lock_within, try_lock, unlock};
-pub use names::{boot_id, job_name, nonce, user_folder_name};
+pub use names::{boot_id, host_name, job_name, nonce, user_folder_name};
 pub use own_files::OwnFolder;
+#[cfg(target_os = "linux")]
+pub use parent_only::ParentOnly;
 pub use shared_file::{SharedFile, Sharing};
 pub use shared_folder::SharedFolder;

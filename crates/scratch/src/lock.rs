@@ -44,10 +44,11 @@ pub fn try_lock(file: &File, mode: LockMode) -> Result<bool> {
 
 /// Takes the lock of `file`; an error of the kind `Unavailable` where another open file still holds it after `limit`.
 pub fn lock_within(file: &File, mode: LockMode, limit: Duration) -> Result<()> {
-    let until = Instant::now() + limit;
+    // A limit beyond what clocks have is none.
+    let until = Instant::now().checked_add(limit);
     let mut pause = PAUSES.0;
     while !try_lock(file, mode)? {
-        if Instant::now() >= until {
+        if until.is_some_and(|until| Instant::now() >= until) {
             return Err(held_by_another());
         }
         thread::sleep(pause);

@@ -24,6 +24,16 @@ pub fn boot_id() -> String {
     text.trim().chars().filter(|letter| *letter != '-').take(16).collect()
 }
 
+/// The name of this machine, as far as it can be part of a file's name.
+pub fn host_name() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let letters = text.trim().chars().map(|letter| match letter {
+        letter if letter.is_ascii_alphanumeric() || "-_.".contains(letter) => letter,
+        _ => '_',
+    });
+    letters.take(MOST_LETTERS).collect()
+}
+
 /// The name of this user's folder for `purpose`, where other users have theirs: `forebay-tier-1000`.
 pub fn user_folder_name(purpose: &str) -> String {
     format!("forebay-{purpose}-{}", rustix::process::geteuid().as_raw())

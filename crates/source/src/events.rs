@@ -34,6 +34,8 @@ pub enum EventKind {
     Mapping,
     /// The system's limits allow few files to be open.
     Descriptors,
+    /// A staging area cannot be used, and what is written goes straight to its destination.
+    Stage,
     /// A rank of the job is gone, and what it held is read from elsewhere.
     Rank,
 }
@@ -41,7 +43,7 @@ pub enum EventKind {
 impl EventKind {
     /// True for what the user ought to see unasked; the others are notes, for programs that subscribe.
     pub fn is_warning(self) -> bool {
-        matches!(self, Self::Tier | Self::List | Self::Sample | Self::Spill | Self::Rank)
+        matches!(self, Self::Tier | Self::List | Self::Sample | Self::Spill | Self::Stage | Self::Rank)
     }
 
     /// The kind as one word, which stays the same: subscribers filter by it.
@@ -56,6 +58,7 @@ impl EventKind {
             Self::Library => "library",
             Self::Mapping => "mapping",
             Self::Descriptors => "descriptors",
+            Self::Stage => "stage",
             Self::Rank => "rank",
         }
     }

@@ -30,6 +30,7 @@
 //! | `ledger` | which part of this process has taken how much of it |
 //! | `process_tree` | what a process and its forked children have taken, in memory that they share |
 //! | `size` | sizes as people write them |
+//! | `suggest` | unknown words, and the nearest known one |
 //! | `file_stat` | what `stat` says of a file, to notice that it changed |
 //! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `trace` | an origin that reports each request to a sink |
@@ -75,6 +76,7 @@ mod read;
 pub mod size;
 mod small_source_cache;
 mod source;
+pub mod suggest;
 mod throttle;
 mod trace;
 mod walk;

@@ -16,6 +16,7 @@ use crate::{
     discard::discard_deserted,
     engine::EngineCell,
     image_state::{ImageState, image_name},
+    item_name::WantedFile,
     process_end, publish,
     redo_file::RedoFile,
     room::{HURRY, PAUSED, make_area, open_area},
@@ -45,6 +46,11 @@ impl Area {
         &self.cell.settings
     }
 
+    /// Why nothing can be staged here, where that is so: writes then go straight to their destinations.
+    pub fn trouble(&self) -> Option<Error> {
+        self.cell.get().shared.room.trouble().cloned()
+    }
+
     /// A new file, published at `destination` by rename once it is whole: until then a reader there sees the old file or none.
     ///
     /// Mode, owner, access list and extended attributes of an old file are kept; a link at `destination` is followed.
@@ -52,7 +58,7 @@ impl Area {
         let destination = publish::resolve(destination)?;
         publish::check(&destination)?;
         options.latest = options.latest.as_deref().map(publish::check_pointer).transpose()?;
-        let engine = self.cell.get()?;
+        let engine = self.cell.get();
         let lineage = engine.lineage(&destination);
         let state = ImageState::create(Arc::clone(&engine.shared), destination, options, lineage)?;
         Ok(StagedFile::new(Arc::clone(&self.cell), state))
@@ -87,22 +93,22 @@ impl Area {
 
     /// Whether an item that is closed or sealed has bytes for `destination` that are not there yet, and its state.
     ///
+    /// Updates are those of the file that has this name now: one that was renamed since is found by its new name.
     /// What is still being written does not count: a reader sees the destination as it is. An error where a killed process
     /// left bytes for it: `recover` has to decide.
     pub fn pending(&self, destination: &Path) -> Result<Option<ItemState>> {
-        let destination = publish::resolve(destination)?;
+        let file = WantedFile::at(destination)?;
         let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
-        let mut own = own.iter().filter(|task| task.destination() == destination).map(|task| task.state());
+        let mut own = own.iter().filter(|task| task.is_for(&file)).map(|task| task.state());
         if let Some(state) = own.rfind(|state| waits(*state)) {
             return Ok(Some(state));
         }
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
             return Ok(None);
         };
-        let items = survey::items_for(&area, &destination)?;
+        let items = survey::items_for(&area, &file)?;
         for FoundItem { folder, id, journal, is_deserted } in &items {
-            let is_undone = journal.kind == ItemKind::Update
-                && survey::status_of(folder, id, journal, true).bytes > 0
+            let is_undone = journal.kind == ItemKind::Update && survey::has_records(folder, id, journal)
                 || waits(journal.state);
             if *is_deserted && is_undone {
                 let what = format!("process {} was killed before its staged writes reached it", journal.pid);
@@ -110,7 +116,7 @@ impl Area {
                     "run 'forebay recover {}'",
                     self.folder().map_or("".into(), |at| at.to_string_lossy())
                 );
-                return Err(Error::new(ErrorKind::Unavailable, what).hint(hint).at(destination.display()));
+                return Err(Error::new(ErrorKind::Unavailable, what).hint(hint).at(file.path.display()));
             }
         }
         let mut states = items.iter().map(|item| item.journal.state);
@@ -126,7 +132,7 @@ impl Area {
         limit: Option<Duration>,
         keep_waiting: &dyn Fn() -> bool,
     ) -> Result<bool> {
-        let until = limit.map(|limit| Instant::now() + limit);
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         while let Some(state) = self.pending(destination)? {
             if state == ItemState::Failed {
                 let what = "its last version is in the staging area, and could not be written here";
@@ -145,21 +151,21 @@ impl Area {
     /// Forgets what closed items and killed processes have for `destination`, which somebody is about to replace; an error where
     /// a process that lives has some.
     pub fn discard(&self, destination: &Path) -> Result<()> {
-        let destination = publish::resolve(destination)?;
+        let file = WantedFile::at(destination)?;
         let busy = |pid: u32| {
             let what = format!("process {pid} has staged writes for it");
             let error = Error::new(ErrorKind::Unavailable, what).because(rustix::io::Errno::BUSY);
-            error.hint("'forebay stage drain' brings them to it").at(destination.display())
+            error.hint("'forebay stage drain' brings them to it").at(file.path.display())
         };
-        let is_free = self.cell.peek().is_none_or(|engine| engine.shared.give_up(&destination));
+        let is_free = self.cell.peek().is_none_or(|engine| engine.shared.give_up(&file));
         if !is_free {
             return Err(busy(std::process::id()));
         }
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
             return Ok(());
         };
-        discard_deserted(&area, &destination)?;
-        let left = survey::items_for(&area, &destination)?;
+        discard_deserted(&area, &file)?;
+        let left = survey::items_for(&area, &file)?;
         match left.iter().find(|item| waits(item.journal.state)) {
             Some(item) => Err(busy(item.journal.pid)),
             None => Ok(()),
@@ -170,11 +176,11 @@ impl Area {
     ///
     /// `None` also where part of it went straight to the destination's folder: `wait_for` waits for that.
     pub fn open_staged(&self, destination: &Path) -> Result<Option<File>> {
-        let destination = publish::resolve(destination)?;
+        let file = WantedFile::at(destination)?;
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
             return Ok(None);
         };
-        let sealed = survey::items_for(&area, &destination)?
+        let sealed = survey::items_for(&area, &file)?
             .into_iter()
             .rev()
             .find(|item| item.journal.kind == ItemKind::Create && item.journal.image.is_some());

@@ -27,7 +27,8 @@ impl Completion {
 
     /// Waits until it is reached: true, or false after `limit`; the error where it failed.
     pub fn wait(&self, limit: Option<Duration>) -> Result<bool> {
-        let until = limit.map(|limit| Instant::now() + limit);
+        // A limit beyond what clocks have is none.
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut outcome = self.inner.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(outcome) = &*outcome {

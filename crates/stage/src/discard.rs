@@ -1,15 +1,15 @@
 //! Items that nobody wants any more, removed from an area.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use forebay_scratch::{OwnFolder, SharedFolder};
 use forebay_source::{Error, Result};
 
 use crate::{
-    item_name::id_prefix,
+    item_name::WantedFile,
     journal::Journal,
-    room::{PROCESS_PREFIX, journal_name, remove_ours},
-    survey::{item_ids, read_journal},
+    room::{PROCESS_PREFIX, journal_name, other_host, remove_ours},
+    survey::{facts_in, item_ids, read_journal},
 };
 
 /// Removes an item with what it has beside its destination.
@@ -34,15 +34,16 @@ pub(crate) fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes what killed processes left for `destination`.
-pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, destination: &Path) -> Result<()> {
-    let prefix = id_prefix(destination);
+/// Removes what killed processes left for `file`.
+pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Result<()> {
     // Each is locked as long as it is looked at: `recover` does not work on it meanwhile.
-    for held in SharedFolder::deserted(area, |name| name.starts_with(PROCESS_PREFIX)) {
+    for held in
+        SharedFolder::deserted(area, |name| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none())
+    {
         let folder = held.folder();
-        for id in item_ids(folder).into_iter().filter(|id| id.starts_with(&prefix)) {
+        for id in item_ids(folder).into_iter().filter(|id| file.may_be(id)) {
             let Ok(journal) = read_journal(folder, &id) else { continue };
-            if journal.destination() == destination {
+            if file.is_of(&journal, facts_in(folder, &id).map(|facts| facts.stamp).as_ref()) {
                 discard_item(folder, &id, &journal)?;
             }
         }

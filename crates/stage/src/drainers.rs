@@ -6,7 +6,6 @@
 use std::{
     fmt,
     num::NonZeroU64,
-    path::Path,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -18,8 +17,8 @@ use std::{
 use forebay_source::{Error, Throttle};
 
 use crate::{
-    counters::StageCounters, room::ProcessRoom, segment::SegmentPool, settings::AreaSettings,
-    status::ItemState,
+    counters::StageCounters, item_name::WantedFile, room::ProcessRoom, segment::SegmentPool,
+    settings::AreaSettings, stamp::FileStamp, status::ItemState,
 };
 
 /// Where other processes ask for a pause or for haste, threads notice within this time.
@@ -28,6 +27,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const BEAT_EVERY: Duration = Duration::from_millis(250);
 /// The most bytes that one write to a destination has: 10,000 writes of 4 KiB become five.
 const MOST_RUN_BYTES: u64 = 8 << 20;
+/// What a pending piece takes of memory, in its map and in a batch.
+const PIECE_BYTES: u64 = 256;
+/// However little memory there may be.
+const LEAST_PIECES: u64 = 1 << 12;
+/// A task that a thread has at the moment is looked at again after this time.
+pub(crate) const LOCKED_PAUSE: Duration = Duration::from_millis(2);
 /// Blocks of a new file have their checksums by so much.
 pub(crate) const SUM_BLOCK: u64 = 1 << 20;
 
@@ -38,6 +43,8 @@ pub(crate) struct DrainShared {
     pub(crate) pool: SegmentPool,
     pub(crate) counters: StageCounters,
     pub(crate) run_bytes: usize,
+    /// The most pieces that one file has pending: what is known of them counts as memory too.
+    pub(crate) most_pieces: usize,
     throttle: Throttle,
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -52,6 +59,8 @@ pub(crate) struct DrainShared {
 struct Queue {
     tasks: Vec<Arc<dyn DrainTask>>,
     threads: Vec<JoinHandle<()>>,
+    /// How many of them do jobs.
+    workers: usize,
     is_paused: bool,
     is_stopped: bool,
     /// Waits that want everything drained, paused or not.
@@ -71,12 +80,16 @@ pub(crate) enum Polled {
     Busy,
     /// Nothing until it is submitted again.
     Idle,
+    /// Nothing any more: all is at its destination.
+    Settled,
 }
 
 /// Something that is drained.
 pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
-    /// Where its bytes go.
-    fn destination(&self) -> &Path;
+    /// Says that the file with the stamp `before`, if it is to be replaced by this one, has the stamp `after` now, by us.
+    fn expect_also(&self, _before: &FileStamp, _after: FileStamp) {}
+    /// Whether its bytes go to this file.
+    fn is_for(&self, file: &WantedFile) -> bool;
     /// What is said of it.
     fn state(&self) -> ItemState;
     /// Tasks of a higher priority go first.
@@ -97,14 +110,16 @@ pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
 
 impl DrainShared {
     pub(crate) fn new(room: ProcessRoom, settings: &AreaSettings) -> Self {
-        let thread_count = settings.drainers.max(1);
-        let share = settings.memory / thread_count as u64;
+        let thread_count = settings.drainers;
+        let share = settings.memory / thread_count.max(1) as u64;
         let run_bytes = share.clamp(SUM_BLOCK, MOST_RUN_BYTES) / SUM_BLOCK * SUM_BLOCK;
         Self {
             room,
             pool: SegmentPool::default(),
             counters: StageCounters::default(),
             run_bytes: usize::try_from(run_bytes).unwrap_or(1 << 20),
+            most_pieces: usize::try_from((settings.memory / PIECE_BYTES).max(LEAST_PIECES))
+                .unwrap_or(usize::MAX),
             throttle: Throttle::new(settings.bandwidth.and_then(NonZeroU64::new)),
             queue: Mutex::new(Queue { is_paused: settings.start_paused, ..Queue::default() }),
             changed: Condvar::new(),
@@ -135,12 +150,28 @@ impl DrainShared {
         let names = (0..self.thread_count).map(|_| "forebay-drain").chain(["forebay-beat"]);
         for name in names {
             let shared = Arc::clone(self);
-            let body = move || if name == "forebay-beat" { shared.beat() } else { shared.work() };
-            // Without threads, whoever waits does the jobs.
+            let is_beat = name == "forebay-beat";
+            let body = move || if is_beat { shared.beat() } else { shared.work() };
+            // Without threads, those that wait do the jobs.
             if let Ok(thread) = thread::Builder::new().name(name.to_owned()).spawn(body) {
                 queue.threads.push(thread);
+                queue.workers += usize::from(!is_beat);
             }
         }
+    }
+
+    /// Does a job of some task, where there are no threads that would; false where there is none to do.
+    pub(crate) fn work_alone(&self) -> bool {
+        let mut queue = self.queue();
+        if queue.workers > 0 || queue.is_stopped {
+            return false;
+        }
+        let is_paused = (queue.is_paused || self.room.is_paused()) && queue.forced == 0;
+        let Ok(job) = next_job(&mut queue, is_paused) else { return false };
+        drop(queue);
+        job(&mut Vec::new());
+        self.changed.notify_all();
+        true
     }
 
     /// Keeps other drainers from pointers to the latest files.
@@ -165,9 +196,15 @@ impl DrainShared {
         tasks.into_iter().filter(|task| !task.is_settled()).collect()
     }
 
-    /// Gives up what is closed and not in `destination`; false where something of it is still in use.
-    pub(crate) fn give_up(&self, destination: &Path) -> bool {
-        let tasks = self.tasks().into_iter().filter(|task| task.destination() == destination);
+    /// Tells new files that are to replace a file that an update of this process has changed it: others did not.
+    pub(crate) fn changed_by_us(&self, before: &FileStamp, after: FileStamp) {
+        let tasks = self.queue().tasks.clone();
+        tasks.iter().for_each(|task| task.expect_also(before, after));
+    }
+
+    /// Gives up what is closed and not in `file`; false where something of it is still in use.
+    pub(crate) fn give_up(&self, file: &WantedFile) -> bool {
+        let tasks = self.tasks().into_iter().filter(|task| task.is_for(file));
         let left = tasks.filter(|task| {
             task.give_up();
             !task.is_settled() && task.state() != ItemState::Open
@@ -207,6 +244,7 @@ impl DrainShared {
         let threads = {
             let mut queue = self.queue();
             queue.is_stopped = true;
+            queue.workers = 0;
             std::mem::take(&mut queue.threads)
         };
         self.changed.notify_all();
@@ -246,6 +284,11 @@ impl DrainShared {
                     queue = self.queue();
                     self.changed.notify_all();
                 }
+                Err(_) if self.pool.is_wanted() => {
+                    drop(queue);
+                    self.pool.make_ahead(&self.room);
+                    queue = self.queue();
+                }
                 Err(until) => queue = self.wait(queue, until),
             }
         }
@@ -275,22 +318,29 @@ impl DrainShared {
         }
     }
 
-    /// Runs `write`, which writes `bytes` to a destination, within the limit of bandwidth.
-    pub(crate) fn write_to_destination<T>(&self, bytes: u64, write: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let until = self.throttle.pass(start, bytes);
+    /// Runs `write`, which changes a destination: `recover` takes changes up to now for those of this process.
+    pub(crate) fn alive_while<T>(&self, write: impl FnOnce() -> T) -> T {
         if self.writing.fetch_add(1, SeqCst) == 0 {
             self.room.beat();
         }
         let done = write();
         self.writing.fetch_sub(1, SeqCst);
+        done
+    }
+
+    /// Runs `write`, which writes `bytes` to a destination, within the limit of bandwidth.
+    pub(crate) fn write_to_destination<T>(&self, bytes: u64, write: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let until = self.throttle.pass(start, bytes);
+        let done = self.alive_while(write);
         // After the write: the next one waits for its turn, and a short one waits for nobody.
         thread::sleep(until.saturating_duration_since(Instant::now()));
         done
     }
 }
 
-/// The job of the first task that has one, or when to look again.
+/// The job of the first task that has one, or when to look again. No task is waited for: one whose destination is slow must
+/// not hold up the others.
 fn next_job(queue: &mut Queue, is_paused: bool) -> Result<Job, Option<Instant>> {
     queue.tasks.sort_by_key(|task| std::cmp::Reverse(task.priority()));
     let now = Instant::now();
@@ -301,7 +351,7 @@ fn next_job(queue: &mut Queue, is_paused: bool) -> Result<Job, Option<Instant>> 
             Polled::Run(job) => return Ok(job),
             Polled::At(at) => soonest = Some(soonest.map_or(at, |soonest| soonest.min(at))),
             Polled::Busy => {}
-            Polled::Idle if task.is_settled() => {
+            Polled::Settled => {
                 queue.tasks.remove(index);
                 continue;
             }

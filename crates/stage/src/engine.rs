@@ -11,10 +11,14 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, PerProcess, Result};
+use forebay_source::{Error, ErrorKind, Event, EventKind, PerProcess, Result};
 
 use crate::{
-    drainers::DrainShared, lineage::Lineage, room::ProcessRoom, settings::AreaSettings, status::DrainProgress,
+    drainers::DrainShared,
+    lineage::Lineage,
+    room::ProcessRoom,
+    settings::{AreaPlace, AreaSettings},
+    status::DrainProgress,
 };
 
 /// How often a wait says how far it is.
@@ -41,21 +45,26 @@ impl EngineCell {
         Self { settings, is_paused, cell: PerProcess::empty() }
     }
 
-    /// The engine of this process, made if need be.
-    pub(crate) fn get(&self) -> Result<Arc<AreaEngine>> {
+    /// The engine of this process, made if need be; one without room where the area cannot be used, which is told once.
+    pub(crate) fn get(&self) -> Arc<AreaEngine> {
         let cell = self.cell.get(Mutex::default);
         let mut engine = cell.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = &*engine {
-            return Ok(Arc::clone(engine));
+            return Arc::clone(engine);
         }
         let mut settings = self.settings.clone();
         settings.start_paused = self.is_paused.load(SeqCst);
+        let room = ProcessRoom::open(&settings);
+        if let (Some(error), AreaPlace::Folder(folder)) = (room.trouble(), &settings.place) {
+            let text = format!("{error}; what is written goes straight to its destination");
+            Event::new(EventKind::Stage, text).about(folder.display()).emit();
+        }
         let made = Arc::new(AreaEngine {
-            shared: Arc::new(DrainShared::new(ProcessRoom::open(&settings)?, &settings)),
+            shared: Arc::new(DrainShared::new(room, &settings)),
             lineages: Mutex::default(),
         });
         *engine = Some(Arc::clone(&made));
-        Ok(made)
+        made
     }
 
     /// The engine of this process, if it has one.
@@ -130,7 +139,9 @@ impl AreaEngine {
                     },
                 ));
             }
-            self.shared.wait_for_change(TELL_EVERY);
+            if !self.shared.work_alone() {
+                self.shared.wait_for_change(TELL_EVERY);
+            }
         }
     }
 }

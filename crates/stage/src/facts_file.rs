@@ -22,6 +22,8 @@ pub(crate) struct DestinationFacts {
     pub(crate) stamp: FileStamp,
     /// Whether the process had begun to write to it since.
     pub(crate) is_active: bool,
+    /// Whether others had changed it before, while records waited for it.
+    pub(crate) is_foreign: bool,
     /// The first record that is not in the destination.
     pub(crate) base: u64,
     /// Bytes that are not in the destination, roughly.
@@ -89,9 +91,10 @@ fn encode(facts: &DestinationFacts, number: u64) -> [u8; SLOT_LEN] {
         stamp.inode,
         stamp.len,
         stamp.modified_ns,
-        u64::from(facts.is_active),
+        u64::from(facts.is_active) | u64::from(facts.is_foreign) << 1,
         facts.base,
         facts.pending_bytes,
+        stamp.born_ns,
     ];
     for (index, number) in numbers.iter().enumerate() {
         slot[8 + 8 * index..][..8].copy_from_slice(&number.to_le_bytes());
@@ -105,9 +108,21 @@ fn decode(slot: &[u8; SLOT_LEN]) -> Option<(u64, DestinationFacts)> {
     let word = |at: usize| u32::from_le_bytes([slot[at], slot[at + 1], slot[at + 2], slot[at + 3]]);
     let is_sound = word(0) == MAGIC && (cfg!(fuzzing) || word(4) == crc32c::crc32c(&slot[8..]));
     let number = |index: usize| u64::from(word(8 + 8 * index)) | u64::from(word(12 + 8 * index)) << 32;
-    let stamp = FileStamp { device: number(1), inode: number(2), len: number(3), modified_ns: number(4) };
-    let facts =
-        DestinationFacts { stamp, is_active: number(5) != 0, base: number(6), pending_bytes: number(7) };
+    let stamp = FileStamp {
+        device: number(1),
+        inode: number(2),
+        // Zeros before there were births in it.
+        born_ns: number(8),
+        len: number(3),
+        modified_ns: number(4),
+    };
+    let facts = DestinationFacts {
+        stamp,
+        is_active: number(5) & 1 != 0,
+        is_foreign: number(5) & 2 != 0,
+        base: number(6),
+        pending_bytes: number(7),
+    };
     is_sound.then_some((number(0), facts))
 }
 
@@ -120,8 +135,9 @@ mod tests {
         let named = tempfile::NamedTempFile::new().unwrap();
         let facts = FactsFile::new(named.reopen().unwrap());
         assert_eq!(facts.read(), None);
-        let stamp = FileStamp { device: 1, inode: 2, len: 3, modified_ns: 4 };
-        let mut written = DestinationFacts { stamp, is_active: false, base: 0, pending_bytes: 9 };
+        let stamp = FileStamp { device: 1, inode: 2, born_ns: 5, len: 3, modified_ns: 4 };
+        let mut written =
+            DestinationFacts { stamp, is_active: false, is_foreign: true, base: 0, pending_bytes: 9 };
         for base in 1..6 {
             written.base = base;
             facts.write(&written).unwrap();

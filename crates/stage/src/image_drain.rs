@@ -7,14 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, Result};
+use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     counters::count,
-    drainers::{DrainTask, Polled},
+    drainers::{DrainTask, LOCKED_PAUSE, Polled},
     image_state::{ImageInner, ImagePhase, ImageState},
     image_sums::{read_verified, stretches, sums_of},
-    journal::ImageSums,
+    item_name::WantedFile,
+    journal::{ImageSums, Journal},
+    lineage::Successor,
+    publication::{self, PublishOrder, PublishTurn},
     publish,
     stamp::FileStamp,
     status::ItemState,
@@ -24,8 +27,14 @@ use crate::{
 const TURN_PAUSE: Duration = Duration::from_millis(20);
 
 impl DrainTask for ImageState {
-    fn destination(&self) -> &Path {
-        &self.destination
+    fn expect_also(&self, before: &FileStamp, after: FileStamp) {
+        if self.lock().journal.expected.contains(&Some(*before)) {
+            self.expect(after);
+        }
+    }
+
+    fn is_for(&self, file: &WantedFile) -> bool {
+        self.destination == file.path
     }
 
     fn state(&self) -> ItemState {
@@ -44,10 +53,10 @@ impl DrainTask for ImageState {
     }
 
     fn poll(self: Arc<Self>, now: Instant, is_paused: bool) -> Polled {
-        let mut inner = self.lock();
+        let Some(mut inner) = self.try_lock() else { return Polled::At(now + LOCKED_PAUSE) };
         let state = Arc::clone(&self);
         match inner.phase {
-            ImagePhase::Open | ImagePhase::Settled => Polled::Idle,
+            ImagePhase::Open | ImagePhase::Settled => Polled::Settled,
             ImagePhase::Staging | ImagePhase::Working => Polled::Busy,
             _ if inner.failure.is_some() => Polled::Idle,
             ImagePhase::Sealed => {
@@ -93,6 +102,8 @@ impl DrainTask for ImageState {
 
     fn hurry(&self) {
         self.lock().failure = None;
+        // Files behind one that failed are tried again with it, whichever of them comes first.
+        self.lineage.set_failure(None);
     }
 
     fn give_up(&self) {
@@ -114,26 +125,31 @@ impl ImageState {
             (inner.len, inner.held.clone(), inner.temporary.clone())
         };
         let sync = || -> Result<ImageSums> {
-            self.image.sync_data().map_err(Error::from_io)?;
+            if let Some(image) = &self.image {
+                image.sync_data().map_err(Error::from_io)?;
+            }
             if let Some(temporary) = &temporary {
                 temporary.sync_data().map_err(Error::from_io)?;
                 publish::sync_folder_of(&self.destination)?;
             }
-            sums_of(&self.image, len, &held)
+            sums_of(self.image.as_ref(), len, &held)
         };
         let sums = sync();
         let mut inner = self.lock();
-        let staged = sums.and_then(|sums| {
-            inner.journal.image = Some(sums);
-            inner.journal.state = ItemState::Sealed;
-            inner.journal.passed = inner.passed.ranges();
-            self.shared.room.write_journal(&self.id, &inner.journal, true)
-        });
-        match staged {
-            Ok(()) => {
+        match sums {
+            Ok(sums) => {
+                inner.journal.image = Some(sums);
+                inner.journal.state = ItemState::Sealed;
+                inner.journal.passed = inner.passed.ranges();
                 inner.phase = ImagePhase::Staged;
+                // Without room for its journal it is staged when it is durable.
+                let is_journalled = inner.is_journalled && self.write_journal(&inner, true).is_ok();
+                let is_staged = is_journalled || !self.shared.room.is_lasting();
+                inner.is_journalled = is_journalled;
                 drop(inner);
-                self.staged.set(Ok(()));
+                if is_staged {
+                    self.staged.set(Ok(()));
+                }
             }
             Err(error) => {
                 let error = self.at(error);
@@ -152,8 +168,18 @@ impl ImageState {
         inner.journal.state = ItemState::Draining;
         inner.journal.error = None;
         self.lineage.set_failure(None);
-        match self.temporary(&mut inner) {
-            Ok(_) => {
+        let mut temporary = inner.temporary.clone().map(Ok);
+        if temporary.is_none() {
+            let path = self.name_temporary(&mut inner);
+            drop(inner);
+            // A destination that is slow must not hold up who looks at this file meanwhile.
+            let made = publish::create_temporary(&path).map(Arc::new);
+            temporary = Some(made.map_err(|error| self.at(error)));
+            inner = self.lock();
+        }
+        match temporary.unwrap_or_else(|| Err(Error::new(ErrorKind::Bug, "no temporary file"))) {
+            Ok(temporary) => {
+                inner.temporary = Some(temporary);
                 let run_bytes = self.shared.run_bytes as u64;
                 let image = inner.journal.image.as_ref();
                 let jobs = image.map(|image| stretches(image, run_bytes)).unwrap_or_default();
@@ -178,9 +204,9 @@ impl ImageState {
             let image = inner.journal.image.as_ref().map(|image| of_stretch(image, job));
             (image, inner.temporary.clone())
         };
-        let copied = match (image, temporary) {
-            (Some(image), Some(temporary)) => {
-                read_verified(&self.image, &image, job, buffer, |offset, bytes| {
+        let copied = match (image, temporary, &self.image) {
+            (Some(image), Some(temporary), Some(held)) => {
+                read_verified(held, &image, job, buffer, |offset, bytes| {
                     let len = bytes.len() as u64;
                     let write = || temporary.write_all_at(bytes, offset);
                     self.shared.write_to_destination(len, write).map_err(Error::from_io)?;
@@ -227,6 +253,7 @@ impl ImageState {
                 drop(inner);
                 self.lineage.leave(&self.id);
                 count(&self.shared.counters.published_files, 1);
+                self.staged.set(Ok(()));
                 self.durable.set(Ok(()));
                 // Last: who waits for all that is not settled finds the file durable.
                 self.lock().phase = ImagePhase::Settled;
@@ -243,21 +270,39 @@ impl ImageState {
         let Some(path) = journal.temporary() else { return Ok(()) };
         count(&self.shared.counters.destination_syncs, 1);
         complete(temporary, image, &self.destination, &journal)?;
+        let area = self.shared.room.area();
+        let turn = PublishTurn::take(area, &self.destination)?;
+        match publication::order(area, &journal)? {
+            PublishOrder::Next => {}
+            PublishOrder::Superseded => {
+                let removed = std::fs::remove_file(&path).map_err(Error::from_io);
+                return removed.and_then(|()| self.point(&journal));
+            }
+            PublishOrder::Changed => {
+                let what = "was changed by others after the new file was sealed";
+                return Err(Error::new(ErrorKind::Unavailable, what));
+            }
+        }
         let stamp = FileStamp::of(temporary)?;
         {
             let mut inner = self.lock();
             inner.journal.published = Some(stamp);
-            self.shared.room.write_journal(&self.id, &inner.journal, true)?;
+            // Should what follows fail after the rename, the next try finds its own file.
+            inner.journal.expected.push(Some(stamp));
+            self.write_journal(&inner, true)?;
         }
         self.lineage.about_to_publish(&self.id, stamp);
+        area.map_or(Ok(()), |area| publication::note(area, &self.id, &journal, stamp))?;
         publish::rename(&path, &self.destination)?;
-        match journal.latest() {
-            Some(pointer) => {
-                let _one = self.shared.point_alone();
-                publish::point(&pointer, &self.destination, journal.created_ns)
-            }
-            None => Ok(()),
-        }
+        drop(turn);
+        publish::sync_folder_of(&self.destination)?;
+        self.point(&journal)
+    }
+
+    fn point(&self, journal: &Journal) -> Result<()> {
+        let Some(pointer) = journal.latest() else { return Ok(()) };
+        let _one = self.shared.point_alone();
+        publish::point(&pointer, &self.destination, journal.created_ns)
     }
 
     fn fail(&self, inner: &mut ImageInner, error: Error) {
@@ -268,12 +313,20 @@ impl ImageState {
             }
             inner.journal.set_temporary(None);
         }
-        let error = error.hint("its bytes stay in the staging area; 'forebay stage drain' tries again");
+        let hint = if error.kind() == ErrorKind::Unavailable {
+            format!(
+                "its bytes stay in the staging area; after this process, 'forebay recover --apply {}' publishes it",
+                self.id
+            )
+        } else {
+            "its bytes stay in the staging area; 'forebay stage drain' tries again".to_owned()
+        };
+        let error = error.hint(hint);
         inner.phase = ImagePhase::Staged;
         inner.failure = Some(error.clone());
         inner.journal.state = ItemState::Failed;
         inner.journal.error = Some(error.to_string());
-        let _ = self.write_journal(inner);
+        let _ = self.write_journal(inner, true);
         count(&self.shared.counters.failures, 1);
         self.lineage.set_failure(Some(error.clone()));
         self.durable.set(Err(error));
@@ -293,7 +346,7 @@ pub(crate) fn complete(
     temporary: &std::fs::File,
     image: &ImageSums,
     destination: &Path,
-    journal: &crate::journal::Journal,
+    journal: &Journal,
 ) -> Result<()> {
     temporary.set_len(image.len).map_err(Error::from_io)?;
     publish::dress(temporary, destination, journal.mode)?;

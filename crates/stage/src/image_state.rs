@@ -5,7 +5,7 @@ use std::{
     fs::File,
     os::unix::fs::FileExt,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use forebay_source::{Error, ErrorKind, Result};
@@ -14,13 +14,13 @@ use crate::{
     completion::Completion,
     counters::count,
     drainers::DrainShared,
-    item_name::item_id,
+    item_name::create_id,
     journal::Journal,
     lineage::{Lineage, Successor},
     publish,
     range_set::RangeSet,
     settings::StageOptions,
-    stamp::FileStamp,
+    stamp::{FileStamp, now_ns},
     status::{ItemKind, ItemState},
 };
 
@@ -34,7 +34,8 @@ pub(crate) struct ImageState {
     pub(crate) id: String,
     pub(crate) destination: PathBuf,
     pub(crate) options: StageOptions,
-    pub(crate) image: File,
+    /// Nothing where the area cannot be used: then all goes straight to the destination's folder.
+    pub(crate) image: Option<File>,
     pub(crate) lineage: Arc<Lineage>,
     pub(crate) staged: Completion,
     pub(crate) durable: Completion,
@@ -57,6 +58,8 @@ pub(crate) enum ImagePhase {
 #[derive(Debug)]
 pub(crate) struct ImageInner {
     pub(crate) journal: Journal,
+    /// False where the area has no room for the journal: a killed process then loses the file, and only that.
+    pub(crate) is_journalled: bool,
     pub(crate) phase: ImagePhase,
     pub(crate) len: u64,
     reserved: u64,
@@ -85,19 +88,23 @@ impl ImageState {
         options: StageOptions,
         lineage: Arc<Lineage>,
     ) -> Result<Arc<Self>> {
-        let id = item_id(&destination);
+        let id = create_id(&destination);
         let mut journal = Journal::new(ItemKind::Create, &destination, shared.room.boot());
         journal.priority = options.priority;
         journal.mode = options.mode.unwrap_or_else(publish::default_mode);
         journal.read_back = options.read_back;
         journal.set_latest(options.latest.as_deref());
-        let image = shared.room.create(&image_name(&id))?;
-        shared
-            .room
-            .write_journal(&id, &journal, false)
-            .inspect_err(|_| shared.room.remove(&image_name(&id)))?;
+        let room = &shared.room;
+        let image = room.create(&image_name(&id)).ok();
+        // Without a journal nothing would lead to the image: all goes straight through.
+        let is_journalled = image.is_some() && room.write_journal(&id, &journal, false).is_ok();
+        let image = image.filter(|_| is_journalled);
+        if !is_journalled {
+            room.remove(&image_name(&id));
+        }
         let inner = ImageInner {
             journal,
+            is_journalled,
             phase: ImagePhase::Open,
             len: 0,
             reserved: 0,
@@ -117,6 +124,15 @@ impl ImageState {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ImageInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, unless a thread has it at the moment.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, ImageInner>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Some(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Writes `bytes` at `offset`: to the image, or straight to the destination's folder where the area is full.
@@ -141,7 +157,8 @@ impl ImageState {
     fn hold(&self, inner: &mut ImageInner, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset + bytes.len() as u64;
         let missing = inner.held.missing(offset, end);
-        if self.has_room(inner, missing) && self.image.write_all_at(bytes, offset).is_ok() {
+        let is_held = |image: &File| image.write_all_at(bytes, offset).is_ok();
+        if self.has_room(inner, missing) && self.image.as_ref().is_some_and(is_held) {
             inner.held.insert(offset, end);
             count(&self.shared.counters.staged_bytes, bytes.len() as u64);
             count(&self.shared.counters.staged_writes, 1);
@@ -149,10 +166,11 @@ impl ImageState {
         }
         for (start, until, is_held) in inner.held.pieces(offset, end) {
             let piece = part(bytes, offset, start, until);
-            if is_held {
-                self.image.write_all_at(piece, start).map_err(|error| self.at(Error::from_io(error)))?;
-            } else {
-                self.pass(inner, start, piece)?;
+            match self.image.as_ref().filter(|_| is_held) {
+                Some(image) => {
+                    image.write_all_at(piece, start).map_err(|error| self.at(Error::from_io(error)))?;
+                }
+                None => self.pass(inner, start, piece)?,
             }
         }
         Ok(())
@@ -189,18 +207,28 @@ impl ImageState {
         if let Some(temporary) = &inner.temporary {
             return Ok(Arc::clone(temporary));
         }
-        inner.journal.set_temporary(Some(&publish::temporary_name(&self.destination)));
-        self.write_journal(inner)?;
-        let path = inner.journal.temporary().unwrap_or_default();
+        let path = self.name_temporary(inner);
         let file = publish::create_temporary(&path).map(Arc::new);
         let file = file.map_err(|error| self.at(error))?;
         inner.temporary = Some(Arc::clone(&file));
         Ok(file)
     }
 
-    /// Rewrites the journal; one that was synced is replaced by one that is.
-    pub(crate) fn write_journal(&self, inner: &ImageInner) -> Result<()> {
-        self.shared.room.write_journal(&self.id, &inner.journal, inner.journal.image.is_some())
+    /// The path of a temporary file, which the journal knows before it exists.
+    pub(crate) fn name_temporary(&self, inner: &mut ImageInner) -> PathBuf {
+        inner.journal.set_temporary(Some(&publish::temporary_name(&self.destination)));
+        inner.is_journalled =
+            inner.is_journalled && self.write_journal(inner, inner.journal.image.is_some()).is_ok();
+        inner.journal.temporary().unwrap_or_default()
+    }
+
+    /// Rewrites the journal, where there is one.
+    pub(crate) fn write_journal(&self, inner: &ImageInner, is_synced: bool) -> Result<()> {
+        if inner.is_journalled {
+            self.shared.room.write_journal(&self.id, &inner.journal, is_synced)
+        } else {
+            Ok(())
+        }
     }
 
     /// Fills `into` from `offset` on; gives how many bytes there were before the end.
@@ -211,7 +239,8 @@ impl ImageState {
         let len = usize::try_from(len).unwrap_or(into.len());
         let into = &mut into[..len];
         into.fill(0);
-        for (files, set) in [(Some(&self.image), &inner.held), (inner.temporary.as_deref(), &inner.passed)] {
+        for (files, set) in [(self.image.as_ref(), &inner.held), (inner.temporary.as_deref(), &inner.passed)]
+        {
             let Some(file) = files else { continue };
             for (start, until, _) in set.pieces(offset, end).into_iter().filter(|piece| piece.2) {
                 let from = usize::try_from(start - offset).unwrap_or(0);
@@ -231,8 +260,10 @@ impl ImageState {
             inner.held.cut(len);
             inner.passed.cut(len);
             // What is cut off reads as zeros when the file grows again.
-            let cut = self.image.set_len(self.image.metadata().map_or(len, |facts| facts.len().min(len)));
-            cut.map_err(|error| self.at(Error::from_io(error)))?;
+            if let Some(image) = &self.image {
+                let cut = image.set_len(image.metadata().map_or(len, |facts| facts.len().min(len)));
+                cut.map_err(|error| self.at(Error::from_io(error)))?;
+            }
             if let Some(temporary) = &inner.temporary {
                 temporary.set_len(len).map_err(|error| self.at(Error::from_io(error)))?;
             }
@@ -248,10 +279,12 @@ impl ImageState {
         let now = FileStamp::at(&self.destination)?;
         let weak = Arc::downgrade(self);
         inner.journal.expected = self.lineage.join(weak, now);
+        inner.journal.sealed_ns = now_ns();
         inner.phase = ImagePhase::Sealed;
         drop(inner);
         count(&self.shared.counters.sealed_files, 1);
         self.shared.submit(Arc::clone(self) as _);
+        while self.shared.work_alone() {}
         Ok(())
     }
 
@@ -278,8 +311,8 @@ impl ImageState {
         room.remove(&crate::room::journal_name(&self.id));
         room.remove(&image_name(&self.id));
         // What memory holds goes with its length; the descriptor may stay open for readers.
-        if !room.is_lasting() {
-            let _ = self.image.set_len(0);
+        if let Some(image) = self.image.as_ref().filter(|_| !room.is_lasting()) {
+            let _ = image.set_len(0);
         }
         room.release(std::mem::take(&mut inner.reserved));
     }
@@ -305,7 +338,7 @@ impl Successor for ImageState {
         let mut inner = self.lock();
         inner.journal.expected.push(Some(stamp));
         if inner.journal.state != ItemState::Open {
-            let _ = self.write_journal(&inner);
+            let _ = self.write_journal(&inner, true);
         }
     }
 }

@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use forebay_scratch::host_name;
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"FBSTAGE\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_LEN: usize = 20;
 
 /// What the file name of each temporary file at a destination contains.
@@ -35,6 +36,10 @@ pub(crate) struct Journal {
     destination: Vec<u8>,
     pub(crate) pid: u32,
     pub(crate) created_ns: u64,
+    /// When it was sealed, of a new file: versions for one destination are published in this order.
+    pub(crate) sealed_ns: u64,
+    /// The machine it was written on.
+    pub(crate) host: String,
     /// Which start of the machine it was written in: what was not synced then is not trusted later.
     pub(crate) boot: String,
     pub(crate) priority: i32,
@@ -75,6 +80,8 @@ impl Journal {
             destination: bytes_of(destination),
             pid: std::process::id(),
             created_ns: crate::stamp::now_ns(),
+            sealed_ns: 0,
+            host: host_name(),
             boot,
             priority: 0,
             latest: None,
@@ -92,6 +99,11 @@ impl Journal {
 
     pub(crate) fn destination(&self) -> PathBuf {
         path_of(&self.destination)
+    }
+
+    /// Its place among others for the same destination.
+    pub(crate) fn order_ns(&self) -> u64 {
+        if self.sealed_ns == 0 { self.created_ns } else { self.sealed_ns }
     }
 
     pub(crate) fn latest(&self) -> Option<PathBuf> {

@@ -16,17 +16,18 @@
 //! | `room` | the folder of a process in the area, its share of the quota; or memory |
 //! | `drainers` | the threads, and which file comes next |
 //! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
-//! | `publish`, `lineage` | how a new file takes its place, and several versions do so in order |
-//! | `redo_file`, `redo_state`, `redo_keeping`, `redo_drain`, `batch`, `pending` | updates: accepted, read, drained in place |
-//! | `redo_log`, `segment`, `log_record` | the log: recycled segments of checked records |
+//! | `publish`, `lineage`, `publication` | how a new file takes its place, and several versions do so in order, of one process and of several |
+//! | `redo_file`, `redo_state`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
+//! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
 //! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
 //! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard` | what killed processes left, found, finished or removed |
 //! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
-//! | `process_end`, `leave_to_parent` | the end of the process, and forks |
+//! | `process_end` | the end of the process |
 //! | `untrusted` | any bytes taken for the files of an area |
 
 mod area;
 mod batch;
+mod close_error;
 mod completion;
 mod counters;
 mod discard;
@@ -38,11 +39,12 @@ mod image_state;
 mod image_sums;
 mod item_name;
 mod journal;
-mod leave_to_parent;
 mod lineage;
 mod log_record;
+mod memory_map;
 mod pending;
 mod process_end;
+mod publication;
 mod publish;
 mod range_set;
 mod recover;

@@ -104,6 +104,11 @@ impl PendingMap {
         self.pieces.values().filter(|piece| piece.number <= number).cloned().collect()
     }
 
+    /// How many pieces there are.
+    pub(crate) fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

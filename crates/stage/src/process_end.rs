@@ -7,6 +7,7 @@
 use std::{
     io::{self, Write},
     ops::ControlFlow,
+    panic,
     sync::{Arc, Mutex, Once, PoisonError, Weak},
 };
 
@@ -40,6 +41,11 @@ pub(crate) fn forget(area: &Arc<EngineCell>) {
 }
 
 extern "C" fn drain_all() {
+    // A panic must not cross into the C library, which would end the process with a message about that.
+    let _ = panic::catch_unwind(drain_areas);
+}
+
+fn drain_areas() {
     let Some(areas) = AREAS.peek() else { return };
     let areas: Vec<_> =
         areas.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();

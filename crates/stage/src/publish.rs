@@ -124,10 +124,9 @@ fn copy_attributes(from: &Path, to: impl AsFd) {
     }
 }
 
-/// Gives the file `temporary` the name `destination`, and syncs that.
+/// Gives the file `temporary` the name `destination`.
 pub(crate) fn rename(temporary: &Path, destination: &Path) -> Result<()> {
-    fs::rename(temporary, destination).map_err(|error| Error::from_io(error).at(destination.display()))?;
-    sync_folder_of(destination)
+    fs::rename(temporary, destination).map_err(|error| Error::from_io(error).at(destination.display()))
 }
 
 /// Syncs the names in the folder of `path`.

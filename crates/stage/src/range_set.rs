@@ -55,6 +55,16 @@ impl RangeSet {
         }
     }
 
+    /// Has at most `most` ranges: where there are more, one that has all of them.
+    pub(crate) fn coarsen(&mut self, most: usize) {
+        if self.ranges.len() > most
+            && let (Some((&start, _)), Some((_, &end))) =
+                (self.ranges.iter().next(), self.ranges.iter().next_back())
+        {
+            self.insert(start, end);
+        }
+    }
+
     /// Removes everything.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
@@ -124,6 +134,11 @@ mod tests {
         assert_eq!(set.ranges(), [(0, 100)]);
         set.cut(50);
         assert_eq!((set.ranges(), set.bytes()), (vec![(0, 50)], 50));
+        let mut many = RangeSet::of(&[(1, 2), (4, 5), (8, 9)]);
+        many.coarsen(3);
+        assert_eq!(many.ranges().len(), 3);
+        many.coarsen(2);
+        assert_eq!((many.ranges(), many.bytes()), (vec![(1, 9)], 8));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     journal::Journal,
     recover_create, recover_update,
     recovery::{RecoverVerdict, Recovery, UpdateSibling},
-    room::{PROCESS_PREFIX, open_area, remove_ours},
+    room::{PROCESS_PREFIX, open_area, other_host, remove_ours},
     status::{DrainProgress, ItemKind, ItemStatus},
     survey::{damaged, item_ids, process_folders, read_journal, status_of},
 };
@@ -28,6 +28,8 @@ pub struct RecoverOptions {
     pub apply: Vec<String>,
     /// Items that are removed, with their bytes.
     pub discard: Vec<String>,
+    /// Other machines whose items are recovered here: their processes are gone, which only the user can know.
+    pub hosts: Vec<String>,
     /// Says what would be done, and does nothing.
     pub dry_run: bool,
 }
@@ -41,7 +43,7 @@ pub struct Recovered {
     pub discarded: Vec<ItemStatus>,
     /// Items that stay, and why: their `error` says how to choose.
     pub refused: Vec<ItemStatus>,
-    /// Items of processes that still run.
+    /// Items of processes that still run, or that may: the `error` of those on other machines says how to choose.
     pub in_use: Vec<ItemStatus>,
 }
 
@@ -60,16 +62,18 @@ pub fn recover(
         return Ok(recovered);
     };
     check_names(options, &names_in(&area)?)?;
+    // Those that are named count as gone.
+    let is_left =
+        |name: &str| other_host(name).is_none_or(|host| options.hosts.iter().any(|named| named == host));
     for (folder, is_deserted) in process_folders(&area)? {
-        if !is_deserted {
-            let journals =
-                item_ids(&folder).into_iter().filter_map(|id| Some((read_journal(&folder, &id).ok()?, id)));
-            recovered.in_use.extend(journals.map(|(journal, id)| status_of(&folder, &id, &journal, false)));
+        let name = folder.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !is_deserted && !(other_host(name).is_some() && is_left(name)) {
+            recovered.in_use.extend(items_in_use(&folder, other_host(name)));
         }
     }
     let boot = boot_id();
-    let deserted: Vec<SharedFolder> =
-        SharedFolder::deserted(&area, |name| name.starts_with(PROCESS_PREFIX)).collect();
+    let is_candidate = |name: &str| name.starts_with(PROCESS_PREFIX) && is_left(name);
+    let deserted: Vec<SharedFolder> = SharedFolder::deserted(&area, is_candidate).collect();
     let (items_left, bytes) = total_left(&deserted);
     let (items_left, bytes_done) = (Cell::new(items_left), Cell::new(0));
     let told = |added: u64| {
@@ -89,6 +93,7 @@ pub fn recover(
         let journal = read_journal(folder, id);
         let destination = journal.as_ref().map(Journal::destination).unwrap_or_default();
         let recovery = Recovery {
+            area: &area,
             folder,
             id,
             is_same_boot: journal.as_ref().is_ok_and(is_same_boot),
@@ -107,6 +112,23 @@ pub fn recover(
         }
     }
     Ok(recovered)
+}
+
+/// The items of a process that still runs, or may, on the machine `host`.
+fn items_in_use(folder: &OwnFolder, host: Option<&str>) -> Vec<ItemStatus> {
+    let journals = item_ids(folder).into_iter().filter_map(|id| Some((read_journal(folder, &id).ok()?, id)));
+    journals
+        .map(|(journal, id)| {
+            let mut status = status_of(folder, &id, &journal, false);
+            if let Some(host) = host {
+                let what = format!(
+                    "belongs to host {host}, where its process may run; '--host {host}' recovers it here"
+                );
+                status.error = Some(what);
+            }
+            status
+        })
+        .collect()
 }
 
 fn recover_item(
@@ -168,7 +190,7 @@ fn items_in_order(deserted: &[SharedFolder]) -> Vec<(Arc<OwnFolder>, String)> {
     let mut items: Vec<_> =
         folders.flat_map(|folder| item_ids(folder).into_iter().map(|id| (Arc::clone(folder), id))).collect();
     items.sort_by_cached_key(|(folder, id)| {
-        read_journal(folder, id).map_or(u64::MAX, |journal| journal.created_ns)
+        read_journal(folder, id).map_or(u64::MAX, |journal| journal.order_ns())
     });
     items
 }

@@ -9,6 +9,7 @@ use crate::{
     image_state::image_name,
     image_sums::{read_verified, stretches},
     journal::{ImageSums, Journal},
+    publication::{self, PublishOrder, PublishTurn},
     publish,
     recovery::{RecoverVerdict, Recovery},
     room::write_journal,
@@ -33,12 +34,18 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
         let hint = format!("'--discard {}' forgets what was staged", recovery.id);
         return Ok(RecoverVerdict::Refuse(error.hint(hint)));
     }
-    let now = FileStamp::at(&journal.destination())?;
-    if !recovery.is_forced && !journal.expected.contains(&now) {
-        let what = if now.is_some() { "was changed by others since" } else { "was removed since" };
-        return Ok(RecoverVerdict::Refuse(recovery.changed(what)));
+    if recovery.is_forced {
+        return Ok(RecoverVerdict::Finish);
     }
-    Ok(RecoverVerdict::Finish)
+    Ok(match publication::order(Some(recovery.area), journal)? {
+        PublishOrder::Next => RecoverVerdict::Finish,
+        PublishOrder::Superseded => RecoverVerdict::Discard,
+        PublishOrder::Changed => {
+            let is_there = FileStamp::at(&journal.destination())?.is_some();
+            let what = if is_there { "was changed by others since" } else { "was removed since" };
+            RecoverVerdict::Refuse(recovery.changed(what))
+        }
+    })
 }
 
 /// Whether the process was killed after the file had its place.
@@ -46,7 +53,7 @@ fn is_published(journal: &Journal) -> Result<bool> {
     let (Some(published), Some(now)) = (journal.published, FileStamp::at(&journal.destination())?) else {
         return Ok(false);
     };
-    Ok(published.is_same_file(&now))
+    Ok(published.is_surely_same_file(&now))
 }
 
 /// Copies, verifies and publishes the file, or what of that is left to do.
@@ -57,11 +64,19 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<(
         let file = copy(recovery, journal, &image)?;
         complete(&file, &image, &destination, journal)?;
         let stamp = FileStamp::of(&file)?;
+        let turn = PublishTurn::take(Some(recovery.area), &destination)?;
+        // Others may have published theirs meanwhile.
+        if !recovery.is_forced && publication::order(Some(recovery.area), journal)? != PublishOrder::Next {
+            return Err(recovery.changed("was changed by others since"));
+        }
         journal.published = Some(stamp);
+        journal.expected.push(Some(stamp));
         write_journal(recovery.folder, recovery.id, journal, true)?;
         tell_later_ones(recovery, journal, stamp)?;
+        publication::note(recovery.area, recovery.id, journal, stamp)?;
         let temporary = journal.temporary().unwrap_or_default();
         publish::rename(&temporary, &destination)?;
+        drop(turn);
     }
     publish::sync_folder_of(&destination)?;
     let created_ns = journal.created_ns;
@@ -99,7 +114,7 @@ fn temporary(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<File> {
 fn tell_later_ones(recovery: &Recovery<'_>, journal: &Journal, stamp: FileStamp) -> Result<()> {
     for id in item_ids(recovery.folder).iter().filter(|id| *id != recovery.id) {
         let Ok(mut later) = read_journal(recovery.folder, id) else { continue };
-        if later.destination() == journal.destination() && later.created_ns >= journal.created_ns {
+        if later.destination() == journal.destination() && later.order_ns() >= journal.order_ns() {
             later.expected.push(Some(stamp));
             write_journal(recovery.folder, id, &later, true)?;
         }

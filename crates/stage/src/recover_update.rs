@@ -13,7 +13,7 @@ use rustix::{fs::FlockOperation, io::Errno};
 
 use crate::{
     batch::{DrainBatch, Truncation},
-    facts_file::{DestinationFacts, FactsFile, read_facts},
+    facts_file::{DestinationFacts, FactsFile},
     journal::Journal,
     log_record::{FoundRecord, RecordKind, ScanDepth},
     pending::{PendingMap, PendingPiece},
@@ -23,7 +23,7 @@ use crate::{
     segment::LogSegment,
     stamp::{FileStamp, is_regular, now_ns},
     status::ItemState,
-    survey::{FoundSegment, segments_of},
+    survey::{FoundSegment, facts_in, segments_of},
 };
 
 /// A process that was killed while it wrote said at least every quarter of a second that it lives; a busy machine takes longer.
@@ -126,10 +126,6 @@ fn is_known(recovery: &Recovery<'_>, stamp: &FileStamp) -> bool {
 
 fn facts_of(recovery: &Recovery<'_>) -> Option<DestinationFacts> {
     facts_in(recovery.folder, recovery.id)
-}
-
-fn facts_in(folder: &OwnFolder, id: &str) -> Option<DestinationFacts> {
-    read_facts(&folder.open_to_read(facts_name(id)).ok()?)
 }
 
 /// What the process of the update `id` knew of its destination.
@@ -282,6 +278,9 @@ fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &Destina
     if recovery.is_forced {
         return Ok(());
     }
+    if facts.is_foreign {
+        return Err(recovery.changed("was changed by others while writes to it were staged"));
+    }
     if !stamp.is_same_file(&facts.stamp) {
         return Err(recovery.changed("was replaced by another file since"));
     }
@@ -291,4 +290,35 @@ fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &Destina
 
 fn discard_hint(recovery: &Recovery<'_>) -> String {
     format!("'--discard {}' forgets what was staged", recovery.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log_record::{RecordHead, SegmentHead};
+
+    fn segment(first: u64, records: &[(RecordKind, u64)]) -> FoundSegment {
+        let records = records.iter().zip(first..).map(|((kind, offset), sequence)| FoundRecord {
+            head: RecordHead { kind: *kind, sequence, offset: *offset, len: 1 },
+            position: 0,
+        });
+        let head = SegmentHead { log: 1, number: 0, first };
+        let file = tempfile::tempfile().unwrap();
+        FoundSegment { file, name: String::new(), len: 0, head, records: records.collect() }
+    }
+
+    #[test]
+    fn a_mark_says_how_far_the_destination_is_where_the_facts_are_older() {
+        use RecordKind::{Mark, Write};
+        // Records 1 to 3 are in the destination and synced, which the facts, lost with the power, do not know.
+        let log = || vec![segment(1, &[(Write, 0), (Write, 10), (Mark, 0), (Mark, 4), (Write, 20)])];
+        assert_eq!(base_of(&log(), 1), 4);
+        assert_eq!(base_of(&log(), 5), 5, "facts may be newer too");
+        let sequences = |base| {
+            let records = in_order(log(), base, false).unwrap();
+            records.iter().map(|(_, record)| record.head.sequence).collect::<Vec<_>>()
+        };
+        assert_eq!(sequences(base_of(&log(), 1)), [4, 5]);
+        assert_eq!(base_of(&[segment(1, &[(Mark, 99)])], 1), 1, "no mark knows of records behind it");
+    }
 }

@@ -39,6 +39,7 @@ impl UpdateSibling {
 
 /// What the recovery of an item is told.
 pub(crate) struct Recovery<'a> {
+    pub(crate) area: &'a Arc<OwnFolder>,
     pub(crate) folder: &'a OwnFolder,
     pub(crate) id: &'a str,
     pub(crate) is_same_boot: bool,

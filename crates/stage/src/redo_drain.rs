@@ -2,7 +2,6 @@
 
 use std::{
     os::unix::fs::FileExt,
-    path::Path,
     sync::{Arc, MutexGuard},
     time::{Duration, Instant},
 };
@@ -12,8 +11,10 @@ use forebay_source::{Error, Result};
 use crate::{
     batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},
     counters::count,
-    drainers::{DrainTask, Job, Polled},
-    pending::PendingMap,
+    drainers::{DrainTask, Job, LOCKED_PAUSE, Polled},
+    item_name::WantedFile,
+    memory_map::{MOST_PIECES, write_pieces},
+    pending::{PendingMap, PendingPiece},
     redo_state::{RedoInner, RedoState},
     settings::DrainSync,
     status::ItemState,
@@ -25,8 +26,8 @@ const QUIET: Duration = Duration::from_millis(20);
 const OLDEST: Duration = Duration::from_secs(1);
 
 impl DrainTask for RedoState {
-    fn destination(&self) -> &Path {
-        &self.destination
+    fn is_for(&self, file: &WantedFile) -> bool {
+        file.is(&self.opened)
     }
 
     fn state(&self) -> ItemState {
@@ -43,7 +44,10 @@ impl DrainTask for RedoState {
     }
 
     fn poll(self: Arc<Self>, now: Instant, is_paused: bool) -> Polled {
-        let mut inner = self.lock();
+        let Some(mut inner) = self.try_lock() else { return Polled::At(now + LOCKED_PAUSE) };
+        if inner.is_drained() {
+            return Polled::Settled;
+        }
         if is_paused && inner.waiting == 0 {
             return Polled::Idle;
         }
@@ -182,9 +186,30 @@ impl RedoState {
     }
 
     /// Writes pieces that lie side by side as one.
-    fn write_run(&self, run: &[crate::pending::PendingPiece], buffer: &mut Vec<u8>) -> Result<()> {
+    fn write_run(&self, run: &[PendingPiece], buffer: &mut Vec<u8>) -> Result<()> {
         let Some(first) = run.first() else { return Ok(()) };
-        let len: u64 = run.iter().map(crate::pending::PendingPiece::len).sum();
+        let len: u64 = run.iter().map(PendingPiece::len).sum();
+        let maps: Option<Vec<_>> =
+            run.iter().map(|piece| Some((piece.segment.memory()?, piece.position, piece.len()))).collect();
+        let written = match maps.filter(|maps| maps.len() <= MOST_PIECES) {
+            Some(maps) => {
+                self.shared.write_to_destination(len, || write_pieces(&self.file, first.start, &maps))
+            }
+            None => self.write_copied(run, (first.start, len), buffer),
+        };
+        written.map_err(|error| self.told(error).at(format!("byte {}", first.start)))?;
+        count(&self.shared.counters.drain_writes, 1);
+        count(&self.shared.counters.drained_bytes, len);
+        Ok(())
+    }
+
+    /// Writes pieces by way of a buffer: what lies in files, and more small pieces of memory than one call takes.
+    fn write_copied(
+        &self,
+        run: &[PendingPiece],
+        (start, len): (u64, u64),
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
         buffer.resize(usize::try_from(len).unwrap_or(0), 0);
         let mut rest = buffer.as_mut_slice();
         for piece in run {
@@ -192,12 +217,8 @@ impl RedoState {
             piece.segment.read(piece.position, own)?;
             rest = after;
         }
-        let write = || self.file.write_all_at(buffer, first.start);
-        let written = self.shared.write_to_destination(len, write);
-        written.map_err(|error| self.at(error).at(format!("byte {}", first.start)))?;
-        count(&self.shared.counters.drain_writes, 1);
-        count(&self.shared.counters.drained_bytes, len);
-        Ok(())
+        let write = || self.file.write_all_at(buffer, start);
+        self.shared.write_to_destination(len, write).map_err(Error::from_io)
     }
 
     /// Ends the batch: what it wrote is synced where that was promised, and forgotten.
@@ -221,6 +242,12 @@ impl RedoState {
             }
             inner = self.lock();
             is_synced = is_promised || inner.marked < inner.base;
+        }
+        // Nobody will close the file after this but the drop of its descriptor.
+        if ended.is_ok() && inner.is_closed {
+            drop(inner);
+            ended = self.close_error();
+            inner = self.lock();
         }
         let Some(batch) = inner.batch.take() else { return };
         match ended {
@@ -307,5 +334,32 @@ impl RedoState {
         drop(inner);
         job(buffer);
         self.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        drainers::DrainShared,
+        room::ProcessRoom,
+        settings::{AreaSettings, StageOptions},
+    };
+
+    #[test]
+    fn a_file_that_a_thread_has_does_not_hold_up_the_others() {
+        let settings = AreaSettings { drainers: 0, ..AreaSettings::memory() };
+        let shared = Arc::new(DrainShared::new(ProcessRoom::open(&settings), &settings));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let opened = Arc::new(file.reopen().unwrap());
+        let parts = (file.path().to_owned(), opened, StageOptions::default());
+        let state = RedoState::new(shared, parts.0, parts.1, parts.2, Default::default(), true);
+        state.write(0, b"bytes").unwrap();
+        let held = state.lock();
+        let polled = Arc::clone(&state).poll(Instant::now(), false);
+        assert!(matches!(polled, Polled::At(_)), "it is looked at again, and not waited for");
+        drop(held);
+        state.drain().unwrap();
+        assert_eq!(std::fs::read(file.path()).unwrap(), b"bytes");
     }
 }

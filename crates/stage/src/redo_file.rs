@@ -86,7 +86,7 @@ impl RedoFile {
 
     fn make_state(&self) -> Result<Arc<RedoState>> {
         let (process, _) = self.opened_by;
-        let shared = Arc::clone(&self.cell.get()?.shared);
+        let shared = Arc::clone(&self.cell.get().shared);
         let is_parent = process == current_process();
         if !is_parent {
             self.wait_for_parent()?;
@@ -186,7 +186,7 @@ impl RedoFile {
         let Some(state) = self.written_state() else { return Ok(()) };
         match when {
             CloseWhen::Drained => {
-                let drained = state.drain();
+                let drained = state.drain().and_then(|()| state.close_error());
                 let mut inner = state.lock();
                 inner.is_closed = true;
                 if drained.is_ok() {

@@ -44,24 +44,45 @@ impl RedoState {
     }
 
     /// Says that the destination is about to change by us, before it does.
+    ///
+    /// Where others have changed it meanwhile, that is kept in mind: after a kill `recover` asks, as it cannot tell what of
+    /// the destination is whose.
     pub(crate) fn activate(&self, inner: &mut RedoInner) {
-        if !inner.is_active && inner.is_journalled && self.write_facts(inner, true).is_ok() {
+        if inner.is_active || !inner.is_journalled {
+            return;
+        }
+        let now = FileStamp::of(&*self.file).ok();
+        let is_changed =
+            !self.options.is_shared && now.is_some() && inner.known.is_some() && inner.known != now;
+        inner.is_foreign |= is_changed;
+        if self.write_facts(inner, true).is_ok() {
             inner.is_active = true;
         }
     }
 
     /// Says what the destination looks like, now that nothing is being written to it.
     pub(crate) fn settle_facts(&self, inner: &mut RedoInner) {
-        if inner.is_journalled && self.write_facts(inner, false).is_ok() {
-            inner.is_active = false;
+        // Nothing is left that could be written over what others changed.
+        inner.is_foreign &= !inner.is_drained();
+        let (before, is_active) = (inner.known, inner.passing > 0);
+        if inner.is_journalled && self.write_facts(inner, is_active).is_ok() {
+            inner.is_active = is_active;
+        }
+        if let (Some(before), Some(after)) = (before, inner.known)
+            && before != after
+        {
+            self.shared.changed_by_us(&before, after);
         }
     }
 
-    fn write_facts(&self, inner: &RedoInner, is_active: bool) -> Result<()> {
+    fn write_facts(&self, inner: &mut RedoInner, is_active: bool) -> Result<()> {
         let stamp = FileStamp::of(&*self.file)?;
+        let (base, is_foreign) = (inner.base, inner.is_foreign);
         let facts =
-            DestinationFacts { stamp, is_active, base: inner.base, pending_bytes: inner.pending.bytes() };
-        self.facts.get().map_or(Ok(()), |file| file.write(&facts))
+            DestinationFacts { stamp, is_active, is_foreign, base, pending_bytes: inner.pending.bytes() };
+        self.facts.get().map_or(Ok(()), |file| file.write(&facts))?;
+        inner.known = Some(stamp);
+        Ok(())
     }
 
     /// Forgets the log as far as it is drained.

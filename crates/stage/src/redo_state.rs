@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::FileExt,
     path::PathBuf,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -15,16 +15,17 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::{BATCH_BYTES, DrainBatch, Truncation},
+    close_error::close_error,
     counters::count,
     drainers::DrainShared,
     facts_file::FactsFile,
-    item_name::item_id,
+    item_name::update_id,
     log_record::RecordKind,
     pending::{PendingMap, PendingPiece},
     range_set::RangeSet,
     redo_log::RedoLog,
     settings::{DrainSync, StageOptions},
-    stamp::now_ns,
+    stamp::{FileStamp, now_ns},
     status::ItemState,
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct RedoState {
     pub(crate) shared: Arc<DrainShared>,
     pub(crate) id: String,
     pub(crate) destination: PathBuf,
+    /// The file when it was opened: others find it by this, as it may get another name.
+    pub(crate) opened: FileStamp,
     pub(crate) file: Arc<File>,
     /// Whether locks of the open file are this process's: a forked child has the same open file, and leaves them alone.
     pub(crate) has_lock: bool,
@@ -44,6 +47,8 @@ pub(crate) struct RedoState {
     pub(crate) facts: Arc<OnceLock<FactsFile>>,
     /// The sequence number after the last accepted record, for the same.
     accepted: Arc<AtomicU64>,
+    /// Held by a write from its place in the order until it is accepted, also while it waits for a slow destination.
+    order: Mutex<()>,
     inner: Mutex<RedoInner>,
     pub(crate) changed: Condvar,
 }
@@ -72,6 +77,12 @@ pub(crate) struct RedoInner {
     pub(crate) marked: u64,
     /// The last mark that the log may have lost.
     pub(crate) forgotten_mark: u64,
+    /// Changes of the destination by writes that do not go through the log, at this moment.
+    pub(crate) passing: usize,
+    /// What the destination looked like when nothing was being written to it by us.
+    pub(crate) known: Option<FileStamp>,
+    /// Whether others have changed it since, while records wait for it.
+    pub(crate) is_foreign: bool,
     /// Whether the destination has bytes that were not synced.
     pub(crate) is_dirty: bool,
     pub(crate) is_journalled: bool,
@@ -79,6 +90,9 @@ pub(crate) struct RedoInner {
     pub(crate) is_closed: bool,
 }
 
+/// More ranges than these (about 4 MiB) are kept as the one that has them all: a write that goes straight through then waits
+/// for a drain more often.
+const MOST_RANGES: usize = 1 << 16;
 /// Waits are looked at again after this time, should a wake-up be missed.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -113,22 +127,28 @@ impl RedoState {
             base: 1,
             marked: 0,
             forgotten_mark: 0,
+            passing: 0,
+            known: None,
+            is_foreign: false,
             is_dirty: false,
             is_journalled: false,
             is_active: false,
             is_closed: false,
         };
-        let id = item_id(&destination);
+        // A file that cannot even be looked at is nobody's.
+        let opened = FileStamp::of(&*file).unwrap_or_default();
         Arc::new(Self {
             shared,
-            id,
+            id: update_id(&opened),
             destination,
+            opened,
             file,
             has_lock,
             created_ns: now_ns(),
             options,
             facts,
             accepted,
+            order: Mutex::default(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
         })
@@ -138,6 +158,15 @@ impl RedoState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The state, unless a thread has it at the moment.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, RedoInner>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Some(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     pub(crate) fn wait<'a>(&self, inner: MutexGuard<'a, RedoInner>) -> MutexGuard<'a, RedoInner> {
         self.changed.wait_timeout(inner, PAUSE).unwrap_or_else(PoisonError::into_inner).0
     }
@@ -145,7 +174,11 @@ impl RedoState {
     /// Accepts `bytes` for `offset`: into the log, or straight to the destination where the area is full.
     pub(crate) fn write(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = end_of(offset, bytes.len())?;
+        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.lock();
+        if inner.pending.count() >= self.shared.most_pieces {
+            return self.pass_through(inner, offset, bytes);
+        }
         let appended = self.make_journal(&mut inner).and_then(|()| {
             let tools = (&self.shared.room, &self.shared.pool);
             inner.log.append(tools, RecordKind::Write, offset, bytes)
@@ -178,17 +211,16 @@ impl RedoState {
     /// Accepts a new length.
     pub(crate) fn truncate(self: &Arc<Self>, len: u64) -> Result<()> {
         end_of(len, 0)?;
+        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.lock();
         let appended = self.make_journal(&mut inner).and_then(|()| {
             let tools = (&self.shared.room, &self.shared.pool);
             inner.log.append(tools, RecordKind::Truncate, len, &[])
         });
         let Ok(appended) = appended else {
-            let mut inner = self.drain_all(inner)?;
-            self.activate(&mut inner);
-            self.file.set_len(len).map_err(|error| self.at(error))?;
-            inner.end = Some(len);
-            inner.is_dirty = true;
+            let inner = self.drain_all(inner)?;
+            let cut = || self.file.set_len(len).map_err(|error| self.at(error));
+            self.change_directly(inner, cut)?.end = Some(len);
             return Ok(());
         };
         inner.pending.cut(len);
@@ -215,14 +247,38 @@ impl RedoState {
         if inner.zero_from.is_some() || inner.logged.overlaps(offset, end) {
             inner = self.drain_all(inner)?;
         }
-        self.activate(&mut inner);
-        self.file.write_all_at(bytes, offset).map_err(|error| self.at(error).at(format!("byte {offset}")))?;
+        let write = || {
+            let mut at = offset;
+            // Short enough that each is a sign of life.
+            bytes.chunks(self.shared.run_bytes).try_for_each(|part| {
+                let written = self.shared.alive_while(|| self.file.write_all_at(part, at));
+                written.map_err(|error| self.at(error).at(format!("byte {at}")))?;
+                at += part.len() as u64;
+                Ok(())
+            })
+        };
+        let mut inner = self.change_directly(inner, write)?;
         inner.end = Some(inner.end.unwrap_or(0).max(end));
-        inner.is_dirty = true;
         drop(inner);
         count(&self.shared.counters.passed_through_bytes, bytes.len() as u64);
         count(&self.shared.counters.passed_through_writes, 1);
         Ok(())
+    }
+
+    /// Has `change` change the destination, while no drain of the same bytes goes on; others may look at the file meanwhile.
+    fn change_directly<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, RedoInner>,
+        change: impl FnOnce() -> Result<()>,
+    ) -> Result<MutexGuard<'a, RedoInner>> {
+        self.activate(&mut inner);
+        inner.passing += 1;
+        inner.is_dirty = true;
+        drop(inner);
+        let changed = change();
+        let mut inner = self.lock();
+        inner.passing -= 1;
+        changed.map(|()| inner)
     }
 
     /// Fills `into` from `offset` on, the newest bytes first.
@@ -328,11 +384,20 @@ impl RedoState {
         Ok(())
     }
 
+    /// What the file system says of earlier writes when the file is closed.
+    pub(crate) fn close_error(&self) -> Result<()> {
+        close_error(&self.file).map_err(|error| self.at(error))
+    }
+
     pub(crate) fn at(&self, error: std::io::Error) -> Error {
-        let full =
-            matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
-        let error = Error::from_io(error).at(self.destination.display());
-        if full {
+        self.told(Error::from_io(error))
+    }
+
+    /// An error of the destination, as it is told.
+    pub(crate) fn told(&self, error: Error) -> Error {
+        let is_full = error.kind() == ErrorKind::Full;
+        let error = error.at(self.destination.display());
+        if is_full {
             error.hint("what was written is kept in the staging area; free some space and try again")
         } else {
             error
@@ -349,6 +414,7 @@ impl RedoInner {
             self.first_pending = self.last_write;
         }
         self.logged.insert(offset, end);
+        self.logged.coarsen(MOST_RANGES);
         self.end = Some(self.end.unwrap_or(0).max(end));
         was_idle
     }

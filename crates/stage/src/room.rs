@@ -5,7 +5,9 @@
 //!     lock                       held while room is reserved
 //!     paused                     there while no process may drain
 //!     hurry                      changed by `forebay stage drain`: processes drain at once and try again what failed
-//!     p-BOOT-NUMBER/             one process: SharedFolder, locked while the process lives
+//!     publishing                 of which processes lock a byte while they publish a new file
+//!     published-CHECKSUM         what was published last at a destination for which other new files wait
+//!     p-BOOT-NUMBER@HOST/        one process: SharedFolder, locked while the process lives
 //!         usage                  bytes that it has reserved
 //!         alive                  when its drainers were last known to write
 //!         ID.journal             what an item is and how far it is
@@ -26,14 +28,15 @@ use std::{
 };
 
 use forebay_scratch::{
-    LockMode, OwnFolder, SharedFolder, boot_id, lock_within, nonce, unlock, user_folder_name,
+    LockMode, OwnFolder, ParentOnly, SharedFolder, boot_id, host_name, lock_within, nonce, unlock,
+    user_folder_name,
 };
 use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::MemfdFlags;
 
 use crate::{
     journal::Journal,
-    leave_to_parent::LeftToParent,
+    memory_map::MemoryMap,
     settings::{AreaPlace, AreaSettings},
 };
 
@@ -62,6 +65,8 @@ pub(crate) struct ProcessRoom {
 
 #[derive(Debug)]
 enum RoomPlace {
+    /// There is none, for this reason: nothing can be staged.
+    Nowhere(Error),
     Memory,
     Folder(Box<RoomFolder>),
 }
@@ -70,7 +75,7 @@ enum RoomPlace {
 struct RoomFolder {
     area: Arc<OwnFolder>,
     /// Before the folder, whose lock it keeps from children.
-    _lock: LeftToParent,
+    _lock: ParentOnly,
     own: SharedFolder,
     usage: File,
     alive: File,
@@ -93,21 +98,39 @@ pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
     OwnFolder::create_in(folder, &user_folder_name(PURPOSE)).map(Arc::new)
 }
 
+/// What holds the bytes of a segment.
+#[derive(Debug)]
+pub(crate) enum SegmentStore {
+    /// A file of the area.
+    File(File),
+    /// Memory of this process.
+    Memory(MemoryMap),
+}
+
 impl ProcessRoom {
-    /// Room in the area that `settings` describe.
-    pub(crate) fn open(settings: &AreaSettings) -> Result<Self> {
+    /// Room in the area that `settings` describe; none where it cannot be used.
+    pub(crate) fn open(settings: &AreaSettings) -> Self {
         let (place, quota) = match &settings.place {
             AreaPlace::Memory => (RoomPlace::Memory, settings.quota.min(settings.memory)),
-            AreaPlace::Folder(folder) => {
-                (RoomPlace::Folder(Box::new(RoomFolder::open(folder)?)), settings.quota)
-            }
+            AreaPlace::Folder(folder) => match RoomFolder::open(folder) {
+                Ok(opened) => (RoomPlace::Folder(Box::new(opened)), settings.quota),
+                Err(error) => (RoomPlace::Nowhere(error), 0),
+            },
         };
-        Ok(Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), place })
+        Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), place }
+    }
+
+    /// Why the area cannot be used, where it cannot.
+    pub(crate) fn trouble(&self) -> Option<&Error> {
+        match &self.place {
+            RoomPlace::Nowhere(error) => Some(error),
+            RoomPlace::Memory | RoomPlace::Folder(_) => None,
+        }
     }
 
     fn folder(&self) -> Option<&RoomFolder> {
         match &self.place {
-            RoomPlace::Memory => None,
+            RoomPlace::Nowhere(_) | RoomPlace::Memory => None,
             RoomPlace::Folder(folder) => Some(folder),
         }
     }
@@ -115,6 +138,11 @@ impl ProcessRoom {
     /// Whether what is in it outlives the process.
     pub(crate) fn is_lasting(&self) -> bool {
         self.folder().is_some()
+    }
+
+    /// Whether it is memory of this process.
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self.place, RoomPlace::Memory)
     }
 
     /// Which start of the machine this is.
@@ -146,6 +174,7 @@ impl ProcessRoom {
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = match &self.place {
+            RoomPlace::Nowhere(_) => false,
             RoomPlace::Memory => reserved.checked_add(bytes).is_some_and(|total| total <= self.quota),
             RoomPlace::Folder(folder) => folder.reserve(*reserved, bytes, self.quota, self.free_floor),
         };
@@ -166,12 +195,22 @@ impl ProcessRoom {
 
     /// A new file of this process.
     pub(crate) fn create(&self, name: &str) -> Result<File> {
-        match self.own() {
-            Some(own) => own.create_new(name),
-            None => {
+        match &self.place {
+            RoomPlace::Nowhere(error) => Err(error.clone()),
+            RoomPlace::Folder(folder) => folder.own.folder().create_new(name),
+            RoomPlace::Memory => {
                 let made = rustix::fs::memfd_create("forebay-stage", MemfdFlags::CLOEXEC);
                 Ok(File::from(made.map_err(|errno| Error::from_io(errno.into()).at("memory"))?))
             }
+        }
+    }
+
+    /// What holds the bytes of a new segment.
+    pub(crate) fn create_segment(&self, name: &str, capacity: u64) -> Result<SegmentStore> {
+        match &self.place {
+            RoomPlace::Nowhere(error) => Err(error.clone()),
+            RoomPlace::Folder(folder) => folder.own.folder().create_new(name).map(SegmentStore::File),
+            RoomPlace::Memory => MemoryMap::new(capacity).map(SegmentStore::Memory),
         }
     }
 
@@ -228,10 +267,10 @@ impl RoomFolder {
     fn open(folder: &Path) -> Result<Self> {
         let area = make_area(folder)?;
         let boot = boot_id();
-        let name = format!("{PROCESS_PREFIX}{boot}-{:016x}", nonce());
+        let name = format!("{PROCESS_PREFIX}{boot}-{:016x}@{}", nonce(), host_name());
         let (own, _) = SharedFolder::open(&area, &name, OPEN_LIMIT)?;
         own.share()?;
-        let lock = LeftToParent::new(own.lock_file().as_fd());
+        let lock = ParentOnly::new(own.lock_file().as_fd());
         let usage = own.folder().create_new(USAGE)?;
         let alive = own.folder().create_new(ALIVE)?;
         Ok(Self { area, _lock: lock, own, usage, alive, boot })
@@ -262,6 +301,15 @@ impl Drop for ProcessRoom {
     fn drop(&mut self) {
         self.leave();
     }
+}
+
+/// The machine whose process has the folder `name`, where that is another one: on a file system that several machines share,
+/// locks may not tell whether the process lives.
+pub(crate) fn other_host(name: &str) -> Option<&str> {
+    let (process, host) = name.strip_prefix(PROCESS_PREFIX)?.split_once('@')?;
+    let (boot, _) = process.rsplit_once('-')?;
+    // A machine that was started since has another boot, one whose containers have names of their own has another name.
+    (host != host_name() && boot != boot_id()).then_some(host)
 }
 
 /// Bytes that all processes have reserved in `area`, those that were killed included: their files are still there.

@@ -1,7 +1,7 @@
-//! Segments of redo logs, and a pool of those that wait for their next use.
+//! Segments of redo logs, files or memory, and a pool of those that wait for their next use.
 //!
-//! A recycled segment has its pages and its blocks already: on a tmpfs a write to one takes about half as long as a write to
-//! a new file.
+//! A recycled segment has its pages and its blocks already: 128 MiB in pieces of 1 MiB take 19 ms of one core in a recycled
+//! file and 31 ms in a new one, 40 ms in recycled memory and 105 ms in new one (busy machine; `write_speed` measures it).
 
 use std::{
     fs::File,
@@ -15,7 +15,11 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{log_record::HEAD_LEN, room::ProcessRoom};
+use crate::{
+    log_record::HEAD_LEN,
+    memory_map::MemoryMap,
+    room::{ProcessRoom, SegmentStore},
+};
 
 /// The first segment of a log; each further one is twice as long, so that many small files take little.
 const FIRST_BYTES: u64 = 1 << 20;
@@ -24,10 +28,10 @@ const MOST_BYTES: u64 = 32 << 20;
 /// Segments that wait for their next use keep at most this part of the quota.
 const POOL_SHARE: u64 = 4;
 
-/// A file of the area that holds records of one log at a time.
+/// A file of the area, or memory, that holds records of one log at a time.
 #[derive(Debug)]
 pub(crate) struct LogSegment {
-    file: File,
+    store: SegmentStore,
     name: String,
     pub(crate) capacity: u64,
 }
@@ -35,16 +39,27 @@ pub(crate) struct LogSegment {
 impl LogSegment {
     /// A segment that a killed process left, to be read.
     pub(crate) fn found(file: File, name: String, capacity: u64) -> Self {
-        Self { file, name, capacity }
+        Self { store: SegmentStore::File(file), name, capacity }
     }
 
     /// Writes `parts` one after the other, at `position`.
     pub(crate) fn write(&self, position: u64, parts: &[&[u8]]) -> Result<()> {
+        let file = match &self.store {
+            SegmentStore::File(file) => file,
+            SegmentStore::Memory(map) => {
+                let mut at = position;
+                for part in parts {
+                    map.write(at, part)?;
+                    at += part.len() as u64;
+                }
+                return Ok(());
+            }
+        };
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut slices = slices.as_mut_slice();
         let mut at = position;
         while slices.iter().any(|slice| !slice.is_empty()) {
-            match rustix::io::pwritev(&self.file, slices, at) {
+            match rustix::io::pwritev(file, slices, at) {
                 Ok(0) => return Err(Error::from_io(std::io::ErrorKind::WriteZero.into()).at(&self.name)),
                 Ok(written) => {
                     at += written as u64;
@@ -59,20 +74,43 @@ impl LogSegment {
 
     /// Fills `into` from `position` on.
     pub(crate) fn read(&self, position: u64, into: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(into, position).map_err(|error| Error::from_io(error).at(&self.name))
+        match &self.store {
+            SegmentStore::File(file) => {
+                file.read_exact_at(into, position).map_err(|error| Error::from_io(error).at(&self.name))
+            }
+            SegmentStore::Memory(map) => map.read(position, into),
+        }
+    }
+
+    /// The memory that holds it, if it is memory.
+    pub(crate) fn memory(&self) -> Option<&MemoryMap> {
+        match &self.store {
+            SegmentStore::File(_) => None,
+            SegmentStore::Memory(map) => Some(map),
+        }
     }
 
     /// Waits until all of it is on the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::from_io(error).at(&self.name))
+        match &self.store {
+            SegmentStore::File(file) => {
+                file.sync_data().map_err(|error| Error::from_io(error).at(&self.name))
+            }
+            SegmentStore::Memory(_) => Ok(()),
+        }
     }
 }
+
+/// Memory is made ready ahead for segments of at least this length: what is shorter costs less than it takes.
+const AHEAD_BYTES: u64 = 2 << 20;
 
 /// Segments of this process that no log uses.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentPool {
     idle: Mutex<Vec<Arc<LogSegment>>>,
     made: AtomicU64,
+    /// The length of the last segment that a log had to wait for, in memory; 0 where the next one is ready.
+    wanted: AtomicU64,
 }
 
 impl SegmentPool {
@@ -102,12 +140,37 @@ impl SegmentPool {
             return Err(Error::new(ErrorKind::Full, "staging area is full"));
         }
         let name = format!("s-{}.log", self.made.fetch_add(1, Relaxed));
-        match room.create(&name) {
-            Ok(file) => Ok(Arc::new(LogSegment { file, name, capacity })),
+        self.wanted.store(if room.is_memory() && capacity >= AHEAD_BYTES { capacity } else { 0 }, Relaxed);
+        match room.create_segment(&name, capacity) {
+            Ok(store) => Ok(Arc::new(LogSegment { store, name, capacity })),
             Err(error) => {
                 room.release(capacity);
                 Err(error)
             }
+        }
+    }
+
+    /// Whether a log had to wait for memory since `make_ahead` was called.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Relaxed) > 0
+    }
+
+    /// Makes the next segment ready, where a log had to wait for its memory and none waits in the pool. Called while there is
+    /// nothing to drain: writes to a segment that is ready take half the time (`update, again` of `write_speed`).
+    pub(crate) fn make_ahead(&self, room: &ProcessRoom) {
+        let capacity = self.wanted.swap(0, Relaxed);
+        let is_idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        if capacity == 0 || !is_idle || capacity > room.quota() / POOL_SHARE || !room.reserve(capacity) {
+            return;
+        }
+        let name = format!("s-{}.log", self.made.fetch_add(1, Relaxed));
+        match room.create_segment(&name, capacity) {
+            Ok(store) => {
+                let segment = LogSegment { store, name, capacity };
+                segment.memory().into_iter().for_each(MemoryMap::populate);
+                self.give_back(room, Arc::new(segment));
+            }
+            Err(_) => room.release(capacity),
         }
     }
 

@@ -20,7 +20,7 @@ pub struct AreaSettings {
     pub quota: u64,
     /// Bytes that stay free on the file system of the area.
     pub free_floor: u64,
-    /// Threads that move bytes to their destinations.
+    /// Threads that move bytes to their destinations; without any, those that seal, flush or drain do it.
     pub drainers: usize,
     /// The most bytes per second to all destinations together.
     pub bandwidth: Option<u64>,
@@ -76,6 +76,9 @@ pub struct StageOptions {
     pub sync: DrainSync,
     /// The mode of a new file where there was none before; by default what the umask leaves of `0666`.
     pub mode: Option<u32>,
+    /// Whether others write to an updated file at the same time, by agreement: ranks of a job, for example. `recover` then does
+    /// not ask about their changes.
+    pub is_shared: bool,
     /// Whether a copy is read back from the destination and compared before it is published.
     pub read_back: bool,
 }

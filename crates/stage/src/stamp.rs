@@ -7,16 +7,22 @@ use std::{
 };
 
 use forebay_source::{Error, Result};
-use rustix::fs::{FileType, Stat};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Stat, Statx, StatxFlags, makedev},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 
 /// Identity, length and time of modification of a file.
 ///
 /// The time of change (ctime) is left out: a new mode, owner or link sets it and leaves the bytes alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     pub(crate) device: u64,
     pub(crate) inode: u64,
+    /// When the inode was last taken into use (btime), which tells it from the file that had its number before; 0 where the
+    /// file system does not say.
+    pub(crate) born_ns: u64,
     pub(crate) len: u64,
     pub(crate) modified_ns: u64,
 }
@@ -24,33 +30,76 @@ pub(crate) struct FileStamp {
 impl FileStamp {
     /// The stamp of an open file.
     pub(crate) fn of(file: impl AsFd) -> Result<Self> {
-        let stat = rustix::fs::fstat(file).map_err(|errno| Error::from_io(errno.into()))?;
-        Ok(Self::new(&stat))
+        match rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, wanted()) {
+            Ok(facts) => Ok(Self::new(&facts)),
+            // A container may forbid the call.
+            Err(_) => {
+                let facts = rustix::fs::fstat(&file).map_err(|errno| Error::from_io(errno.into()))?;
+                Ok(Self::without_birth(&facts))
+            }
+        }
     }
 
     /// The stamp of the file at `path`, or nothing where there is none.
     pub(crate) fn at(path: &Path) -> Result<Option<Self>> {
-        match rustix::fs::stat(path) {
-            Ok(stat) => Ok(Some(Self::new(&stat))),
-            Err(rustix::io::Errno::NOENT) => Ok(None),
+        let stamp = match rustix::fs::statx(CWD, path, AtFlags::empty(), wanted()) {
+            Ok(facts) => Ok(Self::new(&facts)),
+            Err(Errno::NOENT) => Err(Errno::NOENT),
+            Err(_) => rustix::fs::stat(path).map(|facts| Self::without_birth(&facts)),
+        };
+        match stamp {
+            Ok(stamp) => Ok(Some(stamp)),
+            Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(Error::from_io(errno.into()).at(path.display())),
         }
     }
 
-    fn new(stat: &Stat) -> Self {
-        let nanos = i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
+    fn new(facts: &Statx) -> Self {
+        let has_birth = StatxFlags::from_bits_retain(facts.stx_mask).contains(StatxFlags::BTIME);
+        let born = has_birth.then(|| nanos(facts.stx_btime.tv_sec, facts.stx_btime.tv_nsec.into()));
         Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            len: u64::try_from(stat.st_size).unwrap_or(0),
-            modified_ns: u64::try_from(nanos).unwrap_or(0),
+            device: makedev(facts.stx_dev_major, facts.stx_dev_minor),
+            inode: facts.stx_ino,
+            born_ns: born.unwrap_or(0),
+            len: facts.stx_size,
+            modified_ns: nanos(facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec.into()),
         }
     }
 
-    /// Whether both are of the same file, whatever was written to it.
-    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+    fn without_birth(facts: &Stat) -> Self {
+        let fraction = i128::from(facts.st_mtime_nsec);
+        Self {
+            device: facts.st_dev,
+            inode: facts.st_ino,
+            born_ns: 0,
+            len: u64::try_from(facts.st_size).unwrap_or(0),
+            modified_ns: nanos(facts.st_mtime, i64::try_from(fraction).unwrap_or(0)),
+        }
     }
+
+    /// Whether both may be of the same file, whatever was written to it: its number was not given to another in between, as far
+    /// as the file system says.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        // A device may have another number after a start of the machine; number and birth together are enough.
+        self.inode == other.inode
+            && match (self.born_ns, other.born_ns) {
+                (0, _) | (_, 0) => self.device == other.device,
+                (one, other) => one == other,
+            }
+    }
+
+    /// Whether both are surely of the same file: without a time of birth, only a file that nobody has changed since is.
+    pub(crate) fn is_surely_same_file(&self, other: &Self) -> bool {
+        self == other || self.born_ns != 0 && other.born_ns != 0 && self.is_same_file(other)
+    }
+}
+
+fn wanted() -> StatxFlags {
+    StatxFlags::BASIC_STATS | StatxFlags::BTIME
+}
+
+fn nanos(seconds: i64, fraction: i64) -> u64 {
+    u64::try_from(i128::from(seconds) * 1_000_000_000 + i128::from(fraction)).unwrap_or(0)
 }
 
 /// Whether an open file is a regular one.
@@ -62,4 +111,34 @@ pub(crate) fn is_regular(file: impl AsFd) -> bool {
 pub(crate) fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_got_the_number_of_a_removed_one_is_another() {
+        let before = FileStamp { device: 1, inode: 2, born_ns: 3, len: 4, modified_ns: 5 };
+        let written = FileStamp { len: 40, modified_ns: 50, ..before };
+        assert!(before.is_same_file(&written) && before.is_surely_same_file(&written));
+        assert!(
+            before.is_same_file(&FileStamp { device: 9, ..before }),
+            "the same after a start of the machine"
+        );
+        let reused = FileStamp { born_ns: 30, ..before };
+        assert!(!before.is_same_file(&reused) && !before.is_surely_same_file(&reused));
+        // Where the file system tells no births, who wrote to the file since cannot be told from who replaced it.
+        let (unborn, changed) = (FileStamp { born_ns: 0, ..before }, FileStamp { born_ns: 0, ..written });
+        assert!(unborn.is_same_file(&changed) && !unborn.is_surely_same_file(&changed));
+        assert!(unborn.is_surely_same_file(&unborn));
+        assert!(!unborn.is_same_file(&FileStamp { device: 9, ..unborn }));
+    }
+
+    #[test]
+    fn a_file_has_the_same_stamp_by_its_name_and_by_its_descriptor() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(FileStamp::at(file.path()).unwrap(), Some(FileStamp::of(file.as_file()).unwrap()));
+        assert_eq!(FileStamp::at(&file.path().with_extension("none")).unwrap(), None);
+    }
 }

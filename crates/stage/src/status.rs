@@ -64,9 +64,11 @@ pub struct ItemStatus {
     pub state: ItemState,
     /// Bytes of it in the area.
     pub bytes: u64,
+    /// The machine of the process that writes it.
+    pub host: String,
     /// The process that writes it.
     pub pid: u32,
-    /// Whether no process has it any more: `recover` finishes it.
+    /// Whether no process has it any more: `recover` finishes it. Of other machines that is not known, and false.
     pub is_deserted: bool,
     /// When it was begun.
     pub since: SystemTime,

@@ -4,7 +4,6 @@ use std::{
     fs::File,
     io::Read,
     os::unix::fs::{FileExt, MetadataExt},
-    path::Path,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -13,12 +12,13 @@ use forebay_scratch::{OwnFolder, SharedFile};
 use forebay_source::{Error, Result};
 
 use crate::{
-    facts_file::read_facts,
+    facts_file::{DestinationFacts, read_facts},
     image_state::image_name,
+    item_name::WantedFile,
     journal::Journal,
-    log_record::{FoundRecord, ScanDepth, SegmentHead, scan_segment, segment_head},
+    log_record::{FoundRecord, RecordHead, RecordKind, ScanDepth, SegmentHead, scan_segment, segment_head},
     redo_state::facts_name,
-    room::PROCESS_PREFIX,
+    room::{PROCESS_PREFIX, other_host},
     status::{ItemKind, ItemState, ItemStatus},
 };
 
@@ -44,18 +44,22 @@ pub(crate) fn read_journal(folder: &OwnFolder, id: &str) -> Result<Journal> {
     Journal::decode(&bytes).map_err(at)
 }
 
-/// The folders of processes in `area`, each with whether its process is gone.
+/// The folders of processes in `area`, each with whether its process is gone: those of other machines count as living.
 pub(crate) fn process_folders(area: &OwnFolder) -> Result<Vec<(Arc<OwnFolder>, bool)>> {
     let mut names: Vec<String> =
         area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)).collect();
     names.sort();
-    let folders = names.iter().filter_map(|name| area.open_subfolder(name).ok()).map(Arc::new);
+    let folders = names.iter().filter_map(|name| Some((name, Arc::new(area.open_subfolder(name).ok()?))));
     Ok(folders
-        .map(|folder| {
-            let is_deserted = SharedFile::deserted(&folder, LOCK).is_some();
+        .map(|(name, folder)| {
+            let is_deserted = is_deserted(name, &folder);
             (folder, is_deserted)
         })
         .collect())
+}
+
+fn is_deserted(name: &str, folder: &Arc<OwnFolder>) -> bool {
+    other_host(name).is_none() && SharedFile::deserted(folder, LOCK).is_some()
 }
 
 /// The items of all processes in `area`, the oldest first.
@@ -91,6 +95,7 @@ pub(crate) fn status_of(folder: &OwnFolder, id: &str, journal: &Journal, is_dese
         destination: journal.destination(),
         state: journal.state,
         bytes,
+        host: journal.host.clone(),
         pid: journal.pid,
         is_deserted,
         since: UNIX_EPOCH + Duration::from_nanos(journal.created_ns),
@@ -107,6 +112,7 @@ pub(crate) fn damaged(folder: &OwnFolder, id: &str, is_deserted: bool) -> ItemSt
         destination: folder.path().join(format!("{id}{ENDING}")),
         state: ItemState::Failed,
         bytes: 0,
+        host: String::new(),
         pid: 0,
         is_deserted,
         since: UNIX_EPOCH,
@@ -114,12 +120,25 @@ pub(crate) fn damaged(folder: &OwnFolder, id: &str, is_deserted: bool) -> ItemSt
     }
 }
 
+/// What was known of the destination of the update `id`.
+pub(crate) fn facts_in(folder: &OwnFolder, id: &str) -> Option<DestinationFacts> {
+    read_facts(&folder.open_to_read(facts_name(id)).ok()?)
+}
+
 fn logged_bytes(folder: &OwnFolder, id: &str, journal: &Journal) -> u64 {
-    let facts = folder.open_to_read(facts_name(id)).ok().and_then(|file| read_facts(&file));
-    let base = facts.map_or(0, |facts| facts.base);
+    records_left(folder, id, journal).iter().map(|record| record.len).sum()
+}
+
+/// Whether the log of the update `id` has anything that is not in its destination, if only a new length.
+pub(crate) fn has_records(folder: &OwnFolder, id: &str, journal: &Journal) -> bool {
+    records_left(folder, id, journal).iter().any(|record| record.kind != RecordKind::Mark)
+}
+
+fn records_left(folder: &OwnFolder, id: &str, journal: &Journal) -> Vec<RecordHead> {
+    let base = facts_in(folder, id).map_or(0, |facts| facts.base);
     let segments = segments_of(folder, journal.log, ScanDepth::Heads).unwrap_or_default();
-    let records = segments.iter().flat_map(|segment| &segment.records);
-    records.filter(|record| record.head.sequence >= base).map(|record| record.head.len).sum()
+    let records = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
+    records.filter(|record| record.sequence >= base).collect()
 }
 
 /// A segment of a log, as it was found.
@@ -156,16 +175,15 @@ pub(crate) struct FoundItem {
     pub(crate) is_deserted: bool,
 }
 
-/// The items for `destination` in `area`, of all processes, with whether their process is gone.
-pub(crate) fn items_for(area: &OwnFolder, destination: &Path) -> Result<Vec<FoundItem>> {
-    let prefix = crate::item_name::id_prefix(destination);
+/// The items for `file` in `area`, of all processes, with whether their process is gone.
+pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<FoundItem>> {
     let mut found = Vec::new();
     for name in area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
         let Ok(folder) = area.open_subfolder(&name).map(Arc::new) else { continue };
-        for id in item_ids(&folder).into_iter().filter(|id| id.starts_with(&prefix)) {
+        for id in item_ids(&folder).into_iter().filter(|id| file.may_be(id)) {
             let Ok(journal) = read_journal(&folder, &id) else { continue };
-            if journal.destination() == destination {
-                let is_deserted = SharedFile::deserted(&folder, LOCK).is_some();
+            if file.is_of(&journal, facts_in(&folder, &id).map(|facts| facts.stamp).as_ref()) {
+                let is_deserted = is_deserted(&name, &folder);
                 found.push(FoundItem { folder: Arc::clone(&folder), id, journal, is_deserted });
             }
         }

@@ -29,7 +29,6 @@
 //! | `shared_comm` | ranks that are processes of one host |
 //! | `star`, `frame` | collective calls over a star of sockets, and what travels on them |
 //! | `rank_states`, `process_end` | who runs, has left, or is gone; how others notice that a process has ended |
-//! | `parent_only` | sockets that forked children do not keep open |
 //! | `job_name` | the name by which the ranks of a job find each other |
 //! | `check` | the contracts as functions, for tests of implementations (feature `check`) |
 
@@ -47,7 +46,6 @@ mod local_comm;
 #[cfg(target_os = "linux")]
 mod node_link;
 #[cfg(target_os = "linux")]
-mod parent_only;
 mod partition;
 #[cfg(target_os = "linux")]
 mod process_end;
@@ -68,6 +66,7 @@ mod wait;
 pub use allocate::same_on_every_rank;
 pub use comm::{Comm, CommThreads, Window, WindowPiece, WindowRead, gone};
 pub use filling::{Filling, VariableSpec, agree};
+pub use forebay_scratch::ParentOnly;
 pub use frame::{FrameHeader, FrameKind, FrameReader, ReceivedFrame};
 pub use gather::FieldGather;
 pub use groups::ReplicaGroups;
@@ -77,7 +76,6 @@ pub use local_comm::LocalComm;
 #[cfg(target_os = "linux")]
 pub use node_link::{NodeLink, START_PATIENCE};
 #[cfg(target_os = "linux")]
-pub use parent_only::ParentOnly;
 pub use partition::{Balance, Partition};
 pub use rank_states::{RankState, RankStates};
 pub use sample_lens::SampleLens;

@@ -14,7 +14,7 @@
 //! | `block` | a source cut into blocks, and a name for its version |
 //! | `tier` | the contract of a place for copies |
 //! | `policy` | which copy is evicted when a tier is full |
-//! | `memory`, `pages` | a tier in memory, and its memory |
+//! | `memory`, `pages`, `large_pages` | a tier in memory, and its memory |
 //! | `disk` | a tier on a local disk, shared by the processes of a node |
 //! | `left_out` | a tier that could not be opened |
 //! | `flight` | single flight: each block is fetched once, however many ask |
@@ -39,6 +39,7 @@ mod disk;
 mod fetch;
 mod flight;
 mod forecast;
+mod large_pages;
 mod left_out;
 mod memory;
 mod origin_read;

@@ -7,7 +7,10 @@ use std::{fmt, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::sync::{Mutex, lock};
+use crate::{
+    large_pages::prefer_large_pages,
+    sync::{Mutex, lock},
+};
 
 /// Bytes of a page: of a block of 128 KiB at most one in sixteen is lost at its end.
 const PAGE_BYTES: usize = 8 << 10;
@@ -87,6 +90,7 @@ fn slab(len: usize) -> Option<impl Iterator<Item = BytesMut>> {
     probe.try_reserve_exact(len).ok()?;
     drop(std::hint::black_box(probe));
     let mut rest = BytesMut::with_capacity(len);
+    prefer_large_pages(rest.spare_capacity_mut());
     Some((0..len / PAGE_BYTES).map(move |_| {
         let after = rest.split_off(PAGE_BYTES);
         std::mem::replace(&mut rest, after)

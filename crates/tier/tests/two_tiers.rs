@@ -262,6 +262,10 @@ fn a_reader_finds_a_block_that_is_between_two_tiers_and_the_quota_below_holds() 
             });
         }
     });
-    assert!(tiered.wait(LONG));
+    // Copies are made behind the readers, who may have been through before any was: one more pass waits for each.
+    for (source, block) in (0..8usize).flat_map(|source| (0..4).map(move |block| (source, block))) {
+        sources[source].fetch_one(ByteRange::at(block * BLOCK, BLOCK)).unwrap();
+        assert!(tiered.wait(LONG));
+    }
     assert!(tiered.stats().demoted > 0);
 }

@@ -19,6 +19,10 @@ use crate::{
 /// is longer waits alone.
 pub const WAITING_BYTES: u64 = 64 << 20;
 
+/// How often it is looked whether what units are read from has changed: a look for each unit of 1 MiB was a second request to the
+/// file system for every one that reads. Who opens a file that has changed finds another version of it, whatever was kept by then.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// What units are read from.
 pub trait UnitOrigin: Send + Sync + fmt::Debug {
     /// True while it is what was opened, by a look at it that began at `since` or later.
@@ -234,7 +238,7 @@ impl WriterQueue {
 /// Puts a unit into the tier, and gives its bytes back.
 fn put(unit: WaitingUnit, stats: &CacheStats) -> Bytes {
     let WaitingUnit { target, unit, origin, read_at, bytes, claim } = unit;
-    if origin.is_current_since(read_at) {
+    if origin.is_current_since(read_at.checked_sub(LOOK_EVERY).unwrap_or(read_at)) {
         target.put(unit, &bytes, claim, stats);
     } else {
         origin.note_changed();

@@ -177,7 +177,8 @@ impl ManagedFile {
         self.stages = false;
         self.road = match mem::replace(&mut self.road, Road::Plain) {
             Road::Staged { redo, end } | Road::Direct { redo, end } => Road::Direct { redo, end },
-            Road::Plain | Road::Tiered(_) => Road::Plain,
+            // A file that is only read is the same by both ways.
+            road @ (Road::Plain | Road::Tiered(_)) => road,
         };
         Ok(())
     }
@@ -204,8 +205,10 @@ impl ManagedFile {
             self.stages = false;
             return;
         };
-        let begun =
-            origin.duplicate().and_then(|file| area.update(&self.destination, file, StageOptions::default()));
+        let trouble = area.trouble().map_or(Ok(()), Err);
+        let begun = trouble
+            .and_then(|()| origin.duplicate())
+            .and_then(|file| area.update(&self.destination, file, StageOptions::default()));
         match begun {
             Ok(redo) => {
                 let redo = Arc::new(redo);

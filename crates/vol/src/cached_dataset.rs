@@ -33,11 +33,8 @@ const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
 const OTHERS_POLL: Duration = Duration::from_micros(500);
 
 /// A program that reads waits for the writer for one in this many parts of the time that the read took: where the cache is slower
-/// than the file, units are dropped, and read again another time.
+/// than the file, units are dropped, and kept another time.
 const WAIT_SHARE: u32 = 16;
-/// How often it is looked whether a file has changed whose units go to memory: a request of 5 ms costs a program half a percent so.
-/// Nothing depends on it: whoever opens the file next finds another version.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a unit may wait for room after a read that took `took`.
 pub(crate) fn patience_after(took: Duration) -> QueuePatience {
@@ -277,7 +274,7 @@ impl CachedDataset {
         Some(bytes)
     }
 
-    /// Keeps `bytes`, all those of `unit`, which were just read: a place in memory takes them at once, others by the writer.
+    /// Hands `bytes`, all those of `unit`, which were just read, to the writer.
     pub(crate) fn keep(
         &self,
         kept: &KeptUnits,
@@ -286,23 +283,9 @@ impl CachedDataset {
         claim: Option<BlockClaim>,
         patience: QueuePatience,
     ) {
-        if kept.cache.is_memory {
-            return self.keep_now(kept, unit, &bytes, claim);
-        }
         let (target, read_at) = (kept.target.clone(), Instant::now());
         let origin = Arc::clone(&self.file) as Arc<dyn UnitOrigin>;
         kept.cache.writer.push(WaitingUnit { target, unit, origin, read_at, bytes, claim }, patience);
-    }
-
-    /// Puts `bytes`, all those of `unit`, into the tier on this thread.
-    pub(crate) fn keep_now(&self, kept: &KeptUnits, unit: u64, bytes: &[u8], claim: Option<BlockClaim>) {
-        let stats = kept.cache.writer.stats();
-        let lately = Instant::now().checked_sub(LOOK_EVERY);
-        if !lately.is_none_or(|lately| self.file.is_current_since(lately)) {
-            self.file.note_all_changed();
-            return stats.refused(bytes.len());
-        }
-        kept.target.put(unit, bytes, claim, stats);
     }
 
     /// Where units of it go.

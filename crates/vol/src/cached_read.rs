@@ -310,11 +310,6 @@ impl<'a> OneRead<'a> {
         let (unit, memory) = (group[0].piece.unit, MemoryTarget::new(self.wanted.into));
         // SAFETY: memory that the read has just filled.
         let read = |placed: &PlacedPiece| unsafe { memory.lend(placed.to, placed.piece.len) };
-        if let [whole] = group
-            && self.kept.cache.is_memory
-        {
-            return self.dataset.keep_now(self.kept, unit, read(whole), claim);
-        }
         let Ok(len) = usize::try_from(self.dataset.grid.unit_len()) else { return };
         let mut bytes = self.kept.cache.writer.buffer(len);
         for placed in group {

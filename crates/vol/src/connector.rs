@@ -97,7 +97,9 @@ unsafe extern "C" fn initialize<const N: usize>(_list: hid_t) -> herr_t {
 
 unsafe extern "C" fn terminate<const N: usize>() -> herr_t {
     guard((), || {
-        crate::slots::library::<N>().driver.forget();
+        let library = crate::slots::library::<N>();
+        library.driver.forget();
+        library.files.forget();
         if let Some(cache) = ReadCache::in_use() {
             cache.wait(std::time::Duration::from_millis(500));
         }

@@ -50,6 +50,15 @@ pub(crate) fn changed(library: &LoadedLibrary, object: &VolObject) {
     }
 }
 
+/// The program wants to see a file as it is now: what is cached of those that have changed is not used again.
+pub(crate) fn refreshed(library: &LoadedLibrary) {
+    for file in library.files.all() {
+        if file.id().is_some() && !file.is_current() {
+            file.note_all_changed();
+        }
+    }
+}
+
 /// Objects were made beside `object`, at places that are not known here.
 pub(crate) fn new_objects(library: &LoadedLibrary, _beside: &VolObject) {
     for file in library.files.all() {

@@ -30,7 +30,11 @@ impl FileAccess {
         // SAFETY: a list that HDF5 handed to a callback, and a connector that is registered.
         let id = unsafe {
             let id = (functions.H5Pcopy)(access);
-            if id < 0 || (functions.H5Pset_vol)(id, below.connector, below.info) < 0 {
+            if id < 0 {
+                return None;
+            }
+            if (functions.H5Pset_vol)(id, below.connector, below.info) < 0 {
+                library.errors.kept(|| (functions.H5Pclose)(id));
                 return None;
             }
             id

@@ -16,8 +16,6 @@ hdf5_functions! {
         // Connectors, handles, property lists.
         fn H5Iinc_ref(hid_t) -> c_int;
         fn H5Idec_ref(hid_t) -> c_int;
-        fn H5Eget_auto2(hid_t, *mut RawPointer, *mut RawPointer) -> herr_t;
-        fn H5Eset_auto2(hid_t, RawPointer, RawPointer) -> herr_t;
         fn H5allocate_memory(usize, bool) -> RawPointer;
         fn H5free_memory(RawPointer) -> herr_t;
         fn H5Pcopy(hid_t) -> hid_t;

@@ -1,6 +1,9 @@
 //! Structures of HDF5's headers that callbacks get or hand on, as far as they are looked at.
 
-use std::ffi::{c_int, c_uint, c_ulong, c_void};
+use std::{
+    ffi::{c_int, c_uint, c_ulong, c_void},
+    ptr::null_mut,
+};
 
 use forebay_plugin::hdf5_types::{haddr_t, hid_t, hsize_t};
 
@@ -58,7 +61,8 @@ impl ObjectGetInfo {
 pub(crate) struct FileGet {
     pub(crate) operation: c_int,
     pub(crate) first: FileGetFirst,
-    rest: [u64; 3],
+    second: *mut c_void,
+    rest: [u64; 2],
 }
 
 /// The first argument of a question to a file.
@@ -67,6 +71,7 @@ pub(crate) struct FileGet {
 pub(crate) union FileGetFirst {
     pub(crate) list: hid_t,
     pub(crate) number: *mut c_ulong,
+    kinds: u64,
 }
 
 impl std::fmt::Debug for FileGetFirst {
@@ -81,16 +86,28 @@ pub(crate) const FILE_GET_ACCESS: c_int = 1;
 const FILE_GET_CREATION: c_int = 2;
 /// `H5VL_FILE_GET_FILENO`
 const FILE_GET_NUMBER: c_int = 3;
+/// `H5VL_FILE_GET_OBJ_COUNT`
+const FILE_GET_OPEN_OBJECTS: c_int = 6;
+/// `H5F_OBJ_ALL`
+const OBJECTS_OF_ALL_KINDS: u64 = 0x1f;
 
 impl FileGet {
     /// Asks for the number by which the library knows the file.
     pub(crate) fn number(into: *mut c_ulong) -> Self {
-        Self { operation: FILE_GET_NUMBER, first: FileGetFirst { number: into }, rest: [0; 3] }
+        let first = FileGetFirst { number: into };
+        Self { operation: FILE_GET_NUMBER, first, second: null_mut(), rest: [0; 2] }
+    }
+
+    /// Asks how many objects of the file are open, through whichever handle of it.
+    pub(crate) fn open_objects(into: *mut usize) -> Self {
+        let first = FileGetFirst { kinds: OBJECTS_OF_ALL_KINDS };
+        Self { operation: FILE_GET_OPEN_OBJECTS, first, second: into.cast(), rest: [0; 2] }
     }
 
     /// Asks for the creation list.
     pub(crate) fn creation() -> Self {
-        Self { operation: FILE_GET_CREATION, first: FileGetFirst { list: -1 }, rest: [0; 3] }
+        let first = FileGetFirst { list: -1 };
+        Self { operation: FILE_GET_CREATION, first, second: null_mut(), rest: [0; 2] }
     }
 }
 
@@ -194,3 +211,9 @@ pub(crate) const READING_DATASET_OPTIONALS: [c_int; 9] = [1, 2, 3, 4, 5, 6, 8, 9
 
 /// `H5VL_DATASET_SET_EXTENT`
 pub(crate) const DATASET_SET_EXTENT: c_int = 0;
+/// `H5VL_DATASET_REFRESH`
+pub(crate) const DATASET_REFRESH: c_int = 2;
+/// `H5VL_GROUP_REFRESH`
+pub(crate) const GROUP_REFRESH: c_int = 3;
+/// `H5VL_OBJECT_REFRESH`
+pub(crate) const OBJECT_REFRESH: c_int = 5;

@@ -19,7 +19,7 @@
 //! | `forward` | a callback for each operation, one file per kind of object |
 //! | `info`, `info_text` | the connector below, and the text that names it |
 //! | `file_access`, `file_driver`, `driver_handle`, `file_state` | how files are opened below, and which version of their bytes |
-//! | `dataset_changes` | data sets that the program writes |
+//! | `dataset_changes`, `chunk_addresses` | data sets that the program writes, and those whose bytes it reads beside HDF5 |
 //! | `settings` | what the environment says |
 //! | `selection`, `element_type`, `transfer_list` | what HDF5 says of selections, types and transfers |
 //! | `under_dataset` | the data set below, described and read box by box |
@@ -31,6 +31,7 @@
 
 mod cached_dataset;
 mod cached_read;
+mod chunk_addresses;
 mod connector;
 pub mod control;
 mod dataset_changes;

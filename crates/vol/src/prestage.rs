@@ -32,7 +32,7 @@ pub(crate) fn prestage(
     let Some(kept) = dataset.usable() else { return 0 };
     let Some(kept) = (**kept).as_ref() else { return 0 };
     let under = UnderDataset { object: object.under, connector: object.connector };
-    let Some(units) = units_of(library, dataset, space) else { return -1 };
+    let Some(units) = units_of(library, dataset, kept, space) else { return -1 };
     if is_blocking {
         fill_all(library, dataset, under, kept, units);
         return 0;
@@ -103,15 +103,22 @@ fn fill_all(
     }
 }
 
-/// The units of what `space` selects.
-fn units_of(library: &LoadedLibrary, dataset: &CachedDataset, space: hid_t) -> Option<Vec<u64>> {
+/// The units of what `space` selects, and of those the first that the cache has room for: more would push each other out.
+fn units_of(
+    library: &LoadedLibrary,
+    dataset: &CachedDataset,
+    kept: &KeptUnits,
+    space: hid_t,
+) -> Option<Vec<u64>> {
     let grid = &dataset.grid;
+    let most = kept.cache.counters().quota_bytes / grid.padded_len();
     if space == 0 {
-        return Some((0..grid.count()).collect());
+        return Some((0..grid.count().min(most)).collect());
     }
     let selected = SelectedRuns::in_file(library, space, grid.shape(), grid.element_len())?;
     let pieces = read_plan::pieces(grid, &selected.runs, None);
-    Some(read_plan::units(&pieces).into_iter().map(|one| one.unit).collect())
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    Some(read_plan::units(&pieces).into_iter().take(most).map(|one| one.unit).collect())
 }
 
 fn job(dataset: &CachedDataset, kept: &KeptUnits, offset: u64, units: Vec<u64>) -> ByteJob {

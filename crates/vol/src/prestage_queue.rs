@@ -116,6 +116,10 @@ impl QueueShared {
     /// Reads the units of `job`; what cannot be read is left to the program.
     fn read(&self, job: &ByteJob) {
         let Ok(file) = File::open(job.file.path()) else { return };
+        // The name may lead to another file by now.
+        if !file.metadata().is_ok_and(|now| job.file.is_version(&now)) {
+            return;
+        }
         for (unit, at, len) in &job.units {
             if self.lock().stop || !job.file.is_on() {
                 return;

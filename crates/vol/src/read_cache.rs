@@ -29,8 +29,6 @@ pub(crate) struct ReadCache {
     pub(crate) prestage: PrestageQueue,
     is_paused: AtomicBool,
     may_replace: bool,
-    /// The tier is memory: what was read is copied there at once, and takes no way by the writer.
-    pub(crate) is_memory: bool,
 }
 
 /// The cache of each process: a forked child makes its own, and one that was closed is made anew.
@@ -123,7 +121,6 @@ impl ReadCache {
             writer,
             is_paused: AtomicBool::new(false),
             may_replace,
-            is_memory: matches!(place, TierConfig::Memory { .. }),
         })
     }
 

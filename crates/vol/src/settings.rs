@@ -9,7 +9,7 @@ use std::{
 
 use forebay_config::{
     Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides, PeerReads,
-    PrestageMode, Settings, TierConfig,
+    PrestageMode, Settings, StageScope, TierConfig,
 };
 use forebay_plugin::{ManagedPaths, WarnOnce};
 use forebay_source::{Error, Result};
@@ -80,7 +80,10 @@ impl VolSettings {
         let place = config.cache.as_ref().map(|place| match place {
             FastPlace::Memory => TierConfig::Memory { quota: quota(MEMORY_QUOTA) },
             FastPlace::Folder(path) => {
-                TierConfig::Disk(DiskConfig { quota: quota(DISK_QUOTA), ..DiskConfig::at(path) })
+                // What several nodes share lies behind a network, and outlives each of them.
+                let is_global = config.scope == StageScope::Global;
+                let (quota, disk) = (quota(DISK_QUOTA), DiskConfig::at(path));
+                TierConfig::Disk(DiskConfig { quota, keep: is_global, network: is_global, ..disk })
             }
         });
         Self {
@@ -127,6 +130,9 @@ mod tests {
         assert!(settings.caches && settings.place == Some(TierConfig::Memory { quota }));
         let settings = of(&[("FOREBAY_HDF5_CACHE", "/nvme"), ("FOREBAY_HDF5_READ", "0")]).unwrap();
         assert!(!settings.caches && matches!(settings.place, Some(TierConfig::Disk(_))));
+        let shared = of(&[("FOREBAY_HDF5_CACHE", "/bb"), ("FOREBAY_HDF5_SCOPE", "global")]).unwrap();
+        let Some(TierConfig::Disk(disk)) = shared.place else { panic!("a disk: {shared:?}") };
+        assert!(disk.keep && disk.network);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::{
     ffi::{CStr, c_void},
-    ptr::{NonNull, null_mut},
+    ptr::NonNull,
 };
 
 use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
@@ -66,15 +66,7 @@ pub(crate) fn library<const N: usize>() -> &'static LoadedLibrary {
 impl LoadedLibrary {
     /// What `body` gives; whatever fails in it is neither printed nor left on the error stack.
     pub(crate) fn quietly<R>(&self, body: impl FnOnce() -> R) -> R {
-        let (mut print, mut context) = (null_mut(), null_mut());
-        // SAFETY: the default stack, and places for what is set; what was set is put back.
-        self.errors.kept(|| unsafe {
-            (self.functions.H5Eget_auto2)(0, &raw mut print, &raw mut context);
-            (self.functions.H5Eset_auto2)(0, null_mut(), null_mut());
-            let answer = body();
-            (self.functions.H5Eset_auto2)(0, print, context);
-            answer
-        })
+        self.errors.quietly(body)
     }
 
     /// The default list of transfers.

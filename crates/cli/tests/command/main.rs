@@ -1,5 +1,6 @@
 //! The `forebay` command, run as people run it, on the files in `data`.
 
+mod bench;
 #[cfg(target_os = "linux")]
 mod byte_paths;
 mod config;

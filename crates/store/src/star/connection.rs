@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use forebay_scratch::ParentOnly;
 use forebay_source::{Error, Result};
 use rustix::{
     cmsg_space,
@@ -18,10 +19,7 @@ use rustix::{
     },
 };
 
-use crate::{
-    frame::{FrameHeader, FrameReader, ReceivedFrame},
-    parent_only::ParentOnly,
-};
+use crate::frame::{FrameHeader, FrameReader, ReceivedFrame};
 
 /// A frame that is to be sent. What goes to many ranks is kept once.
 #[derive(Clone, Debug)]

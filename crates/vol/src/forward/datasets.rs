@@ -12,9 +12,9 @@ use forebay_plugin::{
 use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{
     cached_read::read_cached,
-    dataset_changes,
+    chunk_addresses, dataset_changes,
     functions::RawPointer,
-    hdf5_arguments::{DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
+    hdf5_arguments::{DATASET_REFRESH, DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
     optional_ops,
     parallel::settling,
     prestage,
@@ -102,7 +102,7 @@ pub(crate) unsafe extern "C" fn write<const N: usize>(
     }
 }
 
-/// Resizes change a data set; flushes and refreshes do not.
+/// Resizes change a data set, and a refresh looks for changes of others.
 unsafe fn before_specific(
     library: &LoadedLibrary,
     object: &VolObject,
@@ -110,8 +110,10 @@ unsafe fn before_specific(
 ) -> Option<herr_t> {
     // SAFETY: as for every callback; the arguments begin with the operation.
     let operation = unsafe { *arguments.cast::<c_int>() };
-    if operation == DATASET_SET_EXTENT {
-        dataset_changes::changed(library, object);
+    match operation {
+        DATASET_SET_EXTENT => dataset_changes::changed(library, object),
+        DATASET_REFRESH => dataset_changes::refreshed(library),
+        _ => {}
     }
     settling::refused(library, settling::before_dataset_operation(library, object, operation))
 }
@@ -133,5 +135,6 @@ unsafe fn before_optional(
     if !READING_DATASET_OPTIONALS.contains(&asked.operation) {
         dataset_changes::changed(library, object);
     }
+    chunk_addresses::before_told(library, object, asked.operation);
     settling::refused(library, settling::before_look(library, object, dataset_changes::DATASET))
 }

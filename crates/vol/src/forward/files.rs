@@ -255,7 +255,7 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
             let under = (library.functions.H5VLfile_open)(name, flags, list.id(), transfer, request);
             wrap_request(library, request, below.connector);
             if let Some(ranks) = ranks {
-                let file = managed_by_ranks.map(|path| opened(path, before_ranks, flags, list.is_on()));
+                let file = managed_by_ranks.map(|path| opened(path, before_ranks, list.is_on()));
                 let found = FoundFile { file, is_writable: flags & H5F_ACC_RDWR != 0 };
                 let file = of_ranks(library, ranks, under, below.connector, found);
                 return wrap_file(library, under, below.connector, file);
@@ -263,7 +263,9 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
             let path = path.filter(|_| !under.is_null() && request.is_null());
             let file = path.and_then(|path| {
                 let is_plain = !has_user_block(library, under, below.connector);
-                let make = || opened(path, version, flags, list.is_on()).with_plain_bytes(is_plain);
+                let is_open = was_open(library, under, below.connector);
+                let make =
+                    || opened(path, version, list.is_on()).with_plain_bytes(is_plain).unless_open(is_open);
                 managed(library, under, below.connector, make)
             });
             wrap_file(library, under, below.connector, file)
@@ -276,10 +278,21 @@ fn keeps_version(flags: c_uint) -> bool {
     flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE | H5F_ACC_TRUNC) == 0
 }
 
-fn opened(path: PathBuf, before: Option<forebay_source::SourceId>, flags: c_uint, is_on: bool) -> VolFile {
+fn opened(path: PathBuf, before: Option<forebay_source::SourceId>, is_on: bool) -> VolFile {
     let after = before.as_ref().and_then(|_| version_at(&path));
-    let id = settled_version(before, after, flags & H5F_ACC_RDWR != 0, settings::current().clock_grain);
-    VolFile::new(path, id, is_on)
+    VolFile::new(path, settled_version(before, after, settings::current().clock_grain), is_on)
+}
+
+/// True when the library had objects of the file open before this one.
+fn was_open(library: &LoadedLibrary, under: RawPointer, connector: hid_t) -> bool {
+    let mut count = 0;
+    let mut arguments = FileGet::open_objects(&raw mut count);
+    // SAFETY: a file of that connector that was just opened and has no handle yet; arguments with the layout of the header.
+    let answer = unsafe {
+        let get = library.functions.H5VLfile_get;
+        get(under, connector, (&raw mut arguments).cast(), 0, null_mut())
+    };
+    answer >= 0 && count > 0
 }
 
 /// True when something lies before HDF5's own bytes, or when that is not known.
@@ -370,6 +383,12 @@ unsafe fn by_name(
     // SAFETY: the layout was promised by the caller.
     let given = unsafe { *arguments };
     with_access(library, given.access, FAILED, |list, below| {
+        // SAFETY: both operations name a file first.
+        let path = unsafe { path_of(given.first.cast::<c_char>()) };
+        // The driver waits for what is still on its way there.
+        if guard(None, || list.managed_path(library, path)).is_some() {
+            list.use_file_driver(library);
+        }
         let mut given = FileSpecific { access: list.id(), ..given };
         let specific = library.functions.H5VLfile_specific;
         // SAFETY: as for every callback; these two operations have no object.

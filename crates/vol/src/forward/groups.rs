@@ -8,7 +8,9 @@ use forebay_plugin::hdf5_types::{herr_t, hid_t};
 
 use super::{below, closes, opens, passes};
 use crate::{
+    dataset_changes,
     functions::RawPointer,
+    hdf5_arguments::GROUP_REFRESH,
     slots,
     vol_object::{object_at, wrap_request},
 };
@@ -44,7 +46,11 @@ pub(crate) unsafe extern "C" fn specific<const N: usize>(
     unsafe {
         let (under, connector) = below(object);
         let specific = library.functions.H5VLgroup_specific;
-        let answer = if *arguments.cast::<c_int>() == MOUNT {
+        let operation = *arguments.cast::<c_int>();
+        if operation == GROUP_REFRESH {
+            dataset_changes::refreshed(library);
+        }
+        let answer = if operation == MOUNT {
             let mut mount = *arguments.cast::<GroupMount>();
             mount.child = object_at(mount.child).under;
             specific(under, connector, (&raw mut mount).cast(), transfer, request)

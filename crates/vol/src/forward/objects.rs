@@ -10,6 +10,7 @@ use super::{below, opens, passes};
 use crate::{
     dataset_changes,
     functions::RawPointer,
+    hdf5_arguments::OBJECT_REFRESH,
     parallel::settling,
     slots::{self, LoadedLibrary},
     vol_object::{VolObject, object_at, wrap_request},
@@ -27,6 +28,10 @@ unsafe fn before_specific(
     location: RawPointer,
     arguments: RawPointer,
 ) -> Option<herr_t> {
+    // SAFETY: as for every callback; the arguments begin with the operation.
+    if unsafe { *arguments.cast::<c_int>() } == OBJECT_REFRESH {
+        dataset_changes::refreshed(library);
+    }
     // SAFETY: as for every callback.
     settling::refused(library, unsafe { settling::before_object(library, object, location, arguments) })
 }

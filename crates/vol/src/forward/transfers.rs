@@ -38,6 +38,14 @@ pub(crate) type TransferFunction = unsafe extern "C" fn(
     *mut RawPointer,
 ) -> herr_t;
 
+/// True when both handles stand for one connector: a library may give another handle of it to each file.
+fn is_same_connector(library: &LoadedLibrary, one: hid_t, other: hid_t) -> bool {
+    let mut order = 0;
+    // SAFETY: handles of registered connectors, and a place for the answer.
+    one == other
+        || unsafe { (library.functions.H5VLcmp_connector_cls)(&raw mut order, one, other) >= 0 && order == 0 }
+}
+
 impl Transfers {
     /// Hands all of them to `function` of the connector below.
     ///
@@ -55,7 +63,7 @@ impl Transfers {
             } else {
                 for index in 0..self.count {
                     let object = object_at(*self.datasets.add(index));
-                    if object.connector != connector {
+                    if !is_same_connector(library, object.connector, connector) {
                         return FAILED;
                     }
                     many.push(object.under);

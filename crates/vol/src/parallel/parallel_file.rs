@@ -22,7 +22,7 @@ use super::{
     drain_watch::DrainWatch,
     own_words::OwnWords,
     parallel_stats::STATS,
-    process_area::process_area,
+    process_area::{process_area, say_trouble},
     rank_board::RankBoard,
     shared_cache,
 };
@@ -314,7 +314,9 @@ pub(crate) struct OpenedFile {
 /// A log for the file at `path`, which all ranks write.
 fn open_log(path: &Path) -> Result<RedoFile> {
     let area = process_area().ok_or_else(|| Error::invalid("no staging area"))?;
+    say_trouble(area);
     let file = File::options().read(true).write(true).open(path);
     let file = file.map_err(|error| Error::from_io(error).at(path.display()))?;
-    area.update(path, file, StageOptions::default())
+    // The other ranks and HDF5 itself write to it too.
+    area.update(path, file, StageOptions { is_shared: true, ..StageOptions::default() })
 }

@@ -29,6 +29,13 @@ pub(crate) fn process_area() -> Option<&'static Arc<Area>> {
     .as_ref()
 }
 
+/// Says once why nothing can be staged in `area`, where that is so: the ranks' writes then go straight to their files.
+pub(crate) fn say_trouble(area: &Area) {
+    if let Some(error) = area.trouble() {
+        NO_AREA.say(format_args!("{error}; writes to HDF5 files of several ranks are not staged"));
+    }
+}
+
 /// Has the area drained when libhdf5 ends: what a close could not write is tried once more.
 pub(crate) fn drain_at_end() {
     let Some(Some(area)) = AREA.get() else { return };

@@ -1,9 +1,9 @@
 //! Unknown words, and the nearest known one (by Damerau-Levenshtein distance).
 
-use forebay_source::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind};
 
 /// The error for an unknown `what`, with the nearest of the `known` ones as a hint.
-pub(crate) fn unknown(what: &str, word: &str, known: &[&str]) -> Error {
+pub fn unknown(what: &str, word: &str, known: &[&str]) -> Error {
     let error = Error::new(ErrorKind::Invalid, format!("unknown {what} '{word}'"));
     match nearest(word, known) {
         Some(near) => error.hint(format!("did you mean '{near}'?")),

@@ -1,8 +1,8 @@
-//! Sockets that forked children do not keep open.
+//! Sockets and lock files that forked children do not keep open (`pthread_atfork`).
 //!
-//! A connection ends for its other side when the last process that has it open closes it. Workers that a rank has forked would
-//! hide that the rank was killed, for as long as they live. So every child replaces them by `/dev/null` as it begins
-//! (`pthread_atfork`): the numbers stay taken, and whatever owns them in the child's copy of the memory closes nothing else.
+//! A connection or a lock ends when the last process that has it open closes it. Workers that a process has forked would hide
+//! that it was killed, for as long as they live. So every child replaces them by `/dev/null` as it begins: the numbers stay
+//! taken, and whatever owns them in the child's copy of the memory closes nothing else.
 
 #![expect(unsafe_code, reason = "no library has a way to run something in a forked child")]
 
@@ -15,35 +15,35 @@ use std::{
     },
 };
 
-/// Sockets of a job of thousands of ranks; one that finds no place stays open in children.
+/// Sockets of a job of thousands of ranks; a descriptor that finds no place stays open in children.
 const MOST: usize = 8192;
 const NONE: i32 = -1;
 
-static SOCKETS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
+static DESCRIPTORS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 static NULL: AtomicI32 = AtomicI32::new(NONE);
 static REGISTERED: Once = Once::new();
 
-/// Keeps a socket from forked children; dropped before the socket is closed.
+/// Keeps a descriptor from forked children; dropped before it is closed.
 #[derive(Debug)]
 pub struct ParentOnly {
     place: Option<&'static AtomicI32>,
+    number: i32,
 }
 
 impl ParentOnly {
-    /// For `socket`, which outlives it.
-    pub fn new(socket: BorrowedFd<'_>) -> Self {
+    /// For `descriptor`, which outlives it.
+    pub fn new(descriptor: BorrowedFd<'_>) -> Self {
         REGISTERED.call_once(register);
-        let number = socket.as_raw_fd();
+        let number = descriptor.as_raw_fd();
         let is_free = |place: &&AtomicI32| place.compare_exchange(NONE, number, SeqCst, SeqCst).is_ok();
-        Self { place: SOCKETS.iter().find(is_free) }
+        Self { place: DESCRIPTORS.iter().find(is_free), number }
     }
 }
 
 impl Drop for ParentOnly {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            place.store(NONE, SeqCst);
-        }
+        // In a child the place may be taken for a descriptor of its own.
+        let _ = self.place.map(|place| place.compare_exchange(self.number, NONE, SeqCst, SeqCst));
     }
 }
 
@@ -59,8 +59,9 @@ fn register() {
 /// Runs in the child, where only what is safe in a signal handler may be called: atomics and `dup3` are.
 extern "C" fn leave_to_parent() {
     let null = NULL.load(SeqCst);
-    for place in &SOCKETS {
-        let number = place.load(SeqCst);
+    for place in &DESCRIPTORS {
+        // A grandchild must not replace what the child opens under the same number.
+        let number = place.swap(NONE, SeqCst);
         if number != NONE {
             // SAFETY: both numbers are of descriptors that are open in the child as they were in the parent.
             unsafe { libc::dup3(null, number, libc::O_CLOEXEC) };

@@ -1,0 +1,170 @@
+//! From a workload to its files: where they lie, how they are written, how engines read them.
+
+use std::path::{Path, PathBuf};
+
+use forebay::{Error, Result};
+use forebay_workload::{
+    Compression, DatasetSpec, ElementType, FileFormat, FileNaming, LoaderKind, Mt19937, Split,
+    TimeDistribution, Workload, layout, order,
+};
+
+use crate::{
+    engine::{forebay_files::ForebayPlan, hdf5::Hdf5Plan},
+    generate::{GenerateSetup, GeneratedFile, Hdf5Compression, Hdf5Storage, dtypes::hdf5_types},
+    sample_reader::ReaderSetup,
+};
+
+/// What DLIO seeds its sizes with.
+const SIZE_SEED: u32 = 10;
+
+/// The folder of all files of the data set.
+pub(crate) fn data_folder(workload: &Workload) -> PathBuf {
+    Path::new(&workload.storage.root).join(&workload.dataset.data_folder)
+}
+
+/// The paths of the files of `split`, in the order in which samples are numbered.
+pub(crate) fn paths(workload: &Workload, split: Split) -> Vec<PathBuf> {
+    let folder = data_folder(workload);
+    layout::files(&workload.dataset, split).into_iter().map(|file| folder.join(file)).collect()
+}
+
+/// All files of the data set, with what they hold.
+pub(crate) fn generated(workload: &Workload) -> Vec<GeneratedFile> {
+    let paths = [Split::Train, Split::Eval].into_iter().flat_map(|split| paths(workload, split));
+    let mut random = Mt19937::seeded(SIZE_SEED);
+    let file = |(number, path): (u64, PathBuf)| GeneratedFile {
+        path,
+        number,
+        samples: workload.dataset.num_samples_per_file,
+        shape: stored_shape(workload, record_len(&workload.dataset, &mut random)),
+        element: workload.dataset.record_element_type,
+        seed: u64::from(SIZE_SEED),
+        compress_ratio: 1.0 / workload.dataset.compressible_to.clamp(0.001, 1.0),
+    };
+    (0..).zip(paths).map(file).collect()
+}
+
+/// Bytes of a record of the next file.
+fn record_len(dataset: &DatasetSpec, random: &mut Mt19937) -> u64 {
+    let (mean, stdev) = (dataset.record_length_bytes, dataset.record_length_bytes_stdev);
+    if stdev <= 0.0 {
+        return mean;
+    }
+    let drawn = TimeDistribution::Normal { mean: mean as f64, stdev }.draw(random);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number of bytes")]
+    let drawn = drawn.round() as u64;
+    drawn.max(1)
+}
+
+/// The shape of what one data set holds of a record of `record_len` bytes.
+fn stored_shape(workload: &Workload, record_len: u64) -> Vec<u64> {
+    let mut shape = layout::sample_shape(&workload.dataset, record_len);
+    let parts = layout::record_names(workload).len() as u64;
+    if workload.dataset.format == FileFormat::Hdf5
+        && let Some(first) = shape.first_mut()
+    {
+        *first = (*first / parts).max(1);
+    }
+    shape.iter_mut().for_each(|axis| *axis = (*axis).max(1));
+    shape
+}
+
+/// How the files are written.
+pub(crate) fn generate_setup(workload: &Workload) -> Result<GenerateSetup> {
+    let dataset = &workload.dataset;
+    let is_hdf5 = dataset.format == FileFormat::Hdf5;
+    Ok(GenerateSetup {
+        format: dataset.format,
+        storage: if is_hdf5 { hdf5_storage(workload)? } else { Hdf5Storage::default() },
+        compression: if is_hdf5 { Compression::None } else { dataset.compression },
+        level: dataset.compression_level.clamp(1, 9),
+        index_folder: data_folder(workload).join("index"),
+    })
+}
+
+fn hdf5_storage(workload: &Workload) -> Result<Hdf5Storage> {
+    let (dataset, hdf5) = (&workload.dataset, &workload.hdf5);
+    let level = dataset.compression_level;
+    let compression = match dataset.compression {
+        Compression::None => Hdf5Compression::None,
+        Compression::Gzip => Hdf5Compression::Gzip(level.min(9)),
+        Compression::Lzf => Hdf5Compression::Lzf,
+        Compression::Lz4 => Hdf5Compression::Lz4,
+        Compression::Bzip2 => Hdf5Compression::Bzip2(level.clamp(1, 9)),
+        Compression::Zstd => Hdf5Compression::Zstd(level),
+        Compression::Zip | Compression::Xz => {
+            let what = format!("HDF5 has no filter {}", dataset.compression);
+            return Err(Error::unsupported(what).hint("use gzip, lzf, lz4, bz2 or zstd"));
+        }
+    };
+    Ok(Hdf5Storage {
+        records: layout::record_names(workload),
+        labels: hdf5.labels_name.clone(),
+        chunk: layout::chunk_shape(workload),
+        compression,
+        latest_format: dataset.naming == FileNaming::Dlio,
+    })
+}
+
+/// Bytes that the trainer is handed of each sample.
+pub(crate) fn sample_len(workload: &Workload) -> u64 {
+    let dataset = &workload.dataset;
+    match dataset.record_length_bytes_resize {
+        0 => {
+            let parts = layout::record_names(workload).len() as u64;
+            let shape = stored_shape(workload, dataset.record_length_bytes);
+            let parts = if dataset.format == FileFormat::Hdf5 { parts } else { 1 };
+            shape.iter().product::<u64>() * dataset.record_element_type.byte_len() * parts
+        }
+        resized => resized,
+    }
+}
+
+/// How libhdf5 reads `split`.
+pub(crate) fn hdf5_plan(workload: &Workload, split: Split) -> Result<Hdf5Plan> {
+    if workload.dataset.format != FileFormat::Hdf5 {
+        let what = format!("engine hdf5 reads no files of format {}", workload.dataset.format);
+        return Err(Error::unsupported(what).hint("use --engine forebay, or generate HDF5 files"));
+    }
+    let workers = workload.reader.read_threads;
+    let sample_len = sample_len(workload);
+    let batches = order::read_ahead(workload) + u64::from(workers) + 3;
+    let memory = batches * order::batch_size(workload, split) * sample_len;
+    let setup = ReaderSetup {
+        files: paths(workload, split),
+        records: layout::record_names(workload),
+        memory_type: memory_type(workload.dataset.record_element_type),
+        sample_len,
+        keeps_open: workload.reader.loader == LoaderKind::TensorFlow,
+    };
+    Ok(Hdf5Plan { setup, samples_per_file: workload.dataset.num_samples_per_file, workers, memory })
+}
+
+fn memory_type(element: ElementType) -> String {
+    // The extension of h5bench reads bytes as `H5T_STD_U8LE`, which is what they are in memory too.
+    hdf5_types(element).1.to_owned()
+}
+
+/// How forebay reads `split`.
+pub(crate) fn forebay_plan(workload: &Workload, split: Split) -> ForebayPlan {
+    let dataset = &workload.dataset;
+    ForebayPlan {
+        files: paths(workload, split),
+        format: dataset.format,
+        records: layout::record_names(workload),
+        samples_per_file: dataset.num_samples_per_file,
+        sample_ndim: layout::sample_shape(dataset, dataset.record_length_bytes).len(),
+        batch_size: order::batch_size(workload, split).max(1),
+        threads: workload.reader.read_threads,
+        transfer_size: workload.reader.transfer_size,
+    }
+}
+
+/// Refuses a data set of which files are missing.
+pub(crate) fn check_there(paths: &[PathBuf]) -> Result<()> {
+    let missing: Vec<&PathBuf> = paths.iter().filter(|path| !path.exists()).collect();
+    let Some(first) = missing.first() else { return Ok(()) };
+    let what = format!("{} of {} files are missing, the first of them this", missing.len(), paths.len());
+    let error = Error::new(forebay::ErrorKind::NotFound, what).at(first.display());
+    Err(error.hint("generate them (workflow.generate_data, generate-data, or --generate), or ask for fewer"))
+}

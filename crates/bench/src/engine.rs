@@ -1,0 +1,70 @@
+//! What reads samples: libhdf5, or forebay's own reader, behind one trait.
+
+pub(crate) mod forebay_files;
+pub(crate) mod hdf5;
+
+use std::fmt;
+
+use forebay::{
+    Result,
+    loader::{MadeFields, MakerThreads},
+    plan::Epoch,
+};
+
+use crate::worker::BatchTimes;
+
+/// An engine's name, as users say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EngineName {
+    /// libhdf5, found at run time: per sample open, select, read, close.
+    Hdf5,
+    /// forebay's own reader, loader and tiers.
+    Forebay,
+}
+
+impl EngineName {
+    /// The name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hdf5 => "hdf5",
+            Self::Forebay => "forebay",
+        }
+    }
+}
+
+/// The samples of one step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepRequest<'a> {
+    /// The worker that is to read them, from 0.
+    pub(crate) worker: u32,
+    /// The samples: `file * samples per file + record`.
+    pub(crate) samples: &'a [u64],
+    /// Simulated preprocessing of each, in seconds; none where it is empty.
+    pub(crate) preprocess_s: &'a [f64],
+    /// The epoch of the loader that asks.
+    pub(crate) epoch: &'a Epoch,
+}
+
+/// A batch, and how long it took.
+#[derive(Debug)]
+pub(crate) struct StepBatch {
+    pub(crate) made: MadeFields,
+    pub(crate) times: BatchTimes,
+}
+
+/// Reads the samples of steps.
+///
+/// # Contract
+///
+/// - `read` gives the samples of the request side by side, in its order, and the time that each took.
+/// - Where `threads` is [`Any`](MakerThreads::Any), many threads may call it at once.
+pub(crate) trait StepReader: fmt::Debug + Send + Sync {
+    /// On which threads it may be called.
+    fn threads(&self) -> MakerThreads;
+
+    /// Reads one batch.
+    fn read(&self, request: &StepRequest<'_>) -> Result<StepBatch>;
+
+    /// What it reads with, for reports.
+    fn describe(&self) -> String;
+}

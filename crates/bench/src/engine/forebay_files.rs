@@ -1,0 +1,138 @@
+//! forebay's own reader: files are described once, and batches made from where their bytes lie.
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use forebay::{
+    Error, Loader, Options, Origins, Result, SampleSpec, SetSpec,
+    loader::{AxisName, BatchMaker, BatchRequest, Boundary, FieldSpec, MakerThreads},
+    open_named_set,
+    plan::{Epoch, Groups, Plan, PlanSpec, Shard, Shuffle, Tail},
+};
+use forebay_workload::FileFormat;
+
+use super::{StepBatch, StepReader, StepRequest};
+use crate::{
+    sample_reader::SampleTimes,
+    worker::{BatchTimes, monotonic_ns, preprocess},
+};
+
+/// How the samples of a split are read by forebay.
+#[derive(Clone, Debug)]
+pub(crate) struct ForebayPlan {
+    /// All files, in order.
+    pub(crate) files: Vec<PathBuf>,
+    /// Their format.
+    pub(crate) format: FileFormat,
+    /// The data sets of records of HDF5 files.
+    pub(crate) records: Vec<String>,
+    /// Samples of each file.
+    pub(crate) samples_per_file: u64,
+    /// The axes of a sample.
+    pub(crate) sample_ndim: usize,
+    /// Samples of a batch.
+    pub(crate) batch_size: u64,
+    /// Threads that read; 0 to read on the rank's own.
+    pub(crate) threads: u32,
+    /// Bytes of a request.
+    pub(crate) transfer_size: Option<u64>,
+}
+
+/// Reads by forebay.
+#[derive(Debug)]
+pub(crate) struct ForebayStepReader {
+    maker: Arc<dyn BatchMaker>,
+    plan: Plan,
+    batch_size: u64,
+    threads: MakerThreads,
+}
+
+impl ForebayStepReader {
+    /// Opens the files of `plan` through `origins`.
+    pub(crate) fn open(plan: &ForebayPlan, origins: &Origins) -> Result<Self> {
+        let name = |path: &PathBuf| {
+            let text = path.to_str().map(str::to_owned);
+            text.ok_or_else(|| Error::invalid("a path that is not UTF-8").at(path.display()))
+        };
+        let files = plan.files.iter().map(name).collect::<Result<Vec<_>>>()?;
+        let files = files.iter().map(|file| origins.absolute(file)).collect::<Result<Vec<_>>>()?;
+        let spec = SetSpec { files: vec![files], fields: plan.fields()? };
+        let (set, _) = open_named_set(origins, spec, forebay::NameKind::Files, None)?;
+        let expected = plan.files.len() as u64 * plan.samples_per_file;
+        if set.len() != expected {
+            let what = format!("{} samples are there, and {expected} are asked for", set.len());
+            return Err(Error::new(forebay::ErrorKind::NotFound, what).hint("generate the files anew"));
+        }
+        let options = Options {
+            batch_size: plan.batch_size,
+            read_threads: Some(plan.threads.max(1) as usize),
+            transfer_size: plan.transfer_size,
+            tail: Some(Tail::Short),
+            ..Options::default()
+        };
+        let loader = Loader::new(Arc::new(set), options)?;
+        let maker = Arc::clone(loader.maker());
+        let identity = maker.set();
+        let groups = Groups::new(&identity.part_lens, identity.group_len)?;
+        let spec = PlanSpec {
+            shuffle: Shuffle::None,
+            seed: 0,
+            batch: plan.batch_size,
+            shard: Shard::default(),
+            tail: Some(Tail::Short),
+        };
+        let threads = if plan.threads == 0 { MakerThreads::Caller } else { MakerThreads::Any };
+        let plan_of_files = Plan::new(spec, Arc::new(groups))?;
+        Ok(Self { maker, plan: plan_of_files, batch_size: plan.batch_size, threads })
+    }
+
+    /// The epoch as the files' own numbers of samples count it: its next uses are right where samples are read in order.
+    fn epoch_of(&self, asked: &Epoch) -> Result<Epoch> {
+        self.plan.epoch(asked.number(), 0)
+    }
+}
+
+impl ForebayPlan {
+    /// What a sample is in files of this format.
+    fn fields(&self) -> Result<SampleSpec> {
+        let last_axis = Boundary::Along { axis: AxisName::Index(self.sample_ndim), rows: 1 };
+        let one = |name: &str, samples: Boundary| vec![FieldSpec { samples, ..FieldSpec::new(name) }];
+        let fields = match self.format {
+            FileFormat::Hdf5 => self.records.iter().map(FieldSpec::new).collect(),
+            FileFormat::NetCdf | FileFormat::Zarr => one("records", Boundary::default()),
+            FileFormat::Npz => one("x", last_axis),
+            FileFormat::Npy => one("data", last_axis),
+            FileFormat::TfRecord => one("image", Boundary::default()),
+            format => {
+                let what = format!("engine forebay does not read generated files of format {format} yet");
+                return Err(Error::unsupported(what).hint("use hdf5, netcdf, zarr, npz, npy or tfrecord"));
+            }
+        };
+        Ok(SampleSpec { fields })
+    }
+}
+
+impl StepReader for ForebayStepReader {
+    fn threads(&self) -> MakerThreads {
+        self.threads
+    }
+
+    fn read(&self, request: &StepRequest<'_>) -> Result<StepBatch> {
+        let (began, began_ns) = (Instant::now(), monotonic_ns());
+        let samples: Vec<Option<u64>> = request.samples.iter().map(|sample| Some(*sample)).collect();
+        let epoch = self.epoch_of(request.epoch)?;
+        let step = request.samples.first().map_or(0, |first| first / self.batch_size.max(1));
+        let made =
+            self.maker.make(&BatchRequest { samples: &samples, epoch: &epoch, step, oldest_step: step })?;
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let count = samples.len().max(1) as u64;
+        let bytes: u64 = made.fields.iter().map(|field| field.bytes.len() as u64).sum();
+        let each = SampleTimes { metadata_ns: 0, read_ns: took / count, bytes: bytes / count };
+        let preprocess_s = request.preprocess_s.iter().map(|wanted| preprocess(*wanted)).sum();
+        let times = BatchTimes { samples: vec![each; samples.len()], preprocess_s, began_ns, worker: 0 };
+        Ok(StepBatch { made, times })
+    }
+
+    fn describe(&self) -> String {
+        format!("forebay {}", env!("CARGO_PKG_VERSION"))
+    }
+}

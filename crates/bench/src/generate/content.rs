@@ -1,0 +1,105 @@
+//! What generated samples hold: random bytes that compress to a given ratio, the same for the same seed.
+
+/// Random bytes and zeros take turns in stretches of this length together: shorter than the window of any codec, longer than a match.
+const STRETCH: usize = 4096;
+
+/// A stream of bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct RandomBytes {
+    state: u64,
+    /// How many bytes of each stretch are random.
+    random: usize,
+    /// Where the next byte stands in its stretch.
+    at: usize,
+}
+
+impl RandomBytes {
+    /// The bytes of file `file` of a set with `seed` that compress to one part in `ratio`; 1 and less are for no compression.
+    pub(crate) fn new(seed: u64, file: u64, ratio: f64) -> Self {
+        let share = if ratio > 1.0 { 1.0 / ratio } else { 1.0 };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 1 to the stretch's length"
+        )]
+        let random = ((STRETCH as f64 * share).round() as usize).clamp(1, STRETCH);
+        let mut state = mixed(seed ^ mixed(file.wrapping_add(1)));
+        state |= 1;
+        Self { state, random, at: 0 }
+    }
+
+    /// Fills `into` with the next bytes.
+    pub(crate) fn fill(&mut self, mut into: &mut [u8]) {
+        while !into.is_empty() {
+            let is_random = self.at < self.random;
+            let end = if is_random { self.random } else { STRETCH };
+            let (part, rest) = into.split_at_mut((end - self.at).min(into.len()));
+            match is_random {
+                true => self.fill_random(part),
+                false => part.fill(0),
+            }
+            self.at = (self.at + part.len()) % STRETCH;
+            into = rest;
+        }
+    }
+
+    fn fill_random(&mut self, into: &mut [u8]) {
+        let mut words = into.chunks_exact_mut(8);
+        for word in &mut words {
+            word.copy_from_slice(&self.next().to_le_bytes());
+        }
+        let rest = words.into_remainder();
+        let last = self.next().to_le_bytes();
+        rest.copy_from_slice(&last[..rest.len()]);
+    }
+
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(self.state)
+    }
+}
+
+fn mixed(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn compressed_len(ratio: f64) -> usize {
+        let mut bytes = vec![0; 1 << 20];
+        RandomBytes::new(7, 0, ratio).fill(&mut bytes);
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(4));
+        encoder.write_all(&bytes).unwrap();
+        encoder.finish().unwrap().len()
+    }
+
+    #[test]
+    fn bytes_compress_to_the_ratio_that_is_asked_for() {
+        for ratio in [1.0, 1.5, 2.0, 4.0, 10.0] {
+            let expected = (1 << 20) as f64 / ratio;
+            let len = compressed_len(ratio) as f64;
+            assert!((len / expected - 1.0).abs() < 0.05, "ratio {ratio}: {len} bytes of {expected}");
+        }
+    }
+
+    #[test]
+    fn the_pieces_in_which_bytes_are_asked_for_change_nothing() {
+        let mut whole = vec![0; 10_000];
+        RandomBytes::new(1, 2, 3.0).fill(&mut whole);
+        let mut again = RandomBytes::new(1, 2, 3.0);
+        let mut parts = vec![0; 10_000];
+        let (first, rest) = parts.split_at_mut(4096 * 2);
+        again.fill(first);
+        again.fill(rest);
+        assert_eq!(whole, parts);
+        RandomBytes::new(1, 3, 3.0).fill(&mut parts);
+        assert_ne!(whole, parts, "another file");
+    }
+}

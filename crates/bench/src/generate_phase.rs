@@ -1,0 +1,187 @@
+//! The phase that generates files: each rank those of its number, by several threads or processes, only what is missing.
+
+use std::{
+    fs::File,
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use forebay::{Error, ErrorKind, Result};
+use forebay_workload::{FileFormat, GenerationTimings, layout};
+use serde_json::json;
+
+use crate::{
+    dataset_files,
+    generate::{FileState, FileWriter, GenerateSetup, GeneratedFile},
+    rank_run::{RankRun, interrupted},
+    trace::{TraceEvent, arguments},
+    worker::WorkerRole,
+    worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
+};
+
+impl RankRun<'_> {
+    /// Writes the files of this rank that are missing.
+    pub(crate) fn generate(&mut self) -> Result<()> {
+        if self.workload.dataset.format == FileFormat::Synthetic {
+            return Ok(());
+        }
+        let folder = dataset_files::data_folder(self.workload);
+        let lock = (self.comm.rank() == 0).then(|| lock(&folder)).transpose();
+        let _lock = forebay::store::agree(self.comm, lock, &forebay::store::Wait::while_ranks_live())?;
+        let start_s = self.clock.now_s();
+        let setup = dataset_files::generate_setup(self.workload)?;
+        let at = self.at();
+        let mut timings = GenerationTimings { start_s, ..GenerationTimings::default() };
+        let mut missing = Vec::new();
+        for file in dataset_files::generated(self.workload) {
+            if layout::generator_of(file.number, at.ranks) != at.rank {
+                continue;
+            }
+            match setup.state(&file)? {
+                FileState::Present => timings.files_kept += 1,
+                FileState::Missing => missing.push(file),
+            }
+        }
+        let written = self.write_files(&setup, &missing);
+        (timings.files_written, timings.bytes) = written.counts;
+        timings.end_s = self.clock.now_s();
+        self.timings.generation = Some(timings);
+        self.trace_generation(timings);
+        written.outcome?;
+        self.barrier().map(drop)
+    }
+
+    fn write_files(&self, setup: &GenerateSetup, files: &[GeneratedFile]) -> Written {
+        let writers = writer_count(self.comm.size(), files.len());
+        let queue = FileQueue { files, next: AtomicUsize::new(0), is_over: AtomicBool::new(false) };
+        let done = Mutex::new(Written { counts: (0, 0), outcome: Ok(()) });
+        let stop = || self.is_over();
+        let record = |file: &GeneratedFile, outcome: Result<()>| {
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            match outcome {
+                Ok(()) => {
+                    done.counts.0 += 1;
+                    done.counts.1 += file.data_len();
+                }
+                Err(error) => {
+                    queue.is_over.store(true, Relaxed);
+                    done.outcome = std::mem::replace(&mut done.outcome, Ok(())).and(Err(error));
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..writers {
+                scope.spawn(|| {
+                    let begun = FileMaker::begin(setup, &self.options.worker, writers);
+                    let mut maker = match begun {
+                        Ok(maker) => maker,
+                        Err(error) => return record_failure(&done, &queue, error),
+                    };
+                    while let Some(file) = queue.take(&stop) {
+                        record(file, maker.write(file));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if self.is_over() && done.outcome.is_ok() {
+            done.outcome = Err(interrupted());
+        }
+        done
+    }
+
+    fn trace_generation(&mut self, timings: GenerationTimings) {
+        if let Some(trace) = &mut self.trace {
+            trace.add(TraceEvent {
+                name: "generate",
+                category: "data_generator",
+                worker: 0,
+                start_s: timings.start_s,
+                took_s: timings.end_s - timings.start_s,
+                arguments: arguments(json!({ "files": timings.files_written, "bytes": timings.bytes })),
+            });
+        }
+    }
+}
+
+/// Files that were written, their bytes, and what went wrong first.
+struct Written {
+    counts: (u64, u64),
+    outcome: Result<()>,
+}
+
+fn record_failure(done: &Mutex<Written>, queue: &FileQueue<'_>, error: Error) {
+    queue.is_over.store(true, Relaxed);
+    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+    done.outcome = std::mem::replace(&mut done.outcome, Ok(())).and(Err(error));
+}
+
+/// Files that writers take one by one.
+struct FileQueue<'a> {
+    files: &'a [GeneratedFile],
+    next: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl FileQueue<'_> {
+    fn take(&self, stop: &dyn Fn() -> bool) -> Option<&GeneratedFile> {
+        if self.is_over.load(Relaxed) || stop() {
+            return None;
+        }
+        self.files.get(self.next.fetch_add(1, Relaxed))
+    }
+}
+
+/// Writes files: on this thread, or in a process where libhdf5 would be called by several threads.
+enum FileMaker {
+    Own(Box<FileWriter>),
+    Process(Box<WorkerProcess>),
+}
+
+impl FileMaker {
+    fn begin(setup: &GenerateSetup, command: &OwnCommand, writers: usize) -> Result<Self> {
+        if setup.format == FileFormat::Hdf5 && writers > 1 {
+            let worker = WorkerProcess::start(
+                command,
+                &WorkerRole::Generate(setup.clone()),
+                &WorkerEnvironment::default(),
+            )?;
+            return Ok(Self::Process(Box::new(worker)));
+        }
+        Ok(Self::Own(Box::new(FileWriter::new(setup.clone())?)))
+    }
+
+    fn write(&mut self, file: &GeneratedFile) -> Result<()> {
+        match self {
+            Self::Own(writer) => writer.write(file),
+            Self::Process(worker) => worker.ask(file),
+        }
+    }
+}
+
+/// How many files a rank writes at once: as many as it has processors to itself.
+fn writer_count(ranks: usize, files: usize) -> usize {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    (processors / ranks.max(1)).clamp(1, 8).min(files.max(1))
+}
+
+/// Keeps other runs from generating files in `folder` at the same time.
+fn lock(folder: &Path) -> Result<File> {
+    let place = |error| Error::from_io(error).at(folder.display());
+    std::fs::create_dir_all(folder).map_err(place)?;
+    let path = folder.join(".generating");
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(place)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            let error = Error::new(ErrorKind::Unavailable, "another run generates files here");
+            Err(error.at(folder.display()).hint("wait for it, or use another data folder"))
+        }
+        // A file system without locks: nothing is known of others.
+        Err(std::fs::TryLockError::Error(_)) => Ok(file),
+    }
+}

@@ -1,0 +1,53 @@
+//! Replays how training reads and checkpoints, natively: data sets are generated, read by an engine, computed on by sleeping.
+//!
+//! ```text
+//! Workload ─► generate ─► engine (BatchMaker) ─► loader in DLIO's order ─► steps, barriers ─► RunTimings ─► report
+//!             files       hdf5 | forebay
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `hdf5_ffi`, `runtime_hdf5` | functions of a libhdf5 found at run time; its identifiers and errors |
+//! | `generate/` | files of every format, written under a temporary name and moved into place |
+//! | `sample_reader` | one sample of an HDF5 file: open, select, read, close |
+//! | `shared_batches` | memory of batches that worker processes fill |
+//! | `frames`, `worker`, `worker_process` | processes that read samples or write files for a rank, and what is sent to them |
+//! | `engine/` | what reads the samples of a step: libhdf5, or forebay itself |
+//! | `step_maker` | the steps of an epoch as a loader makes them |
+//! | `dataset_files` | from a workload to its files: where they lie, how they are written and read |
+//! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
+//! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
+//! | `cold_cache`, `trace` | files out of the page cache; a trace in DFTracer's form |
+//! | `run`, `launch_ranks` | all phases, and what all ranks recorded; ranks without MPI |
+//! | `args`, `config_file`, `command`, `summary` | `forebay bench` |
+
+mod args;
+mod checkpoint_phase;
+mod clock;
+mod cold_cache;
+mod command;
+mod config_file;
+mod dataset_files;
+mod engine;
+mod frames;
+mod generate;
+mod generate_phase;
+mod hdf5_ffi;
+mod host;
+mod launch_ranks;
+mod rank_run;
+mod run;
+mod runtime_hdf5;
+mod sample_reader;
+mod shared_batches;
+mod step_maker;
+mod summary;
+mod trace;
+mod train_phase;
+mod worker;
+mod worker_process;
+
+pub use args::BenchArgs;
+pub use command::{BenchHost, BenchOutcome, bench};
+pub use engine::EngineName;
+pub use rank_run::{CacheState, ComputeKind};

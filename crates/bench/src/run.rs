@@ -1,0 +1,174 @@
+//! A whole run: the ranks agree on a clock, do their phases, and rank 0 gathers what all recorded.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay::{
+    Error, ErrorKind, Origins, Result,
+    store::{Comm, Wait},
+};
+use forebay_workload::{Mt19937, RankTimings, RunTimings, Workload};
+
+use crate::{
+    clock::{RunClock, unix_now_s},
+    dataset_files, host,
+    rank_run::{RankRun, RunOptions, is_interruption},
+    trace::TraceFile,
+};
+
+/// What a run works with besides its options.
+pub(crate) struct RunPlace<'a> {
+    pub(crate) origins: &'a Origins,
+    pub(crate) comm: &'a dyn Comm,
+    pub(crate) is_interrupted: &'a (dyn Fn() -> bool + Sync),
+    /// Where results go: interrupted ranks leave theirs here for rank 0.
+    pub(crate) folder: &'a Path,
+    /// Where the trace goes.
+    pub(crate) trace: Option<&'a Path>,
+}
+
+/// Runs `workload` on this rank; on rank 0, what all ranks recorded, and what samples were read with.
+pub(crate) fn run(
+    workload: &Workload,
+    options: &RunOptions,
+    place: &RunPlace<'_>,
+) -> Result<Option<(RunTimings, String)>> {
+    let began = Instant::now();
+    let wait = Wait::while_ranks_live();
+    let started = place.comm.broadcast(0, unix_now_s().to_le_bytes().to_vec(), &wait)?;
+    let started = <[u8; 8]>::try_from(started).map(f64::from_le_bytes);
+    let started_unix_s = started.map_err(|_| Error::new(ErrorKind::Bug, "rank 0 has no time"))?;
+    let clock = RunClock::since(started_unix_s);
+    let number = u32::try_from(place.comm.rank()).unwrap_or(u32::MAX);
+    let trace = place.trace.map(|path| TraceFile::create(path, number, started_unix_s)).transpose()?;
+    let mut rank = RankRun {
+        workload,
+        options,
+        origins: place.origins,
+        comm: place.comm,
+        is_interrupted: place.is_interrupted,
+        clock,
+        trace,
+        random: Mt19937::seeded(workload.train.seed.wrapping_add(number)),
+        timings: RankTimings { rank: number, host: host::facts(), ..RankTimings::default() },
+        reads_with: String::new(),
+        area: None,
+    };
+    let done = phases(&mut rank);
+    let is_complete = done.is_ok() && !rank.is_over();
+    if let Some(trace) = rank.trace.take() {
+        trace.finish()?;
+    }
+    match done {
+        Err(error) if !is_interruption(&error) && !rank.is_over() => return Err(error),
+        _ => {}
+    }
+    rank.timings.cpu_s = host::cpu_s();
+    let gathered = gather(rank.timings.clone(), is_complete, place)?;
+    let timings = gathered.map(|ranks| RunTimings {
+        workload: workload.clone(),
+        engine: options.engine.as_str().to_owned(),
+        started_unix_s,
+        wall_s: began.elapsed().as_secs_f64(),
+        complete: is_complete,
+        ranks,
+    });
+    Ok(timings.map(|timings| (timings, rank.reads_with)))
+}
+
+fn phases(rank: &mut RankRun<'_>) -> Result<()> {
+    let phases = rank.workload.phases;
+    if phases.generate {
+        rank.generate()?;
+    }
+    rank.barrier()?;
+    match (phases.train, phases.checkpoint) {
+        (true, _) => rank.train()?,
+        (false, true) => rank.checkpoint_alone()?,
+        (false, false) => {}
+    }
+    if let Some(area) = rank.area.take() {
+        let is_over = || rank.is_over();
+        area.drain(&|_| {
+            if is_over() { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+        })?;
+        area.close()?;
+    }
+    if phases.generate && !rank.workload.dataset.keep_files && !rank.is_over() {
+        rank.barrier()?;
+        remove_files(rank)?;
+    }
+    Ok(())
+}
+
+/// Removes the files of the data set that this rank generates.
+fn remove_files(rank: &RankRun<'_>) -> Result<()> {
+    let at = rank.at();
+    for file in dataset_files::generated(rank.workload) {
+        if forebay_workload::layout::generator_of(file.number, at.ranks) != at.rank {
+            continue;
+        }
+        let removed =
+            if file.path.is_dir() { fs::remove_dir_all(&file.path) } else { fs::remove_file(&file.path) };
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::from_io(error).at(file.path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What all ranks recorded, on rank 0.
+fn gather(mine: RankTimings, is_complete: bool, place: &RunPlace<'_>) -> Result<Option<Vec<RankTimings>>> {
+    let comm = place.comm;
+    if comm.size() == 1 {
+        return Ok(Some(vec![mine]));
+    }
+    if !is_complete {
+        return gather_files(mine, place);
+    }
+    let encoded = serde_json::to_vec(&mine)
+        .map_err(|error| Error::new(ErrorKind::Bug, "timings cannot be encoded").because(error))?;
+    let all = comm.all_gather(encoded, &Wait::while_ranks_live())?;
+    if comm.rank() != 0 {
+        return Ok(None);
+    }
+    let decode = |bytes: &Vec<u8>| {
+        serde_json::from_slice(bytes)
+            .map_err(|error| Error::corrupt("timings of a rank cannot be decoded").because(error))
+    };
+    all.iter().map(decode).collect::<Result<_>>().map(Some)
+}
+
+/// How long rank 0 waits for what interrupted ranks recorded.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The same after an interrupt, when ranks may have left any collective call: by files in the folder of results.
+fn gather_files(mine: RankTimings, place: &RunPlace<'_>) -> Result<Option<Vec<RankTimings>>> {
+    let path = |rank: usize| -> PathBuf { place.folder.join(format!(".interrupted-{rank}.json")) };
+    if place.comm.rank() != 0 {
+        let encoded = serde_json::to_vec(&mine).unwrap_or_default();
+        let (part, whole) = (path(place.comm.rank()).with_extension("part"), path(place.comm.rank()));
+        let _ = fs::create_dir_all(place.folder);
+        let written = fs::write(&part, encoded).and_then(|()| fs::rename(&part, &whole));
+        written.map_err(|error| Error::from_io(error).at(whole.display()))?;
+        return Ok(None);
+    }
+    let until = Instant::now() + PATIENCE;
+    let mut ranks = vec![mine];
+    for rank in 1..place.comm.size() {
+        while !path(rank).exists() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let read = fs::read(path(rank)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        ranks.extend(read);
+        let _ = fs::remove_file(path(rank));
+    }
+    Ok(Some(ranks))
+}

@@ -1,0 +1,106 @@
+//! The steps of one epoch as a loader makes them: each of its samples is a whole batch, in the order that the workload says.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use forebay::{
+    Error, ErrorKind, Result,
+    loader::{BatchMaker, BatchRequest, LoaderStats, MadeFields, MakerThreads},
+    plan::SetIdentity,
+};
+use forebay_workload::{BatchOrder, Mt19937, TimeDistribution};
+
+use crate::{
+    engine::{StepReader, StepRequest},
+    worker::BatchTimes,
+};
+
+/// Makes the batches of one epoch by a [`StepReader`].
+#[derive(Debug)]
+pub(crate) struct StepMaker {
+    reader: Arc<dyn StepReader>,
+    batches: Vec<BatchOrder>,
+    /// Simulated preprocessing of each sample, and what it is drawn from.
+    preprocess: (TimeDistribution, u32),
+    identity: SetIdentity,
+    /// How long each step took, until it is asked for.
+    times: Mutex<HashMap<u64, BatchTimes>>,
+}
+
+impl StepMaker {
+    /// The steps `batches`, read by `reader`.
+    pub(crate) fn new(
+        reader: Arc<dyn StepReader>,
+        batches: Vec<BatchOrder>,
+        preprocess: TimeDistribution,
+        seed: u32,
+    ) -> Self {
+        let identity = SetIdentity {
+            part_lens: vec![batches.len() as u64],
+            group_len: 1,
+            content: "steps".to_owned(),
+            version: "steps".to_owned(),
+        };
+        Self { reader, batches, preprocess: (preprocess, seed), identity, times: Mutex::default() }
+    }
+
+    /// How long the samples of `step` took; given once.
+    pub(crate) fn take_times(&self, step: u64) -> BatchTimes {
+        self.lock().remove(&step).unwrap_or_default()
+    }
+
+    /// Simulated preprocessing of the samples of `step`.
+    fn preprocess_of(&self, step: u64, count: usize) -> Vec<f64> {
+        let (distribution, seed) = self.preprocess;
+        if distribution.is_zero() {
+            return Vec::new();
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a seed: any bits will do")]
+        let mut random = Mt19937::seeded(seed.wrapping_add((step as u32).wrapping_mul(2_654_435_761)));
+        (0..count).map(|_| distribution.draw(&mut random)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, BatchTimes>> {
+        // Entries are put in and taken out as wholes.
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BatchMaker for StepMaker {
+    fn set(&self) -> &SetIdentity {
+        &self.identity
+    }
+
+    fn threads(&self) -> MakerThreads {
+        self.reader.threads()
+    }
+
+    fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
+        let step = request.samples.first().copied().flatten();
+        let batch = step.and_then(|step| self.batches.get(usize::try_from(step).ok()?));
+        let (Some(step), Some(batch)) = (step, batch) else {
+            return Err(Error::new(ErrorKind::Bug, "a step that the epoch does not have"));
+        };
+        let preprocess_s = self.preprocess_of(step, batch.samples.len());
+        let read = self.reader.read(&StepRequest {
+            worker: batch.worker,
+            samples: &batch.samples,
+            preprocess_s: &preprocess_s,
+            epoch: request.epoch,
+        })?;
+        self.lock().insert(step, BatchTimes { worker: batch.worker, ..read.times });
+        Ok(read.made)
+    }
+
+    fn is_too_long(&self, _sample: u64) -> bool {
+        false
+    }
+
+    fn release_idle_memory(&self) {}
+
+    fn stats(&self) -> LoaderStats {
+        LoaderStats::default()
+    }
+}

@@ -1,0 +1,282 @@
+//! Training and evaluation: epochs of steps, each a wait for a batch, simulated computation and a barrier.
+
+use std::{sync::Arc, time::Instant};
+
+use forebay::{
+    Loader, Options, Result,
+    loader::{Next, Run},
+    plan::{Shuffle, Tail},
+};
+use forebay_workload::{BlockTimings, EpochTimings, FileFormat, Split, StepTimings, TimeDistribution, order};
+use serde_json::json;
+
+use crate::{
+    cold_cache, dataset_files,
+    engine::{EngineName, StepReader, forebay_files::ForebayStepReader, hdf5::Hdf5StepReader},
+    rank_run::{CacheState, GLANCE, RankRun, is_interruption},
+    step_maker::StepMaker,
+    trace::{TraceEvent, arguments},
+    worker::BatchTimes,
+};
+
+/// What reads training and evaluation, while it lives.
+#[derive(Debug, Default)]
+pub(crate) struct SplitReaders {
+    train: Option<Arc<dyn StepReader>>,
+    eval: Option<Arc<dyn StepReader>>,
+}
+
+impl SplitReaders {
+    fn of(&mut self, split: Split) -> &mut Option<Arc<dyn StepReader>> {
+        match split {
+            Split::Train => &mut self.train,
+            Split::Eval => &mut self.eval,
+        }
+    }
+}
+
+/// The batches of one epoch on their way.
+struct EpochSteps {
+    maker: Arc<StepMaker>,
+    loader: Loader,
+    run: Run,
+    count: u64,
+}
+
+/// Where in an epoch a step is.
+#[derive(Clone, Copy)]
+struct StepPlace {
+    split: Split,
+    epoch: u32,
+    step: u64,
+}
+
+impl RankRun<'_> {
+    /// All epochs, with evaluation and checkpoints between them; an interrupt ends them early, and is no error.
+    pub(crate) fn train(&mut self) -> Result<()> {
+        let mut readers = SplitReaders::default();
+        for epoch in 1..=self.workload.train.epochs {
+            let mut timings = EpochTimings { epoch, start_s: self.clock.now_s(), ..EpochTimings::default() };
+            let done = self.epoch(epoch, &mut readers, &mut timings);
+            timings.end_s = self.clock.now_s();
+            self.trace_span("epoch", "train", timings.start_s, json!({ "epoch": epoch }));
+            self.timings.epochs.push(timings);
+            match done {
+                Err(error) if is_interruption(&error) || self.is_over() => return Ok(()),
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    fn epoch(&mut self, epoch: u32, readers: &mut SplitReaders, timings: &mut EpochTimings) -> Result<()> {
+        self.prepare_cache()?;
+        timings.start_s = self.clock.now_s();
+        self.train_epoch(epoch, readers, timings)?;
+        let evaluation = self.workload.evaluation;
+        let is_due = epoch >= evaluation.after_epoch
+            && (epoch - evaluation.after_epoch).is_multiple_of(evaluation.epochs_between.max(1));
+        if self.workload.phases.evaluate && is_due {
+            let mut block = BlockTimings::default();
+            let done = self.eval_epoch(epoch, readers, &mut block);
+            timings.evaluation = Some(block);
+            done?;
+        }
+        if !order::workers_persist(self.workload) {
+            *readers = SplitReaders::default();
+        }
+        Ok(())
+    }
+
+    fn train_epoch(
+        &mut self,
+        epoch: u32,
+        readers: &mut SplitReaders,
+        timings: &mut EpochTimings,
+    ) -> Result<()> {
+        let between = self.workload.checkpoint.steps_between.filter(|_| self.workload.phases.checkpoint);
+        let mut block = BlockTimings { start_s: self.clock.now_s(), ..BlockTimings::default() };
+        let begun = self.begin(Split::Train, epoch, readers);
+        let mut steps = begun.inspect_err(|_| timings.blocks.push(std::mem::take(&mut block)))?;
+        for step in 0..steps.count {
+            let place = StepPlace { split: Split::Train, epoch, step };
+            let done = self.step(&mut steps, place, self.workload.train.compute, &mut block);
+            block.end_s = self.clock.now_s();
+            let is_due = between.is_some_and(|between| (step + 1).is_multiple_of(between.max(1)));
+            if is_due || done.is_err() {
+                timings.blocks.push(std::mem::take(&mut block));
+            }
+            done?;
+            if is_due {
+                self.checkpoint(epoch, step + 1, &mut timings.checkpoints)?;
+                block.start_s = self.clock.now_s();
+                block.end_s = block.start_s;
+            }
+        }
+        if !block.steps.is_empty() || timings.blocks.is_empty() {
+            timings.blocks.push(block);
+        }
+        let spec = &self.workload.checkpoint;
+        let is_due = epoch >= spec.after_epoch
+            && (epoch - spec.after_epoch).is_multiple_of(spec.epochs_between.max(1));
+        if self.workload.phases.checkpoint && between.is_none() && is_due {
+            self.checkpoint(epoch, steps.count, &mut timings.checkpoints)?;
+        }
+        Ok(())
+    }
+
+    fn eval_epoch(&mut self, epoch: u32, readers: &mut SplitReaders, block: &mut BlockTimings) -> Result<()> {
+        block.start_s = self.clock.now_s();
+        block.end_s = block.start_s;
+        let mut steps = self.begin(Split::Eval, epoch, readers)?;
+        for step in 0..steps.count {
+            let place = StepPlace { split: Split::Eval, epoch, step };
+            let done = self.step(&mut steps, place, self.workload.evaluation.compute, block);
+            block.end_s = self.clock.now_s();
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Begins to read the batches of an epoch.
+    fn begin(&mut self, split: Split, epoch: u32, readers: &mut SplitReaders) -> Result<EpochSteps> {
+        let batches = order::batches(self.workload, split, epoch, self.at())?;
+        let count = batches.len() as u64;
+        let reader = self.reader(split, readers)?;
+        let (preprocess, seed) = (self.workload.reader.preprocess, self.workload.train.seed);
+        let maker = Arc::new(StepMaker::new(reader, batches, preprocess, seed.wrapping_add(epoch)));
+        let threads = self.workload.reader.read_threads.max(1) as usize;
+        let ahead = usize::try_from(order::read_ahead(self.workload)).unwrap_or(usize::MAX);
+        let options = Options {
+            batch_size: 1,
+            shuffle: Shuffle::None,
+            tail: Some(Tail::Short),
+            read_threads: Some(threads),
+            prefetch: ahead.saturating_sub(threads).max(1),
+            ..Options::default()
+        };
+        let loader = Loader::of_maker(Arc::clone(&maker) as _, options)?;
+        let run = loader.start()?;
+        Ok(EpochSteps { maker, loader, run, count })
+    }
+
+    fn reader(&mut self, split: Split, readers: &mut SplitReaders) -> Result<Arc<dyn StepReader>> {
+        let slot = readers.of(split);
+        if let Some(reader) = slot {
+            return Ok(Arc::clone(reader));
+        }
+        if self.workload.dataset.format != FileFormat::Synthetic {
+            dataset_files::check_there(&dataset_files::paths(self.workload, split))?;
+        }
+        let reader: Arc<dyn StepReader> = match self.options.engine {
+            EngineName::Hdf5 => {
+                let plan = dataset_files::hdf5_plan(self.workload, split)?;
+                Arc::new(Hdf5StepReader::start(plan, &self.options.worker, &self.options.environment)?)
+            }
+            EngineName::Forebay => {
+                let plan = dataset_files::forebay_plan(self.workload, split);
+                Arc::new(ForebayStepReader::open(&plan, self.origins)?)
+            }
+        };
+        *slot = Some(Arc::clone(&reader));
+        self.reads_with = reader.describe();
+        Ok(reader)
+    }
+
+    /// One step: the batch, the computation, and in training the barrier that stands for the all-reduce.
+    fn step(
+        &mut self,
+        steps: &mut EpochSteps,
+        place: StepPlace,
+        compute: TimeDistribution,
+        block: &mut BlockTimings,
+    ) -> Result<()> {
+        let (began, start_s) = (Instant::now(), self.clock.now_s());
+        let batch = loop {
+            self.check()?;
+            match steps.loader.next(&mut steps.run, GLANCE)? {
+                Next::Batch(batch) => break batch,
+                Next::Waiting => {}
+                Next::End => return Ok(()),
+            }
+        };
+        let load_s = began.elapsed().as_secs_f64();
+        let times = steps.maker.take_times(place.step);
+        drop(batch);
+        let compute_s = self.compute(compute);
+        let barrier_s = if place.split == Split::Train { self.barrier()? } else { 0.0 };
+        for sample in &times.samples {
+            block.latency.record(std::time::Duration::from_nanos(sample.metadata_ns + sample.read_ns));
+        }
+        let sum =
+            |of: fn(&crate::sample_reader::SampleTimes) -> u64| times.samples.iter().map(of).sum::<u64>();
+        let timings = StepTimings {
+            load_s,
+            compute_s,
+            barrier_s,
+            metadata_s: sum(|times| times.metadata_ns) as f64 / 1e9,
+            read_s: sum(|times| times.read_ns) as f64 / 1e9,
+            preprocess_s: times.preprocess_s,
+            samples: u32::try_from(times.samples.len()).unwrap_or(u32::MAX),
+            bytes: sum(|times| times.bytes),
+        };
+        block.steps.push(timings);
+        self.trace_step(place, start_s, &timings, &times);
+        self.check()
+    }
+
+    /// What the options say of the page cache, on every rank for its share of the files.
+    fn prepare_cache(&self) -> Result<()> {
+        let paths =
+            || [Split::Train, Split::Eval].map(|split| dataset_files::paths(self.workload, split)).concat();
+        let at = self.at();
+        match self.options.cache {
+            CacheState::Warm => return Ok(()),
+            CacheState::Fadvise => {
+                let (rank, ranks) = (at.rank as usize, at.ranks as usize);
+                cold_cache::forget(paths().into_iter().skip(rank).step_by(ranks.max(1)))?;
+            }
+            CacheState::Drop => cold_cache::drop_all()?,
+        }
+        self.barrier().map(drop)
+    }
+
+    fn trace_step(&mut self, place: StepPlace, start_s: f64, step: &StepTimings, times: &BatchTimes) {
+        let clock = self.clock;
+        let Some(trace) = &mut self.trace else { return };
+        let category = if place.split == Split::Train { "train" } else { "eval" };
+        let known = json!({ "epoch": place.epoch, "step": place.step + 1 });
+        let mut at_s = start_s;
+        let parts = [("fetch", step.load_s), ("compute", step.compute_s), ("barrier", step.barrier_s)];
+        for (name, took_s) in parts.into_iter().filter(|(_, took_s)| *took_s > 0.0) {
+            let arguments = arguments(known.clone());
+            trace.add(TraceEvent { name, category, worker: 0, start_s: at_s, took_s, arguments });
+            at_s += took_s;
+        }
+        let mut at_s = clock.of_monotonic(times.began_ns);
+        for sample in &times.samples {
+            let took_s = (sample.metadata_ns + sample.read_ns) as f64 / 1e9;
+            let arguments = arguments(json!({
+                "epoch": place.epoch, "step": place.step + 1, "size": sample.bytes,
+                "metadata_us": sample.metadata_ns / 1000, "read_us": sample.read_ns / 1000,
+            }));
+            trace.add(TraceEvent {
+                name: "read_sample",
+                category: "reader",
+                worker: 1 + times.worker,
+                start_s: at_s,
+                took_s,
+                arguments,
+            });
+            at_s += took_s;
+        }
+    }
+
+    /// Adds what began at `start_s` and ends now.
+    pub(crate) fn trace_span(&mut self, name: &str, category: &str, start_s: f64, known: serde_json::Value) {
+        let took_s = self.clock.now_s() - start_s;
+        if let Some(trace) = &mut self.trace {
+            trace.add(TraceEvent { name, category, worker: 0, start_s, took_s, arguments: arguments(known) });
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The worker's side: a process that reads samples, or writes files, for the rank that started it.
+//!
+//! libhdf5 is not thread safe in common builds, so what reads in parallel are processes. A worker ends when its standard input
+//! does, however its rank ends.
+
+use std::{
+    io::{self, BufReader, BufWriter, Stdin, Stdout},
+    thread,
+    time::{Duration, Instant},
+};
+
+use forebay::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    frames::{SentError, receive, send},
+    generate::{FileWriter, GenerateSetup, GeneratedFile},
+    runtime_hdf5::RuntimeHdf5,
+    sample_reader::{ReaderSetup, SamplePlace, SampleReader, SampleTimes},
+    shared_batches::{SharedPlace, WorkerMemory},
+};
+
+/// What a worker is for: the first message that it is sent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum WorkerRole {
+    /// Reads samples into shared memory.
+    Read(ReaderSetup),
+    /// Writes files.
+    Generate(GenerateSetup),
+}
+
+/// One batch, or a part of one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReadTask {
+    /// The samples, in order.
+    pub(crate) samples: Vec<SamplePlace>,
+    /// Simulated preprocessing of each, in seconds; none where it is empty.
+    pub(crate) preprocess_s: Vec<f64>,
+    /// Where their bytes go, one after another.
+    pub(crate) into: SharedPlace,
+}
+
+/// What a worker answers.
+pub(crate) type Answer<T> = Result<T, SentError>;
+
+/// How long each sample of a batch took, and what preprocessing took together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BatchTimes {
+    pub(crate) samples: Vec<SampleTimes>,
+    pub(crate) preprocess_s: f64,
+    /// Which worker did it, from 0.
+    pub(crate) worker: u32,
+    /// When the work began, in nanoseconds of the monotonic clock of the node.
+    pub(crate) began_ns: u64,
+}
+
+/// Does what it is sent until its standard input ends.
+pub(crate) fn run() -> Result<()> {
+    let mut channel = Channel { from: BufReader::new(io::stdin()), to: BufWriter::new(io::stdout()) };
+    let Some(role) = receive::<WorkerRole>(&mut channel.from)? else { return Ok(()) };
+    match role {
+        WorkerRole::Read(setup) => {
+            let made = RuntimeHdf5::find().and_then(|library| SampleReader::new(library, setup));
+            let Some(mut reader) = channel.begin(made, SampleReader::describe)? else { return Ok(()) };
+            let mut memory = WorkerMemory::default();
+            channel.serve(|task: ReadTask| read_batch(&mut reader, &mut memory, &task))
+        }
+        WorkerRole::Generate(setup) => {
+            let Some(writer) = channel.begin(FileWriter::new(setup), |_| String::new())? else {
+                return Ok(());
+            };
+            channel.serve(|file: GeneratedFile| writer.write(&file))
+        }
+    }
+}
+
+struct Channel {
+    from: BufReader<Stdin>,
+    to: BufWriter<Stdout>,
+}
+
+impl Channel {
+    /// Says whether the worker is ready; nothing where it is not.
+    fn begin<T>(&mut self, made: Result<T>, describe: impl Fn(&T) -> String) -> Result<Option<T>> {
+        let answer: Answer<String> = made.as_ref().map(describe).map_err(SentError::from);
+        send(&mut self.to, &answer)?;
+        Ok(made.ok())
+    }
+
+    fn serve<T, A>(&mut self, mut work: impl FnMut(T) -> Result<A>) -> Result<()>
+    where
+        T: serde::de::DeserializeOwned,
+        A: Serialize,
+    {
+        while let Some(task) = receive::<T>(&mut self.from)? {
+            let answer: Answer<A> = work(task).map_err(|error| SentError::from(&error));
+            send(&mut self.to, &answer)?;
+        }
+        Ok(())
+    }
+}
+
+fn read_batch(reader: &mut SampleReader, memory: &mut WorkerMemory, task: &ReadTask) -> Result<BatchTimes> {
+    let sample_len = reader.sample_len();
+    let len =
+        sample_len.checked_mul(task.samples.len()).ok_or_else(|| Error::invalid("a batch is too long"))?;
+    let bytes = memory.bytes(&task.into, len)?;
+    read_samples(reader, &task.samples, &task.preprocess_s, bytes)
+}
+
+/// Reads `samples` into `bytes`, one after another, each followed by its preprocessing.
+pub(crate) fn read_samples(
+    reader: &mut SampleReader,
+    samples: &[SamplePlace],
+    preprocess_s: &[f64],
+    bytes: &mut [u8],
+) -> Result<BatchTimes> {
+    let mut times = BatchTimes { began_ns: monotonic_ns(), ..BatchTimes::default() };
+    let sample_len = reader.sample_len().max(1);
+    for (number, (sample, into)) in samples.iter().zip(bytes.chunks_exact_mut(sample_len)).enumerate() {
+        times.samples.push(reader.read(*sample, into)?);
+        times.preprocess_s += preprocess(preprocess_s.get(number).copied().unwrap_or(0.0));
+    }
+    Ok(times)
+}
+
+/// Sleeps for `wanted` seconds, and says how long it was.
+pub(crate) fn preprocess(wanted: f64) -> f64 {
+    if wanted <= 0.0 {
+        return 0.0;
+    }
+    let began = Instant::now();
+    thread::sleep(Duration::try_from_secs_f64(wanted).unwrap_or_default());
+    began.elapsed().as_secs_f64()
+}
+
+/// The monotonic clock, which all processes of a node share.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds.unwrap_or(0) * 1_000_000_000 + nanoseconds.unwrap_or(0)
+}

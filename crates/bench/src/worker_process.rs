@@ -1,0 +1,109 @@
+//! The rank's side of a worker: the process, and what is sent to it.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{BufReader, BufWriter},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use forebay::{Error, ErrorKind, Result};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    frames::{receive, send},
+    worker::{Answer, WorkerRole},
+};
+
+/// The command line by which this program starts its workers and ranks: the program, then what makes it a worker.
+pub(crate) type OwnCommand = Vec<OsString>;
+
+/// What workers have in their environment that the rank has not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WorkerEnvironment {
+    /// Variables, such as those that name a VOL connector.
+    pub(crate) variables: Vec<(String, String)>,
+    /// Where the records of HDF5's Log VFD are added, if it is in use: the driver writes them to standard error.
+    pub(crate) log_vfd: Option<PathBuf>,
+}
+
+impl WorkerEnvironment {
+    /// True when samples must be read by processes, however few read threads there are.
+    pub(crate) fn needs_processes(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// A worker, running. It ends when this goes.
+#[derive(Debug)]
+pub(crate) struct WorkerProcess {
+    child: Child,
+    to: Option<BufWriter<ChildStdin>>,
+    from: BufReader<ChildStdout>,
+    /// What it said of itself when it was ready.
+    pub(crate) says: String,
+}
+
+impl WorkerProcess {
+    /// Starts a worker by `command`. It is not in this process's group, so that Ctrl-C reaches the rank alone.
+    pub(crate) fn start(
+        command: &OwnCommand,
+        role: &WorkerRole,
+        environment: &WorkerEnvironment,
+    ) -> Result<Self> {
+        let (program, arguments) = command.split_first().ok_or_else(|| Error::invalid("no command"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.envs(environment.variables.iter().map(|(name, value)| (name, value)));
+        if let Some(path) = &environment.log_vfd {
+            let log = File::options().create(true).append(true).open(path);
+            command.stderr(log.map_err(|error| Error::from_io(error).at(path.display()))?);
+            command.env("HDF5_DRIVER", "log");
+        }
+        let mut child = command.spawn().map_err(|error| Error::from_io(error).at("a read worker"))?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::new(ErrorKind::Bug, "a worker without pipes"));
+        };
+        let (to, from) = (Some(BufWriter::new(to)), BufReader::new(from));
+        let mut worker = Self { child, to, from, says: String::new() };
+        worker.says = worker.ask(role)?;
+        Ok(worker)
+    }
+
+    /// Sends `task` and waits for the answer.
+    pub(crate) fn ask<A: DeserializeOwned>(&mut self, task: &impl Serialize) -> Result<A> {
+        let sent = match &mut self.to {
+            Some(to) => send(to, task),
+            None => Err(Error::new(ErrorKind::Bug, "a worker that was ended")),
+        };
+        let answer = sent.and_then(|()| receive::<Answer<A>>(&mut self.from));
+        match answer {
+            Ok(Some(answer)) => Ok(answer?),
+            Ok(None) | Err(_) => Err(self.ended()),
+        }
+    }
+
+    /// Why there was no answer.
+    fn ended(&mut self) -> Error {
+        self.to = None;
+        let how = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        Error::new(ErrorKind::Unavailable, format!("a worker process ended ({how})"))
+    }
+}
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        // Its standard input ends, and so does it, unless it hangs in a read.
+        self.to = None;
+        for _ in 0..50 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,283 @@
+//! `forebay bench`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::ran::command;
+
+/// A folder with a configuration in h5bench's form.
+struct Benchmark {
+    folder: tempfile::TempDir,
+    configuration: Value,
+}
+
+impl Benchmark {
+    /// Table 6.1 of the thesis: 128 + 32 files of 4 samples, one epoch, 511 steps; samples of 4 KiB.
+    fn table_6_1(threads: u32) -> Self {
+        Self::new(json!({
+            "generate-data": true, "train": true, "evaluation": true, "record-length": 4096, "num-files-train": 128,
+            "num-files-eval": 32, "num-samples-per-file": 4, "batch-size": 1, "batch-size-eval": 1, "epochs": 1,
+            "total-training-steps": 511, "computation-time": 0.0, "eval-time": 0.0, "read-threads": threads,
+            "keep-files": true,
+        }))
+    }
+
+    /// Six files of four samples, read in batches of two.
+    fn small(changes: Value) -> Self {
+        let mut configuration = json!({
+            "generate-data": true, "train": true, "record-length": 4096, "num-files-train": 6, "num-files-eval": 2,
+            "num-samples-per-file": 4, "batch-size": 2, "epochs": 2, "computation-time": 0.0, "eval-time": 0.0,
+            "read-threads": 0, "keep-files": true,
+        });
+        configuration.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        Self::new(configuration)
+    }
+
+    fn new(configuration: Value) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), configuration }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The command line of a run, with `changes` to the configuration.
+    fn command(&self, changes: Value, args: &[&str]) -> Command {
+        let mut configuration = self.configuration.clone();
+        configuration.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        let suite = json!({ "directory": self.folder.path(),
+                            "benchmarks": [{ "benchmark": "dlio", "configuration": configuration }] });
+        let file = self.path("suite.json");
+        fs::write(&file, suite.to_string()).unwrap();
+        let output = self.path("results");
+        let head = ["bench", file.to_str().unwrap(), "--output", output.to_str().unwrap(), "--json"];
+        let mut command = command(&[&head, args].concat());
+        command.env("FOREBAY_LIBHDF5", libhdf5());
+        command
+    }
+
+    fn run(&self, changes: Value, args: &[&str]) -> (Value, String) {
+        let done = self.command(changes, args).output().unwrap();
+        let err = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{err}");
+        (serde_json::from_slice(&done.stdout).unwrap(), err)
+    }
+
+    fn fails(&self, changes: Value, args: &[&str]) -> (i32, String) {
+        let done = self.command(changes, args).output().unwrap();
+        (done.status.code().unwrap_or(-1), String::from_utf8_lossy(&done.stderr).into_owned())
+    }
+}
+
+/// The libhdf5 of the tests' own h5py.
+fn libhdf5() -> String {
+    let script =
+        "import glob, h5py, os; print(glob.glob(os.path.dirname(h5py.__file__) + '.libs/libhdf5-*')[0])";
+    python(&["-c", script]).trim().to_owned()
+}
+
+fn python(args: &[&str]) -> String {
+    let python = std::env::var_os("FOREBAY_PYTHON").unwrap_or_else(|| "python3".into());
+    let done = Command::new(python).args(args).output().expect("FOREBAY_PYTHON is a Python with h5py");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// How often each record of the Log VFD stands in `text`, without the blanks that line it up.
+fn records(text: &str) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines().filter(|line| line.contains("H5FD_MEM_")) {
+        *counts.entry(line.split_whitespace().collect::<Vec<_>>().join(" ")).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_log_vfd_has_the_records_of_table_6_1() {
+    for threads in [0, 4] {
+        let bench = Benchmark::table_6_1(threads);
+        bench.run(json!({ "train": false, "evaluation": false }), &[]);
+        let log = bench.path("log");
+        let (answer, _) = bench.run(json!({ "generate-data": false }), &["--log-vfd", log.to_str().unwrap()]);
+        let counts = records(&fs::read_to_string(log).unwrap());
+        let (data, metadata): (Vec<_>, Vec<_>) =
+            counts.iter().partition(|(record, _)| record.contains("H5FD_MEM_DRAW"));
+        let data: Vec<(&str, u64)> =
+            data.into_iter().map(|(record, count)| (record.as_str(), *count)).collect();
+        let slot = |begin: u64| format!("{begin}- {} ( 4096 bytes) (H5FD_MEM_DRAW) Read", begin + 4095);
+        let slots = [slot(2048), slot(6144), slot(10240), slot(14336)];
+        let mut expected: Vec<(&str, u64)> =
+            slots.iter().map(String::as_str).zip([160, 160, 160, 159]).collect();
+        expected.sort_unstable();
+        assert_eq!(data, expected, "{threads} threads");
+        assert!(metadata.iter().all(|(_, count)| **count == 639), "{threads} threads: {metadata:?}");
+        let kinds = [
+            "96- 607 ( 512 bytes) (H5FD_MEM_OHDR) Read",
+            "680- 1191 ( 512 bytes) (H5FD_MEM_LHEAP) Read",
+            "136- 679 ( 544 bytes) (H5FD_MEM_BTREE) Read",
+            "1072- 1399 ( 328 bytes) (H5FD_MEM_BTREE) Read",
+            "800- 1311 ( 512 bytes) (H5FD_MEM_OHDR) Read",
+        ];
+        for kind in kinds {
+            assert!(metadata.iter().any(|(record, _)| *record == kind), "{kind} in {metadata:?}");
+        }
+        let epoch = &answer["runs"][0]["epochs"][0];
+        assert_eq!((&epoch["train"]["samples"], &epoch["evaluation"]["samples"]), (&json!(511), &json!(128)));
+    }
+}
+
+#[test]
+fn the_driver_that_the_environment_names_is_in_use() {
+    let bench = Benchmark::small(json!({}));
+    bench.run(json!({ "train": false }), &[]);
+    let done =
+        bench.command(json!({ "generate-data": false, "epochs": 1 }), &[]).env("HDF5_DRIVER", "log").output();
+    let done = done.unwrap();
+    let counts = records(&String::from_utf8_lossy(&done.stderr));
+    let draws: u64 =
+        counts.iter().filter(|(record, _)| record.contains("DRAW")).map(|(_, count)| count).sum();
+    assert_eq!(draws, 24, "{counts:?}");
+}
+
+#[test]
+fn both_engines_read_all_samples_by_threads_and_without() {
+    let bench = Benchmark::small(json!({}));
+    for threads in [0, 2] {
+        let engines = ["--engine", "hdf5", "--engine", "forebay"];
+        let (answer, _) = bench.run(json!({ "read-threads": threads }), &engines);
+        for run in answer["runs"].as_array().unwrap() {
+            for epoch in run["epochs"].as_array().unwrap() {
+                assert_eq!(epoch["train"]["samples"], 24, "{run}");
+                assert_eq!(epoch["train"]["bytes"], 24 * 4096, "{run}");
+            }
+            assert_eq!((run["epochs"].as_array().unwrap().len(), &run["complete"]), (2, &json!(true)));
+        }
+    }
+}
+
+#[test]
+fn ranks_without_mpi_share_the_samples_and_report_together() {
+    let bench = Benchmark::small(json!({ "epochs": 1, "computation-time": 0.001 }));
+    for ranks in [2, 4] {
+        let (answer, _) = bench.run(json!({}), &["--ranks", &ranks.to_string()]);
+        let run = &answer["runs"][0];
+        assert_eq!((&run["ranks"], &run["epochs"][0]["train"]["samples"]), (&json!(ranks), &json!(24)));
+    }
+}
+
+#[test]
+fn only_missing_files_are_generated_and_others_stay_as_they_are() {
+    let bench = Benchmark::small(json!({ "train": false }));
+    bench.run(json!({}), &[]);
+    let one = bench.path("data/train/img_3_of_6.h5");
+    let before = fs::metadata(bench.path("data/train/img_1_of_6.h5")).unwrap().modified().unwrap();
+    let bytes = fs::read(&one).unwrap();
+    fs::remove_file(&one).unwrap();
+    fs::write(bench.path("data/train/.img_3_of_6.h5.part"), b"half of a file").unwrap();
+    bench.run(json!({}), &[]);
+    assert_eq!(fs::read(&one).unwrap(), bytes, "the same file again");
+    let after = fs::metadata(bench.path("data/train/img_1_of_6.h5")).unwrap().modified().unwrap();
+    assert_eq!(before, after);
+    assert!(!bench.path("data/train/.img_3_of_6.h5.part").exists());
+}
+
+#[test]
+fn a_missing_file_a_short_one_and_too_many_steps_are_told_with_what_helps() {
+    let bench = Benchmark::small(json!({}));
+    bench.run(json!({ "train": false }), &[]);
+    let (code, err) = bench.fails(json!({ "generate-data": false, "num-samples-per-file": 5 }), &[]);
+    assert!(code == 3 && err.contains("4 records"), "{code} {err}");
+    fs::remove_file(bench.path("data/train/img_2_of_6.h5")).unwrap();
+    let (code, err) = bench.fails(json!({ "generate-data": false }), &[]);
+    assert!(code == 3 && err.contains("img_2_of_6.h5") && err.contains("generate"), "{code} {err}");
+    let (code, err) = bench.fails(json!({ "record-length": 1 << 20 }), &[]);
+    assert!(code == 2 && err.contains("another data set"), "{code} {err}");
+    let (code, err) = bench.fails(json!({ "total-training-steps": 100 }), &[]);
+    assert!(code == 2 && err.contains("100"), "{code} {err}");
+    let (code, err) = bench.fails(json!({ "batch-sise": 4 }), &[]);
+    assert!(code == 2 && err.contains("batch-size"), "{code} {err}");
+}
+
+#[test]
+fn a_data_set_that_is_not_kept_is_removed_after_the_run() {
+    let bench = Benchmark::small(json!({ "keep-files": false, "epochs": 1 }));
+    bench.run(json!({}), &[]);
+    let left: Vec<_> =
+        fs::read_dir(bench.path("data/train")).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert_eq!(left, Vec::<PathBuf>::new());
+}
+
+/// Waits until `is_there`, for as long as a slow machine may take.
+fn wait_for(is_there: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(300);
+    while !is_there() {
+        assert!(Instant::now() < until, "it never came");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_a_partial_report_that_says_so() {
+    for ranks in ["1", "2"] {
+        let bench = Benchmark::small(json!({ "epochs": 1000, "computation-time": 0.05, "read-threads": 1 }));
+        let trace = bench.path("trace.pfw.gz");
+        let args = ["--ranks", ranks, "--trace", trace.to_str().unwrap()];
+        let mut command = bench.command(json!({}), &args);
+        // A group of its own, as a shell gives it: the ranks are in it too.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for(|| trace.exists());
+        thread::sleep(Duration::from_millis(1500));
+        let group = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+        let done = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(130), "{ranks} ranks: {err}");
+        let answer: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{err}"));
+        assert_eq!(answer["complete"], false, "{ranks} ranks");
+        assert_eq!(answer["runs"][0]["ranks"].to_string(), ranks, "what every rank recorded is there");
+        let timings = fs::read_to_string(bench.path("results/timings-hdf5.json")).unwrap();
+        let timings: Value = serde_json::from_str(&timings).unwrap();
+        assert_eq!(timings["complete"], false);
+        assert!(!timings["ranks"][0]["epochs"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn generated_files_are_what_h5py_expects_of_h5bench_and_dlio() {
+    let bench = Benchmark::small(json!({ "train": false, "num-files-train": 2, "num-files-eval": 1 }));
+    let script = "
+import h5py, json, sys
+with h5py.File(sys.argv[1]) as file:
+    out = {name: [list(file[name].shape), str(file[name].dtype), file[name].chunks, file[name].compression, int(file[name][:].max())] for name in file}
+print(json.dumps(out))";
+    let look = |path: &Path| -> Value {
+        serde_json::from_str(&python(&["-c", script, path.to_str().unwrap()])).unwrap()
+    };
+    bench.run(json!({}), &[]);
+    let plain = look(&bench.path("data/train/img_1_of_2.h5"));
+    assert_eq!(plain["labels"], json!([[4], "int64", null, null, 0]));
+    let records = plain["records"].as_array().unwrap();
+    assert_eq!(records[..3], [json!([4, 64, 64]), json!("uint8"), Value::Null]);
+    assert!(plain["records"][4].as_i64().unwrap() > 200, "random bytes");
+    bench.run(
+        json!({ "data-folder": "zipped", "chunking": true, "chunk-size": 1024, "compression": true }),
+        &[],
+    );
+    let zipped = look(&bench.path("zipped/train/img_2_of_2.h5"));
+    assert_eq!(zipped["records"][2], json!([1, 32, 32]));
+    assert_eq!(zipped["records"][3], "gzip");
+    bench.run(json!({ "data-folder": "dlio" }), &["--layout", "dlio"]);
+    let latest = look(&bench.path("dlio/train/img_0_of_2.hdf5"));
+    assert_eq!(latest["records_0"][0], json!([4, 64, 64]));
+}

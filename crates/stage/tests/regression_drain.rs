@@ -1,0 +1,228 @@
+//! Faults of drains and of `recover` that were found once, each with what is to happen instead.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::{
+    fs::{self, File},
+    ops::ControlFlow,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use forebay_stage::{Area, AreaSettings, CloseWhen, RecoverOptions, RedoFile, StageOptions, recover};
+
+/// Only guards against hanging.
+const LIMIT: Option<Duration> = Some(Duration::from_secs(300));
+
+fn quiet(_: forebay_stage::DrainProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn paused(folder: &Path, quota: u64) -> Arc<Area> {
+    let settings = AreaSettings::folder(folder.join("fast"));
+    Area::open(AreaSettings { quota, free_floor: 0, start_paused: true, ..settings }).unwrap()
+}
+
+fn update(area: &Arc<Area>, path: &Path) -> RedoFile {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    area.update(path, file, StageOptions::default()).unwrap()
+}
+
+/// The area of `folder` as it would be left if its processes were killed now.
+fn left(folder: &Path) -> PathBuf {
+    let left = folder.join("left");
+    let _ = fs::remove_dir_all(&left);
+    let copied = Command::new("cp").arg("-a").args([&folder.join("fast"), &left]).status().unwrap();
+    assert!(copied.success());
+    left
+}
+
+/// The folders of processes in an area.
+fn processes(area: &Path) -> Vec<PathBuf> {
+    let own = fs::read_dir(area).unwrap().next().unwrap().unwrap().path();
+    let entries = fs::read_dir(own).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+#[test]
+fn an_area_without_threads_is_drained_by_those_that_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    for settings in [AreaSettings::folder(folder.path().join("fast")), AreaSettings::memory()] {
+        let area = Area::open(AreaSettings { drainers: 0, free_floor: 0, ..settings }).unwrap();
+        let (path, new) = (folder.path().join("file"), folder.path().join("new"));
+        let file = update(&area, &path);
+        file.write_at(0, b"update").unwrap();
+        file.close(CloseWhen::Staged).unwrap();
+        let created = area.create(&new, StageOptions::default()).unwrap();
+        created.write_at(0, b"new").unwrap();
+        let sealed = created.seal().unwrap();
+        assert!(sealed.staged().wait(LIMIT).unwrap() && sealed.durable().wait(LIMIT).unwrap());
+        area.drain(&quiet).unwrap();
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::read(&new).unwrap()),
+            (b"update".to_vec(), b"new".to_vec())
+        );
+        area.close().unwrap();
+    }
+}
+
+#[test]
+fn a_change_by_others_before_a_drain_is_noticed_and_recover_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'.'; 20]).unwrap();
+    let area = paused(folder.path(), 1 << 20);
+    let file = update(&area, &path);
+    file.write_at(0, b"logged").unwrap();
+    file.stage().unwrap();
+    // Others change it, and then this process goes on with a write that has no room in the area.
+    File::options().write(true).open(&path).unwrap().write_all_at(b"others", 10).unwrap();
+    file.write_at(100, &vec![1; 2 << 20]).unwrap();
+    assert!(area.stats().passed_through_bytes > 0);
+    let left = left(folder.path());
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (0, 1), "{done:?}");
+    assert!(done.refused[0].error.as_ref().unwrap().contains("changed by others"), "{done:?}");
+    assert_eq!(&fs::read(&path).unwrap()[..20], b"..........others....");
+    // The process itself has the file open, and its writes come behind those of others.
+    file.close(CloseWhen::Drained).unwrap();
+    assert_eq!(&fs::read(&path).unwrap()[..20], b"logged....others....");
+}
+
+#[test]
+fn a_new_file_replaces_one_that_an_update_of_the_same_process_has_changed_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "old").unwrap();
+    let area = paused(folder.path(), 64 << 20);
+    let file = update(&area, &path);
+    file.write_at(0, b"UPDATED").unwrap();
+    file.close(CloseWhen::Staged).unwrap();
+    let new = area.create(&path, StageOptions::default()).unwrap();
+    new.write_at(0, b"new").unwrap();
+    let sealed = new.seal().unwrap();
+    area.drain(&quiet).unwrap();
+    assert!(sealed.durable().is_set());
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+}
+
+#[test]
+fn items_of_another_machine_are_left_alone_until_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let area = paused(folder.path(), 64 << 20);
+    let file = update(&area, &path);
+    file.write_at(0, b"bytes").unwrap();
+    file.stage().unwrap();
+    let left = left(folder.path());
+    let process = processes(&left).remove(0);
+    let name = process.file_name().unwrap().to_str().unwrap();
+    let number = name.split_once('@').unwrap().0.rsplit_once('-').unwrap().1;
+    fs::rename(&process, process.with_file_name(format!("p-0123456789abcdef-{number}@elsewhere"))).unwrap();
+    let other = Area::open(AreaSettings::folder(&left)).unwrap();
+    assert!(other.items().unwrap().iter().all(|item| !item.is_deserted));
+    assert_eq!(other.pending(&path).unwrap(), None, "it is open there");
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((done.in_use.len(), done.finished.len(), done.refused.len()), (1, 0, 0), "{done:?}");
+    assert!(done.in_use[0].error.as_ref().unwrap().contains("--host elsewhere"), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"");
+    let options = RecoverOptions { hosts: vec!["elsewhere".to_owned()], ..RecoverOptions::default() };
+    let done = recover(&left, &options, &quiet).unwrap();
+    assert_eq!((done.in_use.len(), done.finished.len()), (0, 1), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"bytes");
+    std::mem::forget((file, area));
+}
+
+#[test]
+fn files_behind_one_that_failed_are_tried_again_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = folder.path().join("slow");
+    fs::create_dir(&slow).unwrap();
+    let area = paused(folder.path(), 64 << 20);
+    let sealed = [0, 1, 2].map(|priority| {
+        let options = StageOptions { priority, ..StageOptions::default() };
+        let file = area.create(&slow.join("file"), options).unwrap();
+        file.write_at(0, format!("version {priority}").as_bytes()).unwrap();
+        file.seal().unwrap()
+    });
+    assert!(sealed.iter().all(|sealed| sealed.staged().wait(LIMIT).unwrap()));
+    fs::remove_dir(&slow).unwrap();
+    assert!(area.drain(&quiet).is_err());
+    assert!(sealed.iter().all(|sealed| sealed.durable().error().is_some()));
+    fs::create_dir(&slow).unwrap();
+    area.drain(&quiet).unwrap();
+    assert!(sealed.iter().all(|sealed| sealed.durable().is_set()));
+    assert_eq!(fs::read(slow.join("file")).unwrap(), b"version 2");
+}
+
+#[test]
+fn a_write_that_goes_straight_through_is_a_sign_of_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let area = paused(folder.path(), 1 << 20);
+    let file = update(&area, &folder.path().join("file"));
+    file.write_at(0, b"logged").unwrap();
+    let alive = || fs::read(processes(&folder.path().join("fast"))[0].join("alive")).unwrap();
+    assert!(alive().is_empty());
+    file.write_at(100, &vec![1; 2 << 20]).unwrap();
+    assert_eq!(alive().len(), 8, "the time of the write");
+    file.close(CloseWhen::Drained).unwrap();
+}
+
+#[test]
+fn waits_may_have_any_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let area = Area::open(AreaSettings::memory()).unwrap();
+    let path = folder.path().join("file");
+    let file = area.create(&path, StageOptions::default()).unwrap();
+    assert!(file.seal().unwrap().durable().wait(Some(Duration::MAX)).unwrap());
+    assert!(area.wait_for(&path, Some(Duration::MAX), &|| true).unwrap());
+}
+
+#[test]
+fn a_killed_process_that_only_cut_a_file_is_heard_of_when_the_file_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "0123456789").unwrap();
+    let area = paused(folder.path(), 64 << 20);
+    let file = update(&area, &path);
+    file.truncate(4).unwrap();
+    file.stage().unwrap();
+    let left = left(folder.path());
+    let other = Area::open(AreaSettings::folder(&left)).unwrap();
+    let error = other.pending(&path).unwrap_err();
+    assert!(error.to_string().contains("was killed"), "{error}");
+    assert_eq!(recover(&left, &RecoverOptions::default(), &quiet).unwrap().finished.len(), 1);
+    assert_eq!(fs::read(&path).unwrap(), b"0123");
+    std::mem::forget((file, area));
+}
+
+#[test]
+fn a_cut_that_is_in_the_log_takes_nothing_of_what_went_straight_through_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_killed in [false, true] {
+        let path = folder.path().join(format!("file-{is_killed}"));
+        fs::write(&path, [b'.'; 50]).unwrap();
+        let area = paused(folder.path(), 1 << 20);
+        let file = update(&area, &path);
+        file.write_at(0, b"logged").unwrap();
+        file.truncate(10).unwrap();
+        let long = vec![7; 2 << 20];
+        file.write_at(20, &long).unwrap();
+        file.write_at(2, b"again").unwrap();
+        let mut expected = b"loagain...".to_vec();
+        expected.resize(20, 0);
+        expected.extend_from_slice(&long);
+        if is_killed {
+            let done = recover(&left(folder.path()), &RecoverOptions::default(), &quiet).unwrap();
+            assert!(done.refused.is_empty(), "{done:?}");
+            std::mem::forget((file, area));
+        } else {
+            file.close(CloseWhen::Drained).unwrap();
+            area.close().unwrap();
+        }
+        assert!(fs::read(&path).unwrap() == expected, "killed: {is_killed}");
+    }
+}

@@ -1,0 +1,94 @@
+//! The keys of a mapping, taken one by one; those that are left at the end are unknown.
+
+use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
+
+use crate::config::{
+    node::{ConfigNode, NodeValue},
+    value::FromNode,
+};
+
+/// A mapping of a configuration that is being read.
+pub(super) struct Section<'a> {
+    path: String,
+    entries: &'a [(String, ConfigNode)],
+    known: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    /// The mapping `node`, known in messages by `path`.
+    pub(super) fn of(node: &'a ConfigNode, path: &str) -> Result<Self> {
+        match &node.value {
+            NodeValue::Map(entries) => Ok(Self { path: path.to_owned(), entries, known: Vec::new() }),
+            NodeValue::Null => Ok(Self { path: path.to_owned(), entries: &[], known: Vec::new() }),
+            _ => Err(at(node, path, Error::new(ErrorKind::Invalid, "a mapping of keys is meant here"))),
+        }
+    }
+
+    /// The mapping under the first of `keys` that is there; an empty one where none is.
+    pub(super) fn child(&mut self, keys: &[&'static str]) -> Result<Section<'a>> {
+        match self.node(keys) {
+            Some((key, node)) => Section::of(node, &self.path_of(key)),
+            None => Ok(Section { path: self.path_of(keys[0]), entries: &[], known: Vec::new() }),
+        }
+    }
+
+    /// The value of the first of `keys` that is there, and its key; all become known.
+    pub(super) fn node(&mut self, keys: &[&'static str]) -> Option<(&'a str, &'a ConfigNode)> {
+        self.known.extend(keys);
+        let entries = self.entries;
+        entries.iter().find(|(name, _)| keys.contains(&&**name)).map(|(name, node)| (&**name, node))
+    }
+
+    /// Puts the value of the first of `keys` that is there into `field`; `null` leaves it as it is.
+    pub(super) fn set<T: FromNode>(&mut self, keys: &[&'static str], field: &mut T) -> Result<bool> {
+        let Some((key, node)) = self.node(keys).filter(|(_, node)| node.value != NodeValue::Null) else {
+            return Ok(false);
+        };
+        *field = T::from_node(node).map_err(|error| at(node, &self.path_of(key), error))?;
+        Ok(true)
+    }
+
+    /// Makes keys known that have no effect here, and notes those that are given.
+    pub(super) fn ignore(&mut self, keys: &[&'static str], notes: &mut Vec<String>) {
+        self.known.extend(keys);
+        let given = self.entries.iter().filter(|(name, _)| keys.contains(&&**name));
+        notes.extend(given.map(|(name, _)| format!("{} has no effect here", self.path_of(name))));
+    }
+
+    /// All entries, for mappings whose keys are the user's own.
+    pub(super) fn entries(&self) -> &'a [(String, ConfigNode)] {
+        self.entries
+    }
+
+    /// The error for `what` at the value of `key`.
+    pub(super) fn error(&self, key: &str, what: impl Into<String>) -> Error {
+        let error = Error::new(ErrorKind::Invalid, what);
+        match self.entries.iter().find(|(name, _)| name == key) {
+            Some((_, node)) => at(node, &self.path_of(key), error),
+            None => in_place(None, &self.path_of(key), error),
+        }
+    }
+
+    /// An error where a key is left that nobody asked for.
+    pub(super) fn finish(self) -> Result<()> {
+        let Some((stray, node)) = self.entries.iter().find(|(name, _)| !self.known.contains(&&**name)) else {
+            return Ok(());
+        };
+        Err(in_place(node.line, &self.path, unknown("key", stray, &self.known)))
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+}
+
+fn at(node: &ConfigNode, path: &str, error: Error) -> Error {
+    in_place(node.line, path, error)
+}
+
+/// `error` with the line and the path in front of it.
+fn in_place(line: Option<usize>, path: &str, error: Error) -> Error {
+    let line = line.map_or(String::new(), |line| format!("line {line}: "));
+    let path = if path.is_empty() { String::new() } else { format!("{path}: ") };
+    Error::new(error.kind(), format!("{line}{path}{error}"))
+}

@@ -1,0 +1,49 @@
+//! AI I/O benchmarks as plain data: what a run reads and writes and when, and what its timings say. No file is opened here.
+//!
+//! ```text
+//! config ─► Workload ─► a runner (another crate) ─► RunTimings ─► metrics ─► report
+//! YAML, JSON what to do  reads, writes, sleeps      what it took  AU, rates  CSV, JSON, HTML
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `config/` | DLIO's YAML, h5bench's JSON, our TOML, presets, overrides |
+//! | `workload/` | one benchmark, resolved: phases, data set, reader, training, checkpoints |
+//! | `kernel` | the `write` and `read` kernels of h5bench |
+//! | `suite` | what one configuration file asks for: one or several tasks |
+//! | `layout` | where the files of a data set lie |
+//! | `order/` | which sample is read when, by which rank and worker |
+//! | `checkpoint` | the files of a checkpoint and the sizes of their tensors |
+//! | `random` | NumPy's generator and shuffle, draws of times |
+//! | `distribution` | distributions of simulated times |
+//! | `timings` | what a run records, per rank, epoch and step |
+
+pub mod checkpoint;
+pub mod config;
+mod distribution;
+mod kernel;
+pub mod layout;
+pub mod order;
+mod random;
+mod suite;
+mod timings;
+mod words;
+mod workload;
+
+pub use checkpoint::{CheckpointFile, TensorSpec};
+pub use config::{ConfigOptions, ConfigSyntax};
+pub use distribution::TimeDistribution;
+pub use kernel::{Kernel, KernelMode, KernelPattern, SpaceLayout};
+pub use layout::Split;
+pub use order::{BatchOrder, RankPosition};
+pub use random::Mt19937;
+pub use suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice};
+pub use timings::{
+    BlockTimings, CheckpointTimings, EpochTimings, GenerationTimings, HostFacts, LatencyCounts, RankTimings,
+    RunTimings, StepTimings, TierCounts,
+};
+pub use workload::{
+    CheckpointMode, CheckpointSpec, Compression, DatasetSpec, ElementType, EvaluationSpec, FileFormat,
+    FileNaming, Framework, Hdf5Spec, LoaderKind, ModelSpec, OutputSpec, Parallelism, PhaseSet, RankShare,
+    ReadType, ReaderSpec, ShuffleMode, StorageKind, StorageSpec, TrainSpec, TransformerSpec, Workload,
+};

@@ -136,6 +136,21 @@ def test_a_staging_area_that_cannot_be_used_is_passed_by(order: Path, files: Pat
     assert ranks(2, nowhere, order, "plain", files / "ours.h5") == ORDER["plain"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is made by root")
+def test_a_file_system_that_fills_up_costs_no_more_than_what_did_not_fit(order: Path, files: Path, tmp_path: Path) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", files], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        assert ranks(2, connector(files), order, "full", files / "ours.h5") == ["closed: -1"]
+        subprocess.run(["mount", "-o", "remount,size=64m", files], check=True)
+        subprocess.run([os.environ["FOREBAY_BIN"], "recover", tmp_path / "fast"], stdout=subprocess.DEVNULL, check=True)
+        with h5py.File(files / "ours.h5") as file:
+            assert (file["good"][...] == 3).all() and (file["large"][...] == 0).all()
+    finally:
+        subprocess.run(["umount", files], check=True)
+
+
 @pytest.mark.parametrize("case", ["flush", "unlinked", "late", "weak"] if os.environ.get("FOREBAY_LONG") else ["late"])
 def test_ranks_of_several_hosts_see_what_others_did_before(case: str, order: Path, files: Path, tmp_path: Path) -> None:
     slowly = connector(files, FOREBAY_STAGE_BANDWIDTH="2MB/s", FOREBAY_HDF5_UNIT="64KiB")

@@ -25,7 +25,9 @@ struct LedPart {
 /// True where this rank would read what the others of `comm` have cached.
 pub(crate) fn is_wanted(comm: &MpiComm) -> bool {
     let settings = settings::current();
-    settings.peers == PeerReads::Auto && comm.size() > 1 && settings.place.is_some()
+    // A folder that all nodes share is one cache for them as it is.
+    let is_global = matches!(&settings.place, Some(TierConfig::Disk(disk)) if disk.keep);
+    settings.peers == PeerReads::Auto && comm.size() > 1 && settings.place.is_some() && !is_global
 }
 
 /// The cache of the ranks of `comm`, for a file of `file_len` bytes, read through windows of `data`; an error is one on all ranks.

@@ -71,6 +71,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) log_vfd: Option<PathBuf>,
 
+    /// MPI-IO: read by libhdf5's MPI-IO driver, as collective-meta and collective-data do too. Needs mpirun and a libhdf5 built
+    /// with MPI.
+    #[arg(long)]
+    pub(crate) mpi_io: bool,
+
     #[arg(long, hide = true)]
     pub(crate) worker: bool,
 }

@@ -21,6 +21,7 @@ use crate::{
     launch_ranks,
     rank_run::RunOptions,
     run::{RunPlace, run},
+    runtime_hdf5::RuntimeHdf5,
     worker,
     worker_process::WorkerEnvironment,
 };
@@ -77,6 +78,8 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         let code = launch_ranks::launch(ranks, &host.program, &host.arguments)?;
         return Ok(BenchOutcome { ranks_code: Some(code), ..BenchOutcome::default() });
     }
+    // First of all: the ranks then find each other by the MPI that the library is linked to.
+    let _library = wants_mpi_io(args, &suite).then(RuntimeHdf5::find).transpose()?;
     let comm = job_comm(DataPath::Auto, &Wait::while_ranks_live())?;
     let mut results =
         BenchResults { args, host, suite: &suite, comm: &comm, runs: Vec::new(), reads_with: Vec::new() };
@@ -153,10 +156,21 @@ impl BenchResults<'_> {
             compute: args.compute,
             cache: args.cache,
             worker,
+            mpi_io: args.mpi_io,
             stage: args.stage.clone(),
             environment,
         }
     }
+}
+
+/// True for an MPI job of which a workload is read by MPI-IO.
+fn wants_mpi_io(args: &BenchArgs, suite: &Suite) -> bool {
+    let mut tasks = suite.tasks.iter();
+    let is_collective = tasks.any(|task| match task {
+        Task::Training(workload) => workload.hdf5.collective_meta || workload.hdf5.collective_data,
+        Task::Kernel(_) => true,
+    });
+    Launcher::of_process() == Launcher::Mpi && (args.mpi_io || is_collective)
 }
 
 /// libhdf5 for HDF5 files, as the benchmarks that are replayed have it; forebay for others.

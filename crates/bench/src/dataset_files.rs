@@ -135,6 +135,7 @@ pub(crate) fn hdf5_plan(workload: &Workload, split: Split) -> Result<Hdf5Plan> {
         records: layout::record_names(workload),
         memory_type: memory_type(workload.dataset.record_element_type),
         sample_len,
+        mpi_io: None,
         keeps_open: workload.reader.loader == LoaderKind::TensorFlow,
     };
     Ok(Hdf5Plan { setup, samples_per_file: workload.dataset.num_samples_per_file, workers, memory })

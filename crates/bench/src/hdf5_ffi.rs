@@ -13,6 +13,7 @@ use std::{
 };
 
 use forebay::{Error, Result, format::check_owner};
+use forebay_mpi::MpiHandle;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 /// What the library calls `hid_t`, since 1.10.
@@ -254,6 +255,37 @@ impl Hdf5Functions {
     pub(crate) fn list_set_filter(&self, list: Hid, filter: c_int, values: &[c_uint]) -> c_int {
         // SAFETY: `values` has as many numbers as the call is told; 0 makes the filter mandatory.
         unsafe { (self.list_set_filter)(list, filter, 0, values.len(), values.as_ptr()) }
+    }
+
+    /// Has files opened with `list` be read by MPI-IO over `comm`, metadata by all of its ranks together if asked for; an error
+    /// where the library was built without MPI.
+    pub(crate) fn list_set_mpi_io(
+        &self,
+        list: Hid,
+        comm: MpiHandle,
+        info: MpiHandle,
+        collective_meta: bool,
+    ) -> Result<c_int> {
+        type SetMpiIo = unsafe extern "C" fn(Hid, MpiHandle, MpiHandle) -> c_int;
+        type SetCollective = unsafe extern "C" fn(Hid, bool) -> c_int;
+        // SAFETY: the signatures are those of parallel builds since 1.10, with objects of MPI as wide as a register, of which a
+        // function that takes 32 bits looks at the low ones. The library is linked to the MPI that the handles are of.
+        unsafe {
+            let set = symbol::<SetMpiIo>(&self.library, "H5Pset_fapl_mpio")?(list, comm, info);
+            match collective_meta && set >= 0 {
+                true => {
+                    Ok(symbol::<SetCollective>(&self.library, "H5Pset_all_coll_metadata_ops")?(list, true))
+                }
+                false => Ok(set),
+            }
+        }
+    }
+
+    /// Has reads with `list` be collective.
+    pub(crate) fn list_set_collective(&self, list: Hid) -> Result<c_int> {
+        type SetMode = unsafe extern "C" fn(Hid, c_int) -> c_int;
+        // SAFETY: the signature is that of parallel builds since 1.10; 1 is H5FD_MPIO_COLLECTIVE.
+        unsafe { Ok(symbol::<SetMode>(&self.library, "H5Pset_dxpl_mpio")?(list, 1)) }
     }
 
     /// Reads what `file_space` selects into `into`, which is as long as what `memory_space` selects.

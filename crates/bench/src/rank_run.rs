@@ -51,6 +51,8 @@ pub(crate) struct RunOptions {
     pub(crate) cache: CacheState,
     /// The command line that starts a worker.
     pub(crate) worker: OwnCommand,
+    /// Files are read by MPI-IO, whatever the workload says.
+    pub(crate) mpi_io: bool,
     /// Where checkpoints are staged, if they are.
     pub(crate) stage: Option<PathBuf>,
     /// What workers have in their environment.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use forebay::{Error, ErrorKind, Result};
+use forebay_mpi::MpiLibrary;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -25,8 +26,19 @@ pub(crate) struct ReaderSetup {
     pub(crate) memory_type: String,
     /// Bytes that the trainer is handed of each sample; what is shorter is followed by zeros, what is longer is cut.
     pub(crate) sample_len: u64,
+    /// Files are read by MPI-IO, each by its rank alone.
+    pub(crate) mpi_io: Option<MpiIo>,
     /// A file stays open until another is read, as generators of TensorFlow have it.
     pub(crate) keeps_open: bool,
+}
+
+/// How MPI-IO is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MpiIo {
+    /// Metadata operations are collective.
+    pub(crate) collective_meta: bool,
+    /// Reads are collective.
+    pub(crate) collective_data: bool,
 }
 
 /// Which sample is read: a file and a record in it.
@@ -56,6 +68,9 @@ pub(crate) struct SampleReader {
     records: Vec<CString>,
     memory_type: Hid,
     element_len: usize,
+    /// Property lists of files and of reads; the default where nothing is asked for.
+    access: Hid,
+    transfer: Hid,
     /// The file that was read last, where it stays open.
     open: Option<(u32, Hid)>,
     /// For samples that are longer than what the trainer is handed.
@@ -69,7 +84,20 @@ impl SampleReader {
         let records = setup.records.iter().map(|name| c_name(name)).collect::<Result<_>>()?;
         let memory_type = library.functions.constant(&setup.memory_type)?;
         let element_len = library.functions.type_len(memory_type);
-        Ok(Self { library, setup, files, records, memory_type, element_len, open: None, spare: Vec::new() })
+        let (access, transfer) =
+            setup.mpi_io.map_or(Ok((DEFAULT, DEFAULT)), |mpi_io| mpi_lists(&library, mpi_io))?;
+        Ok(Self {
+            access,
+            transfer,
+            library,
+            setup,
+            files,
+            records,
+            memory_type,
+            element_len,
+            open: None,
+            spare: Vec::new(),
+        })
     }
 
     /// Bytes that the trainer is handed of each sample.
@@ -128,7 +156,7 @@ impl SampleReader {
             Some(_) => self.close_kept()?,
             None => {}
         }
-        let id = self.library.functions.file_open(&self.files[file as usize], DEFAULT);
+        let id = self.library.functions.file_open(&self.files[file as usize], self.access);
         Ok(self.library.own(id, Hdf5Functions::file_close, "cannot be opened")?.leave())
     }
 
@@ -181,7 +209,7 @@ impl SampleReader {
             memory_type: self.memory_type,
             memory_space: memory.id,
             file_space: space.id,
-            list: DEFAULT,
+            list: self.transfer,
         };
         let is_longer = len > into.len();
         if is_longer {
@@ -208,6 +236,26 @@ impl SampleReader {
             self.library.own(id, Hdf5Functions::data_close, "")
         }
     }
+}
+
+/// Property lists for files and reads by MPI-IO. Each rank reads its own samples, so that it is alone in its communicator.
+fn mpi_lists(library: &RuntimeHdf5, mpi_io: MpiIo) -> Result<(Hid, Hid)> {
+    let hint = "set FOREBAY_LIBHDF5 to a libhdf5 that was built with MPI (Debian: libhdf5-openmpi-dev), and start by its mpirun";
+    let mpi = MpiLibrary::find()?;
+    let access = library.list("H5P_CLS_FILE_ACCESS_ID_g")?;
+    let set = library.functions.list_set_mpi_io(
+        access.id,
+        mpi.comm_self(),
+        mpi.info_null(),
+        mpi_io.collective_meta,
+    );
+    let set = set.map_err(|error| error.at(library.describe()).hint(hint))?;
+    library.check(set, "no MPI-IO")?;
+    let transfer = library.list("H5P_CLS_DATASET_XFER_ID_g")?;
+    if mpi_io.collective_data {
+        library.check(library.functions.list_set_collective(transfer.id)?, "no collective reads")?;
+    }
+    Ok((access.leave(), transfer.leave()))
 }
 
 impl Drop for SampleReader {

@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Instant};
 
 use forebay::{
-    Loader, Options, Result,
+    Error, Launcher, Loader, Options, Result,
     loader::{Next, Run},
     plan::{Shuffle, Tail},
+    source::{Event, EventKind},
 };
 use forebay_workload::{BlockTimings, EpochTimings, FileFormat, Split, StepTimings, TimeDistribution, order};
 use serde_json::json;
@@ -14,6 +15,7 @@ use crate::{
     cold_cache, dataset_files,
     engine::{EngineName, StepReader, forebay_files::ForebayStepReader, hdf5::Hdf5StepReader},
     rank_run::{CacheState, GLANCE, RankRun, is_interruption},
+    sample_reader::MpiIo,
     step_maker::StepMaker,
     trace::{TraceEvent, arguments},
     worker::BatchTimes,
@@ -170,7 +172,8 @@ impl RankRun<'_> {
         }
         let reader: Arc<dyn StepReader> = match self.options.engine {
             EngineName::Hdf5 => {
-                let plan = dataset_files::hdf5_plan(self.workload, split)?;
+                let mut plan = dataset_files::hdf5_plan(self.workload, split)?;
+                plan.setup.mpi_io = self.mpi_io()?;
                 Arc::new(Hdf5StepReader::start(plan, &self.options.worker, &self.options.environment)?)
             }
             EngineName::Forebay => {
@@ -181,6 +184,39 @@ impl RankRun<'_> {
         *slot = Some(Arc::clone(&reader));
         self.reads_with = reader.describe();
         Ok(reader)
+    }
+
+    /// How MPI-IO is used, if it is: by ranks of an MPI job that read their samples themselves.
+    fn mpi_io(&self) -> Result<Option<MpiIo>> {
+        let hdf5 = &self.workload.hdf5;
+        if hdf5.subfiling {
+            return Err(
+                Error::unsupported("HDF5's subfiling driver is not used yet").hint("set subfiling to false")
+            );
+        }
+        let is_asked = self.options.mpi_io || hdf5.collective_meta || hdf5.collective_data;
+        if !is_asked {
+            return Ok(None);
+        }
+        let is_mpi = Launcher::of_process() == Launcher::Mpi;
+        if is_mpi && self.workload.reader.read_threads == 0 {
+            return Ok(Some(MpiIo {
+                collective_meta: hdf5.collective_meta,
+                collective_data: hdf5.collective_data,
+            }));
+        }
+        if self.options.mpi_io {
+            let error =
+                Error::invalid("MPI-IO is for ranks of an MPI job that read their samples themselves");
+            return Err(error.hint("start by mpirun, and set read_threads to 0"));
+        }
+        // Each rank is alone in its communicator: collective or not is the same there.
+        Event::new(
+            EventKind::Library,
+            "collective operations have no effect without mpirun and with read threads",
+        )
+        .emit();
+        Ok(None)
     }
 
     /// One step: the batch, the computation, and in training the barrier that stands for the all-reduce.

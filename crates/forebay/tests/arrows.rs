@@ -60,7 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-tier",
         ],
     ),
-    ("forebay-bench", &["forebay", "forebay-workload"]),
+    ("forebay-bench", &["forebay", "forebay-mpi", "forebay-workload"]),
     ("forebay-cli", &["forebay", "forebay-bench", "forebay-launch", "forebay-mount"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];

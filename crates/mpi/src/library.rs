@@ -8,7 +8,11 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{abi::MpiAbi, ffi::LoadedMpi, find};
+use crate::{
+    abi::{MpiAbi, MpiHandle},
+    ffi::LoadedMpi,
+    find,
+};
 
 /// An MPI library, found at run time and loaded for as long as the process lives.
 pub struct MpiLibrary {
@@ -47,6 +51,16 @@ impl MpiLibrary {
     /// Its binary interface.
     pub fn abi(&self) -> MpiAbi {
         self.loaded.abi
+    }
+
+    /// This process alone, as a communicator of the library.
+    pub fn comm_self(&self) -> MpiHandle {
+        self.loaded.constants.comm_self
+    }
+
+    /// No hints, as a handle of the library.
+    pub fn info_null(&self) -> MpiHandle {
+        self.loaded.constants.info_null
     }
 
     fn search() -> Result<Self> {

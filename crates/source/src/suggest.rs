@@ -19,21 +19,3 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let (_, near) = by_distance.min().filter(|(distance, _)| *distance <= word.len() / 3)?;
     Some(near)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slip_is_put_right_and_an_unknown_word_gets_the_list() {
-        let known = ["kind", "path", "quota"];
-        assert_eq!(
-            unknown("key", "quotta", &known).to_string(),
-            "unknown key 'quotta'; did you mean 'quota'?"
-        );
-        assert_eq!(
-            unknown("key", "sise", &known).to_string(),
-            "unknown key 'sise'; it is one of kind, path, quota"
-        );
-    }
-}

@@ -67,8 +67,10 @@ pub fn recover(
         |name: &str| other_host(name).is_none_or(|host| options.hosts.iter().any(|named| named == host));
     for (folder, is_deserted) in process_folders(&area)? {
         let name = folder.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if !is_deserted && !(other_host(name).is_some() && is_left(name)) {
-            recovered.in_use.extend(items_in_use(&folder, other_host(name)));
+        let host = other_host(name);
+        let is_named = host.is_some() && is_left(name);
+        if !is_deserted && !is_named {
+            recovered.in_use.extend(items_in_use(&folder, host));
         }
     }
     let boot = boot_id();

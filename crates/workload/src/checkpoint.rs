@@ -51,7 +51,7 @@ pub fn folder(epoch: u32, step: u64) -> String {
 
 /// The files that one rank writes; none where others hold all of its states.
 pub fn files(workload: &Workload, at: RankPosition) -> Result<Vec<CheckpointFile>> {
-    let shards = Shards::new(workload, at)?;
+    let shards = ModelShards::new(workload, at)?;
     let mut files = Vec::new();
     match &workload.model.transformer {
         Some(transformer) => {
@@ -93,7 +93,7 @@ fn block_lens(transformer: &TransformerSpec) -> [BlockPart; 6] {
 }
 
 /// A rank's place in the model: which layers and which part of each tensor it holds.
-struct Shards<'a> {
+struct ModelShards<'a> {
     model: &'a ModelSpec,
     tensor: u64,
     pipeline: u64,
@@ -103,7 +103,7 @@ struct Shards<'a> {
     mp_rank: u64,
 }
 
-impl<'a> Shards<'a> {
+impl<'a> ModelShards<'a> {
     fn new(workload: &'a Workload, at: RankPosition) -> Result<Self> {
         let Parallelism { tensor, pipeline, data, zero_stage } = workload.model.parallelism;
         let (tensor, pipeline) = (u64::from(tensor.max(1)), u64::from(pipeline.max(1)));

@@ -10,6 +10,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `options` | what the command line says besides |
 //! | `node`, `yaml` | a tree of text, with lines where the file is YAML |
 //! | `section` | keys of a mapping, taken one by one; those that are left are unknown |
 //! | `value` | from text to numbers, times, words |
@@ -21,57 +22,23 @@
 mod dlio;
 mod h5bench;
 mod node;
+mod options;
 mod overrides;
 mod presets;
 mod section;
 mod value;
 mod yaml;
 
-use std::path::Path;
-
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     config::node::ConfigNode,
     suite::{Suite, Task},
-    workload::{FileNaming, Workload},
+    workload::Workload,
 };
 
+pub use options::{ConfigOptions, ConfigSyntax};
 pub use presets::{preset_names, preset_summary};
-
-/// The syntax of a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigSyntax {
-    /// DLIO's YAML.
-    Yaml,
-    /// h5bench's JSON.
-    Json,
-    /// Our TOML.
-    Toml,
-}
-
-impl ConfigSyntax {
-    /// The syntax that the name of a file says.
-    pub fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "yaml" | "yml" => Some(Self::Yaml),
-            "json" => Some(Self::Json),
-            "toml" => Some(Self::Toml),
-            _ => None,
-        }
-    }
-}
-
-/// What the command line says besides the configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ConfigOptions {
-    /// Overrides such as `++workload.reader.batch_size=4`, in order.
-    pub overrides: Vec<String>,
-    /// How files are named, whatever the configuration says (`--layout`).
-    pub naming: Option<FileNaming>,
-    /// Whether DLIO's defects are reproduced (`--like-dlio`).
-    pub like_dlio: bool,
-}
 
 /// The suite that a configuration's `text` asks for.
 pub fn read(text: &str, syntax: ConfigSyntax, options: &ConfigOptions) -> Result<Suite> {

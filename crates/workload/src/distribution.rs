@@ -48,6 +48,14 @@ impl TimeDistribution {
     /// No time at all.
     pub const ZERO: Self = Self::Fixed { mean: 0.0 };
 
+    /// The same with a standard deviation, where it is a mean alone or normal.
+    pub(crate) fn with_stdev(self, stdev: f64) -> Self {
+        match self {
+            Self::Fixed { mean } | Self::Normal { mean, .. } if stdev > 0.0 => Self::Normal { mean, stdev },
+            other => other,
+        }
+    }
+
     /// Whether every draw is 0.
     pub fn is_zero(&self) -> bool {
         match *self {

@@ -16,15 +16,19 @@
 //! | `checkpoint` | the files of a checkpoint and the sizes of their tensors |
 //! | `random` | NumPy's generator and shuffle, draws of times |
 //! | `distribution` | distributions of simulated times |
-//! | `timings` | what a run records, per rank, epoch and step |
+//! | `timings/` | what a run records, per rank, epoch and step |
+//! | `metrics/` | what timings say, by DLIO's formulas, h5bench's and ours |
+//! | `report/` | CSV, DLIO's JSON, ours, HTML, comparisons, sweeps |
 
 pub mod checkpoint;
 pub mod config;
 mod distribution;
 mod kernel;
 pub mod layout;
+pub mod metrics;
 pub mod order;
 mod random;
+pub mod report;
 mod suite;
 mod timings;
 mod words;
@@ -39,8 +43,8 @@ pub use order::{BatchOrder, RankPosition};
 pub use random::Mt19937;
 pub use suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice};
 pub use timings::{
-    BlockTimings, CheckpointTimings, EpochTimings, GenerationTimings, HostFacts, LatencyCounts, RankTimings,
-    RunTimings, StepTimings, TierCounts,
+    BlockTimings, CheckpointTimings, EpochTimings, GenerationTimings, HostFacts, KernelTimings,
+    LatencyCounts, RankTimings, RunTimings, StepTimings, TierCounts,
 };
 pub use workload::{
     CheckpointMode, CheckpointSpec, Compression, DatasetSpec, ElementType, EvaluationSpec, FileFormat,

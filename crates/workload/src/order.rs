@@ -10,8 +10,10 @@
 //!
 //! DLIO's defects in order ([`Workload::like_dlio`]) are in `order/defects.rs`.
 
+mod counts;
 mod defects;
 mod samples;
+mod shuffle;
 
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -20,14 +22,7 @@ use crate::{
     workload::{LoaderKind, RankShare, Workload},
 };
 
-/// A rank and how many there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RankPosition {
-    /// The rank.
-    pub rank: u32,
-    /// How many ranks there are.
-    pub ranks: u32,
-}
+pub use counts::{RankPosition, batch_size, files_used};
 
 /// The samples of one step, in the order in which they are read, and the worker that reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,23 +31,6 @@ pub struct BatchOrder {
     pub worker: u32,
     /// The samples.
     pub samples: Vec<u64>,
-}
-
-/// Samples of a batch of `split`.
-pub fn batch_size(workload: &Workload, split: Split) -> u64 {
-    match split {
-        Split::Train => workload.reader.batch_size,
-        Split::Eval => workload.reader.batch_size_eval,
-    }
-}
-
-/// Files of `split` that an epoch reads: all, or with DLIO's trimming a multiple that may be 0.
-pub fn files_used(workload: &Workload, split: Split, ranks: u32) -> u64 {
-    let count = split.file_count(&workload.dataset);
-    match workload.like_dlio {
-        true => defects::trimmed(workload, split, ranks, count),
-        false => count,
-    }
 }
 
 /// Steps of an epoch of `split` on one rank; the last incomplete batch is left out.

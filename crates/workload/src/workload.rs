@@ -3,6 +3,7 @@
 //! The parts are those of DLIO's configuration; what h5bench adds is in [`Hdf5Spec`]. Defaults are DLIO's own.
 
 mod dataset;
+mod framework;
 mod model;
 mod reader;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{distribution::TimeDistribution, words::words};
 
 pub use dataset::{Compression, DatasetSpec, ElementType, FileFormat, FileNaming, Hdf5Spec};
+pub use framework::Framework;
 pub use model::{CheckpointMode, CheckpointSpec, ModelSpec, Parallelism, TransformerSpec};
 pub use reader::{LoaderKind, RankShare, ReadType, ReaderSpec, ShuffleMode};
 
@@ -65,28 +67,6 @@ impl Default for Workload {
             hdf5: Hdf5Spec::default(),
             like_dlio: false,
         }
-    }
-}
-
-words! {
-    /// The framework whose pattern of access is replayed.
-    Framework as "framework" {
-        /// PyTorch: workers are processes that live for all epochs, each reads whole batches.
-        PyTorch = "pytorch",
-        /// TensorFlow: threads made anew each epoch, samples interleaved.
-        TensorFlow = "tensorflow",
-        /// NVIDIA DALI: threads that live for all epochs.
-        Dali = "dali",
-        /// Keras: as TensorFlow.
-        Keras = "keras",
-        /// scikit-learn: all samples are read in order by one thread before the first step.
-        SkLearn = "sklearn" | "scikit-learn",
-    }
-}
-
-impl Default for Framework {
-    fn default() -> Self {
-        Self::TensorFlow
     }
 }
 

@@ -181,7 +181,6 @@ impl ZipMember {
         header.extend(self.shared(method));
         header.extend(28u16.to_le_bytes());
         header.extend([0; 10]);
-        header.extend([0; 2]);
         header.extend(u32::MAX.to_le_bytes());
         header.extend(self.name.as_bytes());
         header.extend([1, 0, 24, 0]);

@@ -7,12 +7,11 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     config::{
-        ConfigOptions,
         node::{ConfigNode, NodeValue},
+        options::ConfigOptions,
         overrides,
         section::Section,
     },
-    distribution::TimeDistribution,
     layout,
     workload::{FileFormat, Framework, LoaderKind, StorageKind, Workload},
 };
@@ -84,7 +83,7 @@ fn storage(mut section: Section<'_>, workload: &mut Workload) -> Result<()> {
     section.set(&["storage_type"], &mut storage.kind)?;
     section.set(&["storage_root"], &mut storage.root)?;
     for (key, node) in section.child(&["storage_options"])?.entries() {
-        storage.options.push((key.clone(), crate::config::value::text(node)?.to_owned()));
+        storage.options.push((key.clone(), node.text()?.to_owned()));
     }
     section.finish()
 }
@@ -94,7 +93,7 @@ fn train(mut section: Section<'_>, workload: &mut Workload, notes: &mut Vec<Stri
     section.set(&["epochs"], &mut train.epochs)?;
     section.set(&["total_training_steps"], &mut train.steps_per_epoch)?;
     section.set(&["steps_of_all_ranks"], &mut train.steps_of_all_ranks)?;
-    time(&mut section, &["computation_time"], &["computation_time_stdev"], &mut train.compute)?;
+    section.set_time("computation_time", "computation_time_stdev", &mut train.compute)?;
     section.set(&["seed_change_epoch"], &mut train.seed_change_epoch)?;
     section.set(&["seed"], &mut train.seed)?;
     section.ignore(&["total_eval_steps"], notes);
@@ -103,7 +102,7 @@ fn train(mut section: Section<'_>, workload: &mut Workload, notes: &mut Vec<Stri
 
 fn evaluation(mut section: Section<'_>, workload: &mut Workload, notes: &mut Vec<String>) -> Result<()> {
     let evaluation = &mut workload.evaluation;
-    time(&mut section, &["eval_time"], &["eval_time_stdev"], &mut evaluation.compute)?;
+    section.set_time("eval_time", "eval_time_stdev", &mut evaluation.compute)?;
     section.set(&["eval_after_epoch"], &mut evaluation.after_epoch)?;
     section.set(&["epochs_between_evals"], &mut evaluation.epochs_between)?;
     section.ignore(&["steps_between_evals"], notes);
@@ -140,21 +139,6 @@ fn hdf5(mut section: Section<'_>, workload: &mut Workload) -> Result<()> {
     section.set(&["records_name"], &mut hdf5.records_name)?;
     section.set(&["labels_name"], &mut hdf5.labels_name)?;
     section.finish()
-}
-
-/// A time, and the standard deviation that older files have beside it.
-fn time(
-    section: &mut Section<'_>,
-    keys: &[&'static str],
-    stdev_keys: &[&'static str],
-    field: &mut TimeDistribution,
-) -> Result<()> {
-    section.set(keys, field)?;
-    let mut stdev = 0.0;
-    if section.set(stdev_keys, &mut stdev)? {
-        *field = field.with_stdev(stdev);
-    }
-    Ok(())
 }
 
 /// Keys that DLIO 2 reads and does not use.

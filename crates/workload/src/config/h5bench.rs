@@ -8,11 +8,10 @@ use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
 
 use crate::{
     config::{
-        ConfigOptions,
-        node::{ConfigNode, NodeValue},
+        node::{ConfigNode, FromNode, NodeValue},
+        options::ConfigOptions,
         overrides,
         section::Section,
-        value::FromNode,
     },
     suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice},
 };

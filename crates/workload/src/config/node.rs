@@ -2,7 +2,13 @@
 
 use std::fmt;
 
+use forebay_source::{Error, ErrorKind, Result};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// What a value of a configuration can become.
+pub(super) trait FromNode: Sized {
+    fn from_node(node: &ConfigNode) -> Result<Self>;
+}
 
 /// A value of a configuration, and the line it stands in where that is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +34,17 @@ impl ConfigNode {
 
     pub(super) fn empty_map() -> Self {
         Self::new(NodeValue::Map(Vec::new()))
+    }
+
+    /// The text of a value that is no list and no mapping.
+    pub(super) fn text(&self) -> Result<&str> {
+        match &self.value {
+            NodeValue::Text(text) => Ok(text.trim()),
+            NodeValue::Null => Ok(""),
+            NodeValue::List(_) | NodeValue::Map(_) => {
+                Err(Error::new(ErrorKind::Invalid, "one value is meant here, not several"))
+            }
+        }
     }
 
     /// The value of `key`, where this is a mapping that has one.

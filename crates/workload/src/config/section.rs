@@ -2,9 +2,9 @@
 
 use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
 
-use crate::config::{
-    node::{ConfigNode, NodeValue},
-    value::FromNode,
+use crate::{
+    config::node::{ConfigNode, FromNode, NodeValue},
+    distribution::TimeDistribution,
 };
 
 /// A mapping of a configuration that is being read.
@@ -46,6 +46,20 @@ impl<'a> Section<'a> {
         };
         *field = T::from_node(node).map_err(|error| at(node, &self.path_of(key), error))?;
         Ok(true)
+    }
+
+    /// Puts a time into `field`, with the standard deviation that older files have in a key of its own.
+    pub(super) fn set_time(
+        &mut self,
+        key: &'static str,
+        stdev_key: &'static str,
+        field: &mut TimeDistribution,
+    ) -> Result<()> {
+        self.set(&[key], field)?;
+        let Some((_, node)) = self.node(&[stdev_key]) else { return Ok(()) };
+        let stdev = node.text()?.parse::<f64>().map_err(|_| self.error(stdev_key, "this is no number"))?;
+        *field = field.with_stdev(stdev);
+        Ok(())
     }
 
     /// Makes keys known that have no effect here, and notes those that are given.

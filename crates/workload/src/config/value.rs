@@ -6,48 +6,32 @@ use forebay_source::{Error, ErrorKind, Result, size, suggest::unknown};
 
 use crate::{
     config::{
-        node::{ConfigNode, NodeValue},
+        node::{ConfigNode, FromNode, NodeValue},
         section::Section,
     },
     distribution::TimeDistribution,
     words::ConfigWord,
 };
 
-/// What a value of a configuration can become.
-pub(super) trait FromNode: Sized {
-    fn from_node(node: &ConfigNode) -> Result<Self>;
-}
-
 fn invalid(what: String) -> Error {
     Error::new(ErrorKind::Invalid, what)
 }
 
-/// The text of a value that is no list and no mapping.
-pub(super) fn text(node: &ConfigNode) -> Result<&str> {
-    match &node.value {
-        NodeValue::Text(text) => Ok(text.trim()),
-        NodeValue::Null => Ok(""),
-        NodeValue::List(_) | NodeValue::Map(_) => {
-            Err(invalid("one value is meant here, not several".to_owned()))
-        }
-    }
-}
-
 impl FromNode for String {
     fn from_node(node: &ConfigNode) -> Result<Self> {
-        text(node).map(str::to_owned)
+        node.text().map(str::to_owned)
     }
 }
 
 impl FromNode for PathBuf {
     fn from_node(node: &ConfigNode) -> Result<Self> {
-        text(node).map(Self::from)
+        node.text().map(Self::from)
     }
 }
 
 impl FromNode for bool {
     fn from_node(node: &ConfigNode) -> Result<Self> {
-        let word = text(node)?;
+        let word = node.text()?;
         match &*word.to_ascii_lowercase() {
             "true" | "yes" | "on" | "1" => Ok(true),
             "false" | "no" | "off" | "0" => Ok(false),
@@ -58,7 +42,7 @@ impl FromNode for bool {
 
 impl FromNode for f64 {
     fn from_node(node: &ConfigNode) -> Result<Self> {
-        let word = text(node)?;
+        let word = node.text()?;
         let number = word.replace('_', "").parse().ok().filter(|number: &f64| number.is_finite());
         number.ok_or_else(|| invalid(format!("'{word}' is no number")))
     }
@@ -79,7 +63,7 @@ fn whole(word: &str) -> Option<i128> {
 }
 
 fn unsigned<T: TryFrom<i128>>(node: &ConfigNode) -> Result<T> {
-    let word = text(node)?;
+    let word = node.text()?;
     let number = whole(word).ok_or_else(|| invalid(format!("'{word}' is no whole number")))?;
     T::try_from(number).map_err(|_| invalid(format!("'{word}' is out of range")))
 }
@@ -142,7 +126,7 @@ impl FromNode for Vec<u64> {
 
 impl<W: ConfigWord> FromNode for W {
     fn from_node(node: &ConfigNode) -> Result<Self> {
-        let word = text(node)?;
+        let word = node.text()?;
         W::of_word(word).ok_or_else(|| unknown(W::WHAT, word, W::ALL))
     }
 }
@@ -182,15 +166,5 @@ impl FromNode for TimeDistribution {
         };
         section.finish()?;
         Ok(distribution)
-    }
-}
-
-impl TimeDistribution {
-    /// With the standard deviation that an older key gives (`computation_time_stdev`).
-    pub(super) fn with_stdev(self, stdev: f64) -> Self {
-        match self {
-            Self::Fixed { mean } | Self::Normal { mean, .. } if stdev > 0.0 => Self::Normal { mean, stdev },
-            other => other,
-        }
     }
 }

@@ -1,23 +1,12 @@
 //! What DLIO does otherwise than it documents, reproduced on request.
 
 use crate::{
-    layout::Split,
     order::{
-        RankPosition, batch_size,
-        samples::{range_of, shuffle_samples},
+        counts::RankPosition,
+        shuffle::{range_of, shuffle_samples},
     },
-    workload::{FileNaming, LoaderKind, Workload},
+    workload::{LoaderKind, Workload},
 };
-
-/// DLIO 2 cuts the count of *files* to a multiple of the *samples* of a step of all ranks; 2024-08 does not.
-pub(super) fn trimmed(workload: &Workload, split: Split, ranks: u32, files: u64) -> u64 {
-    if workload.dataset.naming != FileNaming::Dlio {
-        return files;
-    }
-    let of_a_step =
-        workload.dataset.num_samples_per_file * batch_size(workload, split).max(1) * u64::from(ranks.max(1));
-    files / of_a_step * of_a_step
-}
 
 /// The samples of a rank as DLIO reads them.
 ///

@@ -2,8 +2,11 @@
 
 use crate::{
     layout::Split,
-    order::{RankPosition, batch_size, defects, files_used},
-    random::Mt19937,
+    order::{
+        counts::{RankPosition, batch_size, files_used},
+        defects,
+        shuffle::{generator, range_of, shuffle_samples},
+    },
     workload::{LoaderKind, RankShare, ShuffleMode, Workload},
 };
 
@@ -47,15 +50,6 @@ pub(super) fn of_rank(
     numbers.into_iter().map(stored).collect()
 }
 
-/// DLIO's share of a rank: a range of equal length, shorter on the last ranks.
-pub(super) fn range_of(file_count: usize, workload: &Workload, at: RankPosition, most: usize) -> Vec<u64> {
-    let total = file_count as u64 * workload.dataset.num_samples_per_file;
-    let of_each = total.div_ceil(u64::from(at.ranks.max(1)));
-    let from = (of_each * u64::from(at.rank)).min(total);
-    let most = if workload.reader.sample_shuffle == ShuffleMode::Off { most as u64 } else { u64::MAX };
-    (from..(from + of_each.min(most)).min(total)).collect()
-}
-
 /// h5bench's share of a rank, as a start and a length: equally many whole batches.
 fn batches_of(total: u64, batch_size: u64, at: RankPosition) -> (u64, u64) {
     let len = total / batch_size.max(1) / u64::from(at.ranks.max(1)) * batch_size;
@@ -86,20 +80,4 @@ fn file_order(workload: &Workload, split: Split, epoch: u32, ranks: u32) -> Vec<
         Split::Train => train,
         Split::Eval => eval,
     }
-}
-
-pub(super) fn shuffle_samples(workload: &Workload, epoch: u32, samples: &mut [u64]) {
-    let mode = workload.reader.sample_shuffle;
-    if mode != ShuffleMode::Off {
-        generator(workload, mode, epoch).shuffle(samples);
-    }
-}
-
-fn generator(workload: &Workload, mode: ShuffleMode, epoch: u32) -> Mt19937 {
-    let seed = match mode {
-        ShuffleMode::Random => workload.train.run_seed,
-        ShuffleMode::Off | ShuffleMode::Seed => workload.train.seed,
-    };
-    let of_epoch = if workload.train.seed_change_epoch || mode == ShuffleMode::Random { epoch } else { 0 };
-    Mt19937::seeded(seed.wrapping_add(of_epoch))
 }

@@ -3,7 +3,7 @@
 use forebay_source::Result;
 
 use crate::{
-    config::{dlio::time, section::Section},
+    config::section::Section,
     workload::{Compression, FileFormat, Workload},
 };
 
@@ -81,7 +81,7 @@ pub(super) fn reader(
     section.set(&["shuffle_size"], &mut reader.shuffle_size)?;
     section.set(&["read_type"], &mut reader.read_type)?;
     section.set(&["transfer_size"], &mut reader.transfer_size)?;
-    time(&mut section, &["preprocess_time"], &["preprocess_time_stdev"], &mut reader.preprocess)?;
+    section.set_time("preprocess_time", "preprocess_time_stdev", &mut reader.preprocess)?;
     section.set(&["odirect"], &mut reader.odirect)?;
     let odirect = reader.odirect && !matches!(workload.dataset.format, FileFormat::Npy | FileFormat::Npz);
     if odirect && workload.like_dlio {

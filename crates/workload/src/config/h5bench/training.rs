@@ -3,7 +3,7 @@
 use forebay_source::Result;
 
 use crate::{
-    config::{ConfigOptions, dlio, section::Section},
+    config::{dlio, options::ConfigOptions, section::Section},
     distribution::TimeDistribution,
     workload::{
         Compression, DatasetSpec, FileFormat, FileNaming, Framework, Hdf5Spec, LoaderKind, PhaseSet,
@@ -120,28 +120,15 @@ fn steps(section: &mut Section<'_>, workload: &mut Workload) -> Result<()> {
     let mut shuffled = false;
     section.set(&["shuffle"], &mut shuffled)?;
     reader.sample_shuffle = if shuffled { ShuffleMode::Seed } else { ShuffleMode::Off };
-    time(section, "preprocess-time", "preprocess-time-stdev", &mut reader.preprocess)?;
+    section.set_time("preprocess-time", "preprocess-time-stdev", &mut reader.preprocess)?;
     section.set(&["epochs"], &mut train.epochs)?;
     section.set(&["total-training-steps"], &mut train.steps_per_epoch)?;
-    time(section, "computation-time", "computation-time-stdev", &mut train.compute)?;
+    section.set_time("computation-time", "computation-time-stdev", &mut train.compute)?;
     section.set(&["random-seed"], &mut train.seed)?;
     section.set(&["seed-change-epoch"], &mut train.seed_change_epoch)?;
     let evaluation = &mut workload.evaluation;
-    time(section, "eval-time", "eval-time-stdev", &mut evaluation.compute)?;
+    section.set_time("eval-time", "eval-time-stdev", &mut evaluation.compute)?;
     section.set(&["epochs-between-evals"], &mut evaluation.epochs_between)?;
     evaluation.after_epoch = evaluation.epochs_between;
-    Ok(())
-}
-
-fn time(
-    section: &mut Section<'_>,
-    key: &'static str,
-    stdev_key: &'static str,
-    field: &mut TimeDistribution,
-) -> Result<()> {
-    section.set(&[key], field)?;
-    let mut stdev = 0.0;
-    section.set(&[stdev_key], &mut stdev)?;
-    *field = field.with_stdev(stdev);
     Ok(())
 }

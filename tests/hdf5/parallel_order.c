@@ -11,6 +11,7 @@
  *   weak       the file's handle is closed before its data set, which is written then
  *   async      a staged write of one rank, then an asynchronous one of another to the same bytes
  *   plain      all write and close
+ *   full       rank 0 writes more than the file system has room for, after all have written some; the close may fail
  */
 #include <fcntl.h>
 #include <hdf5.h>
@@ -254,12 +255,32 @@ static void plain_case(void) {
     H5Fclose(file);
 }
 
+static void full_case(void) {
+    hid_t file = open_file(NEW), good = make(file, "good", -1);
+    hsize_t count = 16 * COUNT;
+    hid_t space = H5Screate_simple(1, &count, NULL);
+    hid_t large = H5Dcreate2(file, "large", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    int *many = calloc(count, sizeof *many);
+    write_part(good, 3);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (rank == 0)
+        H5Dwrite(large, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, many);
+    H5Dclose(good);
+    H5Dclose(large);
+    H5Sclose(space);
+    herr_t closed = H5Fclose(file);
+    if (rank == 0)
+        printf("closed: %d\n", closed);
+    free(many);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
     } cases[] = {{"flush", flush_case}, {"unlinked", unlinked_case}, {"serial", serial_case}, {"late", late_case},
-                 {"alone", alone_case}, {"weak", weak_case},         {"async", async_case},   {"plain", plain_case}};
+                 {"alone", alone_case}, {"weak", weak_case},         {"async", async_case},   {"plain", plain_case},
+                 {"full", full_case}};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -12,8 +12,9 @@ from pathlib import Path
 import h5py
 import pytest
 
+from emulated_hosts import emulated_hosts
 from hdf5_programs import LIMIT, plain
-from hdf5_ranks import compiled, connector, parallel, ranks
+from hdf5_ranks import compiled, connector, parallel, ranks, ranks_on_hosts
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -133,3 +134,25 @@ def test_a_staging_area_that_cannot_be_used_is_passed_by(order: Path, files: Pat
     (tmp_path / "plain").write_text("no folder")
     nowhere = connector(files, FOREBAY_STAGE=tmp_path / "plain/area")
     assert ranks(2, nowhere, order, "plain", files / "ours.h5") == ORDER["plain"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is made by root")
+def test_a_file_system_that_fills_up_costs_no_more_than_what_did_not_fit(order: Path, files: Path, tmp_path: Path) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", files], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        assert ranks(2, connector(files), order, "full", files / "ours.h5") == ["closed: -1"]
+        subprocess.run(["mount", "-o", "remount,size=64m", files], check=True)
+        subprocess.run([os.environ["FOREBAY_BIN"], "recover", tmp_path / "fast"], stdout=subprocess.DEVNULL, check=True)
+        with h5py.File(files / "ours.h5") as file:
+            assert (file["good"][...] == 3).all() and (file["large"][...] == 0).all()
+    finally:
+        subprocess.run(["umount", files], check=True)
+
+
+@pytest.mark.parametrize("case", ["flush", "unlinked", "late", "weak"] if os.environ.get("FOREBAY_LONG") else ["late"])
+def test_ranks_of_several_hosts_see_what_others_did_before(case: str, order: Path, files: Path, tmp_path: Path) -> None:
+    slowly = connector(files, FOREBAY_STAGE_BANDWIDTH="2MB/s", FOREBAY_HDF5_UNIT="64KiB")
+    with emulated_hosts(2, tmp_path) as hosts:
+        assert ranks_on_hosts(hosts, 1, slowly, order, case, files / "ours.h5") == ORDER[case]

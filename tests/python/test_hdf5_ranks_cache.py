@@ -67,11 +67,12 @@ def test_chunks_with_filters_are_shared_as_they_are_decoded(mpi: str, program: P
 
 
 def test_a_cache_on_disk_serves_the_ranks_of_a_node(mpi: str, program: Path, files: Path, tmp_path: Path) -> None:
-    make_set(files / "set.h5", MIB)
+    whole = make_set(files / "set.h5", MIB)
     (tmp_path / "disk").mkdir(mode=0o700)
     environment = cached(files, FOREBAY_HDF5_CACHE=tmp_path / "disk", FOREBAY_HDF5_CACHE_QUOTA="64MiB")
     said = told(ranks(2, environment, program, files / "set.h5", "--kib", "256", mpi=mpi))
-    assert said["wrong"] == 0 and said["shared_bytes"] == 0
+    assert said["wrong"] == 0 and said["shared_bytes"] == whole and said["host_bytes"] > 0
+    assert not [file for file in (tmp_path / "disk").rglob("*") if file.is_file()]
 
 
 @pytest.mark.parametrize("more", [{"FOREBAY_HDF5_PEERS": "off"}, {"FOREBAY_HDF5_CACHE_QUOTA": "1MiB"}], ids=["off", "full"])

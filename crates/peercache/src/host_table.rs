@@ -25,7 +25,7 @@ use crate::block_digest::BlockDigest;
 pub(crate) const ENTRY_LEN: usize = 64;
 const ENTRY_WORDS: usize = ENTRY_LEN / 8;
 /// Entries that a block may stand in, one after the other: of a table that is half full, one block of 10,000 finds none.
-pub(crate) const PROBED: u64 = 8;
+pub(crate) const PROBED: usize = 8;
 /// Slots begin on a page.
 const PAGE: u64 = 4096;
 /// Bytes of a block that are compared at a time.
@@ -68,7 +68,7 @@ impl HostTableShape {
     /// The entries that a block may stand in, as ranges that lie side by side: two where it begins near the end.
     pub(crate) fn probed(self, name: BlockDigest) -> impl Iterator<Item = u64> + Clone {
         let (entries, first) = (self.entries(), name.place.checked_rem(self.entries()).unwrap_or(0));
-        (0..PROBED.min(entries)).map(move |step| (first + step) % entries)
+        (0..(PROBED as u64).min(entries)).map(move |step| (first + step) % entries)
     }
 
     /// Where `entry` lies in the shard.

@@ -60,6 +60,11 @@ impl PeerCache {
         Arc::new(PeerBlocks::new(source, &self.view))
     }
 
+    /// True where this host has a part of its own.
+    pub fn has_room(&self) -> bool {
+        self.view.own_table().is_some()
+    }
+
     /// How full this host's part is.
     pub fn usage(&self) -> Usage {
         let HostTableShape { slots, slot_len } = self.view.hosts[self.view.own].shape;

@@ -54,7 +54,7 @@ pub(crate) fn get_all(view: &PeerView, gets: &mut [PeerGet<'_>], wait: &Wait<'_>
 struct ProbedEntries {
     host: usize,
     name: BlockDigest,
-    bytes: [u8; PROBED as usize * ENTRY_LEN],
+    bytes: [u8; PROBED * ENTRY_LEN],
     is_filled: [bool; 2],
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn find_all(view: &PeerView, names: &[BlockDigest], wait: &Wait<'_>) 
         let probe = move |name: &BlockDigest| ProbedEntries {
             host,
             name: *name,
-            bytes: [0; PROBED as usize * ENTRY_LEN],
+            bytes: [0; PROBED * ENTRY_LEN],
             is_filled: [true; 2],
         };
         names.iter().map(probe)

@@ -26,12 +26,6 @@ pub struct DatasetUnits {
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-impl Default for DatasetUnits {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl DatasetUnits {
     /// Of a data set of which nothing is known yet.
     pub fn unknown() -> Self {

@@ -119,7 +119,7 @@ impl<'a> BoardPart<'a> {
                 self.at(HEAD + 2 * index).load(SeqCst)..self.at(HEAD + 2 * index + 1).load(SeqCst)
             });
             let overlaps = spans.overlaps(told);
-            if before % 2 == 0 && self.word(BoardWord::Sequence).load(SeqCst) == before {
+            if before.is_multiple_of(2) && self.word(BoardWord::Sequence).load(SeqCst) == before {
                 return overlaps;
             }
             hint::spin_loop();

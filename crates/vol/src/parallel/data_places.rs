@@ -77,12 +77,12 @@ impl ChunkAddresses {
     /// Says that the chunk whose first element is `start` lies at `address`; false where there is no such chunk.
     pub(crate) fn place(&mut self, start: &[u64], address: u64) -> bool {
         let mut index = 0;
-        for axis in 0..self.shape.len() {
-            let chunk = start[axis] / self.chunk[axis];
-            if start[axis] % self.chunk[axis] != 0 || chunk >= self.counts[axis] {
+        for ((start, chunk), count) in start.iter().zip(&self.chunk).zip(&self.counts) {
+            let place = start / chunk;
+            if !start.is_multiple_of(*chunk) || place >= *count {
                 return false;
             }
-            index = index * self.counts[axis] + chunk;
+            index = index * count + place;
         }
         let place = usize::try_from(index).ok().and_then(|index| self.addresses.get_mut(index));
         place.is_some_and(|place| std::mem::replace(place, address) == NOWHERE && address != NOWHERE)

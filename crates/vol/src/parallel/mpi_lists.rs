@@ -5,8 +5,8 @@
 use std::{
     collections::VecDeque,
     ffi::{CStr, c_int, c_void},
-    ptr::{NonNull, null_mut},
-    sync::{Mutex, PoisonError},
+    ptr::{self, NonNull, null_mut},
+    sync::{Mutex, PoisonError, RwLock},
 };
 
 use forebay_mpi::{MpiComm, MpiHandle, MpiOptions};
@@ -21,6 +21,8 @@ const INDEPENDENT: c_int = 0;
 /// `H5FD_MPIO_COLLECTIVE`
 const COLLECTIVE: c_int = 1;
 
+/// The functions of each libhdf5, which stays where it is.
+static FOUND_LISTS: RwLock<Vec<(usize, Option<MpiLists>)>> = RwLock::new(Vec::new());
 /// Lists that were used, the oldest first.
 static KEPT_LISTS: Mutex<VecDeque<KeptList>> = Mutex::new(VecDeque::new());
 /// More than any one call uses.
@@ -63,8 +65,21 @@ unsafe fn function<F: Copy>(library: &LoadedLibrary, name: &CStr) -> Option<F> {
 }
 
 impl MpiLists {
-    /// Those of `library`; `None` where it is a serial one.
+    /// Those of `library`; `None` where it is a serial one. Looked for once: the loader takes longer than a read.
     pub(crate) fn of(library: &LoadedLibrary) -> Option<Self> {
+        let name = ptr::from_ref(library).addr();
+        let known = |all: &Vec<(usize, Option<Self>)>| {
+            all.iter().find(|(known, _)| *known == name).map(|(_, lists)| *lists)
+        };
+        if let Some(lists) = known(&FOUND_LISTS.read().unwrap_or_else(PoisonError::into_inner)) {
+            return lists;
+        }
+        let found = Self::find(library);
+        FOUND_LISTS.write().unwrap_or_else(PoisonError::into_inner).push((name, found));
+        found
+    }
+
+    fn find(library: &LoadedLibrary) -> Option<Self> {
         // SAFETY: the signatures of HDF5's headers; an MPI_Comm has the width of a pointer or less.
         unsafe {
             Some(Self {

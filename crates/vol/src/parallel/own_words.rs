@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn spans_are_told_from_before_a_write_until_it_is_drained() {
         let words = OwnWords::new().unwrap();
-        let spans = |from: u64, to: u64| ByteSpans::new(vec![from..to], MOST_SPANS);
+        let spans = |from: u64, to: u64| ByteSpans::new(std::iter::once(from..to).collect(), MOST_SPANS);
         words.announce(&spans(0, 10));
         let first = words.accept();
         words.announce(&spans(100, 110));

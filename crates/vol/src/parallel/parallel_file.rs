@@ -102,7 +102,10 @@ struct FileRanks {
 impl ParallelFile {
     /// The file at `path`, of which `agreed` is the same on all ranks of `comm`. Collective.
     pub(crate) fn new(path: &Path, comm: Arc<MpiComm>, agreed: AgreedUse, own: OwnParts) -> Result<Self> {
-        let data = data_comm(&comm)?;
+        let data = match agreed.shares || agreed.is_writable {
+            true => data_comm(&comm)?,
+            false => Arc::clone(&comm) as Arc<dyn Comm>,
+        };
         let board = own.words.map(|words| RankBoard::new(&*data, words).map(Arc::new)).transpose();
         // A rank that lacks it would leave the others to wait for it.
         let board = data_comm::agreed(&comm, board)?;
@@ -159,7 +162,8 @@ impl ParallelFile {
 
     /// What ranks have cached of `source`, where they read each other's.
     pub(crate) fn blocks(&self, source: &SourceId) -> Option<Arc<PeerBlocks>> {
-        self.with_ranks(|ranks| ranks.cache.as_ref().map(|cache| cache.blocks(source))).flatten()
+        let blocks = |cache: &PeerCache| cache.has_room().then(|| cache.blocks(source));
+        self.with_ranks(|ranks| ranks.cache.as_ref().and_then(blocks)).flatten()
     }
 
     /// How often the places of data sets may have changed.

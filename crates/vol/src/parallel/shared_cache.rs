@@ -22,11 +22,12 @@ struct LedPart {
     _memory: Option<Grant>,
 }
 
-/// True where this rank would read what the others of `comm` have cached: its cache is in memory, or others have other disks.
+/// True where this rank would read what the others of `comm` have cached.
 pub(crate) fn is_wanted(comm: &MpiComm) -> bool {
     let settings = settings::current();
-    let is_shared_anyway = comm.is_one_host() && matches!(settings.place, Some(TierConfig::Disk(_)));
-    settings.peers == PeerReads::Auto && comm.size() > 1 && settings.place.is_some() && !is_shared_anyway
+    // A folder that all nodes share is one cache for them as it is.
+    let is_global = matches!(&settings.place, Some(TierConfig::Disk(disk)) if disk.keep);
+    settings.peers == PeerReads::Auto && comm.size() > 1 && settings.place.is_some() && !is_global
 }
 
 /// The cache of the ranks of `comm`, for a file of `file_len` bytes, read through windows of `data`; an error is one on all ranks.
@@ -45,7 +46,7 @@ pub(crate) fn open(comm: &MpiComm, data: &Arc<dyn Comm>, file_len: u64) -> Resul
     let here = (0..data.size()).filter(|rank| data.host_of(*rank) == host);
     let is_leader = PeerCache::leader(&**data) == comm.rank();
     let whole = here.fold(0_u64, |sum, rank| sum.saturating_add(words(rank, 0)));
-    // A host without a part reads those of others.
+    // The ranks of a host without a part cache on their own.
     let part = is_leader.then(|| led_part(whole, quota, block_len).ok()).flatten();
     let opened = PeerCache::open(Arc::clone(data), part.as_deref(), STATS.peers(), &wait);
     agreed(comm, opened)

@@ -17,7 +17,7 @@
 //! | `drainers` | the threads, and which file comes next |
 //! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
 //! | `publish`, `lineage`, `publication` | how a new file takes its place, and several versions do so in order, of one process and of several |
-//! | `redo_file`, `redo_state`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
+//! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
 //! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
 //! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard` | what killed processes left, found, finished or removed |
@@ -51,6 +51,7 @@ mod recover;
 mod recover_create;
 mod recover_update;
 mod recovery;
+mod redo_accept;
 mod redo_drain;
 mod redo_file;
 mod redo_keeping;

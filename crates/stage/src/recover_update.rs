@@ -164,7 +164,7 @@ fn newest(records: &[LoggedRecord]) -> (PendingMap, Option<Truncation>) {
     let (mut pending, mut truncation) = (PendingMap::default(), None);
     for (segment, FoundRecord { head, position }) in records {
         match head.kind {
-            RecordKind::Write if head.len > 0 => {
+            RecordKind::Write | RecordKind::Unsummed if head.len > 0 => {
                 pending.insert(PendingPiece {
                     start: head.offset,
                     end: head.offset + head.len,
@@ -178,7 +178,7 @@ fn newest(records: &[LoggedRecord]) -> (PendingMap, Option<Truncation>) {
                 pending.cut(head.offset);
                 truncation = Some(Truncation::then(truncation, head.offset));
             }
-            RecordKind::Write | RecordKind::Mark => {}
+            RecordKind::Write | RecordKind::Unsummed | RecordKind::Mark => {}
         }
     }
     (pending, truncation)
@@ -186,7 +186,8 @@ fn newest(records: &[LoggedRecord]) -> (PendingMap, Option<Truncation>) {
 
 /// The records that count, from `base` on.
 fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<Vec<LoggedRecord>> {
-    let mut segments = segments_of(recovery.folder, journal.log, ScanDepth::Checked)?;
+    let depth = if recovery.is_same_boot { ScanDepth::SameBoot } else { ScanDepth::Checked };
+    let mut segments = segments_of(recovery.folder, journal.log, depth)?;
     let base = base_of(&segments, base);
     if !recovery.is_same_boot {
         // Nothing behind the last mark was promised, whatever is missing there.

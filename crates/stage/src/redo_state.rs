@@ -2,28 +2,24 @@
 
 use std::{
     fs::File,
-    os::unix::fs::FileExt,
     path::PathBuf,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    batch::{BATCH_BYTES, DrainBatch, Truncation},
+    batch::{DrainBatch, Truncation},
     close_error::close_error,
     counters::count,
     drainers::DrainShared,
     facts_file::FactsFile,
     item_name::update_id,
     log_record::RecordKind,
-    pending::{PendingMap, PendingPiece},
+    pending::PendingMap,
     range_set::RangeSet,
-    redo_log::RedoLog,
+    redo_log::{RedoLog, UnsummedRecords},
     settings::{DrainSync, StageOptions},
     stamp::{FileStamp, now_ns},
     status::ItemState,
@@ -46,9 +42,9 @@ pub(crate) struct RedoState {
     /// The facts of this process, which children that it forks look at.
     pub(crate) facts: Arc<OnceLock<FactsFile>>,
     /// The sequence number after the last accepted record, for the same.
-    accepted: Arc<AtomicU64>,
+    pub(crate) accepted: Arc<AtomicU64>,
     /// Held by a write from its place in the order until it is accepted, also while it waits for a slow destination.
-    order: Mutex<()>,
+    pub(crate) order: Mutex<()>,
     inner: Mutex<RedoInner>,
     pub(crate) changed: Condvar,
 }
@@ -90,9 +86,6 @@ pub(crate) struct RedoInner {
     pub(crate) is_closed: bool,
 }
 
-/// More ranges than these (about 4 MiB) are kept as the one that has them all: a write that goes straight through then waits
-/// for a drain more often.
-const MOST_RANGES: usize = 1 << 16;
 /// Waits are looked at again after this time, should a wake-up be missed.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -171,116 +164,6 @@ impl RedoState {
         self.changed.wait_timeout(inner, PAUSE).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Accepts `bytes` for `offset`: into the log, or straight to the destination where the area is full.
-    pub(crate) fn write(self: &Arc<Self>, offset: u64, bytes: &[u8]) -> Result<()> {
-        let end = end_of(offset, bytes.len())?;
-        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut inner = self.lock();
-        if inner.pending.count() >= self.shared.most_pieces {
-            return self.pass_through(inner, offset, bytes);
-        }
-        let appended = self.make_journal(&mut inner).and_then(|()| {
-            let tools = (&self.shared.room, &self.shared.pool);
-            inner.log.append(tools, RecordKind::Write, offset, bytes)
-        });
-        let Ok(appended) = appended else { return self.pass_through(inner, offset, bytes) };
-        let crate::redo_log::Appended { segment, number, position, sequence } = appended;
-        let was_idle = inner.note_write(offset, end);
-        let replaced =
-            inner.pending.insert(PendingPiece { start: offset, end, sequence, number, segment, position });
-        self.accepted.store(sequence + 1, SeqCst);
-        let counters = &self.shared.counters;
-        count(&counters.staged_bytes, bytes.len() as u64);
-        count(&counters.staged_writes, 1);
-        count(&counters.merged_writes, replaced);
-        self.announce(inner, was_idle, bytes.len() as u64);
-        Ok(())
-    }
-
-    fn announce(self: &Arc<Self>, inner: MutexGuard<'_, RedoInner>, was_idle: bool, added: u64) {
-        let pending = inner.pending.bytes();
-        let is_long = pending >= BATCH_BYTES && pending.saturating_sub(added) < BATCH_BYTES;
-        drop(inner);
-        if was_idle {
-            self.shared.submit(Arc::clone(self) as _);
-        } else if is_long {
-            self.shared.wake();
-        }
-    }
-
-    /// Accepts a new length.
-    pub(crate) fn truncate(self: &Arc<Self>, len: u64) -> Result<()> {
-        end_of(len, 0)?;
-        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut inner = self.lock();
-        let appended = self.make_journal(&mut inner).and_then(|()| {
-            let tools = (&self.shared.room, &self.shared.pool);
-            inner.log.append(tools, RecordKind::Truncate, len, &[])
-        });
-        let Ok(appended) = appended else {
-            let inner = self.drain_all(inner)?;
-            let cut = || self.file.set_len(len).map_err(|error| self.at(error));
-            self.change_directly(inner, cut)?.end = Some(len);
-            return Ok(());
-        };
-        inner.pending.cut(len);
-        // Replayed, the record cuts off what went straight to the destination since.
-        inner.logged.insert(len, u64::try_from(i64::MAX).unwrap_or(u64::MAX));
-        inner.truncation = Some(Truncation::then(inner.truncation, len));
-        inner.zero_from = Some(inner.zero_from.map_or(len, |from| from.min(len)));
-        inner.end = Some(len);
-        (inner.first_pending, inner.last_write) = (Instant::now(), Instant::now());
-        self.accepted.store(appended.sequence + 1, SeqCst);
-        self.announce(inner, true, 0);
-        Ok(())
-    }
-
-    /// Writes straight to the destination, in order with what is in the log.
-    fn pass_through<'a>(
-        self: &'a Arc<Self>,
-        mut inner: MutexGuard<'a, RedoInner>,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<()> {
-        let end = end_of(offset, bytes.len())?;
-        // What the log holds for the same bytes would be written later, by a drainer or by `recover`.
-        if inner.zero_from.is_some() || inner.logged.overlaps(offset, end) {
-            inner = self.drain_all(inner)?;
-        }
-        let write = || {
-            let mut at = offset;
-            // Short enough that each is a sign of life.
-            bytes.chunks(self.shared.run_bytes).try_for_each(|part| {
-                let written = self.shared.alive_while(|| self.file.write_all_at(part, at));
-                written.map_err(|error| self.at(error).at(format!("byte {at}")))?;
-                at += part.len() as u64;
-                Ok(())
-            })
-        };
-        let mut inner = self.change_directly(inner, write)?;
-        inner.end = Some(inner.end.unwrap_or(0).max(end));
-        drop(inner);
-        count(&self.shared.counters.passed_through_bytes, bytes.len() as u64);
-        count(&self.shared.counters.passed_through_writes, 1);
-        Ok(())
-    }
-
-    /// Has `change` change the destination, while no drain of the same bytes goes on; others may look at the file meanwhile.
-    fn change_directly<'a>(
-        &'a self,
-        mut inner: MutexGuard<'a, RedoInner>,
-        change: impl FnOnce() -> Result<()>,
-    ) -> Result<MutexGuard<'a, RedoInner>> {
-        self.activate(&mut inner);
-        inner.passing += 1;
-        inner.is_dirty = true;
-        drop(inner);
-        let changed = change();
-        let mut inner = self.lock();
-        inner.passing -= 1;
-        changed.map(|()| inner)
-    }
-
     /// Fills `into` from `offset` on, the newest bytes first.
     pub(crate) fn read(
         &self,
@@ -343,7 +226,25 @@ impl RedoState {
 
     /// Appends a mark and syncs the log. Records before `base` are synced in the destination: should what the facts say of that
     /// be lost, the mark says so too.
-    pub(crate) fn mark(self: &Arc<Self>, mut inner: MutexGuard<'_, RedoInner>, base: u64) -> Result<()> {
+    pub(crate) fn mark<'a>(
+        self: &'a Arc<Self>,
+        mut inner: MutexGuard<'a, RedoInner>,
+        base: u64,
+    ) -> Result<()> {
+        // What the mark promises has its checksums before the mark is there. Others may add records meanwhile.
+        loop {
+            let unsummed = inner.log.take_unsummed();
+            if unsummed.is_empty() {
+                break;
+            }
+            drop(inner);
+            let summed = unsummed.iter().try_for_each(UnsummedRecords::sum);
+            inner = self.lock();
+            if let Err(error) = summed {
+                inner.log.give_back_unsummed(unsummed);
+                return Err(error);
+            }
+        }
         let tools = (&self.shared.room, &self.shared.pool);
         let is_first = inner.marked == 0;
         let mark = inner.log.append(tools, RecordKind::Mark, base, &[])?;
@@ -406,19 +307,6 @@ impl RedoState {
 }
 
 impl RedoInner {
-    /// Notes a write to `offset..end`; true where nothing was pending before.
-    fn note_write(&mut self, offset: u64, end: u64) -> bool {
-        let was_idle = self.pending.is_empty();
-        self.last_write = Instant::now();
-        if was_idle {
-            self.first_pending = self.last_write;
-        }
-        self.logged.insert(offset, end);
-        self.logged.coarsen(MOST_RANGES);
-        self.end = Some(self.end.unwrap_or(0).max(end));
-        was_idle
-    }
-
     /// The batch of an item that is closed.
     pub(crate) fn closed_batch(&mut self) -> Option<&mut DrainBatch> {
         self.batch.as_mut().filter(|_| self.is_closed)
@@ -431,7 +319,7 @@ impl RedoInner {
 }
 
 /// The end of `len` bytes at `offset`, which a file can have.
-fn end_of(offset: u64, len: usize) -> Result<u64> {
+pub(crate) fn end_of(offset: u64, len: usize) -> Result<u64> {
     let end = offset.checked_add(len as u64).filter(|end| i64::try_from(*end).is_ok());
     end.ok_or_else(|| Error::new(ErrorKind::Invalid, format!("byte {offset} is beyond what a file can have")))
 }

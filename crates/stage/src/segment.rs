@@ -16,7 +16,7 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    log_record::HEAD_LEN,
+    log_record::{HEAD_LEN, record_start},
     memory_map::MemoryMap,
     room::{ProcessRoom, SegmentStore},
 };
@@ -116,7 +116,7 @@ pub(crate) struct SegmentPool {
 impl SegmentPool {
     /// A segment for a record of `bytes`, the `count`th of its log; an error of the kind `Full` where there is no room.
     pub(crate) fn take(&self, room: &ProcessRoom, bytes: u64, count: u32) -> Result<Arc<LogSegment>> {
-        let needed = bytes.saturating_add(2 * HEAD_LEN as u64);
+        let needed = bytes.saturating_add(record_start(HEAD_LEN as u64) + HEAD_LEN as u64);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // Programs write the same lengths again: a segment that was made for a long record serves the next one.
         let wanted = (FIRST_BYTES << count.min(10)).min(MOST_BYTES).max(needed.next_multiple_of(FIRST_BYTES));

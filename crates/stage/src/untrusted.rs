@@ -27,7 +27,7 @@ pub fn try_untrusted(bytes: &[u8]) -> usize {
     };
     let head = segment_head(&read, len).ok().flatten();
     if let Some(head) = &head {
-        for depth in [ScanDepth::Heads, ScanDepth::Checked] {
+        for depth in [ScanDepth::Heads, ScanDepth::SameBoot, ScanDepth::Checked] {
             let records = scan_segment(&read, len, head, depth).unwrap_or_default();
             let bytes: u64 = records.iter().map(|record| record.head.len).sum();
             assert!(bytes <= len, "records lie side by side in their segment");

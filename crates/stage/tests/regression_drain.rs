@@ -1,5 +1,6 @@
 //! Faults of drains and of `recover` that were found once, each with what is to happen instead.
 
+#![expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::{
@@ -224,5 +225,37 @@ fn a_cut_that_is_in_the_log_takes_nothing_of_what_went_straight_through_after_it
             area.close().unwrap();
         }
         assert!(fs::read(&path).unwrap() == expected, "killed: {is_killed}");
+    }
+}
+
+#[test]
+fn a_long_record_is_replayed_after_a_kill_and_has_its_checksum_after_a_flush() {
+    for is_flushed in [false, true] {
+        for is_damaged in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            fs::write(&path, "old").unwrap();
+            let area = paused(folder.path(), 64 << 20);
+            let file = update(&area, &path);
+            let long: Vec<u8> = (0..3 << 20).map(|index: usize| (index / 4099) as u8).collect();
+            file.write_at(1, &long).unwrap();
+            if is_flushed {
+                file.stage().unwrap();
+            }
+            let left = left(folder.path());
+            if is_damaged {
+                let log = processes(&left).remove(0).join("s-0.log");
+                File::options().write(true).open(log).unwrap().write_all_at(&[7], 1 << 20).unwrap();
+            }
+            let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+            std::mem::forget((file, area));
+            let found = fs::read(&path).unwrap();
+            match (is_flushed, is_damaged) {
+                // The system has what a killed process wrote, and nobody else writes to the area.
+                (_, false) => assert!(found[0] == b'o' && found[1..] == long, "{done:?}"),
+                (true, true) => assert!(found == b"old", "{done:?}"),
+                (false, true) => {}
+            }
+        }
     }
 }

@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-stage", &["forebay-scratch", "forebay-source"]),
     ("forebay-config", &["forebay-source", "forebay-stage", "forebay-tier"]),
     ("forebay-peercache", &["forebay-source", "forebay-store", "forebay-tier"]),
-    ("forebay-plugin", &["forebay-config", "forebay-source", "forebay-stage", "forebay-tier"]),
+    ("forebay-plugin", &["forebay-config", "forebay-source"]),
     ("forebay-units", &["forebay-tier"]),
     ("forebay-vfd", &["forebay-config", "forebay-plugin", "forebay-source", "forebay-stage", "forebay-tier"]),
     (

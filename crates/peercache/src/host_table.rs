@@ -85,7 +85,7 @@ impl HostTableShape {
 
 /// Where the bytes of a block lie in a shard, and what they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockPlace {
+pub(crate) struct SlotPlace {
     pub(crate) slot: u64,
     pub(crate) len: u64,
     pub(crate) checksum: u32,
@@ -143,7 +143,7 @@ impl<'a> HostTable<'a> {
     }
 
     /// Where the block `name` lies, if it is here.
-    pub(crate) fn find(self, name: BlockDigest) -> Option<BlockPlace> {
+    pub(crate) fn find(self, name: BlockDigest) -> Option<SlotPlace> {
         self.shape.probed(name).find_map(|entry| {
             let state = self.entry_word(entry, 0).load(Acquire);
             if state & 3 != WRITTEN || tag_of(state) != tag(name) {
@@ -183,7 +183,7 @@ impl<'a> HostTable<'a> {
     }
 
     /// Places `bytes` of `name` and fills in `entry`, which the caller has claimed; `None` where no slot is left.
-    pub(crate) fn place(self, entry: u64, name: BlockDigest, bytes: &[u8]) -> Option<BlockPlace> {
+    pub(crate) fn place(self, entry: u64, name: BlockDigest, bytes: &[u8]) -> Option<SlotPlace> {
         let (slots, len) = (self.shape.slots, bytes.len() as u64);
         if len > self.shape.slot_len {
             return None;
@@ -191,7 +191,7 @@ impl<'a> HostTable<'a> {
         let taken = self.word(0).fetch_update(Relaxed, Relaxed, |next| (next < slots).then_some(next + 1));
         let slot = taken.ok()?;
         self.memory.write(self.shape.slot_at(slot), bytes).ok()?;
-        let place = BlockPlace { slot, len, checksum: crc32c::crc32c(bytes), placer: std::process::id() };
+        let place = SlotPlace { slot, len, checksum: crc32c::crc32c(bytes), placer: std::process::id() };
         let EntryWords(words) = EntryWords::of(name, place);
         for (index, word) in words.into_iter().enumerate().skip(1) {
             self.entry_word(entry, index as u64).store(word, Relaxed);
@@ -207,7 +207,7 @@ impl<'a> HostTable<'a> {
     }
 
     /// True when the block at `place` is what its checksum says.
-    pub(crate) fn is_right(self, place: BlockPlace) -> bool {
+    pub(crate) fn is_right(self, place: SlotPlace) -> bool {
         let (mut at, mut sum, mut buffer) = (0, 0, [0; COMPARED_STEP]);
         while at < place.len {
             let part = usize::try_from(place.len - at).unwrap_or(COMPARED_STEP).min(COMPARED_STEP);
@@ -221,7 +221,7 @@ impl<'a> HostTable<'a> {
     }
 
     /// Copies bytes of the block at `place`, from byte `from` of it on.
-    pub(crate) fn copy_to(self, place: BlockPlace, from: u64, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn copy_to(self, place: SlotPlace, from: u64, into: &mut [u8]) -> Result<()> {
         self.memory.copy_to(self.shape.slot_at(place.slot) + from, into)
     }
 }
@@ -231,7 +231,7 @@ impl<'a> HostTable<'a> {
 pub(crate) struct EntryWords([u64; ENTRY_WORDS]);
 
 impl EntryWords {
-    fn of(name: BlockDigest, place: BlockPlace) -> Self {
+    fn of(name: BlockDigest, place: SlotPlace) -> Self {
         let state = tag(name) << (STATUS_BITS + TIME_BITS) | WRITTEN;
         let mut words = [state, name.place, name.rest, place.slot, place.len, 0, 0, 0];
         words[5] = u64::from(place.checksum) | u64::from(place.placer) << 32;
@@ -253,11 +253,11 @@ impl EntryWords {
     }
 
     /// Where the block `name` lies, if this is its entry and all of it was written.
-    pub(crate) fn place_of(self, name: BlockDigest) -> Option<BlockPlace> {
+    pub(crate) fn place_of(self, name: BlockDigest) -> Option<SlotPlace> {
         let Self([state, place, rest, slot, len, sums, own, _]) = self;
         let is_it = state & 3 == WRITTEN && place == name.place && rest == name.rest;
         let low = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
-        (is_it && own == self.own_checksum()).then(|| BlockPlace {
+        (is_it && own == self.own_checksum()).then(|| SlotPlace {
             slot,
             len,
             checksum: low(sums),
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_is_just_being_written_is_none() {
-        let place = BlockPlace { slot: 3, len: 64, checksum: 7, placer: 9 };
+        let place = SlotPlace { slot: 3, len: 64, checksum: 7, placer: 9 };
         let EntryWords(words) = EntryWords::of(name(1), place);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let parsed = |bytes: &[u8]| EntryWords::from_bytes(bytes.try_into().unwrap()).place_of(name(1));

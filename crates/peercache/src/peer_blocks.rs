@@ -14,7 +14,7 @@ use forebay_tier::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, 
 use crate::{
     block_digest::{BlockDigest, SourceDigest},
     host_table::EntryClaim,
-    peer_gets::{PeerGet, compare_all, find_all, get_all},
+    peer_gets::{PeerRead, compare_all, find_all, get_all},
     peer_view::{KnownBlock, PeerView},
 };
 
@@ -69,7 +69,7 @@ impl PeerBlocks {
         for (index, BlockPiece { from, into, is_filled, .. }) in pieces.iter_mut().enumerate() {
             if let Some((_, block)) = places.next_if(|(at, _)| *at == index) {
                 let offset = self.view.hosts[block.host].shape.slot_at(block.place.slot) + *from;
-                gets.push(PeerGet { host: block.host, offset, into, is_filled });
+                gets.push(PeerRead { host: block.host, offset, into, is_filled });
             }
         }
         get_all(&self.view, &mut gets, wait);

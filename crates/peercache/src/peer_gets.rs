@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Bytes of another host's shard that are wanted.
-pub(crate) struct PeerGet<'a> {
+pub(crate) struct PeerRead<'a> {
     pub(crate) host: usize,
     pub(crate) offset: u64,
     pub(crate) into: &'a mut [u8],
@@ -23,9 +23,9 @@ pub(crate) struct PeerGet<'a> {
 const COMPARED_BYTES: u64 = 16 << 20;
 
 /// Fills those of `gets` whose hosts answer. A failure is counted, and its host left alone for a while.
-pub(crate) fn get_all(view: &PeerView, gets: &mut [PeerGet<'_>], wait: &Wait<'_>) {
+pub(crate) fn get_all(view: &PeerView, gets: &mut [PeerRead<'_>], wait: &Wait<'_>) {
     let mut of_hosts: BTreeMap<usize, Vec<WindowPiece<'_>>> = BTreeMap::new();
-    for PeerGet { host, offset, into, .. } in gets.iter_mut().filter(|get| view.answers(get.host)) {
+    for PeerRead { host, offset, into, .. } in gets.iter_mut().filter(|get| view.answers(get.host)) {
         of_hosts.entry(*host).or_default().push(WindowPiece { offset: *offset, into });
     }
     if of_hosts.is_empty() || !view.is_rank() {
@@ -77,7 +77,7 @@ pub(crate) fn find_all(view: &PeerView, names: &[BlockDigest], wait: &Wait<'_>) 
         for ((offset, into), is_filled) in offsets.into_iter().zip([first, second]).zip(is_filled) {
             if !into.is_empty() {
                 *is_filled = false;
-                gets.push(PeerGet { host: *host, offset, into, is_filled });
+                gets.push(PeerRead { host: *host, offset, into, is_filled });
             }
         }
     }
@@ -115,7 +115,7 @@ pub(crate) fn compare_all(
         let mut gets = Vec::with_capacity(read.len());
         for ((_, block), (into, is_filled)) in blocks.iter().zip(&mut read) {
             let offset = view.hosts[block.host].shape.slot_at(block.place.slot);
-            gets.push(PeerGet { host: block.host, offset, into, is_filled });
+            gets.push(PeerRead { host: block.host, offset, into, is_filled });
         }
         get_all(view, &mut gets, wait);
         for ((name, block), (bytes, is_filled)) in blocks.iter().zip(&read) {

@@ -14,7 +14,7 @@ use forebay_store::{Comm, Window};
 
 use crate::{
     block_digest::BlockDigest,
-    host_table::{BlockPlace, HostTable, HostTableShape},
+    host_table::{SlotPlace, HostTable, HostTableShape},
     peer_stats::PeerStats,
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct HostPart {
 pub(crate) struct KnownBlock {
     /// The index of its host.
     pub(crate) host: usize,
-    pub(crate) place: BlockPlace,
+    pub(crate) place: SlotPlace,
     /// Its bytes were compared with their checksum.
     pub(crate) is_compared: bool,
 }

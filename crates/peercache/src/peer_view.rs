@@ -14,7 +14,7 @@ use forebay_store::{Comm, Window};
 
 use crate::{
     block_digest::BlockDigest,
-    host_table::{SlotPlace, HostTable, HostTableShape},
+    host_table::{HostTable, HostTableShape, SlotPlace},
     peer_stats::PeerStats,
 };
 

@@ -171,6 +171,10 @@ impl<'a> HostTable<'a> {
                         let age = now_s().wrapping_sub(state >> STATUS_BITS & u64::from(u32::MAX));
                         return if age <= ABANDONED_S { EntryClaim::Busy } else { EntryClaim::Full };
                     }
+                    // It was placed since it was looked for.
+                    WRITTEN if tag_of(state) == tag(name) && self.find(name).is_some() => {
+                        return EntryClaim::Here;
+                    }
                     _ => {}
                 }
             }

@@ -13,7 +13,7 @@ fn file(folder: &Path, name: &str) -> GeneratedFile {
         path: folder.join("train").join(name),
         number: 3,
         samples: 3,
-        shape: vec![20, 20],
+        shape: vec![64, 64],
         element: ElementType::UInt8,
         seed: 7,
         compress_ratio: 2.0,
@@ -76,38 +76,38 @@ import os, struct, sys
 import numpy as np
 os.chdir(sys.argv[1] + '/train')
 data = np.fromfile('../bytes', 'u1')
-assert (np.load('a.npy') == data.reshape(20, 20, 3)).all()
+assert (np.load('a.npy') == data.reshape(64, 64, 3)).all()
 for name in ['a.npz', 'zip.npz']:
     with np.load(name) as file:
-        assert (file['x'] == data.reshape(20, 20, 3)).all() and file['y'].tolist() == [0, 0, 0]
+        assert (file['x'] == data.reshape(64, 64, 3)).all() and file['y'].tolist() == [0, 0, 0]
 assert os.path.getsize('zip.npz') < 0.8 * os.path.getsize('a.npz')
 rows = np.loadtxt('a.csv', delimiter=',', skiprows=1)
-assert (rows[:, 0] == [0, 1, 2]).all() and (rows[:, 1:] == data.reshape(3, 400)).all()
+assert (rows[:, 0] == [0, 1, 2]).all() and (rows[:, 1:] == data.reshape(3, 4096)).all()
 assert open('a.csv').readline().startswith(',0,1,2,')
 assert (np.fromfile('a.indexed_binary', 'u1') == data).all()
-assert np.fromfile('a.indexed_binary.off.idx', '<u8').tolist() == [0, 400, 800]
-assert np.fromfile('a.indexed_binary.sz.idx', '<u8').tolist() == [400] * 3
+assert np.fromfile('a.indexed_binary.off.idx', '<u8').tolist() == [0, 4096, 8192]
+assert np.fromfile('a.indexed_binary.sz.idx', '<u8').tolist() == [4096] * 3
 raw = open('a.tfrecord', 'rb').read()
 lines = [list(map(int, line.split())) for line in open('../index/train/a.tfrecord.idx')]
 assert sum(length for _, length in lines) == len(raw) and len(lines) == 3
 for number, (offset, length) in enumerate(lines):
     assert struct.unpack('<Q', raw[offset:offset + 8])[0] + 16 == length
-    assert data[400 * number:400 * number + 400].tobytes() in raw[offset:offset + length]
+    assert data[4096 * number:4096 * number + 4096].tobytes() in raw[offset:offset + length]
 try:
     from PIL import Image
 except ImportError:
     pass
 else:
-    assert (np.asarray(Image.open('a.png')) == data[:400].reshape(20, 20)).all()
+    assert (np.asarray(Image.open('a.png')) == data[:4096].reshape(64, 64)).all()
     seen = np.asarray(Image.open('a.jpeg')).astype(int)
-    assert seen.shape == (20, 20) and np.abs(seen - data[:400].reshape(20, 20)).mean() < 25
+    assert seen.shape == (64, 64) and np.abs(seen - data[:4096].reshape(64, 64)).mean() < 25
 try:
     import netCDF4
 except ImportError:
     pass
 else:
     with netCDF4.Dataset('a.nc') as file:
-        assert (file['records'][:] == data.reshape(3, 20, 20)).all() and file['labels'][:].tolist() == [0, 0, 0]
+        assert (file['records'][:] == data.reshape(3, 64, 64)).all() and file['labels'][:].tolist() == [0, 0, 0]
 try:
     import zarr
 except ImportError:
@@ -115,7 +115,7 @@ except ImportError:
 else:
     for name in ['a.zarr', 'zip.zarr']:
         group = zarr.open(name, mode='r')
-        assert (group['records'][:] == data.reshape(3, 20, 20)).all() and group['labels'][:].tolist() == [0, 0, 0]
+        assert (group['records'][:] == data.reshape(3, 64, 64)).all() and group['labels'][:].tolist() == [0, 0, 0]
 ";
 
 #[test]

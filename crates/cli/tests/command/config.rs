@@ -26,16 +26,25 @@ fn what_is_printed_says_where_values_come_from_and_is_read_back_by_the_command()
     let done = configured(folder.path(), &flags, &[("WHO", "ada"), ("FOREBAY_POLICY", "lfu")]);
     let printed = text(&done.stdout);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    for line in [
-        "quota = \"4GiB\"        # flag --tier",
-        "path = \"/nvme/ada\"    # flag --tier",
-        "policy = \"lfu\"        # environment FOREBAY_POLICY",
-        &format!("threads = 3           # {}, line 2", file.display()),
-        "block = \"1MiB\"        # default",
-        "drainers = 2          # default",
+    // Remarks stand below each other, as far to the right as the longest value needs.
+    let found: Vec<(&str, &str)> = printed
+        .lines()
+        .filter_map(|line| line.split_once(" # "))
+        .map(|(value, why)| (value.trim(), why))
+        .collect();
+    for (value, why) in [
+        ("quota = \"4GiB\"", "flag --tier"),
+        ("path = \"/nvme/ada\"", "flag --tier"),
+        ("policy = \"lfu\"", "environment FOREBAY_POLICY"),
+        ("threads = 3", &format!("{}, line 2", file.display())),
+        ("block = \"1MiB\"", "default"),
+        ("drainers = 2", "default"),
     ] {
-        assert!(printed.contains(line), "{line}\n{printed}");
+        assert!(found.contains(&(value, why)), "{value} {why}\n{printed}");
     }
+    let columns: std::collections::BTreeSet<_> =
+        printed.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.find(" # ")).collect();
+    assert_eq!(columns.len(), 1, "{printed}");
     fs::write(&file, &printed).unwrap();
     let again = configured(folder.path(), &["--json"], &[]);
     let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();

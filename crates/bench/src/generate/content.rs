@@ -11,6 +11,9 @@ pub(crate) struct RandomBytes {
     random: usize,
     /// Where the next byte stands in its stretch.
     at: usize,
+    /// The last word, of which so many bytes are still to come: the stream is the same however it is cut.
+    word: [u8; 8],
+    left: usize,
 }
 
 impl RandomBytes {
@@ -25,7 +28,7 @@ impl RandomBytes {
         let random = ((STRETCH as f64 * share).round() as usize).clamp(1, STRETCH);
         let mut state = mixed(seed ^ mixed(file.wrapping_add(1)));
         state |= 1;
-        Self { state, random, at: 0 }
+        Self { state, random, at: 0, word: [0; 8], left: 0 }
     }
 
     /// Fills `into` with the next bytes.
@@ -44,13 +47,19 @@ impl RandomBytes {
     }
 
     fn fill_random(&mut self, into: &mut [u8]) {
+        let (first, into) = into.split_at_mut(self.left.min(into.len()));
+        first.copy_from_slice(&self.word[8 - self.left..][..first.len()]);
+        self.left -= first.len();
         let mut words = into.chunks_exact_mut(8);
         for word in &mut words {
             word.copy_from_slice(&self.next().to_le_bytes());
         }
         let rest = words.into_remainder();
-        let last = self.next().to_le_bytes();
-        rest.copy_from_slice(&last[..rest.len()]);
+        if !rest.is_empty() {
+            self.word = self.next().to_le_bytes();
+            self.left = 8 - rest.len();
+            rest.copy_from_slice(&self.word[..rest.len()]);
+        }
     }
 
     /// SplitMix64.
@@ -71,6 +80,17 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[test]
+    fn a_stream_is_the_same_however_it_is_cut() {
+        let mut whole = vec![0; 3 * STRETCH];
+        RandomBytes::new(7, 0, 1.5).fill(&mut whole);
+        for step in [1, 7, 8, 64, 1000] {
+            let (mut cut, mut bytes) = (vec![0; whole.len()], RandomBytes::new(7, 0, 1.5));
+            cut.chunks_mut(step).for_each(|part| bytes.fill(part));
+            assert!(cut == whole, "{step}");
+        }
+    }
 
     fn compressed_len(ratio: f64) -> usize {
         let mut bytes = vec![0; 1 << 20];

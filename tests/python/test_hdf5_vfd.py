@@ -515,5 +515,5 @@ def native_outcomes() -> set[str]:
 
 @pytest.mark.parametrize("name", scopes(Path()) if IS_LONG else ["staged", "delayed"])
 def test_h5pys_own_tests_have_the_same_outcomes(tmp_path: Path, files: Path, name: str) -> None:
-    assert len(native_outcomes()) > (800 if IS_LONG else 100)
+    assert len(native_outcomes()) > (800 if IS_LONG else 80)
     assert h5py_outcomes(scopes(tmp_path)[name], files, *SUITE) == native_outcomes()

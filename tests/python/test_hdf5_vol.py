@@ -6,6 +6,7 @@ import functools
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 

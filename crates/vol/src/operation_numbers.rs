@@ -65,8 +65,8 @@ pub(crate) const FILE_SUBCLASS: c_int = 6;
 impl OperationNumbers {
     /// None given yet.
     pub(crate) fn new() -> Self {
-        const NONE: AtomicI32 = AtomicI32::new(-1);
-        Self { file: [NONE; ControlOp::ALL.len()], dataset: [NONE; ControlOp::ALL.len()] }
+        let none = || std::array::from_fn(|_| AtomicI32::new(-1));
+        Self { file: none(), dataset: none() }
     }
 
     /// The places of a subclass.

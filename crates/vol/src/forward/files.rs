@@ -203,7 +203,7 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
         }
         // SAFETY: as for every callback.
         let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
-        if is_unsettled(library, ranks.as_ref(), StagedBefore::ForReplacing) {
+        if is_unsettled(library, ranks.as_ref(), StagedBefore::Replace) {
             return null_mut();
         }
         // SAFETY: as for every callback, with a list that names the connector below.
@@ -244,7 +244,7 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
         // SAFETY: as for every callback.
         let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
         let is_changed = flags & H5F_ACC_RDWR != 0;
-        let before = if is_changed { StagedBefore::ForChanging } else { StagedBefore::ForReading };
+        let before = if is_changed { StagedBefore::Change } else { StagedBefore::Read };
         if is_unsettled(library, ranks.as_ref(), before) {
             return null_mut();
         }

@@ -132,11 +132,11 @@ impl OpeningRanks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StagedBefore {
     /// It is awaited; what a killed process left is told.
-    ForReading = 0,
+    Read = 0,
     /// It is awaited; what a killed process left is an error.
-    ForChanging = 1,
+    Change = 1,
     /// It is awaited, or forgotten where it cannot come.
-    ForReplacing = 2,
+    Replace = 2,
 }
 
 impl StagedBefore {
@@ -162,8 +162,8 @@ impl StagedBefore {
             }
             // Trouble with the area itself is told when it is written to.
             Err(error) if error.kind() != ErrorKind::Unavailable => Ok(()),
-            Err(_) if self == Self::ForReplacing => area.discard(path),
-            Err(error) if self == Self::ForReading => {
+            Err(_) if self == Self::Replace => area.discard(path),
+            Err(error) if self == Self::Read => {
                 LEFT_OVER.say(format_args!("{error}"));
                 Ok(())
             }

@@ -103,6 +103,15 @@ fn records(text: &str) -> BTreeMap<String, u64> {
 }
 
 #[test]
+fn the_log_vfd_of_engine_forebay_is_refused_before_anything_is_written() {
+    let bench = Benchmark::table_6_1(0);
+    let (code, err) =
+        bench.fails(json!({}), &["--engine", "hdf5", "--engine", "forebay", "--log-vfd", "log"]);
+    assert!(code > 0 && err.contains("--log-vfd has records of engine hdf5 alone"), "{code}: {err}");
+    assert!(!bench.path("data").exists());
+}
+
+#[test]
 fn the_log_vfd_has_the_records_of_table_6_1() {
     for threads in [0, 4] {
         let bench = Benchmark::table_6_1(threads);

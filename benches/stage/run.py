@@ -80,32 +80,39 @@ def small_writes(bench, report):
                        operations["native"] / operations[name], 5, unit="x", digits=0)
 
 
+def cached_epochs(bench, report, part, name, place, local, command, native, size):
+    """Epochs through the cache beside native ones and those of a local file, turn by turn: a machine has good and bad minutes."""
+    here, first, later, arrived, wrong = [], [], [], 0, 0
+    for _ in range(bench.args.repeat):
+        here += bench.directly(local)["epochs_s"][1:]
+        shutil.rmtree(bench.fast, ignore_errors=True)
+        (bench.fast / "cache").mkdir(parents=True)
+        where = "memory" if place == "memory" else bench.fast / "cache"
+        said, counters = bench.on_slow(command, bench.managed(("vol",), hdf5_cache=where, hdf5_cache_quota="1GiB"))
+        first.append(said["epochs_s"][0])
+        later += said["epochs_s"][1:]
+        arrived, wrong = max(arrived, counters["bytes"]), wrong + said["wrong"]
+    name = f"{name}, cache {'in memory' if place == 'memory' else 'on disk'}"
+    report.same_values(part, name, wrong)
+    report.compare(part, f"{name}: first epoch against native", statistics.median(first) / native, 1.07, most=True, unit="x")
+    report.compare(part, f"{name}: bytes of the origin against the file", arrived / size, 1.05, most=True, unit="x", digits=3)
+    here, later = statistics.median(here), statistics.median(later)
+    report.compare(part, f"{name}: later epochs, of local speed ({later:.3f} s, {here:.3f} s)", here / later, 0.9)
+
+
 def reads(bench, report):
     """D: epochs of reads, in shuffled blocks of 1 MiB."""
-    mib = 128
     for kind in ("contiguous", "gzip"):
         bench.clear()
-        made = bench.directly(bench.python("epochs.py", bench.below / "x.h5", "--make", "--kind", kind, "--mib", mib))
-        local = bench.work / "local.h5"
-        shutil.copyfile(bench.below / "x.h5", local)
-        near = bench.directly(bench.python("epochs.py", local, "--epochs", 8))
-        here = min(near["epochs_s"][1:])
-        command = bench.python("epochs.py", bench.mount / "x.h5", "--epochs", 6)
-        native, counters = bench.on_slow(command, bench.plain())
-        report.add("D", f"{kind}, native: epochs; local", f"{statistics.median(native['epochs_s']):.2f} s; {here:.3f} s")
-        for place, where in (("memory", "memory"), ("disk", bench.fast / "cache")):
-            shutil.rmtree(bench.fast, ignore_errors=True)
-            (bench.fast / "cache").mkdir(parents=True)
-            env = bench.managed(("vol",), hdf5_cache=where, hdf5_cache_quota="1GiB")
-            said, counters = bench.on_slow(command, env)
-            name = f"{kind}, cache in {place}" if place == "memory" else f"{kind}, cache on disk"
-            report.same_values("D", name, said["wrong"])
-            report.compare("D", f"{name}: first epoch against native", said["epochs_s"][0] / native["epochs_s"][0], 1.07, most=True,
-                           unit="x")
-            report.compare("D", f"{name}: bytes of the origin against the file", counters["bytes"] / made["bytes"], 1.05, most=True,
-                           unit="x", digits=3)
-            later = statistics.median(said["epochs_s"][1:])
-            report.compare("D", f"{name}: later epochs, of local speed ({later:.3f} s)", here / later, 0.9)
+        made = bench.directly(bench.python("epochs.py", bench.below / "x.h5", "--make", "--kind", kind, "--mib", 128))
+        shutil.copyfile(bench.below / "x.h5", bench.work / "local.h5")
+        local = bench.python("epochs.py", bench.work / "local.h5", "--epochs", 10)
+        command = bench.python("epochs.py", bench.mount / "x.h5", "--epochs", 10)
+        native, _ = bench.on_slow(bench.python("epochs.py", bench.mount / "x.h5", "--epochs", 4), bench.plain())
+        native = statistics.median(native["epochs_s"])
+        report.add("D", f"{kind}, native: epochs", f"{native:.2f} s")
+        for place in ("memory", "disk"):
+            cached_epochs(bench, report, "D", kind, place, local, command, native, made["bytes"])
 
 
 def ranks(bench, report):
@@ -142,25 +149,16 @@ def rank_reads(bench, report):
     made = bench.directly(bench.python("rank_set.py", bench.below / "x.h5", "--mib", mib))
     shutil.copyfile(bench.below / "x.h5", bench.work / "local.h5")
     for collective in (0, 1):
-        words = ["--epochs", 4, "--collective", collective]
+        words = ["--epochs", 10, "--collective", collective]
         name = f"4 ranks read, {'collective' if collective else 'independent'}"
-        here = min(bench.directly([launcher, "-n", 4, program, bench.work / "local.h5", *words])["epochs_s"])
+        # What ROMIO makes of collective reads without a cache takes seconds, on a local file too.
+        local = [launcher, "-n", 4, program, bench.work / "local.h5", "--epochs", 3 if collective else 10, *words[2:]]
+        native, _ = bench.on_slow([launcher, "-n", 4, program, bench.mount / "x.h5", "--epochs", 2, *words[2:]], bench.plain())
+        first, later = native["epochs_s"]
+        report.add("E", f"{name}, native: first epoch, later one", f"{first:.2f} s, {later:.2f} s")
         command = [launcher, "-n", 4, program, bench.mount / "x.h5", *words]
-        native, _ = bench.on_slow(command, bench.plain())
-        later = statistics.median(native["epochs_s"][1:])
-        report.add("E", f"{name}, native: first epoch, later ones; local", f"{native['epochs_s'][0]:.2f} s, {later:.2f} s; {here:.3f} s")
         for place in ("memory", "disk"):
-            shutil.rmtree(bench.fast, ignore_errors=True)
-            (bench.fast / "cache").mkdir(parents=True)
-            where = "memory" if place == "memory" else bench.fast / "cache"
-            said, counters = bench.on_slow(command, bench.managed(("vol",), hdf5_cache=where, hdf5_cache_quota="1GiB"))
-            report.same_values("E", f"{name}, cache {'in memory' if place == 'memory' else 'on disk'}", said["wrong"])
-            what = f"{name}, cache {'in memory' if place == 'memory' else 'on disk'}"
-            report.compare("E", f"{what}: first epoch against native", said["epochs_s"][0] / native["epochs_s"][0], 1.07, most=True, unit="x")
-            report.compare("E", f"{what}: bytes of the origin against the file", counters["bytes"] / made["bytes"], 1.05, most=True,
-                           unit="x", digits=3)
-            cached = statistics.median(said["epochs_s"][1:])
-            report.compare("E", f"{what}: later epochs, of local speed ({cached:.3f} s)", here / cached, 0.9)
+            cached_epochs(bench, report, "E", name, place, local, command, first, made["bytes"])
 
 
 PARTS = {"A": original_setting, "B": large_checkpoints, "C": small_writes, "D": reads, "E": ranks}

@@ -503,6 +503,41 @@ def test_three_libhdf5_of_one_process_have_the_driver_each(tmp_path: Path, files
         assert run(source, environment, folder) == (native, ""), name
 
 
+def test_a_file_is_the_same_by_all_of_its_names(tmp_path: Path, files: Path) -> None:
+    source = """
+        import sys, json, os
+        import h5py, netCDF4, numpy as np
+        folder, said = sys.argv[1], []
+        path, other, later = (os.path.join(folder, name) for name in ("a.h5", "b.h5", "c.h5"))
+        with h5py.File(path, "w") as file:
+            file["x"] = np.zeros(1_000_000)
+        os.link(path, other)
+        with h5py.File(path, "r+") as file:
+            file["x"][:] = 7
+            # Another libhdf5, which knows nothing of this one's open file.
+            with netCDF4.Dataset(other) as data:
+                said.append(float(data["x"][:].sum()))
+            os.rename(path, later)
+            file["x"][:10] = 8
+            with netCDF4.Dataset(later) as data:
+                said.append(float(data["x"][:].sum()))
+            # The same one: HDF5 finds that it has the file.
+            with h5py.File(other, "r+") as again:
+                again["x"][-1] = 9
+                said.append([float(file["x"][-1]), file.id == again.id])
+        with h5py.File(later) as file:
+            said.append(float(file["x"][:].sum()))
+        print(json.dumps(said))
+    """
+    unlocked = {"HDF5_USE_FILE_LOCKING": "FALSE"}
+    native, _ = run(source, plain() | unlocked, tmp_path)
+    assert native[0] == 7e6
+    for name, environment in some(tmp_path).items():
+        folder = files / name
+        folder.mkdir()
+        assert run(source, environment | unlocked, folder) == (native, ""), name
+
+
 MODULES = ["test_file", "test_h5f", "test_dataset_swmr", "test_file_image"]
 SUITE = ["h5py"] if IS_LONG else [f"h5py.tests.{name}" for name in MODULES]
 

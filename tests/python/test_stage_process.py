@@ -244,6 +244,31 @@ def test_a_killed_process_loses_what_was_not_sealed_and_nothing_else(
         assert area.items() == []
 
 
+def test_what_a_lost_machine_has_staged_is_recovered_once_it_is_named(
+    tmp_path: Path, folders: tuple[Path, Path]
+) -> None:
+    fast, slow = folders
+    source = """
+    area = forebay.stage.Area(fast, free_floor=0, paused=True)
+    forebay.stage.save(b"bytes", slow / "file", area=area).staged.result(300)
+    print("ready", flush=True)
+    time.sleep(600)
+    """
+    with Child(tmp_path, source, *folders) as child:
+        assert child.line() == "ready"
+        child.process.kill()
+        child.process.wait()
+    # As if it had been written by a machine that shares the file system.
+    [process] = [found for found in fast.rglob("p-*@*") if found.is_dir()]
+    number = process.name.split("@")[0].rsplit("-", 1)[1]
+    process.rename(process.with_name(f"p-0123456789abcdef-{number}@elsewhere"))
+    left = forebay.stage.recover(fast, progress=False)
+    assert [item["destination"] for item in left["in_use"]] == [str(slow / "file")] and not (slow / "file").exists()
+    done = forebay.stage.recover(fast, host="elsewhere", progress=False)
+    assert [item["destination"] for item in done["finished"]] == [str(slow / "file")]
+    assert (slow / "file").read_bytes() == b"bytes"
+
+
 KILLS = 200 if os.environ.get("FOREBAY_LONG") == "1" else 6
 
 

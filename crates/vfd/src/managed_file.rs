@@ -206,13 +206,14 @@ impl ManagedFile {
             return;
         };
         let trouble = area.trouble().map_or(Ok(()), Err);
-        let begun = trouble
-            .and_then(|()| origin.duplicate())
-            .and_then(|file| area.update(&self.destination, file, StageOptions::default()));
+        let begun = trouble.and_then(|()| origin.duplicate()).and_then(|file| {
+            let facts = file.metadata().map_err(Error::from_io)?;
+            Ok((facts, area.update(&self.destination, file, StageOptions::default())?))
+        });
         match begun {
-            Ok(redo) => {
+            Ok((facts, redo)) => {
                 let redo = Arc::new(redo);
-                state.begin(self.slot, &self.destination, &redo);
+                state.begin(self.slot, &facts, &redo);
                 self.road = Road::Staged { redo, end: origin.eof(0) };
             }
             Err(error) => {

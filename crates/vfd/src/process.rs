@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "registers a function that runs at the end of the process")]
 
 use std::{
-    fs,
+    fs::{self, Metadata},
     ops::ControlFlow,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak},
 };
@@ -52,7 +52,8 @@ pub(crate) fn state() -> Arc<Owned<ProcessState>> {
 #[derive(Debug)]
 struct ActiveFile {
     slot: usize,
-    destination: PathBuf,
+    /// Its device and inode: one file may have several names, and get others while it is open.
+    file: (u64, u64),
     redo: Weak<RedoFile>,
 }
 
@@ -75,11 +76,11 @@ impl ProcessState {
         self.tiers.get_or_init(open_tiers).as_ref()
     }
 
-    /// Notes that `redo` takes writes to `destination` for the libhdf5 of `slot`.
-    pub(crate) fn begin(&self, slot: usize, destination: &Path, redo: &Arc<RedoFile>) {
+    /// Notes that `redo` takes writes to `file` for the libhdf5 of `slot`.
+    pub(crate) fn begin(&self, slot: usize, file: &Metadata, redo: &Arc<RedoFile>) {
         END.call_once(register_end);
-        let (destination, redo) = (destination.to_owned(), Arc::downgrade(redo));
-        self.active().push(ActiveFile { slot, destination, redo });
+        let redo = Arc::downgrade(redo);
+        self.active().push(ActiveFile { slot, file: (file.dev(), file.ino()), redo });
     }
 
     /// Ends the use of `redo`.
@@ -95,15 +96,15 @@ impl ProcessState {
         }
     }
 
-    /// Whether the libhdf5 of `slot` has `destination` open with staged writes.
-    pub(crate) fn is_active(&self, slot: usize, destination: &Path) -> bool {
-        self.active().iter().any(|active| active.slot == slot && active.destination == destination)
+    /// Whether the libhdf5 of `slot` has `file` open with staged writes.
+    pub(crate) fn is_active(&self, slot: usize, file: &Metadata) -> bool {
+        self.active().iter().any(|active| active.slot == slot && active.file == (file.dev(), file.ino()))
     }
 
-    /// Drains what other libhdf5 of this process have written to `destination`.
-    pub(crate) fn drain_others(&self, slot: usize, destination: &Path) -> Result<()> {
-        let others = self.redo_files(|active| active.slot != slot && active.destination == destination);
-        others.iter().try_for_each(|redo| redo.drain())
+    /// Drains what other libhdf5 of this process have written to `file`.
+    pub(crate) fn drain_others(&self, slot: usize, file: &Metadata) -> Result<()> {
+        let is_other = |active: &ActiveFile| active.slot != slot && active.file == (file.dev(), file.ino());
+        self.redo_files(is_other).iter().try_for_each(|redo| redo.drain())
     }
 
     fn redo_files(&self, wanted: impl Fn(&ActiveFile) -> bool) -> Vec<Arc<RedoFile>> {

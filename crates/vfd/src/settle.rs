@@ -1,7 +1,7 @@
 //! A file that is opened again while what was written to it is still on its way.
 
 use std::{
-    io,
+    fs, io,
     path::Path,
     time::{Duration, Instant},
 };
@@ -34,11 +34,13 @@ pub(crate) enum SettledOpening {
 /// Returns when `destination` holds all that was written to it and closed, by whichever process of the node.
 pub(crate) fn wait_until_settled(slot: usize, destination: &Path, opening: SettledOpening) -> Result<()> {
     let state = process::state();
-    // HDF5 opens a file a second time to find out that it has it open already.
-    if state.is_active(slot, destination) {
-        return Ok(());
+    if let Ok(file) = fs::metadata(destination) {
+        // HDF5 opens a file a second time to find out that it has it open already.
+        if state.is_active(slot, &file) {
+            return Ok(());
+        }
+        state.drain_others(slot, &file)?;
     }
-    state.drain_others(slot, destination)?;
     match state.area() {
         Some(area) => wait(area, destination, opening),
         None => Ok(()),

@@ -12,7 +12,6 @@
 use std::{
     borrow::Cow,
     cell::{Cell, RefCell},
-    collections::BTreeMap,
     ptr::null_mut,
     time::{Duration, Instant},
 };
@@ -26,6 +25,7 @@ use crate::{
     element_type::Conversion,
     functions::RawPointer,
     memory_target::{MemoryTarget, PackedElements},
+    missed_units::{MissedUnits, Misses, PassedUnits, ReadOutlook},
     selection::{self, SelectedRuns},
     slots::LoadedLibrary,
     transfer_list,
@@ -45,34 +45,10 @@ pub(crate) struct DatasetRead {
     pub(crate) into: RawPointer,
 }
 
-/// A part of a unit is read as the whole unit at once if it is at least one in this many of its bytes.
-const LARGE_PART: u64 = 4;
-/// Whole units are read for parts of them only while they are at most this many times what is wanted, or [`SMALL_FILL`]: a column
-/// of a long array must not bring all of it.
-const MOST_AMPLIFIED: u64 = 16;
-/// Bytes that may be read in any case.
-const SMALL_FILL: u64 = 8 << 20;
 /// Elements of another type in memory are converted in portions of this size.
 const WINDOW_BYTES: u64 = 4 << 20;
 /// A unit of which this many pieces are wanted is read as one span.
 const MANY_PIECES: usize = 8;
-
-/// What becomes of a read whose units are not all here.
-#[derive(Debug)]
-enum Misses {
-    /// Every unit is filled that is not here.
-    Fill,
-    /// The connector below reads it as it is; these units are then whole in memory, and kept.
-    Pass(PassedUnits),
-}
-
-/// Units that are whole in memory once the connector below has read them.
-#[derive(Debug, Default)]
-struct PassedUnits {
-    whole: Vec<u64>,
-    /// Claims on those that other processes leave to this one.
-    claims: RefCell<BTreeMap<u64, BlockClaim>>,
-}
 
 /// Who makes a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,23 +98,6 @@ pub(crate) fn dataset_of<'a>(library: &LoadedLibrary, object: &'a VolObject) -> 
         })
     });
     opened.as_deref()
-}
-
-/// What a planned read finds.
-#[derive(Debug)]
-pub(crate) struct ReadOutlook {
-    /// Bytes that are read.
-    len: u64,
-    /// Bytes of them that are not here.
-    missed: u64,
-    misses: Misses,
-}
-
-impl ReadOutlook {
-    /// True when the connector below has to make the read.
-    pub(crate) fn needs_below(&self) -> bool {
-        matches!(self.misses, Misses::Pass(_))
-    }
 }
 
 /// A read that was planned.
@@ -253,20 +212,13 @@ impl<'a> OneRead<'a> {
 
     /// Whether the units of `missing` are worth reading as a whole for a read of `len` bytes.
     fn judge(&self, missing: &[UnitDemand], len: u64, by: ReadBy) -> Misses {
-        let grid = &self.dataset.grid;
-        let mut touched = self.dataset.units.touched();
-        let (mut whole, mut is_worth, mut fill) = (Vec::new(), false, 0_u64);
-        for UnitDemand { unit, wanted } in missing {
-            let filled = grid.filled_len(*unit);
-            fill = fill.saturating_add(filled);
-            if *wanted == filled && self.file.is_disjoint {
-                whole.push(*unit);
-                continue;
-            }
-            let is_first = touched.insert(*unit);
-            is_worth |= !is_first || wanted.saturating_mul(LARGE_PART) >= filled;
-        }
-        let is_bounded = fill <= SMALL_FILL.max(len.saturating_mul(MOST_AMPLIFIED));
+        let MissedUnits { whole, is_worth, is_bounded } = MissedUnits::judge(
+            &self.dataset.grid,
+            &mut self.dataset.units.touched(),
+            missing,
+            len,
+            self.file.is_disjoint,
+        );
         // Ranks that read whole units need nobody's help for it.
         let is_simple = by == ReadBy::AllRanks && whole.len() == missing.len();
         let needs_fill = is_worth || is_simple || (!self.is_direct && !whole.is_empty());

@@ -173,7 +173,7 @@ fn class<const N: usize>() -> VolClass {
             files::get::<N>,
             files::specific::<N>,
             files::optional::<N>,
-            files::close::<N>,
+            file_close::close::<N>,
         ),
         group: addresses!(
             groups::create::<N>,

@@ -15,6 +15,7 @@ pub(crate) mod blobs;
 pub(crate) mod connector_info;
 pub(crate) mod datasets;
 pub(crate) mod datatypes;
+pub(crate) mod file_close;
 pub(crate) mod files;
 pub(crate) mod groups;
 pub(crate) mod introspection;

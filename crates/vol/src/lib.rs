@@ -23,7 +23,7 @@
 //! | `settings` | what the environment says |
 //! | `selection`, `element_type`, `transfer_list` | what HDF5 says of selections, types and transfers |
 //! | `under_dataset` | the data set below, described and read box by box |
-//! | `cached_dataset`, `memory_target`, `cached_read` | a read: planned, served, filled |
+//! | `cached_dataset`, `memory_target`, `cached_read`, `missed_units` | a read: planned, served, filled |
 //! | `read_cache` | the tier of this process, and the thread that fills it |
 //! | `prestage`, `prestage_queue` | data sets read before they are asked for |
 //! | `parallel` | files that ranks have open together by MPI-IO |
@@ -46,6 +46,7 @@ mod hdf5_arguments;
 mod info;
 mod info_text;
 mod memory_target;
+mod missed_units;
 mod operation_numbers;
 mod optional_ops;
 mod parallel;

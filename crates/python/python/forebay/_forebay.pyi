@@ -398,7 +398,12 @@ def stage_settings(given: str) -> tuple[str, bool]:
     from the configuration."""
 
 def stage_recover(
-    path: str, apply: list[str], discard: list[str], dry_run: bool, report: Callable[[int, int, int], None] | None = None
+    path: str,
+    apply: list[str],
+    discard: list[str],
+    hosts: list[str],
+    dry_run: bool,
+    report: Callable[[int, int, int], None] | None = None,
 ) -> list[list[tuple[str, str, str, str, int, int, bool, float, str | None]]]:
     """Finishes or discards every item in the area in ``path`` whose process is gone: items finished, discarded, refused, in use."""
 

@@ -16,6 +16,7 @@ def recover(
     *,
     apply: Iterable[str] = (),
     discard: Iterable[str] = (),
+    host: str | Iterable[str] = (),
     dry_run: bool = False,
     progress: Progress = None,
 ) -> dict[str, list[dict[str, Any]]]:
@@ -27,9 +28,12 @@ def recover(
 
     :param apply: ids of items that are applied although their destination was changed by others.
     :param discard: ids of items that are removed, with their bytes.
+    :param host: other machines whose items are recovered too, in an area on a file system that machines share: their processes
+        are gone, which only the caller can know.
     :param dry_run: says what would be done, and does nothing.
     """
+    hosts = [host] if isinstance(host, str) else list(host)
     with drain_progress(progress) as report:
-        parts = stage_recover(os.fsdecode(path), list(apply), list(discard), bool(dry_run), report)
+        parts = stage_recover(os.fsdecode(path), list(apply), list(discard), hosts, bool(dry_run), report)
     names = ("finished", "discarded", "refused", "in_use")
     return {name: [item_of(row) for row in rows] for name, rows in zip(names, parts)}

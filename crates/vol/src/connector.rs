@@ -20,8 +20,8 @@ use crate::{
     driver_handle::DriverHandle,
     file_state::VolFiles,
     forward::{
-        attributes, blobs, connector_info, datasets, datatypes, files, groups, introspection, links, objects,
-        requests, tokens, wrapping,
+        attributes, blobs, connector_info, datasets, datatypes, file_close, files, groups, introspection,
+        links, objects, requests, tokens, wrapping,
     },
     functions::VolFunctions,
     info::UnderConnector,

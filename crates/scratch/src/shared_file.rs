@@ -118,6 +118,15 @@ impl SharedFile {
     }
 }
 
+impl Drop for SharedFile {
+    /// Gives the lock up: a child that was forked meanwhile has the same open file, and would hold it for as long as it lives.
+    fn drop(&mut self) {
+        if self.is_of_this_process() {
+            unlock(&self.file);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +164,17 @@ mod tests {
         assert!(SharedFile::deserted(&own, "a").is_none(), "one process has it");
         deserted.remove_if_last();
         assert!(own.names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_child_that_is_forked_while_a_file_is_looked_at_does_not_keep_its_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = Arc::new(OwnFolder::create_in(folder.path(), "own").unwrap());
+        drop(SharedFile::open(&own, "a", soon()).unwrap());
+        let looked_at = SharedFile::deserted(&own, "a").unwrap();
+        // What a forked child has: the same open file.
+        let _inherited = looked_at.file().try_clone().unwrap();
+        drop(looked_at);
+        assert!(SharedFile::deserted(&own, "a").is_some());
     }
 }

@@ -17,8 +17,8 @@ use std::{
 use forebay_source::{Error, Throttle};
 
 use crate::{
-    counters::StageCounters, item_name::WantedFile, room::ProcessRoom, segment::SegmentPool,
-    settings::AreaSettings, stamp::FileStamp, status::ItemState,
+    counters::StageCounters, destination_changes::DestinationChanges, item_name::WantedFile,
+    room::ProcessRoom, segment::SegmentPool, settings::AreaSettings, stamp::FileStamp, status::ItemState,
 };
 
 /// Where other processes ask for a pause or for haste, threads notice within this time.
@@ -53,6 +53,7 @@ pub(crate) struct DrainShared {
     thread_count: usize,
     /// Held while a pointer to the latest file is looked at and moved.
     pointing: Mutex<()>,
+    pub(crate) changes: Arc<DestinationChanges>,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +127,7 @@ impl DrainShared {
             writing: AtomicUsize::new(0),
             thread_count,
             pointing: Mutex::default(),
+            changes: Arc::default(),
         }
     }
 

@@ -25,6 +25,17 @@ use crate::{
 
 /// How often a file looks whether the one before it for the same destination is published.
 const TURN_PAUSE: Duration = Duration::from_millis(20);
+/// How often a destination that seems to be changed by others is looked at: updates of this process may begin and end in between.
+const LOOKS: usize = 3;
+
+/// What became of a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Publishing {
+    /// The file is in its place, or a later one is.
+    Done,
+    /// The destination is being changed by an update of this process: to be tried again.
+    Later,
+}
 
 impl DrainTask for ImageState {
     fn expect_also(&self, before: &FileStamp, after: FileStamp) {
@@ -72,6 +83,7 @@ impl DrainTask for ImageState {
                 }
                 Polled::At(now + TURN_PAUSE)
             }
+            ImagePhase::Staged if self.shared.changes.has(&self.destination) => Polled::At(now + TURN_PAUSE),
             ImagePhase::Staged => {
                 inner.phase = ImagePhase::Working;
                 Polled::Run(Box::new(move |_| state.prepare()))
@@ -243,11 +255,12 @@ impl ImageState {
         drop(inner);
         let published = match (&journal.image, &temporary) {
             (Some(image), Some(temporary)) => self.publish(image, temporary),
-            _ => Ok(()),
+            _ => Ok(Publishing::Done),
         };
         let mut inner = self.lock();
         match published {
-            Ok(()) => {
+            Ok(Publishing::Later) => inner.phase = ImagePhase::Staged,
+            Ok(Publishing::Done) => {
                 inner.temporary = None;
                 self.remove(&mut inner);
                 drop(inner);
@@ -265,23 +278,24 @@ impl ImageState {
         }
     }
 
-    fn publish(&self, image: &ImageSums, temporary: &std::fs::File) -> Result<()> {
+    fn publish(&self, image: &ImageSums, temporary: &std::fs::File) -> Result<Publishing> {
         let journal = self.lock().journal.clone();
-        let Some(path) = journal.temporary() else { return Ok(()) };
+        let Some(path) = journal.temporary() else { return Ok(Publishing::Done) };
         count(&self.shared.counters.destination_syncs, 1);
         complete(temporary, image, &self.destination, &journal)?;
         let area = self.shared.room.area();
         let turn = PublishTurn::take(area, &self.destination)?;
-        match publication::order(area, &journal)? {
-            PublishOrder::Next => {}
-            PublishOrder::Superseded => {
-                let removed = std::fs::remove_file(&path).map_err(Error::from_io);
-                return removed.and_then(|()| self.point(&journal));
+        match self.order()? {
+            Some(PublishOrder::Next) => {}
+            Some(PublishOrder::Superseded) => {
+                std::fs::remove_file(&path).map_err(Error::from_io)?;
+                return self.point(&journal);
             }
-            PublishOrder::Changed => {
+            Some(PublishOrder::Changed) => {
                 let what = "was changed by others after the new file was sealed";
                 return Err(Error::new(ErrorKind::Unavailable, what));
             }
+            None => return Ok(Publishing::Later),
         }
         let stamp = FileStamp::of(temporary)?;
         {
@@ -299,10 +313,28 @@ impl ImageState {
         self.point(&journal)
     }
 
-    fn point(&self, journal: &Journal) -> Result<()> {
-        let Some(pointer) = journal.latest() else { return Ok(()) };
+    /// What is to be done with the file; nothing yet while an update of this process is changing its destination.
+    fn order(&self) -> Result<Option<PublishOrder>> {
+        let mut order = PublishOrder::Changed;
+        // What was told between the look at the destination and the question who changes it is known at the next look.
+        for _ in 0..LOOKS {
+            let journal = self.lock().journal.clone();
+            order = publication::order(self.shared.room.area(), &journal)?;
+            if order != PublishOrder::Changed {
+                break;
+            }
+            if self.shared.changes.has(&self.destination) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(order))
+    }
+
+    fn point(&self, journal: &Journal) -> Result<Publishing> {
+        let Some(pointer) = journal.latest() else { return Ok(Publishing::Done) };
         let _one = self.shared.point_alone();
-        publish::point(&pointer, &self.destination, journal.created_ns)
+        publish::point(&pointer, &self.destination, journal.created_ns)?;
+        Ok(Publishing::Done)
     }
 
     fn fail(&self, inner: &mut ImageInner, error: Error) {

@@ -16,7 +16,7 @@
 //! | `room` | the folder of a process in the area, its share of the quota; or memory |
 //! | `drainers` | the threads, and which file comes next |
 //! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
-//! | `publish`, `lineage`, `publication` | how a new file takes its place, and several versions do so in order, of one process and of several |
+//! | `publish`, `lineage`, `publication`, `destination_changes` | how a new file takes its place, and several versions do so in order, of one process and of several |
 //! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
 //! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
@@ -30,6 +30,7 @@ mod batch;
 mod close_error;
 mod completion;
 mod counters;
+mod destination_changes;
 mod discard;
 mod drainers;
 mod engine;

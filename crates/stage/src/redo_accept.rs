@@ -15,6 +15,7 @@ use crate::{
     pending::PendingPiece,
     redo_log::Appended,
     redo_state::{RedoInner, RedoState, end_of},
+    stamp::FileStamp,
 };
 
 /// More ranges than these (about 4 MiB) are kept as the one that has them all: a write that goes straight through then waits
@@ -123,12 +124,14 @@ impl RedoState {
         change: impl FnOnce() -> Result<()>,
     ) -> Result<MutexGuard<'a, RedoInner>> {
         self.activate(&mut inner);
+        let before = FileStamp::of(&*self.file).ok();
         inner.passing += 1;
         inner.is_dirty = true;
         drop(inner);
         let changed = change();
         let mut inner = self.lock();
         inner.passing -= 1;
+        self.end_direct_change(&mut inner, before);
         changed.map(|()| inner)
     }
 }

@@ -48,6 +48,7 @@ impl RedoState {
     /// Where others have changed it meanwhile, that is kept in mind: after a kill `recover` asks, as it cannot tell what of
     /// the destination is whose.
     pub(crate) fn activate(&self, inner: &mut RedoInner) {
+        inner.change.get_or_insert_with(|| self.shared.changes.begin(&self.destination));
         if inner.is_active || !inner.is_journalled {
             return;
         }
@@ -73,6 +74,22 @@ impl RedoState {
         {
             self.shared.changed_by_us(&before, after);
         }
+        // Only now: who waits for its end has been told by then.
+        if inner.passing == 0 {
+            inner.change = None;
+        }
+    }
+
+    /// Tells new files that are to replace this one what a write past the log has made of it, unless more are on their way.
+    pub(crate) fn end_direct_change(&self, inner: &mut RedoInner, before: Option<FileStamp>) {
+        if inner.passing > 0 || inner.batch.is_some() {
+            return;
+        }
+        if let (Some(before), Ok(after)) = (inner.known.or(before), FileStamp::of(&*self.file)) {
+            self.shared.changed_by_us(&before, after);
+            inner.known = Some(after);
+        }
+        inner.change = None;
     }
 
     fn write_facts(&self, inner: &mut RedoInner, is_active: bool) -> Result<()> {

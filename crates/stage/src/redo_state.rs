@@ -13,6 +13,7 @@ use crate::{
     batch::{DrainBatch, Truncation},
     close_error::close_error,
     counters::count,
+    destination_changes::DestinationChange,
     drainers::DrainShared,
     facts_file::FactsFile,
     item_name::update_id,
@@ -83,6 +84,8 @@ pub(crate) struct RedoInner {
     pub(crate) is_dirty: bool,
     pub(crate) is_journalled: bool,
     pub(crate) is_active: bool,
+    /// Held while the destination is being changed.
+    pub(crate) change: Option<DestinationChange>,
     pub(crate) is_closed: bool,
 }
 
@@ -126,6 +129,7 @@ impl RedoState {
             is_dirty: false,
             is_journalled: false,
             is_active: false,
+            change: None,
             is_closed: false,
         };
         // A file that cannot even be looked at is nobody's.

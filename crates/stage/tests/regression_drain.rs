@@ -111,6 +111,28 @@ fn a_new_file_replaces_one_that_an_update_of_the_same_process_has_changed_meanwh
 }
 
 #[test]
+fn a_new_file_waits_while_an_update_of_the_same_process_changes_its_destination() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "old").unwrap();
+    let settings = AreaSettings::folder(folder.path().join("fast"));
+    let settings = AreaSettings { free_floor: 0, start_paused: true, drainers: 4, ..settings };
+    let area = Area::open(settings).unwrap();
+    let file = update(&area, &path);
+    // Far apart, so that they are not merged: the drain of all of them takes longer than that of the small file.
+    for place in 0..2_000 {
+        file.write_at(place << 20, &[1; 4096]).unwrap();
+    }
+    file.close(CloseWhen::Staged).unwrap();
+    let new = area.create(&path, StageOptions::default()).unwrap();
+    new.write_at(0, b"new").unwrap();
+    let sealed = new.seal().unwrap();
+    area.drain(&quiet).unwrap();
+    sealed.durable().wait(LIMIT).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+}
+
+#[test]
 fn items_of_another_machine_are_left_alone_until_it_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");

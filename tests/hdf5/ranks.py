@@ -98,7 +98,8 @@ def main() -> int:
     args = parser.parse_args()
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="forebay-ranks-") as temporary:
-        for collective in (0, 1):
+        # HDF5 refuses independent writes through filters.
+        for collective in (1,) if args.layout == "gzip" else (0, 1):
             folder, expected = Path(temporary, str(collective)), None
             folder.mkdir()
             for name, env in environments(args.plugins, folder).items():

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 bench bench-loader bench-tiers bench-formats bench-store bench-stage wheel release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage wheel release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ deep-store: ## ranks under every MPI, up to 8 of them, killed ones too; on emula
 
 deep-hdf5: ## the HDF5 plug-ins: other libraries' test suites natively and through them, 200 kills, long differential tests, ranks
 	@scripts/deep.sh hdf5
+
+deep-bench: ## the benchmark's configurations A to H under 1, 2 and 4 ranks, records cut by 64; a file of full size of each
+	@scripts/deep-bench.sh $(ARGS)
 
 bench: ## speed of reading, next to h5py
 	@scripts/bench.sh

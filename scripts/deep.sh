@@ -8,6 +8,7 @@
 #   store    ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root
 #   hdf5     the HDF5 plug-ins: test suites of h5py, netCDF4, PyTables and HDF5 itself natively and through them, 200 kills, long
 #            differential tests, ranks; at most an hour
+#   bench    the benchmark: configurations of h5bench's extension under 1, 2 and 4 ranks, a file of full size of each
 #   peers    the test suites of h5py, PyTables, netCDF4, xarray, zarr and anndata as writers, at most an hour
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -81,15 +82,19 @@ deep_hdf5() {
     "$ROOT/scripts/deep-hdf5.sh"
 }
 
+deep_bench() {
+    "$ROOT/scripts/deep-bench.sh"
+}
+
 deep_peers() {
     "$ROOT/scripts/deep-peers.sh"
 }
 
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store hdf5 peers)
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store hdf5 bench peers)
 for part in "${parts[@]}"; do
     case $part in
-    tests | tiers | filters | fuzz | memory | store | hdf5 | peers) "deep_$part" ;;
-    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|hdf5|peers]…" ;;
+    tests | tiers | filters | fuzz | memory | store | hdf5 | bench | peers) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|hdf5|bench|peers]…" ;;
     esac
 done

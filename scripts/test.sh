@@ -75,8 +75,9 @@ need_packages tests/requirements-formats.txt
 site=$CARGO_TARGET_DIR/python-$profile
 rm -rf "$site"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
-say "a parallel HDF5 for its tests; built once"
+say "parallel HDF5 for its tests, with and without thread safety and subfiling; built once"
 "$ROOT/scripts/hdf5-parallel.sh" >/dev/null
+"$ROOT/scripts/hdf5-subfiling.sh" >/dev/null
 say "tests of the Python package"
 # Most of them wait for processes they started: 3.5 minutes side by side on two processors, 7 one after the other.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) : 4))" \

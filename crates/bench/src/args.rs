@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     engine::EngineName,
+    parallel_access::MpiRanks,
     rank_run::{ComputeKind, PageCacheState},
 };
 
@@ -121,10 +122,14 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) log_vfd: Option<PathBuf>,
 
-    /// MPI-IO: read by libhdf5's MPI-IO driver, as collective-meta and collective-data do too. Needs mpirun and a libhdf5 built
-    /// with MPI.
+    /// MPI-IO: read by libhdf5's MPI-IO driver, as collective-meta and collective-data do too. Files are opened by all ranks
+    /// together, or with --mpi-io=own by each rank alone. Needs mpirun and a libhdf5 built with MPI.
+    #[arg(long, value_enum, value_name = "RANKS", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub(crate) mpi_io: Option<MpiRanks>,
+
+    /// Checksum of all samples that were read, the same for every engine, driver and order. Costs processor time.
     #[arg(long)]
-    pub(crate) mpi_io: bool,
+    pub(crate) digest: bool,
 
     #[arg(long, hide = true)]
     pub(crate) worker: bool,

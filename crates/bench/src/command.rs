@@ -10,7 +10,7 @@ use forebay::{
     DataPath, Error, Launcher, Result, job_comm,
     store::{Comm, Wait},
 };
-use forebay_workload::{FileFormat, RunTimings, Suite, Task, Workload};
+use forebay_workload::{FileFormat, Kernel, RunTimings, Suite, Task, Workload};
 
 use crate::{
     args::{BenchArgs, BenchCommand},
@@ -18,12 +18,13 @@ use crate::{
     clock::unix_now_s,
     config_file,
     engine::EngineName,
+    kernel_run::{KernelOutcome, KernelPlace, run_kernel},
     launch_ranks,
     rank_run::RunOptions,
     results,
     run::{RunPlace, run},
     runtime_hdf5::RuntimeHdf5,
-    several, worker,
+    several, subfiling, vol_environment, worker,
     worker_process::WorkerEnvironment,
 };
 
@@ -34,6 +35,8 @@ pub struct BenchOutcome {
     pub runs: Vec<RunTimings>,
     /// What samples were read with, for each of them.
     pub reads_with: Vec<String>,
+    /// What kernels came to, on rank 0.
+    pub kernels: Vec<KernelOutcome>,
     /// What the reader of the configuration ought to know.
     pub notes: Vec<String>,
     /// Where the results lie.
@@ -47,7 +50,7 @@ pub struct BenchOutcome {
 impl BenchOutcome {
     /// True when every run ended by itself.
     pub fn is_complete(&self) -> bool {
-        self.runs.iter().all(|run| run.complete)
+        self.runs.iter().all(|run| run.complete) && self.kernels.iter().all(|kernel| kernel.is_complete)
     }
 }
 
@@ -69,6 +72,9 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         None => {}
     }
     let suite = config_file::suite(args)?;
+    if let Some(vol) = &suite.vol {
+        vol_environment::enter(vol, host)?;
+    }
     let asked = args.ranks.or(suite.mpi.as_ref().and_then(|mpi| mpi.ranks));
     if let Some(ranks) = asked.filter(|ranks| *ranks > 1 && Launcher::of_process() == Launcher::None) {
         let code = launch_ranks::launch(ranks, &host.program, &host.arguments)?;
@@ -77,18 +83,28 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
     // First of all: the ranks then find each other by the MPI that the library is linked to.
     let _library = wants_mpi_io(args, &suite).then(RuntimeHdf5::find).transpose()?;
     let comm = job_comm(DataPath::Auto, &Wait::while_ranks_live())?;
-    let mut results =
-        BenchResults { args, host, suite: &suite, comm: &comm, runs: Vec::new(), reads_with: Vec::new() };
+    let mut results = BenchResults {
+        args,
+        host,
+        suite: &suite,
+        comm: &comm,
+        runs: Vec::new(),
+        reads_with: Vec::new(),
+        kernels: Vec::new(),
+    };
     let mut folder = PathBuf::new();
     for task in &suite.tasks {
-        let Task::Training(workload) = task else {
-            return Err(Error::unsupported("kernels 'write' and 'read' of h5bench are not run yet"));
+        if (host.is_interrupted)() {
+            break;
+        }
+        folder = match task {
+            Task::Training(workload) => results.run(workload)?,
+            Task::Kernel(kernel) => results.run_kernel(kernel)?,
         };
-        folder = results.run(workload)?;
     }
-    let BenchResults { runs, reads_with, .. } = results;
+    let BenchResults { runs, reads_with, kernels, .. } = results;
     results::write(&runs, &folder)?;
-    Ok(BenchOutcome { runs, reads_with, notes: suite.notes, folder, ..BenchOutcome::default() })
+    Ok(BenchOutcome { runs, reads_with, kernels, notes: suite.notes, folder, ..BenchOutcome::default() })
 }
 
 /// The runs of a suite, as they are done.
@@ -99,6 +115,7 @@ struct BenchResults<'a> {
     comm: &'a Arc<dyn Comm>,
     runs: Vec<RunTimings>,
     reads_with: Vec<String>,
+    kernels: Vec<KernelOutcome>,
 }
 
 impl BenchResults<'_> {
@@ -108,6 +125,7 @@ impl BenchResults<'_> {
         if let Some(directory) = &self.suite.directory {
             workload.storage.root = directory.join(&workload.storage.root).display().to_string();
         }
+        subfiling::suit(&mut workload);
         let folder = agree_on(&mut workload, self.args, &**self.comm)?;
         let engines = match self.args.engines.is_empty() {
             true => vec![default_engine(&workload)],
@@ -140,24 +158,34 @@ impl BenchResults<'_> {
         Ok(folder)
     }
 
+    /// Runs a kernel, writes its CSV on rank 0, and gives the folder of the results.
+    fn run_kernel(&mut self, kernel: &Kernel) -> Result<PathBuf> {
+        let now = broadcast_time(&**self.comm)?;
+        let folder = results_folder(self.args.output.as_deref(), "kernels", now)?;
+        let place = KernelPlace {
+            comm: &**self.comm,
+            is_interrupted: self.host.is_interrupted,
+            folder: self.suite.directory.clone().unwrap_or_default(),
+        };
+        let outcome = run_kernel(kernel, &place)?;
+        if self.comm.rank() == 0 {
+            results::write_kernel(&outcome, &folder, self.kernels.len())?;
+            self.kernels.push(outcome);
+        }
+        Ok(folder)
+    }
+
     fn options(&self, engine: EngineName) -> RunOptions {
         let args = self.args;
         let worker = self.host.program.iter().cloned().chain(["bench".into(), "--worker".into()]).collect();
-        let vol = self.suite.vol.clone().unwrap_or_default();
-        let variables = [
-            ("LD_LIBRARY_PATH", vol.library),
-            ("HDF5_PLUGIN_PATH", vol.path),
-            ("HDF5_VOL_CONNECTOR", vol.connector),
-            ("LD_PRELOAD", vol.preload),
-        ];
-        let variables = variables.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let environment = WorkerEnvironment { variables: variables.collect(), log_vfd: args.log_vfd.clone() };
+        let environment = WorkerEnvironment { log_vfd: args.log_vfd.clone(), first: 0 };
         RunOptions {
             engine,
             compute: args.compute,
             cache: args.cache,
             worker,
             mpi_io: args.mpi_io,
+            digest: args.digest,
             stage: args.stage.clone(),
             environment,
         }
@@ -168,10 +196,13 @@ impl BenchResults<'_> {
 fn wants_mpi_io(args: &BenchArgs, suite: &Suite) -> bool {
     let mut tasks = suite.tasks.iter();
     let is_collective = tasks.any(|task| match task {
-        Task::Training(workload) => workload.hdf5.collective_meta || workload.hdf5.collective_data,
+        Task::Training(workload) => {
+            let hdf5 = &workload.hdf5;
+            hdf5.collective_meta || hdf5.collective_data || hdf5.subfiling
+        }
         Task::Kernel(_) => true,
     });
-    Launcher::of_process() == Launcher::Mpi && (args.mpi_io || is_collective)
+    Launcher::of_process() == Launcher::Mpi && (args.mpi_io.is_some() || is_collective)
 }
 
 /// libhdf5 for HDF5 files, as the benchmarks that are replayed have it; forebay for others.
@@ -184,20 +215,26 @@ fn default_engine(workload: &Workload) -> EngineName {
 
 /// What ranks must have alike: the folder of the results, and the seed of random shuffles.
 fn agree_on(workload: &mut Workload, args: &BenchArgs, comm: &dyn Comm) -> Result<PathBuf> {
-    let wait = Wait::while_ranks_live();
-    let now_s = comm.broadcast(0, unix_now_s().to_le_bytes().to_vec(), &wait)?;
-    let now_s = <[u8; 8]>::try_from(now_s).map_or(0.0, f64::from_le_bytes);
+    let now_s = broadcast_time(comm)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a seed: any bits will do")]
     let seed = (now_s * 1e6) as u64 as u32;
     workload.train.run_seed = seed;
+    let asked = args.output.as_deref().or(workload.output.folder.as_deref());
+    results_folder(asked, &workload.model.name, now_s)
+}
+
+/// The time on rank 0, in seconds since 1970. Collective.
+fn broadcast_time(comm: &dyn Comm) -> Result<f64> {
+    let now_s = comm.broadcast(0, unix_now_s().to_le_bytes().to_vec(), &Wait::while_ranks_live())?;
+    Ok(<[u8; 8]>::try_from(now_s).map_or(0.0, f64::from_le_bytes))
+}
+
+/// The folder of the results: `asked`, or one of the name and the time.
+fn results_folder(asked: Option<&Path>, name: &str, now_s: f64) -> Result<PathBuf> {
     #[expect(clippy::cast_possible_truncation, reason = "seconds since 1970")]
     let time = chrono::DateTime::from_timestamp(now_s as i64, 0).unwrap_or_default();
-    let default = || {
-        Path::new("forebay-bench")
-            .join(&workload.model.name)
-            .join(time.format("%Y-%m-%d-%H-%M-%S").to_string())
-    };
-    let folder = args.output.clone().or_else(|| workload.output.folder.clone()).unwrap_or_else(default);
+    let default = || Path::new("forebay-bench").join(name).join(time.format("%Y-%m-%d-%H-%M-%S").to_string());
+    let folder = asked.map_or_else(default, Path::to_owned);
     fs::create_dir_all(&folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
     Ok(folder)
 }

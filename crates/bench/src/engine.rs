@@ -43,6 +43,8 @@ pub(crate) struct StepRequest<'a> {
     pub(crate) preprocess_s: &'a [f64],
     /// The epoch of the loader that asks.
     pub(crate) epoch: &'a Epoch,
+    /// The samples of every rank in this step, where ranks read together; empty otherwise.
+    pub(crate) of_ranks: &'a [&'a [u64]],
 }
 
 /// A batch, and how long it took.
@@ -64,6 +66,16 @@ pub(crate) trait StepReader: fmt::Debug + Send + Sync {
 
     /// Reads one batch.
     fn read(&self, request: &StepRequest<'_>) -> Result<StepBatch>;
+
+    /// True when a rank cannot read without all others: every rank then takes part in every step.
+    fn is_together(&self) -> bool {
+        false
+    }
+
+    /// Takes part in a step of which this rank has no samples; `of_ranks` has those of all.
+    fn take_part(&self, _of_ranks: &[&[u64]]) -> Result<()> {
+        Ok(())
+    }
 
     /// What it reads with, for reports.
     fn describe(&self) -> String;

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::{
     content::RandomBytes,
     file::GeneratedFile,
-    hdf5::{Hdf5Compression, Hdf5Storage},
+    hdf5::{Hdf5Compression, Hdf5Storage, SampleShare},
 };
 use crate::runtime_hdf5::RuntimeHdf5;
 
@@ -147,7 +147,7 @@ impl GenerateSetup {
 }
 
 /// The name of a file in the making.
-fn part_path(path: &Path) -> PathBuf {
+pub(crate) fn part_path(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".part");

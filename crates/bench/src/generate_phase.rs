@@ -10,14 +10,19 @@ use std::{
     thread,
 };
 
-use forebay::{Error, ErrorKind, Result};
+use forebay::{
+    Error, ErrorKind, Result,
+    store::{Wait, agree},
+};
 use forebay_workload::{FileFormat, GenerationTimings, layout};
 use serde_json::json;
 
 use crate::{
     dataset_files,
-    generate::{FileWriter, GenerateSetup, GeneratedFile, GeneratedState},
+    generate::{FileWriter, GenerateSetup, GeneratedFile, GeneratedState, SampleShare},
     rank_run::{RankRun, interrupted},
+    runtime_hdf5::RuntimeHdf5,
+    subfiling,
     trace::{TraceEvent, arguments},
     worker::WorkerRole,
     worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
@@ -31,11 +36,18 @@ impl RankRun<'_> {
         }
         let folder = dataset_files::data_folder(self.workload);
         let lock = (self.comm.rank() == 0).then(|| lock(&folder)).transpose();
-        let _lock = forebay::store::agree(self.comm, lock, &forebay::store::Wait::while_ranks_live())?;
+        let _lock = agree(self.comm, lock, &Wait::while_ranks_live())?;
         let start_s = self.clock.now_s();
         let setup = dataset_files::generate_setup(self.workload)?;
         let at = self.at();
         let mut timings = GenerationTimings { start_s, ..GenerationTimings::default() };
+        if self.workload.hdf5.subfiling {
+            let written = self.generate_together(&setup, &mut timings);
+            timings.end_s = self.clock.now_s();
+            self.timings.generation = Some(timings);
+            self.trace_generation(timings);
+            return written;
+        }
         let mut missing = Vec::new();
         for file in dataset_files::generated(self.workload) {
             if layout::generator_of(file.number, at.ranks) != at.rank {
@@ -53,6 +65,39 @@ impl RankRun<'_> {
         self.trace_generation(timings);
         written.outcome?;
         self.barrier().map(drop)
+    }
+
+    /// Files of the subfiling driver, which all ranks write together, one after another.
+    fn generate_together(&self, setup: &GenerateSetup, timings: &mut GenerationTimings) -> Result<()> {
+        let wait = Wait::while_ranks_live();
+        let Some(mpi_io) = self.mpi_io()? else { return Ok(()) };
+        let library = RuntimeHdf5::find()?;
+        let access = library.access_list(mpi_io)?;
+        let at = self.at();
+        let share = SampleShare { access: access.id, rank: at.rank.into(), ranks: at.ranks.into() };
+        for file in dataset_files::generated(self.workload) {
+            // Rank 0 looks, for all: they must go the same way.
+            let begun = || -> Result<GeneratedState> {
+                let state = subfiling::state(&file.path)?;
+                if state == GeneratedState::Missing {
+                    self.check()?;
+                    subfiling::begin(&file.path)?;
+                }
+                Ok(state)
+            };
+            let state =
+                agree(self.comm, if at.rank == 0 { begun() } else { Ok(GeneratedState::Missing) }, &wait)?;
+            let is_missing = vec![u8::from(state == GeneratedState::Missing)];
+            if self.comm.broadcast(0, is_missing, &wait)? == [0] {
+                timings.files_kept += u64::from(at.rank == 0);
+                continue;
+            }
+            agree(self.comm, library.write_file_together(&file, &setup.storage, &share), &wait)?;
+            agree(self.comm, if at.rank == 0 { subfiling::end(&file.path) } else { Ok(()) }, &wait)?;
+            timings.files_written += u64::from(at.rank == 0);
+            timings.bytes += if at.rank == 0 { file.data_len() } else { 0 };
+        }
+        Ok(())
     }
 
     fn write_files(&self, setup: &GenerateSetup, files: &[GeneratedFile]) -> GenerateTally {

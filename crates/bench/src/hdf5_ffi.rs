@@ -5,6 +5,9 @@
 
 #![expect(unsafe_code, reason = "calls into a C library")]
 
+mod drivers;
+mod particles;
+
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     fs::File,
@@ -13,8 +16,9 @@ use std::{
 };
 
 use forebay::{Error, Result, format::check_owner};
-use forebay_mpi::MpiHandle;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+pub(crate) use self::particles::{BlockSelection, COMPOUND};
 
 /// What the library calls `hid_t`, since 1.10.
 pub(crate) type Hdf5Id = i64;
@@ -24,6 +28,9 @@ pub(crate) const DEFAULT: Hdf5Id = 0;
 
 /// `H5F_ACC_TRUNC`.
 const TRUNCATE: c_uint = 2;
+
+/// Of Linux: the library stays loaded when its handle is closed.
+const RTLD_NODELETE: c_int = 0x1000;
 
 /// The most axes a space of the benchmark's files has.
 const MOST_AXES: usize = 32;
@@ -54,13 +61,19 @@ functions! {
     file_close(id: Hdf5Id) -> c_int = "H5Fclose";
     data_close(id: Hdf5Id) -> c_int = "H5Dclose";
     data_space(id: Hdf5Id) -> Hdf5Id = "H5Dget_space";
+    data_type(id: Hdf5Id) -> Hdf5Id = "H5Dget_type";
+    type_class(id: Hdf5Id) -> c_int = "H5Tget_class";
     space_close(id: Hdf5Id) -> c_int = "H5Sclose";
     space_ndim(id: Hdf5Id) -> c_int = "H5Sget_simple_extent_ndims";
     space_selected(id: Hdf5Id) -> i64 = "H5Sget_select_npoints";
+    space_select_none(id: Hdf5Id) -> c_int = "H5Sselect_none";
+    group_close(id: Hdf5Id) -> c_int = "H5Gclose";
+    type_close(id: Hdf5Id) -> c_int = "H5Tclose";
     type_len(id: Hdf5Id) -> usize = "H5Tget_size";
     list_create(class: Hdf5Id) -> Hdf5Id = "H5Pcreate";
     list_close(id: Hdf5Id) -> c_int = "H5Pclose";
     list_set_deflate(id: Hdf5Id, level: c_uint) -> c_int = "H5Pset_deflate";
+    list_set_alignment(id: Hdf5Id, threshold: u64, alignment: u64) -> c_int = "H5Pset_alignment";
     list_set_version_bounds(id: Hdf5Id, low: c_int, high: c_int) -> c_int = "H5Pset_libver_bounds";
     filter_available(filter: c_int) -> c_int = "H5Zfilter_avail";
 }
@@ -120,8 +133,9 @@ impl Hdf5Functions {
         let file = File::open(path).map_err(Error::from_io)?;
         check_owner(&file)?;
         // SAFETY: the file is root's or the user's own, so its initialisers are code the user trusts already. Its symbols are
-        // seen by libraries loaded later, as those of a linked libhdf5 are: plug-ins rely on that.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }
+        // seen by libraries loaded later, as those of a linked libhdf5 are: plug-ins rely on that. It is never unloaded, as a
+        // parallel build leaves MPI a function to call at its end.
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) }
             .map_err(|error| Error::invalid("is not a library that can be loaded").because(error))?;
         // SAFETY: every field's type is the signature that the headers of 1.10 to 2.2 give the symbol.
         let functions = unsafe {
@@ -143,10 +157,15 @@ impl Hdf5Functions {
                 library,
             }
         };
-        if functions.open() < 0 {
-            return Err(Error::unsupported("does not start"));
-        }
+        // Before it starts: connectors and drivers that the environment names are loaded then.
         functions.silence()?;
+        if functions.open() < 0 {
+            let error = Error::unsupported("does not start");
+            return Err(match functions.last_error() {
+                Some(said) => error.because(Error::unsupported(said)),
+                None => error,
+            });
+        }
         Ok(functions)
     }
 
@@ -264,37 +283,6 @@ impl Hdf5Functions {
     pub(crate) fn list_set_filter(&self, list: Hdf5Id, filter: c_int, values: &[c_uint]) -> c_int {
         // SAFETY: `values` has as many numbers as the call is told; 0 makes the filter mandatory.
         unsafe { (self.list_set_filter)(list, filter, 0, values.len(), values.as_ptr()) }
-    }
-
-    /// Has files opened with `list` be read by MPI-IO over `comm`, metadata by all of its ranks together if asked for; an error
-    /// where the library was built without MPI.
-    pub(crate) fn list_set_mpi_io(
-        &self,
-        list: Hdf5Id,
-        comm: MpiHandle,
-        info: MpiHandle,
-        collective_meta: bool,
-    ) -> Result<c_int> {
-        type SetMpiIo = unsafe extern "C" fn(Hdf5Id, MpiHandle, MpiHandle) -> c_int;
-        type SetCollective = unsafe extern "C" fn(Hdf5Id, bool) -> c_int;
-        // SAFETY: the signatures are those of parallel builds since 1.10, with objects of MPI as wide as a register, of which a
-        // function that takes 32 bits looks at the low ones. The library is linked to the MPI that the handles are of.
-        unsafe {
-            let set = symbol::<SetMpiIo>(&self.library, "H5Pset_fapl_mpio")?(list, comm, info);
-            match collective_meta && set >= 0 {
-                true => {
-                    Ok(symbol::<SetCollective>(&self.library, "H5Pset_all_coll_metadata_ops")?(list, true))
-                }
-                false => Ok(set),
-            }
-        }
-    }
-
-    /// Has reads with `list` be collective.
-    pub(crate) fn list_set_collective(&self, list: Hdf5Id) -> Result<c_int> {
-        type SetMode = unsafe extern "C" fn(Hdf5Id, c_int) -> c_int;
-        // SAFETY: the signature is that of parallel builds since 1.10; 1 is H5FD_MPIO_COLLECTIVE.
-        unsafe { Ok(symbol::<SetMode>(&self.library, "H5Pset_dxpl_mpio")?(list, 1)) }
     }
 
     /// Reads what `file_space` selects into `into`, which is as long as what `memory_space` selects.

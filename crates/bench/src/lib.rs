@@ -9,15 +9,19 @@
 //! |---|---|
 //! | `hdf5_ffi`, `runtime_hdf5` | functions of a libhdf5 found at run time; its identifiers and errors |
 //! | `generate/` | files of every format, written under a temporary name and moved into place |
-//! | `sample_reader` | one sample of an HDF5 file: open, select, read, close |
+//! | `sample_reader` | one sample of an HDF5 file: open, select, read, close; by a rank alone or by all together |
+//! | `parallel_access` | drivers by which ranks of an MPI job open files: MPI-IO, subfiling |
+//! | `subfiling` | files of the subfiling driver: what lies beside them, which of them are whole |
+//! | `vol_environment` | VOL connectors that a configuration names |
 //! | `shared_batches` | memory of batches that worker processes fill |
 //! | `frames`, `worker`, `worker_process` | processes that read samples or write files for a rank, and what is sent to them |
 //! | `engine/` | what reads the samples of a step: libhdf5, or forebay itself |
-//! | `step_maker` | the steps of an epoch as a loader makes them |
+//! | `step_maker`, `rank_orders` | the steps of an epoch as a loader makes them; what ranks know of each other's |
 //! | `dataset_files` | from a workload to its files: where they lie, how they are written and read |
 //! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
 //! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
-//! | `cold_cache`, `trace` | files out of the page cache; a trace in DFTracer's form |
+//! | `kernel_run`, `kernel_space`, `kernel_particles`, `kernel_transfers` | h5bench's `write` and `read` kernels: the run, which elements, their values, between memory and file |
+//! | `cold_cache`, `trace`, `digest` | files out of the page cache; a trace in DFTracer's form; a checksum of what was read |
 //! | `run`, `launch_ranks` | all phases, and what all ranks recorded; ranks without MPI |
 //! | `results`, `several` | reports of runs; runs side by side, and grids of parameters |
 //! | `args`, `config_file`, `bench_host`, `command`, `summary` | `forebay bench` |
@@ -30,13 +34,20 @@ mod cold_cache;
 mod command;
 mod config_file;
 mod dataset_files;
+mod digest;
 mod engine;
 mod frames;
 mod generate;
 mod generate_phase;
 mod hdf5_ffi;
 mod host;
+mod kernel_particles;
+mod kernel_run;
+mod kernel_space;
+mod kernel_transfers;
 mod launch_ranks;
+mod parallel_access;
+mod rank_orders;
 mod rank_run;
 mod results;
 mod run;
@@ -45,9 +56,11 @@ mod sample_reader;
 mod several;
 mod shared_batches;
 mod step_maker;
+mod subfiling;
 mod summary;
 mod trace;
 mod train_phase;
+mod vol_environment;
 mod worker;
 mod worker_process;
 
@@ -55,4 +68,6 @@ pub use args::BenchArgs;
 pub use bench_host::BenchHost;
 pub use command::{BenchOutcome, bench};
 pub use engine::EngineName;
+pub use kernel_run::KernelOutcome;
+pub use parallel_access::MpiRanks;
 pub use rank_run::{ComputeKind, PageCacheState};

@@ -8,7 +8,8 @@ use std::{
 };
 
 use forebay::{
-    Error, ErrorKind, Origins, Result,
+    Error, ErrorKind, Launcher, Origins, Result,
+    source::{Event, EventKind},
     stage::Area,
     store::{Comm, Wait},
 };
@@ -16,7 +17,9 @@ use forebay_workload::{Mt19937, RankPosition, RankTimings, TimeDistribution, Wor
 
 use crate::{
     clock::RunClock,
+    digest::SampleDigest,
     engine::EngineName,
+    parallel_access::{MpiIo, MpiRanks},
     trace::TraceFile,
     worker_process::{OwnCommand, WorkerEnvironment},
 };
@@ -51,8 +54,10 @@ pub(crate) struct RunOptions {
     pub(crate) cache: PageCacheState,
     /// The command line that starts a worker.
     pub(crate) worker: OwnCommand,
-    /// Files are read by MPI-IO, whatever the workload says.
-    pub(crate) mpi_io: bool,
+    /// Files are read by MPI-IO, whatever the workload says, by these ranks.
+    pub(crate) mpi_io: Option<MpiRanks>,
+    /// Samples are checksummed.
+    pub(crate) digest: bool,
     /// Where checkpoints are staged, if they are.
     pub(crate) stage: Option<PathBuf>,
     /// What workers have in their environment.
@@ -72,6 +77,8 @@ pub(crate) struct RankRun<'a> {
     pub(crate) timings: RankTimings,
     /// What samples are read with, once they are.
     pub(crate) reads_with: String,
+    /// The checksum of the samples that were read, where one is asked for.
+    pub(crate) digest: Option<SampleDigest>,
     /// Where checkpoints are staged, once one was.
     pub(crate) area: Option<Arc<Area>>,
 }
@@ -100,6 +107,15 @@ impl RankRun<'_> {
         Ok(began.elapsed().as_secs_f64())
     }
 
+    /// The same for ranks that read together: none of them leaves before all have come.
+    pub(crate) fn barrier_to_the_end(&self) -> Result<f64> {
+        let began = Instant::now();
+        if self.comm.size() > 1 {
+            self.comm.barrier(&Wait::while_ranks_live())?;
+        }
+        Ok(began.elapsed().as_secs_f64())
+    }
+
     /// An error when the user wants an end.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_over() { Err(interrupted()) } else { Ok(()) }
@@ -122,6 +138,40 @@ impl RankRun<'_> {
             }
         }
         began.elapsed().as_secs_f64()
+    }
+}
+
+impl RankRun<'_> {
+    /// How MPI-IO is used, if it is: by ranks of an MPI job that read their samples themselves.
+    pub(crate) fn mpi_io(&self) -> Result<Option<MpiIo>> {
+        let hdf5 = &self.workload.hdf5;
+        let is_asked =
+            self.options.mpi_io.is_some() || hdf5.collective_meta || hdf5.collective_data || hdf5.subfiling;
+        if !is_asked {
+            return Ok(None);
+        }
+        if self.options.environment.log_vfd.is_some() {
+            let error = Error::invalid("HDF5's log driver stands where that of MPI-IO or subfiling would");
+            return Err(error.hint("leave out --log-vfd, or collective operations and subfiling"));
+        }
+        let is_mpi = Launcher::of_process() == Launcher::Mpi;
+        if is_mpi && self.workload.reader.read_threads == 0 {
+            return Ok(Some(MpiIo {
+                ranks: self.options.mpi_io.unwrap_or_default(),
+                collective_meta: hdf5.collective_meta,
+                collective_data: hdf5.collective_data,
+                subfiling: hdf5.subfiling,
+            }));
+        }
+        if self.options.mpi_io.is_some() || hdf5.subfiling {
+            let what = if hdf5.subfiling { "HDF5's subfiling driver" } else { "MPI-IO" };
+            let what = format!("{what} is for ranks of an MPI job that read their samples themselves");
+            return Err(Error::invalid(what).hint("start by mpirun, and set read_threads to 0"));
+        }
+        // Workers are no ranks of the job, and a rank without a job is alone: collective or not is the same there.
+        let text = "collective operations have no effect without mpirun and with read threads";
+        Event::new(EventKind::Library, text).emit();
+        Ok(None)
     }
 }
 

@@ -7,10 +7,12 @@ use std::{
 
 use forebay::{Error, ErrorKind, Result};
 use forebay_workload::{
-    RunTimings,
+    KernelMode, RunTimings,
     metrics::summarise,
     report::{self, ReportFile},
 };
+
+use crate::kernel_run::KernelOutcome;
 
 /// Writes the reports of `runs` to `folder`: of one run there, of several in a folder for each and one page for all.
 pub(crate) fn write(runs: &[RunTimings], folder: &Path) -> Result<()> {
@@ -39,6 +41,18 @@ fn run_name(runs: &[RunTimings], number: usize) -> String {
 fn write_files(files: &[ReportFile], folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
     files.iter().try_for_each(|file| write_file(folder, &file.name, &file.text))
+}
+
+/// Writes the CSV of a kernel, the `number`-th of its suite, under the name that it asks for.
+pub(crate) fn write_kernel(outcome: &KernelOutcome, folder: &Path, number: usize) -> Result<()> {
+    let mode = if outcome.kernel.mode == KernelMode::Read { "read" } else { "write" };
+    let asked = outcome.kernel.csv.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+    let name = asked.map_or_else(|| format!("{mode}-{}.csv", number + 1), |name| name.into_owned());
+    let mut text = report::kernel_csv(&outcome.kernel, outcome.ranks, &outcome.timings);
+    if !outcome.is_complete {
+        text.push_str("complete, NO,\n");
+    }
+    write_file(folder, &name, &text)
 }
 
 /// Writes a file under a temporary name and moves it into place.

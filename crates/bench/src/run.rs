@@ -15,8 +15,11 @@ use forebay_workload::{Mt19937, RankTimings, RunTimings, Workload};
 
 use crate::{
     clock::{RunClock, unix_now_s},
-    dataset_files, host,
+    dataset_files,
+    digest::SampleDigest,
+    host,
     rank_run::{RankRun, RunOptions, is_interruption},
+    subfiling,
     trace::TraceFile,
 };
 
@@ -56,6 +59,7 @@ pub(crate) fn run(
         random: Mt19937::seeded(workload.train.seed.wrapping_add(number)),
         timings: RankTimings { rank: number, host: host::facts(), ..RankTimings::default() },
         reads_with: String::new(),
+        digest: options.digest.then(SampleDigest::default),
         area: None,
     };
     let done = phases(&mut rank);
@@ -68,6 +72,9 @@ pub(crate) fn run(
         _ => {}
     }
     rank.timings.cpu_s = host::cpu_s();
+    if let Some(digest) = rank.digest.filter(|_| is_complete) {
+        rank.reads_with.push_str(&format!(", digest {}", digest.of_all(place.comm)?));
+    }
     let gathered = gather(rank.timings.clone(), is_complete, place)?;
     let timings = gathered.map(|ranks| RunTimings {
         workload: workload.clone(),
@@ -112,8 +119,13 @@ fn remove_files(rank: &RankRun<'_>) -> Result<()> {
         if forebay_workload::layout::generator_of(file.number, at.ranks) != at.rank {
             continue;
         }
-        let removed =
-            if file.path.is_dir() { fs::remove_dir_all(&file.path) } else { fs::remove_file(&file.path) };
+        let removed = if rank.workload.hdf5.subfiling {
+            subfiling::remove(&file.path)
+        } else if file.path.is_dir() {
+            fs::remove_dir_all(&file.path)
+        } else {
+            fs::remove_file(&file.path)
+        };
         match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::from_io(error).at(file.path.display()));

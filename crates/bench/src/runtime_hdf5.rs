@@ -2,8 +2,9 @@
 
 use std::{
     ffi::{CString, c_int},
+    fs,
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use forebay::{Error, ErrorKind, Result, format::libhdf5_paths};
@@ -22,6 +23,8 @@ pub(crate) struct RuntimeHdf5 {
     pub(crate) functions: Hdf5Functions,
     /// Major, minor, release.
     pub(crate) version: [u32; 3],
+    /// The VOL connector that the environment names, once it is loaded.
+    pub(crate) connector: Option<String>,
 }
 
 impl RuntimeHdf5 {
@@ -46,7 +49,13 @@ impl RuntimeHdf5 {
             let what = format!("is version {major}.{minor}.{release}, older than 1.10");
             return Err(place(Error::unsupported(what)));
         }
-        Ok(Self { functions, version })
+        for folder in filter_folders(path) {
+            // Where it cannot be added, its filters are missing, which is told when one is needed.
+            let _ = c_path(&folder).and_then(|folder| functions.add_plugin_folder(&folder));
+        }
+        let connector =
+            named_connector().filter(|name| c_name(name).is_ok_and(|name| functions.has_connector(&name)));
+        Ok(Self { functions, version, connector })
     }
 
     /// Version and path, for reports.
@@ -120,6 +129,27 @@ impl Drop for OpenId<'_> {
     fn drop(&mut self) {
         (self.close)(&self.library.functions, self.id);
     }
+}
+
+/// Folders of the Python package hdf5plugin, with its filters: beside a libhdf5 that h5py brought along, and in the virtual
+/// environment that is in use.
+fn filter_folders(libhdf5: &Path) -> Vec<PathBuf> {
+    let mut packages: Vec<PathBuf> =
+        libhdf5.parent().and_then(Path::parent).map(Path::to_owned).into_iter().collect();
+    if let Some(environment) = std::env::var_os("VIRTUAL_ENV") {
+        let versions = fs::read_dir(Path::new(&environment).join("lib")).into_iter().flatten().flatten();
+        packages.extend(versions.map(|version| version.path().join("site-packages")));
+    }
+    let mut folders: Vec<PathBuf> = packages.iter().map(|folder| folder.join("hdf5plugin/plugins")).collect();
+    folders.dedup();
+    folders.retain(|folder| folder.is_dir());
+    folders
+}
+
+/// The first word of `HDF5_VOL_CONNECTOR`; what follows are the connector's settings.
+fn named_connector() -> Option<String> {
+    let setting = std::env::var("HDF5_VOL_CONNECTOR").ok()?;
+    setting.split_whitespace().next().map(str::to_owned)
 }
 
 /// `path` as C has it.

@@ -1,5 +1,7 @@
 //! One sample at a time from HDF5 files: open, select, read, close, as `read_sample()` of h5bench's extension does.
 
+mod together;
+
 use std::{
     ffi::CString,
     path::PathBuf,
@@ -7,11 +9,11 @@ use std::{
 };
 
 use forebay::{Error, ErrorKind, Result};
-use forebay_mpi::MpiLibrary;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     hdf5_ffi::{DEFAULT, Hdf5Functions, Hdf5Id, HyperslabTransfer, NO_SHAPE},
+    parallel_access::MpiIo,
     runtime_hdf5::{OpenId, RuntimeHdf5, c_name, c_path},
 };
 
@@ -26,19 +28,10 @@ pub(crate) struct ReaderSetup {
     pub(crate) memory_type: String,
     /// Bytes that the trainer is handed of each sample; what is shorter is followed by zeros, what is longer is cut.
     pub(crate) sample_len: u64,
-    /// Files are read by MPI-IO, each by its rank alone.
+    /// Files are read by MPI-IO, by their rank alone or by all together.
     pub(crate) mpi_io: Option<MpiIo>,
     /// A file stays open until another is read, as generators of TensorFlow have it.
     pub(crate) keeps_open: bool,
-}
-
-/// How MPI-IO is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct MpiIo {
-    /// Metadata operations are collective.
-    pub(crate) collective_meta: bool,
-    /// Reads are collective.
-    pub(crate) collective_data: bool,
 }
 
 /// Which sample is read: a file and a record in it.
@@ -85,7 +78,7 @@ impl HyperslabReader {
         let memory_type = library.functions.constant(&setup.memory_type)?;
         let element_len = library.functions.type_len(memory_type);
         let (access, transfer) =
-            setup.mpi_io.map_or(Ok((DEFAULT, DEFAULT)), |mpi_io| mpi_lists(&library, mpi_io))?;
+            setup.mpi_io.map_or(Ok((DEFAULT, DEFAULT)), |mpi_io| library.parallel_lists(mpi_io))?;
         Ok(Self {
             access,
             transfer,
@@ -105,9 +98,11 @@ impl HyperslabReader {
         usize::try_from(self.setup.sample_len).unwrap_or(usize::MAX)
     }
 
-    /// Version and path of the library.
+    /// Version and path of the library, the driver and the connector that files go through.
     pub(crate) fn describe(&self) -> String {
-        self.library.describe()
+        let driver = self.setup.mpi_io.map(|mpi_io| format!(", {}", mpi_io.describe()));
+        let connector = self.library.connector.as_ref().map(|name| format!(", VOL connector {name}"));
+        format!("{}{}{}", self.library.describe(), driver.unwrap_or_default(), connector.unwrap_or_default())
     }
 
     /// Reads the sample at `place` into `into`, which has room for what the trainer is handed.
@@ -140,7 +135,7 @@ impl HyperslabReader {
     ) -> Result<SampleTimes> {
         let (mut times, mut filled) = (SampleTimes::default(), 0);
         for name in &self.records {
-            let part = self.read_part(file, name, record, &mut into[filled..], spare)?;
+            let part = self.read_part(file, name, Some(record), &mut into[filled..], spare)?;
             filled = (filled + part.len).min(into.len());
             times.bytes += part.len as u64;
             times.read_ns += nanoseconds(part.read);
@@ -176,12 +171,12 @@ impl HyperslabReader {
         }
     }
 
-    /// Reads a record of one data set.
+    /// Reads a record of one data set; without one it selects nothing, for other ranks' sake.
     fn read_part(
         &self,
         file: Hdf5Id,
         name: &CString,
-        record: u32,
+        record: Option<u32>,
         into: &mut [u8],
         spare: &mut Vec<u8>,
     ) -> Result<PartRead> {
@@ -191,18 +186,27 @@ impl HyperslabReader {
             library.own(functions.data_space(data.id), Hdf5Functions::space_close, "no data space")?;
         let (mut count, mut start) = (NO_SHAPE, NO_SHAPE);
         let ndim = functions.space_shape(space.id, &mut count).len();
-        if ndim == 0 || u64::from(record) >= count[0] {
+        if let Some(record) = record
+            && (ndim == 0 || u64::from(record) >= count[0])
+        {
             let what = format!("{name:?} has {} records, and record {record} is asked for", count[0]);
             return Err(Error::new(ErrorKind::NotFound, what)
                 .hint("generate the files anew, or ask for fewer samples per file"));
         }
-        (start[0], count[0]) = (u64::from(record), 1);
+        (start[0], count[0]) = (u64::from(record.unwrap_or(0)), 1);
         let memory = library.own(
             functions.space_create(&count[..ndim]),
             Hdf5Functions::space_close,
             "no data space",
         )?;
-        library.check(functions.space_select(space.id, &start[..ndim], &count[..ndim]), "no such record")?;
+        let selected = match record {
+            Some(_) => functions.space_select(space.id, &start[..ndim], &count[..ndim]),
+            None => functions.space_select_none(space.id).min(functions.space_select_none(memory.id)),
+        };
+        library.check(selected, "no such record")?;
+        if record.is_none() {
+            count[0] = 0;
+        }
         let elements: u64 = count[..ndim].iter().product();
         let len = usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(self.element_len);
         let transfer = HyperslabTransfer {
@@ -236,26 +240,6 @@ impl HyperslabReader {
             self.library.own(id, Hdf5Functions::data_close, "")
         }
     }
-}
-
-/// Property lists for files and reads by MPI-IO. Each rank reads its own samples, so that it is alone in its communicator.
-fn mpi_lists(library: &RuntimeHdf5, mpi_io: MpiIo) -> Result<(Hdf5Id, Hdf5Id)> {
-    let hint = "set FOREBAY_LIBHDF5 to a libhdf5 that was built with MPI (Debian: libhdf5-openmpi-dev), and start by its mpirun";
-    let mpi = MpiLibrary::find()?;
-    let access = library.list("H5P_CLS_FILE_ACCESS_ID_g")?;
-    let set = library.functions.list_set_mpi_io(
-        access.id,
-        mpi.comm_self(),
-        mpi.info_null(),
-        mpi_io.collective_meta,
-    );
-    let set = set.map_err(|error| error.at(library.describe()).hint(hint))?;
-    library.check(set, "no MPI-IO")?;
-    let transfer = library.list("H5P_CLS_DATASET_XFER_ID_g")?;
-    if mpi_io.collective_data {
-        library.check(library.functions.list_set_collective(transfer.id)?, "no collective reads")?;
-    }
-    Ok((access.leave(), transfer.leave()))
 }
 
 impl Drop for HyperslabReader {

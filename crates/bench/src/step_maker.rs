@@ -14,6 +14,7 @@ use forebay_workload::{BatchOrder, Mt19937, TimeDistribution};
 
 use crate::{
     engine::{StepReader, StepRequest},
+    rank_orders::RankOrders,
     worker::BatchTimes,
 };
 
@@ -22,6 +23,8 @@ use crate::{
 pub(crate) struct StepMaker {
     reader: Arc<dyn StepReader>,
     batches: Vec<BatchOrder>,
+    /// What all ranks read, where they read together.
+    of_ranks: Arc<RankOrders>,
     /// Simulated preprocessing of each sample, and what it is drawn from.
     preprocess: (TimeDistribution, u32),
     identity: SetIdentity,
@@ -34,8 +37,8 @@ impl StepMaker {
     pub(crate) fn new(
         reader: Arc<dyn StepReader>,
         batches: Vec<BatchOrder>,
-        preprocess: TimeDistribution,
-        seed: u32,
+        of_ranks: Arc<RankOrders>,
+        (preprocess, seed): (TimeDistribution, u32),
     ) -> Self {
         let identity = SetIdentity {
             part_lens: vec![batches.len() as u64],
@@ -43,7 +46,8 @@ impl StepMaker {
             content: "steps".to_owned(),
             version: "steps".to_owned(),
         };
-        Self { reader, batches, preprocess: (preprocess, seed), identity, times: Mutex::default() }
+        let preprocess = (preprocess, seed);
+        Self { reader, batches, of_ranks, preprocess, identity, times: Mutex::default() }
     }
 
     /// How long the samples of `step` took; given once.
@@ -89,6 +93,7 @@ impl BatchMaker for StepMaker {
             samples: &batch.samples,
             preprocess_s: &preprocess_s,
             epoch: request.epoch,
+            of_ranks: &self.of_ranks.of_step(step),
         })?;
         self.lock().insert(step, BatchTimes { worker: batch.worker, ..read.times });
         Ok(read.made)

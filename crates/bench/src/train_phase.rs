@@ -3,19 +3,22 @@
 use std::{sync::Arc, time::Instant};
 
 use forebay::{
-    Error, Launcher, Loader, Options, Result,
+    Error, Loader, Options, Result,
     loader::{Next, Run},
     plan::{Shuffle, Tail},
-    source::{Event, EventKind},
+    store::Wait,
 };
-use forebay_workload::{BlockTimings, EpochTimings, FileFormat, Split, StepTimings, TimeDistribution, order};
+use forebay_workload::{
+    BatchOrder, BlockTimings, EpochTimings, FileFormat, Split, StepTimings, TimeDistribution, order,
+};
 use serde_json::json;
 
 use crate::{
     cold_cache, dataset_files,
     engine::{EngineName, StepReader, forebay_files::ForebayStepReader, hdf5::Hdf5StepReader},
-    rank_run::{GLANCE, PageCacheState, RankRun, is_interruption},
-    sample_reader::MpiIo,
+    parallel_access::MpiIo,
+    rank_orders::RankOrders,
+    rank_run::{GLANCE, PageCacheState, RankRun, interrupted, is_interruption},
     step_maker::StepMaker,
     trace::{TraceEvent, arguments},
     worker::BatchTimes,
@@ -42,7 +45,18 @@ struct EpochSteps {
     maker: Arc<StepMaker>,
     loader: Loader,
     run: Run,
+    /// Steps of this rank.
     count: u64,
+    /// What it knows of the others.
+    of_ranks: Arc<RankOrders>,
+    reader: Arc<dyn StepReader>,
+}
+
+impl EpochSteps {
+    /// Steps that this rank has a part in, if only by waiting: those of the rank that has most.
+    fn of_any_rank(&self) -> u64 {
+        self.count.max(self.of_ranks.steps)
+    }
 }
 
 /// Where in an epoch a step is.
@@ -100,7 +114,7 @@ impl RankRun<'_> {
         let mut block = BlockTimings { start_s: self.clock.now_s(), ..BlockTimings::default() };
         let begun = self.begin(Split::Train, epoch, readers);
         let mut steps = begun.inspect_err(|_| timings.blocks.push(std::mem::take(&mut block)))?;
-        for step in 0..steps.count {
+        for step in 0..steps.of_any_rank() {
             let place = StepPlace { split: Split::Train, epoch, step };
             let done = self.step(&mut steps, place, self.workload.train.compute, &mut block);
             block.end_s = self.clock.now_s();
@@ -122,7 +136,7 @@ impl RankRun<'_> {
         let is_due = epoch >= spec.after_epoch
             && (epoch - spec.after_epoch).is_multiple_of(spec.epochs_between.max(1));
         if self.workload.phases.checkpoint && between.is_none() && is_due {
-            self.checkpoint(epoch, steps.count, &mut timings.checkpoints)?;
+            self.checkpoint(epoch, steps.of_any_rank(), &mut timings.checkpoints)?;
         }
         Ok(())
     }
@@ -131,7 +145,7 @@ impl RankRun<'_> {
         block.start_s = self.clock.now_s();
         block.end_s = block.start_s;
         let mut steps = self.begin(Split::Eval, epoch, readers)?;
-        for step in 0..steps.count {
+        for step in 0..steps.of_any_rank() {
             let place = StepPlace { split: Split::Eval, epoch, step };
             let done = self.step(&mut steps, place, self.workload.evaluation.compute, block);
             block.end_s = self.clock.now_s();
@@ -145,8 +159,10 @@ impl RankRun<'_> {
         let batches = order::batches(self.workload, split, epoch, self.at())?;
         let count = batches.len() as u64;
         let reader = self.reader(split, readers)?;
+        let of_ranks = Arc::new(self.rank_orders(split, &batches, reader.is_together())?);
         let (preprocess, seed) = (self.workload.reader.preprocess, self.workload.train.seed);
-        let maker = Arc::new(StepMaker::new(reader, batches, preprocess, seed.wrapping_add(epoch)));
+        let of_samples = (preprocess, seed.wrapping_add(epoch));
+        let maker = Arc::new(StepMaker::new(Arc::clone(&reader), batches, Arc::clone(&of_ranks), of_samples));
         let threads = self.workload.reader.read_threads.max(1) as usize;
         let ahead = usize::try_from(order::read_ahead(self.workload)).unwrap_or(usize::MAX);
         let options = Options {
@@ -159,7 +175,18 @@ impl RankRun<'_> {
         };
         let loader = Loader::of_maker(Arc::clone(&maker) as _, options)?;
         let run = loader.start()?;
-        Ok(EpochSteps { maker, loader, run, count })
+        Ok(EpochSteps { maker, loader, run, count, of_ranks, reader })
+    }
+
+    /// What this rank has to know of the steps of others: they wait for each other in training, and wherever they read together.
+    fn rank_orders(&self, split: Split, batches: &[BatchOrder], is_together: bool) -> Result<RankOrders> {
+        if self.comm.size() == 1 && !is_together || split == Split::Eval && !is_together {
+            return Ok(RankOrders::alone(batches.len() as u64));
+        }
+        let stop = || self.check();
+        let wait = Wait::while_ranks_live();
+        let wait = if is_together { wait } else { wait.interrupted_by(&stop) };
+        RankOrders::gather(self.comm, batches, is_together, &wait)
     }
 
     fn reader(&mut self, split: Split, readers: &mut SplitReaders) -> Result<Arc<dyn StepReader>> {
@@ -174,7 +201,13 @@ impl RankRun<'_> {
             EngineName::Hdf5 => {
                 let mut plan = dataset_files::hdf5_plan(self.workload, split)?;
                 plan.setup.mpi_io = self.mpi_io()?;
-                Arc::new(Hdf5StepReader::start(plan, &self.options.worker, &self.options.environment)?)
+                plan.setup.keeps_open &= !plan.setup.mpi_io.is_some_and(MpiIo::is_together);
+                let environment = self.options.environment.of_rank(self.at().rank, plan.workers);
+                Arc::new(Hdf5StepReader::start(plan, &self.options.worker, &environment)?)
+            }
+            EngineName::Forebay if self.workload.hdf5.subfiling => {
+                let error = Error::unsupported("engine forebay reads no files of HDF5's subfiling driver");
+                return Err(error.hint("use --engine hdf5"));
             }
             EngineName::Forebay => {
                 let plan = dataset_files::forebay_plan(self.workload, split);
@@ -186,39 +219,6 @@ impl RankRun<'_> {
         Ok(reader)
     }
 
-    /// How MPI-IO is used, if it is: by ranks of an MPI job that read their samples themselves.
-    fn mpi_io(&self) -> Result<Option<MpiIo>> {
-        let hdf5 = &self.workload.hdf5;
-        if hdf5.subfiling {
-            return Err(
-                Error::unsupported("HDF5's subfiling driver is not used yet").hint("set subfiling to false")
-            );
-        }
-        let is_asked = self.options.mpi_io || hdf5.collective_meta || hdf5.collective_data;
-        if !is_asked {
-            return Ok(None);
-        }
-        let is_mpi = Launcher::of_process() == Launcher::Mpi;
-        if is_mpi && self.workload.reader.read_threads == 0 {
-            return Ok(Some(MpiIo {
-                collective_meta: hdf5.collective_meta,
-                collective_data: hdf5.collective_data,
-            }));
-        }
-        if self.options.mpi_io {
-            let error =
-                Error::invalid("MPI-IO is for ranks of an MPI job that read their samples themselves");
-            return Err(error.hint("start by mpirun, and set read_threads to 0"));
-        }
-        // Each rank is alone in its communicator: collective or not is the same there.
-        Event::new(
-            EventKind::Library,
-            "collective operations have no effect without mpirun and with read threads",
-        )
-        .emit();
-        Ok(None)
-    }
-
     /// One step: the batch, the computation, and in training the barrier that stands for the all-reduce.
     fn step(
         &mut self,
@@ -227,9 +227,17 @@ impl RankRun<'_> {
         compute: TimeDistribution,
         block: &mut BlockTimings,
     ) -> Result<()> {
+        let is_together = steps.reader.is_together();
+        self.agree_to_go_on(is_together)?;
+        if place.step >= steps.count {
+            steps.reader.take_part(&steps.of_ranks.of_step(place.step))?;
+            return self.end_step(place.split, is_together).map(drop);
+        }
         let (began, start_s) = (Instant::now(), self.clock.now_s());
         let batch = loop {
-            self.check()?;
+            if !is_together {
+                self.check()?;
+            }
             match steps.loader.next(&mut steps.run, GLANCE)? {
                 Next::Batch(batch) => break batch,
                 Next::Waiting => {}
@@ -238,9 +246,12 @@ impl RankRun<'_> {
         };
         let load_s = began.elapsed().as_secs_f64();
         let times = steps.maker.take_times(place.step);
+        if let Some(digest) = &mut self.digest {
+            digest.add(&batch);
+        }
         drop(batch);
         let compute_s = self.compute(compute);
-        let barrier_s = if place.split == Split::Train { self.barrier()? } else { 0.0 };
+        let barrier_s = self.end_step(place.split, is_together)?;
         for sample in &times.samples {
             block.latency.record(std::time::Duration::from_nanos(sample.metadata_ns + sample.read_ns));
         }
@@ -258,7 +269,25 @@ impl RankRun<'_> {
         };
         block.steps.push(timings);
         self.trace_step(place, start_s, &timings, &times);
-        self.check()
+        if is_together { Ok(()) } else { self.check() }
+    }
+
+    /// An error on every rank when the user wants an end of ranks that read together: one of them alone would be waited for.
+    fn agree_to_go_on(&self, is_together: bool) -> Result<()> {
+        if !is_together || self.comm.size() == 1 {
+            return self.check();
+        }
+        let told = self.comm.all_gather(vec![u8::from(self.is_over())], &Wait::while_ranks_live())?;
+        if told.iter().any(|is_over| *is_over != [0]) { Err(interrupted()) } else { Ok(()) }
+    }
+
+    /// The wait for all ranks after a training step, in seconds.
+    fn end_step(&self, split: Split, is_together: bool) -> Result<f64> {
+        match (split, is_together) {
+            (Split::Train, false) => self.barrier(),
+            (Split::Train, true) => self.barrier_to_the_end(),
+            (Split::Eval, _) => Ok(0.0),
+        }
     }
 
     /// What the options say of the page cache, on every rank for its share of the files.

@@ -128,6 +128,33 @@ pub(crate) fn read_samples(
     Ok(times)
 }
 
+/// Reads `samples` into `bytes` together with all ranks, round by round; ranks without a sample in a round take part in it.
+///
+/// An error is told after the last round: the others wait in each for this rank.
+pub(crate) fn read_together(
+    reader: &mut HyperslabReader,
+    rounds: &[Vec<u32>],
+    samples: &[RecordPlace],
+    preprocess_s: &[f64],
+    bytes: &mut [u8],
+) -> Result<BatchTimes> {
+    let mut times = BatchTimes { began_ns: monotonic_ns(), ..BatchTimes::default() };
+    let (mut slots, mut outcome) = (bytes.chunks_exact_mut(reader.sample_len().max(1)), Ok(()));
+    for (number, files) in rounds.iter().enumerate() {
+        let mine = samples.get(number).copied();
+        let into = mine.and_then(|_| slots.next()).unwrap_or_default();
+        match (reader.read_round(files, mine, into), mine) {
+            (Ok(read), Some(_)) => {
+                times.samples.push(read);
+                times.preprocess_s += preprocess(preprocess_s.get(number).copied().unwrap_or(0.0));
+            }
+            (Ok(_), None) => {}
+            (Err(error), _) => outcome = outcome.and(Err(error)),
+        }
+    }
+    outcome.map(|()| times)
+}
+
 /// Sleeps for `wanted` seconds, and says how long it was.
 pub(crate) fn preprocess(wanted: f64) -> f64 {
     if wanted <= 0.0 {

@@ -23,25 +23,31 @@ pub(crate) type OwnCommand = Vec<OsString>;
 /// What workers have in their environment that the rank has not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WorkerEnvironment {
-    /// Variables, such as those that name a VOL connector.
-    pub(crate) variables: Vec<(String, String)>,
     /// Where the records of HDF5's Log VFD are added, if it is in use: the driver writes them to standard error.
     pub(crate) log_vfd: Option<PathBuf>,
+    /// The number of this rank's first worker among those of all ranks.
+    pub(crate) first: u32,
 }
 
 impl WorkerEnvironment {
+    /// That of a rank which has `workers`.
+    pub(crate) fn of_rank(&self, rank: u32, workers: u32) -> Self {
+        Self { first: rank * workers.max(1), ..self.clone() }
+    }
+
     /// That of worker `number`: each has a file of its own for records, as the driver writes them piece by piece.
     pub(crate) fn of_worker(&self, number: u32) -> Self {
+        let number = self.first + number;
         let numbered = |path: &PathBuf| match number {
             0 => path.clone(),
             _ => PathBuf::from(format!("{}.{number}", path.display())),
         };
-        Self { variables: self.variables.clone(), log_vfd: self.log_vfd.as_ref().map(numbered) }
+        Self { log_vfd: self.log_vfd.as_ref().map(numbered), first: number }
     }
 
     /// True when samples must be read by processes, however few read threads there are.
     pub(crate) fn needs_processes(&self) -> bool {
-        *self != Self::default()
+        self.log_vfd.is_some()
     }
 }
 
@@ -65,7 +71,6 @@ impl WorkerProcess {
         let (program, arguments) = command.split_first().ok_or_else(|| Error::invalid("no command"))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        command.envs(environment.variables.iter().map(|(name, value)| (name, value)));
         if let Some(path) = &environment.log_vfd {
             let log = File::options().create(true).append(true).open(path);
             command.stderr(log.map_err(|error| Error::from_io(error).at(path.display()))?);

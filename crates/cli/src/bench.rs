@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
 }
 
 fn tell(context: &Context, outcome: &BenchOutcome) -> Result<()> {
-    if outcome.runs.is_empty() && outcome.text.is_none() {
+    if outcome.runs.is_empty() && outcome.kernels.is_empty() && outcome.text.is_none() {
         return Ok(());
     }
     for note in &outcome.notes {

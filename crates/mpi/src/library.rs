@@ -53,6 +53,11 @@ impl MpiLibrary {
         self.loaded.abi
     }
 
+    /// All ranks of the job, as a communicator of the library.
+    pub fn comm_world(&self) -> MpiHandle {
+        self.loaded.constants.comm_world
+    }
+
     /// This process alone, as a communicator of the library.
     pub fn comm_self(&self) -> MpiHandle {
         self.loaded.constants.comm_self

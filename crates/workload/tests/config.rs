@@ -328,3 +328,24 @@ fn a_workload_survives_its_journey_to_another_process() {
         assert_eq!(serde_json::from_str::<Workload>(&text).unwrap(), workload);
     }
 }
+
+#[test]
+fn compressions_are_named_or_switched_on_and_lzo_is_refused_for_its_licence() {
+    let json = |value: &str| {
+        format!(r#"{{"benchmarks": [{{"benchmark": "dlio", "configuration": {{"compression": {value}}}}}]}}"#)
+    };
+    for (value, compression) in [
+        ("true", Compression::Gzip),
+        ("\"false\"", Compression::None),
+        ("\"lz4\"", Compression::Lz4),
+        ("\"BZIP2\"", Compression::Bzip2),
+        ("\"zstd\"", Compression::Zstd),
+    ] {
+        let suite = config::read(&json(value), ConfigSyntax::Json, &options(&[])).unwrap();
+        assert_eq!(only(suite).dataset.compression, compression, "{value}");
+    }
+    let error = fails(&json("\"lzo\""), ConfigSyntax::Json, &[]);
+    assert!(error.contains("GPL") && error.contains("lz4"), "{error}");
+    assert!(fails("dataset:\n  compression: LZO\n", ConfigSyntax::Yaml, &[]).contains("GPL"));
+    assert!(fails(&json("\"zst\""), ConfigSyntax::Json, &[]).contains("zstd"));
+}

@@ -10,10 +10,11 @@ use forebay::{
 
 use super::{StepBatch, StepReader, StepRequest};
 use crate::{
+    parallel_access::MpiIo,
     runtime_hdf5::RuntimeHdf5,
     sample_reader::{HyperslabReader, ReaderSetup, RecordPlace},
     shared_batches::SharedBacking,
-    worker::{BatchTimes, ReadTask, WorkerRole, read_samples},
+    worker::{BatchTimes, ReadTask, WorkerRole, read_samples, read_together},
     worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
 };
 
@@ -76,9 +77,29 @@ impl Hdf5StepReader {
         })
     }
 
+    /// The files that all ranks open together, for each sample of those that have most; in order of rank.
+    fn rounds(&self, of_ranks: &[&[u64]]) -> Result<Vec<Vec<u32>>> {
+        let most = of_ranks.iter().map(|samples| samples.len()).max().unwrap_or(0);
+        let mut rounds = vec![Vec::new(); most];
+        for (number, files) in rounds.iter_mut().enumerate() {
+            for sample in of_ranks.iter().filter_map(|samples| samples.get(number)) {
+                let file = self.place(*sample)?.file;
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        Ok(rounds)
+    }
+
     fn read_into(&self, request: &StepRequest<'_>, bytes: &mut Buffer) -> Result<BatchTimes> {
         let samples = request.samples.iter().map(|sample| self.place(*sample)).collect::<Result<Vec<_>>>()?;
         match &self.readers {
+            Readers::Own(reader) if self.is_together() => {
+                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+                let rounds = self.rounds(request.of_ranks)?;
+                read_together(&mut reader, &rounds, &samples, request.preprocess_s, bytes)
+            }
             Readers::Own(reader) => {
                 // A panic elsewhere leaves the reader as it was: it holds no half-done read.
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,6 +134,16 @@ impl StepReader for Hdf5StepReader {
             offsets: None,
         };
         Ok(StepBatch { made: MadeFields { fields: vec![field], unverified: None }, times })
+    }
+
+    fn is_together(&self) -> bool {
+        self.plan.setup.mpi_io.is_some_and(MpiIo::is_together)
+    }
+
+    fn take_part(&self, of_ranks: &[&[u64]]) -> Result<()> {
+        let Readers::Own(reader) = &self.readers else { return Ok(()) };
+        let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+        read_together(&mut reader, &self.rounds(of_ranks)?, &[], &[], &mut []).map(drop)
     }
 
     fn describe(&self) -> String {

@@ -50,6 +50,23 @@ pub(crate) enum Hdf5Compression {
     Zstd(u32),
 }
 
+/// Which samples of a file this rank writes, where several write it together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SampleShare {
+    /// The property list that the file is made with.
+    pub(crate) access: Hdf5Id,
+    /// The rank.
+    pub(crate) rank: u64,
+    /// How many there are.
+    pub(crate) ranks: u64,
+}
+
+impl SampleShare {
+    fn has(&self, sample: u64) -> bool {
+        sample % self.ranks.max(1) == self.rank
+    }
+}
+
 impl RuntimeHdf5 {
     /// Writes `file` to `path`, which must not be another program's: one that is there is emptied.
     pub(crate) fn write_file(&self, path: &Path, file: &GeneratedFile, storage: &Hdf5Storage) -> Result<()> {
@@ -59,7 +76,20 @@ impl RuntimeHdf5 {
         let oldest = if storage.latest_format { newest } else { 0 };
         let bounds = self.functions.list_set_version_bounds(access.id, oldest, newest);
         self.check(bounds, "no such version of the file format")?;
-        self.write_file_by(path, file, storage, access.id)
+        self.write_file_by(path, file, storage, &SampleShare { access: access.id, rank: 0, ranks: 1 })
+    }
+
+    /// Writes `file` to its own path together with all ranks, each a share of the samples. Collective.
+    pub(crate) fn write_file_together(
+        &self,
+        file: &GeneratedFile,
+        storage: &Hdf5Storage,
+        share: &SampleShare,
+    ) -> Result<()> {
+        let newest = self.newest_format();
+        let bounds = self.functions.list_set_version_bounds(share.access, 0, newest);
+        self.check(bounds, "no such version of the file format")?;
+        self.write_file_by(&file.path, file, storage, share).map_err(|error| error.at(file.path.display()))
     }
 
     /// The number that `H5F_LIBVER_LATEST` has in this version.
@@ -77,15 +107,15 @@ impl RuntimeHdf5 {
         path: &Path,
         file: &GeneratedFile,
         storage: &Hdf5Storage,
-        access: Hdf5Id,
+        share: &SampleShare,
     ) -> Result<()> {
-        let created = self.functions.file_create(&c_path(path)?, access);
+        let created = self.functions.file_create(&c_path(path)?, share.access);
         let open = self.own(created, Hdf5Functions::file_close, "cannot be created")?;
         let mut bytes = RandomBytes::new(file.seed, file.number, file.compress_ratio);
         for name in &storage.records {
-            self.write_records(&open, name, file, storage, &mut bytes)?;
+            self.write_records(&open, name, (file, storage, share), &mut bytes)?;
         }
-        self.write_labels(&open, &storage.labels, file.samples)?;
+        self.write_labels(&open, &storage.labels, file.samples, share)?;
         open.close("cannot be closed: its last bytes are not written")
     }
 
@@ -93,8 +123,7 @@ impl RuntimeHdf5 {
         &self,
         file: &OpenId<'_>,
         name: &str,
-        content: &GeneratedFile,
-        storage: &Hdf5Storage,
+        (content, storage, share): (&GeneratedFile, &Hdf5Storage, &SampleShare),
         bytes: &mut RandomBytes,
     ) -> Result<()> {
         let functions = &self.functions;
@@ -114,6 +143,9 @@ impl RuntimeHdf5 {
         let (mut record, mut start) = (vec![0; len], vec![0; shape.len()]);
         for number in 0..content.samples {
             bytes.fill(&mut record);
+            if !share.has(number) {
+                continue;
+            }
             start[0] = number;
             self.check(functions.space_select(space.id, &start, &sample), "no such record")?;
             let transfer = HyperslabTransfer {
@@ -127,7 +159,7 @@ impl RuntimeHdf5 {
         data.close("the data set of records cannot be closed")
     }
 
-    fn write_labels(&self, file: &OpenId<'_>, name: &str, samples: u64) -> Result<()> {
+    fn write_labels(&self, file: &OpenId<'_>, name: &str, samples: u64, share: &SampleShare) -> Result<()> {
         let functions = &self.functions;
         let space =
             self.own(functions.space_create(&[samples]), Hdf5Functions::space_close, "no data space")?;
@@ -138,7 +170,9 @@ impl RuntimeHdf5 {
         let memory_type = functions.constant("H5T_NATIVE_INT64_g")?;
         let transfer =
             HyperslabTransfer { memory_type, memory_space: space.id, file_space: space.id, list: DEFAULT };
-        self.check(functions.data_write(data.id, &transfer, &zeros), "labels cannot be written")?;
+        if share.has(0) {
+            self.check(functions.data_write(data.id, &transfer, &zeros), "labels cannot be written")?;
+        }
         data.close("the data set of labels cannot be closed")
     }
 

@@ -5,6 +5,7 @@ use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
 use crate::{
     config::node::{ConfigNode, FromNode, NodeValue},
     distribution::TimeDistribution,
+    workload::Compression,
 };
 
 /// A mapping of a configuration that is being read.
@@ -59,6 +60,23 @@ impl<'a> Section<'a> {
         let Some((_, node)) = self.node(&[stdev_key]) else { return Ok(()) };
         let stdev = node.text()?.parse::<f64>().map_err(|_| self.error(stdev_key, "this is no number"))?;
         *field = field.with_stdev(stdev);
+        Ok(())
+    }
+
+    /// Puts a compression into `field`: its name, or as h5bench has it true for gzip.
+    pub(super) fn set_compression(&mut self, key: &'static str, field: &mut Compression) -> Result<()> {
+        let Some((_, node)) = self.node(&[key]).filter(|(_, node)| node.value != NodeValue::Null) else {
+            return Ok(());
+        };
+        if node.text()?.eq_ignore_ascii_case("lzo") {
+            let what = "the LZO library is under the GPL, so its filter is not used; lz4 is of the same kind";
+            return Err(self.error(key, what));
+        }
+        match bool::from_node(node) {
+            Ok(true) => *field = Compression::Gzip,
+            Ok(false) => *field = Compression::None,
+            Err(_) => drop(self.set(&[key], field)?),
+        }
         Ok(())
     }
 

@@ -32,7 +32,7 @@ pub(super) fn dataset(
     section.set(&["num_subfolders_eval"], &mut dataset.num_subfolders_eval)?;
     section.set(&["file_prefix"], &mut dataset.file_prefix)?;
     section.set(&["keep_files"], &mut dataset.keep_files)?;
-    section.set(&["compression"], &mut dataset.compression)?;
+    section.set_compression("compression", &mut dataset.compression)?;
     section.set(&["compression_level"], &mut dataset.compression_level)?;
     section.set(&["compressible_to"], &mut dataset.compressible_to)?;
     if !(dataset.compressible_to > 0.0 && dataset.compressible_to <= 1.0) {

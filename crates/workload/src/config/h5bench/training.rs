@@ -6,8 +6,8 @@ use crate::{
     config::{dlio, options::ConfigOptions, section::Section},
     distribution::TimeDistribution,
     workload::{
-        Compression, DatasetSpec, FileFormat, FileNaming, Framework, Hdf5Spec, LoaderKind, PhaseSet,
-        RankShare, ReaderSpec, ShuffleMode, TrainSpec, Workload,
+        DatasetSpec, FileFormat, FileNaming, Framework, Hdf5Spec, LoaderKind, PhaseSet, RankShare,
+        ReaderSpec, ShuffleMode, TrainSpec, Workload,
     },
 };
 
@@ -88,11 +88,7 @@ fn dataset(section: &mut Section<'_>, workload: &mut Workload) -> Result<()> {
     section.set(&["valid-data-folder"], &mut dataset.eval_folder)?;
     section.set(&["file-prefix"], &mut dataset.file_prefix)?;
     section.set(&["keep-files"], &mut dataset.keep_files)?;
-    let mut compressed = false;
-    section.set(&["compression"], &mut compressed)?;
-    if compressed {
-        dataset.compression = Compression::Gzip;
-    }
+    section.set_compression("compression", &mut dataset.compression)?;
     section.set(&["compression-level"], &mut dataset.compression_level)?;
     if !(1..=9).contains(&dataset.compression_level) {
         return Err(section.error("compression-level", "levels of compression go from 1 to 9"));

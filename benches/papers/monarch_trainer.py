@@ -18,7 +18,7 @@ import time
 
 #: What TensorFlow reads TFRecords by, and how many files of a set it reads at once here.
 REQUEST = 256 << 10
-READERS = 2
+READERS = 4
 
 
 def counted(folder):
@@ -132,7 +132,7 @@ def main():
     parser.add_argument("--quota", type=int, default=0)
     parser.add_argument("--memory", default="64MiB")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--step-s", type=float, default=0.0, help="what a step of the model takes")
     parser.add_argument("--samples", type=int, required=True, help="how many there must be")
     args = parser.parse_args()

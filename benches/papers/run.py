@@ -15,7 +15,7 @@ sys.path.append(str(HERE.parent / "stage"))
 import monarch  # noqa: E402
 import stimulus  # noqa: E402
 from setup import Bench, last_json, write_between  # noqa: E402  of the benchmark of staging
-from tables import Tables  # noqa: E402
+from paper_tables import Tables  # noqa: E402
 
 PARTS = {
     "formats": stimulus.formats,

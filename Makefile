@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage wheel release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers wheel release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,12 @@ bench-store: ## samples from the memory of other ranks, next to what MPI program
 
 bench-stage: ## HDF5 checkpoints and reads through the plug-ins, on an emulated parallel file system (ARGS="--only A,C")
 	@scripts/bench-stage.sh $(ARGS)
+
+bench-dlio: ## forebay bench next to DLIO itself, on the same workloads, and to a bare loop in C (ARGS="--only A,B")
+	@scripts/bench-dlio.sh $(ARGS)
+
+bench-papers: ## the evaluations of Stimulus and MONARCH at the size of one machine, theirs beside ours (ARGS="--only transfer")
+	@scripts/bench-papers.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

@@ -11,7 +11,7 @@ import shutil
 import statistics
 import sys
 
-from setup import Bench, Report
+from setup import Bench, Report, write_between
 
 #: The same file system, but for what only counts operations.
 QUICK = ("--latency", "200us", "--bandwidth", "0", "--request-size", "1MiB")
@@ -183,9 +183,7 @@ def main():
     finally:
         bench.close()
     if args.markdown:
-        begin, end = "<!-- stage -->", "<!-- /stage -->"
-        before, rest = args.markdown.read_text().split(begin)
-        args.markdown.write_text(f"{before}{begin}\n{report.markdown()}\n{end}{rest.split(end)[1]}")
+        write_between(args.markdown, "stage", report.markdown())
     print(json.dumps(report.rows, indent=1) if args.json else report.markdown())
     return 1 if report.missed else 0
 

@@ -119,5 +119,12 @@ class Report:
         return "\n".join(lines)
 
 
+def write_between(path, name, text):
+    """Replaces what stands between the marks of `name` in a Markdown file."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, rest = path.read_text().split(begin)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}")
+
+
 def mark(reached):
     return "" if reached is None else ("reached" if reached else "**not reached**")

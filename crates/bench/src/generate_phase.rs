@@ -35,7 +35,7 @@ impl RankRun<'_> {
             return Ok(());
         }
         let folder = dataset_files::data_folder(self.workload);
-        let lock = (self.comm.rank() == 0).then(|| lock(&folder)).transpose();
+        let lock = (self.comm.rank() == 0).then(|| self.begin_folder(&folder)).transpose();
         let _lock = agree(self.comm, lock, &Wait::while_ranks_live())?;
         let start_s = self.clock.now_s();
         let setup = dataset_files::generate_setup(self.workload)?;
@@ -98,6 +98,18 @@ impl RankRun<'_> {
             timings.bytes += if at.rank == 0 { file.data_len() } else { 0 };
         }
         Ok(())
+    }
+
+    /// Makes the folders of the data set, and keeps other runs from generating there.
+    fn begin_folder(&self, folder: &Path) -> Result<File> {
+        let held = lock(folder)?;
+        let dataset = &self.workload.dataset;
+        // DLIO lists both, whatever a workload reads.
+        for split in [&dataset.train_folder, &dataset.eval_folder] {
+            let path = folder.join(split);
+            std::fs::create_dir_all(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
+        }
+        Ok(held)
     }
 
     fn write_files(&self, setup: &GenerateSetup, files: &[GeneratedFile]) -> GenerateTally {

@@ -107,9 +107,11 @@ impl HyperslabReader {
 
     /// Reads the sample at `place` into `into`, which has room for what the trainer is handed.
     pub(crate) fn read(&mut self, place: RecordPlace, into: &mut [u8]) -> Result<SampleTimes> {
-        let path = self.setup.files.get(place.file as usize).cloned();
-        let path = path.ok_or_else(|| Error::new(ErrorKind::Bug, "a sample of a file that is not there"))?;
-        self.read_at(place, into).map_err(|error| error.at(path.display()))
+        if place.file as usize >= self.files.len() {
+            return Err(Error::new(ErrorKind::Bug, "a sample of a file that is not there"));
+        }
+        let read = self.read_at(place, into);
+        read.map_err(|error| error.at(self.setup.files[place.file as usize].display()))
     }
 
     fn read_at(&mut self, place: RecordPlace, into: &mut [u8]) -> Result<SampleTimes> {
@@ -233,12 +235,10 @@ impl HyperslabReader {
 
     fn data(&self, file: Hdf5Id, name: &CString) -> Result<OpenId<'_>> {
         let id = self.library.functions.data_open(file, name);
-        let what = format!("has no data set {name:?}");
         if id < 0 {
-            Err(Error::new(ErrorKind::NotFound, what))
-        } else {
-            self.library.own(id, Hdf5Functions::data_close, "")
+            return Err(Error::new(ErrorKind::NotFound, format!("has no data set {name:?}")));
         }
+        self.library.own(id, Hdf5Functions::data_close, "")
     }
 }
 

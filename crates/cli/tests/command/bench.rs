@@ -266,6 +266,14 @@ fn an_interrupt_leaves_a_partial_report_that_says_so() {
 }
 
 #[test]
+fn the_folder_of_evaluation_is_there_without_files_as_dlio_lists_it() {
+    let bench = Benchmark::small(json!({ "num-files-eval": 0 }));
+    bench.run(json!({ "train": false }), &["--layout", "dlio"]);
+    let folders = ["train", "valid"].map(|name| bench.path("data").join(name).is_dir());
+    assert_eq!(folders, [true, true]);
+}
+
+#[test]
 fn generated_files_are_what_h5py_expects_of_h5bench_and_dlio() {
     let bench = Benchmark::small(json!({ "train": false, "num-files-train": 2, "num-files-eval": 1 }));
     let script = "

@@ -269,11 +269,15 @@ impl Area {
         }
     }
 
-    /// Drains, and stops the threads; a later use starts them again. After an error what is left stays in the area.
+    /// Drains, and stops the threads, unless files are open; a later use starts them again. After an error what is left stays in the area.
     pub fn close(&self) -> Result<()> {
         let Some(engine) = self.cell.peek() else { return Ok(()) };
         engine.drain(&|_| ControlFlow::Continue(()))?;
-        drop(self.cell.take());
+        engine.shared.forget_settled();
+        // A file that is still open is drained after it was closed, by the end of the process at the latest.
+        if !engine.shared.has_files() {
+            drop(self.cell.take());
+        }
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 use std::{
     fmt,
     num::NonZeroU64,
+    ptr,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -54,6 +55,8 @@ pub(crate) struct DrainShared {
     /// Held while a pointer to the latest file is looked at and moved.
     pointing: Mutex<()>,
     pub(crate) changes: Arc<DestinationChanges>,
+    /// Held by each file that is open or not settled.
+    pub(crate) files: Arc<()>,
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +131,7 @@ impl DrainShared {
             thread_count,
             pointing: Mutex::default(),
             changes: Arc::default(),
+            files: Arc::default(),
         }
     }
 
@@ -212,7 +216,7 @@ impl DrainShared {
             !task.is_settled() && task.state() != ItemState::Open
         });
         let is_free = left.count() == 0;
-        self.queue().tasks.retain(|task| !task.is_settled());
+        self.forget_settled();
         is_free
     }
 
@@ -254,9 +258,20 @@ impl DrainShared {
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
             let _ = thread.join();
         }
-        let mut queue = self.queue();
-        queue.is_stopped = false;
-        queue.tasks.retain(|task| !task.is_settled());
+        self.queue().is_stopped = false;
+        self.forget_settled();
+    }
+
+    /// Forgets the tasks that are settled. They are asked without the lock of the queue: they take it while they hold their own.
+    pub(crate) fn forget_settled(&self) {
+        let tasks = self.queue().tasks.clone();
+        let settled: Vec<_> = tasks.iter().filter(|task| task.is_settled()).map(Arc::as_ptr).collect();
+        self.queue().tasks.retain(|task| !settled.iter().any(|one| ptr::addr_eq(*one, Arc::as_ptr(task))));
+    }
+
+    /// Whether files of this process use the area.
+    pub(crate) fn has_files(&self) -> bool {
+        Arc::strong_count(&self.files) > 1
     }
 
     fn work(&self) {

@@ -13,7 +13,7 @@ use crate::{
     counters::count,
     drainers::{DrainTask, LOCKED_PAUSE, Polled},
     image_state::{ImageInner, ImagePhase, ImageState},
-    image_sums::{read_verified, stretches, sums_of},
+    image_sums::{of_stretch, read_verified, stretches, sums_of},
     item_name::WantedFile,
     journal::{ImageSums, Journal},
     lineage::Successor,
@@ -168,6 +168,8 @@ impl ImageState {
                 inner.phase = ImagePhase::Sealed;
                 inner.failure = Some(error.clone());
                 drop(inner);
+                // Those behind it would wait for it.
+                self.lineage.set_failure(Some(error.clone()));
                 self.staged.set(Err(error.clone()));
                 self.durable.set(Err(error));
             }
@@ -176,6 +178,12 @@ impl ImageState {
 
     /// Makes the temporary file, and the jobs that fill it.
     fn prepare(&self) {
+        let journal = self.lock().journal.clone();
+        // An earlier try failed behind the rename: what has its place is not touched again.
+        if journal.is_published().is_ok_and(|is_published| is_published) {
+            let finished = publish::sync_folder_of(&self.destination).and_then(|()| self.point(&journal));
+            return self.conclude(finished);
+        }
         let mut inner = self.lock();
         inner.journal.state = ItemState::Draining;
         inner.journal.error = None;
@@ -257,6 +265,10 @@ impl ImageState {
             (Some(image), Some(temporary)) => self.publish(image, temporary),
             _ => Ok(Publishing::Done),
         };
+        self.conclude(published);
+    }
+
+    fn conclude(&self, published: Result<Publishing>) {
         let mut inner = self.lock();
         match published {
             Ok(Publishing::Later) => inner.phase = ImagePhase::Staged,
@@ -288,6 +300,7 @@ impl ImageState {
         match self.order()? {
             Some(PublishOrder::Next) => {}
             Some(PublishOrder::Superseded) => {
+                drop(turn);
                 std::fs::remove_file(&path).map_err(Error::from_io)?;
                 return self.point(&journal);
             }
@@ -333,6 +346,7 @@ impl ImageState {
     fn point(&self, journal: &Journal) -> Result<Publishing> {
         let Some(pointer) = journal.latest() else { return Ok(Publishing::Done) };
         let _one = self.shared.point_alone();
+        let _turn = PublishTurn::take(self.shared.room.area(), &pointer)?;
         publish::point(&pointer, &self.destination, journal.created_ns)?;
         Ok(Publishing::Done)
     }
@@ -363,14 +377,6 @@ impl ImageState {
         self.lineage.set_failure(Some(error.clone()));
         self.durable.set(Err(error));
     }
-}
-
-/// The manifest of one stretch.
-fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSums {
-    let first = image.sums.partition_point(|(block, _)| *block < start >> 20);
-    let last = image.sums.partition_point(|(block, _)| *block < end.div_ceil(1 << 20));
-    let held = image.held.iter().filter(|held| held.1 > start && held.0 < end).copied().collect();
-    ImageSums { len: image.len, held, sums: image.sums[first..last].to_vec() }
 }
 
 /// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more.

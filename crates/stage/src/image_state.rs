@@ -40,6 +40,7 @@ pub(crate) struct ImageState {
     pub(crate) staged: Completion,
     pub(crate) durable: Completion,
     inner: Mutex<ImageInner>,
+    _in_use: Arc<()>,
 }
 
 /// How far the file is; `Working` while one thread does what only one can.
@@ -119,7 +120,19 @@ impl ImageState {
         };
         let (staged, durable) = (Completion::new(), Completion::new());
         let inner = Mutex::new(inner);
-        Ok(Arc::new(Self { shared, id, destination, options, image, lineage, staged, durable, inner }))
+        let in_use = Arc::clone(&shared.files);
+        Ok(Arc::new(Self {
+            shared,
+            id,
+            destination,
+            options,
+            image,
+            lineage,
+            staged,
+            durable,
+            inner,
+            _in_use: in_use,
+        }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ImageInner> {

@@ -100,3 +100,11 @@ pub(crate) fn read_verified(
     }
     Ok(())
 }
+
+/// The manifest of one stretch.
+pub(crate) fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSums {
+    let first = image.sums.partition_point(|(block, _)| *block < start >> 20);
+    let last = image.sums.partition_point(|(block, _)| *block < end.div_ceil(1 << 20));
+    let held = image.held.iter().filter(|held| held.1 > start && held.0 < end).copied().collect();
+    ImageSums { len: image.len, held, sums: image.sums[first..last].to_vec() }
+}

@@ -22,7 +22,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"FBSTAGE\0";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEAD_LEN: usize = 20;
 
 /// What the file name of each temporary file at a destination contains.
@@ -46,6 +46,8 @@ pub(crate) struct Journal {
     latest: Option<Vec<u8>>,
     pub(crate) mode: u32,
     pub(crate) read_back: bool,
+    /// Whether several processes write to the destination beside the log, as ranks do by MPI-IO.
+    pub(crate) is_shared: bool,
     /// The number of the redo log, of an update.
     pub(crate) log: u64,
     /// What the destination may be, of a new file: anything else was changed by others.
@@ -87,6 +89,7 @@ impl Journal {
             latest: None,
             mode: 0o600,
             read_back: false,
+            is_shared: false,
             log: 0,
             expected: Vec::new(),
             temporary: None,
@@ -104,6 +107,14 @@ impl Journal {
     /// Its place among others for the same destination.
     pub(crate) fn order_ns(&self) -> u64 {
         if self.sealed_ns == 0 { self.created_ns } else { self.sealed_ns }
+    }
+
+    /// Whether the new file has its place.
+    pub(crate) fn is_published(&self) -> Result<bool> {
+        let (Some(published), Some(now)) = (self.published, FileStamp::at(&self.destination())?) else {
+            return Ok(false);
+        };
+        Ok(published.is_surely_same_file(&now))
     }
 
     pub(crate) fn latest(&self) -> Option<PathBuf> {

@@ -112,6 +112,26 @@ impl SegmentHead {
 impl RecordHead {
     /// The head of this record in segment `number` of `log`, with the checksum of itself and `payload`.
     pub(crate) fn encode(&self, segment: &SegmentHead, payload: &[u8]) -> [u8; HEAD_LEN] {
+        let mut bytes = self.encode_unsummed(segment);
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..]), payload);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The same for bytes that are stored already, from `position` of the segment on.
+    pub(crate) fn encode_stored(
+        &self,
+        segment: &SegmentHead,
+        read: &SegmentBytes<'_>,
+        position: u64,
+    ) -> Result<[u8; HEAD_LEN]> {
+        let mut bytes = self.encode_unsummed(segment);
+        let sum = sum_stored(crc32c::crc32c(&bytes[8..]), read, position..position + self.len)?;
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        Ok(bytes)
+    }
+
+    fn encode_unsummed(&self, segment: &SegmentHead) -> [u8; HEAD_LEN] {
         let mut bytes = [0; HEAD_LEN];
         bytes[..4].copy_from_slice(&RECORD_MAGIC);
         bytes[8..16].copy_from_slice(&segment.log.to_le_bytes());
@@ -120,8 +140,6 @@ impl RecordHead {
         bytes[24..32].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.offset.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.len.to_le_bytes());
-        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..]), payload);
-        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
@@ -217,17 +235,22 @@ fn has_sum(
     payload: std::ops::Range<u64>,
     sum: u32,
 ) -> Result<bool> {
-    let mut found = crc32c::crc32c(&head[8..]);
-    let mut at = payload.start;
+    let found = sum_stored(crc32c::crc32c(&head[8..]), read, payload)?;
+    Ok(cfg!(fuzzing) || found == sum)
+}
+
+/// The checksum of stored bytes behind what `sum` is of.
+fn sum_stored(mut sum: u32, read: &SegmentBytes<'_>, stored: std::ops::Range<u64>) -> Result<u32> {
+    let mut at = stored.start;
     let mut piece = Vec::new();
-    while at < payload.end {
-        let len = (payload.end - at).min(PIECE_BYTES);
+    while at < stored.end {
+        let len = (stored.end - at).min(PIECE_BYTES);
         piece.resize(usize::try_from(len).unwrap_or(0), 0);
         read(at, &mut piece)?;
-        found = crc32c::crc32c_append(found, &piece);
+        sum = crc32c::crc32c_append(sum, &piece);
         at += len;
     }
-    Ok(cfg!(fuzzing) || found == sum)
+    Ok(sum)
 }
 
 fn u32_at(bytes: &[u8; HEAD_LEN], at: usize) -> u32 {

@@ -22,7 +22,7 @@ const RUN_BYTES: u64 = 8 << 20;
 
 /// What is to become of the file.
 pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
-    if is_published(journal)? {
+    if journal.is_published()? {
         return Ok(RecoverVerdict::Finish);
     }
     if journal.image.is_none() {
@@ -48,18 +48,10 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     })
 }
 
-/// Whether the process was killed after the file had its place.
-fn is_published(journal: &Journal) -> Result<bool> {
-    let (Some(published), Some(now)) = (journal.published, FileStamp::at(&journal.destination())?) else {
-        return Ok(false);
-    };
-    Ok(published.is_surely_same_file(&now))
-}
-
 /// Copies, verifies and publishes the file, or what of that is left to do.
 pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<()> {
     let destination = journal.destination();
-    if !is_published(journal)? {
+    if !journal.is_published()? {
         let Some(image) = journal.image.clone() else { return Ok(()) };
         let file = copy(recovery, journal, &image)?;
         complete(&file, &image, &destination, journal)?;
@@ -80,7 +72,9 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<(
     }
     publish::sync_folder_of(&destination)?;
     let created_ns = journal.created_ns;
-    journal.latest().map_or(Ok(()), |pointer| publish::point(&pointer, &destination, created_ns))
+    let Some(pointer) = journal.latest() else { return Ok(()) };
+    let _turn = PublishTurn::take(Some(recovery.area), &pointer)?;
+    publish::point(&pointer, &destination, created_ns)
 }
 
 fn copy(recovery: &Recovery<'_>, journal: &mut Journal, image: &ImageSums) -> Result<File> {

@@ -79,6 +79,8 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     let records = records_of(recovery, journal, facts.base)?;
     let file = open_destination(&journal.destination())?;
     lock_destination(recovery, &file)?;
+    // Others may have replaced or changed it since it was judged.
+    check_stamp(recovery, journal, &facts, &FileStamp::of(&file)?)?;
     // Who asks from now on whether the destination may be opened waits for this process.
     let mut draining = journal.clone();
     draining.state = ItemState::Draining;
@@ -276,6 +278,15 @@ fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &Destina
     let Some(stamp) = FileStamp::at(&journal.destination())? else {
         return Err(Error::new(ErrorKind::NotFound, "was removed since").hint(discard_hint(recovery)));
     };
+    check_stamp(recovery, journal, facts, &stamp)
+}
+
+fn check_stamp(
+    recovery: &Recovery<'_>,
+    journal: &Journal,
+    facts: &DestinationFacts,
+    stamp: &FileStamp,
+) -> Result<()> {
     if recovery.is_forced {
         return Ok(());
     }
@@ -285,8 +296,12 @@ fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &Destina
     if !stamp.is_same_file(&facts.stamp) {
         return Err(recovery.changed("was replaced by another file since"));
     }
-    // Several processes may have written to it: the last one left it as it is.
-    if is_known(recovery, &stamp) { Ok(()) } else { Err(recovery.changed("was changed by others since")) }
+    // Several processes may have written to it: the last one left it as it is. Ranks write beside their logs as well.
+    if journal.is_shared || is_known(recovery, stamp) {
+        Ok(())
+    } else {
+        Err(recovery.changed("was changed by others since"))
+    }
 }
 
 fn discard_hint(recovery: &Recovery<'_>) -> String {

@@ -32,6 +32,7 @@ impl RedoState {
         journal.created_ns = self.created_ns;
         journal.priority = self.options.priority;
         journal.log = inner.log.log();
+        journal.is_shared = self.options.is_shared;
         journal.error = inner.failure.as_ref().map(ToString::to_string);
         journal
     }

@@ -46,12 +46,11 @@ pub(crate) struct UnsummedRecords {
 impl UnsummedRecords {
     /// Gives them their checksums.
     pub(crate) fn sum(&self) -> Result<()> {
-        let mut buffer = Vec::new();
+        let read = |at: u64, into: &mut [u8]| self.segment.read(at, into);
         for (record, position) in &self.records {
-            buffer.resize(usize::try_from(record.len).unwrap_or(0), 0);
-            self.segment.read(*position, &mut buffer)?;
             let record = RecordHead { kind: RecordKind::Write, ..*record };
-            self.segment.write(position - HEAD_LEN as u64, &[&record.encode(&self.head, &buffer)])?;
+            let head = record.encode_stored(&self.head, &read, *position)?;
+            self.segment.write(position - HEAD_LEN as u64, &[&head])?;
         }
         Ok(())
     }
@@ -101,6 +100,7 @@ impl RedoLog {
             kind == RecordKind::Mark || record_start(self.position) + needed <= last.segment.capacity
         };
         let has_room = self.segments.back().is_some_and(fits);
+        let position_before = self.position;
         if !has_room {
             let segment = pool.take(room, bytes.len() as u64, self.next_number)?;
             let head = SegmentHead { log: self.log, number: self.next_number, first: self.next_sequence };
@@ -119,7 +119,8 @@ impl RedoLog {
             if let Some(unused) = self.segments.pop_back() {
                 pool.give_back(room, unused.segment);
             }
-            self.position = self.segments.back().map_or(0, |last| last.segment.capacity);
+            // A mark that comes next stands right behind the last record, or it would not be found.
+            self.position = position_before;
         }
         appended
     }
@@ -187,6 +188,15 @@ impl RedoLog {
         }
     }
 
+    /// Says that these have their checksums: their heads were written since their segments were synced, if they were.
+    pub(crate) fn note_summed(&mut self, summed: &[UnsummedRecords]) {
+        for UnsummedRecords { segment, .. } in summed {
+            if let Some(used) = self.segments.iter_mut().find(|used| Arc::ptr_eq(&used.segment, segment)) {
+                used.is_synced = false;
+            }
+        }
+    }
+
     /// Says that these have no checksum after all.
     pub(crate) fn give_back_unsummed(&mut self, unsummed: Vec<UnsummedRecords>) {
         for UnsummedRecords { segment, records, .. } in unsummed {
@@ -210,5 +220,58 @@ impl RedoLog {
     /// Says that no segment is synced: a sync has failed.
     pub(crate) fn forget_syncs(&mut self) {
         self.segments.iter_mut().for_each(|used| used.is_synced = false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::{
+        log_record::{ScanDepth, scan_segment},
+        settings::AreaSettings,
+    };
+
+    fn room(folder: &std::path::Path) -> ProcessRoom {
+        ProcessRoom::open(&AreaSettings { free_floor: 0, ..AreaSettings::folder(folder) })
+    }
+
+    /// The records that a scan of the only segment finds.
+    fn kinds(log: &RedoLog) -> Vec<RecordKind> {
+        let UsedSegment { segment, head, .. } = &log.segments[0];
+        let read = |at: u64, into: &mut [u8]| segment.read(at, into);
+        let found = scan_segment(&read, log.position, head, ScanDepth::Checked).unwrap();
+        found.iter().map(|record| record.head.kind).collect()
+    }
+
+    #[test]
+    fn a_mark_is_found_behind_the_last_record_when_a_new_segment_could_not_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (room, pool) = (room(folder.path()), SegmentPool::default());
+        let mut log = RedoLog::new();
+        log.append((&room, &pool), RecordKind::Write, 0, &[1; 1000]).unwrap();
+        // The next segment comes from the pool and cannot be written.
+        let refuses = File::open(folder.path()).unwrap();
+        pool.give_back(&room, Arc::new(LogSegment::found(refuses, "refuses".to_owned(), 4 << 20)));
+        assert!(log.append((&room, &pool), RecordKind::Write, 1000, &[2; 3 << 20]).is_err());
+        log.append((&room, &pool), RecordKind::Mark, 0, &[]).unwrap();
+        assert_eq!(kinds(&log), [RecordKind::Write, RecordKind::Mark]);
+    }
+
+    #[test]
+    fn a_segment_whose_records_got_their_checksums_is_synced_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (room, pool) = (room(folder.path()), SegmentPool::default());
+        let mut log = RedoLog::new();
+        log.append((&room, &pool), RecordKind::Write, 0, &[1; 100_000]).unwrap();
+        let unsummed = log.take_unsummed();
+        assert_eq!(kinds(&log), [], "it has no checksum yet");
+        // Another thread syncs all there is while the checksums are made.
+        assert_eq!(log.take_unsynced().len(), 1);
+        unsummed.iter().try_for_each(UnsummedRecords::sum).unwrap();
+        log.note_summed(&unsummed);
+        assert_eq!(log.take_unsynced().len(), 1);
+        assert_eq!(kinds(&log), [RecordKind::Write]);
     }
 }

@@ -48,6 +48,7 @@ pub(crate) struct RedoState {
     pub(crate) order: Mutex<()>,
     inner: Mutex<RedoInner>,
     pub(crate) changed: Condvar,
+    _in_use: Arc<()>,
 }
 
 /// What changes.
@@ -84,6 +85,10 @@ pub(crate) struct RedoInner {
     pub(crate) is_dirty: bool,
     pub(crate) is_journalled: bool,
     pub(crate) is_active: bool,
+    /// Whether the journal is on the disk, with its name.
+    pub(crate) is_journal_synced: bool,
+    /// Whether a thread gives records their checksums.
+    pub(crate) is_summing: bool,
     /// Held while the destination is being changed.
     pub(crate) change: Option<DestinationChange>,
     pub(crate) is_closed: bool,
@@ -129,11 +134,14 @@ impl RedoState {
             is_dirty: false,
             is_journalled: false,
             is_active: false,
+            is_journal_synced: false,
+            is_summing: false,
             change: None,
             is_closed: false,
         };
         // A file that cannot even be looked at is nobody's.
         let opened = FileStamp::of(&*file).unwrap_or_default();
+        let in_use = Arc::clone(&shared.files);
         Arc::new(Self {
             shared,
             id: update_id(&opened),
@@ -148,6 +156,7 @@ impl RedoState {
             order: Mutex::default(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
+            _in_use: in_use,
         })
     }
 
@@ -230,32 +239,14 @@ impl RedoState {
 
     /// Appends a mark and syncs the log. Records before `base` are synced in the destination: should what the facts say of that
     /// be lost, the mark says so too.
-    pub(crate) fn mark<'a>(
-        self: &'a Arc<Self>,
-        mut inner: MutexGuard<'a, RedoInner>,
-        base: u64,
-    ) -> Result<()> {
-        // What the mark promises has its checksums before the mark is there. Others may add records meanwhile.
-        loop {
-            let unsummed = inner.log.take_unsummed();
-            if unsummed.is_empty() {
-                break;
-            }
-            drop(inner);
-            let summed = unsummed.iter().try_for_each(UnsummedRecords::sum);
-            inner = self.lock();
-            if let Err(error) = summed {
-                inner.log.give_back_unsummed(unsummed);
-                return Err(error);
-            }
-        }
+    pub(crate) fn mark<'a>(self: &'a Arc<Self>, inner: MutexGuard<'a, RedoInner>, base: u64) -> Result<()> {
+        let mut inner = self.sum_all(inner)?;
         let tools = (&self.shared.room, &self.shared.pool);
-        let is_first = inner.marked == 0;
         let mark = inner.log.append(tools, RecordKind::Mark, base, &[])?;
         let unsynced = inner.log.take_unsynced();
         // Drains that end from now on sync the destination before they forget what was promised here.
         inner.marked = mark.sequence;
-        let journal = is_first.then(|| self.journal(&inner, ItemState::Open));
+        let journal = (!inner.is_journal_synced).then(|| self.journal(&inner, ItemState::Open));
         drop(inner);
         let synced = unsynced.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
             self.facts.get().map_or(Ok(()), FactsFile::sync)?;
@@ -266,10 +257,41 @@ impl RedoState {
         });
         // New segments have new names.
         let synced = synced.and_then(|()| self.shared.room.sync_names());
-        if synced.is_err() {
-            self.lock().log.forget_syncs();
+        let mut inner = self.lock();
+        match &synced {
+            Ok(()) => inner.is_journal_synced = true,
+            Err(_) => inner.log.forget_syncs(),
         }
         synced
+    }
+
+    /// Gives all records their checksums: what a mark promises has them before the mark is there. Others may add records
+    /// meanwhile.
+    fn sum_all<'a>(
+        self: &'a Arc<Self>,
+        mut inner: MutexGuard<'a, RedoInner>,
+    ) -> Result<MutexGuard<'a, RedoInner>> {
+        loop {
+            // Another thread sums for a mark of its own: this one may promise nothing before it is done.
+            while inner.is_summing {
+                inner = self.wait(inner);
+            }
+            let unsummed = inner.log.take_unsummed();
+            if unsummed.is_empty() {
+                return Ok(inner);
+            }
+            inner.is_summing = true;
+            drop(inner);
+            let summed = unsummed.iter().try_for_each(UnsummedRecords::sum);
+            inner = self.lock();
+            inner.is_summing = false;
+            self.changed.notify_all();
+            if let Err(error) = summed {
+                inner.log.give_back_unsummed(unsummed);
+                return Err(error);
+            }
+            inner.log.note_summed(&unsummed);
+        }
     }
 
     pub(crate) fn sync_destination(&self) -> Result<()> {

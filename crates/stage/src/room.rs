@@ -281,13 +281,28 @@ impl RoomFolder {
         if lock_within(&lock, LockMode::Exclusive, LOCK_LIMIT).is_err() {
             return false;
         }
-        let taken = total_usage(&self.area);
-        let has_quota = taken.checked_add(bytes).is_some_and(|total| total <= quota);
-        let is_reserved = has_quota
+        let has_quota = || total_usage(&self.area).checked_add(bytes).is_some_and(|total| total <= quota);
+        let is_reserved = (has_quota() || self.remove_deserted() && has_quota())
             && self.has_free(bytes, free_floor)
             && self.usage.write_all_at(&(reserved + bytes).to_le_bytes(), 0).is_ok();
         unlock(&lock);
         is_reserved
+    }
+
+    /// Removes what killed processes left that holds no item; false where there is none.
+    fn remove_deserted(&self) -> bool {
+        let is_candidate = |name: &str| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none();
+        let mut is_removed = false;
+        for held in SharedFolder::deserted(&self.area, is_candidate) {
+            let names = held.folder().names().unwrap_or_default();
+            if names.iter().any(|name| name.ends_with(".journal")) {
+                held.leave();
+            } else {
+                held.remove_if_last(remove_ours);
+                is_removed = true;
+            }
+        }
+        is_removed
     }
 
     fn has_free(&self, bytes: u64, free_floor: u64) -> bool {

@@ -1,0 +1,126 @@
+//! Faults in the life of areas and files that were found once, each with what is to happen instead.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::{
+    fs::{self, File},
+    ops::ControlFlow,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use forebay_stage::{Area, AreaSettings, CloseWhen, RecoverOptions, StageOptions, recover};
+
+/// Only guards against hanging.
+const LIMIT: Option<Duration> = Some(Duration::from_secs(300));
+
+fn quiet(_: forebay_stage::DrainProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn area(folder: &Path, quota: u64) -> Arc<Area> {
+    let settings = AreaSettings::folder(folder);
+    Area::open(AreaSettings { quota, free_floor: 0, ..settings }).unwrap()
+}
+
+fn opened(path: &Path) -> File {
+    File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+}
+
+/// The area in `fast` as it would be left if its processes were killed now.
+fn left(fast: &Path) -> PathBuf {
+    let left = fast.with_file_name("left");
+    assert!(Command::new("cp").arg("-a").args([fast, &left]).status().unwrap().success());
+    left
+}
+
+#[test]
+fn a_try_after_a_failure_behind_the_rename_leaves_the_published_file_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, latest) = (folder.path().join("file"), folder.path().join("latest"));
+    // So small that all goes straight to the temporary file.
+    let area = area(&folder.path().join("fast"), 64 << 10);
+    let options = StageOptions { latest: Some(latest.clone()), ..StageOptions::default() };
+    let file = area.create(&path, options).unwrap();
+    file.write_at(0, &[1; 1 << 20]).unwrap();
+    fs::write(&latest, "not a link").unwrap();
+    let sealed = file.seal().unwrap();
+    assert!(sealed.durable().wait(LIMIT).is_err());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20, "it has its place");
+    let others = opened(&path);
+    others.write_all_at(b"by others", 1 << 20).unwrap();
+    fs::remove_file(&latest).unwrap();
+    area.drain(&quiet).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), (1 << 20) + 9);
+    assert_eq!(fs::read_link(&latest).unwrap(), Path::new("file"));
+}
+
+#[test]
+fn a_drain_does_not_wait_for_versions_behind_one_that_could_not_be_staged() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let area = area(&folder.path().join("fast"), 64 << 10);
+    let first = area.create(&out.join("file"), StageOptions::default()).unwrap();
+    first.write_at(0, &[1; 1 << 20]).unwrap();
+    let second = area.create(&out.join("file"), StageOptions::default()).unwrap();
+    fs::rename(&out, folder.path().join("elsewhere")).unwrap();
+    let sealed = [first.seal().unwrap(), second.seal().unwrap()];
+    assert!(area.drain(&quiet).is_err());
+    assert!(sealed.iter().all(|sealed| sealed.durable().wait(LIMIT).is_err()));
+    area.leave();
+}
+
+#[test]
+fn a_file_that_is_open_when_its_area_is_closed_is_drained_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let area = area(&folder.path().join("fast"), 64 << 20);
+    let file = area.create(&path, StageOptions::default()).unwrap();
+    file.write_at(0, b"bytes").unwrap();
+    area.close().unwrap();
+    let sealed = file.seal().unwrap();
+    area.drain(&quiet).unwrap();
+    assert!(sealed.durable().is_set(), "the drain of the area is that of the file");
+    assert_eq!(fs::read(&path).unwrap(), b"bytes");
+}
+
+#[test]
+fn what_killed_processes_left_without_items_takes_no_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let fast = folder.path().join("fast");
+    let first = area(&fast, 16 << 20);
+    let path = folder.path().join("update");
+    let file = first.update(&path, opened(&path), StageOptions::default()).unwrap();
+    file.write_at(0, &[1; 3 << 20]).unwrap();
+    file.close(CloseWhen::Drained).unwrap();
+    assert!(first.stats().reserved_bytes > 0, "a segment waits for its next use");
+    let left = left(&fast);
+    let second = area(&left, 16 << 20);
+    let file = second.create(&folder.path().join("new"), StageOptions::default()).unwrap();
+    file.write_at(0, &[2; 15 << 20]).unwrap();
+    file.seal().unwrap().durable().wait(LIMIT).unwrap();
+    assert_eq!(second.stats().passed_through_bytes, 0);
+}
+
+#[test]
+fn writes_of_ranks_are_recovered_although_their_library_wrote_beside_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    let settings = AreaSettings { free_floor: 0, start_paused: true, ..AreaSettings::folder(&fast) };
+    let area = Area::open(settings).unwrap();
+    let options = StageOptions { is_shared: true, ..StageOptions::default() };
+    let file = area.update(&path, opened(&path), options).unwrap();
+    file.write_at(0, b"data").unwrap();
+    file.stage().unwrap();
+    // As HDF5 does with its metadata.
+    opened(&path).write_all_at(b"metadata", 100).unwrap();
+    let done = recover(&left(&fast), &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 0), "{done:?}");
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!((&bytes[..4], &bytes[100..]), (&b"data"[..], &b"metadata"[..]));
+    std::mem::forget((file, area));
+}

@@ -22,7 +22,7 @@ parts=("$@")
 for part in "${parts[@]}"; do
     say "benchmark: $part"
     case $part in
-    configurations) FOREBAY_BENCH_DIVISOR=64 run_tests configurations ;;
+    configurations) FOREBAY_LONG=1 FOREBAY_BENCH_DIVISOR=64 run_tests configurations ;;
     full) FOREBAY_LONG=1 run_tests full_size ;;
     *) die "usage: deep-bench.sh [configurations|full]…" ;;
     esac

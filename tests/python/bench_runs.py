@@ -12,6 +12,8 @@ from typing import Any
 from hdf5_programs import LIMIT, plain
 
 ROOT = Path(__file__).parents[2]
+#: Ranks of MPICH poll while they wait: with more of them than processors, each has to let the others run.
+PATIENT = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "10"}
 
 
 @cache
@@ -50,6 +52,7 @@ def process(
         found, launcher = parallel()
         library = library or found
         words = [str(launcher), "-n", str(ranks), *words]
+        environment |= PATIENT
     if library:
         environment["FOREBAY_LIBHDF5"] = str(library)
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LIMIT)

@@ -86,7 +86,7 @@ impl RuntimeHdf5 {
         Ok(transfer)
     }
 
-    /// Both lists for reading, to be kept as long as the process lives.
+    /// Both lists for reading; the caller closes them.
     pub(crate) fn parallel_lists(&self, mpi_io: MpiIo) -> Result<(Hdf5Id, Hdf5Id)> {
         let access = self.access_list(mpi_io)?;
         let transfer = self.transfer_list(mpi_io)?;

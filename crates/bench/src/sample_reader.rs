@@ -246,6 +246,10 @@ impl Drop for HyperslabReader {
     fn drop(&mut self) {
         // Read only: nothing is lost.
         let _ = self.close_kept();
+        // They hold communicators, which cannot be given back any more once MPI is finalised.
+        for list in [self.access, self.transfer].into_iter().filter(|list| *list != DEFAULT) {
+            self.library.functions.list_close(list);
+        }
     }
 }
 

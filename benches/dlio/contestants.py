@@ -92,9 +92,11 @@ class Bench:
         done = self.run([self.dlio, HERE / "in_dlio.py", *words], self.dlio_env())
         return json.loads(done.said.strip().splitlines()[-1])
 
-    def dlio_env(self, patched=False):
+    def dlio_env(self, patched=False, traced=True):
+        """Its tracer is on unless it is switched off."""
         env = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "HDF5_", "PYTHON"))}
         env |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env |= {} if traced else {"DFTRACER_ENABLE": "0"}
         return env | ({"PYTHONPATH": str(self.patched())} if patched else {})
 
     def patched(self):
@@ -117,14 +119,14 @@ class Bench:
         folder.mkdir()
         return folder
 
-    def run_dlio(self, workload, data, *, patched=False, generate=False, train=True):
+    def run_dlio(self, workload, data, *, patched=False, traced=True, generate=False, train=True):
         folder = self.fresh()
         (folder / "workload").mkdir()
         config = folder / "workload" / f"{workload.name}.yaml"
         config.write_text(workload.yaml(data, folder / "output", generate=generate, train=train))
         command = [self.dlio.parent / "dlio_benchmark", f"workload={workload.name}", f"hydra.run.dir={folder / 'output'}",
                    f"--config-dir={folder}"]
-        ran = self.run(command, self.dlio_env(patched), cwd=folder)
+        ran = self.run(command, self.dlio_env(patched, traced), cwd=folder)
         ran.output = folder / "output"
         ran.train_s = training_seconds(ran.output / "per_epoch_stats.json") if train else 0.0
         return ran

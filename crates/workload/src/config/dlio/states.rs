@@ -95,6 +95,8 @@ pub(super) fn checkpoint(
     section.set(&["layer_parameters"], &mut model.layer_parameters)?;
     section.set(&["model_datatype"], &mut model.model_datatype)?;
     section.set(&["optimizer_datatype"], &mut model.optimizer_datatype)?;
+    section.set(&["tensor_parallelism"], &mut model.parallelism.tensor)?;
+    section.set(&["pipeline_parallelism"], &mut model.parallelism.pipeline)?;
     section.ignore(&["num_layers", "type", "ksm", "checkpoint_mechanism_classname"], notes);
     section.finish()
 }

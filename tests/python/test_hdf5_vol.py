@@ -320,6 +320,23 @@ def test_a_program_pauses_prestages_and_asks(files: Path) -> None:
         run(source, connector(files, cache, FOREBAY_HDF5_UNIT="100KiB"), files / "a.h5")
 
 
+
+def test_data_sets_are_read_inside_a_visit_while_they_are_prestaged(files: Path) -> None:
+    source = """
+        import h5py, json, sys
+        sums = []
+        for epoch in range(4):
+            with h5py.File(sys.argv[1]) as file:
+                file.visititems(lambda name, data: sums.append(int(data[()].sum())))
+        print(json.dumps(sums))
+    """
+    run("import sys, h5py, numpy; h5py.File(sys.argv[1], 'w')['x'] = numpy.arange(1_000_000)", plain(), files / "x.h5")
+    right, _ = run(source, plain(), files / "x.h5")
+    for mode in ["1", "background"]:
+        settings = {"FOREBAY_PRESTAGE": mode, "FOREBAY_HDF5_CLOCK_GRAIN_MS": 1}
+        assert run(source, connector(files, "memory", **settings), files / "x.h5") == (right, ""), mode
+
+
 def test_prestaging_at_the_first_read_brings_all_of_a_data_set(files: Path) -> None:
     source = READS + """
     import forebay.hdf5

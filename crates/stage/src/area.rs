@@ -58,6 +58,10 @@ impl Area {
         let destination = publish::resolve(destination)?;
         publish::check(&destination)?;
         options.latest = options.latest.as_deref().map(publish::check_pointer).transpose()?;
+        if options.latest.as_ref() == Some(&destination) {
+            return Err(Error::invalid("cannot be the file and the link to the latest file at once")
+                .at(destination.display()));
+        }
         let engine = self.cell.get();
         let lineage = engine.lineage(&destination);
         let state = ImageState::create(Arc::clone(&engine.shared), destination, options, lineage)?;

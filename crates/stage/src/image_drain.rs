@@ -374,7 +374,11 @@ impl ImageState {
         inner.journal.error = Some(error.to_string());
         let _ = self.write_journal(inner, true);
         count(&self.shared.counters.failures, 1);
-        self.lineage.set_failure(Some(error.clone()));
+        if error.kind() == ErrorKind::Unavailable {
+            self.lineage.step_aside(&self.id);
+        } else {
+            self.lineage.set_failure(Some(error.clone()));
+        }
         self.durable.set(Err(error));
     }
 }

@@ -81,6 +81,12 @@ impl Lineage {
         self.lock().failure = failure;
     }
 
+    /// Lets those behind `id` go first, which cannot be published because others changed the destination: they were sealed after that,
+    /// or find out for themselves.
+    pub(crate) fn step_aside(&self, id: &str) {
+        self.lock().members.retain(|member| member.upgrade().is_some_and(|member| member.id() != id));
+    }
+
     /// Removes `id`, which is published or given up.
     pub(crate) fn leave(&self, id: &str) {
         let mut inner = self.lock();

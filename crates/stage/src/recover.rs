@@ -14,6 +14,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     discard::{discard_item, remove_item},
     journal::Journal,
+    publication::{self, PublishOrder},
     recover_create, recover_update,
     recovery::{RecoverVerdict, Recovery, UpdateSibling},
     room::{PROCESS_PREFIX, open_area, other_host, remove_ours},
@@ -106,6 +107,7 @@ pub fn recover(
         recover_item(&recovery, journal, options, &mut recovered)?;
         items_left.set(items_left.get().saturating_sub(1));
     }
+    discard_superseded(&area, &items, options, &mut recovered)?;
     for held in &deserted {
         if !options.dry_run && item_ids(held.folder()).is_empty() {
             held.remove_if_last(remove_ours);
@@ -114,6 +116,42 @@ pub fn recover(
         }
     }
     Ok(recovered)
+}
+
+/// Discards new files that were refused before a later version took their place: others had changed the destination between the two.
+fn discard_superseded(
+    area: &Arc<OwnFolder>,
+    items: &[(Arc<OwnFolder>, String)],
+    options: &RecoverOptions,
+    recovered: &mut Recovered,
+) -> Result<()> {
+    let has_later = |refused: &ItemStatus| {
+        let is_later =
+            |done: &ItemStatus| done.kind == ItemKind::Create && done.destination == refused.destination;
+        refused.kind == ItemKind::Create && recovered.finished.iter().any(is_later)
+    };
+    let (candidates, kept): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut recovered.refused).into_iter().partition(has_later);
+    recovered.refused = kept;
+    for mut status in candidates {
+        let found = items.iter().find(|(_, id)| *id == status.id);
+        let journal = found.and_then(|(folder, id)| Some((folder, read_journal(folder, id).ok()?)));
+        let is_superseded = match &journal {
+            _ if options.dry_run => true,
+            Some((_, journal)) => publication::order(Some(area), journal)? == PublishOrder::Superseded,
+            None => false,
+        };
+        let (true, Some((folder, journal))) = (is_superseded, journal) else {
+            recovered.refused.push(status);
+            continue;
+        };
+        if !options.dry_run {
+            discard_item(folder, &status.id, &journal)?;
+        }
+        status.error = Some("a later version of it is in its place".to_owned());
+        recovered.discarded.push(status);
+    }
+    Ok(())
 }
 
 /// The items of a process that still runs, or may, on the machine `host`.

@@ -124,3 +124,69 @@ fn writes_of_ranks_are_recovered_although_their_library_wrote_beside_them() {
     assert_eq!((&bytes[..4], &bytes[100..]), (&b"data"[..], &b"metadata"[..]));
     std::mem::forget((file, area));
 }
+
+#[test]
+fn a_version_that_was_begun_after_others_changed_the_destination_takes_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    fs::write(&path, "old").unwrap();
+    let settings = AreaSettings { free_floor: 0, start_paused: true, ..AreaSettings::folder(&fast) };
+    let area = Area::open(settings).unwrap();
+    let stage = |bytes: &[u8]| {
+        let file = area.create(&path, StageOptions::default()).unwrap();
+        file.write_at(0, bytes).unwrap();
+        let sealed = file.seal().unwrap();
+        sealed.staged().wait(LIMIT).unwrap();
+        sealed
+    };
+    let first = stage(b"first");
+    fs::write(&path, "by others").unwrap();
+    area.resume();
+    let refused = first.durable().wait(LIMIT).unwrap_err().to_string();
+    assert!(refused.contains("changed by others"), "{refused}");
+    stage(b"second").durable().wait(LIMIT).unwrap();
+    stage(b"third").durable().wait(LIMIT).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"third");
+    // The first one does not come back.
+    area.drain(&quiet).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"third");
+    assert!(area.items().unwrap().is_empty());
+}
+
+#[test]
+fn recover_forgets_a_version_that_others_were_in_the_way_of_once_a_later_one_has_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    fs::write(&path, "old").unwrap();
+    let settings = AreaSettings { free_floor: 0, start_paused: true, ..AreaSettings::folder(&fast) };
+    let area = Area::open(settings).unwrap();
+    for bytes in [&b"first"[..], b"second"] {
+        let file = area.create(&path, StageOptions::default()).unwrap();
+        file.write_at(0, bytes).unwrap();
+        file.seal().unwrap().staged().wait(LIMIT).unwrap();
+        if bytes == b"first" {
+            fs::write(&path, "by others").unwrap();
+        }
+    }
+    let left = left(&fast);
+    let dry = RecoverOptions { dry_run: true, ..RecoverOptions::default() };
+    for options in [dry, RecoverOptions::default()] {
+        let done = recover(&left, &options, &quiet).unwrap();
+        assert_eq!((done.finished.len(), done.discarded.len(), done.refused.len()), (1, 1, 0), "{done:?}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), b"second");
+    assert_eq!(
+        recover(&left, &RecoverOptions::default(), &quiet).unwrap(),
+        forebay_stage::Recovered::default()
+    );
+    area.leave();
+}
+
+#[test]
+fn a_file_is_not_the_link_to_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let options = StageOptions { latest: Some(path.clone()), ..StageOptions::default() };
+    let error = area(&folder.path().join("fast"), 1 << 20).create(&path, options).unwrap_err();
+    assert!(error.to_string().contains("link to the latest file"), "{error}");
+}

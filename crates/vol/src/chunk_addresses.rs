@@ -52,11 +52,23 @@ pub(crate) fn before_told(library: &LoadedLibrary, object: &VolObject, operation
     // SAFETY: an open data set of the native connector, which answers with its own file, and arguments as the headers say.
     library.quietly(|| unsafe {
         let (at, asked) = ((&raw mut location).cast(), (&raw mut asked).cast());
-        let found =
-            (library.functions.H5VLobject_get)(object.under, at, object.connector, asked, 0, null_mut());
+        let found = (library.functions.H5VLobject_get)(
+            object.under,
+            at,
+            object.connector,
+            asked,
+            library.default_transfer(),
+            null_mut(),
+        );
         if found >= 0 && !file.is_null() {
             let arguments = (&raw mut arguments).cast();
-            (library.functions.H5VLfile_optional)(file, object.connector, arguments, 0, null_mut());
+            (library.functions.H5VLfile_optional)(
+                file,
+                object.connector,
+                arguments,
+                library.default_transfer(),
+                null_mut(),
+            );
         }
     });
 }

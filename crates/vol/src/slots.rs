@@ -69,7 +69,8 @@ impl LoadedLibrary {
         self.errors.quietly(body)
     }
 
-    /// The default list of transfers.
+    /// The default list of transfers. Calls of the connector below need one: HDF5 looks it up when the call that the program made ends,
+    /// and does not leave that call's context, which lies on its stack, where it finds none.
     pub(crate) fn default_transfer(&self) -> hid_t {
         // SAFETY: a variable of a loaded library that holds a handle.
         unsafe { *self.variables.transfer_list.as_ptr() }

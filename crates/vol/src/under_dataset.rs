@@ -85,7 +85,15 @@ impl UnderDataset {
     ) -> Option<R> {
         let get = library.functions.H5VLdataset_get;
         // SAFETY: an open data set of that connector, and arguments with the layout of the header.
-        let answer = unsafe { get(self.object, self.connector, (&raw mut question).cast(), 0, null_mut()) };
+        let answer = unsafe {
+            get(
+                self.object,
+                self.connector,
+                (&raw mut question).cast(),
+                library.default_transfer(),
+                null_mut(),
+            )
+        };
         if answer < 0 || question.handle < 0 {
             return None;
         }
@@ -102,7 +110,15 @@ impl UnderDataset {
         let mut question = OptionalArguments::offset(&raw mut place);
         let ask = library.functions.H5VLdataset_optional;
         // SAFETY: as above; the answer goes to `offset`.
-        let answer = unsafe { ask(self.object, self.connector, (&raw mut question).cast(), 0, null_mut()) };
+        let answer = unsafe {
+            ask(
+                self.object,
+                self.connector,
+                (&raw mut question).cast(),
+                library.default_transfer(),
+                null_mut(),
+            )
+        };
         (answer >= 0 && offset != HADDR_UNDEF).then_some(offset)
     }
 

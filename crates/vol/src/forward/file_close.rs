@@ -71,7 +71,13 @@ unsafe fn close_refused(library: &LoadedLibrary, object: &VolObject, error: &Err
     // SAFETY: as for every callback: an open file, and arguments with the layout of the header.
     unsafe {
         let specific = library.functions.H5VLfile_specific;
-        specific(object.under, object.connector, (&raw mut flush).cast(), 0, null_mut());
+        specific(
+            object.under,
+            object.connector,
+            (&raw mut flush).cast(),
+            library.default_transfer(),
+            null_mut(),
+        );
     }
     settling::push_error(library, error);
     Some(FAILED)

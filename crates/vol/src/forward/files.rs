@@ -80,7 +80,7 @@ fn managed(
     // SAFETY: a file of that connector that was just opened, and arguments with the layout of the header.
     let answer = unsafe {
         let get = library.functions.H5VLfile_get;
-        get(under, connector, (&raw mut arguments).cast(), 0, null_mut())
+        get(under, connector, (&raw mut arguments).cast(), library.default_transfer(), null_mut())
     };
     (answer >= 0).then(|| library.files.enter(number, make()))
 }
@@ -231,7 +231,7 @@ fn was_open(library: &LoadedLibrary, under: RawPointer, connector: hid_t) -> boo
     // SAFETY: a file of that connector that was just opened and has no handle yet; arguments with the layout of the header.
     let answer = unsafe {
         let get = library.functions.H5VLfile_get;
-        get(under, connector, (&raw mut arguments).cast(), 0, null_mut())
+        get(under, connector, (&raw mut arguments).cast(), library.default_transfer(), null_mut())
     };
     answer >= 0 && count > 0
 }
@@ -243,7 +243,7 @@ fn has_user_block(library: &LoadedLibrary, under: RawPointer, connector: hid_t) 
     // SAFETY: a file of that connector that was just opened; the list that it gives is closed again.
     unsafe {
         let get = library.functions.H5VLfile_get;
-        if get(under, connector, (&raw mut arguments).cast(), 0, null_mut()) < 0 {
+        if get(under, connector, (&raw mut arguments).cast(), library.default_transfer(), null_mut()) < 0 {
             return true;
         }
         let list = arguments.first.list;

@@ -71,8 +71,15 @@ fn ask(
     let mut question = OptionalArguments { operation, arguments };
     let function = library.functions.H5VLdataset_optional;
     // SAFETY: an open data set of that connector, and the arguments that the header declares for the operation.
-    let answer =
-        unsafe { function(dataset.object, dataset.connector, (&raw mut question).cast(), 0, null_mut()) };
+    let answer = unsafe {
+        function(
+            dataset.object,
+            dataset.connector,
+            (&raw mut question).cast(),
+            library.default_transfer(),
+            null_mut(),
+        )
+    };
     (answer >= 0).then_some(())
 }
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import forebay.hdf5
+
 from hdf5_programs import LIMIT, connector, driver, plain
 from test_hdf5_parallel import parallel
 from test_hdf5_reach import documented
@@ -20,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     prefix, launcher = parallel()
     made = tmp_path_factory.mktemp("program") / "control_calls"
-    flags = [f"-I{prefix}/include", f"-I{ROOT}/crates/vol/include", f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lhdf5"]
+    flags = [f"-I{prefix}/include", f"-I{forebay.hdf5.include()}", f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lhdf5"]
     how = ["-O1", "-Wall", "-Wextra", "-Werror", "-fPIE" if request.param == "-pie" else "-fno-pie", request.param]
     command = [launcher.parent / "mpicc", *how, "-o", made, ROOT / "tests/hdf5/control_calls.c", *flags]
     subprocess.run(command, check=True, timeout=LIMIT)

@@ -510,3 +510,24 @@ def test_many_small_files(area: forebay.stage.Area, slow: Path) -> None:
     area.drain()
     assert all(file.durable.done() for file in files)
     assert all((slow / f"{n}").read_bytes() == str(n).encode() for n in range(200))
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"quota": "-5GB"}, "quota"),
+        ({"quota": "ten"}, "quota"),
+        ({"bandwidth": "fast"}, "bandwidth"),
+        ({"drainers": 5000}, "drainers"),
+        ({"path": ""}, "path"),
+    ],
+)
+def test_a_wrong_argument_of_an_area_is_named(tmp_path: Path, given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=f"{named}="):
+        forebay.stage.Area(**{"path": tmp_path / "fast", **given})
+
+
+def test_a_bandwidth_is_written_as_in_the_configuration(tmp_path: Path) -> None:
+    with forebay.stage.Area(tmp_path / "fast", bandwidth="200MB/s", quota="50%", free_floor=0) as area:
+        forebay.stage.save(b"bytes", tmp_path / "file", area=area).durable.result(300)
+    assert (tmp_path / "file").read_bytes() == b"bytes"

@@ -68,7 +68,12 @@ impl AreaArgs {
     /// The folder that was named, or the one of the configuration.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         if let Some(folder) = &self.folder {
-            return Ok(folder.clone());
+            // One that was mistyped must not look as if all had been done.
+            if folder.is_dir() {
+                return Ok(folder.clone());
+            }
+            let error = Error::new(ErrorKind::NotFound, "is no folder").at(folder.display());
+            return Err(error.hint("name the folder of a staging area: that of stage.path or FOREBAY_STAGE"));
         }
         match Settings::load(&Overrides::default())?.config.stage.path {
             Some(FastPlace::Folder(folder)) => Ok(folder),

@@ -16,6 +16,7 @@
 //! | `guard` | no panic crosses into C |
 //! | `warning` | what is said once on stderr |
 //! | `settings` | which files are managed, where writes are staged, from the environment |
+//! | `info_text` | the text behind a connector's name, and the settings file that it names |
 //! | `managed` | whether a path lies under a configured one |
 //! | `hdf5_types` | names of HDF5's headers |
 
@@ -24,6 +25,7 @@ pub mod error_stack;
 pub mod functions;
 pub mod guard;
 pub mod hdf5_types;
+pub mod info_text;
 pub mod library;
 pub mod managed;
 pub mod settings;
@@ -33,6 +35,7 @@ pub mod warning;
 
 pub use error_stack::ErrorStack;
 pub use guard::guard;
+pub use info_text::InfoText;
 pub use library::Hdf5Library;
 pub use managed::ManagedPaths;
 pub use settings::PluginSettings;

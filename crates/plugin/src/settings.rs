@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use forebay_config::{Config, Environment, Overrides, PrestageMode, Settings};
 use forebay_source::{Error, Result};
 
-use crate::ManagedPaths;
+use crate::{ManagedPaths, info_text};
 
 /// The settings of both plug-ins.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,8 @@ impl PluginSettings {
             std::env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
         let variable = |name: &str| get(name)?.into_string().ok();
         let environment = Environment { variable: &variable, folder };
-        let config = Settings::load_for_hdf5_in(&Overrides::default(), None, &environment)?.config;
+        let file = variable("HDF5_VOL_CONNECTOR").as_deref().and_then(info_text::named_file);
+        let config = Settings::load_for_hdf5_in(&Overrides::default(), file.as_deref(), &environment)?.config;
         Ok(Self {
             managed: ManagedPaths::new(config.hdf5.paths.iter().cloned()),
             prestage: config.hdf5.prestage != PrestageMode::Off,
@@ -58,6 +59,18 @@ mod tests {
         let settings = of(&[("FOREBAY_HDF5_PATHS", "")]).expect("valid");
         assert!(settings.managed.is_empty() && !settings.prestage);
         assert!(settings.config.stage.path.is_none() && !settings.config.hdf5.delay_close);
+    }
+
+    #[test]
+    fn a_settings_file_that_the_connector_string_names_says_where_writes_are_staged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("cache.cfg");
+        let text =
+            format!("HDF5_CACHE_STORAGE_PATH {}\nHDF5_CACHE_STORAGE_TYPE SSD\n", folder.path().display());
+        std::fs::write(&file, text).expect("written");
+        let connector = format!("forebay config={};under_vol=0;under_info={{}}", file.display());
+        let settings = of(&[("HDF5_VOL_CONNECTOR", &connector), ("HDF5_CACHE_WR", "yes")]).expect("valid");
+        assert_eq!(settings.config.stage.path, Some(FastPlace::Folder(folder.path().to_owned())));
     }
 
     #[test]

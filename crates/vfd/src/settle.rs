@@ -18,6 +18,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// How long between two looks.
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
+/// Who waits longer than this is told why.
+const SILENT: Duration = Duration::from_secs(5);
+
+static WAITING: WarnOnce = WarnOnce::new();
 static LEFT_OVER: WarnOnce = WarnOnce::new();
 
 /// What is wanted of the file.
@@ -64,6 +68,10 @@ fn wait(area: &Area, destination: &Path, opening: SettledOpening) -> Result<()> 
             }
             Some(error) => return left_over(opening, error),
             None => {}
+        }
+        if start.elapsed() > SILENT {
+            let what = "waits until what another process has written to it is drained";
+            WAITING.say(format_args!("{}: {what}; `forebay stage ls` shows it", destination.display()));
         }
         if start.elapsed() > LIMIT {
             let what = format!("still being drained after {} s", LIMIT.as_secs());

@@ -7,9 +7,9 @@ use std::{
     ptr::null_mut,
 };
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_plugin::{InfoText, hdf5_types::hid_t};
 
-use crate::{functions::RawPointer, info_text::InfoText, settings, slots::LoadedLibrary};
+use crate::{functions::RawPointer, settings, slots::LoadedLibrary};
 
 /// The number of the native connector.
 const NATIVE: c_int = 0;

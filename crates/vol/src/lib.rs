@@ -17,7 +17,7 @@
 //! | `functions`, `slots` | HDF5's functions, and what is kept for each libhdf5 |
 //! | `vol_object` | what a handle stands for |
 //! | `forward` | a callback for each operation, one file per kind of object |
-//! | `info`, `info_text` | the connector below, and the text that names it |
+//! | `info` | the connector below, and what it is told |
 //! | `file_access`, `file_driver`, `driver_handle`, `file_state` | how files are opened below, and which version of their bytes |
 //! | `dataset_changes`, `chunk_addresses` | data sets that the program writes, and those whose bytes it reads beside HDF5 |
 //! | `settings` | what the environment says |
@@ -44,7 +44,6 @@ mod forward;
 mod functions;
 mod hdf5_arguments;
 mod info;
-mod info_text;
 mod memory_target;
 mod missed_units;
 mod operation_numbers;

@@ -11,11 +11,9 @@ use forebay_config::{
     Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides, PeerReads,
     PrestageMode, Settings, StageScope, TierConfig,
 };
-use forebay_plugin::{ManagedPaths, WarnOnce};
+use forebay_plugin::{ManagedPaths, WarnOnce, info_text};
 use forebay_source::{Error, Result};
 use forebay_tier::BuiltinPolicy;
-
-use crate::info_text::InfoText;
 
 /// What the connector was told.
 #[derive(Clone, Debug)]
@@ -103,10 +101,7 @@ impl VolSettings {
 
 /// The file of settings that a connector string names: that of the environment, or the one that a program used.
 fn named_file(connector: Option<String>) -> Option<PathBuf> {
-    let of_environment = connector.and_then(|text| {
-        let (_, info) = text.trim().split_once(char::is_whitespace)?;
-        InfoText::parse(info).config.map(PathBuf::from)
-    });
+    let of_environment = connector.as_deref().and_then(info_text::named_file);
     of_environment.or_else(|| NAMED_FILE.lock().unwrap_or_else(PoisonError::into_inner).clone())
 }
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+from pathlib import Path
 from typing import Any, cast, TypedDict
 
-__all__ = ["Stats", "is_loaded", "pause", "prestage", "start", "stats", "switch", "wait"]
+__all__ = ["Stats", "include", "is_loaded", "pause", "prestage", "start", "stats", "switch", "wait"]
 
 _LIBRARY = "libforebay_vol.so"
 
@@ -64,6 +65,11 @@ def _library() -> ctypes.CDLL | None:
 def is_loaded() -> bool:
     """Whether HDF5 has loaded the connector: it does so when the first file is opened."""
     return _library() is not None
+
+
+def include() -> str:
+    """The folder with ``forebay_hdf5.h``, for programs in C."""
+    return str(Path(__file__).with_suffix("") / "include")
 
 
 def pause() -> None:

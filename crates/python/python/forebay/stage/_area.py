@@ -30,6 +30,10 @@ _ITEM_KEYS = ("id", "kind", "destination", "state", "bytes", "pid", "is_deserted
 _QUIET_S = 2.0
 
 
+#: As in the configuration.
+MOST_DRAINERS = 1024
+
+
 class Area:
     """A staging area: a private folder on a fast tier that the processes of a node share, or memory.
 
@@ -59,12 +63,16 @@ class Area:
         memory: int | float | str | None = None,
         paused: bool | None = None,
     ) -> None:
+        if path is not None and not os.fspath(path):
+            raise ValueError("path='' names no folder; give '.' for the current one")
+        if not isinstance(paused, bool | None):
+            raise TypeError(f"paused={paused!r} is neither True nor False")
         given = {
             "path": None if path is None else os.fspath(path),
             "quota": _amount(quota, "quota"),
             "free_floor": _amount(free_floor, "free_floor"),
-            "drainers": None if drainers is None else whole("drainers", drainers),
-            "bandwidth": size_of(bandwidth, "bandwidth"),
+            "drainers": None if drainers is None else _drainers(drainers),
+            "bandwidth": _amount(bandwidth.removesuffix("/s") if isinstance(bandwidth, str) else bandwidth, "bandwidth"),
             "memory": _amount(memory, "memory"),
             "paused": paused,
         }
@@ -165,8 +173,19 @@ def item_of(row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _amount(amount: int | float | str | None, what: str) -> int | str | None:
-    """Bytes, or text that may be a share such as ``"50%"``."""
-    return amount if isinstance(amount, str) else size_of(amount, what)
+    """Bytes, or text that is a share such as ``"50%"``."""
+    if isinstance(amount, str) and amount.endswith("%") and what != "bandwidth":
+        return amount
+    try:
+        return size_of(amount, what)
+    except ValueError as error:
+        raise ValueError(f"{what}={amount!r}: {error}") from None
+
+
+def _drainers(count: int) -> int:
+    if whole("drainers", count) > MOST_DRAINERS:
+        raise ValueError(f"drainers={count}: at most {MOST_DRAINERS}")
+    return count
 
 
 def _warn_of_none() -> None:

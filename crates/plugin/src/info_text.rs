@@ -1,21 +1,23 @@
 //! The text behind a connector's name: `config=FILE;under_vol=NUMBER;under_info={TEXT}`.
 
+use std::path::PathBuf;
+
 /// What such a text says. Cache VOL's own texts are understood; what is missing has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct InfoText {
+pub struct InfoText {
     /// The settings file (`config=`).
-    pub(crate) config: Option<String>,
+    pub config: Option<String>,
     /// The connector below (`under_vol=`), by its number or name.
-    pub(crate) under: Option<String>,
+    pub under: Option<String>,
     /// What the connector below is told (`under_info={…}`).
-    pub(crate) under_info: String,
+    pub under_info: String,
     /// Whether reads are cached (`cache=on|off`).
-    pub(crate) cache: Option<bool>,
+    pub cache: Option<bool>,
 }
 
 impl InfoText {
     /// Reads a text; parts that mean nothing here are passed over, as HDF5's own connectors do.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut info = Self::default();
         for part in parts(text) {
             let Some((name, value)) = part.split_once('=') else { continue };
@@ -32,7 +34,7 @@ impl InfoText {
     }
 
     /// The text of a connector above `under`, a connector's number.
-    pub(crate) fn compose(config: Option<&str>, cache: Option<bool>, under: i32, under_info: &str) -> String {
+    pub fn compose(config: Option<&str>, cache: Option<bool>, under: i32, under_info: &str) -> String {
         let config = config.map_or_else(String::new, |file| format!("config={file};"));
         let cache = match cache {
             Some(true) => "cache=on;",
@@ -44,12 +46,18 @@ impl InfoText {
 }
 
 /// `yes` or `no` in the words that users write.
-pub(crate) fn switch(value: &str) -> Option<bool> {
+pub fn switch(value: &str) -> Option<bool> {
     match value.trim().to_ascii_lowercase().as_str() {
         "1" | "on" | "yes" | "true" => Some(true),
         "0" | "off" | "no" | "false" => Some(false),
         _ => None,
     }
+}
+
+/// The settings file that the value of `HDF5_VOL_CONNECTOR` names.
+pub fn named_file(connector: &str) -> Option<PathBuf> {
+    let (_, info) = connector.trim().split_once(char::is_whitespace)?;
+    InfoText::parse(info).config.map(PathBuf::from)
 }
 
 /// The parts between semicolons, of which those inside braces belong to the part that opened them.

@@ -1,6 +1,6 @@
 """Programs of the Stimulus part, each over a mount: batches to PyTorch by forebay, or the same bytes by plain reads.
 
-  stimulus_reader.py forebay FRONT PATH [--sample-bytes N] [--transfer SIZE] [--threads N] [--batch N] [--steps N] [--share PART]
+  stimulus_reader.py forebay FRONT PATH [--sample-bytes N] [--transfer SIZE] [--threads N] [--batch N] [--steps N] [--share PART] [--tier-bytes N]
   stimulus_reader.py plain PATH [--transfer SIZE] [--threads N] [--bytes N]
 
 Prints one line of JSON: seconds from the start of opening to the last batch, bytes, and a sum of what was read.
@@ -24,12 +24,14 @@ def by_forebay(args):
 
     torch.set_num_threads(1)
     front = getattr(forebay.torch, args.front)
-    tiers = [{"kind": "memory", "quota": int(args.share * args.data_bytes)}] if args.share else []
+    # A tier reads ahead of the loader; one of little room does so too.
+    quota = max(int(args.share * args.data_bytes), args.tier_bytes)
+    tiers = [{"kind": "memory", "quota": quota}] if quota else []
     source = (args.path, "x", None, ("FIXED", args.sample_bytes))
     began = time.perf_counter()
     dataset = front(source, transfer_size=args.transfer, tiers=tiers)
     opened_s, warmed_s = time.perf_counter() - began, 0.0
-    if tiers:
+    if args.share:
         # What was prefetched before is not what is measured.
         dataset.dataset.warm()
         warmed_s = time.perf_counter() - began - opened_s
@@ -98,6 +100,7 @@ def main():
     one.add_argument("--memory")
     one.add_argument("--share", type=float, default=0.0, help="part of the data that a memory tier has before")
     one.add_argument("--data-bytes", type=int, default=0)
+    one.add_argument("--tier-bytes", type=int, default=0, help="room of a memory tier that begins empty")
     one.add_argument("--compute-s", type=float, default=0.0)
     other = kinds.add_parser("plain")
     other.add_argument("path")

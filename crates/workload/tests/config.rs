@@ -91,8 +91,10 @@ fn names_of_older_releases_mean_the_same() {
     let workload = yaml(
         "model: resnet50\nframework: tensorflow\nworkflow: {do_eval: True}\ndataset:\n  record_length: 114660.07\n  \
          record_length_resize: 150528\n  record_length_stdev: 3\ndata_reader: {batch_size: 400}\ntrain:\n  \
-         computation_time: 0.4\n  computation_time_stdev: 0.1\ncheckpoint: {model_size: 77}\n",
+         computation_time: 0.4\n  computation_time_stdev: 0.1\ncheckpoint: {model_size: 77, tensor_parallelism: 2, \
+         pipeline_parallelism: 3}\n",
     );
+    assert_eq!((workload.model.parallelism.tensor, workload.model.parallelism.pipeline), (2, 3));
     assert_eq!((&*workload.model.name, workload.model.size_bytes), ("resnet50", 77));
     assert_eq!(workload.dataset.record_length_bytes, 114_660);
     assert_eq!(workload.train.compute, TimeDistribution::Normal { mean: 0.4, stdev: 0.1 });

@@ -108,3 +108,16 @@ fn without_a_folder_the_area_of_the_configuration_is_meant() {
     let done = command.env("FOREBAY_STAGE", folder.path()).output().unwrap();
     assert_eq!(String::from_utf8(done.stdout).unwrap(), "nothing is staged\n");
 }
+
+#[test]
+fn a_folder_that_is_not_there_is_no_empty_area() {
+    let folder = tempfile::tempdir().unwrap();
+    let mistyped = folder.path().join("nvem").display().to_string();
+    for command in [&["stage", "ls"][..], &["stage", "drain"], &["recover"]] {
+        let ran = run(&[command, &[mistyped.as_str()]].concat());
+        assert!(
+            ran.code != 0 && ran.err.contains("nvem") && ran.err.contains("stage.path"),
+            "{command:?}: {ran:?}"
+        );
+    }
+}

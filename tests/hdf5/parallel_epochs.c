@@ -8,6 +8,7 @@
  *                      uneven: rank r makes only one read in r + 1 of its part [parts]
  *   --collective 0|1   collective transfers, not for uneven [0]
  *   --reopen 0|1       the file is opened anew for each epoch [0]
+ *   --first FILE       another file, which is opened and closed before [none]
  *   --compute-ms N     time without any call of MPI or HDF5 that rank 0 takes in each later epoch [0]
  *
  * The data set is called x: int32, one dimension, value_at(index). Rank 0 prints one line of JSON: seconds of the slowest rank in
@@ -25,7 +26,7 @@
 enum { COUNTERS = 10 };
 
 typedef struct {
-    const char *file, *how;
+    const char *file, *first, *how;
     int epochs, kib, collective, reopen, compute_ms, rank, ranks;
 } settings_t;
 
@@ -126,6 +127,8 @@ static void parse(settings_t *set, int argc, char **argv) {
             set->epochs = number;
         else if (strcmp(argv[at], "--kib") == 0)
             set->kib = number;
+        else if (strcmp(argv[at], "--first") == 0)
+            set->first = argv[at + 1];
         else if (strcmp(argv[at], "--how") == 0)
             set->how = argv[at + 1];
         else if (strcmp(argv[at], "--collective") == 0)
@@ -140,7 +143,7 @@ static void parse(settings_t *set, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    settings_t set = {NULL, "parts", 3, 1024, 0, 0, 0, 0, 1};
+    settings_t set = {NULL, NULL, "parts", 3, 1024, 0, 0, 0, 0, 1};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &set.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &set.ranks);
@@ -152,7 +155,11 @@ int main(int argc, char **argv) {
     H5Pset_dxpl_mpio(transfer, set.collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT);
     double *seconds = calloc((size_t)set.epochs, sizeof *seconds);
     long wrong = 0;
-    hid_t file = -1;
+    hid_t file = set.first ? H5Fopen(set.first, H5F_ACC_RDONLY, fapl) : -1;
+    if (set.first) {
+        need(file >= 0 && H5Fclose(file) >= 0, "the first file cannot be opened");
+        file = -1;
+    }
     for (int epoch = 0; epoch < set.epochs; epoch++) {
         if (file < 0)
             file = H5Fopen(set.file, H5F_ACC_RDONLY, fapl);

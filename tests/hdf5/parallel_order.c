@@ -5,6 +5,9 @@
  *
  *   flush      H5Fflush by a handle of a data set brings all into the file
  *   unlinked   a data set without links is written and closed, and its place gets another one with a fill value
+ *   twice      rank 0 has a data set open twice that loses its link, is closed, and its place gets another one
+ *   group      the same for a data set of a group that loses its link while rank 0 has it open twice
+ *   anonymous  a data set is made without a link, written by rank 0, linked, and then written by all together
  *   serial     rank 0 makes the file on its own, then all open it by MPI-IO and write
  *   late       a rank writes after others have joined a collective read, and joins it with an empty selection
  *   alone      one rank calls H5Dflush
@@ -115,19 +118,71 @@ static void flush_case(void) {
     H5Fclose(file);
 }
 
-static void unlinked_case(void) {
-    hid_t file = open_file(NEW), gone = make(file, "a", -1);
-    haddr_t first = H5Dget_offset(gone);
-    H5Ldelete(file, "a", H5P_DEFAULT);
-    write_part(gone, 5);
-    H5Dclose(gone);
-    hid_t data = make(file, "b", 3);
+/* Makes a data set with a fill value where there was another one. */
+static void make_next(hid_t file, haddr_t first) {
+    hid_t data = make(file, "next", 3);
     haddr_t at = H5Dget_offset(data);
     H5Dclose(data);
     H5Fclose(file);
     if (rank == 0)
         printf("the place is %s\n", at == first ? "the same" : "another");
     look("fill value", at, 3);
+}
+
+static void unlinked_case(void) {
+    hid_t file = open_file(NEW), gone = make(file, "a", -1);
+    haddr_t first = H5Dget_offset(gone);
+    H5Ldelete(file, "a", H5P_DEFAULT);
+    write_part(gone, 5);
+    H5Dclose(gone);
+    make_next(file, first);
+}
+
+static void twice_case(void) {
+    hid_t file = open_file(NEW), gone = make(file, "a", -1), more = -1;
+    haddr_t first = H5Dget_offset(gone);
+    if (rank == 1)
+        write_all(gone, 5);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        more = H5Dopen2(file, "a", H5P_DEFAULT);
+    H5Ldelete(file, "a", H5P_DEFAULT);
+    write_part(gone, 6);
+    H5Dclose(gone);
+    if (more >= 0)
+        H5Dclose(more);
+    make_next(file, first);
+}
+
+static void group_case(void) {
+    hid_t file = open_file(NEW), group = H5Gcreate2(file, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t gone = make(group, "a", -1), more = rank == 0 ? H5Gopen2(file, "g", H5P_DEFAULT) : -1;
+    haddr_t first = H5Dget_offset(gone);
+    H5Ldelete(file, "g", H5P_DEFAULT);
+    H5Gclose(group);
+    write_part(gone, 6);
+    if (more >= 0)
+        H5Gclose(more);
+    H5Dclose(gone);
+    make_next(file, first);
+}
+
+static void anonymous_case(void) {
+    hsize_t count = COUNT;
+    hid_t file = open_file(NEW), space = H5Screate_simple(1, &count, NULL);
+    hid_t data = H5Dcreate_anon(file, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Sclose(space);
+    if (rank == 0)
+        write_all(data, 5);
+    MPI_Barrier(MPI_COMM_WORLD);
+    need(H5Olink(data, file, "a", H5P_DEFAULT, H5P_DEFAULT) >= 0, "H5Olink");
+    write_part(data, 6);
+    MPI_Barrier(MPI_COMM_WORLD);
+    read_all(data);
+    tell("written by all", 6);
+    MPI_Barrier(MPI_COMM_WORLD);
+    H5Dclose(data);
+    H5Fclose(file);
 }
 
 static void serial_case(void) {
@@ -278,8 +333,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"flush", flush_case}, {"unlinked", unlinked_case}, {"serial", serial_case}, {"late", late_case},
-                 {"alone", alone_case}, {"weak", weak_case},         {"async", async_case},   {"plain", plain_case},
+    } cases[] = {{"flush", flush_case}, {"unlinked", unlinked_case},   {"twice", twice_case}, {"group", group_case},
+                 {"anonymous", anonymous_case}, {"serial", serial_case}, {"late", late_case},
+                 {"alone", alone_case}, {"weak", weak_case},           {"async", async_case}, {"plain", plain_case},
                  {"full", full_case}};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

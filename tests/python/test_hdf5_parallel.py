@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def test_ranks_write_the_same_file_and_read_the_same_values(
     assert values(files / "ours.h5") == values(tmp_path / "native.h5")
     for staged, _, passed, _, _, settled in counters(tmp_path):
         assert staged > 0 and passed > 0 and settled > 0
+    assert not list((tmp_path / "fast").rglob("p-*"))
 
 
 @pytest.mark.parametrize("how", ["read", "write"])
@@ -104,6 +106,9 @@ def test_what_ranks_have_flushed_is_in_the_file_after_a_kill_of_all_and_recover(
 ORDER = {
     "flush": ["flushed by a data set: 0 wrong"],
     "unlinked": ["fill value: 0 wrong", "the place is the same"],
+    "twice": ["fill value: 0 wrong", "the place is the same"],
+    "group": ["fill value: 0 wrong", "the place is the same"],
+    "anonymous": ["written by all: 0 wrong"],
     "serial": ["made by rank 0: 0 wrong", "written by all: 0 wrong"],
     "late": ["read together after a write: 0 wrong"],
     "alone": ["flushed alone: 0 wrong"],
@@ -134,6 +139,27 @@ def test_a_staging_area_that_cannot_be_used_is_passed_by(order: Path, files: Pat
     (tmp_path / "plain").write_text("no folder")
     nowhere = connector(files, FOREBAY_STAGE=tmp_path / "plain/area")
     assert ranks(2, nowhere, order, "plain", files / "ours.h5") == ORDER["plain"]
+
+
+KILLED = """
+import h5py, os, sys
+with h5py.File(sys.argv[1], "w") as file:
+    file["x"] = bytes(1 << 20)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_ranks_replace_a_file_for_which_a_killed_process_has_staged_writes(order: Path, files: Path, tmp_path: Path) -> None:
+    forebay = os.environ["FOREBAY_BIN"]
+    stage = [forebay, "run", "--hdf5=vfd", "--hdf5-paths", files, "--stage", tmp_path / "fast", "--delay-close", "--"]
+    for _ in range(3):
+        (tmp_path / "fast").mkdir(mode=0o700, exist_ok=True)
+        subprocess.run([forebay, "stage", "pause", tmp_path / "fast"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([*stage, sys.executable, "-c", KILLED, files / "ours.h5"], stderr=subprocess.DEVNULL)
+        assert list((tmp_path / "fast").rglob("*.journal"))
+        subprocess.run([forebay, "stage", "resume", tmp_path / "fast"], stdout=subprocess.DEVNULL, check=True)
+        assert ranks(3, connector(files), order, "plain", files / "ours.h5") == ORDER["plain"]
+        assert not list((tmp_path / "fast").rglob("*.journal"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is made by root")

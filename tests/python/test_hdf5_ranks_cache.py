@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import h5py
 import pytest
 
 from emulated_hosts import emulated_hosts
@@ -73,6 +74,20 @@ def test_a_cache_on_disk_serves_the_ranks_of_a_node(mpi: str, program: Path, fil
     said = told(ranks(2, environment, program, files / "set.h5", "--kib", "256", mpi=mpi))
     assert said["wrong"] == 0 and said["shared_bytes"] == whole and said["host_bytes"] > 0
     assert not [file for file in (tmp_path / "disk").rglob("*") if file.is_file()]
+
+
+def test_a_cache_on_disk_that_began_with_a_small_file_has_room_for_a_large_one(
+    mpi: str, program: Path, files: Path, tmp_path: Path
+) -> None:
+    whole = make_set(files / "set.h5", MIB)
+    with h5py.File(files / "small.h5", "w") as file:
+        file["x"] = [1, 2, 3]
+    os.utime(files / "small.h5", (1, 1))
+    (tmp_path / "disk").mkdir(mode=0o700)
+    environment = cached(files, FOREBAY_HDF5_CACHE=tmp_path / "disk", FOREBAY_HDF5_CACHE_QUOTA="64MiB")
+    words = [files / "set.h5", "--kib", "256", "--first", files / "small.h5"]
+    said = told(ranks(2, environment, program, *words, mpi=mpi))
+    assert said["wrong"] == 0 and said["shared_bytes"] == whole and said["host_bytes"] > 0
 
 
 @pytest.mark.parametrize("more", [{"FOREBAY_HDF5_PEERS": "off"}, {"FOREBAY_HDF5_CACHE_QUOTA": "1MiB"}], ids=["off", "full"])

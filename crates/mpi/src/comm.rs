@@ -70,7 +70,10 @@ impl MpiComm {
     /// As [`from_handle`](Self::from_handle), for a communicator that was made for the caller: it is freed. Collective.
     pub fn from_made_handle(comm: MpiHandle, options: MpiOptions, wait: &Wait<'_>) -> Result<Self> {
         let made = Self::from_handle(comm, options, wait);
-        MpiLibrary::find()?.loaded.comm_free(comm)?;
+        if let Ok(library) = MpiLibrary::find() {
+            // One that cannot be freed is no reason to leave the ranks: the others would wait for this one.
+            let _ = library.loaded.comm_free(comm);
+        }
         made
     }
 
@@ -211,8 +214,9 @@ impl fmt::Debug for MpiComm {
 /// Numbers of hosts by rank, and links between the ranks of each. Where those of a host cannot be linked, each counts as a
 /// host of its own. Collective.
 fn linked_hosts(ranks: &Ranks, wait: &Wait<'_>) -> Result<Vec<usize>> {
-    // A rank that does not know its host has none in common with others.
-    let host = NodeLink::host_key().unwrap_or_else(|_| random_name());
+    // A rank that does not know its host, or cannot meet others there, has none in common with them.
+    let host = NodeLink::check_ready().and_then(|()| NodeLink::host_key());
+    let host = host.unwrap_or_else(|_| random_name());
     let calls = ranks.collectively(wait)?;
     let hosts = hosts::numbered(&calls.all_gather(host.as_bytes(), wait)?);
     let name = calls.broadcast(0, random_name().into_bytes(), wait)?;

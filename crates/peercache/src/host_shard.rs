@@ -22,8 +22,23 @@ impl HostShard {
         Ok(Self { memory, shape })
     }
 
-    /// The length of a block, at most.
-    pub fn block_len(&self) -> u64 {
-        self.shape.slot_len
+    /// True when it is one of blocks of `block_len`, and as large as a new one of `quota` bytes.
+    pub fn has_room_for(&self, quota: u64, block_len: u64) -> bool {
+        let wanted = HostTableShape::new(quota, block_len);
+        self.shape.slot_len == wanted.slot_len && self.shape.slots >= wanted.slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_serves_files_that_want_no_more_blocks_and_none_of_another_length() {
+        let shard = HostShard::new(10 * 4096, 4096, &ShardPlace::Memory).unwrap();
+        assert!(shard.has_room_for(10 * 4096 + 5, 4096) && shard.has_room_for(0, 4096));
+        assert!(!shard.has_room_for(11 * 4096, 4096) && !shard.has_room_for(0, 8192));
+        let empty = HostShard::new(100, 4096, &ShardPlace::Memory).unwrap();
+        assert!(empty.has_room_for(4095, 4096) && !empty.has_room_for(4096, 4096));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_source::{Error, Result, SourceId};
-use forebay_store::{Comm, ShardMemory, ShardPlace, Wait};
+use forebay_store::{Comm, ShardMemory, ShardPlace, Wait, agree};
 use forebay_tier::Usage;
 
 use crate::{
@@ -27,7 +27,8 @@ impl PeerCache {
         (0..comm.size()).find(|rank| comm.host_of(*rank) == host).unwrap_or(comm.rank())
     }
 
-    /// A window over the parts of all hosts; leaders bring their hosts' parts, which may hold blocks already. Collective.
+    /// A window over the parts of all hosts; leaders bring their hosts' parts, which may hold blocks already. Collective: an error is
+    /// one on all ranks.
     pub fn open(
         comm: Arc<dyn Comm>,
         shard: Option<&HostShard>,
@@ -37,11 +38,22 @@ impl PeerCache {
         let is_leader = Self::leader(&*comm) == comm.rank();
         let shard = shard.filter(|_| is_leader);
         let memory = match shard {
-            Some(shard) => Arc::clone(&shard.memory),
-            None => Arc::new(ShardMemory::new(0, &ShardPlace::Memory)?),
+            Some(shard) => Ok(Arc::clone(&shard.memory)),
+            None => ShardMemory::new(0, &ShardPlace::Memory).map(Arc::new),
         };
-        let window = comm.window(memory, wait)?;
         let shape = shard.map_or(HostTableShape { slots: 0, slot_len: 1 }, |shard| shard.shape);
+        Self::open_with(comm, (memory, shape), stats, wait)
+    }
+
+    /// The same with what this rank brings: a rank that has nothing says so to the others, who would wait for it.
+    fn open_with(
+        comm: Arc<dyn Comm>,
+        (memory, shape): (Result<Arc<ShardMemory>>, HostTableShape),
+        stats: &'static PeerStats,
+        wait: &Wait<'_>,
+    ) -> Result<Self> {
+        let memory = agree(&*comm, memory, wait)?;
+        let window = comm.window(memory, wait)?;
         let said = [shape.slots.to_le_bytes(), shape.slot_len.to_le_bytes()].concat();
         let all = comm.all_gather(said, wait)?;
         window.publish(wait)?;
@@ -82,4 +94,31 @@ fn shape_of(said: &[u8]) -> Result<HostTableShape> {
     let word = |at: usize| said.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     let shape = word(0).zip(word(8)).map(|(slots, slot_len)| HostTableShape { slots, slot_len });
     shape.ok_or_else(|| Error::corrupt("what a rank says of its shard cannot be read"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use forebay_source::ErrorKind;
+    use forebay_store::LocalComm;
+
+    use super::*;
+
+    #[test]
+    fn a_rank_without_memory_is_an_error_on_all_and_none_waits_for_it() {
+        let stats: &PeerStats = Box::leak(Box::default());
+        let errors = LocalComm::run(&[0, 0, 1], |comm| {
+            let memory = match comm.rank() {
+                1 => Err(Error::new(ErrorKind::Io, "too many open files")),
+                _ => ShardMemory::new(0, &ShardPlace::Memory).map(Arc::new),
+            };
+            let shape = HostTableShape { slots: 0, slot_len: 1 };
+            let wait = Wait::at_most(Duration::from_secs(300));
+            let opened = PeerCache::open_with(Arc::clone(&comm), (memory, shape), stats, &wait);
+            comm.barrier(&wait).unwrap();
+            opened.unwrap_err().to_string()
+        });
+        assert!(errors.iter().all(|error| error.contains("too many open files")), "{errors:?}");
+    }
 }

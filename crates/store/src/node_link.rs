@@ -45,6 +45,13 @@ impl NodeLink {
         rendezvous::host_key()
     }
 
+    /// An error where this process lacks what [`connect`](Self::connect) needs of it at least: asked first, it does not leave others
+    /// waiting for it.
+    pub fn check_ready() -> Result<()> {
+        let _kept = (RankStates::new(1)?, ProcessEnd::new()?);
+        rendezvous::check_ready()
+    }
+
     /// Connects rank `own` with the others of its host. Collective among `members`, which are all ranks of the host in
     /// ascending order; `name` is that of the job.
     pub fn connect(name: &str, own: usize, members: &[usize], wait: &Wait<'_>) -> Result<Self> {

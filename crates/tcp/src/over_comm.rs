@@ -14,16 +14,17 @@ use crate::{
     rendezvous::Rendezvous,
     secret::random_bytes,
     sockets::address_toward,
-    tcp_comm::{TcpComm, TcpListen, TcpOptions},
+    tcp_comm::{ReadyRank, TcpComm, TcpListen, TcpOptions},
 };
 
 /// A port of a host, where only the way to it is looked for.
 const ANY_PORT: u16 = 9;
 
-/// A communicator over TCP of the ranks of `comm`; a file with the secret of the job may be named. Collective.
+/// A communicator over TCP of the ranks of `comm`; a file with the secret of the job may be named. Collective: a rank that cannot
+/// take part is an error on all.
 pub fn tcp_over(comm: &dyn Comm, secret_file: Option<PathBuf>, wait: &Wait<'_>) -> Result<TcpComm> {
     // Another one of the same job has another name.
-    let nonce = comm.broadcast(0, random_bytes::<8>()?.to_vec(), wait)?;
+    let nonce = comm.broadcast(0, agree(comm, random_bytes::<8>(), wait)?.to_vec(), wait)?;
     let job = JobName::new(nonce.iter().fold("mpi-".to_owned(), |name, byte| name + &format!("{byte:02x}")));
     let address = own_address(comm, wait)?;
     let options = TcpOptions {
@@ -34,7 +35,8 @@ pub fn tcp_over(comm: &dyn Comm, secret_file: Option<PathBuf>, wait: &Wait<'_>) 
         secret_file,
         host: None,
     };
-    TcpComm::new(&options, &CommRendezvous::new(comm), wait)
+    let ready = agree(comm, ReadyRank::new(&options), wait)?;
+    TcpComm::connect(&options, ready, &CommRendezvous::new(comm), wait)
 }
 
 /// The address of this host by which ranks of other hosts reach it. Collective: where one has none, it is an error on all.
@@ -95,6 +97,18 @@ mod tests {
     use forebay_store::LocalComm;
 
     use super::*;
+
+    #[test]
+    fn a_rank_without_its_secret_is_an_error_on_all_and_none_waits_for_it() {
+        let errors = LocalComm::run(&[0, 0, 0], |comm| {
+            let wait = Wait::at_most(std::time::Duration::from_secs(300));
+            let secret = (comm.rank() == 1).then(|| "/nonexistent/secret".into());
+            let error = tcp_over(&*comm, secret, &wait).unwrap_err();
+            comm.barrier(&wait).unwrap();
+            error.to_string()
+        });
+        assert!(errors.iter().all(|error| error.contains("/nonexistent/secret")), "{errors:?}");
+    }
 
     #[test]
     fn values_of_rank_0_are_found_in_any_order() {

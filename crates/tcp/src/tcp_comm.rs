@@ -80,16 +80,19 @@ struct Introduction {
 impl TcpComm {
     /// Connects this rank with the others. Collective.
     pub fn new(options: &TcpOptions, rendezvous: &dyn Rendezvous, wait: &Wait<'_>) -> Result<Self> {
-        if options.rank >= options.size {
-            return Err(Error::invalid(format!("rank {} of {} ranks", options.rank, options.size)));
-        }
-        let from = match &options.listen {
-            TcpListen::Toward(node, port) => address_toward(node, *port)?,
-            TcpListen::On(address) => *address,
-        };
-        let (listener, address) = listen_on(from)?;
+        Self::connect(options, ReadyRank::new(options)?, rendezvous, wait)
+    }
+
+    /// The same, of a rank that has what it needs. Collective.
+    pub(crate) fn connect(
+        options: &TcpOptions,
+        ready: ReadyRank,
+        rendezvous: &dyn Rendezvous,
+        wait: &Wait<'_>,
+    ) -> Result<Self> {
+        let ReadyRank { from, listener, address, secret } = ready;
         let wait = &wait.shortened(START_PATIENCE);
-        let (key, hub) = agree_on_key(options, address, rendezvous, wait)?;
+        let (key, hub) = agree_on_key(options, (address, secret), rendezvous, wait)?;
         let windows = Arc::new(ServedWindows::default());
         let server = Server::start(&windows, options.size - 1)?;
         let rules = AcceptRules { rank: options.rank, size: options.size, key: key.clone() };
@@ -129,6 +132,32 @@ impl TcpComm {
     }
 }
 
+/// What a rank has before it calls the others: a rank that lacks it need not leave them waiting.
+#[derive(Debug)]
+pub(crate) struct ReadyRank {
+    from: IpAddr,
+    listener: OwnedFd,
+    address: SocketAddr,
+    /// That of its file.
+    secret: Option<Secret>,
+}
+
+impl ReadyRank {
+    /// That of the rank that `options` are for.
+    pub(crate) fn new(options: &TcpOptions) -> Result<Self> {
+        if options.rank >= options.size {
+            return Err(Error::invalid(format!("rank {} of {} ranks", options.rank, options.size)));
+        }
+        let from = match &options.listen {
+            TcpListen::Toward(node, port) => address_toward(node, *port)?,
+            TcpListen::On(address) => *address,
+        };
+        let (listener, address) = listen_on(from)?;
+        let secret = options.secret_file.as_deref().map(Secret::from_file).transpose()?;
+        Ok(Self { from, listener, address, secret })
+    }
+}
+
 fn key_name(options: &TcpOptions, name: &str) -> String {
     format!("forebay/{}/{name}", options.job)
 }
@@ -136,11 +165,10 @@ fn key_name(options: &TcpOptions, name: &str) -> String {
 /// The key of the job, and the address of rank 0.
 fn agree_on_key(
     options: &TcpOptions,
-    address: SocketAddr,
+    (address, given): (SocketAddr, Option<Secret>),
     rendezvous: &dyn Rendezvous,
     wait: &Wait<'_>,
 ) -> Result<(JobKey, SocketAddr)> {
-    let given = options.secret_file.as_deref().map(Secret::from_file).transpose()?;
     let (hub_key, secret_key) = (key_name(options, "hub"), key_name(options, "secret"));
     let is_secret_in_file = given.is_some();
     if options.rank == 0 {

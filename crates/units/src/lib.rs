@@ -12,11 +12,13 @@
 //! |---|---|
 //! | `unit_grid`, `unit_set` | an array cut into units; a set of them |
 //! | `read_plan` | which bytes of which unit a selection wants, and where they go |
+//! | `data_places` | where in a file the elements of an array lie: in one piece, or in chunks |
 //! | `dataset_units` | what a process knows of the units of one data set |
 //! | `unit_target`, `unit_writer` | where units go: at once, or by a thread behind the reader, within a bound of memory |
 //! | `cache_stats` | what was hit, filled, passed, kept, refused |
 
 pub mod cache_stats;
+pub mod data_places;
 pub mod dataset_units;
 pub mod read_plan;
 pub mod unit_grid;
@@ -25,6 +27,7 @@ pub mod unit_target;
 pub mod unit_writer;
 
 pub use cache_stats::{CacheCounters, CacheStats};
+pub use data_places::{ChunkAddresses, DataPlaces};
 pub use dataset_units::DatasetUnits;
 pub use read_plan::{ByteRun, PlacedPiece, UnitDemand};
 pub use unit_grid::{MOST_DIMENSIONS, UnitBox, UnitGrid, UnitPiece};

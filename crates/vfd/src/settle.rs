@@ -15,6 +15,8 @@ use crate::process;
 
 /// How long an open waits for another process to drain the file.
 const LIMIT: Duration = Duration::from_secs(300);
+/// How long other processes may take to forget what is staged for a file that they replace too.
+const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 /// How long between two looks.
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
@@ -64,7 +66,11 @@ fn wait(area: &Area, destination: &Path, opening: SettledOpening) -> Result<()> 
         match trouble {
             // Tried again later, they would go over the new file.
             Some(error) if opening == SettledOpening::Replacing && error.kind() == ErrorKind::Unavailable => {
-                area.discard(destination)?;
+                let discarded = area.discard(destination);
+                // Processes that replace it at once are in each other's way for a moment.
+                if start.elapsed() > DISCARD_LIMIT {
+                    discarded?;
+                }
             }
             Some(error) => return left_over(opening, error),
             None => {}

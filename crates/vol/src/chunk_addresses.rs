@@ -12,7 +12,7 @@ use forebay_plugin::hdf5_types::hid_t;
 use crate::{
     dataset_changes::DATASET,
     functions::RawPointer,
-    hdf5_arguments::{OptionalArguments, SelfLocation},
+    hdf5_arguments::{GetFirst, OptionalArguments, SelfLocation},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };
@@ -21,14 +21,6 @@ use crate::{
 const TELL_ADDRESSES: [c_int; 4] = [4, 5, 9, 10];
 /// `H5VL_NATIVE_FILE_GET_VFD_HANDLE`
 const GET_DESCRIPTOR: c_int = 9;
-
-/// `H5VL_object_get_args_t` of `H5VL_OBJECT_GET_FILE`
-#[repr(C)]
-struct ObjectGetFile {
-    operation: c_int,
-    into: *mut RawPointer,
-    rest: [u64; 3],
-}
 
 /// The arguments of [`GET_DESCRIPTOR`].
 #[repr(C)]
@@ -40,37 +32,38 @@ struct GetDescriptor {
 /// Has the driver write the file of the data set `object` directly if `operation` tells addresses: it does so once somebody has
 /// asked for its descriptor.
 pub(crate) fn before_told(library: &LoadedLibrary, object: &VolObject, operation: c_int) {
-    if !TELL_ADDRESSES.contains(&operation) || !is_native(library, object) {
+    if !TELL_ADDRESSES.contains(&operation) {
         return;
     }
-    let mut file: RawPointer = null_mut();
-    let mut location = SelfLocation::of(DATASET);
-    let mut asked = ObjectGetFile { operation: 0, into: &raw mut file, rest: [0; 3] };
+    let Some(file) = library.quietly(|| file_of(library, object, DATASET)) else { return };
     let mut descriptor = null_mut();
     let mut wanted = GetDescriptor { access: 0, into: &raw mut descriptor };
     let mut arguments = OptionalArguments { operation: GET_DESCRIPTOR, arguments: (&raw mut wanted).cast() };
-    // SAFETY: an open data set of the native connector, which answers with its own file, and arguments as the headers say.
+    let arguments = (&raw mut arguments).cast();
+    // SAFETY: an open file of the native connector, and arguments as the headers say.
     library.quietly(|| unsafe {
-        let (at, asked) = ((&raw mut location).cast(), (&raw mut asked).cast());
-        let found = (library.functions.H5VLobject_get)(
-            object.under,
-            at,
+        (library.functions.H5VLfile_optional)(
+            file,
             object.connector,
-            asked,
+            arguments,
             library.default_transfer(),
             null_mut(),
-        );
-        if found >= 0 && !file.is_null() {
-            let arguments = (&raw mut arguments).cast();
-            (library.functions.H5VLfile_optional)(
-                file,
-                object.connector,
-                arguments,
-                library.default_transfer(),
-                null_mut(),
-            );
-        }
+        )
     });
+}
+
+/// The native connector's file of `object`, which is of `kind`.
+pub(crate) fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<RawPointer> {
+    let mut file: RawPointer = null_mut();
+    let mut asked = GetFirst::answered_at((&raw mut file).cast());
+    let (get, mut location) = (library.functions.H5VLobject_get, SelfLocation::of(kind));
+    if !is_native(library, object) {
+        return None;
+    }
+    let (at, asked) = ((&raw mut location).cast(), (&raw mut asked).cast());
+    // SAFETY: an open object of the native connector, which answers with its own file, and arguments as the headers say.
+    let found = unsafe { get(object.under, at, object.connector, asked, 0, null_mut()) };
+    (found >= 0 && !file.is_null()).then_some(file)
 }
 
 /// Whether the connector below is HDF5's own: others may answer with a file that is not theirs.

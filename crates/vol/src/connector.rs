@@ -27,7 +27,7 @@ use crate::{
     info::UnderConnector,
     operation_numbers::OperationNumbers,
     optional_ops,
-    parallel::{mpi_lists::forget_lists, process_area::drain_at_end},
+    parallel::{mpi_lists::forget_lists, process_area::close_at_end},
     read_cache::ReadCache,
     slots::{LIBRARIES, LoadedLibrary, VolVariables},
     vol_class::{CACHE_VOL_VALUE, CLASS_VERSION, CONNECTOR_VALUE, VolClass},
@@ -103,7 +103,7 @@ unsafe extern "C" fn terminate<const N: usize>() -> herr_t {
         if let Some(cache) = ReadCache::in_use() {
             cache.wait(std::time::Duration::from_millis(500));
         }
-        drain_at_end();
+        close_at_end();
         forget_lists();
     });
     0

@@ -1,14 +1,11 @@
 //! Which data sets a program changes: what is cached of them is not used again.
 
-#![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
-
 use std::{ffi::c_int, sync::Arc};
 
 use crate::{
     file_state::{ObjectToken, VolFile},
-    functions::RawPointer,
-    hdf5_arguments::{ObjectDetails, ObjectGetInfo, SelfLocation},
     slots::LoadedLibrary,
+    under_dataset::UnderDataset,
     vol_object::VolObject,
 };
 
@@ -20,23 +17,8 @@ pub(crate) fn identity(library: &LoadedLibrary, object: &VolObject) -> Option<(A
     if library.files.is_empty() {
         return None;
     }
-    let mut location = SelfLocation::of(DATASET);
-    let mut details = ObjectDetails::default();
-    let mut arguments = ObjectGetInfo::basic(&raw mut details);
-    // SAFETY: an open object of that connector, and arguments with the layout of the header.
-    let answer = unsafe {
-        (library.functions.H5VLobject_get)(
-            object.under,
-            (&raw mut location).cast(),
-            object.connector,
-            (&raw mut arguments).cast(),
-            0,
-            std::ptr::null_mut::<RawPointer>(),
-        )
-    };
-    if answer < 0 {
-        return None;
-    }
+    let under = UnderDataset { object: object.under, connector: object.connector };
+    let details = under.details(library, DATASET)?;
     Some((library.files.find(details.file_number)?, details.token))
 }
 

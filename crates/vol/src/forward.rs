@@ -94,7 +94,7 @@ macro_rules! passes {
 
 /// A callback that closes an object.
 macro_rules! closes {
-    ($name:ident, $function:ident $(; first $first:ident)?) => {
+    ($name:ident, $function:ident) => {
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
             object: $crate::functions::RawPointer,
             transfer: forebay_plugin::hdf5_types::hid_t,
@@ -103,9 +103,6 @@ macro_rules! closes {
             let library = $crate::slots::library::<N>();
             // SAFETY: as for every callback; an object whose closing succeeded is not used again.
             unsafe {
-                $(if let Some(answer) = $first(library, $crate::vol_object::object_at(object)) {
-                    return answer;
-                })?
                 let (under, connector) = $crate::forward::below(object);
                 let answer = (library.functions.$function)(under, connector, transfer, request);
                 $crate::vol_object::wrap_request(library, request, connector);

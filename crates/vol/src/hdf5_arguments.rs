@@ -31,7 +31,7 @@ impl SelfLocation {
 pub(crate) struct ObjectDetails {
     pub(crate) file_number: c_ulong,
     pub(crate) token: ObjectToken,
-    kind: c_int,
+    pub(crate) kind: c_int,
     pub(crate) references: c_uint,
     times: [i64; 4],
     attribute_count: hsize_t,
@@ -53,6 +53,33 @@ impl ObjectGetInfo {
     pub(crate) fn basic(into: *mut ObjectDetails) -> Self {
         Self { operation: 3, padding: 0, fields: 1, into, rest: [0; 2] }
     }
+}
+
+/// `H5VL_object_get_args_t` of `H5VL_OBJECT_GET_FILE`, and `H5VL_link_get_args_t` of `H5VL_LINK_GET_INFO`: both are 0.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct GetFirst {
+    operation: c_int,
+    into: *mut c_void,
+    rest: [u64; 3],
+}
+
+impl GetFirst {
+    /// Asks for what is put at `into`.
+    pub(crate) fn answered_at(into: *mut c_void) -> Self {
+        Self { operation: 0, into, rest: [0; 3] }
+    }
+}
+
+/// `H5L_info2_t`
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct LinkDetails {
+    pub(crate) kind: c_int,
+    has_order: bool,
+    order: i64,
+    characters: c_int,
+    value: [u64; 2],
 }
 
 /// `H5VL_file_get_args_t`, whose first argument is a place for an answer or the answer itself.
@@ -89,7 +116,9 @@ const FILE_GET_NUMBER: c_int = 3;
 /// `H5VL_FILE_GET_OBJ_COUNT`
 const FILE_GET_OPEN_OBJECTS: c_int = 6;
 /// `H5F_OBJ_ALL`
-const OBJECTS_OF_ALL_KINDS: u64 = 0x1f;
+pub(crate) const OBJECTS_OF_ALL_KINDS: u64 = 0x1f;
+/// `H5F_OBJ_GROUP`
+pub(crate) const OPEN_GROUPS: u64 = 4;
 
 impl FileGet {
     /// Asks for the number by which the library knows the file.
@@ -98,9 +127,9 @@ impl FileGet {
         Self { operation: FILE_GET_NUMBER, first, second: null_mut(), rest: [0; 2] }
     }
 
-    /// Asks how many objects of the file are open, through whichever handle of it.
-    pub(crate) fn open_objects(into: *mut usize) -> Self {
-        let first = FileGetFirst { kinds: OBJECTS_OF_ALL_KINDS };
+    /// Asks how many objects of `kinds` of the file are open, through whichever handle of it.
+    pub(crate) fn open_objects(kinds: u64, into: *mut usize) -> Self {
+        let first = FileGetFirst { kinds };
         Self { operation: FILE_GET_OPEN_OBJECTS, first, second: into.cast(), rest: [0; 2] }
     }
 

@@ -14,7 +14,7 @@ use forebay_units::{MOST_DIMENSIONS, UnitBox};
 use crate::{
     element_type,
     functions::RawPointer,
-    hdf5_arguments::{DatasetGetHandle, OptionalArguments},
+    hdf5_arguments::{DatasetGetHandle, ObjectDetails, ObjectGetInfo, OptionalArguments, SelfLocation},
     selection,
     slots::LoadedLibrary,
 };
@@ -73,6 +73,31 @@ impl UnderDataset {
         // SAFETY: an open type.
         let element_len = unsafe { (functions.H5Tget_size)(kind) } as u64;
         Some(DatasetShape { shape, chunk, kind, element_len })
+    }
+
+    /// What HDF5 knows of it as an object, which is of `kind`.
+    pub(crate) fn details(&self, library: &LoadedLibrary, kind: c_int) -> Option<ObjectDetails> {
+        let mut location = SelfLocation::of(kind);
+        // SAFETY: the location is that of the object itself.
+        unsafe { self.details_at(library, (&raw mut location).cast()) }
+    }
+
+    /// What HDF5 knows of the object at `location` of it.
+    ///
+    /// # Safety
+    /// `location` is one of HDF5's, for this object.
+    pub(crate) unsafe fn details_at(
+        &self,
+        library: &LoadedLibrary,
+        location: RawPointer,
+    ) -> Option<ObjectDetails> {
+        let mut details = ObjectDetails::default();
+        let mut arguments = ObjectGetInfo::basic(&raw mut details);
+        let get = library.functions.H5VLobject_get;
+        // SAFETY: an open object of that connector, a location of it, and arguments with the layout of the header.
+        let answer =
+            unsafe { get(self.object, location, self.connector, (&raw mut arguments).cast(), 0, null_mut()) };
+        (answer >= 0).then_some(details)
     }
 
     /// What `ask` makes of a handle that the data set gives, which is closed then.

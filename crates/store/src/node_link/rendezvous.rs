@@ -278,6 +278,12 @@ pub(super) fn host_key() -> Result<String> {
     Ok(format!("{}-{:x}-{:x}-{}", boot_id(), stat.st_dev, stat.st_ino, rustix::process::geteuid().as_raw()))
 }
 
+/// An error where there are no descriptors for a folder, a socket, and what is handed on by it.
+pub(super) fn check_ready() -> Result<()> {
+    let _kept = (new_socket()?, new_socket()?, new_socket()?);
+    Ok(())
+}
+
 fn new_socket() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)

@@ -29,12 +29,7 @@ opens!(create, H5VLdataset_create, name: RawPointer, link: hid_t, kind: hid_t, s
 passes!(get, H5VLdataset_get, arguments: RawPointer);
 passes!(specific, H5VLdataset_specific, arguments: RawPointer; first before_specific(arguments));
 passes!(optional, H5VLdataset_optional, arguments: RawPointer; first before_optional(arguments));
-closes!(close, H5VLdataset_close; first before_close);
-
-/// One without links is deleted when it is closed.
-unsafe fn before_close(library: &LoadedLibrary, object: &VolObject) -> Option<herr_t> {
-    settling::refused(library, guard(Ok(()), || settling::before_dataset_close(library, object)))
-}
+closes!(close, H5VLdataset_close);
 
 /// Reads data sets: from the cache what it has or is worth keeping, the rest by the connector below.
 pub(crate) unsafe extern "C" fn read<const N: usize>(

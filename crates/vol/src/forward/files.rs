@@ -22,7 +22,7 @@ use crate::{
     functions::RawPointer,
     hdf5_arguments::{
         FILE_DELETE, FILE_FLUSH, FILE_GET_ACCESS, FILE_IS_ACCESSIBLE, FILE_REOPEN, FileFlush, FileGet,
-        FileSpecific, OptionalArguments,
+        FileSpecific, OBJECTS_OF_ALL_KINDS, OptionalArguments,
     },
     info::UnderConnector,
     optional_ops,
@@ -227,7 +227,7 @@ fn opened(path: PathBuf, before: Option<forebay_source::SourceId>, is_on: bool) 
 /// True when the library had objects of the file open before this one.
 fn was_open(library: &LoadedLibrary, under: RawPointer, connector: hid_t) -> bool {
     let mut count = 0;
-    let mut arguments = FileGet::open_objects(&raw mut count);
+    let mut arguments = FileGet::open_objects(OBJECTS_OF_ALL_KINDS, &raw mut count);
     // SAFETY: a file of that connector that was just opened and has no handle yet; arguments with the layout of the header.
     let answer = unsafe {
         let get = library.functions.H5VLfile_get;

@@ -4,12 +4,15 @@
 
 use std::{ffi::c_int, ptr::null_mut};
 
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_plugin::{
+    guard,
+    hdf5_types::{herr_t, hid_t},
+};
 
 use super::passes;
 use crate::{
     functions::RawPointer,
-    parallel::settling,
+    parallel::{settling, unlinking},
     slots::{self, LoadedLibrary},
     vol_object::{VolObject, object_at, wrap_request},
 };
@@ -26,7 +29,7 @@ unsafe fn before_specific(
     arguments: RawPointer,
 ) -> Option<herr_t> {
     // SAFETY: as for every callback.
-    settling::refused(library, unsafe { settling::before_link(library, object, location, arguments) })
+    settling::refused(library, unsafe { unlinking::before_delete(library, object, location, arguments) })
 }
 
 /// `H5VL_link_create_args_t`, as far as it is looked at.
@@ -34,6 +37,7 @@ unsafe fn before_specific(
 struct LinkTarget {
     operation: c_int,
     object: RawPointer,
+    object_kind: c_int,
 }
 
 /// `H5VL_LINK_CREATE_HARD`
@@ -67,6 +71,7 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
         let holder = if object.is_null() { given } else { object };
         let connector = if holder.is_null() { -1 } else { object_at(holder).connector };
         if hard {
+            guard((), || unlinking::before_link(library, object_at(given), (*target).object_kind));
             (*target).object = object_at(given).under;
         }
         let under = under_or_null(object);

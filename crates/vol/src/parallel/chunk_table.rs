@@ -11,8 +11,8 @@ use forebay_plugin::{
     guard,
     hdf5_types::{haddr_t, hsize_t},
 };
+use forebay_units::ChunkAddresses;
 
-use super::data_places::ChunkAddresses;
 use crate::{hdf5_arguments::OptionalArguments, slots::LoadedLibrary, under_dataset::UnderDataset};
 
 /// `H5VL_NATIVE_DATASET_GET_CHUNK_INDEX_TYPE`

@@ -6,8 +6,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use forebay_mpi::MpiComm;
-use forebay_source::{Error, ErrorKind, Result};
-use forebay_store::{Comm, Wait};
+use forebay_source::Result;
+use forebay_store::{Comm, Wait, agree};
 use forebay_tcp::tcp_over;
 
 /// The communicator whose windows the ranks of `comm` read; an error is one on all of them. Collective.
@@ -16,16 +16,6 @@ pub(crate) fn data_comm(comm: &Arc<MpiComm>) -> Result<Arc<dyn Comm>> {
         return Ok(Arc::clone(comm) as Arc<dyn Comm>);
     }
     let secret = std::env::var_os("FOREBAY_STORE_SECRET_FILE").filter(|path| !path.is_empty());
-    let made = tcp_over(&**comm, secret.map(PathBuf::from), &Wait::while_ranks_live());
-    Ok(Arc::new(agreed(comm, made)?))
-}
-
-/// What `mine` is, where it is no error on any rank. Collective.
-pub(crate) fn agreed<T>(comm: &MpiComm, mine: Result<T>) -> Result<T> {
-    let said = comm.all_gather(vec![u8::from(mine.is_ok())], &Wait::while_ranks_live())?;
-    let mine = mine?;
-    if said.iter().all(|one| one.first() == Some(&1)) {
-        return Ok(mine);
-    }
-    Err(Error::new(ErrorKind::Unavailable, "another rank could not take part"))
+    let wait = Wait::while_ranks_live();
+    Ok(Arc::new(agree(&**comm, tcp_over(&**comm, secret.map(PathBuf::from), &wait), &wait)?))
 }

@@ -4,12 +4,14 @@ use std::{
     ffi::c_int,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use forebay_mpi::MpiComm;
 use forebay_plugin::{WarnOnce, hdf5_types::hid_t};
 use forebay_source::{Error, ErrorKind, Result};
+use forebay_stage::Area;
 use forebay_store::{Comm, Wait};
 
 use super::{
@@ -25,6 +27,10 @@ static LEFT_OVER: WarnOnce = WarnOnce::new();
 
 /// How long an open waits for other processes to drain the file.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(300);
+/// How long others may take to forget what is staged for it.
+const DISCARD_PATIENCE: Duration = Duration::from_secs(5);
+/// How often that is looked at.
+const DISCARD_AGAIN: Duration = Duration::from_millis(5);
 
 /// Ranks that are opening a file by MPI-IO.
 #[derive(Debug)]
@@ -128,6 +134,18 @@ impl OpeningRanks {
     }
 }
 
+/// Forgets what is left for the file at `path`: ranks that do so at once are in each other's way for a moment.
+fn discard(area: &Area, path: &Path) -> Result<()> {
+    let until = Instant::now() + DISCARD_PATIENCE;
+    loop {
+        let discarded = area.discard(path);
+        if discarded.is_ok() || Instant::now() >= until {
+            return discarded;
+        }
+        thread::sleep(DISCARD_AGAIN);
+    }
+}
+
 /// What was staged for a file and has not come there, where ranks are about to open it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StagedBefore {
@@ -162,7 +180,7 @@ impl StagedBefore {
             }
             // Trouble with the area itself is told when it is written to.
             Err(error) if error.kind() != ErrorKind::Unavailable => Ok(()),
-            Err(_) if self == Self::Replace => area.discard(path),
+            Err(_) if self == Self::Replace => discard(area, path),
             Err(error) if self == Self::Read => {
                 LEFT_OVER.say(format_args!("{error}"));
                 Ok(())

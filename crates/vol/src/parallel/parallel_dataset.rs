@@ -10,13 +10,9 @@ use std::{
 };
 
 use forebay_plugin::hdf5_types::hid_t;
-use forebay_units::MOST_DIMENSIONS;
+use forebay_units::{ChunkAddresses, DataPlaces, MOST_DIMENSIONS};
 
-use super::{
-    chunk_table,
-    data_places::{ChunkAddresses, DataPlaces},
-    parallel_file::ParallelFile,
-};
+use super::{chunk_table, parallel_file::ParallelFile, unlinking};
 use crate::{
     element_type, file_state::VolFile, hdf5_arguments::DatasetGetHandle, slots::LoadedLibrary,
     under_dataset::UnderDataset,
@@ -95,6 +91,9 @@ fn fixed_kind(library: &LoadedLibrary, under: UnderDataset) -> Option<hid_t> {
 
 fn find_places(library: &LoadedLibrary, under: UnderDataset, kind: hid_t) -> Option<PlacedDataset> {
     let functions = &library.functions;
+    if unlinking::is_unlinked(library, under) {
+        return None;
+    }
     // SAFETY: an open type.
     let element_len = unsafe { (functions.H5Tget_size)(kind) } as u64;
     let (shape, largest) =

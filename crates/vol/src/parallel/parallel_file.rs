@@ -14,11 +14,11 @@ use forebay_peercache::{PeerBlocks, PeerCache};
 use forebay_plugin::WarnOnce;
 use forebay_source::{Error, ErrorKind, Result, SourceId};
 use forebay_stage::{CloseWhen, RedoFile, StageOptions};
-use forebay_store::{Comm, Wait};
+use forebay_store::{Comm, Wait, agree};
 
 use super::{
     byte_spans::ByteSpans,
-    data_comm::{self, data_comm},
+    data_comm::data_comm,
     drain_watch::DrainWatch,
     own_words::OwnWords,
     parallel_stats::STATS,
@@ -29,6 +29,13 @@ use super::{
 
 static NOT_AGREED: WarnOnce = WarnOnce::new();
 static NOT_SHARED: WarnOnce = WarnOnce::new();
+
+/// What a rank says when all settle: its writes are not in the file.
+const NOT_SETTLED: u8 = 0;
+/// They are, and a group that loses its link may stay open there.
+const GROUP_STAYS: u8 = 1;
+/// They are.
+const SETTLED: u8 = 2;
 
 /// What ranks have agreed on when they opened a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +65,8 @@ pub(crate) struct ParallelFile {
     has_failed_close: AtomicBool,
     /// How often the program has it open.
     handles: AtomicUsize,
+    /// A group without links may be open: the links of what is in it end when some rank closes it.
+    has_unlinked_groups: AtomicBool,
     /// MPI's atomic mode: every write is seen by all at once.
     is_atomic: AtomicBool,
     /// Writes of all ranks when they last voted; held while they vote, as calls of MPI come one after the other.
@@ -108,7 +117,7 @@ impl ParallelFile {
         };
         let board = own.words.map(|words| RankBoard::new(&*data, words).map(Arc::new)).transpose();
         // A rank that lacks it would leave the others to wait for it.
-        let board = data_comm::agreed(&comm, board)?;
+        let board = agree(&*comm, board, &Wait::while_ranks_live())?;
         let log = own.log.filter(|_| agreed.stages);
         let staging = board.as_ref().zip(log).map(|(board, log)| DrainWatch::new(log, Arc::clone(board)));
         let cache = agreed.shares.then(|| open_cache(path, &comm, &data)).flatten();
@@ -120,6 +129,7 @@ impl ParallelFile {
             seen_writes: AtomicU64::new(0),
             has_failed_close: AtomicBool::new(false),
             handles: AtomicUsize::new(0),
+            has_unlinked_groups: AtomicBool::new(false),
             is_atomic: AtomicBool::new(false),
             common_writes: Mutex::default(),
         })
@@ -183,7 +193,8 @@ impl ParallelFile {
 
     /// True while writes are taken into the log.
     pub(crate) fn stages(&self) -> bool {
-        self.agreed.stages && !self.is_atomic.load(SeqCst) && self.with_ranks(|_| ()).is_some()
+        let passes = self.is_atomic.load(SeqCst) || self.has_unlinked_groups.load(SeqCst);
+        self.agreed.stages && !passes && self.with_ranks(|_| ()).is_some()
     }
 
     /// This rank has written something, by whatever way.
@@ -241,19 +252,34 @@ impl ParallelFile {
 
     /// Brings all that any rank has written into the file. Collective: all ranks fail if one does.
     pub(crate) fn settle(&self) -> Result<()> {
+        self.settle_saying(SETTLED).map(drop)
+    }
+
+    /// As [`settle`](Self::settle), before a link is deleted. Where a group may stay open on some rank without links, nothing is
+    /// staged from then on.
+    pub(crate) fn settle_before_delete(&self, may_stay: bool) -> Result<()> {
+        if self.settle_saying(if may_stay { GROUP_STAYS } else { SETTLED })? == GROUP_STAYS {
+            self.has_unlinked_groups.store(true, SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Settles, and gives the least of what all ranks say.
+    fn settle_saying(&self, mine: u8) -> Result<u8> {
         if !self.agreed.stages {
-            return Ok(());
+            return Ok(SETTLED);
         }
         let drained = self.drain_own();
-        let Some(outcome) = self.vote(u8::from(drained.is_ok())) else { return drained };
+        let mine = if drained.is_ok() { mine } else { NOT_SETTLED };
+        let Some(outcome) = self.vote(mine) else { return drained.map(|()| SETTLED) };
         STATS.settled();
         drained?;
         match outcome?.least {
-            0 => {
+            NOT_SETTLED => {
                 let what = "staged writes of another rank could not be written";
                 Err(Error::new(ErrorKind::Io, what).at(self.path.display()))
             }
-            _ => Ok(()),
+            least => Ok(least),
         }
     }
 

@@ -1,15 +1,11 @@
 //! The staging area of this process, for files that ranks write together.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, Once, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use forebay_plugin::{PluginSettings, WarnOnce};
 use forebay_stage::Area;
 
 static AREA: OnceLock<Option<Arc<Area>>> = OnceLock::new();
-static AT_END: Once = Once::new();
 static NO_AREA: WarnOnce = WarnOnce::new();
 static NOT_DRAINED: WarnOnce = WarnOnce::new();
 
@@ -36,12 +32,10 @@ pub(crate) fn say_trouble(area: &Area) {
     }
 }
 
-/// Has the area drained when libhdf5 ends: what a close could not write is tried once more.
-pub(crate) fn drain_at_end() {
+/// Has the area drained and left when libhdf5 ends: what a close could not write is tried once more.
+pub(crate) fn close_at_end() {
     let Some(Some(area)) = AREA.get() else { return };
-    AT_END.call_once(|| {
-        if let Err(error) = area.drain(&|_| ControlFlow::Continue(())) {
-            NOT_DRAINED.say(format_args!("{error}; what is staged stays there: run `forebay recover`"));
-        }
-    });
+    if let Err(error) = area.close() {
+        NOT_DRAINED.say(format_args!("{error}; what is staged stays there: run `forebay recover`"));
+    }
 }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
 
-use std::{ffi::c_int, ptr::null_mut, sync::Arc};
+use std::{ffi::c_int, sync::Arc};
 
 use forebay_plugin::{
     error_stack::{ErrorNumbers, MajorError, MinorError},
@@ -12,12 +12,8 @@ use forebay_source::{Error, Result};
 
 use super::parallel_file::ParallelFile;
 use crate::{
-    dataset_changes::DATASET,
-    file_state::VolFile,
-    functions::RawPointer,
-    hdf5_arguments::{DATASET_SET_EXTENT, ObjectDetails, ObjectGetInfo, SelfLocation},
-    slots::LoadedLibrary,
-    vol_object::VolObject,
+    dataset_changes::DATASET, file_state::VolFile, functions::RawPointer, hdf5_arguments::DATASET_SET_EXTENT,
+    slots::LoadedLibrary, under_dataset::UnderDataset, vol_object::VolObject,
 };
 
 /// `H5VL_NATIVE_FILE_…` operations that look at a file's bytes or its length: image, size, handle, conversion, growth.
@@ -28,8 +24,6 @@ const SET_ATOMICITY: c_int = 27;
 const CHANGE_REFERENCES: c_int = 0;
 /// `H5VL_OBJECT_FLUSH`, `H5VL_OBJECT_REFRESH`
 const OBJECT_LOOKS: [c_int; 2] = [4, 5];
-/// `H5VL_LINK_DELETE`
-const LINK_DELETE: c_int = 0;
 
 /// Adds `error` to the errors of HDF5.
 pub(crate) fn push_error(library: &LoadedLibrary, error: &Error) {
@@ -49,30 +43,16 @@ fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<A
     if let Some(file) = &object.file {
         return Some(Arc::clone(file));
     }
-    library.files.find(details_of(library, object, kind)?.file_number)
-}
-
-/// What HDF5 knows of `object`.
-fn details_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<ObjectDetails> {
-    let mut location = SelfLocation::of(kind);
-    let mut details = ObjectDetails::default();
-    let mut arguments = ObjectGetInfo::basic(&raw mut details);
-    // SAFETY: an open object of that connector, and arguments with the layout of the header.
-    let answer = library.quietly(|| unsafe {
-        (library.functions.H5VLobject_get)(
-            object.under,
-            (&raw mut location).cast(),
-            object.connector,
-            (&raw mut arguments).cast(),
-            0,
-            null_mut::<RawPointer>(),
-        )
-    });
-    (answer >= 0).then_some(details)
+    let under = UnderDataset { object: object.under, connector: object.connector };
+    library.files.find(library.quietly(|| under.details(library, kind))?.file_number)
 }
 
 /// The file of `object`, if ranks have it open together.
-fn parallel_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> Option<Arc<ParallelFile>> {
+pub(crate) fn parallel_of(
+    library: &LoadedLibrary,
+    object: &VolObject,
+    kind: c_int,
+) -> Option<Arc<ParallelFile>> {
     if !library.files.has_parallel() {
         return None;
     }
@@ -96,15 +76,6 @@ pub(crate) fn before_dataset_operation(
         DATASET_SET_EXTENT => before_change(library, object, DATASET),
         _ => before_look(library, object, DATASET),
     }
-}
-
-/// A data set is about to be closed: one without links is deleted by that, and its place may get other data. Collective then.
-pub(crate) fn before_dataset_close(library: &LoadedLibrary, object: &VolObject) -> Result<()> {
-    let Some(file) = parallel_of(library, object, DATASET).filter(|file| file.agreed.stages) else {
-        return Ok(());
-    };
-    let details = details_of(library, object, DATASET);
-    if details.is_some_and(|details| details.references == 0) { file.settle() } else { Ok(()) }
 }
 
 /// All ranks are about to flush `object` of `kind`. Collective.
@@ -136,21 +107,6 @@ pub(crate) unsafe fn before_object(
         _ if OBJECT_LOOKS.contains(&operation) => before_look(library, object, kind),
         _ => Ok(()),
     }
-}
-
-/// As [`before_object`], for a link: one that is deleted may free the place of data.
-///
-/// # Safety
-/// As for [`before_object`].
-pub(crate) unsafe fn before_link(
-    library: &LoadedLibrary,
-    object: &VolObject,
-    location: RawPointer,
-    arguments: RawPointer,
-) -> Result<()> {
-    // SAFETY: as promised by the caller.
-    let (kind, operation) = unsafe { (*location.cast::<c_int>(), *arguments.cast::<c_int>()) };
-    if operation == LINK_DELETE { before_change(library, object, kind) } else { Ok(()) }
 }
 
 /// An operation of the native connector on a file.

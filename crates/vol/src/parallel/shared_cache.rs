@@ -6,10 +6,10 @@ use forebay_config::{Amount, PeerReads, TierConfig};
 use forebay_mpi::MpiComm;
 use forebay_peercache::{HostShard, PeerCache};
 use forebay_source::{Error, Grant, Result, ledger};
-use forebay_store::{Comm, ShardPlace, Wait};
+use forebay_store::{Comm, ShardPlace, Wait, agree};
 use forebay_units::unit_grid::block_len;
 
-use super::{data_comm::agreed, parallel_stats::STATS};
+use super::parallel_stats::STATS;
 use crate::settings;
 
 /// The part of this host, where this process leads its ranks: it outlives the files, so that what was read once is there when a
@@ -48,8 +48,7 @@ pub(crate) fn open(comm: &MpiComm, data: &Arc<dyn Comm>, file_len: u64) -> Resul
     let whole = here.fold(0_u64, |sum, rank| sum.saturating_add(words(rank, 0)));
     // The ranks of a host without a part cache on their own.
     let part = is_leader.then(|| led_part(whole, quota, block_len).ok()).flatten();
-    let opened = PeerCache::open(Arc::clone(data), part.as_deref(), STATS.peers(), &wait);
-    agreed(comm, opened)
+    agree(comm, PeerCache::open(Arc::clone(data), part.as_deref(), STATS.peers(), &wait), &wait)
 }
 
 /// The bytes that this rank adds to the part of its host.
@@ -65,17 +64,25 @@ fn quota(file_len: u64) -> u64 {
     }
 }
 
-/// The part of this host, of which this process leads the ranks: the one that it has, or a new one.
+/// The part of this host, of which this process leads the ranks: the one that it has, or a new one where that is too small.
 fn led_part(whole: u64, own: u64, block_len: u64) -> Result<Arc<HostShard>> {
+    let (quota, place) = match &settings::current().place {
+        Some(TierConfig::Disk(disk)) => (own, ShardPlace::Disk(disk.path.clone())),
+        _ => (whole, ShardPlace::Memory),
+    };
     let mut part = OWN_PART.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(part) = part.as_ref().filter(|part| part.shard.block_len() == block_len) {
+    if let Some(part) = part.as_ref().filter(|part| part.shard.has_room_for(quota, block_len)) {
         return Ok(Arc::clone(&part.shard));
     }
-    let (quota, place, memory) = match &settings::current().place {
-        Some(TierConfig::Disk(disk)) => (own, ShardPlace::Disk(disk.path.clone()), None),
-        _ => (whole, ShardPlace::Memory, Some(ledger().take("HDF5 cache of ranks", whole))),
-    };
-    let shard = Arc::new(HostShard::new(quota, block_len, &place)?);
-    *part = Some(LedPart { shard: Arc::clone(&shard), _memory: memory });
-    Ok(shard)
+    let memory = (place == ShardPlace::Memory).then(|| ledger().take("HDF5 cache of ranks", quota));
+    match (HostShard::new(quota, block_len, &place), &*part) {
+        (Ok(shard), _) => {
+            let shard = Arc::new(shard);
+            *part = Some(LedPart { shard: Arc::clone(&shard), _memory: memory });
+            Ok(shard)
+        }
+        // A smaller one is better than none.
+        (Err(_), Some(part)) if part.shard.has_room_for(0, block_len) => Ok(Arc::clone(&part.shard)),
+        (Err(error), _) => Err(error),
+    }
 }

@@ -67,16 +67,24 @@ def table(bench, tables, setting, title, theirs):
     return totals
 
 
+def later_epochs(tables, totals, setting, theirs):
+    """Rows of epochs 2 and 3: what is not hidden behind the computation."""
+    for model in MODELS:
+        slow, ours = (sum(totals[model, name][2]["epochs_s"][1:]) for name in ("slow file system", "forebay"))
+        compute = 2 * MODELS[model] * setting.reading_s
+        paper = theirs.get(model, "about 1")
+        tables.row(f"{model}: epochs 2 and 3, of those on the slow file system", f"{ours / slow:.2f}", paper, "")
+        tables.row(f"{model}: epochs 2 and 3, of their computation", f"{ours / compute:.2f}", "", "<= 1.10",
+                   reached=ours <= 1.1 * compute)
+
+
 def fits(bench, tables):
     """Section IV, 100 GiB: the set fits the local disk."""
     setting = Setting(bench, 1)
     title = f"MONARCH, figure 3: {setting.size / 1e6:.0f} MB of TFRecords, all of which fit the local quota"
     totals = table(bench, tables, setting, title, THEIRS)
     tables.begin("MONARCH, figure 3: what forebay must reach", "", "forebay", "MONARCH", "must be")
-    for model, paper in THEIRS.items():
-        ours = totals[model, "forebay"][0] / totals[model, "slow file system"][0]
-        tables.row(f"{model}: three epochs, of the slow file system", f"{ours:.2f}", f"{paper[3] / paper[0]:.2f}",
-                   f"<= {paper[3] / paper[0]:.2f}", reached=ours <= round(paper[3] / paper[0], 2))
+    later_epochs(tables, totals, setting, {"LeNet": "0.53", "AlexNet": "0.77"})
     most = max(arrived["bytes"] for (_, name), (_, arrived, _) in totals.items() if name == "forebay") / setting.size
     tables.row("bytes that arrive in three epochs, of the set", f"{most:.3f}", "", "<= 1.05", reached=most <= 1.05)
 
@@ -87,17 +95,14 @@ def larger(bench, tables):
     title = f"MONARCH, figure 4: {setting.size / 1e6:.0f} MB of TFRecords, 1.75 times the local quota"
     totals = table(bench, tables, setting, title, THEIRS_LARGER)
     tables.begin("MONARCH, figure 4: what forebay must reach", "", "forebay", "MONARCH", "must be")
-    for model, paper in THEIRS_LARGER.items():
-        ours = totals[model, "forebay"][0] / totals[model, "slow file system"][0]
-        tables.row(f"{model}: three epochs, of the slow file system", f"{ours:.2f}", f"{paper[1] / paper[0]:.2f}",
-                   f"<= {paper[1] / paper[0]:.2f}", reached=ours <= round(paper[1] / paper[0], 2))
+    later_epochs(tables, totals, setting, {"LeNet": "", "AlexNet": "", "ResNet-50": ""})
     fewer = []
     for model in MODELS:
         slow, ours = (totals[model, name][2]["arrived"][-1] for name in ("slow file system", "forebay"))
         fewer.append((1 - ours["reads"] / slow["reads"], 1 - ours["bytes"] / slow["bytes"]))
     for what, place in (("reads", 0), ("bytes", 1)):
         least = min(one[place] for one in fewer)
-        tables.row(f"fewer {what} in the third epoch; with the quota full at most 57 %", f"{100 * least:.0f} %", "55 % (operations)",
+        tables.row(f"fewer {what} in the third epoch (at most 57 %)", f"{100 * least:.0f} %", "55 % (operations)",
                    ">= 54 %", reached=least >= 0.54)
     start = max(said["opened_s"] for (_, name), (_, _, said) in totals.items() if name == "forebay")
     # Their 52 s stand beside 2842 s for three epochs of LeNet.

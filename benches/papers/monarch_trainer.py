@@ -1,9 +1,9 @@
 """A training program of the MONARCH part: three epochs over TFRecord files, with a model that sleeps.
 
-  monarch_trainer.py plain FOLDER [--cache FOLDER]      reads as tf.data does; with --cache, epoch 1 writes copies that later ones read
+  monarch_trainer.py plain FOLDER [--cache FOLDER]     as tf.data reads; with --cache, epoch 1 writes copies for later ones
   monarch_trainer.py forebay FOLDER [--tier FOLDER --quota N]
 
-Prints one line of JSON: seconds of each epoch, of opening, until the first batch; and what arrived at the file system in each epoch.
+Prints one line of JSON: seconds of each epoch, of opening, until the first batch; what arrived at the file system in each epoch.
 """
 
 import argparse

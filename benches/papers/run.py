@@ -31,7 +31,7 @@ class PaperBench(Bench):
     """Runs a program over a folder that the slow file system shows."""
 
     def plain(self):
-        # Saved indexes of earlier runs would spare this one the opening of its files.
+        # Saved indexes of earlier runs would spare this one the description of its files.
         index = tempfile.mkdtemp(dir=self.work)
         return super().plain() | {"FOREBAY_CACHE": index, "FOREBAY_CONFIG": "/dev/null", "OMP_NUM_THREADS": "1",
                                   "PYTHONPATH": self.args.site}

@@ -1,7 +1,7 @@
 """Programs of the Stimulus part, each over a mount: batches to PyTorch by forebay, or the same bytes by plain reads.
 
-  stimulus_reader.py forebay FRONT PATH [--sample-bytes N] [--transfer SIZE] [--threads N] [--batch N] [--steps N] [--share PART] [--tier-bytes N]
-  stimulus_reader.py plain PATH [--transfer SIZE] [--threads N] [--bytes N]
+  stimulus_reader.py [--transfer SIZE] [--threads N] forebay FRONT PATH [--sample-bytes N] [--batch N] [--steps N] …
+  stimulus_reader.py [--transfer SIZE] [--threads N] plain PATH [--bytes N]
 
 Prints one line of JSON: seconds from the start of opening to the last batch, bytes, and a sum of what was read.
 """

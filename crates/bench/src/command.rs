@@ -19,6 +19,7 @@ use crate::{
     config_file,
     engine::EngineName,
     launch_ranks,
+    progress::ProgressView,
     rank_run::RunOptions,
     results,
     run::{RunPlace, run},
@@ -125,6 +126,8 @@ impl BenchResults<'_> {
             let options = self.options(engine);
             let place = RunPlace {
                 origins: self.host.origins,
+                tiers: self.host.tiers.filter(|_| engine == EngineName::Forebay),
+                progress: self.progress(),
                 comm: &**self.comm,
                 is_interrupted: self.host.is_interrupted,
                 folder: &folder,
@@ -138,6 +141,14 @@ impl BenchResults<'_> {
             workload.phases.generate = false;
         }
         Ok(folder)
+    }
+
+    /// Progress of one rank stands for that of all.
+    fn progress(&self) -> ProgressView {
+        match self.comm.rank() == 0 && !self.host.is_json {
+            true => ProgressView::Shown,
+            false => ProgressView::Hidden,
+        }
     }
 
     fn options(&self, engine: EngineName) -> RunOptions {

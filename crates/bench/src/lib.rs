@@ -12,12 +12,14 @@
 //! | `sample_reader` | one sample of an HDF5 file: open, select, read, close |
 //! | `shared_batches` | memory of batches that worker processes fill |
 //! | `frames`, `worker`, `worker_process` | processes that read samples or write files for a rank, and what is sent to them |
-//! | `engine/` | what reads the samples of a step: libhdf5, or forebay itself |
+//! | `engine/` | what reads the samples of a step: libhdf5, or forebay itself, file by file where sizes differ |
 //! | `step_maker` | the steps of an epoch as a loader makes them |
 //! | `dataset_files` | from a workload to its files: where they lie, how they are written and read |
 //! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
 //! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
+//! | `zip_layout`, `torch_archive` | headers of ZIP archives; checkpoint files that `torch.load` reads |
 //! | `cold_cache`, `trace` | files out of the page cache; a trace in DFTracer's form |
+//! | `tier_counts`, `progress` | what tiers served; progress bars |
 //! | `run`, `launch_ranks` | all phases, and what all ranks recorded; ranks without MPI |
 //! | `results`, `several` | reports of runs; runs side by side, and grids of parameters |
 //! | `args`, `config_file`, `bench_host`, `command`, `summary` | `forebay bench` |
@@ -37,6 +39,7 @@ mod generate_phase;
 mod hdf5_ffi;
 mod host;
 mod launch_ranks;
+mod progress;
 mod rank_run;
 mod results;
 mod run;
@@ -46,10 +49,13 @@ mod several;
 mod shared_batches;
 mod step_maker;
 mod summary;
+mod tier_counts;
+mod torch_archive;
 mod trace;
 mod train_phase;
 mod worker;
 mod worker_process;
+mod zip_layout;
 
 pub use args::BenchArgs;
 pub use bench_host::BenchHost;

@@ -11,12 +11,14 @@ use forebay::{
     Error, ErrorKind, Origins, Result,
     stage::Area,
     store::{Comm, Wait},
+    tier::Tiered,
 };
 use forebay_workload::{Mt19937, RankPosition, RankTimings, TimeDistribution, Workload};
 
 use crate::{
     clock::RunClock,
     engine::EngineName,
+    progress::ProgressView,
     trace::TraceFile,
     worker_process::{OwnCommand, WorkerEnvironment},
 };
@@ -64,6 +66,8 @@ pub(crate) struct RankRun<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) options: &'a RunOptions,
     pub(crate) origins: &'a Origins,
+    pub(crate) tiers: Option<&'a Tiered>,
+    pub(crate) progress: ProgressView,
     pub(crate) comm: &'a dyn Comm,
     pub(crate) is_interrupted: &'a (dyn Fn() -> bool + Sync),
     pub(crate) clock: RunClock,

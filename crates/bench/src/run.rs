@@ -10,12 +10,14 @@ use std::{
 use forebay::{
     Error, ErrorKind, Origins, Result,
     store::{Comm, Wait},
+    tier::Tiered,
 };
 use forebay_workload::{Mt19937, RankTimings, RunTimings, Workload};
 
 use crate::{
     clock::{RunClock, unix_now_s},
     dataset_files, host,
+    progress::ProgressView,
     rank_run::{RankRun, RunOptions, is_interruption},
     trace::TraceFile,
 };
@@ -23,6 +25,9 @@ use crate::{
 /// What a run works with besides its options.
 pub(crate) struct RunPlace<'a> {
     pub(crate) origins: &'a Origins,
+    /// The tiers that they are read through.
+    pub(crate) tiers: Option<&'a Tiered>,
+    pub(crate) progress: ProgressView,
     pub(crate) comm: &'a dyn Comm,
     pub(crate) is_interrupted: &'a (dyn Fn() -> bool + Sync),
     /// Where results go: interrupted ranks leave theirs here for rank 0.
@@ -49,6 +54,8 @@ pub(crate) fn run(
         workload,
         options,
         origins: place.origins,
+        tiers: place.tiers,
+        progress: place.progress,
         comm: place.comm,
         is_interrupted: place.is_interrupted,
         clock,

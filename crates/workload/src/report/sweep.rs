@@ -260,7 +260,10 @@ fn all_runs(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> String 
             format!("{:.1} %", train.au_percent.mean),
             time_text(train.latency.p50_s),
             time_text(train.latency.p99_s),
-            format!("{}/s", count_text(train.metadata_per_s.mean)),
+            match train.metadata_per_s.mean {
+                rate if rate > 0.0 => format!("{}/s", count_text(rate)),
+                _ => "-".to_owned(),
+            },
             time_text(run.wall_s),
         ];
         point.values.iter().map(|value| escaped(value)).chain(numbers).collect()

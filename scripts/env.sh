@@ -133,6 +133,11 @@ install_packages() {
         die "apt-get could not install: $*"
 }
 
+# Makes sure that there is a browser, in which pages are looked at; its text needs a font.
+need_browser() {
+    if ! command -v chromium >/dev/null; then install_packages chromium fonts-dejavu-core; fi
+}
+
 # Makes sure that cargo-$1 is there.
 need_cargo_tool() {
     if cargo "$1" --version >/dev/null 2>&1; then return; fi

@@ -78,6 +78,7 @@ rm -rf "$site"
 say "parallel HDF5 for its tests, with and without thread safety and subfiling; built once"
 "$ROOT/scripts/hdf5-parallel.sh" >/dev/null
 "$ROOT/scripts/hdf5-subfiling.sh" >/dev/null
+need_browser
 say "tests of the Python package"
 # Most of them wait for processes they started: 3.5 minutes side by side on two processors, 7 one after the other.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) : 4))" \

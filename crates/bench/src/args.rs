@@ -46,7 +46,7 @@ pub(crate) struct SweepArgs {
     pub(crate) workload: PathBuf,
 
     /// Parameter and its values, such as read-threads=0,1,4: sample-size, samples-per-file, files, read-threads, batch-size,
-    /// chunking, chunk-size, ranks, or any key of the workload.
+    /// chunking, chunk-size, ranks, or any key of the workload. Points that differ in their files have a data folder each.
     #[arg(long = "axis", required = true, value_name = "NAME=VALUES")]
     pub(crate) axes: Vec<String>,
 
@@ -54,9 +54,9 @@ pub(crate) struct SweepArgs {
     #[arg(value_name = "OVERRIDE")]
     pub(crate) overrides: Vec<String>,
 
-    /// Engine that reads.
-    #[arg(long, value_enum, value_name = "ENGINE")]
-    pub(crate) engine: Option<EngineName>,
+    /// Engines that read, one after another at each point.
+    #[arg(long = "engine", value_enum, value_name = "ENGINE")]
+    pub(crate) engines: Vec<EngineName>,
 
     /// Ranks, as processes on this node.
     #[arg(long, value_name = "N")]

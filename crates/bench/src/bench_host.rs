@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use forebay::Origins;
+use forebay::{Origins, tier::Tiered};
 
 /// The program that runs the benchmark.
 pub struct BenchHost<'a> {
@@ -12,6 +12,8 @@ pub struct BenchHost<'a> {
     pub arguments: Vec<OsString>,
     /// Where files are read by engine forebay, tiers included.
     pub origins: &'a Origins,
+    /// The tiers that they are read through.
+    pub tiers: Option<&'a Tiered>,
     /// True when programs read the answer.
     pub is_json: bool,
     /// True when the user wants an end.

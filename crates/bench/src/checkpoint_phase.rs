@@ -3,19 +3,24 @@
 use std::{
     fs::{self, File},
     io::{Read, Write},
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use forebay::{
-    Error, ErrorKind, Result,
+    Error, Result,
     stage::{Area, AreaSettings, StageOptions},
 };
 use forebay_workload::{CheckpointFile, CheckpointTimings, RankPosition, TimeDistribution, checkpoint};
 use serde_json::json;
 
-use crate::rank_run::{RankRun, is_interruption};
+use crate::{
+    progress::PhaseBar,
+    rank_run::{RankRun, is_interruption},
+    torch_archive::{self, TensorFill, TorchArchive},
+};
 
 /// Tensors are written and read in pieces of this length.
 const PIECE: usize = 8 << 20;
@@ -70,6 +75,7 @@ impl RankRun<'_> {
             self.compute(pause);
             self.barrier()?;
             self.check()?;
+            self.drain_checkpoints()?;
             let start_s = self.clock.now_s();
             // A run that only reads takes what an earlier one wrote, one after another.
             let step = if spec.writes > 0 { (number - 1) % spec.writes + 1 } else { number };
@@ -93,12 +99,17 @@ impl RankRun<'_> {
         fs::create_dir_all(&folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
         let area = self.stage_area()?;
         let mut timings = CheckpointTimings::default();
-        for file in checkpoint::files(self.workload, self.at())? {
+        let fill = tensor_fill(self.workload.checkpoint.randomize_tensor);
+        let files = checkpoint::files(self.workload, self.at())?;
+        let bar = self.progress.checkpoint(files.iter().map(CheckpointFile::byte_len).sum(), "save");
+        for file in files {
+            self.check()?;
             let path = folder.join(&file.name);
-            let is_random = self.workload.checkpoint.randomize_tensor;
+            let archive = TorchArchive::new(&file, &fill)?;
+            let writing = ArchiveWriting { path: &path, archive: &archive, fill: &fill };
             let written = match &area {
-                Some(area) => write_staged(area, &path, &file, is_random),
-                None => write_file(&path, &file, is_random, self.workload.checkpoint.fsync),
+                Some(area) => writing.to_area(area, &|len| self.go_on(&bar, len)),
+                None => writing.to_file(self.workload.checkpoint.fsync, &|len| self.go_on(&bar, len)),
             };
             let fsync = written.map_err(|error| error.at(path.display()))?;
             timings.fsync_s += fsync.as_secs_f64();
@@ -128,79 +139,109 @@ impl RankRun<'_> {
         // As if the job had come back on other nodes: what a node has in memory does not help it.
         let shifted = RankPosition { rank: (at.rank + 1) % at.ranks.max(1), ..at };
         let from = if self.workload.checkpoint.recovery_rank_shift { shifted } else { at };
-        if let Some(area) = &self.area {
-            area.drain(&|_| std::ops::ControlFlow::Continue(()))?;
-        }
         let mut bytes = 0;
-        for file in checkpoint::files(self.workload, from)? {
+        let files = checkpoint::files(self.workload, from)?;
+        let bar = self.progress.checkpoint(files.iter().map(CheckpointFile::byte_len).sum(), "load");
+        for file in files {
             let path = self.folder(name).join(&file.name);
-            bytes += read_file(&path, &file).map_err(|error| error.at(path.display()))?;
+            read_file(&path, &file, &|len| self.go_on(&bar, len))
+                .map_err(|error| error.at(path.display()))?;
+            bytes += file.byte_len();
         }
         Ok(bytes)
+    }
+
+    /// Shows that `len` more bytes are on their way; an error when the user wants an end.
+    fn go_on(&self, bar: &PhaseBar, len: usize) -> Result<()> {
+        bar.add(len as u64);
+        self.check()
+    }
+
+    /// Waits until staged checkpoints are where they belong: only then can they be loaded.
+    fn drain_checkpoints(&self) -> Result<()> {
+        let Some(area) = &self.area else { return Ok(()) };
+        area.drain(&|_| if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })?;
+        self.check()
     }
 }
 
 /// What tensors hold: noise, or zeros.
-fn piece(is_random: bool) -> Vec<u8> {
+fn tensor_fill(is_random: bool) -> TensorFill {
     let mut piece = vec![0; PIECE];
     if is_random {
         crate::generate::RandomBytes::new(1, 1, 1.0).fill(&mut piece);
     }
-    piece
+    TensorFill::new(piece)
 }
 
-/// Writes the tensors one after another under a temporary name, and gives the time of syncing.
-fn write_file(path: &Path, file: &CheckpointFile, is_random: bool, fsync: bool) -> Result<Duration> {
-    let part = path.with_extension("part");
-    let write = || -> std::io::Result<Duration> {
-        let mut out = File::create(&part)?;
-        let piece = piece(is_random);
-        let mut left = file.byte_len();
-        while left > 0 {
-            let len = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-            out.write_all(&piece[..len])?;
-            left -= len as u64;
-        }
+/// A checkpoint file on its way.
+struct ArchiveWriting<'a> {
+    path: &'a Path,
+    archive: &'a TorchArchive,
+    fill: &'a TensorFill,
+}
+
+impl ArchiveWriting<'_> {
+    /// Writes the file under a temporary name and moves it into place; gives the time of syncing.
+    fn to_file(&self, fsync: bool, go_on: &dyn Fn(usize) -> Result<()>) -> Result<Duration> {
+        let part = self.path.with_extension("part");
+        let write = || -> Result<Duration> {
+            let mut out = File::create(&part).map_err(Error::from_io)?;
+            self.archive.write(self.fill, |bytes| {
+                go_on(bytes.len())?;
+                out.write_all(bytes).map_err(Error::from_io)
+            })?;
+            let began = Instant::now();
+            if fsync {
+                out.sync_all().map_err(Error::from_io)?;
+            }
+            let took = if fsync { began.elapsed() } else { Duration::ZERO };
+            fs::rename(&part, self.path).map_err(Error::from_io)?;
+            Ok(took)
+        };
+        write().inspect_err(|_| {
+            // Half of a checkpoint is worth nothing, and may take the room that is missing.
+            let _ = fs::remove_file(&part);
+        })
+    }
+
+    /// Writes the file to `area`, which moves it behind the training; gives the time of sealing.
+    fn to_area(&self, area: &Arc<Area>, go_on: &dyn Fn(usize) -> Result<()>) -> Result<Duration> {
+        let staged = area.create(self.path, StageOptions::default())?;
+        let mut offset = 0;
+        self.archive.write(self.fill, |bytes| {
+            go_on(bytes.len())?;
+            staged.write_at(offset, bytes)?;
+            offset += bytes.len() as u64;
+            Ok(())
+        })?;
         let began = Instant::now();
-        if fsync {
-            out.sync_all()?;
-        }
-        fs::rename(&part, path)?;
-        Ok(if fsync { began.elapsed() } else { Duration::ZERO })
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&part);
-        Error::from_io(error)
-    })
-}
-
-/// Writes the tensors to `area`, which moves them behind the training.
-fn write_staged(area: &Arc<Area>, path: &Path, file: &CheckpointFile, is_random: bool) -> Result<Duration> {
-    let staged = area.create(path, StageOptions::default())?;
-    let piece = piece(is_random);
-    let (mut offset, end) = (0, file.byte_len());
-    while offset < end {
-        let len = usize::try_from(end - offset).unwrap_or(PIECE).min(PIECE);
-        staged.write_at(offset, &piece[..len])?;
-        offset += len as u64;
+        staged.seal()?;
+        Ok(began.elapsed())
     }
-    let began = Instant::now();
-    staged.seal()?;
-    Ok(began.elapsed())
 }
 
-fn read_file(path: &Path, file: &CheckpointFile) -> Result<u64> {
+/// Reads all of a checkpoint file.
+fn read_file(path: &Path, file: &CheckpointFile, go_on: &dyn Fn(usize) -> Result<()>) -> Result<()> {
     let mut from = File::open(path).map_err(Error::from_io)?;
-    let (mut piece, mut bytes) = (vec![0; PIECE], 0);
+    let len = from.metadata().map_err(Error::from_io)?.len();
+    let (mut piece, mut first, mut last) = (vec![0; PIECE], Vec::new(), Vec::new());
+    let mut seen = 0;
     loop {
-        match from.read(&mut piece).map_err(Error::from_io)? {
-            0 => break,
-            len => bytes += len as u64,
+        let count = from.read(&mut piece).map_err(Error::from_io)?;
+        go_on(count)?;
+        if count == 0 {
+            break;
         }
+        if first.is_empty() {
+            first.extend_from_slice(&piece[..count.min(END)]);
+        }
+        last.extend_from_slice(&piece[count.saturating_sub(END)..count]);
+        last.drain(..last.len().saturating_sub(END));
+        seen += count as u64;
     }
-    if bytes != file.byte_len() {
-        let what = format!("has {bytes} bytes, and its tensors have {}", file.byte_len());
-        return Err(Error::new(ErrorKind::Corrupt, what).hint("it is of another model: save it anew"));
-    }
-    Ok(bytes)
+    torch_archive::check(file, seen.min(len), &first, &last)
 }
+
+/// Bytes of a file's start and end that are looked at.
+const END: usize = 64;

@@ -20,6 +20,7 @@ use crate::{
     engine::EngineName,
     kernel_run::{KernelOutcome, KernelPlace, run_kernel},
     launch_ranks,
+    progress::ProgressView,
     rank_run::RunOptions,
     results,
     run::{RunPlace, run},
@@ -143,6 +144,8 @@ impl BenchResults<'_> {
             let options = self.options(engine);
             let place = RunPlace {
                 origins: self.host.origins,
+                tiers: self.host.tiers.filter(|_| engine == EngineName::Forebay),
+                progress: self.progress(),
                 comm: &**self.comm,
                 is_interrupted: self.host.is_interrupted,
                 folder: &folder,
@@ -173,6 +176,14 @@ impl BenchResults<'_> {
             self.kernels.push(outcome);
         }
         Ok(folder)
+    }
+
+    /// Progress of one rank stands for that of all.
+    fn progress(&self) -> ProgressView {
+        match self.comm.rank() == 0 && !self.host.is_json {
+            true => ProgressView::Shown,
+            false => ProgressView::Hidden,
+        }
     }
 
     fn options(&self, engine: EngineName) -> RunOptions {

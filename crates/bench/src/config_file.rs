@@ -18,13 +18,18 @@ pub(crate) fn suite(args: &BenchArgs) -> Result<Suite> {
         naming: args.layout.as_deref().map(naming).transpose()?,
         like_dlio: args.like_dlio,
     };
+    read(name, &options)
+}
+
+/// The suite of the file or preset `name`.
+pub(crate) fn read(name: &Path, options: &ConfigOptions) -> Result<Suite> {
     match ConfigSyntax::of(name) {
         Some(syntax) => {
             let place = |error: Error| error.at(name.display());
             let text = fs::read_to_string(name).map_err(|error| place(Error::from_io(error)))?;
-            config::read(&text, syntax, &options).map_err(place)
+            config::read(&text, syntax, options).map_err(place)
         }
-        None => config::preset(&preset_name(name), &options),
+        None => config::preset(&preset_name(name), options),
     }
 }
 

@@ -153,15 +153,20 @@ fn memory_type(element: ElementType) -> String {
 /// How forebay reads `split`.
 pub(crate) fn forebay_plan(workload: &Workload, split: Split) -> ForebayPlan {
     let dataset = &workload.dataset;
+    let (batch_size, sample_len) = (order::batch_size(workload, split).max(1), sample_len(workload));
+    let batches = order::read_ahead(workload) + u64::from(workload.reader.read_threads) + 3;
     ForebayPlan {
         files: paths(workload, split),
         format: dataset.format,
         records: layout::record_names(workload),
         samples_per_file: dataset.num_samples_per_file,
         sample_ndim: layout::sample_shape(dataset, dataset.record_length_bytes).len(),
-        batch_size: order::batch_size(workload, split).max(1),
+        batch_size,
         threads: workload.reader.read_threads,
         transfer_size: workload.reader.transfer_size,
+        sizes_differ: dataset.record_length_bytes_stdev > 0.0,
+        sample_len,
+        memory: batches * batch_size * sample_len,
     }
 }
 

@@ -1,7 +1,11 @@
 //! What reads samples: libhdf5, or forebay's own reader, behind one trait.
 
+pub(crate) mod each_file;
 pub(crate) mod forebay_files;
 pub(crate) mod hdf5;
+pub(crate) mod synthetic;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

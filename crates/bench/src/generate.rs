@@ -9,10 +9,9 @@ pub(crate) mod dtypes;
 mod file;
 mod hdf5;
 mod indexed;
-mod jpeg;
 mod netcdf;
 mod npy;
-mod png;
+mod pictures;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -98,8 +97,8 @@ impl FileWriter {
             (FileFormat::Npz, _) => npy::write_npz(part, file, is_compressed),
             (FileFormat::TfRecord, _) => self.write_tfrecord(part, file),
             (FileFormat::Csv, _) => text::write_csv(part, file),
-            (FileFormat::Jpeg, _) => jpeg::write_jpeg(part, file),
-            (FileFormat::Png, _) => png::write_png(part, file),
+            (FileFormat::Jpeg, _) => pictures::write_jpeg(part, file),
+            (FileFormat::Png, _) => pictures::write_png(part, file),
             (FileFormat::IndexedBinary | FileFormat::MmapIndexedBinary, _) => {
                 indexed::write_indexed(part, &file.path, file)
             }

@@ -115,12 +115,14 @@ impl RankRun<'_> {
     fn write_files(&self, setup: &GenerateSetup, files: &[GeneratedFile]) -> GenerateTally {
         let writers = writer_count(self.comm.size(), files.len());
         let queue = FileQueue { files, next: AtomicUsize::new(0), is_over: AtomicBool::new(false) };
+        let bar = self.progress.files(files.len() as u64);
         let done = Mutex::new(GenerateTally { counts: (0, 0), outcome: Ok(()) });
         let stop = || self.is_over();
         let record = |file: &GeneratedFile, outcome: Result<()>| {
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             match outcome {
                 Ok(()) => {
+                    bar.add(1);
                     done.counts.0 += 1;
                     done.counts.1 += file.data_len();
                 }

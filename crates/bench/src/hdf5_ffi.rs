@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "calls into a C library")]
 
 mod drivers;
-mod particles;
+pub(crate) mod particles;
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -17,8 +17,6 @@ use std::{
 
 use forebay::{Error, Result, format::check_owner};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-
-pub(crate) use self::particles::{BlockSelection, COMPOUND};
 
 /// What the library calls `hid_t`, since 1.10.
 pub(crate) type Hdf5Id = i64;

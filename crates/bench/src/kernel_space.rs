@@ -10,7 +10,7 @@
 use forebay::{Error, Result};
 use forebay_workload::{Kernel, KernelMode, KernelPattern, SpaceLayout};
 
-use crate::hdf5_ffi::BlockSelection;
+use crate::hdf5_ffi::particles::BlockSelection;
 
 /// The shape of the data sets in a file that `ranks` write.
 pub(crate) fn file_shape(kernel: &Kernel, ranks: u64) -> Vec<u64> {

@@ -6,7 +6,7 @@ use forebay::{Error, Result};
 use forebay_workload::SpaceLayout;
 
 use crate::{
-    hdf5_ffi::{COMPOUND, Hdf5Functions, Hdf5Id},
+    hdf5_ffi::{Hdf5Functions, Hdf5Id, particles::COMPOUND},
     kernel_particles::{ParticleTypes, STRUCTURES, VARIABLES},
     runtime_hdf5::RuntimeHdf5,
 };

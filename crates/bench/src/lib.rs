@@ -15,13 +15,15 @@
 //! | `vol_environment` | VOL connectors that a configuration names |
 //! | `shared_batches` | memory of batches that worker processes fill |
 //! | `frames`, `worker`, `worker_process` | processes that read samples or write files for a rank, and what is sent to them |
-//! | `engine/` | what reads the samples of a step: libhdf5, or forebay itself |
+//! | `engine/` | what reads the samples of a step: libhdf5, or forebay itself, file by file where sizes differ |
 //! | `step_maker`, `rank_orders` | the steps of an epoch as a loader makes them; what ranks know of each other's |
 //! | `dataset_files` | from a workload to its files: where they lie, how they are written and read |
 //! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
 //! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
+//! | `zip_layout`, `torch_archive` | headers of ZIP archives; checkpoint files that `torch.load` reads |
 //! | `kernel_run`, `kernel_space`, `kernel_particles`, `kernel_transfers` | h5bench's `write` and `read` kernels: the run, which elements, their values, between memory and file |
 //! | `cold_cache`, `trace`, `digest` | files out of the page cache; a trace in DFTracer's form; a checksum of what was read |
+//! | `tier_counts`, `progress` | what tiers served; progress bars |
 //! | `run`, `launch_ranks` | all phases, and what all ranks recorded; ranks without MPI |
 //! | `results`, `several` | reports of runs; runs side by side, and grids of parameters |
 //! | `args`, `config_file`, `bench_host`, `command`, `summary` | `forebay bench` |
@@ -47,6 +49,7 @@ mod kernel_space;
 mod kernel_transfers;
 mod launch_ranks;
 mod parallel_access;
+mod progress;
 mod rank_orders;
 mod rank_run;
 mod results;
@@ -58,11 +61,14 @@ mod shared_batches;
 mod step_maker;
 mod subfiling;
 mod summary;
+mod tier_counts;
+mod torch_archive;
 mod trace;
 mod train_phase;
 mod vol_environment;
 mod worker;
 mod worker_process;
+mod zip_layout;
 
 pub use args::BenchArgs;
 pub use bench_host::BenchHost;

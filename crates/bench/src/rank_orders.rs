@@ -4,7 +4,7 @@ use forebay::{
     Error, ErrorKind, Result,
     store::{Comm, Wait},
 };
-use forebay_workload::BatchOrder;
+use forebay_workload::EpochOrder;
 
 /// The steps of all ranks in one epoch.
 #[derive(Debug, Default)]
@@ -24,13 +24,24 @@ impl RankOrders {
     /// Tells all ranks of `batches`, with their samples if ranks read together. Collective.
     pub(crate) fn gather(
         comm: &dyn Comm,
-        batches: &[BatchOrder],
+        batches: &EpochOrder,
         is_together: bool,
         wait: &Wait<'_>,
     ) -> Result<Self> {
-        let samples = if is_together { batches } else { &[] };
-        let samples: Vec<&[u64]> = samples.iter().map(|batch| &batch.samples[..]).collect();
-        let mine = postcard::to_stdvec(&(batches.len() as u64, samples))
+        let samples_of = |step| batches.batch(step).map(|batch| batch.samples);
+        let samples = is_together.then(|| (0..batches.len()).map_while(samples_of).collect());
+        Self::exchange(comm, batches.len(), samples, wait)
+    }
+
+    /// Tells all ranks of `steps`, and of their samples where there are some on every rank.
+    fn exchange(
+        comm: &dyn Comm,
+        steps: u64,
+        samples: Option<Vec<Vec<u64>>>,
+        wait: &Wait<'_>,
+    ) -> Result<Self> {
+        let is_together = samples.is_some();
+        let mine = postcard::to_stdvec(&(steps, samples.unwrap_or_default()))
             .map_err(|error| Error::new(ErrorKind::Bug, "an order cannot be encoded").because(error))?;
         let mut orders = Self::default();
         for told in comm.all_gather(mine, wait)? {
@@ -67,12 +78,10 @@ mod tests {
         let ranks = LocalComm::on_hosts(&[0, 0, 0]).into_iter().map(Arc::new).zip(orders);
         let threads: Vec<_> = ranks
             .map(|(comm, order)| {
-                let batches: Vec<BatchOrder> =
-                    order.into_iter().map(|samples| BatchOrder { worker: 0, samples }).collect();
                 thread::spawn(move || {
-                    let wait = Wait::while_ranks_live();
-                    let together = RankOrders::gather(&*comm, &batches, true, &wait).unwrap();
-                    let alone = RankOrders::gather(&*comm, &batches, false, &wait).unwrap();
+                    let (wait, steps) = (Wait::while_ranks_live(), order.len() as u64);
+                    let together = RankOrders::exchange(&*comm, steps, Some(order), &wait).unwrap();
+                    let alone = RankOrders::exchange(&*comm, steps, None, &wait).unwrap();
                     (together, alone)
                 })
             })

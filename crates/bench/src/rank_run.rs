@@ -12,6 +12,7 @@ use forebay::{
     source::{Event, EventKind},
     stage::Area,
     store::{Comm, Wait},
+    tier::Tiered,
 };
 use forebay_workload::{Mt19937, RankPosition, RankTimings, TimeDistribution, Workload};
 
@@ -20,6 +21,7 @@ use crate::{
     digest::SampleDigest,
     engine::EngineName,
     parallel_access::{MpiIo, MpiRanks},
+    progress::ProgressView,
     trace::TraceFile,
     worker_process::{OwnCommand, WorkerEnvironment},
 };
@@ -69,6 +71,8 @@ pub(crate) struct RankRun<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) options: &'a RunOptions,
     pub(crate) origins: &'a Origins,
+    pub(crate) tiers: Option<&'a Tiered>,
+    pub(crate) progress: ProgressView,
     pub(crate) comm: &'a dyn Comm,
     pub(crate) is_interrupted: &'a (dyn Fn() -> bool + Sync),
     pub(crate) clock: RunClock,

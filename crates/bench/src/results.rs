@@ -65,8 +65,22 @@ pub(crate) fn write_file(folder: &Path, name: &str, text: &str) -> Result<()> {
     })
 }
 
-/// The run whose report lies at `path`: a folder of results, or its `report.json`.
-pub(crate) fn read(path: &Path) -> Result<RunTimings> {
+/// The runs whose reports lie at `path`: a folder of results, one that has a folder for each of several engines, or a `report.json`.
+pub(crate) fn read_all(path: &Path) -> Result<Vec<RunTimings>> {
+    if !path.is_dir() || path.join("report.json").exists() {
+        return read(path).map(|run| vec![run]);
+    }
+    let entries = fs::read_dir(path).map_err(|error| Error::from_io(error).at(path.display()))?;
+    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    folders.retain(|folder| folder.join("report.json").exists());
+    folders.sort();
+    match folders.is_empty() {
+        true => read(path).map(|run| vec![run]),
+        false => folders.iter().map(|folder| read(folder)).collect(),
+    }
+}
+
+fn read(path: &Path) -> Result<RunTimings> {
     let file: PathBuf = if path.is_dir() { path.join("report.json") } else { path.to_owned() };
     let text = fs::read_to_string(&file).map_err(|error| {
         let kind =

@@ -10,6 +10,7 @@ use std::{
 use forebay::{
     Error, ErrorKind, Origins, Result,
     store::{Comm, Wait},
+    tier::Tiered,
 };
 use forebay_workload::{Mt19937, RankTimings, RunTimings, Workload};
 
@@ -18,6 +19,7 @@ use crate::{
     dataset_files,
     digest::SampleDigest,
     host,
+    progress::ProgressView,
     rank_run::{RankRun, RunOptions, is_interruption},
     subfiling,
     trace::TraceFile,
@@ -26,6 +28,9 @@ use crate::{
 /// What a run works with besides its options.
 pub(crate) struct RunPlace<'a> {
     pub(crate) origins: &'a Origins,
+    /// The tiers that they are read through.
+    pub(crate) tiers: Option<&'a Tiered>,
+    pub(crate) progress: ProgressView,
     pub(crate) comm: &'a dyn Comm,
     pub(crate) is_interrupted: &'a (dyn Fn() -> bool + Sync),
     /// Where results go: interrupted ranks leave theirs here for rank 0.
@@ -52,6 +57,8 @@ pub(crate) fn run(
         workload,
         options,
         origins: place.origins,
+        tiers: place.tiers,
+        progress: place.progress,
         comm: place.comm,
         is_interrupted: place.is_interrupted,
         clock,

@@ -1,7 +1,6 @@
 //! Several runs: those of earlier commands side by side, and a grid of parameters.
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -9,16 +8,20 @@ use std::{
 
 use forebay::{Error, Result};
 use forebay_workload::{
+    ConfigOptions, Task,
     metrics::summarise,
-    report::{self, SweepPoint},
+    report::{self, KeyStyle, SweepPoint},
 };
 use serde_json::json;
 
-use crate::{args::SweepArgs, bench_host::BenchHost, results};
+use crate::{args::SweepArgs, bench_host::BenchHost, config_file, results};
 
 /// Compares the runs at `paths` with the first of them, as text or JSON; a page of all goes to `html`.
 pub(crate) fn compare(paths: &[PathBuf], html: Option<&Path>, is_json: bool) -> Result<String> {
-    let runs = paths.iter().map(|path| results::read(path)).collect::<Result<Vec<_>>>()?;
+    let mut runs = Vec::new();
+    for path in paths {
+        runs.extend(results::read_all(path)?);
+    }
     let summaries: Vec<_> = runs.iter().map(summarise).collect();
     if let Some(html) = html {
         fs::write(html, report::html(&summaries))
@@ -35,34 +38,62 @@ pub(crate) fn compare(paths: &[PathBuf], html: Option<&Path>, is_json: bool) -> 
 }
 
 /// Runs the workload at every point of a grid, each in a process of its own, and reports them together.
+///
+/// All configurations are read before the first run. What was done before an interrupt or a run that failed is reported.
 pub(crate) fn sweep(args: &SweepArgs, host: &BenchHost<'_>, is_json: bool) -> Result<String> {
-    let axes = args.axes.iter().map(|axis| report::parse_axis(axis)).collect::<Result<Vec<_>>>()?;
-    let points = report::sweep_points(&axes)?;
-    let mut done = Vec::new();
+    let suite = config_file::read(&args.workload, &options(&args.overrides))?;
+    let style = if suite.is_h5bench { KeyStyle::H5bench } else { KeyStyle::Dlio };
+    let axes = args.axes.iter().map(|axis| report::parse_axis(axis, style)).collect::<Result<Vec<_>>>()?;
+    let mut points = report::sweep_points(&axes, style)?;
+    for point in &mut points {
+        let overrides = [&args.overrides[..], &point.overrides].concat();
+        let suite = config_file::read(&args.workload, &options(&overrides))?;
+        if let (false, Some(Task::Training(workload))) = (point.dataset.is_empty(), suite.tasks.first()) {
+            let folder = Path::new(&workload.dataset.data_folder).join(&point.dataset);
+            point.overrides.push(style.data_folder(&folder.display().to_string()));
+        }
+    }
+    let (planned, mut done, mut failed) = (points.len(), Vec::new(), None);
     for (number, point) in points.into_iter().enumerate() {
         if (host.is_interrupted)() {
             break;
         }
         let folder = args.output.join(format!("point-{}", number + 1));
-        run_point(args, host, &point, &folder)?;
-        done.push((point, summarise(&results::read(&folder)?)));
+        failed = run_point(args, host, &point, &folder).err();
+        // A run that was interrupted leaves a part of its results, which is marked as such.
+        let runs = results::read_all(&folder).unwrap_or_default();
+        done.extend(runs.iter().map(|run| (point.clone(), summarise(run))));
+        if failed.is_some() {
+            break;
+        }
     }
-    let (csv, html) = (report::sweep_csv(&axes, &done), report::sweep_html(&axes, &done));
+    let (csv, html) = (report::sweep_csv(&axes, &done), report::sweep_html(&axes, &done, planned));
     results::write_file(&args.output, "sweep.csv", &csv)?;
     results::write_file(&args.output, "sweep.html", &html)?;
-    match is_json {
-        true => Ok(format!("{}\n", json!({ "folder": args.output, "points": done.len() }))),
-        false => Ok(format!("{csv}results in {}\n", args.output.display())),
+    match failed.filter(|_| !(host.is_interrupted)()) {
+        Some(error) => Err(error.hint("what was done before lies in the output folder")),
+        None if is_json => {
+            Ok(format!("{}\n", json!({ "folder": args.output, "points": planned, "runs": done.len() })))
+        }
+        None => Ok(format!("{csv}results in {}\n", args.output.display())),
     }
 }
 
+fn options(overrides: &[String]) -> ConfigOptions {
+    ConfigOptions { overrides: overrides.to_vec(), ..ConfigOptions::default() }
+}
+
 fn run_point(args: &SweepArgs, host: &BenchHost<'_>, point: &SweepPoint, folder: &Path) -> Result<()> {
+    // What an earlier sweep left must not be taken for results of this one.
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+    }
     fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
     let (program, rest) = host.program.split_first().ok_or_else(|| Error::invalid("no program"))?;
     let mut command = Command::new(program);
     command.args(rest).arg("bench").arg(&args.workload);
     command.args(args.overrides.iter().chain(&point.overrides));
-    if let Some(engine) = args.engine {
+    for engine in &args.engines {
         command.args(["--engine", engine.as_str()]);
     }
     if let Some(ranks) = point.ranks.or(args.ranks) {
@@ -73,6 +104,6 @@ fn run_point(args: &SweepArgs, host: &BenchHost<'_>, point: &SweepPoint, folder:
     if status.success() {
         return Ok(());
     }
-    let point: Vec<OsString> = point.values.iter().map(OsString::from).collect();
-    Err(Error::invalid(format!("the run at {point:?} ended with {status}")).at(folder.display()))
+    let values = point.values.join(", ");
+    Err(Error::invalid(format!("the run at {values} ended with {status}")).at(folder.display()))
 }

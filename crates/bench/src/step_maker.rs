@@ -10,7 +10,7 @@ use forebay::{
     loader::{BatchMaker, BatchRequest, LoaderStats, MadeFields, MakerThreads},
     plan::SetIdentity,
 };
-use forebay_workload::{BatchOrder, Mt19937, TimeDistribution};
+use forebay_workload::{EpochOrder, Mt19937, TimeDistribution};
 
 use crate::{
     engine::{StepReader, StepRequest},
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct StepMaker {
     reader: Arc<dyn StepReader>,
-    batches: Vec<BatchOrder>,
+    batches: EpochOrder,
     /// What all ranks read, where they read together.
     of_ranks: Arc<RankOrders>,
     /// Simulated preprocessing of each sample, and what it is drawn from.
@@ -36,12 +36,12 @@ impl StepMaker {
     /// The steps `batches`, read by `reader`.
     pub(crate) fn new(
         reader: Arc<dyn StepReader>,
-        batches: Vec<BatchOrder>,
+        batches: EpochOrder,
         of_ranks: Arc<RankOrders>,
         (preprocess, seed): (TimeDistribution, u32),
     ) -> Self {
         let identity = SetIdentity {
-            part_lens: vec![batches.len() as u64],
+            part_lens: vec![batches.len()],
             group_len: 1,
             content: "steps".to_owned(),
             version: "steps".to_owned(),
@@ -83,7 +83,7 @@ impl BatchMaker for StepMaker {
 
     fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
         let step = request.samples.first().copied().flatten();
-        let batch = step.and_then(|step| self.batches.get(usize::try_from(step).ok()?));
+        let batch = step.and_then(|step| self.batches.batch(step));
         let (Some(step), Some(batch)) = (step, batch) else {
             return Err(Error::new(ErrorKind::Bug, "a step that the epoch does not have"));
         };

@@ -7,19 +7,24 @@ use forebay::{
     loader::{Next, Run},
     plan::{Shuffle, Tail},
     store::Wait,
+    tier::Tiered,
 };
 use forebay_workload::{
-    BatchOrder, BlockTimings, EpochTimings, FileFormat, Split, StepTimings, TimeDistribution, order,
+    BlockTimings, EpochOrder, EpochTimings, FileFormat, LoaderKind, Split, StepTimings, TimeDistribution,
+    order,
 };
 use serde_json::json;
 
 use crate::{
     cold_cache, dataset_files,
-    engine::{EngineName, StepReader, forebay_files::ForebayStepReader, hdf5::Hdf5StepReader},
+    engine::{
+        EngineName, StepReader, forebay_files::open_reader, hdf5::Hdf5StepReader, synthetic::SyntheticReader,
+    },
     parallel_access::MpiIo,
     rank_orders::RankOrders,
     rank_run::{GLANCE, PageCacheState, RankRun, interrupted, is_interruption},
     step_maker::StepMaker,
+    tier_counts,
     trace::{TraceEvent, arguments},
     worker::BatchTimes,
 };
@@ -73,8 +78,11 @@ impl RankRun<'_> {
         let mut readers = SplitReaders::default();
         for epoch in 1..=self.workload.train.epochs {
             let mut timings = EpochTimings { epoch, start_s: self.clock.now_s(), ..EpochTimings::default() };
+            let before = self.tiers.map(Tiered::stats);
             let done = self.epoch(epoch, &mut readers, &mut timings);
             timings.end_s = self.clock.now_s();
+            let served = self.tiers.zip(before).map(|(tiers, before)| tiers.stats().since(&before));
+            timings.tiers = served.as_ref().map(tier_counts::counts).unwrap_or_default();
             self.trace_span("epoch", "train", timings.start_s, json!({ "epoch": epoch }));
             self.timings.epochs.push(timings);
             match done {
@@ -114,6 +122,7 @@ impl RankRun<'_> {
         let mut block = BlockTimings { start_s: self.clock.now_s(), ..BlockTimings::default() };
         let begun = self.begin(Split::Train, epoch, readers);
         let mut steps = begun.inspect_err(|_| timings.blocks.push(std::mem::take(&mut block)))?;
+        let bar = self.progress.steps(steps.of_any_rank(), "train", epoch, self.workload.train.epochs);
         for step in 0..steps.of_any_rank() {
             let place = StepPlace { split: Split::Train, epoch, step };
             let done = self.step(&mut steps, place, self.workload.train.compute, &mut block);
@@ -123,6 +132,7 @@ impl RankRun<'_> {
                 timings.blocks.push(std::mem::take(&mut block));
             }
             done?;
+            bar.add(1);
             if is_due {
                 self.checkpoint(epoch, step + 1, &mut timings.checkpoints)?;
                 block.start_s = self.clock.now_s();
@@ -145,19 +155,21 @@ impl RankRun<'_> {
         block.start_s = self.clock.now_s();
         block.end_s = block.start_s;
         let mut steps = self.begin(Split::Eval, epoch, readers)?;
+        let bar = self.progress.steps(steps.of_any_rank(), "evaluate", epoch, self.workload.train.epochs);
         for step in 0..steps.of_any_rank() {
             let place = StepPlace { split: Split::Eval, epoch, step };
             let done = self.step(&mut steps, place, self.workload.evaluation.compute, block);
             block.end_s = self.clock.now_s();
             done?;
+            bar.add(1);
         }
         Ok(())
     }
 
     /// Begins to read the batches of an epoch.
     fn begin(&mut self, split: Split, epoch: u32, readers: &mut SplitReaders) -> Result<EpochSteps> {
-        let batches = order::batches(self.workload, split, epoch, self.at())?;
-        let count = batches.len() as u64;
+        let batches = EpochOrder::new(self.workload, split, epoch, self.at())?;
+        let count = batches.len();
         let reader = self.reader(split, readers)?;
         let of_ranks = Arc::new(self.rank_orders(split, &batches, reader.is_together())?);
         let (preprocess, seed) = (self.workload.reader.preprocess, self.workload.train.seed);
@@ -179,9 +191,9 @@ impl RankRun<'_> {
     }
 
     /// What this rank has to know of the steps of others: they wait for each other in training, and wherever they read together.
-    fn rank_orders(&self, split: Split, batches: &[BatchOrder], is_together: bool) -> Result<RankOrders> {
+    fn rank_orders(&self, split: Split, batches: &EpochOrder, is_together: bool) -> Result<RankOrders> {
         if self.comm.size() == 1 && !is_together || split == Split::Eval && !is_together {
-            return Ok(RankOrders::alone(batches.len() as u64));
+            return Ok(RankOrders::alone(batches.len()));
         }
         let stop = || self.check();
         let wait = Wait::while_ranks_live();
@@ -194,10 +206,16 @@ impl RankRun<'_> {
         if let Some(reader) = slot {
             return Ok(Arc::clone(reader));
         }
-        if self.workload.dataset.format != FileFormat::Synthetic {
+        let has_input = self.workload.dataset.format != FileFormat::Synthetic
+            && self.workload.reader.loader != LoaderKind::Synthetic;
+        if has_input {
             dataset_files::check_there(&dataset_files::paths(self.workload, split))?;
         }
         let reader: Arc<dyn StepReader> = match self.options.engine {
+            _ if !has_input => {
+                let plan = dataset_files::forebay_plan(self.workload, split);
+                Arc::new(SyntheticReader::new(plan.sample_len, plan.threads, plan.memory))
+            }
             EngineName::Hdf5 => {
                 let mut plan = dataset_files::hdf5_plan(self.workload, split)?;
                 plan.setup.mpi_io = self.mpi_io()?;
@@ -211,7 +229,7 @@ impl RankRun<'_> {
             }
             EngineName::Forebay => {
                 let plan = dataset_files::forebay_plan(self.workload, split);
-                Arc::new(ForebayStepReader::open(&plan, self.origins)?)
+                open_reader(&plan, self.origins)?
             }
         };
         *slot = Some(Arc::clone(&reader));

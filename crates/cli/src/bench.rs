@@ -28,6 +28,7 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
         program: context.program.clone(),
         arguments: context.arguments.clone(),
         origins: &origins,
+        tiers: tiers.as_deref(),
         is_json: context.json,
         is_interrupted: &is_interrupted,
     };

@@ -62,7 +62,8 @@ pub(crate) fn file_of(library: &LoadedLibrary, object: &VolObject, kind: c_int) 
     }
     let (at, asked) = ((&raw mut location).cast(), (&raw mut asked).cast());
     // SAFETY: an open object of the native connector, which answers with its own file, and arguments as the headers say.
-    let found = unsafe { get(object.under, at, object.connector, asked, 0, null_mut()) };
+    let found =
+        unsafe { get(object.under, at, object.connector, asked, library.default_transfer(), null_mut()) };
     (found >= 0 && !file.is_null()).then_some(file)
 }
 

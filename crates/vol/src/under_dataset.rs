@@ -95,8 +95,16 @@ impl UnderDataset {
         let mut arguments = ObjectGetInfo::basic(&raw mut details);
         let get = library.functions.H5VLobject_get;
         // SAFETY: an open object of that connector, a location of it, and arguments with the layout of the header.
-        let answer =
-            unsafe { get(self.object, location, self.connector, (&raw mut arguments).cast(), 0, null_mut()) };
+        let answer = unsafe {
+            get(
+                self.object,
+                location,
+                self.connector,
+                (&raw mut arguments).cast(),
+                library.default_transfer(),
+                null_mut(),
+            )
+        };
         (answer >= 0).then_some(details)
     }
 

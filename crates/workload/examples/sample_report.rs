@@ -8,7 +8,7 @@ use forebay_workload::{
     BlockTimings, ConfigOptions, EpochTimings, GenerationTimings, Mt19937, RankTimings, RunTimings,
     StepTimings, Task, TierCounts, Workload, config,
     metrics::{RunSummary, summarise},
-    report,
+    report::{self, KeyStyle},
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,11 +29,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             .to_vec();
     fs::write(folder.join("compare.html"), report::html(&several))?;
     println!("{}", report::compare(&several[2..]));
-    let axes = [report::parse_axis("read-threads=0,1,2,4")?, report::parse_axis("sample-size=64KiB,1MiB")?];
-    let results = report::sweep_points(&axes)?.into_iter().enumerate();
+    let axes = ["read-threads=0,1,2,4", "sample-size=64KiB,1MiB"]
+        .map(|text| report::parse_axis(text, KeyStyle::Dlio));
+    let axes = axes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let results = report::sweep_points(&axes, KeyStyle::Dlio)?.into_iter().enumerate();
     let results: Vec<_> =
         results.map(|(number, point)| (point, several[number % several.len()].clone())).collect();
-    fs::write(folder.join("sweep.html"), report::sweep_html(&axes, &results))?;
+    fs::write(folder.join("sweep.html"), report::sweep_html(&axes, &results, results.len()))?;
     fs::write(folder.join("sweep.csv"), report::sweep_csv(&axes, &results))?;
     Ok(())
 }

@@ -39,7 +39,7 @@ pub use config::{ConfigOptions, ConfigSyntax};
 pub use distribution::TimeDistribution;
 pub use kernel::{Kernel, KernelMode, KernelPattern, SpaceLayout};
 pub use layout::Split;
-pub use order::{BatchOrder, RankPosition};
+pub use order::{BatchOrder, EpochOrder, RankPosition};
 pub use random::Mt19937;
 pub use suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice};
 pub use timings::{

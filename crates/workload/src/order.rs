@@ -8,15 +8,24 @@
 //!
 //! A sample is a number: `file * samples_per_file + record`, with files numbered as [`layout`](crate::layout) lists them.
 //!
-//! DLIO's defects in order ([`Workload::like_dlio`]) are in `order/defects.rs`.
+//! Batches are formulas over positions of the rank's list, and the list is kept only where it is shuffled; parts of a shuffled list are
+//! found without it (`order/trace.rs`). DLIO's defects in order ([`Workload::like_dlio`]) are in `samples.rs` and `shuffle.rs`.
 
 mod counts;
-mod defects;
+mod dealing;
+mod numbers;
 mod samples;
 mod shuffle;
+mod trace;
 
 use forebay_source::{Error, ErrorKind, Result};
 
+use self::{
+    dealing::{BatchDealing, batches_of, range_of},
+    numbers::{SampleNumbers, ShuffledPart},
+    samples::StoredSamples,
+    shuffle::{generator, shuffles_samples},
+};
 use crate::{
     layout::Split,
     workload::{LoaderKind, RankShare, Workload},
@@ -57,22 +66,78 @@ pub fn steps(workload: &Workload, split: Split, at: RankPosition) -> Result<u64>
     Ok(limit)
 }
 
-/// The batches of one rank in one epoch (from 1), step by step.
+/// The batches of one rank in one epoch, each made when it is asked for.
+///
+/// In order they take no memory. Shuffled they take 4 bytes for each sample of the epoch; where a run reads a small part of an epoch,
+/// as `bert` does, for each sample that it reads.
+#[derive(Clone, Debug)]
+pub struct EpochOrder {
+    dealing: BatchDealing,
+    numbers: SampleNumbers,
+    stored: StoredSamples,
+    steps: u64,
+}
+
+impl EpochOrder {
+    /// The batches of the rank `at` in `epoch`, from 1.
+    pub fn new(workload: &Workload, split: Split, epoch: u32, at: RankPosition) -> Result<Self> {
+        let batch = batch_size(workload, split).max(1);
+        let stored = StoredSamples::new(workload, split, epoch, at);
+        let total = stored.total();
+        let (from, len) = match workload.reader.rank_share {
+            RankShare::Ranges => range_of(total, at),
+            RankShare::Batches => batches_of(total, batch, at),
+        };
+        let workers = workload.reader.read_threads.max(1);
+        let dealing = match loader(workload) {
+            LoaderKind::TensorFlow => BatchDealing::Interleaved { len, batch, workers },
+            _ => BatchDealing::InTurn { len, batch, workers },
+        };
+        let steps = steps(workload, split, at)?.min(dealing.count());
+        let numbers = if shuffles_samples(workload) {
+            let random = generator(workload, workload.reader.sample_shuffle, epoch);
+            // DLIO shuffles within the range of a rank, h5bench all samples, of which a rank takes its part.
+            let shuffled = match workload.reader.rank_share {
+                RankShare::Ranges => ShuffledPart { random, first: from, len, part: (0, len) },
+                RankShare::Batches => ShuffledPart { random, first: 0, len: total, part: (from, len) },
+            };
+            shuffled.numbers(dealing, batch, steps)
+        } else {
+            SampleNumbers::InOrder(from)
+        };
+        Ok(Self { dealing, numbers, stored, steps })
+    }
+
+    /// How many batches there are.
+    pub fn len(&self) -> u64 {
+        self.steps
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.steps == 0
+    }
+
+    /// The batch of `step`, from 0.
+    pub fn batch(&self, step: u64) -> Option<BatchOrder> {
+        let dealt = self.dealing.batch(step).filter(|_| step < self.steps)?;
+        let sample = |index| {
+            let position = self.dealing.position(dealt, index);
+            self.stored.sample(self.numbers.at(position, step, index), position)
+        };
+        Some(BatchOrder { worker: dealt.worker, samples: (0..dealt.len).map(sample).collect() })
+    }
+
+    /// Bytes that the order takes.
+    pub fn byte_len(&self) -> usize {
+        self.numbers.byte_len()
+    }
+}
+
+/// The batches of one rank in one epoch (from 1), step by step, as a list.
 pub fn batches(workload: &Workload, split: Split, epoch: u32, at: RankPosition) -> Result<Vec<BatchOrder>> {
-    let step_count = usize::try_from(steps(workload, split, at)?).unwrap_or(usize::MAX);
-    let batch_size = usize::try_from(batch_size(workload, split)).unwrap_or(usize::MAX).max(1);
-    // How TensorFlow's samples are dealt to workers depends on how many there are.
-    let most = match loader(workload) {
-        LoaderKind::TensorFlow => usize::MAX,
-        _ => step_count.saturating_mul(batch_size),
-    };
-    let samples = samples::of_rank(workload, split, epoch, at, most);
-    let workers = workload.reader.read_threads.max(1);
-    let batches = match loader(workload) {
-        LoaderKind::TensorFlow => interleaved(&samples, batch_size, workers),
-        _ => in_turn(&samples, batch_size, workers),
-    };
-    Ok(batches.into_iter().take(step_count).collect())
+    let order = EpochOrder::new(workload, split, epoch, at)?;
+    Ok((0..order.len()).map_while(|step| order.batch(step)).collect())
 }
 
 /// The samples of [`batches`], one after the other.
@@ -104,30 +169,4 @@ fn loader(workload: &Workload) -> LoaderKind {
         RankShare::Batches => LoaderKind::PyTorch,
         RankShare::Ranges => workload.reader.loader,
     }
-}
-
-/// PyTorch, DALI, h5bench: batches follow each other, and the workers take them in turn.
-fn in_turn(samples: &[u64], batch_size: usize, workers: u32) -> Vec<BatchOrder> {
-    let whole = samples.chunks_exact(batch_size);
-    let turns = (0..workers).cycle();
-    whole.zip(turns).map(|(samples, worker)| BatchOrder { worker, samples: samples.to_vec() }).collect()
-}
-
-/// TensorFlow: each worker has a contiguous part and makes batches of it, of which one from each is taken in turn.
-///
-/// Samples beyond the last equal part go to the first worker again, and the last batch of a worker may be short, as in DLIO.
-fn interleaved(samples: &[u64], batch_size: usize, workers: u32) -> Vec<BatchOrder> {
-    let worker_count = workers as usize;
-    let part_len = (samples.len() / worker_count).max(1);
-    let mut parts = vec![Vec::new(); worker_count];
-    for (position, sample) in samples.iter().enumerate() {
-        parts[position / part_len % worker_count].push(*sample);
-    }
-    let rounds = parts.iter().map(|part| part.len().div_ceil(batch_size)).max().unwrap_or(0);
-    let turns = (0..rounds).flat_map(|round| (0..workers).map(move |worker| (round, worker)));
-    let batches = turns.filter_map(|(round, worker)| {
-        let samples = parts[worker as usize].chunks(batch_size).nth(round)?.to_vec();
-        Some(BatchOrder { worker, samples })
-    });
-    batches.collect()
 }

@@ -30,7 +30,7 @@ pub use compare::{Comparison, ComparisonRow, compare};
 pub use csv::{csv, csv_of_rank, kernel_csv};
 pub use dlio::{output, per_epoch_stats, summary};
 pub use html::html;
-pub use sweep::{SweepAxis, SweepPoint, parse_axis, sweep_csv, sweep_html, sweep_points};
+pub use sweep::{KeyStyle, SweepAxis, SweepPoint, parse_axis, sweep_csv, sweep_html, sweep_points};
 
 /// One file of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,6 +19,8 @@ pub struct Suite {
     pub directory: Option<PathBuf>,
     /// Lustre's stripes of h5bench's `file-system`.
     pub stripes: Option<LustreStripes>,
+    /// Whether the configuration has h5bench's keys, not DLIO's.
+    pub is_h5bench: bool,
     /// What the reader of the configuration ought to know: keys that have no effect here, defects that are not reproduced.
     pub notes: Vec<String>,
 }

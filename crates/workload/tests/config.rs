@@ -298,6 +298,17 @@ fn every_preset_can_be_run_and_a_slip_is_put_right() {
     let h100 = only(config::preset("unet3d_h100", &options(&["++workload.reader.read_threads=2"])).unwrap());
     assert_eq!((h100.reader.batch_size, h100.reader.read_threads), (7, 2));
     assert_eq!(h100.train.compute, TimeDistribution::Fixed { mean: 0.323 });
+    let dlrm = ["dlrm", "dlrm_a100", "dlrm_b200", "dlrm_mi355"]
+        .map(|name| only(config::preset(name, &options(&[])).unwrap()))
+        .map(|dlrm| (dlrm.dataset.record_length_bytes, dlrm.reader.batch_size, dlrm.train.compute));
+    let seconds = |mean| TimeDistribution::Fixed { mean };
+    let expected = [
+        (512, 8192, seconds(0.005)),
+        (512, 8192, seconds(0.007)),
+        (761, 16_384, seconds(0.000_375)),
+        (761, 16_384, seconds(0.000_562_5)),
+    ];
+    assert_eq!(dlrm, expected);
     let error = config::preset("unet3d_h10", &options(&[])).unwrap_err().to_string();
     assert_eq!(error, "unknown preset 'unet3d_h10'; did you mean 'unet3d_h100'?");
 }

@@ -1,7 +1,8 @@
 //! Orders against those that `make_orders.py` computed with NumPy, and what holds for every order.
 
 use forebay_workload::{
-    BatchOrder, FileNaming, LoaderKind, RankPosition, RankShare, ShuffleMode, Split, Workload, order,
+    BatchOrder, ConfigOptions, EpochOrder, FileNaming, LoaderKind, RankPosition, RankShare, ShuffleMode,
+    Split, Task, Workload, config, order,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -125,6 +126,29 @@ fn billions_of_samples_in_order_are_not_listed() {
     let at = RankPosition { rank: 1, ranks: 2 };
     let samples = order::samples(&workload, Split::Train, 1, at).unwrap();
     assert_eq!((samples.len(), samples[0]), (3 * 2048, 4_195_198_976 / 2));
+}
+
+#[test]
+fn a_shuffled_order_of_which_little_is_read_takes_the_memory_of_what_is_read() {
+    let bert = |overrides: &[&str]| {
+        let overrides = overrides.iter().map(|text| (*text).to_owned()).collect();
+        let options = ConfigOptions { overrides, ..ConfigOptions::default() };
+        let Some(Task::Training(workload)) = config::preset("bert", &options).unwrap().tasks.pop() else {
+            panic!("bert is trained")
+        };
+        workload
+    };
+    let at = RankPosition { rank: 0, ranks: 1 };
+    // A hundredth of its files, of which its 1000 batches of 48 samples are still a small part.
+    let short =
+        EpochOrder::new(&bert(&["++workload.dataset.num_files_train=5"]), Split::Train, 1, at).unwrap();
+    assert_eq!((short.len(), short.byte_len()), (1000, 4 * 48_000));
+    let all = ["++workload.dataset.num_files_train=5", "++workload.train.total_training_steps=-1"];
+    let whole = EpochOrder::new(&bert(&all), Split::Train, 1, at).unwrap();
+    assert_eq!(whole.byte_len(), 4 * 5 * 313_532);
+    for step in [0, 1, 500, 999] {
+        assert_eq!(short.batch(step), whole.batch(step), "step {step}");
+    }
 }
 
 fn any_workload() -> impl Strategy<Value = (Workload, u32)> {

@@ -4,7 +4,7 @@ use forebay_workload::{
     BlockTimings, CheckpointTimings, ConfigOptions, EpochTimings, Kernel, KernelTimings, RankTimings,
     RunTimings, StepTimings, Task, Workload, config,
     metrics::{DlioFormula, DlioMetrics, H5benchMetrics, summarise},
-    report,
+    report::{self, KeyStyle, SweepPoint},
 };
 
 /// Seconds of one epoch of a rank, spread evenly over its steps.
@@ -327,9 +327,9 @@ fn a_comparison_gives_ratios_to_the_first_run() {
 #[test]
 fn a_sweep_is_a_grid_of_overrides_that_the_configuration_takes() {
     let axes: Vec<_> = ["read-threads=0,4", "sample-size=64KiB,1MiB", "ranks=1,2", "chunking=true,false"]
-        .map(|text| report::parse_axis(text).unwrap())
+        .map(|text| report::parse_axis(text, KeyStyle::Dlio).unwrap())
         .to_vec();
-    let points = report::sweep_points(&axes).unwrap();
+    let points = report::sweep_points(&axes, KeyStyle::Dlio).unwrap();
     assert_eq!((points.len(), points[0].ranks, points[2].ranks), (16, Some(1), Some(2)));
     for point in &points {
         let options = ConfigOptions { overrides: point.overrides.clone(), ..ConfigOptions::default() };
@@ -337,14 +337,49 @@ fn a_sweep_is_a_grid_of_overrides_that_the_configuration_takes() {
     }
     let results: Vec<_> = points.into_iter().map(|point| (point, summarise(&two_ranks()))).collect();
     assert_eq!(report::sweep_csv(&axes, &results).lines().count(), 17);
-    assert_balanced(&report::sweep_html(&axes, &results));
+    assert_balanced(&report::sweep_html(&axes, &results, results.len()));
     for (text, expected) in [
         ("read-thread=1", "unknown parameter 'read-thread'; did you mean 'read-threads'?"),
         ("read-threads=", "gives no values"),
         ("read-threads", "gives no values"),
     ] {
-        let error = report::parse_axis(text).unwrap_err().to_string();
+        let error = report::parse_axis(text, KeyStyle::Dlio).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    assert!(report::sweep_points(&[report::parse_axis("ranks=0").unwrap()]).is_err());
+    let none = report::parse_axis("ranks=0", KeyStyle::Dlio).unwrap();
+    assert!(report::sweep_points(&[none], KeyStyle::Dlio).is_err());
+}
+
+#[test]
+fn points_that_differ_in_files_say_by_what_and_h5bench_has_keys_of_its_own() {
+    let texts = ["sample-size=64KiB,1MiB", "read-threads=0,4", "files=8"];
+    for (style, key) in [
+        (KeyStyle::Dlio, "++workload.dataset.record_length_bytes=64KiB"),
+        (KeyStyle::H5bench, "++record-length=64KiB"),
+    ] {
+        let axes = texts.map(|text| report::parse_axis(text, style).unwrap());
+        let points = report::sweep_points(&axes, style).unwrap();
+        assert_eq!(points[0].overrides[0], key);
+        let names: Vec<&str> = points.iter().map(|point| &*point.dataset).collect();
+        let (short, long) = ("sample-size-64KiB_files-8", "sample-size-1MiB_files-8");
+        assert_eq!(names, [short, short, long, long], "read threads change no file");
+    }
+    let prefetch = report::parse_axis("reader.prefetch_size=1,2", KeyStyle::Dlio).unwrap();
+    let points = report::sweep_points(&[prefetch], KeyStyle::Dlio).unwrap();
+    assert_eq!((&*points[1].overrides[0], &*points[1].dataset), ("++workload.reader.prefetch_size=2", ""));
+}
+
+#[test]
+fn a_sweep_that_was_interrupted_says_so_and_one_over_ranks_shows_how_it_scales() {
+    let axes = [report::parse_axis("ranks=1,2,4", KeyStyle::Dlio).unwrap()];
+    let points = report::sweep_points(&axes, KeyStyle::Dlio).unwrap();
+    let result = |point: SweepPoint| {
+        let mut run = summarise(&two_ranks());
+        run.ranks = point.ranks.unwrap();
+        (point, run)
+    };
+    let results: Vec<_> = points.into_iter().map(result).collect();
+    let whole = report::sweep_html(&axes, &results, 3);
+    assert!(whole.contains("Scaling over ranks") && !whole.contains("interrupted"), "{whole}");
+    assert!(report::sweep_html(&axes, &results[..2], 3).contains("interrupted: 2 of 3 points"));
 }

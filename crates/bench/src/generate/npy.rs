@@ -9,6 +9,7 @@ use std::{
 use flate2::{Compression, Crc, write::DeflateEncoder};
 
 use super::{content::RandomBytes, file::GeneratedFile};
+use crate::zip_layout::{ArchiveMember, ZipMethod, directory};
 
 /// Random bytes are made in pieces of this length.
 pub(super) const PIECE: usize = 1 << 20;
@@ -22,7 +23,8 @@ pub(super) fn write_npy(path: &Path, file: &GeneratedFile) -> io::Result<()> {
 
 /// Writes an NPZ file, its members deflated if `is_compressed`.
 pub(super) fn write_npz(path: &Path, file: &GeneratedFile, is_compressed: bool) -> io::Result<()> {
-    let mut zip = ZipFile { out: File::create(path)?, members: Vec::new(), is_compressed };
+    let method = if is_compressed { ZipMethod::Deflated } else { ZipMethod::Stored };
+    let mut zip = ZipFile { out: File::create(path)?, members: Vec::new(), method };
     zip.member("x.npy", |out| write_records(out, file))?;
     zip.member("y.npy", |out| {
         out.write_all(&header("<i8", &[file.samples]))?;
@@ -64,38 +66,22 @@ fn header(dtype: &str, shape: &[u64]) -> Vec<u8> {
     header
 }
 
-/// A ZIP archive in the making; every member has 64-bit lengths, as NumPy's have.
+/// A ZIP archive in the making.
 struct ZipFile {
     out: File,
     members: Vec<ArchiveMember>,
-    is_compressed: bool,
+    method: ZipMethod,
 }
-
-struct ArchiveMember {
-    name: &'static str,
-    offset: u64,
-    crc: u32,
-    stored_len: u64,
-    len: u64,
-}
-
-/// The version of the format that 64-bit lengths need.
-const ZIP64: u16 = 45;
-/// The first day that ZIP knows.
-const FIRST_DAY: u16 = 0x21;
 
 impl ZipFile {
-    fn member(
-        &mut self,
-        name: &'static str,
-        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn member(&mut self, name: &str, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let offset = self.out.stream_position()?;
-        let mut member = ArchiveMember { name, offset, crc: 0, stored_len: 0, len: 0 };
-        self.out.write_all(&member.local_header(self.method()))?;
+        let name = name.to_owned();
+        let mut member = ArchiveMember { name, offset, crc: 0, stored_len: 0, len: 0, padding: None };
+        self.out.write_all(&member.local_header(self.method))?;
         let begin = self.out.stream_position()?;
         let (mut crc, mut len) = (Crc::new(), 0);
-        if self.is_compressed {
+        if self.method == ZipMethod::Deflated {
             let encoder = DeflateEncoder::new(BufWriter::new(&mut self.out), Compression::default());
             let mut counted = CrcWriter { out: encoder, crc: &mut crc, len: &mut len };
             write(&mut counted)?;
@@ -110,84 +96,16 @@ impl ZipFile {
         member.stored_len = end - begin;
         member.len = len;
         self.out.seek(SeekFrom::Start(offset))?;
-        self.out.write_all(&member.local_header(self.method()))?;
+        self.out.write_all(&member.local_header(self.method))?;
         self.out.seek(SeekFrom::Start(end))?;
         self.members.push(member);
         Ok(())
     }
 
-    fn method(&self) -> u16 {
-        if self.is_compressed { 8 } else { 0 }
-    }
-
     fn finish(mut self) -> io::Result<()> {
         let begin = self.out.stream_position()?;
-        let method = self.method();
-        let mut end = Vec::new();
-        for member in &self.members {
-            end.extend(member.central_header(method));
-        }
-        let len = end.len() as u64;
-        let count = self.members.len() as u64;
-        end.extend(b"PK\x06\x06");
-        end.extend(44u64.to_le_bytes());
-        end.extend([ZIP64.to_le_bytes(), ZIP64.to_le_bytes()].concat());
-        end.extend([0; 8]);
-        for number in [count, count, len, begin] {
-            end.extend(number.to_le_bytes());
-        }
-        end.extend(b"PK\x06\x07\0\0\0\0");
-        end.extend((begin + len).to_le_bytes());
-        end.extend(1u32.to_le_bytes());
-        end.extend(b"PK\x05\x06\0\0\0\0");
-        let short = u16::try_from(count).unwrap_or(u16::MAX);
-        end.extend([short.to_le_bytes(), short.to_le_bytes()].concat());
-        for number in [len, begin] {
-            end.extend(u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
-        }
-        end.extend([0, 0]);
-        self.out.write_all(&end)?;
+        self.out.write_all(&directory(&self.members, self.method, begin))?;
         self.out.sync_data()
-    }
-}
-
-impl ArchiveMember {
-    /// What a member's two headers share: version, flags, method, time, checksum, lengths that stand elsewhere.
-    fn shared(&self, method: u16) -> Vec<u8> {
-        let mut shared = Vec::new();
-        for number in [ZIP64, 0, method, 0, FIRST_DAY] {
-            shared.extend(number.to_le_bytes());
-        }
-        shared.extend(self.crc.to_le_bytes());
-        shared.extend([0xff; 8]);
-        shared.extend(u16::try_from(self.name.len()).unwrap_or(0).to_le_bytes());
-        shared
-    }
-
-    fn local_header(&self, method: u16) -> Vec<u8> {
-        let mut header = b"PK\x03\x04".to_vec();
-        header.extend(self.shared(method));
-        header.extend(20u16.to_le_bytes());
-        header.extend(self.name.as_bytes());
-        header.extend([1, 0, 16, 0]);
-        header.extend(self.len.to_le_bytes());
-        header.extend(self.stored_len.to_le_bytes());
-        header
-    }
-
-    fn central_header(&self, method: u16) -> Vec<u8> {
-        let mut header = b"PK\x01\x02".to_vec();
-        header.extend(ZIP64.to_le_bytes());
-        header.extend(self.shared(method));
-        header.extend(28u16.to_le_bytes());
-        header.extend([0; 10]);
-        header.extend(u32::MAX.to_le_bytes());
-        header.extend(self.name.as_bytes());
-        header.extend([1, 0, 24, 0]);
-        for number in [self.len, self.stored_len, self.offset] {
-            header.extend(number.to_le_bytes());
-        }
-        header
     }
 }
 

@@ -1,6 +1,7 @@
 //! The `forebay` command, run as people run it, on the files in `data`.
 
 mod bench;
+mod bench_formats;
 #[cfg(target_os = "linux")]
 mod byte_paths;
 mod config;

@@ -76,7 +76,14 @@ unsafe fn is_group(library: &LoadedLibrary, under: UnderDataset, location: RawPo
     // SAFETY: an open object, a location of it, and arguments with the layout of the header.
     unsafe {
         // What another kind of link leads to is not looked for: that may be in a file that is not open.
-        get(under.object, location, under.connector, (&raw mut arguments).cast(), 0, null_mut()) >= 0
+        get(
+            under.object,
+            location,
+            under.connector,
+            (&raw mut arguments).cast(),
+            library.default_transfer(),
+            null_mut(),
+        ) >= 0
             && link.kind == HARD
             && under.details_at(library, location).is_none_or(|details| details.kind == GROUP)
     }
@@ -89,5 +96,8 @@ fn has_open_groups(library: &LoadedLibrary, object: &VolObject, kind: c_int) -> 
     let mut counted = FileGet::open_objects(OPEN_GROUPS, &raw mut count);
     let get = library.functions.H5VLfile_get;
     // SAFETY: an open file, and arguments with the layout of the header.
-    unsafe { get(file, object.connector, (&raw mut counted).cast(), 0, null_mut()) < 0 || count > 0 }
+    unsafe {
+        get(file, object.connector, (&raw mut counted).cast(), library.default_transfer(), null_mut()) < 0
+            || count > 0
+    }
 }

@@ -34,7 +34,7 @@ const OTHERS: [&str; 10] = [
 
 /// The suite of an h5bench file; overrides change the configuration of every benchmark.
 pub(super) fn suite(tree: &mut ConfigNode, options: &ConfigOptions) -> Result<Suite> {
-    let mut suite = Suite::default();
+    let mut suite = Suite { is_h5bench: true, ..Suite::default() };
     if let NodeValue::List(entries) = &mut tree.entry("benchmarks").value {
         for entry in entries {
             overrides::apply(entry.entry("configuration"), &options.overrides)?;

@@ -25,7 +25,8 @@ struct TrainingPreset {
     record: (u64, f64, u64),
     prefix: &'static str,
     threads: u32,
-    shuffle: ShuffleMode,
+    /// Of files and of samples.
+    shuffle: (ShuffleMode, ShuffleMode),
     epochs: u32,
     steps: Option<u64>,
     model_bytes: u64,
@@ -44,7 +45,7 @@ const TRAINING: &[TrainingPreset] = &[
         record: (146_600_628, 68_341_808.0, 2_097_152),
         prefix: "img",
         threads: 4,
-        shuffle: ShuffleMode::Seed,
+        shuffle: (ShuffleMode::Seed, ShuffleMode::Seed),
         epochs: 5,
         steps: None,
         model_bytes: 499_153_191,
@@ -60,7 +61,7 @@ const TRAINING: &[TrainingPreset] = &[
         record: (2_828_486, 71_311.0, 0),
         prefix: "img",
         threads: 4,
-        shuffle: ShuffleMode::Seed,
+        shuffle: (ShuffleMode::Seed, ShuffleMode::Seed),
         epochs: 5,
         steps: None,
         model_bytes: 10_240,
@@ -76,7 +77,7 @@ const TRAINING: &[TrainingPreset] = &[
         record: (114_660, 0.0, 150_528),
         prefix: "img",
         threads: 8,
-        shuffle: ShuffleMode::Off,
+        shuffle: (ShuffleMode::Off, ShuffleMode::Off),
         epochs: 5,
         steps: None,
         model_bytes: 10_240,
@@ -92,7 +93,7 @@ const TRAINING: &[TrainingPreset] = &[
         record: (2500, 0.0, 0),
         prefix: "part",
         threads: 1,
-        shuffle: ShuffleMode::Seed,
+        shuffle: (ShuffleMode::Seed, ShuffleMode::Seed),
         epochs: 1,
         steps: Some(1000),
         model_bytes: 4_034_713_312,
@@ -108,7 +109,7 @@ const TRAINING: &[TrainingPreset] = &[
         record: (322_957, 0.0, 0),
         prefix: "img",
         threads: 8,
-        shuffle: ShuffleMode::Seed,
+        shuffle: (ShuffleMode::Seed, ShuffleMode::Seed),
         epochs: 8,
         steps: None,
         model_bytes: 10_240,
@@ -124,12 +125,29 @@ const TRAINING: &[TrainingPreset] = &[
         record: (512, 0.0, 0),
         prefix: "img",
         threads: 8,
-        shuffle: ShuffleMode::Seed,
+        shuffle: (ShuffleMode::Seed, ShuffleMode::Seed),
         epochs: 1,
         steps: None,
         model_bytes: 10_240,
         au: 0.7,
-        accelerators: &[("h100", 8192, 0.005)],
+        accelerators: &[("h100", 8192, 0.005), ("a100", 8192, 0.007)],
+    },
+    // Parquet in MLPerf Storage v3, of which batches are read from groups of 6144 rows: the same rows as indexed binary here.
+    TrainingPreset {
+        name: "dlrm",
+        framework: Framework::PyTorch,
+        format: FileFormat::IndexedBinary,
+        files: 1024,
+        samples_per_file: 1_536_000,
+        record: (761, 0.0, 0),
+        prefix: "img",
+        threads: 4,
+        shuffle: (ShuffleMode::Seed, ShuffleMode::Off),
+        epochs: 1,
+        steps: None,
+        model_bytes: 10_240,
+        au: 0.7,
+        accelerators: &[("b200", 16_384, 0.000_375), ("mi355", 16_384, 0.000_562_5)],
     },
 ];
 
@@ -181,7 +199,12 @@ pub fn preset_names() -> Vec<String> {
         std::iter::once(preset.name.to_owned()).chain(variants)
     });
     let checkpoints = CHECKPOINTS.iter().map(|preset| preset.name);
-    training.chain(checkpoints.chain(measured::names()).map(str::to_owned)).collect()
+    let mut names: Vec<String> =
+        training.chain(checkpoints.chain(measured::names()).map(str::to_owned)).collect();
+    // A model may be there twice, with files of its own for some accelerators.
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
 }
 
 /// One line about a preset, for lists.
@@ -249,8 +272,8 @@ fn training_workload(preset: &TrainingPreset, batch_size: u64, compute_s: f64) -
             loader: LoaderKind::of(preset.framework),
             batch_size,
             read_threads: preset.threads,
-            file_shuffle: preset.shuffle,
-            sample_shuffle: preset.shuffle,
+            file_shuffle: preset.shuffle.0,
+            sample_shuffle: preset.shuffle.1,
             ..ReaderSpec::default()
         },
         train: TrainSpec {

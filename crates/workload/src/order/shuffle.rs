@@ -1,26 +1,16 @@
-//! Shares and shuffles as DLIO makes them.
+//! The random numbers of shuffles.
 
 use crate::{
-    order::counts::RankPosition,
     random::Mt19937,
-    workload::{ShuffleMode, Workload},
+    workload::{LoaderKind, RankShare, ShuffleMode, Workload},
 };
 
-/// DLIO's share of a rank: a range of equal length, shorter on the last ranks.
-pub(super) fn range_of(file_count: usize, workload: &Workload, at: RankPosition, most: usize) -> Vec<u64> {
-    let total = file_count as u64 * workload.dataset.num_samples_per_file;
-    let of_each = total.div_ceil(u64::from(at.ranks.max(1)));
-    let from = (of_each * u64::from(at.rank)).min(total);
-    let most = if workload.reader.sample_shuffle == ShuffleMode::Off { most as u64 } else { u64::MAX };
-    (from..(from + of_each.min(most)).min(total)).collect()
-}
-
-/// Shuffles samples as the workload says.
-pub(super) fn shuffle_samples(workload: &Workload, epoch: u32, samples: &mut [u64]) {
-    let mode = workload.reader.sample_shuffle;
-    if mode != ShuffleMode::Off {
-        generator(workload, mode, epoch).shuffle(samples);
-    }
+/// Whether samples are shuffled: with `like_dlio` PyTorch's are not, as DLIO only changes the order in which a map is filled.
+pub(super) fn shuffles_samples(workload: &Workload) -> bool {
+    let ignores = workload.like_dlio
+        && workload.reader.rank_share == RankShare::Ranges
+        && workload.reader.loader == LoaderKind::PyTorch;
+    workload.reader.sample_shuffle != ShuffleMode::Off && !ignores
 }
 
 /// The generator of an epoch's shuffle.

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-pub(super) use plots::card;
+pub(super) use plots::{card, scaling};
 pub(super) use tables::table;
 
 /// The page of `runs`: one, or several side by side.

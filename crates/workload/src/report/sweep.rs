@@ -3,9 +3,9 @@
 use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
 
 use crate::{
-    metrics::RunSummary,
+    metrics::{RunSummary, SplitSummary},
     report::{
-        html::{card, page, section, table},
+        html::{card, page, scaling, section, table},
         svg::{LinePlot, PlotLine, escaped},
         time::iso,
         unit::{bytes_text, count_text, time_text},
@@ -30,59 +30,130 @@ pub struct SweepPoint {
     pub overrides: Vec<String>,
     /// How many ranks, where that is an axis.
     pub ranks: Option<u32>,
+    /// What the files of this point are told apart by from those of others; empty where all points read the same files.
+    pub dataset: String,
 }
 
-/// Parameters by their short names, and the keys that they set.
-const AXES: [(&str, &[&str]); 8] = [
-    ("sample-size", &["dataset.record_length_bytes"]),
-    ("samples-per-file", &["dataset.num_samples_per_file"]),
-    ("files", &["dataset.num_files_train"]),
-    ("read-threads", &["reader.read_threads"]),
-    ("batch-size", &["reader.batch_size"]),
-    ("chunking", &["dataset.enable_chunking"]),
-    ("chunk-size", &["dataset.chunk_size"]),
-    ("ranks", &[]),
+/// The keys that a configuration has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyStyle {
+    /// DLIO's sections.
+    Dlio,
+    /// h5bench's parameters.
+    H5bench,
+}
+
+/// A parameter by its short name.
+struct SweepKey {
+    name: &'static str,
+    dlio: &'static str,
+    h5bench: &'static str,
+    /// Whether its files differ.
+    is_of_dataset: bool,
+}
+
+const fn key(name: &'static str, dlio: &'static str, h5bench: &'static str, is_of_dataset: bool) -> SweepKey {
+    SweepKey { name, dlio, h5bench, is_of_dataset }
+}
+
+const KEYS: [SweepKey; 7] = [
+    key("sample-size", "dataset.record_length_bytes", "record-length", true),
+    key("samples-per-file", "dataset.num_samples_per_file", "num-samples-per-file", true),
+    key("files", "dataset.num_files_train", "num-files-train", true),
+    key("read-threads", "reader.read_threads", "read-threads", false),
+    key("batch-size", "reader.batch_size", "batch-size", false),
+    key("chunking", "dataset.enable_chunking", "chunking", true),
+    key("chunk-size", "dataset.chunk_size", "chunk-size", true),
 ];
 
+/// Keys of h5bench that change no file.
+const H5BENCH_OF_RUNS: [&str; 12] = [
+    "read-threads",
+    "batch-size",
+    "batch-size-eval",
+    "shuffle",
+    "preprocess-time",
+    "epochs",
+    "total-training-steps",
+    "computation-time",
+    "eval-time",
+    "epochs-between-evals",
+    "collective-meta",
+    "collective-data",
+];
+
+const RANKS: &str = "ranks";
+
+impl KeyStyle {
+    /// The override that has the files of the data set in `folder`.
+    pub fn data_folder(self, folder: &str) -> String {
+        let quoted = folder.replace('\'', "''");
+        match self {
+            Self::Dlio => format!("++workload.dataset.data_folder='{quoted}'"),
+            Self::H5bench => format!("++data-folder='{quoted}'"),
+        }
+    }
+
+    /// The key that `name` means, and whether it changes files.
+    fn key(self, name: &str) -> (&str, bool) {
+        let short = KEYS.iter().find(|key| key.name == name);
+        match (short, self) {
+            (Some(key), Self::Dlio) => (key.dlio, key.is_of_dataset),
+            (Some(key), Self::H5bench) => (key.h5bench, key.is_of_dataset),
+            (None, Self::Dlio) => {
+                let key = name.strip_prefix("workload.").unwrap_or(name);
+                (key, key.starts_with("dataset.") || key.starts_with("hdf5."))
+            }
+            (None, Self::H5bench) => (name, !H5BENCH_OF_RUNS.contains(&name)),
+        }
+    }
+}
+
 /// The axis that `text` says: `read-threads=0,1,4`, or any key such as `reader.prefetch_size=2,8`.
-pub fn parse_axis(text: &str) -> Result<SweepAxis> {
+pub fn parse_axis(text: &str, style: KeyStyle) -> Result<SweepAxis> {
     let (name, values) = text.split_once('=').unwrap_or((text, ""));
     let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
     if values.iter().any(String::is_empty) {
         return Err(Error::new(ErrorKind::Invalid, format!("'{text}' gives no values"))
             .hint("axes look like read-threads=0,1,4"));
     }
-    let known: Vec<&str> = AXES.iter().map(|(name, _)| *name).collect();
-    if !known.contains(&name) && !name.contains('.') {
+    let known: Vec<&str> = KEYS.iter().map(|key| key.name).chain([RANKS]).collect();
+    if !known.contains(&name) && !name.contains('.') && style == KeyStyle::Dlio {
         return Err(unknown("parameter", name, &known));
     }
     Ok(SweepAxis { name: name.to_owned(), values })
 }
 
 /// All points of the grid; the last axis changes fastest.
-pub fn sweep_points(axes: &[SweepAxis]) -> Result<Vec<SweepPoint>> {
+pub fn sweep_points(axes: &[SweepAxis], style: KeyStyle) -> Result<Vec<SweepPoint>> {
     let mut points = vec![SweepPoint::default()];
     for axis in axes {
-        let longer =
-            points.iter().flat_map(|point| axis.values.iter().map(move |value| extended(point, axis, value)));
+        let longer = points
+            .iter()
+            .flat_map(|point| axis.values.iter().map(move |value| extended(point, axis, value, style)));
         points = longer.collect::<Result<_>>()?;
     }
     Ok(points)
 }
 
-fn extended(point: &SweepPoint, axis: &SweepAxis, value: &str) -> Result<SweepPoint> {
+fn extended(point: &SweepPoint, axis: &SweepAxis, value: &str, style: KeyStyle) -> Result<SweepPoint> {
     let mut point = point.clone();
     point.values.push(value.to_owned());
-    if axis.name == "ranks" {
+    if axis.name == RANKS {
         let ranks = value.parse().ok().filter(|ranks| *ranks > 0);
         let invalid = || Error::new(ErrorKind::Invalid, format!("'{value}' is no number of ranks"));
         point.ranks = Some(ranks.ok_or_else(invalid)?);
         return Ok(point);
     }
-    let keys = AXES.iter().find(|(name, _)| *name == axis.name).map(|(_, keys)| *keys);
-    match keys {
-        Some(keys) => point.overrides.extend(keys.iter().map(|key| format!("++workload.{key}={value}"))),
-        None => point.overrides.push(format!("++{}={value}", axis.name)),
+    let (key, is_of_dataset) = style.key(&axis.name);
+    point.overrides.push(match style {
+        KeyStyle::Dlio => format!("++workload.{key}={value}"),
+        KeyStyle::H5bench => format!("++{key}={value}"),
+    });
+    if is_of_dataset {
+        let name = axis.name.rsplit('.').next().unwrap_or_default();
+        let between = if point.dataset.is_empty() { "" } else { "_" };
+        point.dataset += &format!("{between}{name}-{value}");
     }
     Ok(point)
 }
@@ -113,26 +184,24 @@ pub fn sweep_csv(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> St
     text
 }
 
-/// The results of a sweep as a page: a plot of throughput and one of the metadata rate for each axis, and all numbers.
-pub fn sweep_html(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> String {
+/// The results of a sweep as a page: plots over each axis, and all numbers; `planned` points were asked for.
+pub fn sweep_html(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)], planned: usize) -> String {
     let names: Vec<&str> = axes.iter().map(|axis| &*axis.name).collect();
     let title = format!("Sweep over {}", names.join(", "));
-    let mut cards = String::new();
-    for number in 0..axes.len() {
-        let rate =
-            |run: &RunSummary| run.train.as_ref().map(|train| train.bytes_per_s.mean / (1u64 << 20) as f64);
-        let metadata = |run: &RunSummary| run.train.as_ref().map(|train| train.metadata_per_s.mean);
-        let over = &axes[number].name;
-        let why = "A line for each combination of the other parameters";
-        let plot = axis_plot(axes, results, number, "MiB/s", rate);
-        cards += &card(&format!("Throughput over {over}"), why, &plot);
-        let plot = axis_plot(axes, results, number, "files opened per second", metadata);
-        cards += &card(&format!("Metadata rate of a worker over {over}"), why, &plot);
-    }
+    let cards: String = (0..axes.len()).map(|number| axis_cards(axes, results, number)).collect();
     let begun = results.iter().map(|(_, run)| run.started_unix_s).fold(f64::INFINITY, f64::min);
     let when = if begun.is_finite() { iso(begun)[..19].replace('T', " ") + " UTC" } else { String::new() };
+    let mut points: Vec<&[String]> = results.iter().map(|(point, _)| &*point.values).collect();
+    points.dedup();
+    let is_whole = points.len() == planned && results.iter().all(|(_, run)| run.complete);
+    let badge = match is_whole {
+        true => String::new(),
+        false => {
+            format!("<span class=\"badge warn\">interrupted: {} of {planned} points</span>", points.len())
+        }
+    };
     let header = format!(
-        "<header><p class=\"brand\">forebay bench</p><h1>{}</h1><p class=\"when\">{when}, {} runs</p></header>",
+        "<header><p class=\"brand\">forebay bench</p><h1>{}</h1><p class=\"when\">{when}, {} runs</p>{badge}</header>",
         escaped(&title),
         results.len()
     );
@@ -143,6 +212,38 @@ pub fn sweep_html(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> S
             section("All runs", &all_runs(axes, results))
         ),
     )
+}
+
+/// A quantity that is plotted over an axis: heading, label, value.
+type SweepPlot = (&'static str, &'static str, fn(&SplitSummary) -> f64);
+
+const PLOTS: [SweepPlot; 4] = [
+    ("Throughput", "MiB/s", |train| train.bytes_per_s.mean / (1u64 << 20) as f64),
+    ("Accelerator utilisation", "AU, %", |train| train.au_percent.mean),
+    ("Sample latency, 99 %,", "milliseconds", |train| train.latency.p99_s * 1e3),
+    ("Metadata rate of a worker", "files opened per second", |train| train.metadata_per_s.mean),
+];
+
+/// A card for each quantity that some run has.
+fn axis_cards(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)], number: usize) -> String {
+    let over = &axes[number].name;
+    let mut cards = String::new();
+    if axes.len() == 1 && over == RANKS {
+        let runs: Vec<RunSummary> = results.iter().map(|(_, run)| run.clone()).collect();
+        cards += &scaling(&runs).unwrap_or_default();
+    }
+    for (heading, label, value) in PLOTS {
+        let of = |run: &RunSummary| run.train.as_ref().map(value).filter(|value| *value > 0.0);
+        if !results.iter().any(|(_, run)| of(run).is_some()) {
+            continue;
+        }
+        let why = match axes.len() {
+            1 => "A line for each engine",
+            _ => "A line for each combination of the other parameters",
+        };
+        cards += &card(&format!("{heading} over {over}"), why, &axis_plot(axes, results, number, label, of));
+    }
+    cards
 }
 
 fn all_runs(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> String {
@@ -159,7 +260,10 @@ fn all_runs(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> String 
             format!("{:.1} %", train.au_percent.mean),
             time_text(train.latency.p50_s),
             time_text(train.latency.p99_s),
-            format!("{}/s", count_text(train.metadata_per_s.mean)),
+            match train.metadata_per_s.mean {
+                rate if rate > 0.0 => format!("{}/s", count_text(rate)),
+                _ => "-".to_owned(),
+            },
             time_text(run.wall_s),
         ];
         point.values.iter().map(|value| escaped(value)).chain(numbers).collect()

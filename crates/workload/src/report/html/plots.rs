@@ -196,7 +196,7 @@ fn stages(runs: &[RunSummary]) -> Option<String> {
 }
 
 /// Throughput over ranks, a line for each engine, where runs differ in their ranks.
-fn scaling(runs: &[RunSummary]) -> Option<String> {
+pub(in crate::report) fn scaling(runs: &[RunSummary]) -> Option<String> {
     let mut ranks: Vec<u32> = runs.iter().filter(|run| run.train.is_some()).map(|run| run.ranks).collect();
     ranks.sort_unstable();
     ranks.dedup();

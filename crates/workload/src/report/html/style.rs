@@ -29,7 +29,7 @@ h3 { font-size: 15px; margin: 0 0 2px; }
 .cards { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; margin-top: 16px; }
 .card { padding: 16px 18px 12px; break-inside: avoid; }
 @media (max-width: 860px) { .cards { grid-template-columns: minmax(0, 1fr); } main { padding: 18px 14px 36px; } }
-svg { display: block; width: 100%; height: auto; }
+svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { fill: var(--muted); font-size: 12px; font-family: inherit; font-variant-numeric: tabular-nums; }
 svg .label { fill: var(--text); } svg .note { font-size: 11.5px; paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
 .grid { stroke: var(--line); } .axis { stroke: var(--axis); }

@@ -85,8 +85,8 @@ pub(super) fn facts(runs: &[RunSummary]) -> String {
         }),
         ("read threads", |run| run.read_threads.to_string()),
         ("batch size", |run| run.batch_size.to_string()),
-        ("files", |run| count_text(run.files as f64)),
-        ("samples per file", |run| count_text(run.samples_per_file as f64)),
+        ("files", |run| run.files.to_string()),
+        ("samples per file", |run| run.samples_per_file.to_string()),
         ("sample", |run| bytes_text(run.record_bytes as f64)),
         ("generated", |run| {
             run.generation.map_or("-".to_owned(), |made| {

@@ -10,9 +10,8 @@ use std::{
 use forebay_plugin::hdf5_types::hid_t;
 
 use crate::{
-    dataset_changes::DATASET,
     functions::RawPointer,
-    hdf5_arguments::{GetFirst, OptionalArguments, SelfLocation},
+    hdf5_arguments::{DATASET, GetFirst, OptionalArguments, SelfLocation},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };

@@ -1,16 +1,14 @@
 //! Which data sets a program changes: what is cached of them is not used again.
 
-use std::{ffi::c_int, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     file_state::{ObjectToken, VolFile},
+    hdf5_arguments::DATASET,
     slots::LoadedLibrary,
     under_dataset::UnderDataset,
     vol_object::VolObject,
 };
-
-/// `H5I_DATASET`
-pub(crate) const DATASET: c_int = 5;
 
 /// The managed file that the data set `object` lies in, and its name there.
 pub(crate) fn identity(library: &LoadedLibrary, object: &VolObject) -> Option<(Arc<VolFile>, ObjectToken)> {

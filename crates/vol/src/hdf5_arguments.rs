@@ -238,6 +238,8 @@ impl OptionalArguments {
 /// `H5VL_NATIVE_DATASET_…` operations that leave values as they are: the questions about chunks, raw reads, sizes, offsets.
 pub(crate) const READING_DATASET_OPTIONALS: [c_int; 9] = [1, 2, 3, 4, 5, 6, 8, 9, 10];
 
+/// `H5I_DATASET`
+pub(crate) const DATASET: c_int = 5;
 /// `H5VL_DATASET_SET_EXTENT`
 pub(crate) const DATASET_SET_EXTENT: c_int = 0;
 /// `H5VL_DATASET_REFRESH`

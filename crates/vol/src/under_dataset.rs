@@ -14,7 +14,9 @@ use forebay_units::{MOST_DIMENSIONS, UnitBox};
 use crate::{
     element_type,
     functions::RawPointer,
-    hdf5_arguments::{DatasetGetHandle, ObjectDetails, ObjectGetInfo, OptionalArguments, SelfLocation},
+    hdf5_arguments::{
+        DATASET, DatasetGetHandle, ObjectDetails, ObjectGetInfo, OptionalArguments, SelfLocation,
+    },
     selection,
     slots::LoadedLibrary,
 };
@@ -73,6 +75,11 @@ impl UnderDataset {
         // SAFETY: an open type.
         let element_len = unsafe { (functions.H5Tget_size)(kind) } as u64;
         Some(DatasetShape { shape, chunk, kind, element_len })
+    }
+
+    /// True when no link leads to the data set, or that is not known: the same on every rank.
+    pub(crate) fn is_unlinked(&self, library: &LoadedLibrary) -> bool {
+        self.details(library, DATASET).is_none_or(|details| details.references == 0)
     }
 
     /// What HDF5 knows of it as an object, which is of `kind`.

@@ -12,7 +12,8 @@ use forebay_workload::{Compression, ElementType, FileFormat};
 
 use super::{
     StepReader, StepRequest,
-    forebay_files::{ForebayPlan, counted_bytes, open_reader},
+    forebay_files::open_reader,
+    forebay_plan::{ForebayPlan, counted_bytes},
 };
 use crate::generate::{FileWriter, GenerateSetup, GeneratedFile, Hdf5Storage, RandomBytes};
 

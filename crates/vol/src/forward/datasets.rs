@@ -14,7 +14,9 @@ use crate::{
     cached_read::read_cached,
     chunk_addresses, dataset_changes,
     functions::RawPointer,
-    hdf5_arguments::{DATASET_REFRESH, DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS},
+    hdf5_arguments::{
+        DATASET, DATASET_REFRESH, DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS,
+    },
     optional_ops,
     parallel::settling,
     prestage,
@@ -131,5 +133,5 @@ unsafe fn before_optional(
         dataset_changes::changed(library, object);
     }
     chunk_addresses::before_told(library, object, asked.operation);
-    settling::refused(library, settling::before_look(library, object, dataset_changes::DATASET))
+    settling::refused(library, settling::before_look(library, object, DATASET))
 }

@@ -12,7 +12,7 @@ use std::{
 use forebay_plugin::hdf5_types::hid_t;
 use forebay_units::{ChunkAddresses, DataPlaces, MOST_DIMENSIONS};
 
-use super::{chunk_table, parallel_file::ParallelFile, unlinking};
+use super::{chunk_table, parallel_file::ParallelFile};
 use crate::{
     element_type, file_state::VolFile, hdf5_arguments::DatasetGetHandle, slots::LoadedLibrary,
     under_dataset::UnderDataset,
@@ -91,7 +91,7 @@ fn fixed_kind(library: &LoadedLibrary, under: UnderDataset) -> Option<hid_t> {
 
 fn find_places(library: &LoadedLibrary, under: UnderDataset, kind: hid_t) -> Option<PlacedDataset> {
     let functions = &library.functions;
-    if unlinking::is_unlinked(library, under) {
+    if under.is_unlinked(library) {
         return None;
     }
     // SAFETY: an open type.

@@ -12,8 +12,12 @@ use forebay_source::{Error, Result};
 
 use super::parallel_file::ParallelFile;
 use crate::{
-    dataset_changes::DATASET, file_state::VolFile, functions::RawPointer, hdf5_arguments::DATASET_SET_EXTENT,
-    slots::LoadedLibrary, under_dataset::UnderDataset, vol_object::VolObject,
+    file_state::VolFile,
+    functions::RawPointer,
+    hdf5_arguments::{DATASET, DATASET_SET_EXTENT},
+    slots::LoadedLibrary,
+    under_dataset::UnderDataset,
+    vol_object::VolObject,
 };
 
 /// `H5VL_NATIVE_FILE_…` operations that look at a file's bytes or its length: image, size, handle, conversion, growth.

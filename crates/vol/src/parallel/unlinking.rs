@@ -12,7 +12,6 @@ use forebay_source::Result;
 use super::settling::parallel_of;
 use crate::{
     chunk_addresses::file_of,
-    dataset_changes::DATASET,
     functions::RawPointer,
     hdf5_arguments::{FileGet, GetFirst, LinkDetails, OPEN_GROUPS},
     slots::LoadedLibrary,
@@ -26,11 +25,6 @@ const LINK_DELETE: c_int = 0;
 const HARD: c_int = 0;
 /// `H5O_TYPE_GROUP`
 const GROUP: c_int = 0;
-
-/// True when no link leads to the data set `under`, or that is not known: the same on every rank.
-pub(crate) fn is_unlinked(library: &LoadedLibrary, under: UnderDataset) -> bool {
-    under.details(library, DATASET).is_none_or(|details| details.references == 0)
-}
 
 /// `object`, which is of `kind`, gets a link: one that had none may be staged again.
 pub(crate) fn before_link(library: &LoadedLibrary, object: &VolObject, kind: c_int) {

@@ -9,7 +9,7 @@ use forebay_workload::{
 };
 
 use crate::{
-    engine::{forebay_files::ForebayPlan, hdf5::Hdf5Plan},
+    engine::{forebay_plan::ForebayPlan, hdf5::Hdf5Plan},
     generate::{GenerateSetup, GeneratedFile, Hdf5Compression, Hdf5Storage, dtypes::hdf5_types},
     sample_reader::ReaderSetup,
 };

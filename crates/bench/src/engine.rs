@@ -2,6 +2,7 @@
 
 pub(crate) mod each_file;
 pub(crate) mod forebay_files;
+pub(crate) mod forebay_plan;
 pub(crate) mod hdf5;
 pub(crate) mod synthetic;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use forebay::{
 
 use super::{
     StepBatch, StepReader, StepRequest,
-    forebay_files::{ForebayPlan, counted_bytes},
+    forebay_plan::{ForebayPlan, SampleAxis, counted_bytes},
 };
 use crate::{
     sample_reader::SampleTimes,
@@ -35,13 +35,6 @@ pub(crate) struct EachFileReader {
     arena: Arc<Arena>,
     /// Files that were read, by their number.
     opened: Mutex<HashMap<usize, Arc<Opened>>>,
-}
-
-/// Which axis of a variable counts samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SampleAxis {
-    First,
-    Last,
 }
 
 impl EachFileReader {

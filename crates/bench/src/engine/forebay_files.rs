@@ -3,8 +3,8 @@
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use forebay::{
-    Error, Loader, Options, Origins, Result, SampleSpec, SetSpec,
-    loader::{AxisName, BatchMaker, BatchRequest, Boundary, FieldSpec, MakerThreads},
+    Error, Loader, Options, Origins, Result, SetSpec,
+    loader::{BatchMaker, BatchRequest, MakerThreads},
     open_named_set,
     plan::{Epoch, Groups, Plan, PlanSpec, Shard, Shuffle, Tail},
 };
@@ -12,39 +12,13 @@ use forebay_workload::FileFormat;
 
 use super::{
     StepBatch, StepReader, StepRequest,
-    each_file::{EachFileReader, SampleAxis},
+    each_file::EachFileReader,
+    forebay_plan::{ForebayPlan, counted_bytes},
 };
 use crate::{
     sample_reader::SampleTimes,
     worker::{BatchTimes, monotonic_ns, preprocess},
 };
-
-/// How the samples of a split are read by forebay.
-#[derive(Clone, Debug)]
-pub(crate) struct ForebayPlan {
-    /// All files, in order.
-    pub(crate) files: Vec<PathBuf>,
-    /// Their format.
-    pub(crate) format: FileFormat,
-    /// The data sets of records of HDF5 files.
-    pub(crate) records: Vec<String>,
-    /// Samples of each file.
-    pub(crate) samples_per_file: u64,
-    /// The axes of a sample.
-    pub(crate) sample_ndim: usize,
-    /// Samples of a batch.
-    pub(crate) batch_size: u64,
-    /// Threads that read; 0 to read on the rank's own.
-    pub(crate) threads: u32,
-    /// Bytes of a request.
-    pub(crate) transfer_size: Option<u64>,
-    /// True where samples differ in size from file to file.
-    pub(crate) sizes_differ: bool,
-    /// Bytes that the trainer is handed of each sample, where sizes differ.
-    pub(crate) sample_len: u64,
-    /// Bytes of batches that may wait, where sizes differ.
-    pub(crate) memory: u64,
-}
 
 /// Reads by forebay.
 #[derive(Debug)]
@@ -107,51 +81,6 @@ impl ForebayStepReader {
     /// The epoch as the files' own numbers of samples count it: its next uses are right where samples are read in order.
     fn epoch_of(&self, asked: &Epoch) -> Result<Epoch> {
         self.plan.epoch(asked.number(), 0)
-    }
-}
-
-impl ForebayPlan {
-    /// The variables that samples are in, and which of their axes counts them.
-    pub(super) fn variables(&self) -> Result<(Vec<String>, SampleAxis)> {
-        let first = |name: &str| (vec![name.to_owned()], SampleAxis::First);
-        Ok(match self.format {
-            FileFormat::Hdf5 => (self.records.clone(), SampleAxis::First),
-            FileFormat::NetCdf | FileFormat::Zarr => first("records"),
-            FileFormat::Npz => (vec!["x".to_owned()], SampleAxis::Last),
-            FileFormat::Npy => (vec!["data".to_owned()], SampleAxis::Last),
-            FileFormat::TfRecord => first("image"),
-            FileFormat::Csv => first("data"),
-            FileFormat::IndexedBinary | FileFormat::MmapIndexedBinary => first("record"),
-            FileFormat::Jpeg | FileFormat::Png if self.samples_per_file > 1 => {
-                let what = format!("a file of format {} is one sample", self.format);
-                return Err(Error::invalid(what).hint("set num_samples_per_file to 1"));
-            }
-            FileFormat::Jpeg | FileFormat::Png => first("image"),
-            format => {
-                let what = format!("engine forebay does not read files of format {format}");
-                return Err(Error::unsupported(what).hint("use a format that is stored in files"));
-            }
-        })
-    }
-
-    /// What a sample is in files of this format.
-    fn fields(&self) -> Result<SampleSpec> {
-        let (names, axis) = self.variables()?;
-        let samples = match axis {
-            SampleAxis::First => Boundary::default(),
-            SampleAxis::Last => Boundary::Along { axis: AxisName::Index(self.sample_ndim), rows: 1 },
-        };
-        let field = |name: &String| FieldSpec { samples: samples.clone(), ..FieldSpec::new(name) };
-        Ok(SampleSpec { fields: names.iter().map(field).collect() })
-    }
-}
-
-/// Bytes that a sample counts as, of which `read` were read: the numbers of a table, of which the first is the row's, are 8 bytes each in
-/// memory, and one of the sample.
-pub(super) fn counted_bytes(format: FileFormat, read: u64) -> u64 {
-    match format {
-        FileFormat::Csv => (read / 8).saturating_sub(1),
-        _ => read,
     }
 }
 

@@ -1,7 +1,5 @@
 //! What engine forebay reads is what was generated, in every format, whether sizes are alike or differ.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
 use std::sync::Arc;
 
 use forebay::{
@@ -12,7 +10,8 @@ use forebay_workload::{Compression, ElementType, FileFormat};
 
 use super::{
     StepReader, StepRequest,
-    forebay_files::{ForebayPlan, counted_bytes, open_reader},
+    forebay_files::open_reader,
+    forebay_plan::{ForebayPlan, counted_bytes},
 };
 use crate::generate::{FileWriter, GenerateSetup, GeneratedFile, Hdf5Storage, RandomBytes};
 

@@ -13,7 +13,7 @@ from hdf5_programs import LIMIT, plain
 
 ROOT = Path(__file__).parents[2]
 #: Ranks of MPICH poll while they wait: with more of them than processors, each has to let the others run.
-PATIENT = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "10"}
+PATIENT = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "100"}
 
 
 @cache

@@ -1,6 +1,7 @@
 """Configurations A to H that h5bench's extension was measured with, under 1, 2 and 4 ranks; records are cut by 1024.
 
-Under 1, 2 and 4 ranks all files are read; FOREBAY_LONG=1 also reads those of B, C and D by MPI-IO. FOREBAY_BENCH_DIVISOR cuts them by another number: scripts/deep-bench.sh takes 64.
+All files are read under each; FOREBAY_LONG=1 also reads those of B, C and D by MPI-IO. FOREBAY_BENCH_DIVISOR cuts records by another
+number: scripts/deep-bench.sh takes 64.
 """
 
 from __future__ import annotations

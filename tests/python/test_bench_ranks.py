@@ -70,6 +70,7 @@ def test_what_one_rank_cannot_read_ends_all_of_them(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "data/train/img_6_of_7.h5", "w") as file:
         file["records"] = np.zeros((2, 64, 64), np.uint8)
     done = process(path, "--output", tmp_path / "out", ranks=2)
+    # Rank 1 has it; the launcher ends rank 0, which waits for it.
     assert done.returncode != 0 and "img_6_of_7.h5" in done.stderr and "2 records" in done.stderr
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -139,27 +138,6 @@ def test_a_staging_area_that_cannot_be_used_is_passed_by(order: Path, files: Pat
     (tmp_path / "plain").write_text("no folder")
     nowhere = connector(files, FOREBAY_STAGE=tmp_path / "plain/area")
     assert ranks(2, nowhere, order, "plain", files / "ours.h5") == ORDER["plain"]
-
-
-KILLED = """
-import h5py, os, sys
-with h5py.File(sys.argv[1], "w") as file:
-    file["x"] = bytes(1 << 20)
-os.kill(os.getpid(), 9)
-"""
-
-
-def test_ranks_replace_a_file_for_which_a_killed_process_has_staged_writes(order: Path, files: Path, tmp_path: Path) -> None:
-    forebay = os.environ["FOREBAY_BIN"]
-    stage = [forebay, "run", "--hdf5=vfd", "--hdf5-paths", files, "--stage", tmp_path / "fast", "--delay-close", "--"]
-    for _ in range(3):
-        (tmp_path / "fast").mkdir(mode=0o700, exist_ok=True)
-        subprocess.run([forebay, "stage", "pause", tmp_path / "fast"], stdout=subprocess.DEVNULL, check=True)
-        subprocess.run([*stage, sys.executable, "-c", KILLED, files / "ours.h5"], stderr=subprocess.DEVNULL)
-        assert list((tmp_path / "fast").rglob("*.journal"))
-        subprocess.run([forebay, "stage", "resume", tmp_path / "fast"], stdout=subprocess.DEVNULL, check=True)
-        assert ranks(3, connector(files), order, "plain", files / "ours.h5") == ORDER["plain"]
-        assert not list((tmp_path / "fast").rglob("*.journal"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is made by root")

@@ -92,20 +92,16 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         runs: Vec::new(),
         reads_with: Vec::new(),
         kernels: Vec::new(),
+        notes: suite.notes.clone(),
     };
-    let mut folder = PathBuf::new();
-    for task in &suite.tasks {
-        if (host.is_interrupted)() {
-            break;
+    let folder = results.run_all().inspect_err(|error| {
+        // Other ranks may be in a call that waits for this one.
+        if comm.size() > 1 && Launcher::of_process() == Launcher::Mpi {
+            forebay_mpi::leave_unfinalized(&error.to_string());
         }
-        folder = match task {
-            Task::Training(workload) => results.run(workload)?,
-            Task::Kernel(kernel) => results.run_kernel(kernel)?,
-        };
-    }
-    let BenchResults { runs, reads_with, kernels, .. } = results;
-    results::write(&runs, &folder)?;
-    Ok(BenchOutcome { runs, reads_with, kernels, notes: suite.notes, folder, ..BenchOutcome::default() })
+    })?;
+    let BenchResults { runs, reads_with, kernels, notes, .. } = results;
+    Ok(BenchOutcome { runs, reads_with, kernels, notes, folder, ..BenchOutcome::default() })
 }
 
 /// The runs of a suite, as they are done.
@@ -117,16 +113,45 @@ struct BenchResults<'a> {
     runs: Vec<RunTimings>,
     reads_with: Vec<String>,
     kernels: Vec<KernelOutcome>,
+    notes: Vec<String>,
 }
 
 impl BenchResults<'_> {
+    /// Runs all tasks and writes what they came to, into a folder that is given.
+    fn run_all(&mut self) -> Result<PathBuf> {
+        let mut folder = PathBuf::new();
+        for task in &self.suite.tasks {
+            if (self.host.is_interrupted)() {
+                break;
+            }
+            folder = match task {
+                Task::Training(workload) => self.run(workload)?,
+                Task::Kernel(kernel) => self.run_kernel(kernel)?,
+            };
+        }
+        results::write(&self.runs, &folder)?;
+        Ok(folder)
+    }
+
+    /// Says what of the workload is left out or has no effect here.
+    fn note(&mut self, workload: &mut Workload) {
+        let left_out = subfiling::suit(workload);
+        self.notes.extend(left_out.into_iter().map(|what| format!("left out: {what}")));
+        let is_collective = workload.hdf5.collective_meta || workload.hdf5.collective_data;
+        let is_mpi = Launcher::of_process() == Launcher::Mpi;
+        if is_collective && (!is_mpi || workload.reader.read_threads > 0) {
+            let text = "collective operations have no effect without mpirun and with read threads";
+            self.notes.push(text.to_owned());
+        }
+    }
+
     /// Runs `workload` by each engine, and gives the folder of the results.
     fn run(&mut self, workload: &Workload) -> Result<PathBuf> {
         let mut workload = workload.clone();
         if let Some(directory) = &self.suite.directory {
             workload.storage.root = directory.join(&workload.storage.root).display().to_string();
         }
-        subfiling::suit(&mut workload);
+        self.note(&mut workload);
         let folder = agree_on(&mut workload, self.args, &**self.comm)?;
         let engines = match self.args.engines.is_empty() {
             true => vec![default_engine(&workload)],

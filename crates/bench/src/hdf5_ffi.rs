@@ -117,6 +117,18 @@ impl std::fmt::Debug for Hdf5Functions {
     }
 }
 
+/// The error for a library that does not start, with what of the environment it may not find.
+fn not_started() -> Error {
+    let error = Error::unsupported("does not start");
+    let names = ["HDF5_VOL_CONNECTOR", "HDF5_DRIVER"];
+    let set: Vec<String> =
+        names.iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?))).collect();
+    match set.is_empty() {
+        true => error,
+        false => error.hint(format!("{}: is it in HDF5_PLUGIN_PATH?", set.join(", "))),
+    }
+}
+
 /// # Safety
 /// `T` must be the type that the library gives the symbol `name`.
 unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T> {
@@ -155,15 +167,11 @@ impl Hdf5Functions {
                 library,
             }
         };
-        // Before it starts: connectors and drivers that the environment names are loaded then.
-        functions.silence()?;
+        // It says itself why, on stderr; nothing else may be called then.
         if functions.open() < 0 {
-            let error = Error::unsupported("does not start");
-            return Err(match functions.last_error() {
-                Some(said) => error.because(Error::unsupported(said)),
-                None => error,
-            });
+            return Err(not_started());
         }
+        functions.silence()?;
         Ok(functions)
     }
 

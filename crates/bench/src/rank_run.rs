@@ -9,7 +9,6 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Launcher, Origins, Result,
-    source::{Event, EventKind},
     stage::Area,
     store::{Comm, Wait},
     tier::Tiered,
@@ -173,8 +172,6 @@ impl RankRun<'_> {
             return Err(Error::invalid(what).hint("start by mpirun, and set read_threads to 0"));
         }
         // Workers are no ranks of the job, and a rank without a job is alone: collective or not is the same there.
-        let text = "collective operations have no effect without mpirun and with read threads";
-        Event::new(EventKind::Library, text).emit();
         Ok(None)
     }
 }

@@ -13,35 +13,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay::{
-    Error, ErrorKind, Result,
-    source::{Event, EventKind},
-};
+use forebay::{Error, ErrorKind, Result};
 use forebay_workload::{Compression, Workload};
 
 use crate::generate::{GeneratedState, part_path};
 
-/// Leaves out what cannot be had together with subfiling, as h5bench's extension does, and says so.
-pub(crate) fn suit(workload: &mut Workload) {
-    if !workload.hdf5.subfiling {
-        return;
-    }
+/// Leaves out what cannot be had together with subfiling, as h5bench's extension does; what that is.
+pub(crate) fn suit(workload: &mut Workload) -> Vec<String> {
     let mut left_out = Vec::new();
+    if !workload.hdf5.subfiling {
+        return left_out;
+    }
     if std::mem::take(&mut workload.hdf5.collective_data) {
-        left_out.push("collective reads");
+        left_out.push("collective reads: there are none with subfiling".to_owned());
     }
     let is_compressed = workload.dataset.compression != Compression::None;
     if std::mem::take(&mut workload.hdf5.chunking) || !workload.hdf5.chunk_dims.is_empty() || is_compressed {
         workload.hdf5.chunk_dims.clear();
         workload.dataset.compression = Compression::None;
-        left_out.push("chunks and filters");
+        left_out.push("chunks and filters: there are none with subfiling".to_owned());
     }
     if std::mem::take(&mut workload.reader.read_threads) > 0 {
-        left_out.push("read threads");
+        left_out.push("read threads: there are none with subfiling".to_owned());
     }
-    for what in left_out {
-        Event::new(EventKind::Library, format!("there are no {what} with subfiling: left out")).emit();
-    }
+    left_out
 }
 
 /// Whether the file at `path` is there and whole.

@@ -54,5 +54,5 @@ pub use baseline::{AllToAll, LockingWindow};
 pub use comm::{MpiComm, MpiOptions};
 pub use launched::MpiLaunchedComm;
 pub use library::MpiLibrary;
-pub use lifetime::finalize;
+pub use lifetime::{finalize, leave_unfinalized};
 pub use probe::passive_progress;

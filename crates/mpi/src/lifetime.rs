@@ -188,6 +188,12 @@ pub(crate) fn lose_rank(reason: String) {
     }
 }
 
+/// Has this process end without `MPI_Finalize`, which waits for all ranks: for one that gives up while others go on. The launcher
+/// then ends those.
+pub fn leave_unfinalized(reason: &str) {
+    lose_rank(reason.to_owned());
+}
+
 /// The ranks of all communicators.
 struct AnyRank;
 

@@ -1,5 +1,7 @@
 //! Configurations as people have them: what they become, and what is said of those that are wrong.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
 use forebay_workload::{
     Compression, ConfigOptions, ConfigSyntax, ElementType, FileFormat, FileNaming, Framework, Kernel,
     KernelPattern, LoaderKind, RankPosition, RankShare, ShuffleMode, SpaceLayout, Split, Suite, Task,

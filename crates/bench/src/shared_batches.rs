@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "memory that two processes map is lent by address")]
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     fs::File,
     os::fd::{AsFd, AsRawFd},
     process,
@@ -112,13 +112,15 @@ impl WorkerMemory {
         if end.is_none_or(|end| end > place.region_len) {
             return Err(Error::invalid("a batch that is longer than its region"));
         }
-        if !self.regions.contains_key(&place.region) {
-            let path = format!("/proc/{}/fd/{}", place.process, place.descriptor);
-            let file = File::options().read(true).write(true).open(&path);
-            let file = file.map_err(|error| Error::from_io(error).at(&path))?;
-            self.regions.insert(place.region, ShardMemory::map(file.as_fd(), place.region_len)?);
-        }
-        let memory = &self.regions[&place.region];
+        let memory = match self.regions.entry(place.region) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let path = format!("/proc/{}/fd/{}", place.process, place.descriptor);
+                let file = File::options().read(true).write(true).open(&path);
+                let file = file.map_err(|error| Error::from_io(error).at(&path))?;
+                unknown.insert(ShardMemory::map(file.as_fd(), place.region_len)?)
+            }
+        };
         let offset = usize::try_from(place.offset).map_err(|_| Error::invalid("a region is too long"))?;
         // SAFETY: the range lies within the mapping, which lives as long as `self`; the rank that sent the place neither reads
         // nor writes it before this worker has answered, and no other worker is sent the same.

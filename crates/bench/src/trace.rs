@@ -56,11 +56,12 @@ impl TraceFile {
 
     /// Adds an event.
     pub(crate) fn add(&mut self, event: TraceEvent<'_>) {
-        let micros = |seconds: f64| (seconds * 1e6).round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times end long before")]
+        let micros = |seconds: f64| (seconds * 1e6).round() as u64;
         let line = json!({
             "id": self.count, "name": event.name, "cat": event.category, "pid": self.process,
-            "tid": self.process + event.worker, "ts": micros(self.started_unix_s + event.start_s) as u64,
-            "dur": micros(event.took_s) as u64, "ph": "X", "args": event.arguments,
+            "tid": self.process + event.worker, "ts": micros(self.started_unix_s + event.start_s),
+            "dur": micros(event.took_s), "ph": "X", "args": event.arguments,
         });
         self.count += 1;
         let written = writeln!(self.out, "{line}");

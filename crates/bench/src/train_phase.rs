@@ -192,7 +192,7 @@ impl RankRun<'_> {
 
     /// What this rank has to know of the steps of others: they wait for each other in training, and wherever they read together.
     fn rank_orders(&self, split: Split, batches: &EpochOrder, is_together: bool) -> Result<RankOrders> {
-        if self.comm.size() == 1 && !is_together || split == Split::Eval && !is_together {
+        if !is_together && (self.comm.size() == 1 || split == Split::Eval) {
             return Ok(RankOrders::alone(batches.len()));
         }
         let stop = || self.check();

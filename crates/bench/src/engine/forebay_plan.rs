@@ -1,4 +1,4 @@
-//! How forebay's own reader reads the samples of a split: which variables of which files, and along which axis.
+//! How forebay reads the samples of a split: from which files, and where in each of them samples lie.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,5 @@
 //! What engine forebay reads is what was generated, in every format, whether sizes are alike or differ.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
 use std::sync::Arc;
 
 use forebay::{

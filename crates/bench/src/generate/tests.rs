@@ -1,7 +1,5 @@
 //! Every format, as the libraries that users have read it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
 use std::{path::Path, process::Command};
 
 use forebay_workload::ElementType;

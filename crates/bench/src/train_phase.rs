@@ -119,8 +119,10 @@ impl RankRun<'_> {
         timings: &mut EpochTimings,
     ) -> Result<()> {
         let between = self.workload.checkpoint.steps_between.filter(|_| self.workload.phases.checkpoint);
+        // Of a shuffle of many samples the time is none of the storage's.
+        let batches = EpochOrder::new(self.workload, Split::Train, epoch, self.at())?;
         let mut block = BlockTimings { start_s: self.clock.now_s(), ..BlockTimings::default() };
-        let begun = self.begin(Split::Train, epoch, readers);
+        let begun = self.begin(Split::Train, epoch, batches, readers);
         let mut steps = begun.inspect_err(|_| timings.blocks.push(std::mem::take(&mut block)))?;
         let bar = self.progress.steps(steps.of_any_rank(), "train", epoch, self.workload.train.epochs);
         for step in 0..steps.of_any_rank() {
@@ -152,9 +154,10 @@ impl RankRun<'_> {
     }
 
     fn eval_epoch(&mut self, epoch: u32, readers: &mut SplitReaders, block: &mut BlockTimings) -> Result<()> {
+        let batches = EpochOrder::new(self.workload, Split::Eval, epoch, self.at())?;
         block.start_s = self.clock.now_s();
         block.end_s = block.start_s;
-        let mut steps = self.begin(Split::Eval, epoch, readers)?;
+        let mut steps = self.begin(Split::Eval, epoch, batches, readers)?;
         let bar = self.progress.steps(steps.of_any_rank(), "evaluate", epoch, self.workload.train.epochs);
         for step in 0..steps.of_any_rank() {
             let place = StepPlace { split: Split::Eval, epoch, step };
@@ -166,9 +169,14 @@ impl RankRun<'_> {
         Ok(())
     }
 
-    /// Begins to read the batches of an epoch.
-    fn begin(&mut self, split: Split, epoch: u32, readers: &mut SplitReaders) -> Result<EpochSteps> {
-        let batches = EpochOrder::new(self.workload, split, epoch, self.at())?;
+    /// Begins to read `batches`, which are those of an epoch.
+    fn begin(
+        &mut self,
+        split: Split,
+        epoch: u32,
+        batches: EpochOrder,
+        readers: &mut SplitReaders,
+    ) -> Result<EpochSteps> {
         let count = batches.len();
         let reader = self.reader(split, readers)?;
         let of_ranks = Arc::new(self.rank_orders(split, &batches, reader.is_together())?);

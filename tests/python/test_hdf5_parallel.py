@@ -51,7 +51,8 @@ def test_ranks_write_the_same_file_and_read_the_same_values(
     assert ranks(count, connector(files), program, case, files / "ours.h5") == native
     assert values(files / "ours.h5") == values(tmp_path / "native.h5")
     for staged, _, passed, _, _, settled in counters(tmp_path):
-        assert staged > 0 and passed > 0 and settled > 0
+        # Filtered data sets, which only one of the cases has, are left to HDF5.
+        assert staged > 0 and settled > 0 and (passed > 0) >= (case == "writes")
     assert not list((tmp_path / "fast").rglob("p-*"))
 
 

@@ -2,7 +2,6 @@
 
 use std::{
     os::unix::fs::FileExt,
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,7 +12,7 @@ use crate::{
     counters::count,
     drainers::{DrainTask, LOCKED_PAUSE, Polled},
     image_state::{ImageInner, ImagePhase, ImageState},
-    image_sums::{of_stretch, read_verified, stretches, sums_of},
+    image_sums::{complete, of_stretch, read_verified, stretches, sums_of},
     item_name::WantedFile,
     journal::{ImageSums, Journal},
     lineage::Successor,
@@ -381,27 +380,4 @@ impl ImageState {
         }
         self.durable.set(Err(error));
     }
-}
-
-/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more.
-pub(crate) fn complete(
-    temporary: &std::fs::File,
-    image: &ImageSums,
-    destination: &Path,
-    journal: &Journal,
-) -> Result<()> {
-    temporary.set_len(image.len).map_err(Error::from_io)?;
-    publish::dress(temporary, destination, journal.mode)?;
-    temporary.sync_all().map_err(Error::from_io)?;
-    let found = FileStamp::of(temporary)?;
-    if found.len != image.len {
-        return Err(Error::corrupt(format!("copy has {} bytes, not {}", found.len, image.len)));
-    }
-    if journal.read_back {
-        let mut buffer = Vec::new();
-        for stretch in stretches(image, 1 << 20) {
-            read_verified(temporary, image, stretch, &mut buffer, |_, _| Ok(()))?;
-        }
-    }
-    Ok(())
 }

@@ -1,10 +1,16 @@
 //! Checksums of a new file's image, by blocks.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 use forebay_source::{Error, Result};
 
-use crate::{drainers::SUM_BLOCK, journal::ImageSums, range_set::RangeSet};
+use crate::{
+    drainers::SUM_BLOCK,
+    journal::{ImageSums, Journal},
+    publish,
+    range_set::RangeSet,
+    stamp::FileStamp,
+};
 
 /// Adds bytes that lie in order into the checksum of each block.
 #[derive(Debug, Default)]
@@ -107,4 +113,27 @@ pub(crate) fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSu
     let last = image.sums.partition_point(|(block, _)| *block < end.div_ceil(1 << 20));
     let held = image.held.iter().filter(|held| held.1 > start && held.0 < end).copied().collect();
     ImageSums { len: image.len, held, sums: image.sums[first..last].to_vec() }
+}
+
+/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more.
+pub(crate) fn complete(
+    temporary: &File,
+    image: &ImageSums,
+    destination: &Path,
+    journal: &Journal,
+) -> Result<()> {
+    temporary.set_len(image.len).map_err(Error::from_io)?;
+    publish::dress(temporary, destination, journal.mode)?;
+    temporary.sync_all().map_err(Error::from_io)?;
+    let found = FileStamp::of(temporary)?;
+    if found.len != image.len {
+        return Err(Error::corrupt(format!("copy has {} bytes, not {}", found.len, image.len)));
+    }
+    if journal.read_back {
+        let mut buffer = Vec::new();
+        for stretch in stretches(image, 1 << 20) {
+            read_verified(temporary, image, stretch, &mut buffer, |_, _| Ok(()))?;
+        }
+    }
+    Ok(())
 }

@@ -5,9 +5,8 @@ use std::{fs::File, os::unix::fs::FileExt};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    image_drain::complete,
     image_state::image_name,
-    image_sums::{read_verified, stretches},
+    image_sums::{complete, read_verified, stretches},
     journal::{ImageSums, Journal},
     publication::{self, PublishOrder, PublishTurn},
     publish,

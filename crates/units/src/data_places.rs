@@ -154,11 +154,11 @@ mod tests {
             rest /= places.shape[axis];
         }
         let (mut index, mut at) = (0, 0);
-        for axis in 0..places.shape.len() {
-            index = index * places.counts[axis] + place[axis] / places.chunk[axis];
-            at = at * places.chunk[axis] + place[axis] % places.chunk[axis];
+        for (axis, place) in place.into_iter().enumerate() {
+            index = index * places.counts[axis] + place / places.chunk[axis];
+            at = at * places.chunk[axis] + place % places.chunk[axis];
         }
-        places.addresses[index as usize] + at * places.element_len
+        places.addresses[usize::try_from(index).unwrap()] + at * places.element_len
     }
 
     #[test]

@@ -74,7 +74,7 @@ mod tests {
         let fewer = ByteSpans::new(spans.spans().to_vec(), 2);
         assert_eq!(fewer.spans(), [0..30, 40..50]);
         let one = ByteSpans::new((0..100).map(|span| span * 10..span * 10 + 5).collect(), 3);
-        assert_eq!(one.spans(), [0..995]);
+        assert_eq!((one.spans().len(), one.spans()[0].clone()), (1, 0..995));
     }
 
     #[test]

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn short_pieces_side_by_side_become_one_and_order_is_kept() {
-        let memory: Vec<u8> = (0..200_000_u32).map(|byte| byte as u8).collect();
+        let memory: Vec<u8> = (0..=u8::MAX).cycle().take(200_000).collect();
         let runs =
             [ByteRun { at: 10, len: 4 }, ByteRun { at: 30, len: 6 }, ByteRun { at: 100, len: 150_000 }];
         let written = RefCell::new(Vec::new());

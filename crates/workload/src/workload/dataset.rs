@@ -156,7 +156,7 @@ pub struct DatasetSpec {
     pub compression_level: u32,
     /// To which part of its size generated data can be compressed, 0 to 1; 1 is noise.
     pub compressible_to: f64,
-    /// Bytes that are generated at once ([2408] and h5bench: 2 GiB).
+    /// Bytes that are generated at once (2024-08 and h5bench: 2 GiB).
     pub generation_buffer_bytes: u64,
 }
 

@@ -538,6 +538,17 @@ def test_a_file_is_the_same_by_all_of_its_names(tmp_path: Path, files: Path) -> 
         assert run(source, environment | unlocked, folder) == (native, ""), name
 
 
+def test_h5py_does_not_know_the_driver_by_name(tmp_path: Path, files: Path) -> None:
+    source = """
+        import sys, json, h5py
+        with h5py.File(sys.argv[1], "w") as file:
+            print(json.dumps(file.driver))
+    """
+    assert run(source, plain(), files / "native.h5")[0] == "sec2"
+    for name, environment in some(tmp_path).items():
+        assert run(source, environment, files / f"{name}.h5")[0] == "unknown", name
+
+
 MODULES = ["test_file", "test_h5f", "test_dataset_swmr", "test_file_image"]
 SUITE = ["h5py"] if IS_LONG else [f"h5py.tests.{name}" for name in MODULES]
 

@@ -351,6 +351,24 @@ def test_prestaging_at_the_first_read_brings_all_of_a_data_set(files: Path) -> N
         assert filled == everything, mode
 
 
+def test_a_cache_on_a_disk_outlives_its_processes_where_nodes_share_it(files: Path) -> None:
+    source = READS + """
+    import forebay.hdf5
+    with h5py.File(sys.argv[1]) as file:
+        file["rows"][...]
+        assert forebay.hdf5.wait(300)
+    """
+    run(READS + "    make(sys.argv[1])", plain(), files / "a.h5")
+    for scope, stays in [("local", False), ("global", True)]:
+        cache = files.parent / scope
+        cache.mkdir()
+        settings = {"FOREBAY_HDF5_SCOPE": scope, "FOREBAY_HDF5_CLOCK_GRAIN_MS": 1}
+        run(source, connector(files, cache, **settings), files / "a.h5")
+        left = sum(found.stat().st_blocks * 512 for found in cache.rglob("*") if found.is_file())
+        # The data set has 336,000 bytes.
+        assert (left > 300_000) == stays, (scope, left)
+
+
 def test_cache_vols_name_settings_file_and_properties_are_accepted(files: Path) -> None:
     config = files.parent / "cache.cfg"
     lines = ["HDF5_CACHE_STORAGE_SCOPE LOCAL", f"HDF5_CACHE_STORAGE_PATH {files.parent / 'fast'}"]

@@ -12,7 +12,8 @@ use std::fmt;
 
 use forebay::{
     Result,
-    loader::{MadeFields, MakerThreads},
+    container::{ByteOrder, Dtype, Number, cf::ValueKind},
+    loader::{Buffer, FieldArray, MadeFields, MakerThreads},
     plan::Epoch,
 };
 
@@ -57,6 +58,21 @@ pub(crate) struct StepRequest<'a> {
 pub(crate) struct StepBatch {
     pub(crate) made: MadeFields,
     pub(crate) times: BatchTimes,
+}
+
+impl StepBatch {
+    /// A batch of records: bytes of the shape `[samples, bytes of each]`.
+    fn of_records(bytes: Buffer, shape: [u64; 2], times: BatchTimes) -> Self {
+        let field = FieldArray {
+            name: "records".to_owned(),
+            dtype: Dtype::Number { number: Number::U8, order: ByteOrder::NATIVE },
+            kind: ValueKind::Number,
+            shape: shape.to_vec(),
+            bytes,
+            offsets: None,
+        };
+        Self { made: MadeFields { fields: vec![field], unverified: None }, times }
+    }
 }
 
 /// Reads the samples of steps.

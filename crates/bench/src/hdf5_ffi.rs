@@ -175,7 +175,7 @@ impl Hdf5Functions {
         Ok(functions)
     }
 
-    /// Errors are told by those who called, not on stderr.
+    /// Errors are reported by the callers; HDF5 prints none on stderr.
     fn silence(&self) -> Result<()> {
         type Report = Option<unsafe extern "C" fn(Hdf5Id, *mut c_void) -> c_int>;
         type SetReport = unsafe extern "C" fn(Hdf5Id, Report, *mut c_void) -> c_int;
@@ -287,7 +287,7 @@ impl Hdf5Functions {
 
     /// Adds a filter that must be there for chunks to be written.
     pub(crate) fn list_set_filter(&self, list: Hdf5Id, filter: c_int, values: &[c_uint]) -> c_int {
-        // SAFETY: `values` has as many numbers as the call is told; 0 makes the filter mandatory.
+        // SAFETY: `values` has as many numbers as the call is given; 0 makes the filter mandatory.
         unsafe { (self.list_set_filter)(list, filter, 0, values.len(), values.as_ptr()) }
     }
 

@@ -331,14 +331,14 @@ impl<'a> KernelRun<'a> {
         Ok(())
     }
 
-    /// True on all ranks when one of them was told to end.
+    /// True on all ranks when one of them was interrupted.
     fn is_over(&self) -> Result<bool> {
         let mine = (self.place.is_interrupted)();
         if self.place.comm.size() == 1 {
             return Ok(mine);
         }
-        let told = self.place.comm.all_gather(vec![u8::from(mine)], &Wait::while_ranks_live())?;
-        Ok(told.iter().any(|told| *told != [0]))
+        let interrupted = self.place.comm.all_gather(vec![u8::from(mine)], &Wait::while_ranks_live())?;
+        Ok(interrupted.iter().any(|flag| *flag != [0]))
     }
 
     fn compute(&mut self) {

@@ -44,8 +44,8 @@ impl RankOrders {
         let mine = postcard::to_stdvec(&(steps, samples.unwrap_or_default()))
             .map_err(|error| Error::new(ErrorKind::Bug, "an order cannot be encoded").because(error))?;
         let mut orders = Self::default();
-        for told in comm.all_gather(mine, wait)? {
-            let (steps, samples): (u64, Vec<Vec<u64>>) = postcard::from_bytes(&told).map_err(|error| {
+        for encoded in comm.all_gather(mine, wait)? {
+            let (steps, samples): (u64, Vec<Vec<u64>>) = postcard::from_bytes(&encoded).map_err(|error| {
                 Error::new(ErrorKind::Bug, "the order of a rank cannot be decoded").because(error)
             })?;
             orders.steps = orders.steps.max(steps);

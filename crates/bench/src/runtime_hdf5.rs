@@ -50,7 +50,7 @@ impl RuntimeHdf5 {
             return Err(place(Error::unsupported(what)));
         }
         for folder in filter_folders(path) {
-            // Where it cannot be added, its filters are missing, which is told when one is needed.
+            // Where it cannot be added, its filters are missing: an error says so when one is needed.
             let _ = c_path(&folder).and_then(|folder| functions.add_plugin_folder(&folder));
         }
         let connector =

@@ -17,7 +17,7 @@ pub(crate) struct TraceFile {
     process: u32,
     started_unix_s: f64,
     count: u64,
-    /// The first error of writing, told at the end.
+    /// The first error of writing, reported at the end.
     failed: Option<std::io::Error>,
 }
 

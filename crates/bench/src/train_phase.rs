@@ -303,8 +303,9 @@ impl RankRun<'_> {
         if !is_together || self.comm.size() == 1 {
             return self.check();
         }
-        let told = self.comm.all_gather(vec![u8::from(self.is_over())], &Wait::while_ranks_live())?;
-        if told.iter().any(|is_over| *is_over != [0]) { Err(interrupted()) } else { Ok(()) }
+        let interrupted_ranks =
+            self.comm.all_gather(vec![u8::from(self.is_over())], &Wait::while_ranks_live())?;
+        if interrupted_ranks.iter().any(|is_over| *is_over != [0]) { Err(interrupted()) } else { Ok(()) }
     }
 
     /// The wait for all ranks after a training step, in seconds.

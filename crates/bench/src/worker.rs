@@ -130,7 +130,7 @@ pub(crate) fn read_samples(
 
 /// Reads `samples` into `bytes` together with all ranks, round by round; ranks without a sample in a round take part in it.
 ///
-/// An error is told after the last round: the others wait in each for this rank.
+/// An error is reported after the last round: the others wait in each for this rank.
 pub(crate) fn read_together(
     reader: &mut HyperslabReader,
     rounds: &[Vec<u32>],

@@ -160,8 +160,8 @@ mod tests {
     fn a_staging_area_that_nothing_would_use_is_told() {
         let flags = Overrides { hdf5_plugins: Some("vol".to_owned()), ..Overrides::default() };
         let text = "[hdf5]\npaths = \"/x\"\n[stage]\npath = \"memory\"";
-        let told = variables(text, &flags, &[]).unwrap().warnings;
-        assert!(told.len() == 1 && told[0].contains("--hdf5=both"), "{told:?}");
+        let warnings = variables(text, &flags, &[]).unwrap().warnings;
+        assert!(warnings.len() == 1 && warnings[0].contains("--hdf5=both"), "{warnings:?}");
     }
 
     #[test]

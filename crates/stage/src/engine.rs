@@ -113,12 +113,12 @@ impl AreaEngine {
         let before = drained();
         loop {
             let tasks = self.shared.tasks();
-            let told = DrainProgress {
+            let state = DrainProgress {
                 items_left: tasks.len() as u64,
                 bytes_left: tasks.iter().map(|task| task.pending_bytes()).sum(),
                 bytes_done: drained() - before,
             };
-            if progress(told).is_break() {
+            if progress(state).is_break() {
                 return Err(Error::new(ErrorKind::Unavailable, "drain was interrupted"));
             }
             let failures: Vec<Error> = tasks.iter().filter_map(|task| task.failure()).collect();

@@ -328,7 +328,7 @@ impl ImageState {
     /// What is to be done with the file; nothing yet while an update of this process is changing its destination.
     fn order(&self) -> Result<Option<PublishOrder>> {
         let mut order = PublishOrder::Changed;
-        // What was told between the look at the destination and the question who changes it is known at the next look.
+        // An update may end between the look at the destination and the check for changes: the next look knows its stamp.
         for _ in 0..LOOKS {
             let journal = self.lock().journal.clone();
             order = publication::order(self.shared.room.area(), &journal)?;
@@ -374,7 +374,7 @@ impl ImageState {
         let _ = self.write_journal(inner, true);
         count(&self.shared.counters.failures, 1);
         if error.kind() == ErrorKind::Unavailable {
-            self.lineage.step_aside(&self.id);
+            self.lineage.yield_turn(&self.id);
         } else {
             self.lineage.set_failure(Some(error.clone()));
         }

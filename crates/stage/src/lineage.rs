@@ -83,7 +83,7 @@ impl Lineage {
 
     /// Lets those behind `id` go first, which cannot be published because others changed the destination: they were sealed after that,
     /// or find out for themselves.
-    pub(crate) fn step_aside(&self, id: &str) {
+    pub(crate) fn yield_turn(&self, id: &str) {
         self.lock().members.retain(|member| member.upgrade().is_some_and(|member| member.id() != id));
     }
 

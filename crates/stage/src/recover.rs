@@ -79,7 +79,7 @@ pub fn recover(
     let deserted: Vec<SharedFolder> = SharedFolder::deserted(&area, is_candidate).collect();
     let (items_left, bytes) = total_left(&deserted);
     let (items_left, bytes_done) = (Cell::new(items_left), Cell::new(0));
-    let told = |added: u64| {
+    let report = |added: u64| {
         bytes_done.set(bytes_done.get() + added);
         progress(DrainProgress {
             items_left: items_left.get(),
@@ -102,7 +102,7 @@ pub fn recover(
             is_same_boot: journal.as_ref().is_ok_and(is_same_boot),
             is_forced: options.apply.contains(id),
             siblings: siblings.get(&destination).map_or(&[], Vec::as_slice),
-            told: &told,
+            progress: &report,
         };
         recover_item(&recovery, journal, options, &mut recovered)?;
         items_left.set(items_left.get().saturating_sub(1));

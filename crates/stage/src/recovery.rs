@@ -1,4 +1,4 @@
-//! What is told and decided about an item that a killed process left.
+//! What is known and decided about an item that a killed process left.
 
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
@@ -37,7 +37,7 @@ impl UpdateSibling {
     }
 }
 
-/// What the recovery of an item is told.
+/// The recovery of one item.
 pub(crate) struct Recovery<'a> {
     pub(crate) area: &'a Arc<OwnFolder>,
     pub(crate) folder: &'a OwnFolder,
@@ -47,13 +47,13 @@ pub(crate) struct Recovery<'a> {
     pub(crate) is_forced: bool,
     /// The updates of the same destination that killed processes left, this one among them.
     pub(crate) siblings: &'a [UpdateSibling],
-    pub(crate) told: &'a dyn Fn(u64) -> ControlFlow<()>,
+    pub(crate) progress: &'a dyn Fn(u64) -> ControlFlow<()>,
 }
 
 impl Recovery<'_> {
     /// Says that `bytes` more are done; an error where the user wants no more.
     pub(crate) fn tell(&self, bytes: u64) -> Result<()> {
-        match (self.told)(bytes) {
+        match (self.progress)(bytes) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => {
                 let error = Error::new(ErrorKind::Unavailable, "recover was interrupted");

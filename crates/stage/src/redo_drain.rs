@@ -197,7 +197,7 @@ impl RedoState {
             }
             None => self.write_copied(run, (first.start, len), buffer),
         };
-        written.map_err(|error| self.told(error).at(format!("byte {}", first.start)))?;
+        written.map_err(|error| self.destination_error(error).at(format!("byte {}", first.start)))?;
         count(&self.shared.counters.drain_writes, 1);
         count(&self.shared.counters.drained_bytes, len);
         Ok(())

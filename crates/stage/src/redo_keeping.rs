@@ -75,7 +75,7 @@ impl RedoState {
         {
             self.shared.changed_by_us(&before, after);
         }
-        // Only now: who waits for its end has been told by then.
+        // Only now: new files that wait for the end of the change know the new stamp by then.
         if inner.passing == 0 {
             inner.change = None;
         }

@@ -317,11 +317,11 @@ impl RedoState {
     }
 
     pub(crate) fn at(&self, error: std::io::Error) -> Error {
-        self.told(Error::from_io(error))
+        self.destination_error(Error::from_io(error))
     }
 
-    /// An error of the destination, as it is told.
-    pub(crate) fn told(&self, error: Error) -> Error {
+    /// An error of the destination, with its path and a hint.
+    pub(crate) fn destination_error(&self, error: Error) -> Error {
         let is_full = error.kind() == ErrorKind::Full;
         let error = error.at(self.destination.display());
         if is_full {

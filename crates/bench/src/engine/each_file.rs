@@ -10,8 +10,7 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Opened, Origins, Result, Selection,
-    container::{ByteOrder, Dtype, Number, cf::ValueKind},
-    loader::{Arena, FieldArray, MadeFields, MakerThreads},
+    loader::{Arena, MakerThreads},
 };
 
 use super::{
@@ -129,15 +128,7 @@ impl StepReader for EachFileReader {
             times.samples.push(self.read_sample(*sample, into, &mut spare)?);
             times.preprocess_s += preprocess(request.preprocess_s.get(number).copied().unwrap_or(0.0));
         }
-        let field = FieldArray {
-            name: "records".to_owned(),
-            dtype: Dtype::Number { number: Number::U8, order: ByteOrder::NATIVE },
-            kind: ValueKind::Number,
-            shape: vec![count, sample_len],
-            bytes,
-            offsets: None,
-        };
-        Ok(StepBatch { made: MadeFields { fields: vec![field], unverified: None }, times })
+        Ok(StepBatch::of_records(bytes, [count, sample_len], times))
     }
 
     fn describe(&self) -> String {

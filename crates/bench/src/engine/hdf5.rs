@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
     Error, Result,
-    container::{ByteOrder, Dtype, Number, cf::ValueKind},
-    loader::{Arena, Buffer, FieldArray, MadeFields, MakerThreads},
+    loader::{Arena, Buffer, MakerThreads},
 };
 
 use super::{StepBatch, StepReader, StepRequest};
@@ -125,15 +124,7 @@ impl StepReader for Hdf5StepReader {
         let len = usize::try_from(count * sample_len).map_err(|_| Error::invalid("a batch is too long"))?;
         let mut bytes = self.arena.take(len)?;
         let times = self.read_into(request, &mut bytes)?;
-        let field = FieldArray {
-            name: "records".to_owned(),
-            dtype: Dtype::Number { number: Number::U8, order: ByteOrder::NATIVE },
-            kind: ValueKind::Number,
-            shape: vec![count, sample_len],
-            bytes,
-            offsets: None,
-        };
-        Ok(StepBatch { made: MadeFields { fields: vec![field], unverified: None }, times })
+        Ok(StepBatch::of_records(bytes, [count, sample_len], times))
     }
 
     fn is_together(&self) -> bool {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use forebay::{
     Error, Result,
-    container::{ByteOrder, Dtype, Number, cf::ValueKind},
-    loader::{Arena, FieldArray, MadeFields, MakerThreads},
+    loader::{Arena, MakerThreads},
 };
 
 use super::{StepBatch, StepReader, StepRequest};
@@ -46,15 +45,7 @@ impl StepReader for SyntheticReader {
             worker: 0,
             began_ns: monotonic_ns(),
         };
-        let field = FieldArray {
-            name: "records".to_owned(),
-            dtype: Dtype::Number { number: Number::U8, order: ByteOrder::NATIVE },
-            kind: ValueKind::Number,
-            shape: vec![count, self.sample_len],
-            bytes,
-            offsets: None,
-        };
-        Ok(StepBatch { made: MadeFields { fields: vec![field], unverified: None }, times })
+        Ok(StepBatch::of_records(bytes, [count, self.sample_len], times))
     }
 
     fn describe(&self) -> String {

@@ -46,7 +46,7 @@ fn pixels(file: &GeneratedFile, side: u64) -> io::Result<Vec<u8>> {
     Ok(pixels)
 }
 
-/// The cause where that is the disk, whose kind is told to the user.
+/// The cause where that is the disk: its error kind decides the exit code.
 fn png_error(error: png::EncodingError) -> io::Error {
     match error {
         png::EncodingError::IoError(error) => error,

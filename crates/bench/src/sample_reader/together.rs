@@ -16,7 +16,7 @@ use crate::hdf5_ffi::Hdf5Id;
 impl HyperslabReader {
     /// Takes part in the reads of `files`, of which one may be that of `mine`. All ranks are given the same files.
     ///
-    /// What fails here is told when all files are done with: other ranks would wait for this one otherwise.
+    /// An error is reported when all files are done with: other ranks would wait for this one otherwise.
     pub(crate) fn read_round(
         &mut self,
         files: &[u32],

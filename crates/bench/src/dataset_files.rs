@@ -181,7 +181,7 @@ pub(crate) fn check_there(paths: &[PathBuf]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use forebay::loader::Arena;
+    use forebay::batch::Arena;
 
     use super::*;
 

@@ -13,8 +13,8 @@ use std::fmt;
 
 use forebay::{
     Result,
+    batch::{Buffer, FieldArray, MadeFields, MakerThreads},
     container::{ByteOrder, Dtype, Number, cf::ValueKind},
-    loader::{Buffer, FieldArray, MadeFields, MakerThreads},
     plan::Epoch,
 };
 

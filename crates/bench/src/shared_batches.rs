@@ -18,7 +18,7 @@ use std::{
 
 use forebay::{
     Error, Result,
-    loader::{Backing, Buffer},
+    batch::{Backing, Buffer},
     store::{ShardMemory, ShardPlace},
 };
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl WorkerMemory {
 mod tests {
     use std::sync::Arc;
 
-    use forebay::loader::Arena;
+    use forebay::batch::Arena;
 
     use super::*;
 

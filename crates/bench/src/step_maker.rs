@@ -7,7 +7,7 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Result,
-    loader::{BatchMaker, BatchRequest, LoaderStats, MadeFields, MakerThreads},
+    batch::{BatchMaker, BatchRequest, LoaderStats, MadeFields, MakerThreads},
     plan::SetIdentity,
 };
 use forebay_workload::{EpochOrder, Mt19937, TimeDistribution};

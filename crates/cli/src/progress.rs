@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use forebay::loader::LoaderStats;
+use forebay::batch::LoaderStats;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::report;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forebay::{
     EpochTiers,
-    loader::{Bottleneck, LoaderStats},
+    batch::{Bottleneck, LoaderStats},
 };
 use serde::Serialize;
 

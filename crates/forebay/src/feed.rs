@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_loader::{BatchMaker, InForce, Loader, Next, Options, Receipt, Run, SampleSet};
+use forebay_batch::BatchMaker;
+use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
 use forebay_plan::{LoaderState, Resumed, StateCheck};
 use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
@@ -187,7 +188,7 @@ impl Feed {
     }
 
     /// What the loader did so far.
-    pub fn stats(&self) -> forebay_loader::LoaderStats {
+    pub fn stats(&self) -> forebay_batch::LoaderStats {
         self.loader.stats()
     }
 

@@ -39,6 +39,7 @@ pub use describe_cost::DescribeCost;
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::{expand, expand_among, expand_to_files};
 
+pub use forebay_batch as batch;
 pub use forebay_config as config;
 pub use forebay_config::{Config, Settings, TierConfig, open_disk_tier, tiered};
 pub use forebay_container as container;

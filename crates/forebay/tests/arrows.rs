@@ -11,9 +11,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("forebay-format", &["forebay-container", "forebay-filter", "forebay-hdf5", "forebay-source"]),
     ("forebay-plan", &["forebay-source"]),
     ("forebay-scratch", &["forebay-source"]),
+    ("forebay-batch", &["forebay-container", "forebay-plan", "forebay-source"]),
     (
         "forebay-loader",
-        &["forebay-container", "forebay-format", "forebay-plan", "forebay-scratch", "forebay-source"],
+        &[
+            "forebay-batch",
+            "forebay-container",
+            "forebay-format",
+            "forebay-plan",
+            "forebay-scratch",
+            "forebay-source",
+        ],
     ),
     ("forebay-mount", &["forebay-source"]),
     ("forebay-mpi", &["forebay-source", "forebay-store"]),
@@ -46,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "forebay",
         &[
+            "forebay-batch",
             "forebay-config",
             "forebay-container",
             "forebay-format",

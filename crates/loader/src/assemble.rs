@@ -8,6 +8,7 @@ mod unverified;
 
 use std::sync::Arc;
 
+use forebay_batch::{BatchMaker, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads, Verify};
 use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Result, current_process};
 
@@ -15,15 +16,7 @@ use self::{
     fields::{FieldMaker, MadeField},
     unverified::{UnverifiedFiles, UnverifiedSources},
 };
-use crate::{
-    batch::{FieldArray, Verify},
-    batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads},
-    file_maker::FileMaker,
-    horizon::moment_of,
-    ledger::Now,
-    stats::LoaderStats,
-    walk::FieldRead,
-};
+use crate::{file_maker::FileMaker, horizon::moment_of, ledger::Now, walk::FieldRead};
 
 impl FileMaker {
     /// All fields of the samples `slots`, verified; a slot without a sample is left zero.

@@ -8,16 +8,14 @@ use std::{
     },
 };
 
+use forebay_batch::{Arena, Buffer, LoaderCounters, PlainBacking};
 use forebay_source::{Error, ErrorKind, Resize, Result};
 
 use crate::{
-    arena::{Arena, Buffer},
-    backing::PlainBacking,
     horizon::Moment,
     ledger::{Decoding, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
     spill::{Spill, SpillAdmission, UnitPlace},
-    stats::LoaderCounters,
 };
 
 /// A unit that is asked for.

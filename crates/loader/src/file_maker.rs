@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use forebay_batch::{Arena, LoaderCounters};
 use forebay_plan::SetIdentity;
 use forebay_source::{Grant, ProcessIdentity};
 
 use crate::{
-    arena::Arena, cache::UnitCache, layout::SetLayout, set::SampleSet, shares::Shares,
-    spill_folder::SpillFolder, stats::LoaderCounters, tuning::Tuning,
+    cache::UnitCache, layout::SetLayout, set::SampleSet, shares::Shares, spill_folder::SpillFolder,
+    tuning::Tuning,
 };
 
 /// Makes batches from files. Many threads may do so at once.

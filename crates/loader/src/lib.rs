@@ -18,9 +18,7 @@
 //! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
 //! | `cache`, `ledger`, `horizon`, `bitmap`, `spill`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
-//! | `arena/`, `backing` | memory that is used again, and where it comes from |
-//! | `batch`, `dlpack` | what is in it, and how other libraries see it |
-//! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
+//! | `batch` | samples side by side; its memory, DLPack and the seam `BatchMaker` are the crate `batch`'s |
 //! | `file_maker`, `assemble/`, `convert_sample`, `scratch_vec` | batches from files |
 //! | `make_batch`, `left_out` | a batch and the errors of its samples; batches of which nothing can be read |
 //! | `run/`, `depth`, `effort` | an epoch and the threads that make it ahead; how many of them, by how long they wait for data |
@@ -28,14 +26,11 @@
 //! | `loader`, `cursor`, `samples` | epochs of batches; what the consumer has used of them; samples by number |
 //! | `schedule` | which bytes samples need, and when: for tiers that fetch ahead |
 //! | `estimate/`, `share` | what an epoch will cost, computed without running it |
-//! | `options`, `stats` | what the user may set; what a run did |
+//! | `options` | what the user may set |
 //! | `to_usize` | counts of 64 bits as indexes |
 
-mod arena;
 mod assemble;
-mod backing;
 mod batch;
-mod batch_maker;
 mod bitmap;
 mod boundary;
 mod cache;
@@ -44,7 +39,6 @@ mod column;
 mod convert_sample;
 mod cursor;
 mod depth;
-mod dlpack;
 mod effort;
 mod estimate;
 mod file_maker;
@@ -71,21 +65,13 @@ mod sparse;
 mod spec;
 mod spill;
 mod spill_folder;
-mod stats;
 mod to_usize;
 mod tuning;
 mod unit_slices;
 mod units;
 mod walk;
 
-pub use arena::{Arena, Buffer};
-pub use backing::{ALIGNMENT, Backing, PlainBacking};
-pub use batch::{Batch, FailedSample, FieldArray, Receipt, Verify};
-pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads};
-pub use dlpack::{
-    DL_CPU, DL_FLAG_IS_COPIED, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
-    DLPackVersion, DLTensor,
-};
+pub use batch::{Batch, FailedSample, Receipt};
 pub use estimate::{EpochCost, Estimate};
 pub use loader::{Batches, Loader};
 pub use options::{OnError, Options, SpillOptions};
@@ -98,4 +84,3 @@ pub use shares::Shares;
 pub use shuffle_group::set_identity;
 pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
 pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};
-pub use stats::{Bottleneck, LoaderStats};

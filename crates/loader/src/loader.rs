@@ -5,13 +5,12 @@ use std::{
     time::Duration,
 };
 
+use forebay_batch::{Backing, BatchMaker, LoaderCounters, LoaderStats, PlainBacking};
 use forebay_plan::{Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, StateCheck};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
-    backing::{Backing, PlainBacking},
     batch::{Batch, Receipt},
-    batch_maker::BatchMaker,
     cursor::EpochCursor,
     depth::Depth,
     estimate::Estimate,
@@ -22,7 +21,6 @@ use crate::{
     schedule::Schedule,
     set::SampleSet,
     setup::{InForce, ReaderKind, file_maker},
-    stats::{LoaderCounters, LoaderStats},
     tuning::Tuning,
 };
 

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use forebay_batch::{BatchMaker, BatchRequest, FieldArray, LoaderCounters, MadeFields};
 use forebay_plan::{Epoch, sample_seed};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
-    batch::{Batch, FailedSample, FieldArray, Receipt},
-    batch_maker::{BatchMaker, BatchRequest, MadeFields},
+    batch::{Batch, FailedSample, Receipt},
     options::OnError,
-    stats::LoaderCounters,
 };
 
 /// What the batches of one run are made with.

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_batch::LoaderCounters;
 use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result, ledger};
 
@@ -17,7 +18,6 @@ use crate::{
     batch::Batch,
     left_out::LeftOutBatches,
     make_batch::{BatchTask, RunSpec},
-    stats::LoaderCounters,
 };
 
 /// What asking for a batch gives.

@@ -5,18 +5,16 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use forebay_batch::{FieldArray, LoaderStats, PlainBacking};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    backing::PlainBacking,
-    batch::FieldArray,
     file_maker::FileMaker,
     horizon::Moment,
     ledger::Now,
     options::Options,
     set::SampleSet,
     setup::{InForce, ReaderKind, file_maker},
-    stats::LoaderStats,
 };
 
 /// Samples by number. Memory and a spill are taken when the first is asked for.

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use forebay_batch::{Arena, Backing, LoaderCounters};
 use forebay_scratch::job_name;
 use forebay_source::{
     Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
@@ -12,8 +13,6 @@ use forebay_source::{
 use serde::Serialize;
 
 use crate::{
-    arena::Arena,
-    backing::Backing,
     cache::UnitCache,
     file_maker::FileMaker,
     layout::{ReadSettings, SetLayout},
@@ -23,7 +22,6 @@ use crate::{
     shuffle_group::set_identity,
     spill::{FileSpill, Spill},
     spill_folder::{self, SpillFolder},
-    stats::LoaderCounters,
     tuning::Tuning,
 };
 

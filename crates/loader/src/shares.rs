@@ -3,7 +3,7 @@
 use forebay_plan::Shuffle;
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{arena, convert_sample::scratch_len, layout::SetLayout, options::Options, set::SampleSet};
+use crate::{convert_sample::scratch_len, layout::SetLayout, options::Options, set::SampleSet};
 
 /// How the memory of a loader is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +176,7 @@ fn waiting(layout: &SetLayout) -> u64 {
 pub(crate) fn room_of(len: u64) -> u64 {
     match usize::try_from(len) {
         Ok(0) => 0,
-        Ok(len) => arena::room(len) as u64,
+        Ok(len) => forebay_batch::room(len) as u64,
         Err(_) => u64::MAX,
     }
 }

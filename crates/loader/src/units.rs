@@ -2,13 +2,13 @@
 
 use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
+use forebay_batch::LoaderCounters;
 use forebay_container::{ArrayPart, Extents, Grid, RowAlone, Selection, SourceIndex, Span, Variable};
 use forebay_format::{UnreadShard, workspace_len};
 use forebay_source::{ByteRange, Error, ErrorKind, Result};
 
 use crate::{
     column::{Column, ColumnPart},
-    stats::LoaderCounters,
     to_usize::to_usize,
 };
 

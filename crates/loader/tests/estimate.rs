@@ -4,11 +4,12 @@
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
+use forebay_batch::LoaderStats;
 use forebay_container::Number;
 use forebay_format::{Opened, describe};
 use forebay_loader::{
-    Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, LoaderStats, Offsets, Options, SampleSet,
-    SampleSpec, SpillOptions,
+    Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
+    SpillOptions,
 };
 use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::{FileOrigin, Locator};

@@ -12,11 +12,11 @@ use std::{
     time::Duration,
 };
 
-use forebay_container::{Dtype, Number, cf::ValueKind};
-use forebay_loader::{
-    Arena, Batch, BatchMaker, BatchRequest, FieldArray, Loader, LoaderStats, MadeFields, MakerThreads, Next,
-    OnError, Options, Run, Verify,
+use forebay_batch::{
+    Arena, BatchMaker, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads, Verify,
 };
+use forebay_container::{Dtype, Number, cf::ValueKind};
+use forebay_loader::{Batch, Loader, Next, OnError, Options, Run};
 use forebay_plan::{LoaderState, SetIdentity, Shuffle, StateCheck};
 use forebay_source::{Error, ErrorKind, Result};
 

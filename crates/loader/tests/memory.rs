@@ -15,10 +15,9 @@ use std::{
     },
 };
 
+use forebay_batch::{ALIGNMENT, Arena, Backing, DLDataType, DLPackVersion, DLTensor, FieldArray};
 use forebay_container::{Dtype, Number, Padding, cf::ValueKind};
-use forebay_loader::{
-    ALIGNMENT, Arena, Backing, DLDataType, DLPackVersion, DLTensor, FieldArray, Loader, Options,
-};
+use forebay_loader::{Loader, Options};
 use forebay_plan::Shuffle;
 use forebay_source::{Error, ErrorKind, Result};
 use made::{Rows, check, make, set, without_spill};

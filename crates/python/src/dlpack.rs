@@ -8,7 +8,7 @@ use std::{ffi::CStr, ptr::NonNull, sync::Arc};
 
 use forebay::{
     Error,
-    loader::{DL_CPU, DL_FLAG_IS_COPIED, DLManagedTensor, DLManagedTensorVersioned, FieldArray},
+    batch::{DL_CPU, DL_FLAG_IS_COPIED, DLManagedTensor, DLManagedTensorVersioned, FieldArray},
 };
 use pyo3::{exceptions::PyBufferError, ffi, prelude::*};
 

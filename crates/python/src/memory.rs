@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use forebay::{
+    batch::{DL_CPU, FieldArray},
     container::Dtype,
     container::Number,
-    loader::{DL_CPU, FieldArray},
 };
 use pyo3::{
     prelude::*,

@@ -2,10 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use forebay::{
-    Batch,
-    loader::{FieldArray, Receipt},
-};
+use forebay::{Batch, batch::FieldArray, loader::Receipt};
 use pyo3::prelude::*;
 
 use crate::memory::Memory;

@@ -11,8 +11,9 @@ use std::{
 use forebay::{
     Config, Error, ErrorKind, IndexCache, Locator, NameKind, Options, Origins, SampleSet, Samples, SetSpec,
     TierReport, ToldContainers,
+    batch::FieldArray,
     container::{Dtype, cf::ValueKind},
-    loader::{FieldArray, FieldFacts},
+    loader::FieldFacts,
     source::Histogram,
     tier::{Policy, Tiered},
 };

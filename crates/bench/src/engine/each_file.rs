@@ -10,7 +10,7 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Opened, Origins, Result, Selection,
-    loader::{Arena, MakerThreads},
+    batch::{Arena, MakerThreads},
 };
 
 use super::{

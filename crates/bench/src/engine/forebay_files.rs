@@ -8,7 +8,7 @@ use std::{
 
 use forebay::{
     Error, Loader, Options, Origins, Result, SetSpec,
-    loader::{BatchMaker, BatchRequest, MakerThreads},
+    batch::{BatchMaker, BatchRequest, MakerThreads},
     open_named_set,
     plan::{Epoch, Groups, Plan, PlanSpec, Shard, Shuffle, Tail},
 };

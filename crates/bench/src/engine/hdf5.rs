@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
     Error, Result,
-    loader::{Arena, Buffer, MakerThreads},
+    batch::{Arena, Buffer, MakerThreads},
 };
 
 use super::{StepBatch, StepReader, StepRequest};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay::{
     Error, Result,
-    loader::{Arena, MakerThreads},
+    batch::{Arena, MakerThreads},
 };
 
 use super::{StepBatch, StepReader, StepRequest};

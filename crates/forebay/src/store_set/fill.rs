@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use forebay_loader::{Batch, FieldArray, Loader, Next, Options, SampleSet, set_identity};
+use forebay_batch::FieldArray;
+use forebay_loader::{Batch, Loader, Next, Options, SampleSet, set_identity};
 use forebay_plan::{Groups, LoaderState, Shuffle, StateCheck};
 use forebay_source::{Error, ErrorKind, Result};
 use forebay_store::{

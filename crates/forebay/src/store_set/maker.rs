@@ -9,9 +9,10 @@ use std::{
     time::Instant,
 };
 
-use forebay_loader::{
-    Arena, BatchMaker, BatchRequest, Buffer, FieldArray, LoaderStats, MadeFields, MakerThreads, Samples,
+use forebay_batch::{
+    Arena, BatchMaker, BatchRequest, Buffer, FieldArray, LoaderStats, MadeFields, MakerThreads,
 };
+use forebay_loader::Samples;
 use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 use forebay_store::{CommThreads, FieldGather, GET_PATIENCE, Store, StoredVariable, Wait};

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use forebay_batch::{Arena, FieldArray};
 use forebay_container::{Number, cast::to_unsigned};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    arena::Arena,
-    batch::FieldArray,
     column::{Column, DenseColumn, SampleAt},
     to_usize::to_usize,
 };

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use forebay_batch::{LoaderCounters, nanos};
 use forebay_container::Selection;
 use forebay_source::{Error, Result};
 
@@ -11,7 +12,6 @@ use crate::{
     file_maker::FileMaker,
     ledger::Now,
     spill::UnitPlace,
-    stats::{LoaderCounters, nanos},
     to_usize::to_usize,
     unit_slices::{MOST_SPILL_READS, UnitSlice},
     units::Units,

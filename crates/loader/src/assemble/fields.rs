@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, time::Instant};
 
+use forebay_batch::{Buffer, FieldArray, LoaderCounters, nanos};
 use forebay_container::{Dtype, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -12,8 +13,6 @@ use super::{
     unverified::UnverifiedSources,
 };
 use crate::{
-    arena::Buffer,
-    batch::FieldArray,
     cache::IfBusy,
     column::{Column, SampleAt, SampleForm, others},
     convert_sample::{ConvertSample, Joint, samples_per_read},
@@ -21,7 +20,6 @@ use crate::{
     layout::Storage,
     ledger::Now,
     scratch_vec,
-    stats::{LoaderCounters, nanos},
     to_usize::to_usize,
     unit_slices::unit_slices,
     walk::FieldRead,

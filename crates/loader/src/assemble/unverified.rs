@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use forebay_batch::Verify;
 use forebay_container::SourceIndex;
 use forebay_source::{Result, Source};
 
 use crate::{
-    batch::Verify,
     layout::{SetLayout, Storage, StoredRows},
     set::SampleSet,
     walk::FieldRead,

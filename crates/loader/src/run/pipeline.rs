@@ -13,16 +13,15 @@ use std::{
     time::Instant,
 };
 
+use forebay_batch::{LoaderCounters, MakerThreads};
 use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::Batch,
-    batch_maker::MakerThreads,
     depth::Depth,
     effort::ThreadClock,
     make_batch::{BatchTask, RunSpec},
-    stats::LoaderCounters,
     tuning::{Tuning, Waiting},
 };
 

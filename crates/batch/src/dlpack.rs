@@ -9,7 +9,7 @@ use std::{ffi::c_void, ptr::NonNull, sync::Arc};
 use forebay_container::{Dtype, Number, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::batch::FieldArray;
+use crate::field_array::FieldArray;
 
 /// Where a tensor lies.
 #[repr(C)]

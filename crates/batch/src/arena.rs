@@ -105,7 +105,7 @@ impl Arena {
     }
 
     /// Gives what nobody uses back to the system.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         let gone = {
             let mut free = self.lock();
             let limit = std::mem::take(&mut free.limit);
@@ -175,7 +175,7 @@ fn rounded(len: usize) -> usize {
 }
 
 /// Bytes that a buffer for `len` bytes of private memory takes when it is fresh.
-pub(crate) fn room(len: usize) -> usize {
+pub fn room(len: usize) -> usize {
     MemoryBlock::len_of(rounded(len), LONG).unwrap_or(usize::MAX)
 }
 

@@ -1,4 +1,4 @@
-//! The seam between an epoch and what its batches are made from: files today.
+//! The seam between an epoch and what its batches are made from: files, a store, or any of both behind a transform.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use forebay_plan::{Epoch, SetIdentity};
 use forebay_source::Result;
 
 use crate::{
-    batch::{FieldArray, Verify},
+    field_array::{FieldArray, Verify},
     stats::LoaderStats,
 };
 
 /// Makes the fields of batches from the numbers of their samples.
 ///
-/// A [`Loader`](crate::Loader) decides which samples a batch has and when it is made, and a maker where they come from. One
+/// A loader decides which samples a batch has and when it is made, and a maker where they come from. One
 /// virtual call makes a whole batch.
 ///
 /// # Contract

@@ -29,11 +29,11 @@ macro_rules! counters {
 
         /// Counters that many threads add to.
         #[derive(Debug, Default)]
-        pub(crate) struct LoaderCounters { $(pub(crate) $name: AtomicU64,)* }
+        pub struct LoaderCounters { $($(#[$doc])* pub $name: AtomicU64,)* }
 
         impl LoaderCounters {
             /// The counts now.
-            pub(crate) fn stats(&self) -> LoaderStats {
+            pub fn stats(&self) -> LoaderStats {
                 LoaderStats { $($name: self.$name.load(Relaxed),)* }
             }
         }
@@ -81,19 +81,20 @@ counters! {
 
 impl LoaderCounters {
     /// Adds the time since `began` to `counter`, and gives the time it is now.
-    pub(crate) fn lap(counter: &AtomicU64, began: Instant) -> Instant {
+    pub fn lap(counter: &AtomicU64, began: Instant) -> Instant {
         let now = Instant::now();
         counter.fetch_add(nanos(now - began), Relaxed);
         now
     }
 
-    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+    /// Adds `count` to `counter`.
+    pub fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Relaxed);
     }
 }
 
 /// Whole nanoseconds.
-pub(crate) fn nanos(time: Duration) -> u64 {
+pub fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -1,0 +1,33 @@
+//! What a batch is: its memory, how other libraries see it, and the seam that fills it.
+//!
+//! ```text
+//! BatchRequest ─► BatchMaker ─► MadeFields ─► FieldArray… ─► DLPack
+//! which samples   from files,    and what is    memory of      tensor
+//!                 a store, …     to verify      an Arena
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `backing` | where memory comes from |
+//! | `arena/` | memory that is used again |
+//! | `field_array` | one field of a batch, and what has to be verified before it is shown |
+//! | `dlpack` | how other libraries see it |
+//! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
+//! | `stats` | what makers and loaders count |
+
+mod arena;
+mod backing;
+mod batch_maker;
+mod dlpack;
+mod field_array;
+mod stats;
+
+pub use arena::{Arena, Buffer, room};
+pub use backing::{ALIGNMENT, Backing, PlainBacking};
+pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads};
+pub use dlpack::{
+    DL_CPU, DL_FLAG_IS_COPIED, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
+    DLPackVersion, DLTensor,
+};
+pub use field_array::{FieldArray, Verify};
+pub use stats::{Bottleneck, LoaderCounters, LoaderStats, nanos};

@@ -20,7 +20,8 @@ use crate::{
 /// - `set` is the same whenever it is asked, and the same on every rank.
 /// - `make` gives every field once, always in the same order, with the samples in the order of the request; the bytes of
 ///   padding are zero. One sample may be asked for more than once, also in one request.
-/// - The same samples give the same bytes, whichever thread asks, whatever was asked before, in every epoch.
+/// - The same samples give the same bytes, whichever thread asks, whatever was asked before, in every epoch; a transform may
+///   draw from the seeds that the epoch has for its samples, and from nothing else.
 /// - Where `threads` is [`Any`](MakerThreads::Any), many threads may call `make` at once. Where it is
 ///   [`Caller`](MakerThreads::Caller), the loader starts no threads and calls `make` only on the thread that asks for the next
 ///   batch.

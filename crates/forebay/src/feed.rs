@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use forebay_batch::BatchMaker;
+use forebay_batch::{BatchMaker, MakerThreads, PlainBacking};
 use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
 use forebay_plan::{LoaderState, Resumed, StateCheck};
 use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
+use forebay_transform::{BatchRoom, FieldForm, TransformSpec, Transformed};
 use serde::Serialize;
 
 use crate::{LoaderForesight, foresee};
@@ -88,6 +89,19 @@ impl Feed {
         Self { loader, tiers, epochs, foresight, process: current_process(), origin_latency: Arc::default() }
     }
 
+    /// The same, whose batches of fields `forms` are transformed as `spec` says.
+    pub fn transformed(mut self, forms: &[FieldForm], spec: &TransformSpec) -> Result<Self> {
+        if spec.is_none() {
+            return Ok(self);
+        }
+        let batch_size = self.loader.options().batch_size;
+        // Two are the consumer's: one it is given while it still holds the one before.
+        let batches = self.loader.in_force().batches_ahead + 2;
+        let room = BatchRoom { batch_size, batches, backing: Arc::new(PlainBacking::default()) };
+        self.loader.decorate(|maker| Ok(Arc::new(Transformed::new(maker, forms, spec, room)?)))?;
+        Ok(self)
+    }
+
     /// The same, with what the origin of the set measures: [`Origins::latency`](crate::Origins::latency).
     #[must_use]
     pub fn measured_by(mut self, origin_latency: Arc<Histogram>) -> Self {
@@ -139,6 +153,11 @@ impl Feed {
             _ => {}
         }
         Ok(next)
+    }
+
+    /// True when batches may be made on one thread alone, the one that asks for them.
+    pub fn makes_on_caller(&self) -> bool {
+        self.loader.maker().threads() == MakerThreads::Caller
     }
 
     /// Goes on from `state`, as [`Loader::load_state`] does. What the tiers know of another order is forgotten.

@@ -79,11 +79,7 @@ impl IndexCache {
 
     /// The cache of this user: `$FOREBAY_CACHE`, `$XDG_CACHE_HOME/forebay` or `~/.cache/forebay`.
     pub fn of_user() -> Option<Self> {
-        let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let folder = from("FOREBAY_CACHE")
-            .or_else(|| from("XDG_CACHE_HOME").map(|folder| folder.join("forebay")))
-            .or_else(|| from("HOME").map(|home| home.join(".cache/forebay")))?;
-        folder.is_absolute().then(|| Self::at(folder.join("index")))
+        cache_folder("index").map(Self::at)
     }
 
     /// The description of the source `id`, if it was saved and everything it points to is unchanged.
@@ -124,6 +120,15 @@ impl IndexCache {
             shrink(&folder);
         }
     }
+}
+
+/// The folder `name` in the cache folder of this user, if there is one.
+pub(crate) fn cache_folder(name: &str) -> Option<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = from("FOREBAY_CACHE")
+        .or_else(|| from("XDG_CACHE_HOME").map(|folder| folder.join("forebay")))
+        .or_else(|| from("HOME").map(|home| home.join(".cache/forebay")))?;
+    folder.is_absolute().then(|| folder.join(name))
 }
 
 /// The name of the entry for the source `id`.

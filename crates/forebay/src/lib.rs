@@ -12,6 +12,7 @@
 //! | `parallel_map` | the same work for each of many files, on threads |
 //! | `describe_cost` | what it took to describe a file |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
+//! | `statistics` | statistics of a set in one pass, saved beside the index |
 //! | `told_containers` | descriptions of files that another rank made |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
@@ -32,6 +33,7 @@ mod parallel_map;
 mod peer_tier;
 mod set;
 mod slow;
+mod statistics;
 mod store_set;
 mod told_containers;
 
@@ -58,6 +60,7 @@ pub use forebay_stage as stage;
 pub use forebay_store as store;
 pub use forebay_tcp::Rendezvous;
 pub use forebay_tier as tier;
+pub use forebay_transform as transform;
 pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};
 pub use index_cache::IndexCache;
 pub use job_comm::{DataPath, Launcher, job_comm, mpi_comm, torch_comm};
@@ -66,6 +69,7 @@ pub use origins::Origins;
 pub use peer_tier::{PeerTier, join_job};
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;
+pub use statistics::{StatisticsRun, forms_of, saved_statistics};
 pub use store_set::{
     FillOptions, FillProgress, OnLost, StoreMaker, StoredField, added_identity, auto_width, fill_store,
 };

@@ -82,6 +82,15 @@ impl Loader {
         Ok(Self { maker, files, options, pace, counters, cursor })
     }
 
+    /// Has its batches made by what `decorate` makes of its maker: one of the same samples.
+    pub fn decorate(
+        &mut self,
+        decorate: impl FnOnce(Arc<dyn BatchMaker>) -> Result<Arc<dyn BatchMaker>>,
+    ) -> Result<()> {
+        self.maker = decorate(Arc::clone(&self.maker))?;
+        Ok(())
+    }
+
     /// The epoch that is begun next, and the position of its order where it begins.
     pub fn upcoming(&self) -> (u64, u64) {
         self.cursor().upcoming()
@@ -97,10 +106,9 @@ impl Loader {
         let mut cursor = self.cursor();
         cursor.begin();
         let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs).first_steps(steps);
-        let seed = cursor.plan.spec().seed;
         drop(cursor);
         let (maker, counters) = (Arc::clone(&self.maker), Arc::clone(&self.counters));
-        let spec = RunSpec { maker, on_error: self.options.on_error, seed, counters };
+        let spec = RunSpec { maker, on_error: self.options.on_error, counters };
         Run::start(spec, epoch, self.pace.clone())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_batch::{BatchMaker, BatchRequest, FieldArray, LoaderCounters, MadeFields};
-use forebay_plan::{Epoch, sample_seed};
+use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
 pub(crate) struct RunSpec {
     pub(crate) maker: Arc<dyn BatchMaker>,
     pub(crate) on_error: OnError,
-    pub(crate) seed: u64,
     pub(crate) counters: Arc<LoaderCounters>,
 }
 
@@ -63,8 +62,7 @@ impl RunSpec {
                 MadeFields { fields, unverified: None }
             }
         };
-        let seed =
-            |sample: &Option<u64>| sample.map_or(0, |sample| sample_seed(self.seed, epoch.number(), sample));
+        let seed = |sample: &Option<u64>| sample.map_or(0, |sample| epoch.sample_seed(sample));
         let step = task.step;
         Ok(Batch {
             epoch: epoch.number(),

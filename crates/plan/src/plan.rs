@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     groups::Groups,
     order::{Order, Shuffle},
+    seed::sample_seed,
     shard::{Shard, Steps, StepsSpec, Tail},
 };
 
@@ -64,6 +65,7 @@ impl Plan {
         Ok(Epoch {
             number: epoch,
             run: epoch,
+            seed: self.spec.seed,
             order: order(epoch)?,
             steps: self.steps(start)?,
             next_order: order(epoch.wrapping_add(1))?,
@@ -102,6 +104,8 @@ pub struct Epoch {
     number: u64,
     /// Which run it is, counted over all.
     run: u64,
+    /// Where the order starts from.
+    seed: u64,
     order: Order,
     steps: Steps,
     next_order: Order,
@@ -115,6 +119,11 @@ impl Epoch {
     /// Which epoch.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The seed for whatever is random about `sample` in this epoch.
+    pub fn sample_seed(&self, sample: u64) -> u64 {
+        sample_seed(self.seed, self.number, sample)
     }
 
     /// The same epoch as run number `run`: what is known of another run's future does not hold for it.

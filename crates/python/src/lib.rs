@@ -13,6 +13,7 @@
 //! | `command` | the `forebay` command, for the package's entry point |
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
+//! | `statistics` | statistics of a set, computed step by step |
 //! | `store` | a data set in the memory of all ranks |
 //! | `own_format` | a user's own format, written in Python |
 //! | `tiers` | from what Python says of tiers to a configuration |
@@ -49,6 +50,7 @@ mod stage_progress;
 mod stage_recover;
 mod stage_sealed;
 mod stage_settings;
+mod statistics;
 mod store;
 mod tiers;
 mod warming;
@@ -62,6 +64,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<samples::SampleReader>()?;
     module.add_class::<loader::BatchLoader>()?;
     module.add_class::<loader::EpochRun>()?;
+    module.add_class::<statistics::RawStatistics>()?;
     module.add_class::<store::RawComm>()?;
     module.add_class::<store::RawStore>()?;
     module.add_class::<store::RawFilling>()?;

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
-    Feed, Options,
+    Feed, Options, forms_of,
     loader::{Next, Run},
     plan::{LoaderState, Resumed, StateCheck},
+    transform::{FieldForm, TransformSpec, Transformed},
 };
 use pyo3::prelude::*;
 use serde_json::json;
@@ -15,7 +16,7 @@ use crate::{
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
     raw_batch::RawBatch,
-    samples::{SampleReader, tier_value},
+    samples::{FieldRow, SampleReader, field_row, tier_value},
     store::RawStore,
 };
 
@@ -23,34 +24,57 @@ use crate::{
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct BatchLoader {
     feed: Closable<Feed>,
+    /// What is known of the fields of its batches.
+    forms: Vec<FieldForm>,
+}
+
+impl BatchLoader {
+    /// The loader of `feed`, whose batches of fields `forms` are transformed as `transforms` (JSON) say.
+    fn of(py: Python<'_>, feed: Feed, forms: Vec<FieldForm>, transforms: Option<&str>) -> PyResult<Self> {
+        let spec: TransformSpec = transforms
+            .map_or(Ok(TransformSpec::default()), serde_json::from_str)
+            .map_err(|error| misread(&error))?;
+        let feed = feed.transformed(&forms, &spec).map_err(raised)?;
+        let forms =
+            if spec.is_none() { forms } else { Transformed::forms_of(&forms, &spec).map_err(raised)? };
+        show_warnings(py)?;
+        Ok(Self { feed: Closable::new("loader", feed), forms })
+    }
 }
 
 #[pymethods]
 impl BatchLoader {
-    /// A loader of the samples of `reader`, which works as `options` (JSON) say.
+    /// A loader of the samples of `reader`, which works as `options` (JSON) say, with batches transformed as `transforms` (JSON) say.
     #[new]
-    fn new(py: Python<'_>, reader: &SampleReader, options: &str) -> PyResult<Self> {
+    #[pyo3(signature = (reader, options, transforms=None))]
+    fn new(py: Python<'_>, reader: &SampleReader, options: &str, transforms: Option<&str>) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
+        let forms = forms_of(&set);
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
-        show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed) })
+        Self::of(py, feed, forms, transforms)
     }
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
     #[staticmethod]
-    #[pyo3(signature = (store, names, options, files=None))]
+    #[pyo3(signature = (store, names, options, files=None, transforms=None))]
     fn of_store(
         py: Python<'_>,
         store: &RawStore,
         names: Vec<String>,
         options: &str,
         files: Option<&SampleReader>,
+        transforms: Option<&str>,
     ) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let feed = store.feed(&names, options, files)?;
-        show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed) })
+        Self::of(py, feed, store.forms(&names)?, transforms)
+    }
+
+    /// Name, type and shape of one sample of each field of its batches; `None` along the axis whose length differs.
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<FieldRow<'py>>> {
+        let row = |form: &FieldForm| field_row(py, &form.name, &form.dtype, form.kind, &form.sample_shape);
+        self.forms.iter().map(row).collect()
     }
 
     /// Begins an epoch.
@@ -146,6 +170,11 @@ impl BatchLoader {
     /// What threads, memory and spill are in force, as JSON.
     fn in_force(&self) -> PyResult<String> {
         serde_json::to_string(&self.feed.get()?.in_force()).map_err(|error| misread(&error))
+    }
+
+    /// True when batches may be made on one thread alone, the one that asks for them.
+    fn makes_on_caller(&self) -> PyResult<bool> {
+        Ok(self.feed.get()?.makes_on_caller())
     }
 
     /// Leaves files and tiers. May be called more than once.

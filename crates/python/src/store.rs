@@ -24,6 +24,7 @@ use forebay::{
     plan::SetIdentity,
     source::{PerProcess, ledger},
     store::{Balance, Comm, Filling, GET_PATIENCE, SampleLens, ShardPlace, Store, StoreOptions, Wait},
+    transform::FieldForm,
 };
 use pyo3::{prelude::*, types::PyBytes};
 
@@ -341,6 +342,17 @@ impl RawStore {
         let maker = StoreMaker::new(self.store.get()?, names, self.identity_of(names)?, memory, on_lost)
             .map_err(raised)?;
         Feed::of_maker(Arc::new(maker), options).map_err(raised)
+    }
+
+    /// What is known of the variables `names`.
+    pub(crate) fn forms(&self, names: &[String]) -> PyResult<Vec<FieldForm>> {
+        let store = self.store.get()?;
+        let form = |name: &String| {
+            let variable = store.variable(name)?;
+            let StoredField { dtype, kind, sample_shape, .. } = StoredField::described(&variable)?;
+            Ok(FieldForm { name: name.clone(), dtype, kind, sample_shape })
+        };
+        names.iter().map(form).collect::<Result<_, Error>>().map_err(raised)
     }
 
     /// As many threads and batches ahead as memory has room for, at least one.

@@ -12,6 +12,7 @@ import importlib
 from typing import Any
 
 from ._batch import Batch
+from ._collate import Sample
 from ._dataset import Dataset
 from ._dataset import open as open
 from ._dates import cftime_dates
@@ -35,8 +36,10 @@ from ._loader import Loader
 from ._own_format import Variable, register_format
 from ._read import inspect, read
 from ._samples import Along, Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
+from ._statistics import FieldStatistics, Statistics
 from ._store import Store
 from ._warming import Warming
+from . import transforms as transforms
 
 # Not `open` nor `SystemError`: `from forebay import *` must not hide Python's own.
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
     "Dataset",
     "DeniedError",
     "Field",
+    "FieldStatistics",
     "File",
     "FileVariable",
     "Fixed",
@@ -59,7 +63,9 @@ __all__ = [
     "Loader",
     "NotFoundError",
     "Ragged",
+    "Sample",
     "Sparse",
+    "Statistics",
     "Store",
     "UnavailableError",
     "UnsupportedError",
@@ -72,6 +78,7 @@ __all__ = [
     "inspect",
     "read",
     "register_format",
+    "transforms",
 ]
 
 

@@ -57,8 +57,9 @@ class Batch(dict[str, Any]):
     skipped: list[tuple[int, str]]
     """Samples that could not be read, and why: of this batch, and of those right before it that were left out whole."""
     _raw: RawBatch
+    _axes: dict[str, int]
 
-    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "_raw")
+    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "_raw", "_axes")
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         super().__init__(fields)
@@ -83,7 +84,7 @@ class Batch(dict[str, Any]):
         return batch
 
     def __getattr__(self, name: str) -> Any:
-        if name not in Batch.__slots__ or name == "_raw":
+        if name not in Batch.__slots__ or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         value = self._late(self._raw, name)
         setattr(self, name, value)
@@ -102,12 +103,77 @@ class Batch(dict[str, Any]):
         """How many samples, padding included."""
         return len(self.indices)
 
+    def parts(self, name: str) -> list[Any]:
+        """The field ``name`` of each sample, as views."""
+        array = self[name]
+        if name not in self.offsets:
+            return list(array)
+        return np.split(array, self._bounds(name)[1:-1], axis=self._ragged_axis(name))
+
+    def padded(self, name: str, value: Any = 0, multiple_of: int = 1) -> Any:
+        """The field ``name``, whose samples differ in length, side by side: each is filled up with ``value`` to the longest, and
+        that to a multiple of ``multiple_of``."""
+        axis, lens = self._ragged_axis(name), self._lens(name)
+        longest = _rounded(max(lens, default=0), multiple_of)
+        array = self[name]
+        shape = [len(lens), *array.shape]
+        shape[axis + 1] = longest
+        padded = self._full(array, shape, value)
+        before = (slice(None),) * axis
+        for row, part in zip(padded, self.parts(name)):
+            row[(*before, slice(0, part.shape[axis]))] = part
+        return padded
+
+    def mask(self, name: str, multiple_of: int = 1) -> Any:
+        """True where :meth:`padded` has elements of the samples, false where it was filled up: one row a sample."""
+        lens = np.array(self._lens(name), np.int64)
+        longest = _rounded(int(lens.max(initial=0)), multiple_of)
+        return np.arange(longest) < lens[:, None]
+
+    def nested(self, name: str) -> Any:
+        """The field ``name`` as a jagged nested tensor of PyTorch: of batches of :mod:`forebay.torch`."""
+        raise TypeError("nested tensors are PyTorch's: use forebay.torch.Loader")
+
+    @staticmethod
+    def _full(like: Any, shape: list[int], value: Any) -> Any:
+        return np.full(shape, value, like.dtype)
+
+    def _bounds(self, name: str) -> npt.NDArray[np.int64]:
+        if name not in self.offsets:
+            known = f"; of those that do there are: {', '.join(self.offsets)}" if self.offsets else ""
+            raise ValueError(f"samples of {name!r} do not differ in length{known}" if name in self else f"no field {name!r}")
+        return np.asarray(self.offsets[name])
+
+    def _lens(self, name: str) -> list[int]:
+        lens: list[int] = np.diff(self._bounds(name)).tolist()
+        return lens
+
+    def _ragged_axis(self, name: str) -> int:
+        """The axis that samples of different lengths are joined along."""
+        total = int(self._bounds(name)[-1])
+        known: dict[str, int] = getattr(self, "_axes", {})
+        # A batch that the user made does not say: it is the first axis that is as long as all samples.
+        return known[name] if name in known else list(self[name].shape).index(total)
+
+    def _with(self, fields: Mapping[str, Any]) -> Self:
+        """A batch of the same samples with other fields, each of one shape."""
+        batch = type(self)(fields)
+        for name in ("indices", "seeds", "epoch", "step", "skipped"):
+            setattr(batch, name, getattr(self, name))
+        return batch
+
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())
         return f"<{type(self).__module__}.{type(self).__name__} of {self.size}: {fields}>"
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), dict(self), [getattr(self, name) for name in _PUBLIC])
+
+
+def _rounded(length: int, multiple_of: int) -> int:
+    if multiple_of < 1:
+        raise ValueError(f"multiple_of={multiple_of}; at least 1 is needed")
+    return -(-length // multiple_of) * multiple_of
 
 
 _PUBLIC = [name for name in Batch.__slots__ if not name.startswith("_")]

@@ -19,6 +19,7 @@ from ._forebay import BatchLoader, InvalidError, RawBatch, SampleReader, absolut
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
+from ._statistics import QUANTILES, Statistics, compute
 from ._tiers import Policy, TierOptions, Tiers, leave_at_exit, naming_renamed
 from ._warming import Warming
 from ._workers import note_workers
@@ -141,6 +142,8 @@ def _are_alike(one: Field, other: Field) -> bool:
 def _field(one: Any) -> Field:
     if isinstance(one, str):
         return Field(one)
+    if isinstance(one, (list, tuple)) and all(isinstance(name, str) for name in one):
+        raise TypeError(f"{one!r} is no field: name each by itself, and have the loader stack them, as in ds.loader(fields={{'x': {list(one)}}})")
     if not isinstance(one, Field):
         raise TypeError(f"{one!r} is no field: give the name of a variable, or a forebay.Field")
     return one
@@ -243,7 +246,10 @@ class Dataset:
     def batch(self, numbers: Any) -> Batch:
         """The samples ``numbers``, side by side: a sequence, array or tensor of whole numbers, of which negative ones count
         from the end, or a mask."""
-        return Batch._of(self._reader.get(self._numbers(numbers)))
+        batch = Batch._of(self._reader.get(self._numbers(numbers)))
+        if batch.offsets:
+            batch._axes = self._axes
+        return batch
 
     def _split(self, batch: Batch) -> list[dict[str, Any]]:
         return split_samples(batch, self._axes)
@@ -272,14 +278,35 @@ class Dataset:
     def _raw_batch(self, numbers: Sequence[int]) -> RawBatch:
         return self._reader.get([self._checked(operator.index(number)) for number in numbers])
 
-    def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
+    def _batch_loader(self, options: str, on_lost: str, transforms: str | None = None) -> BatchLoader:
         if on_lost != "raise":
             raise ValueError(f"on_lost={on_lost!r}: these samples are in files, not in the memory of ranks")
-        return BatchLoader(self._reader, options)
+        return BatchLoader(self._reader, options, transforms)
 
     def loader(self, **options: Any) -> Loader:
         """A loader of these samples; see :class:`Loader` for what it takes."""
         return Loader(self, **options)
+
+    def statistics(
+        self,
+        fields: Sequence[str] | str | None = None,
+        *,
+        axis: int | Mapping[str, int] | None = None,
+        quantiles: Sequence[float] = QUANTILES,
+        save: bool = True,
+        progress: bool | Callable[[dict[str, Any]], object] | None = None,
+        read_threads: int | None = None,
+        memory: int | str | None = None,
+    ) -> Statistics:
+        """Count, mean, standard deviation, bounds, quantiles and number of missing values of ``fields`` (by default of all that
+        are numbers), in one pass over all samples by threads.
+
+        ``axis`` is an axis of one sample, or a dict of these by field: its indexes, such as channels, are told apart. NaN is
+        missing; ``open(cf=True)`` makes NaN of fill values. What comes out does not depend on threads. ``save`` keeps it beside
+        the saved indexes and takes it from there the next time, as long as the files are the same. ``progress`` shows a bar (by
+        default on a terminal), or is called with a dict now and then. Give it to ``loader(normalize=...)``.
+        """
+        return compute(self, fields, axis, quantiles, save, progress, read_threads, memory)
 
     def _read_through(self, **options: Any) -> Dataset:
         """These samples, read as ``options`` say of tiers; what they do not say stays as it is."""

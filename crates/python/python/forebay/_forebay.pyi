@@ -25,6 +25,7 @@ __all__ = [
     "RawFilling",
     "RawSealed",
     "RawStagedFile",
+    "RawStatistics",
     "RawStore",
     "SampleReader",
     "SystemError",
@@ -312,11 +313,20 @@ class WarmingRun:
 class BatchLoader:
     """Gives the batches of a set of samples, epoch after epoch."""
 
-    def __new__(cls, reader: SampleReader, options: str) -> BatchLoader:
-        """A loader of the samples of ``reader``, which works as ``options`` (JSON) say."""
+    def __new__(cls, reader: SampleReader, options: str, transforms: str | None = None) -> BatchLoader:
+        """A loader of the samples of ``reader``, which works as ``options`` (JSON) say, with batches transformed as ``transforms``
+        (JSON) say."""
     @staticmethod
-    def of_store(store: RawStore, names: list[str], options: str, files: SampleReader | None = None) -> BatchLoader:
+    def of_store(
+        store: RawStore,
+        names: list[str],
+        options: str,
+        files: SampleReader | None = None,
+        transforms: str | None = None,
+    ) -> BatchLoader:
         """A loader of the variables ``names`` of ``store``; samples of ranks that are gone are read by ``files``, if it is given."""
+    def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
+        """Name, type and shape of one sample of each field of its batches; ``None`` along the axis whose length differs."""
     def start(self) -> EpochRun:
         """Begins an epoch."""
     def __len__(self) -> int:
@@ -341,6 +351,8 @@ class BatchLoader:
         """What it did so far, as JSON."""
     def in_force(self) -> str:
         """What threads, memory and spill are in force, as JSON."""
+    def makes_on_caller(self) -> bool:
+        """True when batches may be made on one thread alone, the one that asks for them."""
     def close(self) -> None:
         """Leaves files and tiers. May be called more than once."""
 
@@ -354,6 +366,20 @@ class EpochRun:
         """Ends the threads. May be called more than once."""
     def forget(self) -> None:
         """Leaves the threads be: in a process that was forked there are none."""
+
+@final
+class RawStatistics:
+    """Statistics that are being computed, or were found."""
+
+    def __new__(cls, reader: SampleReader, spec: str, options: str, uses_saved: bool) -> RawStatistics:
+        """Begins to compute what ``spec`` (JSON) says of the samples of ``reader``, by ``options`` (JSON); with ``uses_saved``, what
+        was computed before is taken as it is."""
+    def advance(self) -> tuple[int, int] | None:
+        """Goes on for a moment: samples done, and of how many; ``None`` when all is done."""
+    def result(self) -> str:
+        """What came out, as JSON."""
+    def close(self) -> None:
+        """Ends the threads. May be called more than once."""
 
 def format_at(path: str) -> str | None:
     """The name of the format of what lies at ``path``, or nothing where this build has none for it."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from . import _ranks
 from ._batch import Batch
+from ._collate import Sample, SampleMap, stacked
 from ._forebay import BatchLoader, EpochRun, ForebayWarning, InvalidError, RawBatch, memory_report
+from ._map import MappedRun
 from ._sizes import size_of, whole
 from ._tiers import Policy, Tiers, leave_at_exit, naming_renamed
+from .transforms import transform_spec
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -55,6 +60,17 @@ class Loader:
             others could find another number of samples.
         on_lost: of a store: what is done about samples of a rank that is gone: ``"raise"``, or ``"origin"`` to read them from
             the files that the store was filled from.
+        transforms: by field, what is done to it on forebay's own threads: a list of :mod:`forebay.transforms`, such as
+            ``[RandomCrop(32, 32), Normalize(mean, std), Cast("float16")]``.
+        normalize: by field, ``(mean, std)`` or ``(mean, std, axis)``, before the cast of ``transforms``; or what
+            :meth:`Dataset.statistics` gave.
+        fields: which fields batches have, in this order: names, or a dict of names of which a list of fields is stacked along a new
+            axis, ``{"x": ["t2m", "u10", "v10"]}``: axis 1 of the batch.
+        map: a callable that is given each :class:`Batch` and returns what the consumer gets instead. ``map_threads`` threads call
+            it ahead of the consumer; results are delivered in order. What it raises is raised in its batch's place.
+        sample_map: a callable that is given each sample, a dict with ``index`` and ``seed``; what it returns is stacked again.
+        collate: a callable that is given the list of samples and returns the batch.
+        as_tuple: batches are tuples of their fields, in order, instead of dicts.
         tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead: as :func:`open` takes them. When any is given,
             the set is opened anew through those tiers; the samples and their order are the same.
     """
@@ -84,6 +100,14 @@ class Loader:
         check_ranks: bool = True,
         refresh: bool = False,
         on_lost: str = "raise",
+        transforms: Mapping[str, Any] | None = None,
+        normalize: Any = None,
+        fields: Sequence[str] | Mapping[str, str | Sequence[str]] | str | None = None,
+        map: Callable[[Any], Any] | None = None,
+        map_threads: int = 1,
+        sample_map: Callable[[Sample], Any] | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        as_tuple: bool = False,
         tiers: Tiers | None = None,
         policy: Policy | None = None,
         config: str | os.PathLike[str] | None = None,
@@ -124,17 +148,26 @@ class Loader:
         }
         self._check_ranks = check_ranks
         self._rank_key = _ranks.key_of_new_loader()
+        spec = transform_spec(transforms, normalize, fields)
+        self._transforms = None if spec is None else json.dumps(spec)
+        self._map = _mapping(map, sample_map, collate, self._stacked)
+        self._map_threads = whole("map_threads", map_threads)
+        if self._map_threads < 1:
+            raise ValueError("map_threads=0; at least 1 is needed")
+        self._as_tuple = as_tuple
         self._set_up(json.dumps(options))
 
     def _set_up(self, options: str, state: str | None = None) -> None:
-        opened = self.dataset._batch_loader(options, self._on_lost)
+        opened = self.dataset._batch_loader(options, self._on_lost, self._transforms)
+        shapes = ((name, shape) for name, _, shape, _ in opened.fields())
+        self._axes = {name: shape.index(None) for name, shape in shapes if None in shape}
         if state is not None:
             opened.load_state(state, True)
         self._options, self._opened = options, opened
         # Compared with other ranks before the first batch.
         self._is_compared = False
         self._process = os.getpid()
-        self._run: EpochRun | None = None
+        self._run: EpochRun | MappedRun | None = None
         if self.dataset.tiers:
             leave_at_exit(self)
 
@@ -181,7 +214,7 @@ class Loader:
         if self._refreshes:
             loader = self._refresh(loader)
         self._compare_ranks()
-        run = self._run = loader.start()
+        run = self._run = loader.start() if self._map is None else self._mapped_run(loader, self._map)
         try:
             # Nothing here holds on to a batch: its memory goes back as soon as the consumer lets go of it.
             while made := self._next(run):
@@ -204,13 +237,37 @@ class Loader:
         self._opened.set_epoch(epoch)
         return self._opened
 
-    def _next(self, run: EpochRun) -> list[Any]:
+    def _mapped_run(self, loader: BatchLoader, function: Callable[[Any], Any]) -> MappedRun:
+        return MappedRun(loader, lambda raw: self._placed(function(self._host_batch(raw))), self._map_threads)
+
+    def _next(self, run: EpochRun | MappedRun) -> list[Any]:
         """The next batch alone, or nothing when there is none."""
-        raw = run.next()
-        return [] if raw is None else [self._batch(raw)]
+        if isinstance(run, MappedRun):
+            made = run.next()
+        else:
+            raw = run.next()
+            made = [] if raw is None else [self._batch(raw)]
+        if self._as_tuple and made and isinstance(made[0], dict):
+            made = [tuple(made.pop().values())]
+        return made
 
     def _batch(self, raw: RawBatch) -> Any:
-        return Batch._of(raw)
+        return self._placed(self._host_batch(raw))
+
+    def _host_batch(self, raw: RawBatch) -> Any:
+        batch = Batch._of(raw)
+        if batch.offsets:
+            batch._axes = self._axes
+        return batch
+
+    def _placed(self, batch: Any) -> Any:
+        """What the consumer gets, where it is to be."""
+        return batch
+
+    @staticmethod
+    def _stacked(samples: list[Any]) -> Any:
+        """Samples that went through ``sample_map``, side by side."""
+        return stacked(samples)
 
     def __len__(self) -> int:
         """Batches of a whole epoch, wherever in it the consumer is."""
@@ -266,12 +323,17 @@ class Loader:
 
     def describe(self) -> dict[str, Any]:
         """What is in force: ``threads``, ``batches_ahead``, ``memory_bytes`` in all and ``cache_bytes`` of them for decoded
-        chunks, the folder of the ``spill`` and ``spill_quota_bytes``.
+        chunks, the folder of the ``spill`` and ``spill_quota_bytes``. ``fields`` are those of the batches, after ``transforms`` and
+        before ``map``.
 
         ``process`` is what this process may take, and who in it has taken how much.
         """
-        in_force: dict[str, Any] = json.loads(self._loader.in_force())
-        return {"batch_size": self.batch_size, **in_force, "process": json.loads(memory_report())}
+        loader = self._loader
+        in_force: dict[str, Any] = json.loads(loader.in_force())
+        fields = {
+            name: {"dtype": stored, "numpy": np.dtype(code), "shape": tuple(shape)} for name, code, shape, stored in loader.fields()
+        }
+        return {"batch_size": self.batch_size, "fields": fields, **in_force, "process": json.loads(memory_report())}
 
     def close(self) -> None:
         """Ends the epoch that is under way. May be called more than once."""
@@ -309,6 +371,32 @@ def shard_of(dataset: Any, rank: int | None, world: int | None) -> tuple[int | N
     if rank is None and world is None and isinstance(dataset, Store):
         return dataset.rank, dataset.world
     return rank, world
+
+
+def _mapping(
+    map: Callable[[Any], Any] | None,
+    sample_map: Callable[[Sample], Any] | None,
+    collate: Callable[[list[Any]], Any] | None,
+    default: Callable[[list[Any]], Any],
+) -> Callable[[Any], Any] | None:
+    """What is called with each batch; ``None`` where nothing is."""
+    for name, given in (("map", map), ("sample_map", sample_map), ("collate", collate)):
+        if given is not None and not callable(given):
+            raise TypeError(f"{name}={given!r} cannot be called")
+    if sample_map is None and collate is None:
+        return map
+    by_sample = SampleMap(sample_map, collate, default)
+    return by_sample if map is None else _Chain(by_sample, map)
+
+
+class _Chain:
+    """One callable after another."""
+
+    def __init__(self, first: Callable[[Any], Any], then: Callable[[Any], Any]) -> None:
+        self._first, self._then = first, then
+
+    def __call__(self, batch: Any) -> Any:
+        return self._then(self._first(batch))
 
 
 def _shuffle(shuffle: str | bool, lanes: int | None, window: int) -> Any:

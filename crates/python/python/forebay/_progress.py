@@ -14,7 +14,9 @@ Report = Callable[[int, int, int], None]
 
 
 @contextlib.contextmanager
-def share_progress(progress: bool | Callable[[dict[str, Any]], object] | None, rank: int) -> Iterator[Report | None]:
+def share_progress(
+    progress: bool | Callable[[dict[str, Any]], object] | None, rank: int, verb: str = "filling"
+) -> Iterator[Report | None]:
     """What is called with samples done, samples of the share, and bytes done; ``None`` where nobody wants to know."""
     if callable(progress):
         user = progress
@@ -24,7 +26,7 @@ def share_progress(progress: bool | Callable[[dict[str, Any]], object] | None, r
     if not shown or rank != 0:
         yield None
         return
-    bar = _Bar()
+    bar = _Bar(verb)
     try:
         yield bar
     finally:
@@ -34,7 +36,8 @@ def share_progress(progress: bool | Callable[[dict[str, Any]], object] | None, r
 class _Bar:
     """One line on standard error, drawn anew a few times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
         self._began = time.monotonic()
         self._drawn = 0.0
         self._is_there = False
@@ -47,7 +50,7 @@ class _Bar:
         part = samples / of if of else 1.0
         rate = size / max(now - self._began, 1e-9) / 1e6
         bar = "#" * round(30 * part)
-        sys.stderr.write(f"\rfilling [{bar:30}] {100 * part:3.0f} %  {size / 1e6:,.0f} MB, {rate:,.0f} MB/s on rank 0 ")
+        sys.stderr.write(f"\r{self._verb} [{bar:30}] {100 * part:3.0f} %  {size / 1e6:,.0f} MB, {rate:,.0f} MB/s on rank 0 ")
         sys.stderr.flush()
 
     def end(self) -> None:

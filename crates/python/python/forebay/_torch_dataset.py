@@ -51,6 +51,38 @@ class Batch(_batch.Batch):
         value = super()._late(raw, name)
         return torch.from_numpy(value) if name == "indices" else value
 
+    def parts(self, name: str) -> list[Any]:
+        """The field ``name`` of each sample, as views."""
+        values = self[name]
+        if not isinstance(values, torch.Tensor):
+            return super().parts(name)
+        if name not in self.offsets:
+            return list(values.unbind())
+        return list(torch.split(values, self._lens(name), dim=self._ragged_axis(name)))
+
+    def mask(self, name: str, multiple_of: int = 1) -> Any:
+        """True where :meth:`padded` has elements of the samples, false where it was filled up: one row a sample."""
+        values, mask = self[name], torch.from_numpy(super().mask(name, multiple_of))
+        return mask.to(values.device) if isinstance(values, torch.Tensor) else mask
+
+    def nested(self, name: str) -> torch.Tensor:
+        """The field ``name``, whose samples differ in length, as a jagged nested tensor that shares its memory."""
+        self._bounds(name)
+        made: torch.Tensor = torch.nested.nested_tensor_from_jagged(
+            self[name], offsets=self.offsets[name], jagged_dim=self._ragged_axis(name) + 1
+        )
+        return made
+
+    @staticmethod
+    def _full(like: Any, shape: list[int], value: Any) -> Any:
+        if not isinstance(like, torch.Tensor):
+            return _batch.Batch._full(like, shape, value)
+        return torch.full(shape, value, dtype=like.dtype, device=like.device)
+
+    def _bounds(self, name: str) -> Any:
+        bounds = super()._bounds(name) if name not in self.offsets else self.offsets[name]
+        return bounds.cpu().numpy() if isinstance(bounds, torch.Tensor) else bounds
+
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Batch:
         """The same batch on ``device``."""
 
@@ -62,6 +94,8 @@ class Batch(_batch.Batch):
         moved.offsets = {name: move(offsets) for name, offsets in self.offsets.items()}
         for name in ("seeds", "epoch", "step", "skipped"):
             setattr(moved, name, getattr(self, name))
+        if hasattr(self, "_axes"):
+            moved._axes = self._axes
         return moved
 
 

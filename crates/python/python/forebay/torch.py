@@ -95,9 +95,24 @@ class Loader(_loader.Loader):
         self._place = place
         return self._opened
 
-    def _batch(self, raw: RawBatch) -> Batch:
+    def _host_batch(self, raw: RawBatch) -> Batch:
         batch = Batch._tensors(raw)
-        return batch if self.device is None else batch.to(self.device)
+        if batch.offsets:
+            batch._axes = self._axes
+        return batch
+
+    def _placed(self, batch: Any) -> Any:
+        if self.device is None:
+            return batch
+        if hasattr(batch, "to"):
+            return batch.to(self.device)
+        if isinstance(batch, (tuple, list)):
+            return type(batch)(self._placed(one) for one in batch)
+        return {name: self._placed(one) for name, one in batch.items()} if isinstance(batch, dict) else batch
+
+    @staticmethod
+    def _stacked(samples: list[Any]) -> Any:
+        return torch.utils.data.default_collate(samples)
 
     @property
     def sampler(self) -> Loader:

@@ -1,0 +1,120 @@
+//! Statistics of a set, computed step by step so that Ctrl-C and a progress bar have their turn.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forebay::{
+    Error, Options, StatisticsRun, saved_statistics, transform::FieldStatistics, transform::StatisticsSpec,
+};
+use pyo3::prelude::*;
+
+use crate::{
+    closable::end,
+    error::{misread, raised},
+    interruptible::SIGNAL_INTERVAL,
+    samples::SampleReader,
+};
+
+/// Statistics that are being computed, or were found.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct RawStatistics {
+    state: Mutex<StatisticsState>,
+}
+
+enum StatisticsState {
+    Running(Box<StatisticsRun>),
+    Done(Vec<FieldStatistics>),
+    Closed,
+}
+
+#[pymethods]
+impl RawStatistics {
+    /// Begins to compute what `spec` (JSON) says of the samples of `reader`, by `options` (JSON); with `uses_saved`, what was
+    /// computed before is taken as it is.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        reader: &SampleReader,
+        spec: &str,
+        options: &str,
+        uses_saved: bool,
+    ) -> PyResult<Self> {
+        let spec: StatisticsSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
+        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let (set, _, _) = reader.loader_parts()?;
+        let saved = uses_saved.then(|| saved_statistics(&set, &spec)).flatten();
+        let state = match saved {
+            Some(found) => StatisticsState::Done(found),
+            None => {
+                let run = py.detach(|| StatisticsRun::start(set, &spec, &options)).map_err(raised)?;
+                StatisticsState::Running(Box::new(run))
+            }
+        };
+        Ok(Self { state: Mutex::new(state) })
+    }
+
+    /// Goes on for a moment: samples done, and of how many; `None` when all is done.
+    fn advance(&self, py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
+        let advanced: Result<Option<(u64, u64)>, Error> = py.detach(|| {
+            let mut state = self.lock();
+            let StatisticsState::Running(run) = &mut *state else { return Ok(None) };
+            if !run.advance(SIGNAL_INTERVAL)? {
+                return Ok(Some(run.progress()));
+            }
+            if let StatisticsState::Running(run) = std::mem::replace(&mut *state, StatisticsState::Closed) {
+                *state = StatisticsState::Done(run.finish());
+            }
+            Ok(None)
+        });
+        py.check_signals()?;
+        advanced.map_err(raised)
+    }
+
+    /// What came out, as JSON.
+    fn result(&self) -> PyResult<String> {
+        let state = self.lock();
+        let found: &[FieldStatistics] = match &*state {
+            StatisticsState::Done(found) => found,
+            StatisticsState::Running(_) | StatisticsState::Closed => &[],
+        };
+        // Numbers that JSON has no word for are written as text.
+        let field = |field: &FieldStatistics| {
+            let channels: Vec<_> = field
+                .channels
+                .iter()
+                .map(|one| {
+                    let values = [one.mean, one.std, one.min, one.max];
+                    let values: Vec<String> =
+                        values.iter().chain(&one.quantiles).map(|value| format!("{value:?}")).collect();
+                    (one.count, one.missing, values)
+                })
+                .collect();
+            (field.name.clone(), field.axis, channels)
+        };
+        serde_json::to_string(&found.iter().map(field).collect::<Vec<_>>()).map_err(|error| misread(&error))
+    }
+
+    /// Ends the threads. May be called more than once.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let mut state = self.lock();
+            if matches!(*state, StatisticsState::Running(_)) {
+                drop(std::mem::replace(&mut *state, StatisticsState::Closed));
+            }
+        });
+    }
+}
+
+impl RawStatistics {
+    fn lock(&self) -> MutexGuard<'_, StatisticsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RawStatistics {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let StatisticsState::Running(run) = std::mem::replace(state, StatisticsState::Closed) {
+            end(run);
+        }
+    }
+}

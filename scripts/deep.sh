@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long checks: deep.sh [PART…], all parts unless some are named.
-#   tests    all tests, in release
+#   tests    all tests, in release, and variants that make test has no time for (FOREBAY_SLOW=1)
 #   tiers    disk tiers: 200 kills, a million files, a disk that loses what it took, races of threads
 #   filters  large filter vectors
 #   fuzz     ten minutes of fuzzing, or FUZZ_SECONDS
@@ -15,7 +15,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 deep_tests() {
-    "$ROOT/scripts/test.sh" --release
+    FOREBAY_SLOW=1 "$ROOT/scripts/test.sh" --release
 }
 
 deep_tiers() {

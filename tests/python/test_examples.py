@@ -43,12 +43,17 @@ def test_torch_images_learns() -> None:
     assert len(right) == 3 and right[-1] > 90
 
 
-@pytest.mark.parametrize("name", ["molecules", "climate", "simulation", "blocks", "reanalysis"])
+LEARNING = ["molecules", "climate"]
+LEARNING += [pytest.param(name, marks=pytest.mark.slow) for name in ["simulation", "blocks", "reanalysis"]]
+
+
+@pytest.mark.parametrize("name", LEARNING)
 def test_the_error_of_what_learns_falls(name: str) -> None:
     errors = [float(error) for error in re.findall(r"error ([\d.]+)", run(f"torch_{name}.py"))]
     assert errors[-1] < errors[0] / 4, errors
 
 
+@pytest.mark.slow
 def test_ranks_that_hold_the_molecules_between_them_learn() -> None:
     said, *_ = succeed(2, f"""
         sys.path.insert(0, {str(EXAMPLES)!r})

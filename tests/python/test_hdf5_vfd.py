@@ -559,7 +559,7 @@ def native_outcomes() -> set[str]:
         return h5py_outcomes(plain(), Path(folder), *SUITE)
 
 
-@pytest.mark.parametrize("name", scopes(Path()) if IS_LONG else ["staged", "delayed"])
+@pytest.mark.parametrize("name", scopes(Path()) if IS_LONG else ["delayed"])
 def test_h5pys_own_tests_have_the_same_outcomes(tmp_path: Path, files: Path, name: str) -> None:
     assert len(native_outcomes()) > (800 if IS_LONG else 80)
     assert h5py_outcomes(scopes(tmp_path)[name], files, *SUITE) == native_outcomes()

@@ -292,7 +292,7 @@ def tree_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("first", ["workers", "loaders"])
+@pytest.mark.parametrize("first", ["workers", pytest.param("loaders", marks=pytest.mark.slow)])
 def test_a_tree_of_workers_and_loaders_stays_within_one_budget(tree_set: Path, first: str) -> None:
     told = memory_tree.watch(tree_set, 2, first, {"FOREBAY_MEMORY": "512MiB"})
     assert told["above"] <= 512 << 20, told

@@ -319,7 +319,7 @@ for ds in held: assert (ds[[0, 1199]]["x"][:, 0] == [0, 299]).all()
     )
 
 
-@pytest.mark.parametrize("strategy", ["file_descriptor", "file_system"])
+@pytest.mark.parametrize("strategy", ["file_descriptor", pytest.param("file_system", marks=pytest.mark.slow)])
 def test_workers_of_a_set_of_many_files_do_not_run_out_of_descriptors(
     program: Any, tmp_path: Path, strategy: str
 ) -> None:

@@ -113,7 +113,7 @@ def test_ranks_that_torchrun_started_on_two_hosts_share_a_store(path: Path, tmp_
     assert counted > remote
 
 
-@pytest.mark.parametrize("on_lost", ["raise", "origin"])
+@pytest.mark.parametrize("on_lost", [pytest.param("raise", marks=pytest.mark.slow), "origin"])
 def test_a_rank_that_is_killed_on_another_host_is_named_or_made_up_for(path: Path, tmp_path: Path, on_lost: str) -> None:
     pytest.importorskip("torch")
     source = f"""
@@ -154,6 +154,7 @@ def test_a_rank_that_is_killed_on_another_host_is_named_or_made_up_for(path: Pat
         assert on_lost == "origin" or float(took) < 10, done[rank].stdout
 
 
+@pytest.mark.slow
 def test_an_attempt_begins_anew_after_a_rank_of_torchrun_failed(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     source = f"""
@@ -236,8 +237,11 @@ with forebay.Store(comm=comm, data={data!r}) as store:
 """
 
 
+MPI_NAMES = ["openmpi5", *(pytest.param(name, marks=pytest.mark.slow) for name in ["mpich5", "openmpi4"])]
+
+
 @pytest.mark.skipif(not MPIS, reason="FOREBAY_MPIS is not set; `make test` installs MPIs and sets it")
-@pytest.mark.parametrize("name", ["mpich5", "openmpi5", "openmpi4"])
+@pytest.mark.parametrize("name", MPI_NAMES)
 def test_a_rank_of_another_host_that_computes_is_read_whatever_mpi_can_do(name: str, tmp_path: Path) -> None:
     with emulated_hosts(2, tmp_path) as hosts:
         before = hosts.received()
@@ -251,7 +255,7 @@ def test_a_rank_of_another_host_that_computes_is_read_whatever_mpi_can_do(name: 
 
 
 @pytest.mark.skipif(not MPIS, reason="FOREBAY_MPIS is not set; `make test` installs MPIs and sets it")
-@pytest.mark.parametrize("name", ["mpich5", "openmpi5", "openmpi4"])
+@pytest.mark.parametrize("name", MPI_NAMES)
 def test_gets_of_mpi_between_hosts_are_right_or_refused_with_a_reason(name: str, tmp_path: Path) -> None:
     source = """
     from mpi4py import MPI

@@ -204,7 +204,7 @@ def test_forked_workers_of_a_data_loader_read_the_store(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("on_lost", ["raise", "origin"])
+@pytest.mark.parametrize("on_lost", ["raise", pytest.param("origin", marks=pytest.mark.slow)])
 def test_a_rank_that_is_killed_is_named_or_its_samples_come_from_their_files(path: Path, on_lost: str) -> None:
     done = run_ranks(
         3,

@@ -478,7 +478,7 @@ def test_a_pickled_set_opens_the_same_tiers(origin: Path, disk: dict[str, Any]) 
     assert child.exitcode == 0
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", [pytest.param("fork", marks=pytest.mark.slow), "spawn"])
 def test_workers_of_pytorch_share_the_tier_of_their_node(origin: Path, disk: dict[str, Any], context: str) -> None:
     torch = pytest.importorskip("torch")
     ds = plain(origin, tiers=disk)

@@ -248,7 +248,7 @@ def test_a_subset_reads_its_samples_in_one_call(ds: forebay.Dataset) -> None:
 
 
 @pytest.mark.parametrize(("count", "context"), [*WORKERS, (3, "fork"), (1, "fork")])
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("persistent", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_workers_share_whole_batches(ds: forebay.Dataset, count: int, context: str | None, persistent: bool) -> None:
     if persistent and count == 0:
         pytest.skip("no workers to persist")

@@ -54,7 +54,8 @@ impl Loader {
         let is_far = files.layout.request_bytes > 0;
         let depth = Arc::new(Depth::new(shares.threads, shares.most_threads, is_far));
         let prefetch = options.prefetch as u64;
-        let pace = RunPace { depth, ahead: shares.ahead, prefetch, tuning: files.tuning };
+        let pace =
+            RunPace { depth, ahead: shares.ahead, prefetch, run_len: shares.run_len, tuning: files.tuning };
         Self::with(Arc::clone(&files) as _, Some(files), options, pace)
     }
 
@@ -64,7 +65,7 @@ impl Loader {
         let (threads, prefetch) = (options.threads()?, options.prefetch as u64);
         let ahead = if prefetch == 0 { 0 } else { prefetch + threads as u64 };
         let depth = Arc::new(Depth::new(threads, threads, false));
-        let pace = RunPace { depth, ahead, prefetch, tuning: Tuning::from_env() };
+        let pace = RunPace { depth, ahead, prefetch, run_len: 1, tuning: Tuning::from_env() };
         Self::with(maker, None, options, pace)
     }
 

@@ -4,13 +4,13 @@
 //! made when it is first asked for.
 
 mod buckets;
+mod checks;
 mod rounds;
 mod table;
 mod weighted;
 
 use std::sync::{Arc, OnceLock};
 
-use forebay_source::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
 
 use self::table::PositionTable;
@@ -126,17 +126,4 @@ impl DrawnOrder {
             Draws::Rounds(_) => Arc::default(),
         })
     }
-}
-
-/// Refuses counts that tables of 32 bits cannot hold.
-fn check_count(what: &str, count: u64) -> Result<()> {
-    if count > u64::from(u32::MAX) {
-        let what = format!("{what} {count} is more than {}", u32::MAX);
-        return Err(Error::new(ErrorKind::Unsupported, what).hint("draw from a part of the set"));
-    }
-    Ok(())
-}
-
-fn invalid(what: impl Into<String>, hint: &str) -> Error {
-    Error::new(ErrorKind::Invalid, what.into()).hint(hint.to_owned())
 }

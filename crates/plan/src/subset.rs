@@ -44,6 +44,9 @@ enum SubsetRule {
     Listed(ListedSamples),
 }
 
+/// So many samples are listed and sorted; those of a larger split go straight to a bitmap, and are never a slice by chance.
+const FEW: u64 = 4096;
+
 impl Subset {
     /// `len` samples of `whole_len`, from `start` on, each `step` after the one before it.
     pub fn slice(whole_len: u64, start: u64, step: i64, len: u64) -> Result<Self> {
@@ -70,7 +73,7 @@ impl Subset {
         let rises = samples.is_sorted_by(|one, next| one < next);
         // A word of the bitmap takes as much as a number of the list.
         let rule = if rises && whole_len / 64 < len {
-            SubsetRule::Bits(SampleBits::new(whole_len, samples))
+            SubsetRule::Bits(SampleBits::new(whole_len, samples.into_iter()))
         } else {
             SubsetRule::Listed(ListedSamples::new(samples))
         };
@@ -86,6 +89,11 @@ impl Subset {
             return Err(Error::new(ErrorKind::Invalid, what));
         }
         let order = Permutation::new(len, SeedKey::new(Purpose::Split, seed, 0).pair());
+        let count = places.end - places.start;
+        if count > FEW && count > len / 64 && count < len {
+            let bits = SampleBits::new(len, places.map(|place| order.at(place)));
+            return Ok(Self { whole_len: len, len: count, rule: SubsetRule::Bits(bits) });
+        }
         let mut samples: Vec<u64> = places.map(|place| order.at(place)).collect();
         samples.sort_unstable();
         Self::listed(len, samples)

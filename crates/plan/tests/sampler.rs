@@ -241,6 +241,17 @@ proptest! {
 }
 
 #[test]
+fn a_large_part_of_a_split_is_the_list_of_its_samples() {
+    for places in [0..8000, 8000..10_000, 0..10_000, 9000..9100] {
+        let part = Subset::split(10_000, 3, places.clone()).unwrap();
+        let samples: Vec<u64> = (0..part.len()).map(|number| part.sample(number).unwrap()).collect();
+        assert_eq!(samples.len() as u64, places.end - places.start);
+        assert!(samples.is_sorted_by(|one, next| one < next));
+        assert_eq!(Subset::listed(10_000, samples).unwrap(), part);
+    }
+}
+
+#[test]
 fn samples_of_a_batch_from_buckets_are_similar_in_length() {
     let lens: Vec<u64> = (0..6400).map(|number| number * 7919 % 6400).collect();
     let draws = BucketDraws::new(lens.clone(), 10).unwrap();

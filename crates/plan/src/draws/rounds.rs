@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use forebay_source::Result;
 
-use super::{check_count, invalid};
+use super::checks::{check_count, invalid};
 use crate::{
     permutation::Permutation,
     seed::{Purpose, SeedKey},

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use forebay_source::Result;
 
-use super::{check_count, invalid};
+use super::checks::{check_count, invalid};
 use crate::seed::{Purpose, SeedKey};
 
 /// Draws by weight.
@@ -92,11 +92,7 @@ impl WeightedDraws {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "at least 0 and at most TOTAL, a float that u64 holds"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "at least 0 and at most TOTAL, a float that u64 holds")]
 fn integer(weight: f64, scale: f64) -> u64 {
     if weight == 0.0 { 0 } else { ((weight * scale).round() as u64).max(1) }
 }

@@ -14,7 +14,7 @@ pub(super) struct SampleBits {
 
 impl SampleBits {
     /// The bitmap of `samples`, each of which is below `whole_len` and comes once.
-    pub(super) fn new(whole_len: u64, samples: Vec<u64>) -> Self {
+    pub(super) fn new(whole_len: u64, samples: impl Iterator<Item = u64>) -> Self {
         let mut words = vec![0u64; index(whole_len.div_ceil(64))];
         for sample in samples {
             words[index(sample / 64)] |= 1 << (sample % 64);
@@ -49,9 +49,11 @@ impl SampleBits {
         let stretch = self.ranks.partition_point(|before| *before <= rank) - 1;
         let mut left = rank - self.ranks[stretch];
         let mut word = stretch * STRIDE;
-        while let count = u64::from(self.words[word].count_ones())
-            && count <= left
-        {
+        loop {
+            let count = u64::from(self.words[word].count_ones());
+            if left < count {
+                break;
+            }
             left -= count;
             word += 1;
         }

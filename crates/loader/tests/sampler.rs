@@ -1,6 +1,6 @@
 //! Subsets and draws as loaders, schedules and estimates see them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
 mod made;
 

@@ -65,6 +65,6 @@ impl BucketDraws {
             &numbers[start..start + run_len]
         };
         let rest = &numbers[run_count * run_len..];
-        (0..run_count).flat_map(|at| run(at)).chain(rest).copied().collect()
+        (0..run_count).flat_map(run).chain(rest).copied().collect()
     }
 }

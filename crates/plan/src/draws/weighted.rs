@@ -83,12 +83,12 @@ impl WeightedDraws {
         let key = SeedKey::new(Purpose::Draw, seed, epoch);
         let mut left = FenwickTree::new(&self.sums);
         let mut total = self.sums.last().copied().unwrap_or(0);
-        let mut draw = |position: u64| {
+        let draw = |position: u64| {
             let (number, weight) = left.remove(key.with(position).below(total));
             total -= weight;
             number
         };
-        (0..self.len).map(|position| draw(position)).collect()
+        (0..self.len).map(draw).collect()
     }
 }
 

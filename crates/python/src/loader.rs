@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
-    Feed, Options,
+    Feed,
     loader::{Next, Run},
     plan::{LoaderState, Resumed, StateCheck},
 };
@@ -15,6 +15,7 @@ use crate::{
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
     raw_batch::RawBatch,
+    sampler::{RawDraws, RawSubset, sampled},
     samples::{SampleReader, tier_value},
     store::RawStore,
 };
@@ -27,10 +28,17 @@ pub(crate) struct BatchLoader {
 
 #[pymethods]
 impl BatchLoader {
-    /// A loader of the samples of `reader`, which works as `options` (JSON) say.
+    /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say.
     #[new]
-    fn new(py: Python<'_>, reader: &SampleReader, options: &str) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+    #[pyo3(signature = (reader, options, subset=None, draws=None))]
+    fn new(
+        py: Python<'_>,
+        reader: &SampleReader,
+        options: &str,
+        subset: Option<&RawSubset>,
+        draws: Option<&RawDraws>,
+    ) -> PyResult<Self> {
+        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
         show_warnings(py)?;
@@ -39,15 +47,17 @@ impl BatchLoader {
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
     #[staticmethod]
-    #[pyo3(signature = (store, names, options, files=None))]
+    #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None))]
     fn of_store(
         py: Python<'_>,
         store: &RawStore,
         names: Vec<String>,
         options: &str,
         files: Option<&SampleReader>,
+        subset: Option<&RawSubset>,
+        draws: Option<&RawDraws>,
     ) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let feed = store.feed(&names, options, files)?;
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed) })

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ import forebay
 RNG = np.random.default_rng(11)
 
 
-def settle(path: Path) -> None:
-    """Makes the file an hour old: one that was just written is not saved about."""
-    then = time.time() - 3600
-    os.utime(path, (then, then))
+def settle() -> None:
+    """Waits until files that were written are no longer new: about those nothing is saved, since their times could hide a change."""
+    time.sleep(2.1)
 
 
 @pytest.fixture
@@ -80,19 +78,42 @@ def test_fields_are_normalised_by_their_statistics(ds: forebay.Dataset, values: 
 
 def test_what_was_computed_is_kept_until_the_files_change(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path / "cache"))
+    kept = tmp_path / "cache" / "statistics"
     path = make(x=np.arange(10.0))
-    settle(path)
+    settle()
     told: list[dict[str, Any]] = []
+    forebay.open(path, ["x"]).statistics(save=False)
+    assert not kept.exists(), "what is not to be saved is not"
     first = forebay.open(path, ["x"]).statistics(progress=told.append)
-    (entry,) = (tmp_path / "cache" / "statistics").iterdir()
+    (entry,) = kept.iterdir()
     assert first["x"].mean == 4.5 and told[-1]["samples"] == 10
     stamp = entry.stat().st_mtime_ns
     assert forebay.open(path, ["x"]).statistics() == first and entry.stat().st_mtime_ns == stamp
     entry.write_bytes(entry.read_bytes()[:-1])
     assert forebay.open(path, ["x"]).statistics() == first, "a damaged entry is computed anew"
+    for _ in range(2):
+        assert forebay.open(path, ["x"]).take([1, 2]).statistics()["x"].mean == 1.5
+        assert forebay.open(path, ["x"]).take([1, 2, 2, 3]).statistics()["x"].mean == 2.0
+    assert len(list(kept.iterdir())) == 3
     make(x=np.arange(10.0) + 1)
-    settle(path)
     assert forebay.open(path, ["x"]).statistics()["x"].mean == 5.5
+
+
+def test_parts_of_a_set_have_statistics_of_their_own(make: Make) -> None:
+    x = RNG.normal(5, 3, (60, 4))
+    ds = forebay.open(make(x=x), ["x"])
+    train, test = ds.split([0.8, 0.2], seed=1)
+    for part in (train, test, ds.take([3, 3, 59])):
+        told: list[dict[str, Any]] = []
+        one = part.statistics("x", progress=told.append, save=False)["x"]
+        assert one.count == len(part) * 4 and one.mean == pytest.approx(x[part.indices].mean(), rel=1e-12)
+        assert told[-1]["samples"] == len(part)
+    (batch,) = train.loader(batch_size=len(train), normalize=train.statistics(save=False))
+    assert abs(float(batch["x"].mean())) < 1e-6 and abs(float(batch["x"].std()) - 1) < 1e-6
+    with forebay.Store() as store:
+        store.fill(ds)
+        with pytest.raises(forebay.InvalidError, match="those of files"):
+            store.take([1]).statistics()
 
 
 def test_samples_of_different_lengths_are_measured_once_each(make: Make) -> None:

@@ -247,6 +247,27 @@ def test_what_is_drawn_depends_on_seed_epoch_and_sample_alone(ds: forebay.Datase
     assert early | epoch(resumed) == first
 
 
+def test_parts_of_a_set_draw_by_the_seeds_of_their_batches(ds: forebay.Dataset) -> None:
+    crop = T.RandomCrop(3, 4)
+    part = ds.take([20, 3, 11, 7, 0, 5])
+    with forebay.Store() as store:
+        store.fill(ds)
+        for whole in (part, store.take([20, 3, 11, 7, 0, 5])):
+            seen = 0
+            for batch in whole.loader(batch_size=4, seed=8, shuffle="full", tail="pad", transforms={"x": [crop]}):
+                real = batch.indices >= 0
+                starts = crop.starts(batch.seeds, (3, 13, 17))[real]
+                images = IMAGES["uint8"][part.base_indices(batch.indices[real])]
+                same(batch["x"][real], np.stack([one[:, r : r + 3, c : c + 4] for one, (r, c) in zip(images, starts)]))
+                seen += int(real.sum())
+            assert seen == 6
+    drawn = ds.loader(batch_size=4, weights=np.arange(COUNT), transforms={"x": [crop]})
+    for batch in drawn:
+        starts = crop.starts(batch.seeds, (3, 13, 17))
+        images = IMAGES["uint8"][batch.indices]
+        same(batch["x"], np.stack([one[:, r : r + 3, c : c + 4] for one, (r, c) in zip(images, starts)]))
+
+
 def test_a_store_transforms_as_files_do(ds: forebay.Dataset) -> None:
     steps = {"x": [T.RandomCrop(8, 8), T.Normalize(MEAN, STD, axis=0)]}
     with forebay.Store() as store:

@@ -64,6 +64,8 @@ pub enum MakerThreads {
 pub struct BatchRequest<'a> {
     /// The samples; `None` where padding stands.
     pub samples: &'a [Option<u64>],
+    /// Their numbers in the epoch, which seeds follow: other ones where it has a subset of the samples.
+    pub numbers: &'a [Option<u64>],
     /// The epoch it belongs to, which knows when samples are used again.
     pub epoch: &'a Epoch,
     /// Its number within the epoch.

@@ -47,7 +47,7 @@ pub(crate) fn describe_counting(
     at: &Locator,
     request_bytes: u64,
 ) -> Result<(Container, DescribeCost)> {
-    let reads = Arc::new(ReadCounts::default());
+    let reads = Arc::new(DescribeReads::default());
     let container = describe(&TracedOrigin::new(Arc::clone(origin), Arc::clone(&reads) as _), at)?;
     let (requests, bytes) = (reads.requests.load(Relaxed), reads.bytes.load(Relaxed));
     Ok((container, DescribeCost { requests, bytes, request_bytes }))
@@ -55,12 +55,12 @@ pub(crate) fn describe_counting(
 
 /// Counts reads and their bytes.
 #[derive(Debug, Default)]
-struct ReadCounts {
+struct DescribeReads {
     requests: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl TraceSink for ReadCounts {
+impl TraceSink for DescribeReads {
     fn record(&self, request: &TracedRequest<'_>) {
         if request.operation != Operation::Open {
             self.requests.fetch_add(1, Relaxed);

@@ -9,6 +9,7 @@ use std::{
 
 use forebay_batch::BatchMaker;
 use forebay_loader::{FieldFacts, Loader, Next, Options, Run, SampleSet};
+use forebay_plan::Sampler;
 use forebay_scratch::{FileFacts, OwnFolder};
 use forebay_source::{Error, ErrorKind, Result};
 use forebay_transform::{FieldForm, FieldStatistics, MeasuredBatches, StatisticsSpec};
@@ -36,8 +37,9 @@ pub struct StatisticsRun {
 }
 
 impl StatisticsRun {
-    /// Begins to measure what `spec` says of `set`; of `options` threads and memory hold.
-    pub fn start(set: Arc<SampleSet>, spec: &StatisticsSpec, options: &Options) -> Result<Self> {
+    /// Begins to measure what `spec` says of the samples of `set` that the subset of `options` has; of `options` threads and memory
+    /// hold too. With `saves`, what comes out is kept for the next time.
+    pub fn start(set: Arc<SampleSet>, spec: &StatisticsSpec, options: &Options, saves: bool) -> Result<Self> {
         let sample_len = (set.delivered_len() / set.len().max(1)).max(1);
         // Of the samples alone: the same batches on every machine give the same last bits.
         let batch_size = (BATCH_BYTES / sample_len).clamp(1, 4096);
@@ -46,9 +48,12 @@ impl StatisticsRun {
             read_threads: options.read_threads,
             memory: options.memory,
             spill: options.spill.clone(),
+            sampler: of_each(options),
             ..Options::default()
         };
-        let (samples, saved, forms) = (set.len(), SavedStatistics::of(&set, spec), forms_of(&set));
+        let saved = saves.then(|| SavedStatistics::of(&set, spec, &options)).flatten();
+        let subset_len = options.sampler.subset.as_ref().map(|subset| subset.len());
+        let (samples, forms) = (subset_len.unwrap_or(set.len()), forms_of(&set));
         let mut loader = Loader::new(set, options)?;
         let mut made = None;
         loader.decorate(|maker| {
@@ -85,7 +90,7 @@ impl StatisticsRun {
         (self.samples_done, self.samples)
     }
 
-    /// What comes out, saved for the next time.
+    /// What comes out, saved where that is wanted.
     pub fn finish(self) -> Vec<FieldStatistics> {
         let statistics = self.measured.statistics();
         if let Some(saved) = &self.saved {
@@ -95,9 +100,19 @@ impl StatisticsRun {
     }
 }
 
-/// What was saved of `set`, if it was measured before and its files are as they were.
-pub fn saved_statistics(set: &SampleSet, spec: &StatisticsSpec) -> Option<Vec<FieldStatistics>> {
-    SavedStatistics::of(set, spec)?.get()
+/// What was saved of the samples of `set` that the subset of `options` has, if they were measured before and the files are as they
+/// were.
+pub fn saved_statistics(
+    set: &SampleSet,
+    spec: &StatisticsSpec,
+    options: &Options,
+) -> Option<Vec<FieldStatistics>> {
+    SavedStatistics::of(set, spec, options)?.get()
+}
+
+/// Each sample of the subset once, however they are drawn.
+fn of_each(options: &Options) -> Sampler {
+    Sampler { subset: options.sampler.subset.clone(), draws: None }
 }
 
 /// What is known of the fields of `set`.
@@ -127,7 +142,7 @@ struct SavedEntry {
 
 impl SavedStatistics {
     /// Nothing where the user has no cache folder, or files were changed a moment ago: their times could hide another change.
-    fn of(set: &SampleSet, spec: &StatisticsSpec) -> Option<Self> {
+    fn of(set: &SampleSet, spec: &StatisticsSpec, options: &Options) -> Option<Self> {
         let now = SystemTime::now();
         let files = set.files();
         let mut sources = files.iter().flat_map(|file| &file.container().sources);
@@ -139,6 +154,9 @@ impl SavedStatistics {
         hash.update(SAVED_VERSION.to_le_bytes());
         hash.update(set.fingerprint());
         hash.update(postcard::to_stdvec(spec).ok()?);
+        if let Some(subset) = &options.sampler.subset {
+            hash.update(subset.digest());
+        }
         let name = hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         Some(Self { folder: cache_folder("statistics")?, name })
     }

@@ -57,7 +57,7 @@ impl BatchMaker for FileMaker {
     }
 
     fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
-        let BatchRequest { samples, epoch, step, oldest_step } = *request;
+        let BatchRequest { samples, epoch, step, oldest_step, .. } = *request;
         let (moment, oldest) = (moment_of(epoch, step), moment_of(epoch, oldest_step));
         let (fields, sources) = self.copy(samples, Now { moment, oldest, horizon: Some(epoch) })?;
         let unverified = (!sources.is_empty()).then(|| {

@@ -6,7 +6,9 @@ use std::{
 };
 
 use forebay_batch::{Backing, BatchMaker, LoaderCounters, LoaderStats, PlainBacking};
-use forebay_plan::{Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, StateCheck};
+use forebay_plan::{
+    Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, SetIdentity, StateCheck,
+};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
@@ -34,6 +36,8 @@ pub struct Loader {
     maker: Arc<dyn BatchMaker>,
     /// The same, where samples come from files.
     files: Option<Arc<FileMaker>>,
+    /// The samples that epochs have.
+    identity: SetIdentity,
     options: Options,
     pace: RunPace,
     counters: Arc<LoaderCounters>,
@@ -50,7 +54,7 @@ impl Loader {
     pub fn over(set: Arc<SampleSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Self> {
         let files = Arc::new(file_maker(set, &options, ReaderKind::Loader, backing)?);
         let shares = files.shares;
-        files.set.check_longest(shares.memory, options.on_error)?;
+        files.set.check_longest(shares.memory, &options)?;
         let is_far = files.layout.request_bytes > 0;
         let depth = Arc::new(Depth::new(shares.threads, shares.most_threads, is_far));
         let prefetch = options.prefetch as u64;
@@ -75,11 +79,11 @@ impl Loader {
         options: Options,
         pace: RunPace,
     ) -> Result<Self> {
-        let set = maker.set();
-        let plan = options.plan(Groups::new(&set.part_lens, set.group_len)?)?;
+        let identity = options.sampler.identity(maker.set())?;
+        let plan = options.plan(Groups::new(&identity.part_lens, identity.group_len)?)?;
         tell_of_dropped(&plan);
         let (cursor, counters) = (Mutex::new(EpochCursor::at(plan, 0, 0, 0)), Arc::default());
-        Ok(Self { maker, files, options, pace, counters, cursor })
+        Ok(Self { maker, files, identity, options, pace, counters, cursor })
     }
 
     /// Has its batches made by what `decorate` makes of its maker: one of the same samples.
@@ -155,7 +159,7 @@ impl Loader {
     }
 
     fn state_of(&self, cursor: &EpochCursor) -> LoaderState {
-        let (PlanSpec { shuffle, seed, .. }, set) = (*cursor.plan.spec(), self.maker.set());
+        let (PlanSpec { shuffle, seed, .. }, set) = (*cursor.plan.spec(), &self.identity);
         LoaderState {
             version: STATE_VERSION,
             order_version: ORDER_VERSION,
@@ -173,7 +177,7 @@ impl Loader {
 
     /// Goes on from `state`: the next epoch that is begun continues there, in the state's own order.
     pub fn load_state(&self, state: &LoaderState, check: StateCheck) -> Result<Resumed> {
-        let set = self.maker.set();
+        let set = &self.identity;
         state.check(set, check)?;
         let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
         let plan = options.plan(Groups::new(&set.part_lens, state.group_len)?)?;

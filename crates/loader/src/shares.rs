@@ -125,7 +125,10 @@ impl Needs {
         let rest = memory.saturating_sub(self.unit.saturating_mul(2)).min(memory / 2).saturating_sub(scratch);
         let fitting = (rest / room_of(self.batch)).saturating_sub(2);
         let has_room = self.least_ahead().saturating_add(scratch) <= memory;
-        fitting.min((self.prefetch + threads).saturating_mul(self.run_len.max(1))).max(u64::from(has_room))
+        // Units that stay for the next epoch have better use of memory than long runs.
+        let wanted = self.prefetch + threads;
+        let in_runs = wanted.saturating_mul(self.run_len).min(memory / 8 / room_of(self.batch)).max(wanted);
+        fitting.min(in_runs).max(u64::from(has_room))
     }
 
     /// Threads that wait for data, each with a batch of its own, where one takes `each` bytes besides.

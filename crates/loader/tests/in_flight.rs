@@ -1,6 +1,6 @@
 //! How many requests are on their way at once.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
 mod made;
 
@@ -18,7 +18,7 @@ use made::{Rows, epoch, make, memory, opened, without_spill};
 
 /// No request waits longer for others: a guard against hanging.
 const GUARD: Duration = Duration::from_secs(300);
-const REQUEST_BYTES: u64 = 64 << 10;
+const REQUEST_BYTES: u64 = 1 << 20;
 
 /// Holds requests back until so many are on their way at once.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ impl Source for GatedSource {
 
 #[test]
 fn each_thread_has_a_request_on_its_way_though_one_brings_many_batches_in_order() {
-    let rows = Rows { count: 8192, row_len: 16, chunk: 0 };
+    let rows = Rows { count: 4096, row_len: 256, chunk: 0 };
     let files = [make(rows)];
     for threads in [1, 3] {
         let gate = Arc::new(Gate { wanted: threads, ..Gate::default() });
@@ -107,7 +107,7 @@ fn each_thread_has_a_request_on_its_way_though_one_brings_many_batches_in_order(
             Arc::new(GatedOrigin { inner: Arc::new(memory(&files)), gate: Arc::clone(&gate) });
         let spec = SampleSpec { fields: vec![FieldSpec::new("x")] };
         let set = SampleSet::new(spec, &[opened(&files, &origin)]).unwrap();
-        // 32 batches of 2 KiB lie in one request.
+        // 32 batches of 32 KiB lie in one request.
         let options = without_spill(Options {
             batch_size: 32,
             shuffle: Shuffle::None,

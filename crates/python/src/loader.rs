@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
-    Feed, Options, forms_of,
+    Feed, forms_of,
     loader::{Next, Run},
     plan::{LoaderState, Resumed, StateCheck},
     transform::{FieldForm, TransformSpec, Transformed},
@@ -16,6 +16,7 @@ use crate::{
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
     raw_batch::RawBatch,
+    sampler::{RawDraws, RawSubset, sampled},
     samples::{FieldRow, SampleReader, field_row, tier_value},
     store::RawStore,
 };
@@ -44,11 +45,19 @@ impl BatchLoader {
 
 #[pymethods]
 impl BatchLoader {
-    /// A loader of the samples of `reader`, which works as `options` (JSON) say, with batches transformed as `transforms` (JSON) say.
+    /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say, with batches
+    /// transformed as `transforms` (JSON) say.
     #[new]
-    #[pyo3(signature = (reader, options, transforms=None))]
-    fn new(py: Python<'_>, reader: &SampleReader, options: &str, transforms: Option<&str>) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+    #[pyo3(signature = (reader, options, subset=None, draws=None, transforms=None))]
+    fn new(
+        py: Python<'_>,
+        reader: &SampleReader,
+        options: &str,
+        subset: Option<&RawSubset>,
+        draws: Option<&RawDraws>,
+        transforms: Option<&str>,
+    ) -> PyResult<Self> {
+        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
         let forms = forms_of(&set);
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
@@ -57,16 +66,18 @@ impl BatchLoader {
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
     #[staticmethod]
-    #[pyo3(signature = (store, names, options, files=None, transforms=None))]
+    #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None, transforms=None))]
     fn of_store(
         py: Python<'_>,
         store: &RawStore,
         names: Vec<String>,
         options: &str,
         files: Option<&SampleReader>,
+        subset: Option<&RawSubset>,
+        draws: Option<&RawDraws>,
         transforms: Option<&str>,
     ) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let feed = store.feed(&names, options, files)?;
         Self::of(py, feed, store.forms(&names)?, transforms)
     }

@@ -57,6 +57,12 @@ impl RawBatch {
         self.seeds.iter().flat_map(|seed| seed.to_ne_bytes()).collect()
     }
 
+    /// The same samples under other numbers; the fields are taken from this one.
+    fn renumbered(&self, numbers: Vec<u64>) -> Self {
+        let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
+        Self::of_samples(fields, &numbers)
+    }
+
     /// Samples that could not be read, and why.
     fn troubles(&self) -> Vec<(u64, String)> {
         self.failed.clone()

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forebay::{
-    Error, Options, StatisticsRun, saved_statistics, transform::FieldStatistics, transform::StatisticsSpec,
+    Error, StatisticsRun, saved_statistics, transform::FieldStatistics, transform::StatisticsSpec,
 };
 use pyo3::prelude::*;
 
@@ -11,6 +11,7 @@ use crate::{
     closable::end,
     error::{misread, raised},
     interruptible::SIGNAL_INTERVAL,
+    sampler::{RawSubset, sampled},
     samples::SampleReader,
 };
 
@@ -28,24 +29,26 @@ enum StatisticsState {
 
 #[pymethods]
 impl RawStatistics {
-    /// Begins to compute what `spec` (JSON) says of the samples of `reader`, by `options` (JSON); with `uses_saved`, what was
-    /// computed before is taken as it is.
+    /// Begins to compute what `spec` (JSON) says of the samples of `reader`, or of a `subset` of them, by `options` (JSON); with
+    /// `saves`, what was computed before is taken as it is, and what is computed is kept.
     #[new]
+    #[pyo3(signature = (reader, spec, options, saves, subset=None))]
     fn new(
         py: Python<'_>,
         reader: &SampleReader,
         spec: &str,
         options: &str,
-        uses_saved: bool,
+        saves: bool,
+        subset: Option<&RawSubset>,
     ) -> PyResult<Self> {
         let spec: StatisticsSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let options = sampled(options, subset, None).map_err(|error| misread(&error))?;
         let (set, _, _) = reader.loader_parts()?;
-        let saved = uses_saved.then(|| saved_statistics(&set, &spec)).flatten();
+        let saved = saves.then(|| saved_statistics(&set, &spec, &options)).flatten();
         let state = match saved {
             Some(found) => StatisticsState::Done(found),
             None => {
-                let run = py.detach(|| StatisticsRun::start(set, &spec, &options)).map_err(raised)?;
+                let run = py.detach(|| StatisticsRun::start(set, &spec, &options, saves)).map_err(raised)?;
                 StatisticsState::Running(Box::new(run))
             }
         };

@@ -135,9 +135,9 @@ impl BatchMaker for Transformed {
     fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
         let MadeFields { fields, unverified } = self.inner.make(request)?;
         let seeds: Vec<Option<u64>> = request
-            .samples
+            .numbers
             .iter()
-            .map(|sample| sample.map(|sample| request.epoch.sample_seed(sample)))
+            .map(|number| number.map(|number| request.epoch.sample_seed(number)))
             .collect();
         match (self.transform(fields, &seeds), unverified) {
             (Ok(fields), unverified) => Ok(MadeFields { fields, unverified }),

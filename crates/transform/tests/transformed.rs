@@ -129,7 +129,8 @@ fn the_middle_of_pictures_normalised_by_channel_is_what_a_plain_loop_gives() {
     for step in 0..epoch.step_count() {
         epoch.batch(step, &mut samples);
         samples[0] = if step == 1 { None } else { samples[0] };
-        let request = BatchRequest { samples: &samples, epoch: &epoch, step, oldest_step: step };
+        let request =
+            BatchRequest { samples: &samples, numbers: &samples, epoch: &epoch, step, oldest_step: step };
         let made = maker.make(&request).unwrap().fields;
         assert_eq!(made[0].shape, [samples.len() as u64, 3, 4, 5]);
         let mut values = made[0].bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes));
@@ -151,7 +152,7 @@ fn what_is_drawn_is_the_same_whichever_batch_a_sample_is_in() {
     let maker = transformed(vec![of("x", vec![TransformOp::Roll { axis: 1, key: 0 }, crop])]).unwrap();
     let epoch = plan().epoch(0, 0).unwrap();
     let make = |samples: &[Option<u64>]| {
-        let request = BatchRequest { samples, epoch: &epoch, step: 0, oldest_step: 0 };
+        let request = BatchRequest { samples, numbers: samples, epoch: &epoch, step: 0, oldest_step: 0 };
         maker.make(&request).unwrap().fields.remove(0).bytes.to_vec()
     };
     let both = make(&[Some(3), Some(8)]);
@@ -161,11 +162,30 @@ fn what_is_drawn_is_the_same_whichever_batch_a_sample_is_in() {
 }
 
 #[test]
+fn what_is_drawn_follows_the_number_in_the_epoch() {
+    let maker = transformed(vec![of("x", vec![TransformOp::Roll { axis: 2, key: 0 }])]).unwrap();
+    let epoch = plan().epoch(0, 0).unwrap();
+    let first_row = |sample: u64, number: u64| {
+        let (samples, numbers) = (&[Some(sample)], &[Some(number)]);
+        let request = BatchRequest { samples, numbers, epoch: &epoch, step: 0, oldest_step: 0 };
+        maker.make(&request).unwrap().fields.remove(0).bytes[..9].to_vec()
+    };
+    let shift = |sample: u64, number: u64| {
+        let row = first_row(sample, number);
+        row.iter().position(|value| *value == byte(sample, 0)).unwrap()
+    };
+    for number in 0..COUNT {
+        assert_eq!(shift(3, number), shift(8, number));
+    }
+    assert!((0..COUNT).map(|number| shift(3, number)).collect::<HashSet<_>>().len() > 5);
+}
+
+#[test]
 fn a_number_that_is_no_class_is_about_its_sample() {
     let maker = transformed(vec![of("y", vec![TransformOp::OneHot { classes: 3, to: Number::U8 }])]).unwrap();
     let epoch = plan().epoch(0, 0).unwrap();
     let make = |samples: &[Option<u64>]| {
-        maker.make(&BatchRequest { samples, epoch: &epoch, step: 0, oldest_step: 0 })
+        maker.make(&BatchRequest { samples, numbers: samples, epoch: &epoch, step: 0, oldest_step: 0 })
     };
     let fields = make(&[Some(1), None, Some(2)]).unwrap().fields;
     assert_eq!(fields[1].shape, [3, 3]);
@@ -205,7 +225,8 @@ fn statistics_do_not_depend_on_the_order_in_which_batches_are_made() {
         let mut samples = Vec::new();
         for step in order {
             epoch.batch(step, &mut samples);
-            let request = BatchRequest { samples: &samples, epoch: &epoch, step, oldest_step: 0 };
+            let request =
+                BatchRequest { samples: &samples, numbers: &samples, epoch: &epoch, step, oldest_step: 0 };
             assert!(maker.make(&request).unwrap().fields.is_empty());
         }
         (0..epoch.step_count()).for_each(|step| maker.take(step).unwrap());

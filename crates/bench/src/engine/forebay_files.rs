@@ -113,8 +113,13 @@ impl StepReader for ForebayStepReader {
         let samples: Vec<Option<u64>> = request.samples.iter().map(|sample| Some(*sample)).collect();
         let epoch = self.epoch_of(request.epoch)?;
         let step = request.samples.first().map_or(0, |first| first / self.batch_size.max(1));
-        let made =
-            self.maker.make(&BatchRequest { samples: &samples, epoch: &epoch, step, oldest_step: step })?;
+        let made = self.maker.make(&BatchRequest {
+            samples: &samples,
+            numbers: &samples,
+            epoch: &epoch,
+            step,
+            oldest_step: step,
+        })?;
         let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let count = samples.len().max(1) as u64;
         let bytes: u64 = made.fields.iter().map(|field| field.bytes.len() as u64).sum();

@@ -13,6 +13,7 @@ from typing import Any
 
 from ._batch import Batch
 from ._collate import Sample
+from ._concat import concat, mix
 from ._dataset import Dataset
 from ._dataset import open as open
 from ._dates import cftime_dates
@@ -38,6 +39,7 @@ from ._read import inspect, read
 from ._samples import Along, Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
 from ._statistics import FieldStatistics, Statistics
 from ._store import Store
+from ._subset import Subset
 from ._warming import Warming
 from . import transforms as transforms
 
@@ -67,6 +69,7 @@ __all__ = [
     "Sparse",
     "Statistics",
     "Store",
+    "Subset",
     "UnavailableError",
     "UnsupportedError",
     "Variable",
@@ -75,7 +78,9 @@ __all__ = [
     "Windows",
     "__version__",
     "cftime_dates",
+    "concat",
     "inspect",
+    "mix",
     "read",
     "register_format",
     "transforms",

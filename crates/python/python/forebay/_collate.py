@@ -83,3 +83,29 @@ class SampleMap:
             return batch
         made = self._default(samples)
         return batch._with(made) if isinstance(made, dict) else made
+
+
+def mapping_of(
+    map: Callable[[Any], Any] | None,
+    sample_map: Callable[[Sample], Any] | None,
+    collate: Callable[[list[Any]], Any] | None,
+    default: Callable[[list[Any]], Any],
+) -> Callable[[Any], Any] | None:
+    """What is called with each batch; ``None`` where nothing is."""
+    for name, given in (("map", map), ("sample_map", sample_map), ("collate", collate)):
+        if given is not None and not callable(given):
+            raise TypeError(f"{name}={given!r} cannot be called")
+    if sample_map is None and collate is None:
+        return map
+    by_sample = SampleMap(sample_map, collate, default)
+    return by_sample if map is None else _Chain(by_sample, map)
+
+
+class _Chain:
+    """One callable after another."""
+
+    def __init__(self, first: Callable[[Any], Any], then: Callable[[Any], Any]) -> None:
+        self._first, self._then = first, then
+
+    def __call__(self, batch: Any) -> Any:
+        return self._then(self._first(batch))

@@ -12,7 +12,8 @@ import numpy as np
 
 from . import _ranks
 from ._batch import Batch
-from ._collate import Sample, SampleMap, stacked
+from ._collate import Sample, mapping_of, stacked
+from ._draws import DrawSpec, draws_of
 from ._forebay import BatchLoader, EpochRun, ForebayWarning, InvalidError, RawBatch, memory_report
 from ._map import MappedRun
 from ._sizes import size_of, whole
@@ -22,13 +23,14 @@ from .transforms import transform_spec
 if TYPE_CHECKING:
     from ._dataset import Dataset
     from ._store import Store
+    from ._subset import Subset
 
 
 class Loader:
     """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
 
     Args:
-        dataset: the samples, in files or in a :class:`Store`.
+        dataset: the samples, in files or in a :class:`Store`, or a :class:`Subset` of these.
         batch_size: samples of a batch, on each rank.
         shuffle: ``"full"`` (any sample anywhere; also ``True``), ``"block"`` (within windows: each chunk is decoded
             once, in little memory) or ``"none"`` (also ``False``). The order is new in every epoch.
@@ -60,6 +62,14 @@ class Loader:
             others could find another number of samples.
         on_lost: of a store: what is done about samples of a rank that is gone: ``"raise"``, or ``"origin"`` to read them from
             the files that the store was filled from.
+        weights: draws samples by these weights, one number for each; with ``replacement`` (the default) a sample may come again
+            in an epoch, and without it each that has a weight comes once, the heavier sooner.
+        balance: draws so that each class comes equally often: the name of a field, such as the label, or an array with a class for
+            each sample. A round has one sample of each class; the samples of a class all come before one comes again.
+        epoch_samples: samples of an epoch that is drawn by ``weights`` or ``balance``; by default as many as the set has, or, without
+            replacement, as have a weight.
+        bucket_by: makes batches of samples of similar length, each sample once, in an order that is shuffled: the name of a field whose
+            samples differ in length, of one that holds lengths, or an array of lengths. ``batch_size`` is part of this order.
         transforms: by field, what is done to it on forebay's own threads: a list of :mod:`forebay.transforms`, such as
             ``[RandomCrop(32, 32), Normalize(mean, std), Cast("float16")]``.
         normalize: by field, ``(mean, std)`` or ``(mean, std, axis)``, before the cast of ``transforms``; or what
@@ -78,7 +88,7 @@ class Loader:
     @naming_renamed
     def __init__(
         self,
-        dataset: Dataset | Store,
+        dataset: Dataset | Store | Subset,
         *,
         batch_size: int = 1,
         shuffle: str | bool = "none",
@@ -100,6 +110,11 @@ class Loader:
         check_ranks: bool = True,
         refresh: bool = False,
         on_lost: str = "raise",
+        weights: Any = None,
+        replacement: bool = True,
+        balance: Any = None,
+        bucket_by: Any = None,
+        epoch_samples: int | None = None,
         transforms: Mapping[str, Any] | None = None,
         normalize: Any = None,
         fields: Sequence[str] | Mapping[str, str | Sequence[str]] | str | None = None,
@@ -133,9 +148,10 @@ class Loader:
         self._refreshes = refresh
         self._on_lost = on_lost
         self._check_refresh(world)
+        self._drawn = draws_of(dataset, batch_size, weights, replacement, balance, bucket_by, epoch_samples)
         options = {
             "batch_size": whole("batch_size", batch_size),
-            "shuffle": _shuffle(shuffle, lanes, window),
+            "shuffle": _shuffle(shuffle, lanes, window, self._drawn),
             "seed": whole("seed", seed),
             "shard": {"rank": whole("rank", rank), "world": whole("world", world)},
             "tail": _tail(tail, drop_last),
@@ -150,7 +166,7 @@ class Loader:
         self._rank_key = _ranks.key_of_new_loader()
         spec = transform_spec(transforms, normalize, fields)
         self._transforms = None if spec is None else json.dumps(spec)
-        self._map = _mapping(map, sample_map, collate, self._stacked)
+        self._map = mapping_of(map, sample_map, collate, self._stacked)
         self._map_threads = whole("map_threads", map_threads)
         if self._map_threads < 1:
             raise ValueError("map_threads=0; at least 1 is needed")
@@ -158,7 +174,8 @@ class Loader:
         self._set_up(json.dumps(options))
 
     def _set_up(self, options: str, state: str | None = None) -> None:
-        opened = self.dataset._batch_loader(options, self._on_lost, self._transforms)
+        draws = None if self._drawn is None else self._drawn.raw()
+        opened = self.dataset._batch_loader(options, self._on_lost, None, draws, self._transforms)
         shapes = ((name, shape) for name, _, shape, _ in opened.fields())
         self._axes = {name: shape.index(None) for name, shape in shapes if None in shape}
         if state is not None:
@@ -196,7 +213,7 @@ class Loader:
 
     def _check_refresh(self, world: int) -> None:
         if self._refreshes and not hasattr(self.dataset, "_opened_anew"):
-            raise ValueError("refresh=True: a store does not change")
+            raise ValueError("refresh=True: a store does not change, nor do the numbers of a subset")
         if self._refreshes and world > 1:
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
 
@@ -368,38 +385,17 @@ def shard_of(dataset: Any, rank: int | None, world: int | None) -> tuple[int | N
     """Rank and world as they are given, or else those of a store: its ranks are those of the job."""
     from ._store import Store
 
-    if rank is None and world is None and isinstance(dataset, Store):
-        return dataset.rank, dataset.world
+    base = getattr(dataset, "_base", dataset)
+    if rank is None and world is None and isinstance(base, Store):
+        return base.rank, base.world
     return rank, world
 
 
-def _mapping(
-    map: Callable[[Any], Any] | None,
-    sample_map: Callable[[Sample], Any] | None,
-    collate: Callable[[list[Any]], Any] | None,
-    default: Callable[[list[Any]], Any],
-) -> Callable[[Any], Any] | None:
-    """What is called with each batch; ``None`` where nothing is."""
-    for name, given in (("map", map), ("sample_map", sample_map), ("collate", collate)):
-        if given is not None and not callable(given):
-            raise TypeError(f"{name}={given!r} cannot be called")
-    if sample_map is None and collate is None:
-        return map
-    by_sample = SampleMap(sample_map, collate, default)
-    return by_sample if map is None else _Chain(by_sample, map)
-
-
-class _Chain:
-    """One callable after another."""
-
-    def __init__(self, first: Callable[[Any], Any], then: Callable[[Any], Any]) -> None:
-        self._first, self._then = first, then
-
-    def __call__(self, batch: Any) -> Any:
-        return self._then(self._first(batch))
-
-
-def _shuffle(shuffle: str | bool, lanes: int | None, window: int) -> Any:
+def _shuffle(shuffle: str | bool, lanes: int | None, window: int, drawn: DrawSpec | None = None) -> Any:
+    if drawn is not None and shuffle == "block":
+        raise ValueError("shuffle='block' with samples that are drawn: their order is that of the draws; leave shuffle= out")
+    if drawn is not None and shuffle in (True, False, "full", "none"):
+        return "full"
     if shuffle is True:
         return "full"
     if shuffle is False:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._forebay import RawStatistics
+from ._forebay import RawStatistics, RawSubset
 from ._progress import share_progress
 from ._sizes import size_of, whole
 from .transforms import Normalize
@@ -68,8 +68,9 @@ def compute(
     progress: Any,
     read_threads: int | None,
     memory: int | str | None,
+    part: RawSubset | None = None,
 ) -> Statistics:
-    """What :meth:`Dataset.statistics` gives."""
+    """What :meth:`Dataset.statistics` gives, of the samples ``part`` alone where it is given."""
     names = _names(dataset, fields)
     axes = axis if isinstance(axis, Mapping) else {name: axis for name in names}
     unknown = [name for name in axes if name not in names]
@@ -81,7 +82,8 @@ def compute(
         "read_threads": None if read_threads is None else whole("read_threads", read_threads),
         "memory": size_of(memory, "memory"),
     }
-    raw = RawStatistics(dataset._reader, json.dumps(spec), json.dumps(options), save)
+    raw = RawStatistics(dataset._reader, json.dumps(spec), json.dumps(options), save, part)
+    count = len(dataset) if part is None else len(part)
     sample_bytes = dataset.nbytes / max(len(dataset), 1)
     try:
         with share_progress(progress, 0, "measuring") as report:
@@ -89,7 +91,7 @@ def compute(
                 if report is not None:
                     report(*done, int(done[0] * sample_bytes))
             if report is not None:
-                report(len(dataset), len(dataset), dataset.nbytes)
+                report(count, count, int(count * sample_bytes))
     finally:
         raw.close()
     found = json.loads(raw.result())

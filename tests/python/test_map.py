@@ -52,7 +52,7 @@ def test_it_runs_ahead_and_the_state_counts_what_was_received(ds: forebay.Datase
     run = iter(loader)
     received = [index for _ in range(3) for index in next(run).indices.tolist()]
     for _ in range(5):
-        assert reached.acquire(timeout=60)
+        assert reached.acquire(timeout=300)
     assert len(seen) > len(received) and loader.remaining == COUNT // 2 - 3
     state = loader.state_dict()
     del run

@@ -347,8 +347,9 @@ class Loader:
         """
         loader = self._loader
         in_force: dict[str, Any] = json.loads(loader.in_force())
+        # All of it can be written as JSON.
         fields = {
-            name: {"dtype": stored, "numpy": np.dtype(code), "shape": tuple(shape)} for name, code, shape, stored in loader.fields()
+            name: {"dtype": stored, "numpy": str(np.dtype(code)), "shape": shape} for name, code, shape, stored in loader.fields()
         }
         return {"batch_size": self.batch_size, "fields": fields, **in_force, "process": json.loads(memory_report())}
 

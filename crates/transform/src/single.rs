@@ -25,6 +25,11 @@ macro_rules! with_plain {
 }
 
 /// The elements of `from`, of type `number`, as 32-bit floats: each rounded once.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::unnecessary_cast,
+    reason = "a cast to fewer bits rounds, as said; one of the types is that of the result"
+)]
 #[inline(always)]
 pub(crate) fn load(number: Number, from: &[u8], to: &mut [f32]) {
     with_plain!(number, T => load_plain(from, to, |bytes| T::from_ne_bytes(bytes) as f32),

@@ -67,6 +67,7 @@ impl BatchLoader {
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
     #[staticmethod]
     #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None, transforms=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are those of Python's constructor")]
     fn of_store(
         py: Python<'_>,
         store: &RawStore,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
-    Feed, Options,
+    Feed, Options, SampleSet,
     loader::{Next, Run},
     plan::{LoaderState, Resumed, StateCheck},
 };
@@ -23,6 +23,8 @@ use crate::{
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct BatchLoader {
     feed: Closable<Feed>,
+    /// What samples are numbers of, where they come from files.
+    set: Option<Arc<SampleSet>>,
 }
 
 #[pymethods]
@@ -32,9 +34,10 @@ impl BatchLoader {
     fn new(py: Python<'_>, reader: &SampleReader, options: &str) -> PyResult<Self> {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
+        let numbered = Arc::clone(&set);
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
         show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed) })
+        Ok(Self { feed: Closable::new("loader", feed), set: Some(numbered) })
     }
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
@@ -50,14 +53,14 @@ impl BatchLoader {
         let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
         let feed = store.feed(&names, options, files)?;
         show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed) })
+        Ok(Self { feed: Closable::new("loader", feed), set: None })
     }
 
     /// Begins an epoch.
     fn start(&self, py: Python<'_>) -> PyResult<EpochRun> {
         let feed = self.feed.get()?;
         let run = py.detach(|| feed.start()).map_err(raised)?;
-        Ok(EpochRun { under_way: Mutex::new(Some((feed, run))) })
+        Ok(EpochRun { under_way: Mutex::new(Some((feed, run))), set: self.set.clone() })
     }
 
     /// Batches of a whole epoch.
@@ -158,6 +161,7 @@ impl BatchLoader {
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
     under_way: Mutex<Option<(Arc<Feed>, Run)>>,
+    set: Option<Arc<SampleSet>>,
 }
 
 #[pymethods]
@@ -175,7 +179,7 @@ impl EpochRun {
                 }
             });
             match next.map_err(raised)? {
-                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch))),
+                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
                 Next::End => {
                     // Samples that were left out after the last batch are reported here: no batch follows them.
                     show_warnings(py)?;

@@ -212,7 +212,8 @@ impl SampleReader {
         } else {
             self.get_interruptible(py, &numbers)?
         };
-        Ok(RawBatch::of_samples(fields, &numbers))
+        let set = Arc::clone(self.opened.get()?.samples.set());
+        Ok(RawBatch::of_samples(fields, &numbers).of_set(Some(set)))
     }
 
     /// Differs when the files, or what a sample is, are not the same.

@@ -213,6 +213,8 @@ class RawBatch:
         """The bytes of the seeds as unsigned 64-bit integers."""
     def troubles(self) -> list[tuple[int, str]]:
         """Samples that could not be read, and why."""
+    def origins(self) -> list[tuple[str | int, bytes]]:
+        """By axis, by its name or position, the bytes of where samples begin, as 64-bit integers."""
 
 @final
 class SampleReader:

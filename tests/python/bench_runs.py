@@ -42,10 +42,8 @@ def bench(*arguments: object, ranks: int = 0, library: Path | None = None, **var
     return json.loads(answer) | {"stderr": done.stderr}
 
 
-def process(
-    *arguments: object, ranks: int = 0, library: Path | None = None, **variables: object
-) -> subprocess.CompletedProcess[str]:
-    """The same, however it ends."""
+def command(*arguments: object, ranks: int = 0, library: Path | None = None, **variables: object) -> tuple[list[str], dict[str, str]]:
+    """The words and the environment of a run."""
     words = [os.environ["FOREBAY_BIN"], "bench", *map(str, arguments), "--json"]
     environment = plain() | {name: str(value) for name, value in variables.items()}
     if ranks:
@@ -55,6 +53,14 @@ def process(
         environment |= PATIENT
     if library:
         environment["FOREBAY_LIBHDF5"] = str(library)
+    return words, environment
+
+
+def process(
+    *arguments: object, ranks: int = 0, library: Path | None = None, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    """The same, however it ends."""
+    words, environment = command(*arguments, ranks=ranks, library=library, **variables)
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LIMIT)
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,8 @@ import hdf5plugin  # noqa: F401
 import numpy as np
 import pytest
 
-from bench_runs import bench, digest, epochs, parallel, process, suite
-from hdf5_programs import SMALL, plugins
+from bench_runs import bench, command, digest, epochs, parallel, process, suite
+from hdf5_programs import LIMIT, SMALL, plugins
 
 #: Seven files of four samples in batches of two: 14 steps of all ranks.
 SMALL_SET = {
@@ -72,6 +76,51 @@ def test_what_one_rank_cannot_read_ends_all_of_them(tmp_path: Path) -> None:
     done = process(path, "--output", tmp_path / "out", ranks=2)
     # Rank 1 has it; the launcher ends rank 0, which waits for it.
     assert done.returncode != 0 and "img_6_of_7.h5" in done.stderr and "2 records" in done.stderr
+
+
+def ranks_of(folder: Path) -> dict[int, int]:
+    """The processes of the ranks of a run whose words name ``folder``, by rank."""
+    found = {}
+    for process_folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process_folder / "cmdline").read_bytes().split(b"\0")
+            variables = (process_folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        ranks = [variable[9:] for variable in variables if variable.startswith(b"PMI_RANK=")]
+        if ranks and os.fsencode(folder / "out") in words and words[0] == os.environ["FOREBAY_BIN"].encode():
+            found[int(ranks[0])] = int(process_folder.name)
+    return found
+
+
+@pytest.mark.parametrize("interrupted", ["all", "one rank"])
+def test_an_interrupt_of_ranks_that_read_together_ends_all_and_leaves_a_partial_report(interrupted: str, tmp_path: Path) -> None:
+    endless = {"epochs": 100_000, "evaluation": True, "collective-data": True, "collective-meta": True}
+    arguments = (suite(tmp_path, SMALL_SET | endless), "--output", tmp_path / "out", "--trace", tmp_path / "trace.pfw.gz")
+    words, environment = command(*arguments, ranks=3)
+    # A group of its own, as a shell gives it.
+    run = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        until = time.monotonic() + LIMIT
+        # All files are there and all ranks have begun to read.
+        while not (tmp_path / "data/valid/img_3_of_3.h5").exists() or len(list(tmp_path.glob("trace*"))) < 3:
+            assert run.poll() is None and time.monotonic() < until, run.communicate()
+            time.sleep(0.02)
+        time.sleep(0.5)
+        if interrupted == "all":
+            os.killpg(run.pid, signal.SIGINT)
+        else:
+            os.kill(ranks_of(tmp_path)[1], signal.SIGINT)
+        out, err = run.communicate(timeout=LIMIT)
+    finally:
+        # Its launcher ends the ranks of a job that hangs.
+        run.terminate()
+    assert run.returncode == 130, err
+    (answer,) = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    assert not answer["complete"] and answer["runs"][0]["ranks"] == 3
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert not report["complete"] and [rank["rank"] for rank in report["timings"]["ranks"]] == [0, 1, 2]
+    assert sorted(path.name for path in tmp_path.glob("out/.*")) == []
 
 
 def test_subfiled_files_are_written_once_and_removed_whole(tmp_path: Path) -> None:

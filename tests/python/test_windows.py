@@ -143,6 +143,16 @@ def test_all_of_a_variable_comes_with_every_sample_where_that_is_said(make: Any)
         forebay.open(path, [Field("table", samples=Constant())])
 
 
+def test_a_part_of_a_set_knows_where_its_windows_were_cut(months: Any) -> None:
+    paths, values = months
+    ds = forebay.open(paths, ["t2m"], samples=Windows({"time": 4}, stride={"time": 3}), files_axis="time")
+    part = ds.take(slice(150, 20, -7))
+    for batch in [part[:], *part.loader(batch_size=4, shuffle="full", seed=1)]:
+        starts = batch.origins["time"]
+        assert (starts == (150 - 7 * batch.indices) * 3).all()
+        same(batch["t2m"], np.stack([values[at : at + 4] for at in starts]))
+
+
 def reference(values: Any, size: int, step: int, stride: int, leads: list[int]) -> tuple[Any, Any]:
     reach = (size - 1) * step + 1
     need = reach + max([0, *leads])

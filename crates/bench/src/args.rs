@@ -118,7 +118,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Log VFD: adds the records of HDF5's log driver to FILE, those of further workers to FILE.1 and on (engine hdf5).
+    /// Log VFD: adds the records of HDF5's log driver to FILE, those of further workers to FILE.1 and on; of engine forebay, its
+    /// reads in the same form.
     #[arg(long, value_name = "FILE")]
     pub(crate) log_vfd: Option<PathBuf>,
 

@@ -169,7 +169,7 @@ impl RankRun<'_> {
 fn tensor_fill(is_random: bool) -> TensorFill {
     let mut piece = vec![0; PIECE];
     if is_random {
-        crate::generate::RandomBytes::new(1, 1, 1.0).fill(&mut piece);
+        crate::generate::RandomBytes::new((1, 1), 1.0, 0).fill(&mut piece);
     }
     TensorFill::new(piece)
 }

@@ -157,11 +157,6 @@ impl BenchResults<'_> {
             true => vec![default_engine(&workload)],
             false => self.args.engines.clone(),
         };
-        if self.args.log_vfd.is_some() && engines.contains(&EngineName::Forebay) {
-            return Err(
-                Error::unsupported("--log-vfd has records of engine hdf5 alone").hint("use --engine hdf5")
-            );
-        }
         for (number, engine) in engines.into_iter().enumerate() {
             if (self.host.is_interrupted)() {
                 break;

@@ -166,7 +166,7 @@ pub(crate) fn forebay_plan(workload: &Workload, split: Split) -> ForebayPlan {
         transfer_size: workload.reader.transfer_size,
         sizes_differ: dataset.record_length_bytes_stdev > 0.0,
         sample_len,
-        memory: batches * batch_size * sample_len,
+        memory: batches * batch_size * sample_len + SLAB_ROOM,
     }
 }
 
@@ -194,5 +194,6 @@ mod tests {
         let first = arena.take(len).unwrap().address().addr();
         // Nobody had the buffer any more, and the arena kept it.
         assert_eq!(arena.take(len).unwrap().address().addr(), first);
+        assert_eq!(forebay_plan(&workload, Split::Train).memory, plan.memory, "of both engines");
     }
 }

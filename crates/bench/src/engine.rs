@@ -4,6 +4,7 @@ pub(crate) mod each_file;
 pub(crate) mod forebay_files;
 pub(crate) mod forebay_plan;
 pub(crate) mod hdf5;
+mod read_log;
 pub(crate) mod synthetic;
 #[cfg(test)]
 mod tests;

@@ -129,6 +129,40 @@ fn not_started() -> Error {
     }
 }
 
+/// Loads the library at `path`. What it needs and the linker does not find is loaded first, where it lies in the same folder: so
+/// do the libraries that a wheel brings along, which an extension module of the wheel loads in their order.
+fn open_library(path: &Path) -> Result<Library> {
+    let mut missing = Vec::new();
+    loop {
+        let file = File::open(path).map_err(Error::from_io)?;
+        check_owner(&file)?;
+        // SAFETY: the file is root's or the user's own, so its initialisers are code the user trusts already. Its symbols are
+        // seen by libraries loaded later, as those of a linked libhdf5 are: plug-ins rely on that. It is never unloaded, as a
+        // parallel build leaves MPI a function to call at its end.
+        let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) };
+        let error = match opened {
+            Ok(library) => return Ok(library),
+            Err(error) => error,
+        };
+        let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        let refused = || Error::invalid(format!("is not a library that can be loaded: {why}"));
+        let name = missing_library(&why).map(str::to_owned).filter(|name| !missing.contains(name));
+        let name = name.ok_or_else(refused)?;
+        let beside = path.with_file_name(&name);
+        if !beside.is_file() {
+            return Err(refused());
+        }
+        open_library(&beside).map_err(|error| error.at(beside.display()))?;
+        missing.push(name);
+    }
+}
+
+/// The name of the library that glibc's linker has not found, by what it says.
+fn missing_library(why: &str) -> Option<&str> {
+    let (name, _) = why.split_once(": cannot open shared object file")?;
+    (!name.contains('/')).then_some(name)
+}
+
 /// # Safety
 /// `T` must be the type that the library gives the symbol `name`.
 unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T> {
@@ -140,13 +174,7 @@ unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T> {
 impl Hdf5Functions {
     /// The functions of the library at `path`, which prints no messages of its own from now on.
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(Error::from_io)?;
-        check_owner(&file)?;
-        // SAFETY: the file is root's or the user's own, so its initialisers are code the user trusts already. Its symbols are
-        // seen by libraries loaded later, as those of a linked libhdf5 are: plug-ins rely on that. It is never unloaded, as a
-        // parallel build leaves MPI a function to call at its end.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) }
-            .map_err(|error| Error::invalid("is not a library that can be loaded").because(error))?;
+        let library = open_library(path)?;
         // SAFETY: every field's type is the signature that the headers of 1.10 to 2.2 give the symbol.
         let functions = unsafe {
             Self {
@@ -263,10 +291,9 @@ impl Hdf5Functions {
 
     /// The lengths of the axes, in `into`; how many there are.
     pub(crate) fn space_shape<'a>(&self, space: Hdf5Id, into: &'a mut [u64; MOST_AXES]) -> &'a [u64] {
-        let ndim = usize::try_from(self.space_ndim(space)).unwrap_or(0).min(MOST_AXES);
         // SAFETY: HDF5 allows 32 axes, and `into` has room for as many; the longest lengths are not asked for.
-        unsafe { (self.space_shape)(space, into.as_mut_ptr(), ptr::null_mut()) };
-        &into[..ndim]
+        let ndim = unsafe { (self.space_shape)(space, into.as_mut_ptr(), ptr::null_mut()) };
+        &into[..usize::try_from(ndim).unwrap_or(0).min(MOST_AXES)]
     }
 
     /// Selects part of a space: starts and counts, one per axis.

@@ -2,7 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -74,6 +77,8 @@ pub(crate) struct RankRun<'a> {
     pub(crate) progress: ProgressView,
     pub(crate) comm: &'a dyn Comm,
     pub(crate) is_interrupted: &'a (dyn Fn() -> bool + Sync),
+    /// Ranks that read together have agreed to end, because of an interrupt that may not have reached this one.
+    pub(crate) has_agreed_to_end: AtomicBool,
     pub(crate) clock: RunClock,
     pub(crate) trace: Option<TraceFile>,
     pub(crate) random: Mt19937,
@@ -98,7 +103,7 @@ impl RankRun<'_> {
 
     /// True when the user wants an end.
     pub(crate) fn is_over(&self) -> bool {
-        (self.is_interrupted)()
+        (self.is_interrupted)() || self.has_agreed_to_end.load(Relaxed)
     }
 
     /// Waits for all ranks, and says how long in seconds; an interrupt ends the wait with an error.

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
     thread,
     time::{Duration, Instant},
 };
@@ -61,6 +62,7 @@ pub(crate) fn run(
         progress: place.progress,
         comm: place.comm,
         is_interrupted: place.is_interrupted,
+        has_agreed_to_end: AtomicBool::new(false),
         clock,
         trace,
         random: Mt19937::seeded(workload.train.seed.wrapping_add(number)),

@@ -75,6 +75,8 @@ impl RuntimeHdf5 {
             Some(said) if said.contains("filter") || said.contains("plugin") => ErrorKind::Unsupported,
             _ => ErrorKind::Io,
         };
+        let what =
+            if kind == ErrorKind::Full { format!("{what}: no space is left") } else { what.to_owned() };
         let error = Error::new(kind, what);
         match said {
             Some(said) => error.because(Error::new(kind, said)),

@@ -274,7 +274,7 @@ mod tests {
 
     fn fill() -> TensorFill {
         let mut bytes = vec![0; 300_007];
-        crate::generate::RandomBytes::new(1, 1, 1.0).fill(&mut bytes);
+        crate::generate::RandomBytes::new((1, 1), 1.0, 0).fill(&mut bytes);
         TensorFill::new(bytes)
     }
 

@@ -1,6 +1,9 @@
 //! Training and evaluation: epochs of steps, each a wait for a batch, simulated computation and a barrier.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 
 use forebay::{
     Error, Loader, Options, Result,
@@ -237,7 +240,9 @@ impl RankRun<'_> {
             }
             EngineName::Forebay => {
                 let plan = dataset_files::forebay_plan(self.workload, split);
-                open_reader(&plan, self.origins)?
+                // Its threads are of one process, and share a file.
+                let environment = self.options.environment.of_rank(self.at().rank, 1).of_worker(0);
+                open_reader(&plan, self.origins, environment.log_vfd.as_deref())?
             }
         };
         *slot = Some(Arc::clone(&reader));
@@ -305,7 +310,11 @@ impl RankRun<'_> {
         }
         let interrupted_ranks =
             self.comm.all_gather(vec![u8::from(self.is_over())], &Wait::while_ranks_live())?;
-        if interrupted_ranks.iter().any(|is_over| *is_over != [0]) { Err(interrupted()) } else { Ok(()) }
+        if interrupted_ranks.iter().all(|is_over| *is_over == [0]) {
+            return Ok(());
+        }
+        self.has_agreed_to_end.store(true, Relaxed);
+        Err(interrupted())
     }
 
     /// The wait for all ranks after a training step, in seconds.

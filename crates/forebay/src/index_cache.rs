@@ -19,7 +19,7 @@ use forebay_scratch::{FileFacts, OwnFolder};
 use forebay_source::{ErrorKind, Locator, Origin, SourceId};
 use sha2::{Digest, Sha256};
 
-use crate::told_containers::ToldContainers;
+use crate::{DescribeCost, told_containers::ToldContainers};
 
 /// So many chunks are described in 0.2 ms, saved in 0.1 ms and loaded in 0.03 ms: fewer are not worth a file.
 const LEAST_CHUNKS: usize = 1024;
@@ -108,11 +108,11 @@ impl IndexCache {
     }
 
     /// Saves the description of the source `id`, where that saves time and the source has stopped changing.
-    pub fn put(&self, id: &SourceId, container: &Container) {
+    pub fn put(&self, id: &SourceId, container: &Container, cost: DescribeCost) {
         let now = SystemTime::now();
         let settled = container.sources.iter().all(|source| source.version.is_settled(now));
         // A file that a SWMR writer has open is about to change, however long ago it last did.
-        if !settled || container.swmr || !is_worth_saving(container) {
+        if !settled || container.swmr || !(has_many_parts(container) || cost.is_high(id)) {
             return;
         }
         let Some(name) = entry_name(id) else { return };
@@ -170,7 +170,8 @@ fn is_entry_name(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn is_worth_saving(container: &Container) -> bool {
+/// True when a description is made sooner from a saved index, even where all of the file lies in memory.
+fn has_many_parts(container: &Container) -> bool {
     let chunks = |extents: &Extents| match extents {
         Extents::Chunks(table) if !table.is_regular() => table.len(),
         Extents::Shards(shards) => shards.files.len(),

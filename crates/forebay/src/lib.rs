@@ -10,6 +10,7 @@
 //! | `origins` | which side a name belongs to: this machine, or behind a URL |
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `parallel_map` | the same work for each of many files, on threads |
+//! | `describe_cost` | what it took to describe a file |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 //! | `told_containers` | descriptions of files that another rank made |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
@@ -19,6 +20,7 @@
 //! | `peer_tier/` | a tier in the memory of all ranks |
 //! | `slow` | files as if behind a slow file system, for trials |
 
+mod describe_cost;
 mod feed;
 mod files;
 mod foresight;
@@ -33,6 +35,7 @@ mod slow;
 mod store_set;
 mod told_containers;
 
+pub use describe_cost::DescribeCost;
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use files::{expand, expand_among, expand_to_files};
 

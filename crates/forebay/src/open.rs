@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use forebay_container::Container;
 use forebay_format::{Opened, describe, is_registered};
-use forebay_source::{Locator, Origin, Result, SourceId};
+use forebay_source::{Locator, Origin, Result, Source};
 
-use crate::{IndexCache, Origins};
+use crate::{IndexCache, Origins, describe_cost::describe_counting};
 
 /// Opens what lies at `at`: by its saved index where `cache` has one, else by describing it, which is then saved.
 pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -> Result<Opened> {
@@ -15,27 +15,27 @@ pub fn open(origin: Arc<dyn Origin>, at: &Locator, cache: Option<&IndexCache>) -
         let container = describe(&*origin, at)?;
         return Ok(Opened::new(origin, Arc::new(container)));
     };
-    let container = container_of(&*origin, at, source.id(), cache)?;
+    let container = container_of(&origin, at, &*source, cache)?;
     // Held from before it is described until it is read: each file would otherwise be opened three times.
     Ok(Opened::new(origin, Arc::new(container)).with_first_source(source))
 }
 
-/// The description of what lies at `at`, whose id is `id`.
+/// The description of what lies at `at`, which was opened as `source`.
 fn container_of(
-    origin: &dyn Origin,
+    origin: &Arc<dyn Origin>,
     at: &Locator,
-    id: &SourceId,
+    source: &dyn Source,
     cache: Option<&IndexCache>,
 ) -> Result<Container> {
-    let Some(cache) = cache else { return describe(origin, at) };
-    if is_registered(origin, at)? {
-        return describe(origin, at);
+    let Some(cache) = cache else { return describe(&**origin, at) };
+    if is_registered(&**origin, at)? {
+        return describe(&**origin, at);
     }
-    if let Some(container) = cache.get(origin, id) {
+    if let Some(container) = cache.get(&**origin, source.id()) {
         return Ok(container);
     }
-    let container = describe(origin, at)?;
-    cache.put(id, &container);
+    let (container, cost) = describe_counting(origin, at, source.request_bytes())?;
+    cache.put(source.id(), &container, cost);
     Ok(container)
 }
 

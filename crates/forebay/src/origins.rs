@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay_config::{Config, names, tiered};
 use forebay_source::{
     Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, ObjectOrigin, Origin, Result,
-    SmallSourceCache, Source, SourceId, TracedOrigin,
+    SmallSourceCache, Source, SourceId, TraceSink, TracedOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 
@@ -73,6 +73,15 @@ impl Origins {
         let through = Some(Arc::clone(&tiered));
         let origins = Self { near: side(false), far: side(true), tiered: through.clone(), ..self };
         Ok((origins, through))
+    }
+
+    /// The same, with every request reported to `sink`, whether tiers have its bytes or not.
+    #[must_use]
+    pub fn traced(&self, sink: Arc<dyn TraceSink>) -> Self {
+        let traced = |origin: &Arc<dyn Origin>| {
+            Arc::new(TracedOrigin::new(Arc::clone(origin), Arc::clone(&sink))) as Arc<dyn Origin>
+        };
+        Self { near: traced(&self.near), far: traced(&self.far), ..self.clone() }
     }
 
     /// How long reads of files behind a network took so far, each call as one: what tiers and memory have is not asked of

@@ -11,7 +11,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use forebay::{Container, FileOrigin, IndexCache, Locator, Origin, source::SourceId};
+use forebay::{
+    Container, DescribeCost, FileOrigin, IndexCache, Locator, Origin,
+    source::{Histogram, SourceId, TracedOrigin},
+};
 
 /// Longer than file times may lag behind.
 const SETTLED: Duration = Duration::from_millis(2200);
@@ -49,7 +52,7 @@ impl Set {
 
     fn save(&self) -> Container {
         let container = forebay::describe(&self.origin, &self.at()).unwrap();
-        self.cache().put(&self.id(), &container);
+        self.cache().put(&self.id(), &container, DescribeCost::default());
         container
     }
 
@@ -168,8 +171,41 @@ fn a_file_that_was_missing_and_appears_makes_the_saved_description_a_miss() {
     let mut container = set.save();
     let missing = set.folder.path().join("part.h5");
     container.absent = vec![Locator::new(missing.to_str().unwrap())];
-    set.cache().put(&set.id(), &container);
+    set.cache().put(&set.id(), &container, DescribeCost::default());
     assert!(set.get() == Some(container));
     fs::write(&missing, "now it is there").unwrap();
     assert!(set.get().is_none());
+}
+
+/// A TFRecord file of `count` records of `len` bytes that are no Examples.
+fn tfrecord(count: usize, len: usize) -> Vec<u8> {
+    let masked =
+        |bytes: &[u8]| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
+    let length = (len as u64).to_le_bytes();
+    let payload = vec![0xff; len];
+    let record = [&length[..], &masked(&length), &payload, &masked(&payload)].concat();
+    record.repeat(count)
+}
+
+#[test]
+fn the_few_records_of_a_file_that_is_read_whole_to_find_them_are_found_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (large, small) = (folder.path().join("a.tfrecord"), folder.path().join("b.tfrecord"));
+    fs::write(&large, tfrecord(64, 8 << 10)).unwrap();
+    fs::write(&small, tfrecord(64, 100)).unwrap();
+    sleep(SETTLED);
+    let cache = IndexCache::at(folder.path().join("index"));
+    let open = |path: &Path| {
+        let reads = Arc::new(Histogram::default());
+        let origin = TracedOrigin::new(Arc::new(FileOrigin::new()), Arc::clone(&reads) as _);
+        let at = Locator::new(path.to_str().unwrap());
+        let opened = forebay::open(Arc::new(origin), &at, Some(&cache)).unwrap();
+        (opened.container().clone(), reads.count())
+    };
+    let (first, reads) = open(&large);
+    assert_eq!(first.variables[0].grid.shape, [64, 8 << 10]);
+    assert!(reads > 0);
+    assert_eq!(open(&large), (first, 0), "its index was saved");
+    open(&small);
+    assert!(open(&small).1 > 0, "a few thousand bytes are read sooner than an index is saved");
 }

@@ -18,7 +18,7 @@ use crate::{
     setup::Setup,
     share::{WalkedShare, plan_of},
     shares::room_of,
-    shuffle_group::groups_of,
+    shuffle_group::set_identity,
 };
 
 /// What epochs of a loader will cost.
@@ -59,8 +59,9 @@ impl Estimate {
     /// What they cost, judged by at most the first `most_samples` samples.
     pub fn within(set: &SampleSet, options: &Options, most_samples: u64) -> Result<Self> {
         let setup = Setup::planned(set, options)?;
-        let whole = options.plan(groups_of(set)?)?;
-        let share = WalkedShare { part: walked(set, &setup, &whole).min(most_samples), all: set.len() };
+        let whole = options.plan_of(&set_identity(set))?;
+        let share =
+            WalkedShare { part: walked(set, &setup, &whole).min(most_samples), all: whole.epoch_len() };
         let walk = match share.is_all() {
             true => whole.clone(),
             false => plan_of(set, options, &whole, share)?,
@@ -93,7 +94,7 @@ fn walked(set: &SampleSet, setup: &Setup, plan: &Plan) -> u64 {
     let in_use = in_use(plan, set, &setup.layout);
     let is_lost = in_use > setup.shares.cache.saturating_add(quota);
     let per_sample = if is_lost && plan.group_len() <= MOST_USES { plan.group_len() } else { 1 };
-    set.len().min((MOST_USES_WALKED / per_sample).clamp(LEAST_SAMPLES, MOST_SAMPLES))
+    plan.epoch_len().min((MOST_USES_WALKED / per_sample).clamp(LEAST_SAMPLES, MOST_SAMPLES))
 }
 
 /// `cost` with the batches and samples of an epoch, which need no walk.

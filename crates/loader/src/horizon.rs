@@ -42,8 +42,12 @@ pub(crate) fn moment_of(epoch: &Epoch, step: u64) -> Moment {
 
 impl Horizon for Epoch {
     fn uses(&self, samples: Range<u64>, now: Moment) -> Vec<Moment> {
-        let steps = samples.filter_map(|sample| self.step_of(sample));
-        steps.map(|step| moment_of(self, step)).filter(|moment| *moment >= now).collect()
+        let mut moments = Vec::new();
+        for sample in samples {
+            self.each_step_of(sample, |step| moments.push(moment_of(self, step)));
+        }
+        moments.retain(|moment| *moment >= now);
+        moments
     }
 
     /// A full shuffle uses every unit again and again, in every epoch; the others use each for a while, and the next

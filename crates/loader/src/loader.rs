@@ -6,7 +6,9 @@ use std::{
 };
 
 use forebay_batch::{Backing, BatchMaker, LoaderCounters, LoaderStats, PlainBacking};
-use forebay_plan::{Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, StateCheck};
+use forebay_plan::{
+    Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, SetIdentity, StateCheck,
+};
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
@@ -34,6 +36,8 @@ pub struct Loader {
     maker: Arc<dyn BatchMaker>,
     /// The same, where samples come from files.
     files: Option<Arc<FileMaker>>,
+    /// The samples that epochs have.
+    identity: SetIdentity,
     options: Options,
     pace: RunPace,
     counters: Arc<LoaderCounters>,
@@ -50,11 +54,12 @@ impl Loader {
     pub fn over(set: Arc<SampleSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Self> {
         let files = Arc::new(file_maker(set, &options, ReaderKind::Loader, backing)?);
         let shares = files.shares;
-        files.set.check_longest(shares.memory, options.on_error)?;
+        files.set.check_longest(shares.memory, &options)?;
         let is_far = files.layout.request_bytes > 0;
         let depth = Arc::new(Depth::new(shares.threads, shares.most_threads, is_far));
         let prefetch = options.prefetch as u64;
-        let pace = RunPace { depth, ahead: shares.ahead, prefetch, tuning: files.tuning };
+        let pace =
+            RunPace { depth, ahead: shares.ahead, prefetch, run_len: shares.run_len, tuning: files.tuning };
         Self::with(Arc::clone(&files) as _, Some(files), options, pace)
     }
 
@@ -64,7 +69,7 @@ impl Loader {
         let (threads, prefetch) = (options.threads()?, options.prefetch as u64);
         let ahead = if prefetch == 0 { 0 } else { prefetch + threads as u64 };
         let depth = Arc::new(Depth::new(threads, threads, false));
-        let pace = RunPace { depth, ahead, prefetch, tuning: Tuning::from_env() };
+        let pace = RunPace { depth, ahead, prefetch, run_len: 1, tuning: Tuning::from_env() };
         Self::with(maker, None, options, pace)
     }
 
@@ -74,11 +79,11 @@ impl Loader {
         options: Options,
         pace: RunPace,
     ) -> Result<Self> {
-        let set = maker.set();
-        let plan = options.plan(Groups::new(&set.part_lens, set.group_len)?)?;
+        let identity = options.sampler.identity(maker.set())?;
+        let plan = options.plan(Groups::new(&identity.part_lens, identity.group_len)?)?;
         tell_of_dropped(&plan);
         let (cursor, counters) = (Mutex::new(EpochCursor::at(plan, 0, 0, 0)), Arc::default());
-        Ok(Self { maker, files, options, pace, counters, cursor })
+        Ok(Self { maker, files, identity, options, pace, counters, cursor })
     }
 
     /// The epoch that is begun next, and the position of its order where it begins.
@@ -146,7 +151,7 @@ impl Loader {
     }
 
     fn state_of(&self, cursor: &EpochCursor) -> LoaderState {
-        let (PlanSpec { shuffle, seed, .. }, set) = (*cursor.plan.spec(), self.maker.set());
+        let (PlanSpec { shuffle, seed, .. }, set) = (*cursor.plan.spec(), &self.identity);
         LoaderState {
             version: STATE_VERSION,
             order_version: ORDER_VERSION,
@@ -164,7 +169,7 @@ impl Loader {
 
     /// Goes on from `state`: the next epoch that is begun continues there, in the state's own order.
     pub fn load_state(&self, state: &LoaderState, check: StateCheck) -> Result<Resumed> {
-        let set = self.maker.set();
+        let set = &self.identity;
         state.check(set, check)?;
         let options = Options { shuffle: state.shuffle, seed: state.seed, ..self.options.clone() };
         let plan = options.plan(Groups::new(&set.part_lens, state.group_len)?)?;

@@ -1,10 +1,11 @@
 //! Samples that are longer than all memory there is for them: known beforehand where offsets say how long each is.
 
+use forebay_plan::Sampler;
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     column::{Column, ColumnPart, SampleForm, others},
-    options::OnError,
+    options::{OnError, Options},
     set::SampleSet,
 };
 
@@ -27,17 +28,18 @@ impl SampleSet {
     }
 
     /// Says of a sample that is longer than `memory` bytes, before any is read: a run would meet it in the middle of an epoch.
-    pub(crate) fn check_longest(&self, memory: u64, on_error: OnError) -> Result<()> {
+    pub(crate) fn check_longest(&self, memory: u64, options: &Options) -> Result<()> {
         let columns = self.columns.iter().flat_map(Column::with_indices);
-        let Some(Longest { column, sample, bytes }) =
-            columns.filter_map(|column| column.longest_beyond(memory)).max_by_key(|longest| longest.bytes)
+        let Some(Longest { column, sample, bytes }) = columns
+            .filter_map(|column| column.longest_beyond(memory, &options.sampler))
+            .max_by_key(|longest| longest.bytes)
         else {
             return Ok(());
         };
         let what = format!(
             "memory={memory} is less than the {bytes} bytes that sample {sample} of field '{column}' takes at once"
         );
-        if on_error == OnError::Raise {
+        if options.on_error == OnError::Raise {
             let error = Error::new(ErrorKind::Full, what);
             return Err(error.hint("set memory higher, or leave such samples out with on_error='skip'"));
         }
@@ -64,7 +66,7 @@ impl Column {
     }
 
     /// The longest of the samples that take more than `memory` bytes, where they differ in length.
-    fn longest_beyond(&self, memory: u64) -> Option<Longest<'_>> {
+    fn longest_beyond(&self, memory: u64, sampler: &Sampler) -> Option<Longest<'_>> {
         let SampleForm::Joined { axis, shape } = &self.form else { return None };
         let each = others(shape, *axis).saturating_mul(self.element_len.max(self.final_len()) as u64);
         let mut longest: Option<Longest<'_>> = None;
@@ -76,7 +78,7 @@ impl Column {
             let samples = self.samples(number, 0..part.sample_count());
             for (sample, at) in samples.zip(0..) {
                 let bytes = self.bytes_of(part, at);
-                if bytes > longest.as_ref().map_or(memory, |longest| longest.bytes) {
+                if bytes > longest.as_ref().map_or(memory, |longest| longest.bytes) && sampler.has(sample) {
                     longest = Some(Longest { column: &self.name, sample, bytes });
                 }
             }

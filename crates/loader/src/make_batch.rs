@@ -39,7 +39,7 @@ impl RunSpec {
         leaves_unverified: impl Fn() -> bool,
     ) -> Result<Batch> {
         let mut samples = Vec::new();
-        epoch.batch(task.step, &mut samples);
+        epoch.numbers(task.step, &mut samples);
         let mut failed = Vec::new();
         let mut lost = None;
         let made = self.make(epoch, task, &samples).and_then(|made| match &made.unverified {
@@ -51,7 +51,7 @@ impl RunSpec {
         });
         let MadeFields { fields, unverified } = match made {
             Ok(made) => made,
-            Err(error) if self.on_error == OnError::Raise || !self.is_about(&samples, &error) => {
+            Err(error) if self.on_error == OnError::Raise || !self.is_about(epoch, &samples, &error) => {
                 return Err(error);
             }
             Err(error) => {
@@ -85,6 +85,11 @@ impl RunSpec {
     }
 
     fn make(&self, epoch: &Epoch, task: BatchTask, samples: &[Option<u64>]) -> Result<MadeFields> {
+        let whole = epoch.sampler().subset.as_ref().map(|_| {
+            let sample = |number: &Option<u64>| number.map(|number| epoch.sampler().sample(number));
+            samples.iter().map(sample).collect::<Vec<_>>()
+        });
+        let samples = whole.as_deref().unwrap_or(samples);
         self.maker.make(&BatchRequest { samples, epoch, step: task.step, oldest_step: task.oldest })
     }
 
@@ -109,7 +114,7 @@ impl RunSpec {
             let read = self.verified(epoch, task, &[*sample]);
             is_good.push(read.is_ok());
             match (read, sample) {
-                (Err(error), _) if !self.is_about(&[*sample], &error) => return Err(error),
+                (Err(error), _) if !self.is_about(epoch, &[*sample], &error) => return Err(error),
                 (Err(error), Some(sample)) => {
                     failed.push(FailedSample { sample: *sample, why: error.to_string() });
                 }
@@ -157,10 +162,13 @@ impl RunSpec {
     }
 
     /// True when some of `samples` cannot be read, and not the request, memory or this program is wrong.
-    fn is_about(&self, samples: &[Option<u64>], error: &Error) -> bool {
+    fn is_about(&self, epoch: &Epoch, samples: &[Option<u64>], error: &Error) -> bool {
         match error.kind() {
             ErrorKind::Invalid | ErrorKind::Bug => false,
-            ErrorKind::Full => samples.iter().flatten().any(|sample| self.maker.is_too_long(*sample)),
+            ErrorKind::Full => {
+                let mut whole = samples.iter().flatten().map(|number| epoch.sampler().sample(*number));
+                whole.any(|sample| self.maker.is_too_long(sample))
+            }
             _ => true,
         }
     }

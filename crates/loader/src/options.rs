@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use forebay_plan::{Groups, Plan, PlanSpec, Shard, Shuffle, Tail};
+use forebay_plan::{Groups, Plan, PlanSpec, Sampler, SetIdentity, Shard, Shuffle, Tail};
 use forebay_source::{Error, ErrorKind, Result, ledger};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,9 @@ pub struct Options {
     pub on_error: OnError,
     /// Where decoded values go that memory cannot hold.
     pub spill: SpillOptions,
+    /// Which samples of the set an epoch has, and how often: by default each once.
+    #[serde(skip)]
+    pub sampler: Sampler,
 }
 
 /// Where decoded values go that memory cannot hold.
@@ -80,6 +83,7 @@ impl Default for Options {
             prefetch: PREFETCH,
             on_error: OnError::default(),
             spill: SpillOptions::default(),
+            sampler: Sampler::default(),
         }
     }
 }
@@ -88,7 +92,14 @@ impl Options {
     /// The plan of epochs over `groups`.
     pub(crate) fn plan(&self, groups: Groups) -> Result<Plan> {
         let &Self { shuffle, seed, batch_size: batch, shard, tail, .. } = self;
-        Plan::new(PlanSpec { shuffle, seed, batch, shard, tail }, Arc::new(groups))
+        let spec = PlanSpec { shuffle, seed, batch, shard, tail };
+        Plan::of_sampler(spec, Arc::new(groups), self.sampler.clone())
+    }
+
+    /// The plan of epochs over the samples of `set` that the sampler draws from.
+    pub(crate) fn plan_of(&self, set: &SetIdentity) -> Result<Plan> {
+        let drawn_from = self.sampler.identity(set)?;
+        self.plan(Groups::new(&drawn_from.part_lens, drawn_from.group_len)?)
     }
 
     /// How many threads are to read, where memory has room for them.

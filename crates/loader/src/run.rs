@@ -168,7 +168,7 @@ impl Run {
         };
         self.pipeline.waiting.end();
         queue.deliver += 1;
-        let has_idle = queue.idle > 0;
+        let has_idle = queue.idle > 0 && self.pipeline.has_room(&queue);
         drop(queue);
         if has_idle {
             self.pipeline.room.notify_one();

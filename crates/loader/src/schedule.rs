@@ -17,7 +17,7 @@ use crate::{
     set::SampleSet,
     setup::Setup,
     share::{WalkedShare, plan_of},
-    shuffle_group::groups_of,
+    shuffle_group::set_identity,
     walk::FieldRead,
 };
 
@@ -27,7 +27,7 @@ pub struct Schedule {
     set: Arc<SampleSet>,
     layout: Arc<SetLayout>,
     plan: Plan,
-    /// Samples of an epoch.
+    /// Samples of an epoch that are gone through.
     walked: u64,
     keeps_units: bool,
     request_bytes: u64,
@@ -71,7 +71,7 @@ impl Schedule {
     pub fn new(set: &Arc<SampleSet>, options: &Options) -> Result<Self> {
         let setup = Setup::planned(set, options)?;
         let keeps_units = setup.keeps_units();
-        let plan = options.plan(groups_of(set)?)?;
+        let plan = options.plan_of(&set_identity(set))?;
         Self::of(Arc::clone(set), Arc::new(setup.layout), keeps_units, plan)
     }
 
@@ -83,7 +83,7 @@ impl Schedule {
         if walked >= whole.walked {
             return Ok(whole);
         }
-        let share = WalkedShare { part: walked, all: set.len() };
+        let share = WalkedShare { part: walked, all: whole.walked };
         let plan = plan_of(set, options, &whole.plan, share)?;
         Ok(Self { plan, walked, ..whole })
     }
@@ -101,7 +101,7 @@ impl Schedule {
         for part in set.columns.iter().filter_map(|column| column.parts.first()) {
             request_bytes = preferred_request(part)?.max(request_bytes);
         }
-        let walked = set.len();
+        let walked = plan.epoch_len();
         Ok(Self { set, layout, plan, walked, keeps_units, request_bytes, sources: known.sources, columns })
     }
 

@@ -1,14 +1,24 @@
 //! A part of a large set that stands for all of it, where walking all samples would take too long.
 
-use forebay_plan::{Groups, Plan, Shuffle, Tail};
+use std::sync::Arc;
+
+use forebay_plan::{Groups, Plan, Sampler, Shuffle, Subset, Tail};
 use forebay_source::Result;
 
-use crate::{options::Options, set::SampleSet};
+use crate::{options::Options, set::SampleSet, shuffle_group::set_identity};
 
 /// The plan of epochs over a share of `set`, where `whole` is that over all of it.
 pub(crate) fn plan_of(set: &SampleSet, options: &Options, whole: &Plan, share: WalkedShare) -> Result<Plan> {
-    let options = Options { shuffle: whole.spec().shuffle, ..scaled(options, share) };
-    options.plan(Groups::new(&first(set, share), whole.group_len())?)
+    let options = Options { shuffle: whole.spec().shuffle, sampler: Sampler::default(), ..options.clone() };
+    let options = scaled(&options, share);
+    let Some(subset) = &whole.sampler().subset else {
+        return options.plan(Groups::new(&first(set, share), whole.group_len())?);
+    };
+    let walked = share.part.min(subset.len());
+    let subset = subset.then(&Subset::slice(subset.len(), 0, 1, walked)?)?;
+    // What is drawn from it is used as a full shuffle uses it.
+    let sampler = Sampler { subset: Some(Arc::new(subset)), draws: None };
+    Options { sampler, ..options }.plan_of(&set_identity(set))
 }
 
 /// The first samples of a set, which stand for all.

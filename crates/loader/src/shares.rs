@@ -1,5 +1,6 @@
 //! How the memory of a loader is divided among batches, threads and decoded units: arithmetic.
 
+use forebay_plan::Shuffle;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{convert_sample::scratch_len, layout::SetLayout, options::Options, set::SampleSet};
@@ -13,6 +14,8 @@ pub struct Shares {
     pub most_threads: usize,
     /// Batches that are made and not yet taken; none where each is made when it is asked for.
     pub ahead: u64,
+    /// Batches that a thread makes one after the other, as one request brings the data of all of them.
+    pub run_len: u64,
     /// Bytes for decoded units.
     pub cache: u64,
     /// Bytes for everything.
@@ -36,6 +39,8 @@ pub(crate) struct Needs {
     pub(crate) waiting: u64,
     /// Batches that are to be made ahead; 0 where each is to be made when it is asked for.
     pub(crate) prefetch: u64,
+    /// Batches in a row that lie in one far unit: threads that each made one of them would all wait for the same request.
+    pub(crate) run_len: u64,
 }
 
 impl Needs {
@@ -44,15 +49,18 @@ impl Needs {
         let sample_len = set.delivered_len() / set.len().max(1);
         let batch = options.batch_size.min(set.len());
         let columns = set.columns.iter().zip(&layout.columns);
+        let batch_len = sample_len.saturating_mul(batch).max(1);
+        let is_far_in_order = layout.request_bytes > 0 && options.shuffle == Shuffle::None;
         let changed = columns.map(|(column, layout)| scratch_len(column, layout, batch)).max().unwrap_or(0);
         Self {
-            batch: sample_len.saturating_mul(batch).max(1),
+            batch: batch_len,
             unit: layout.largest_unit,
             besides: changed.saturating_add(layout.besides_unit),
             all_units: layout.unit_count.saturating_mul(room_of(layout.largest_unit)),
             threads: threads as u64,
             waiting: waiting(layout),
             prefetch: options.prefetch as u64,
+            run_len: if is_far_in_order { layout.largest_unit / batch_len } else { 1 },
         }
     }
 }
@@ -81,7 +89,10 @@ impl Shares {
         let slack = (memory / 16).min(8 << 20);
         let cache = memory.saturating_sub(in_flight.saturating_add(slack).saturating_add(scratch)).max(units);
         let count = |threads: u64| usize::try_from(threads).unwrap_or(1);
-        Ok(Self { threads: count(threads), most_threads: count(most), ahead, cache, memory })
+        // Units of all runs on their way must stay until their last batch is made.
+        let wanted = needs.run_len.min(ahead / (threads + 1)).max(1);
+        let run_len = if cache / unit.max(1) > ahead / wanted + 1 { wanted } else { 1 };
+        Ok(Self { threads: count(threads), most_threads: count(most), ahead, run_len, cache, memory })
     }
 
     /// Bytes that are not the cache's.
@@ -114,7 +125,7 @@ impl Needs {
         let rest = memory.saturating_sub(self.unit.saturating_mul(2)).min(memory / 2).saturating_sub(scratch);
         let fitting = (rest / room_of(self.batch)).saturating_sub(2);
         let has_room = self.least_ahead().saturating_add(scratch) <= memory;
-        fitting.min(self.prefetch + threads).max(u64::from(has_room))
+        fitting.min((self.prefetch + threads).saturating_mul(self.run_len.max(1))).max(u64::from(has_room))
     }
 
     /// Threads that wait for data, each with a batch of its own, where one takes `each` bytes besides.

@@ -2,8 +2,7 @@
 //! every rank and every run has the same order.
 
 use forebay_container::sample_index::SampleIndex;
-use forebay_plan::{Groups, SetIdentity};
-use forebay_source::Result;
+use forebay_plan::SetIdentity;
 
 use crate::{
     column::{Column, ColumnPart},
@@ -25,11 +24,6 @@ pub fn set_identity(set: &SampleSet) -> SetIdentity {
         content: set.content_fingerprint().to_owned(),
         version: set.fingerprint().to_owned(),
     }
-}
-
-/// The groups of all samples of `set`.
-pub(crate) fn groups_of(set: &SampleSet) -> Result<Groups> {
-    Groups::new(&set.part_lens(), shuffle_group_len(set))
 }
 
 /// Samples of a group: those of a stretch of the field with the most bytes.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use self::block_shuffle::BlockShuffle;
 use crate::{
+    draws::{DrawnOrder, Draws},
     groups::{DEFAULT_LANES, Groups},
     permutation::Permutation,
     seed::{Purpose, SeedKey},
@@ -91,6 +92,7 @@ enum OrderRule {
     AsTheyLie,
     Full(Permutation),
     Block(Box<BlockShuffle>),
+    Drawn(Box<DrawnOrder>),
 }
 
 impl Order {
@@ -118,6 +120,16 @@ impl Order {
         Ok(Self { len, rule })
     }
 
+    /// The order in which `draws` come in `epoch`: no bijection, as a sample may come more than once or not at all.
+    pub fn drawn(draws: Arc<Draws>, seed: u64, epoch: u64) -> Self {
+        Self { len: draws.len(), rule: OrderRule::Drawn(Box::new(DrawnOrder::new(draws, seed, epoch))) }
+    }
+
+    /// True when what it orders are groups of neighbours, and so samples that have to lie as they do in files.
+    pub(crate) fn is_by_rank(&self) -> bool {
+        matches!(self.rule, OrderRule::Block(_))
+    }
+
     /// How many samples there are.
     pub fn len(&self) -> u64 {
         self.len
@@ -135,15 +147,29 @@ impl Order {
             OrderRule::Full(permutation) => permutation.at(position),
             OrderRule::Block(_) if position >= self.len => position,
             OrderRule::Block(block) => block.sample(position),
+            OrderRule::Drawn(drawn) => drawn.number(position),
         }
     }
 
-    /// The position of `sample`.
+    /// The position of `sample`; the first where it comes more than once.
     pub fn position(&self, sample: u64) -> u64 {
         match &self.rule {
             OrderRule::AsTheyLie => sample,
             OrderRule::Full(permutation) => permutation.position(sample),
             OrderRule::Block(block) => block.position(sample).unwrap_or(sample),
+            OrderRule::Drawn(drawn) => {
+                let mut first = u64::MAX;
+                drawn.each_position(sample, &mut |position| first = first.min(position));
+                first
+            }
+        }
+    }
+
+    /// Calls `each` with every position of `sample`.
+    pub(crate) fn each_position(&self, sample: u64, each: &mut dyn FnMut(u64)) {
+        match &self.rule {
+            OrderRule::Drawn(drawn) => drawn.each_position(sample, each),
+            OrderRule::AsTheyLie | OrderRule::Full(_) | OrderRule::Block(_) => each(self.position(sample)),
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     groups::Groups,
     order::{Order, Shuffle},
+    sampler::Sampler,
     shard::{Shard, Steps, StepsSpec, Tail},
 };
 
@@ -32,13 +33,25 @@ pub struct PlanSpec {
 pub struct Plan {
     spec: PlanSpec,
     groups: Arc<Groups>,
+    sampler: Sampler,
 }
 
 impl Plan {
     /// The plan of `spec` for samples that lie in `groups`.
     pub fn new(spec: PlanSpec, groups: Arc<Groups>) -> Result<Self> {
+        Self::of_sampler(spec, groups, Sampler::default())
+    }
+
+    /// The plan of `spec` for the samples of `sampler`, whose subset lies in `groups`.
+    pub fn of_sampler(spec: PlanSpec, groups: Arc<Groups>, sampler: Sampler) -> Result<Self> {
         let spec = PlanSpec { shuffle: spec.shuffle.decided(&groups), ..spec };
-        let plan = Self { spec, groups };
+        if sampler.draws.is_some() && matches!(spec.shuffle, Shuffle::Block { .. }) {
+            let error = Error::new(ErrorKind::Invalid, "a block shuffle of samples that are drawn");
+            return Err(error.hint("set shuffle='full', or leave it out"));
+        }
+        // What is drawn may be anywhere.
+        let shuffle = if sampler.draws.is_some() { Shuffle::Full } else { spec.shuffle };
+        let plan = Self { spec: PlanSpec { shuffle, ..spec }, groups, sampler };
         plan.steps(0)?;
         Ok(plan)
     }
@@ -60,7 +73,10 @@ impl Plan {
 
     /// What remains of epoch `epoch` once `start` positions of its order are consumed.
     pub fn epoch(&self, epoch: u64, start: u64) -> Result<Epoch> {
-        let order = |epoch| Order::new(self.spec.shuffle, self.spec.seed, epoch, Arc::clone(&self.groups));
+        let order = |epoch| match &self.sampler.draws {
+            Some(draws) => Ok(Order::drawn(Arc::clone(draws), self.spec.seed, epoch)),
+            None => Order::new(self.spec.shuffle, self.spec.seed, epoch, Arc::clone(&self.groups)),
+        };
         Ok(Epoch {
             number: epoch,
             run: epoch,
@@ -69,6 +85,7 @@ impl Plan {
             next_order: order(epoch.wrapping_add(1))?,
             next_steps: self.steps(0)?,
             is_full: matches!(self.spec.shuffle, Shuffle::Full),
+            sampler: self.sampler.clone(),
             most_steps: u64::MAX,
         })
     }
@@ -78,9 +95,19 @@ impl Plan {
         self.steps(0).map_or(0, |steps| steps.dropped())
     }
 
+    /// Which samples its epochs have.
+    pub fn sampler(&self) -> &Sampler {
+        &self.sampler
+    }
+
+    /// Positions of an epoch.
+    pub fn epoch_len(&self) -> u64 {
+        self.sampler.draws.as_ref().map_or_else(|| self.groups.len(), |draws| draws.len())
+    }
+
     fn steps(&self, start: u64) -> Result<Steps> {
         let PlanSpec { shuffle, batch, shard, tail, .. } = self.spec;
-        let (world, remaining) = (u64::from(shard.world), self.groups.len().saturating_sub(start));
+        let (world, remaining) = (u64::from(shard.world), self.epoch_len().saturating_sub(start));
         let width = world.saturating_mul(batch);
         let tail = match tail {
             Some(tail) => tail,
@@ -92,7 +119,7 @@ impl Plan {
                 return Err(error.hint("set tail='drop', 'pad' or 'wrap'"));
             }
         };
-        Steps::new(StepsSpec { len: self.groups.len(), start, batch, shard, tail, shuffle })
+        Steps::new(StepsSpec { len: self.epoch_len(), start, batch, shard, tail, shuffle })
     }
 }
 
@@ -107,6 +134,7 @@ pub struct Epoch {
     next_order: Order,
     next_steps: Steps,
     is_full: bool,
+    sampler: Sampler,
     /// Batches that are wanted of it.
     most_steps: u64,
 }
@@ -147,22 +175,60 @@ impl Epoch {
         self.steps.spec().start == 0
     }
 
-    /// Puts the samples of batch `step` into `samples`, `None` where padding stands.
+    /// Puts the samples of batch `step` into `samples`, as the whole set counts them; `None` where padding stands.
     pub fn batch(&self, step: u64, samples: &mut Vec<Option<u64>>) {
-        self.steps.positions(step, samples);
-        for slot in samples.iter_mut().flatten() {
-            *slot = self.order.sample(*slot);
+        self.numbers(step, samples);
+        if self.sampler.subset.is_some() {
+            samples.iter_mut().flatten().for_each(|slot| *slot = self.sampler.sample(*slot));
         }
     }
 
-    /// The step in which `sample` is used, if this rank uses it; what a wrapped tail repeats is not counted.
-    pub fn step_of(&self, sample: u64) -> Option<u64> {
-        self.steps.step_of(self.order.position(sample))
+    /// Puts the samples of batch `step` into `numbers`, as the subset counts them; `None` where padding stands.
+    pub fn numbers(&self, step: u64, numbers: &mut Vec<Option<u64>>) {
+        self.steps.positions(step, numbers);
+        let ranked = self.sampler.subset.as_ref().filter(|_| self.order.is_by_rank());
+        for slot in numbers.iter_mut().flatten() {
+            let drawn = self.order.sample(*slot);
+            *slot = ranked.map_or(drawn, |subset| subset.by_rank(drawn));
+        }
     }
 
-    /// The step of the next epoch in which `sample` is used, if this rank uses it then.
+    /// Which samples of the whole set it has.
+    pub fn sampler(&self) -> &Sampler {
+        &self.sampler
+    }
+
+    /// The first step in which `sample` of the whole set is used, if this rank uses it; what a wrapped tail repeats is not
+    /// counted.
+    pub fn step_of(&self, sample: u64) -> Option<u64> {
+        let mut first = None::<u64>;
+        self.each_step_of(sample, |step| first = Some(first.map_or(step, |first| first.min(step))));
+        first
+    }
+
+    /// Calls `each` with every step in which this rank uses `sample` of the whole set, in any order; what a wrapped tail
+    /// repeats is not counted.
+    pub fn each_step_of(&self, sample: u64, mut each: impl FnMut(u64)) {
+        self.each_position(&self.order, sample, &mut |position| {
+            self.steps.step_of(position).into_iter().for_each(&mut each);
+        });
+    }
+
+    /// The first step of the next epoch in which `sample` of the whole set is used, if this rank uses it then.
     pub fn next_epoch_step_of(&self, sample: u64) -> Option<u64> {
-        self.next_steps.step_of(self.next_order.position(sample))
+        let mut first = None::<u64>;
+        self.each_position(&self.next_order, sample, &mut |position| {
+            let step = self.next_steps.step_of(position);
+            first = first.into_iter().chain(step).min();
+        });
+        first
+    }
+
+    fn each_position(&self, order: &Order, sample: u64, each: &mut dyn FnMut(u64)) {
+        let Some(subset) = &self.sampler.subset else { return order.each_position(sample, each) };
+        for rank in subset.ranks(sample) {
+            order.each_position(if order.is_by_rank() { rank } else { subset.by_rank(rank) }, each);
+        }
     }
 
     /// True when every sample may come anywhere in it.

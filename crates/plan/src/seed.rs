@@ -21,6 +21,16 @@ pub(crate) enum Purpose {
     Sample = 4,
     /// By how much the line of groups is turned.
     Turn = 5,
+    /// Which samples belong to which part of a split.
+    Split = 6,
+    /// A draw by weight.
+    Draw = 7,
+    /// The order within a round over sources.
+    Round = 8,
+    /// The order of a source's samples, each time all have come.
+    Cycle = 9,
+    /// The order of runs of similar length.
+    Run = 10,
 }
 
 /// A key under construction: words go in one by one, and their order counts.

@@ -41,6 +41,7 @@ mod own_format;
 mod ranking;
 mod raw_batch;
 mod read;
+mod sampler;
 mod samples;
 mod stage_area;
 mod stage_cursor;
@@ -59,6 +60,8 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 #[pymodule(gil_used = true)]
 fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<sampler::RawSubset>()?;
+    module.add_class::<sampler::RawDraws>()?;
     module.add_class::<samples::SampleReader>()?;
     module.add_class::<loader::BatchLoader>()?;
     module.add_class::<loader::EpochRun>()?;

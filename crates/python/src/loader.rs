@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{
-    Feed, Options, SampleSet,
+    Feed,
     loader::{Next, Run},
     plan::{LoaderState, Resumed, StateCheck},
 };
@@ -14,7 +14,8 @@ use crate::{
     closable::{Closable, end},
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
-    raw_batch::RawBatch,
+    raw_batch::{NumberedSet, RawBatch},
+    sampler::{RawDraws, RawSubset, sampled},
     samples::{SampleReader, tier_value},
     store::RawStore,
 };
@@ -24,17 +25,24 @@ use crate::{
 pub(crate) struct BatchLoader {
     feed: Closable<Feed>,
     /// What samples are numbers of, where they come from files.
-    set: Option<Arc<SampleSet>>,
+    set: Option<NumberedSet>,
 }
 
 #[pymethods]
 impl BatchLoader {
-    /// A loader of the samples of `reader`, which works as `options` (JSON) say.
+    /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say.
     #[new]
-    fn new(py: Python<'_>, reader: &SampleReader, options: &str) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+    #[pyo3(signature = (reader, options, subset=None, draws=None))]
+    fn new(
+        py: Python<'_>,
+        reader: &SampleReader,
+        options: &str,
+        subset: Option<&RawSubset>,
+        draws: Option<&RawDraws>,
+    ) -> PyResult<Self> {
+        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
-        let numbered = Arc::clone(&set);
+        let numbered = NumberedSet { set: Arc::clone(&set), subset: subset.map(RawSubset::shared) };
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed), set: Some(numbered) })
@@ -42,15 +50,17 @@ impl BatchLoader {
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
     #[staticmethod]
-    #[pyo3(signature = (store, names, options, files=None))]
+    #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None))]
     fn of_store(
         py: Python<'_>,
         store: &RawStore,
         names: Vec<String>,
         options: &str,
         files: Option<&SampleReader>,
+        subset: Option<&RawSubset>,
+        draws: Option<&RawDraws>,
     ) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let feed = store.feed(&names, options, files)?;
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed), set: None })
@@ -161,7 +171,7 @@ impl BatchLoader {
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
     under_way: Mutex<Option<(Arc<Feed>, Run)>>,
-    set: Option<Arc<SampleSet>>,
+    set: Option<NumberedSet>,
 }
 
 #[pymethods]

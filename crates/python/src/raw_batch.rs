@@ -6,6 +6,7 @@ use forebay::{
     Batch, SampleSet,
     batch::FieldArray,
     loader::{AxisOrigins, Receipt},
+    plan::Subset,
 };
 use pyo3::prelude::*;
 
@@ -25,7 +26,16 @@ pub(crate) struct RawBatch {
     /// By what it is committed; nothing for samples that were asked for by number.
     pub(crate) receipt: Option<Receipt>,
     /// What its samples are numbers of, where they come from files.
-    set: Option<Arc<SampleSet>>,
+    set: Option<NumberedSet>,
+    /// Their numbers there, where they were given others.
+    renumbered: Option<Vec<Option<u64>>>,
+}
+
+/// A set, or a subset of it, that samples are numbers of.
+#[derive(Clone)]
+pub(crate) struct NumberedSet {
+    pub(crate) set: Arc<SampleSet>,
+    pub(crate) subset: Option<Arc<Subset>>,
 }
 
 impl RawBatch {
@@ -33,17 +43,27 @@ impl RawBatch {
         let receipt = Some(batch.receipt());
         let Batch { fields, samples, seeds, epoch, step, failed, .. } = batch;
         let failed = failed.into_iter().map(|one| (one.sample, one.why)).collect();
-        Self { fields: Mutex::new(fields), samples, seeds, epoch, step, failed, receipt, set: None }
+        Self {
+            fields: Mutex::new(fields),
+            samples,
+            seeds,
+            epoch,
+            step,
+            failed,
+            receipt,
+            set: None,
+            renumbered: None,
+        }
     }
 
     pub(crate) fn of_samples(fields: Vec<FieldArray>, numbers: &[u64]) -> Self {
         let samples = numbers.iter().map(|number| Some(*number)).collect();
         let (fields, seeds, failed) = (Mutex::new(fields), Vec::new(), Vec::new());
-        Self { fields, samples, seeds, epoch: 0, step: 0, failed, receipt: None, set: None }
+        Self { fields, samples, seeds, epoch: 0, step: 0, failed, receipt: None, set: None, renumbered: None }
     }
 
     /// The batch, whose samples are numbers of `set`.
-    pub(crate) fn of_set(self, set: Option<Arc<SampleSet>>) -> Self {
+    pub(crate) fn of_set(self, set: Option<NumberedSet>) -> Self {
         Self { set, ..self }
     }
 }
@@ -75,6 +95,13 @@ impl RawBatch {
         self.seeds.iter().flat_map(|seed| seed.to_ne_bytes()).collect()
     }
 
+    /// The same samples under other numbers; the fields are taken from this one.
+    fn renumbered(&self, numbers: Vec<u64>) -> Self {
+        let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
+        let renumbered = Some(self.samples.clone());
+        Self { set: self.set.clone(), renumbered, ..Self::of_samples(fields, &numbers) }
+    }
+
     /// Samples that could not be read, and why.
     fn troubles(&self) -> Vec<(u64, String)> {
         self.failed.clone()
@@ -82,8 +109,13 @@ impl RawBatch {
 
     /// By axis, by its name or position, the bytes of where samples begin, as 64-bit integers.
     fn origins(&self) -> Vec<(AxisKey, Vec<u8>)> {
-        let Some(set) = &self.set else { return Vec::new() };
-        let numbers: Vec<u64> = self.samples.iter().flatten().copied().collect();
+        let Some(NumberedSet { set, subset }) = &self.set else { return Vec::new() };
+        let whole = |number: u64| match subset {
+            Some(subset) => subset.sample(number).unwrap_or(number),
+            None => number,
+        };
+        let samples = self.renumbered.as_ref().unwrap_or(&self.samples);
+        let numbers: Vec<u64> = samples.iter().flatten().copied().map(whole).collect();
         let of_axis = |origins: AxisOrigins| {
             let mut starts = origins.starts.iter().map(|start| i64::try_from(*start).unwrap_or(i64::MAX));
             let start = |sample: &Option<u64>| sample.and_then(|_| starts.next()).unwrap_or(-1);

@@ -26,7 +26,7 @@ use crate::{
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
     ranking::PythonPolicy,
-    raw_batch::RawBatch,
+    raw_batch::{NumberedSet, RawBatch},
     warming::{Progress, WarmingRun},
 };
 
@@ -213,7 +213,7 @@ impl SampleReader {
             self.get_interruptible(py, &numbers)?
         };
         let set = Arc::clone(self.opened.get()?.samples.set());
-        Ok(RawBatch::of_samples(fields, &numbers).of_set(Some(set)))
+        Ok(RawBatch::of_samples(fields, &numbers).of_set(Some(NumberedSet { set, subset: None })))
     }
 
     /// Differs when the files, or what a sample is, are not the same.
@@ -257,6 +257,22 @@ impl SampleReader {
         let first =
             files.iter().filter_map(|file| Some(file.container().sources.first()?.locator.to_string()));
         Ok(first.collect())
+    }
+
+    /// Samples of each file of the field with the most bytes.
+    fn part_lens(&self) -> PyResult<Vec<u64>> {
+        Ok(forebay::loader::set_identity(self.opened.get()?.samples.set()).part_lens)
+    }
+
+    /// How long each sample of field `name` is along the axis that differs, as the bytes of unsigned 64-bit integers; nothing
+    /// where all have one shape.
+    fn joined_lens<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let opened = self.opened.get()?;
+        let set = opened.samples.set();
+        let number = set.fields().iter().position(|field| field.name == name);
+        let lens = py.detach(|| number.and_then(|number| set.joined_lens(number)));
+        let bytes = |lens: Vec<u64>| lens.into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<u8>>();
+        Ok(lens.map(|lens| PyBytes::new(py, &bytes(lens))))
     }
 
     /// By format, the first file of it and its name.

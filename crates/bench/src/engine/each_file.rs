@@ -31,6 +31,8 @@ pub(crate) struct EachFileReader {
     plan: ForebayPlan,
     files: Vec<String>,
     origins: Origins,
+    /// What files are read through once they are described, where these are others.
+    value_origins: Option<Origins>,
     arena: Arc<Arena>,
     /// Files that were read, by their number.
     opened: Mutex<HashMap<usize, Arc<Opened>>>,
@@ -39,8 +41,13 @@ pub(crate) struct EachFileReader {
 impl EachFileReader {
     /// A reader of the files of `plan`, none of which is opened yet.
     pub(crate) fn new(plan: &ForebayPlan, files: Vec<String>, origins: &Origins) -> Self {
-        let arena = Arena::new(plan.memory);
-        Self { plan: plan.clone(), files, origins: origins.clone(), arena, opened: Mutex::default() }
+        let (plan, origins, arena) = (plan.clone(), origins.clone(), Arena::new(plan.memory));
+        Self { plan, files, origins, value_origins: None, arena, opened: Mutex::default() }
+    }
+
+    /// The same, with values read through `origins`.
+    pub(crate) fn reading_values_through(self, origins: Origins) -> Self {
+        Self { value_origins: Some(origins), ..self }
     }
 
     fn open(&self, file: usize) -> Result<Arc<Opened>> {
@@ -51,7 +58,14 @@ impl EachFileReader {
         }
         let name = self.files.get(file).ok_or_else(|| Error::new(ErrorKind::Bug, "no such file"))?;
         let at = self.origins.locate(name)?;
-        let opened = Arc::new(forebay::open(Arc::clone(self.origins.of(&at)), &at, None)?.on_caller_thread());
+        let opened = match &self.value_origins {
+            None => forebay::open(Arc::clone(self.origins.of(&at)), &at, None)?,
+            Some(origins) => {
+                let container = forebay::describe(&**self.origins.of(&at), &at)?;
+                Opened::new(Arc::clone(origins.of(&at)), Arc::new(container))
+            }
+        };
+        let opened = Arc::new(opened.on_caller_thread());
         let mut known = known();
         if known.len() >= MOST_KEPT {
             known.clear();

@@ -1,6 +1,10 @@
 //! forebay's own reader: files are described once, and batches made from where their bytes lie.
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 use forebay::{
     Error, Loader, Options, Origins, Result, SetSpec,
@@ -14,6 +18,7 @@ use super::{
     StepBatch, StepReader, StepRequest,
     each_file::EachFileReader,
     forebay_plan::{ForebayPlan, counted_bytes},
+    read_log::ReadLog,
 };
 use crate::{
     sample_reader::SampleTimes,
@@ -30,8 +35,13 @@ pub(crate) struct ForebayStepReader {
     format: FileFormat,
 }
 
-/// The reader of `plan`, whose files are found through `origins`: by the loader, or sample by sample where sizes differ.
-pub(crate) fn open_reader(plan: &ForebayPlan, origins: &Origins) -> Result<Arc<dyn StepReader>> {
+/// The reader of `plan`, whose files are found through `origins`: by the loader, or sample by sample where sizes differ. Records
+/// of its reads are added to `log`.
+pub(crate) fn open_reader(
+    plan: &ForebayPlan,
+    origins: &Origins,
+    log: Option<&Path>,
+) -> Result<Arc<dyn StepReader>> {
     let name = |path: &PathBuf| {
         let text = path.to_str().map(str::to_owned);
         text.ok_or_else(|| Error::invalid("a path that is not UTF-8").at(path.display()))
@@ -39,10 +49,19 @@ pub(crate) fn open_reader(plan: &ForebayPlan, origins: &Origins) -> Result<Arc<d
     let files = plan.files.iter().map(name).collect::<Result<Vec<_>>>()?;
     let files = files.iter().map(|file| origins.absolute(file)).collect::<Result<Vec<_>>>()?;
     plan.variables()?;
-    Ok(match plan.sizes_differ {
-        true => Arc::new(EachFileReader::new(plan, files, origins)),
-        false => Arc::new(ForebayStepReader::open(plan, files, origins)?),
-    })
+    let Some(log) = log.map(ReadLog::open).transpose()? else {
+        return Ok(match plan.sizes_differ {
+            true => Arc::new(EachFileReader::new(plan, files, origins)),
+            false => Arc::new(ForebayStepReader::open(plan, files, origins)?),
+        });
+    };
+    let [metadata, values] = [log.metadata(), log.values()].map(|sink| origins.traced(sink));
+    if plan.sizes_differ {
+        return Ok(Arc::new(EachFileReader::new(plan, files, &metadata).reading_values_through(values)));
+    }
+    let reader = ForebayStepReader::open(plan, files, &metadata)?;
+    log.end_metadata();
+    Ok(Arc::new(reader))
 }
 
 impl ForebayStepReader {

@@ -13,7 +13,7 @@ use super::{
     forebay_files::open_reader,
     forebay_plan::{ForebayPlan, counted_bytes},
 };
-use crate::generate::{FileWriter, GenerateSetup, GeneratedFile, Hdf5Storage, RandomBytes};
+use crate::generate::{FileWriter, GenerateSetup, GeneratedFile, Hdf5Storage};
 
 const SIDE: u64 = 64;
 
@@ -71,7 +71,7 @@ impl GeneratedSet {
         let file = &self.files[usize::try_from(number / self.plan.samples_per_file).unwrap()];
         let record = number % self.plan.samples_per_file;
         let mut all = vec![0; usize::try_from(file.data_len()).unwrap()];
-        RandomBytes::new(file.seed, file.number, file.compress_ratio).fill(&mut all);
+        file.content().fill(&mut all);
         let (len, samples) = (usize::try_from(file.record_len()).unwrap(), file.samples);
         let picked: Vec<u8> = match self.plan.format {
             FileFormat::Jpeg => return None,
@@ -124,7 +124,7 @@ const FORMATS: [FileFormat; 9] = [
 fn batches_hold_the_samples_that_were_generated_in_every_format() {
     for format in FORMATS {
         let set = GeneratedSet::new(format, &[SIDE, SIDE, SIDE]);
-        let reader = open_reader(&set.plan, &Origins::new()).unwrap();
+        let reader = open_reader(&set.plan, &Origins::new(), None).unwrap();
         let count = 3 * set.plan.samples_per_file;
         for samples in [[0, 1], [count - 1, 0], [2, count - 2]] {
             let (found, _) = read(&*reader, &samples);
@@ -145,7 +145,7 @@ fn batches_hold_the_samples_that_were_generated_in_every_format() {
 fn samples_of_other_sizes_are_cut_or_filled_up_and_counted_whole() {
     for format in FORMATS {
         let set = GeneratedSet::new(format, &[SIDE, 48, 80]);
-        let reader = open_reader(&set.plan, &Origins::new()).unwrap();
+        let reader = open_reader(&set.plan, &Origins::new(), None).unwrap();
         let per_file = set.plan.samples_per_file;
         let samples = [0, per_file, 2 * per_file];
         let (found, lens) = read(&*reader, &samples);
@@ -165,7 +165,7 @@ fn a_sample_that_a_file_does_not_have_is_an_error_that_names_the_file() {
     for sides in [[SIDE, SIDE], [SIDE, 48]] {
         let mut set = GeneratedSet::new(FileFormat::IndexedBinary, &sides);
         set.plan.samples_per_file = 4;
-        let error = match open_reader(&set.plan, &Origins::new()) {
+        let error = match open_reader(&set.plan, &Origins::new(), None) {
             Err(error) => error,
             Ok(reader) => {
                 let request = StepRequest {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use forebay_workload::ElementType;
 use serde::{Deserialize, Serialize};
 
+use super::content::RandomBytes;
+
 /// What a generated file holds; plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GeneratedFile {
@@ -33,6 +35,11 @@ impl GeneratedFile {
     /// The side of a square picture of at most as many pixels as a sample has bytes.
     pub(crate) fn side(&self) -> u64 {
         self.record_len().isqrt()
+    }
+
+    /// What its samples hold, one after another.
+    pub(crate) fn content(&self) -> RandomBytes {
+        RandomBytes::new((self.seed, self.number), self.compress_ratio, self.record_len())
     }
 
     /// Bytes of all samples.

@@ -111,7 +111,7 @@ impl RuntimeHdf5 {
     ) -> Result<()> {
         let created = self.functions.file_create(&c_path(path)?, share.access);
         let open = self.own(created, Hdf5Functions::file_close, "cannot be created")?;
-        let mut bytes = RandomBytes::new(file.seed, file.number, file.compress_ratio);
+        let mut bytes = file.content();
         for name in &storage.records {
             self.write_records(&open, name, (file, storage, share), &mut bytes)?;
         }

@@ -8,7 +8,7 @@ use std::{
 
 use flate2::{Compression, Crc, write::DeflateEncoder};
 
-use super::{content::RandomBytes, file::GeneratedFile};
+use super::file::GeneratedFile;
 use crate::zip_layout::{ArchiveMember, ZipMethod, directory};
 
 /// Random bytes are made in pieces of this length.
@@ -41,7 +41,7 @@ fn write_records(out: &mut dyn Write, file: &GeneratedFile) -> io::Result<()> {
 
 /// Writes all bytes of `file`, sample after sample.
 pub(super) fn write_random(out: &mut dyn Write, file: &GeneratedFile) -> io::Result<()> {
-    let mut bytes = RandomBytes::new(file.seed, file.number, file.compress_ratio);
+    let mut bytes = file.content();
     let mut left = file.data_len();
     let mut piece = vec![0; PIECE];
     while left > 0 {

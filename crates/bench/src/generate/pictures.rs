@@ -9,7 +9,7 @@ use std::{
 use jpeg_encoder::ColorType as JpegColor;
 use png::{BitDepth, ColorType, DeflateCompression, Filter};
 
-use super::{content::RandomBytes, file::GeneratedFile};
+use super::file::GeneratedFile;
 
 /// The quality of a JPEG, which is what Pillow, and so DLIO, takes by default.
 const QUALITY: u8 = 75;
@@ -42,7 +42,7 @@ pub(super) fn write_jpeg(path: &Path, file: &GeneratedFile) -> io::Result<()> {
 
 fn pixels(file: &GeneratedFile, side: u64) -> io::Result<Vec<u8>> {
     let mut pixels = vec![0; usize::try_from(side * side).map_err(io::Error::other)?];
-    RandomBytes::new(file.seed, file.number, file.compress_ratio).fill(&mut pixels);
+    file.content().fill(&mut pixels);
     Ok(pixels)
 }
 

@@ -35,7 +35,7 @@ fn python(script: &str, folder: &Path) {
 /// The bytes that the file's samples have, one after another.
 fn bytes(file: &GeneratedFile) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(file.data_len()).unwrap()];
-    RandomBytes::new(file.seed, file.number, file.compress_ratio).fill(&mut bytes);
+    file.content().fill(&mut bytes);
     bytes
 }
 

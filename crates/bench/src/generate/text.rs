@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{content::RandomBytes, file::GeneratedFile};
+use super::file::GeneratedFile;
 
 /// Writes a CSV file.
 pub(super) fn write_csv(path: &Path, file: &GeneratedFile) -> io::Result<()> {
@@ -18,7 +18,7 @@ pub(super) fn write_csv(path: &Path, file: &GeneratedFile) -> io::Result<()> {
         line.push_str(&column.to_string());
     }
     writeln!(out, "{line}")?;
-    let mut bytes = RandomBytes::new(file.seed, file.number, file.compress_ratio);
+    let mut bytes = file.content();
     let mut record = vec![0; len];
     for number in 0..file.samples {
         bytes.fill(&mut record);

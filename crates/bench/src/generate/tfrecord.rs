@@ -7,12 +7,12 @@ use std::{
     path::Path,
 };
 
-use super::{content::RandomBytes, file::GeneratedFile};
+use super::file::GeneratedFile;
 
 /// Writes the records to `path`, and gives the lines of their index.
 pub(super) fn write_records(path: &Path, file: &GeneratedFile) -> io::Result<String> {
     let mut out = BufWriter::new(File::create(path)?);
-    let mut bytes = RandomBytes::new(file.seed, file.number, file.compress_ratio);
+    let mut bytes = file.content();
     let len = usize::try_from(file.record_len()).map_err(io::Error::other)?;
     let mut record = vec![0; len];
     let (mut index, mut offset) = (String::new(), 0);

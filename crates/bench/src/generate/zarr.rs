@@ -9,7 +9,7 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
-use super::{content::RandomBytes, file::GeneratedFile};
+use super::file::GeneratedFile;
 
 /// Writes a store into the new folder `path`, its chunks deflated at `level`, if there is one.
 pub(super) fn write_zarr(path: &Path, file: &GeneratedFile, level: Option<u32>) -> io::Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn write_zarr(path: &Path, file: &GeneratedFile, level: Option<u32>) 
     write_json(&path.join("labels/.zarray"), &array(&[file.samples], &[file.samples], "<i8", &Value::Null))?;
     let zeros = vec![0; usize::try_from(file.samples * 8).map_err(io::Error::other)?];
     fs::write(path.join("labels/0"), zeros)?;
-    let mut bytes = RandomBytes::new(file.seed, file.number, file.compress_ratio);
+    let mut bytes = file.content();
     let mut record = vec![0; usize::try_from(file.record_len()).map_err(io::Error::other)?];
     for number in 0..file.samples {
         bytes.fill(&mut record);

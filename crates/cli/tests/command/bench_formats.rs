@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::ran::command;
+use crate::{bench::libhdf5, ran::command};
 
 /// A workload in DLIO's form: four files of three samples of 4096 bytes, batches of two, two epochs.
 const WORKLOAD: &str = "
@@ -385,6 +385,12 @@ impl SmallDisk {
             Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(folder).output();
         mounted.is_ok_and(|done| done.status.success()).then(|| Self(folder.to_owned()))
     }
+
+    fn resize(&self, size: &str) {
+        let size = format!("remount,size={size}");
+        let done = Command::new("mount").args(["-o", &size]).arg(&self.0).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
 }
 
 impl Drop for SmallDisk {
@@ -423,6 +429,48 @@ fn a_full_disk_is_told_and_nothing_half_written_stays() {
         "++model.model_size_bytes=8000000",
     ];
     full(&[&checkpoint[..], &["++train.epochs=1"]].concat());
+}
+
+#[test]
+fn hdf5_files_that_a_full_disk_had_no_room_for_are_written_once_there_is_room() {
+    let bench = Workload::new();
+    let Some(disk) = SmallDisk::new(&bench.path("disk")) else { return };
+    let library = libhdf5();
+    let run = |words: &[&str]| bench.command(words).env("FOREBAY_LIBHDF5", &library).output().unwrap();
+    let ways: [&[&str]; 3] = [&[], &["++dataset.chunking=True"], &["++dataset.compression=gzip"]];
+    for way in ways {
+        let words = [
+            "++dataset.data_folder=disk/data",
+            "++dataset.format=hdf5",
+            "++dataset.num_samples_per_file=2",
+            "++dataset.record_length_bytes=700000",
+            "++workflow.train=False",
+        ];
+        let words = [&words[..], way].concat();
+        let full = run(&words);
+        let (code, err) = (full.status.code(), said(&full));
+        assert!(
+            code == Some(7) && err.contains("disk/data/train/img_") && err.contains("no space is left"),
+            "{code:?} {err}"
+        );
+        let written = files_below(&disk.0.join("data/train"));
+        assert!(
+            (1..4).contains(&written.len()),
+            "{way:?}: those that fit, and no part of others: {written:?}"
+        );
+        let times: Vec<_> = written.iter().map(|path| path.metadata().unwrap().modified().unwrap()).collect();
+        disk.resize("16m");
+        let train = [&words[..], &["++workflow.train=True"]].concat();
+        for words in [&words, &train] {
+            let done = run(words);
+            assert!(done.status.success(), "{words:?}: {}", said(&done));
+        }
+        assert_eq!(files_below(&disk.0.join("data/train")).len(), 4, "{way:?}");
+        let now: Vec<_> = written.iter().map(|path| path.metadata().unwrap().modified().unwrap()).collect();
+        assert_eq!(now, times, "{way:?}: whole files are not written anew");
+        fs::remove_dir_all(disk.0.join("data")).unwrap();
+        disk.resize("4m");
+    }
 }
 
 #[test]

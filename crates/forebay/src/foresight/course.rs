@@ -95,8 +95,13 @@ fn first_use(epoch: &Epoch, samples: &[SampleRun], from: u64) -> Option<u64> {
             }
         }
     }
-    let each = samples.iter().flat_map(|[start, end]| *start..*end);
-    each.filter_map(|sample| epoch.step_of(sample.into())).filter(|step| *step >= from).min()
+    let mut first = None::<u64>;
+    for sample in samples.iter().flat_map(|[start, end]| *start..*end) {
+        epoch.each_step_of(sample.into(), |step| {
+            first = first.into_iter().chain((step >= from).then_some(step)).min();
+        });
+    }
+    first
 }
 
 /// True when one of the runs, which rise, holds `sample`.

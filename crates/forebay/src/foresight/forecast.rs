@@ -76,12 +76,13 @@ impl TierPlan {
         let whole = Schedule::new(set, options)?;
         let places = BlockNumbers::new(&whole, self.block_len);
         let most_samples = most_uses / EPOCHS.saturating_mul(uses_per_sample(&whole, &places));
+        let all = whole.walked_samples();
         let schedule = if whole.walked_samples() <= most_samples.max(1) {
             whole
         } else {
             Schedule::within(set, options, most_samples)?
         };
-        let share = Share { part: schedule.walked_samples(), all: schedule.sample_count() };
+        let share = Share { part: schedule.walked_samples(), all };
         let tiers: Vec<_> =
             self.tiers.iter().map(|tier| ForecastTier { quota: share.of(tier.quota), ..*tier }).collect();
         let uses = uses(&schedule, &places)?;

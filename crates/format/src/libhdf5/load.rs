@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, Result};
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
 use crate::c_library::check_owner;
@@ -25,11 +25,9 @@ const OWN_SYMBOLS_FIRST: std::ffi::c_int = 0;
 /// A library, loaded.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    /// Where its calls are.
     pub(super) library: Library,
     /// What was loaded by its own path, for the sake of what it depends on.
     _original: Option<Library>,
-    /// Its path.
     pub(super) path: PathBuf,
 }
 
@@ -69,6 +67,8 @@ fn own_copy(_file: File, original: Library) -> Result<(Library, Option<Library>)
 fn open(path: &Path, flags: std::ffi::c_int) -> Result<Library> {
     // SAFETY: the file is root's or the user's own, so its initialisers are code the user trusts already.
     let opened = unsafe { Library::open(Some(path), flags) };
-    opened
-        .map_err(|error| Error::new(ErrorKind::Invalid, "is not a library that can be loaded").because(error))
+    opened.map_err(|error| {
+        let why = std::error::Error::source(&error).map_or_else(String::new, |why| format!(": {why}"));
+        Error::invalid(format!("is not a library that can be loaded{why}"))
+    })
 }

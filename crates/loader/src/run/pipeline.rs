@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
@@ -52,13 +53,16 @@ pub(crate) struct RunPace {
     pub(crate) ahead: u64,
     /// Batches that are to be made ahead besides one of each thread.
     pub(crate) prefetch: u64,
+    /// Batches that a thread claims at a time.
+    pub(crate) run_len: u64,
     pub(crate) tuning: Tuning,
 }
 
 impl RunPace {
     /// Batches that may be made ahead now.
     fn ahead(&self) -> u64 {
-        self.ahead.min(self.prefetch.saturating_add(self.depth.now() as u64))
+        let runs = self.prefetch.saturating_add(self.depth.now() as u64);
+        self.ahead.min(runs.saturating_mul(self.run_len))
     }
 }
 
@@ -121,7 +125,8 @@ impl Pipeline {
 
     fn work(self: &Arc<Self>, number: usize) {
         let mut clock = (!self.pace.depth.is_fixed()).then(ThreadClock::start);
-        while let Some(task) = self.claim(number) {
+        let mut claimed = 0..0;
+        while let Some(task) = self.claim(number, &mut claimed) {
             if let Some(clock) = &mut clock {
                 clock.lap();
             }
@@ -166,27 +171,36 @@ impl Pipeline {
         catch_unwind(AssertUnwindSafe(made)).unwrap_or_else(panicked)
     }
 
-    /// The next batch for thread `number` to work on, once there is room for it and need of the thread; `None` when there is
-    /// no more to do.
-    fn claim(&self, number: usize) -> Option<BatchTask> {
+    /// True when the next run of batches may be made ahead of the consumer.
+    pub(super) fn has_room(&self, queue: &BatchQueue) -> bool {
+        let end = queue.next.saturating_add(self.pace.run_len).min(self.epoch.step_count());
+        end <= queue.deliver + self.pace.ahead()
+    }
+
+    /// The next batch for thread `number` to work on: of those it has claimed, or of a run that it claims once there is room for
+    /// it and need of the thread; `None` when there is no more to do.
+    fn claim(&self, number: usize, claimed: &mut Range<u64>) -> Option<BatchTask> {
         let mut queue = self.lock();
         let mut began = None;
         loop {
-            if self.stop.load(Relaxed) || queue.over || queue.next >= self.epoch.step_count() {
+            let is_end = claimed.is_empty() && queue.next >= self.epoch.step_count();
+            if self.stop.load(Relaxed) || queue.over || is_end {
                 self.count_full(began);
                 return None;
             }
             let is_wanted = self.pace.ahead == 0 && queue.has_sleeper && queue.next == queue.deliver;
-            if number >= self.pace.depth.now() {
+            if claimed.is_empty() && number >= self.pace.depth.now() {
                 // Another thread does what this one was woken for.
                 self.room.notify_one();
                 queue = self.needed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            if is_wanted || queue.next < queue.deliver + self.pace.ahead() {
-                let step = queue.next;
-                queue.next += 1;
-                queue.in_work.push(step);
+            if claimed.is_empty() && (is_wanted || self.has_room(&queue)) {
+                *claimed = queue.next..self.epoch.step_count().min(queue.next + self.pace.run_len);
+                queue.next = claimed.end;
+                queue.in_work.extend(claimed.clone());
+            }
+            if let Some(step) = claimed.next() {
                 let oldest = queue.in_work.iter().copied().min().unwrap_or(step);
                 drop(queue);
                 self.count_full(began);

@@ -12,6 +12,7 @@ import importlib
 from typing import Any
 
 from ._batch import Batch
+from ._concat import concat, mix
 from ._dataset import Dataset
 from ._dataset import open as open
 from ._dates import cftime_dates
@@ -36,6 +37,7 @@ from ._own_format import Variable, register_format
 from ._read import inspect, read
 from ._samples import Along, Centres, Constant, Field, Fixed, Groups, Ragged, Sparse, Whole, Windows
 from ._store import Store
+from ._subset import Subset
 from ._warming import Warming
 
 # Not `open` nor `SystemError`: `from forebay import *` must not hide Python's own.
@@ -63,6 +65,7 @@ __all__ = [
     "Ragged",
     "Sparse",
     "Store",
+    "Subset",
     "UnavailableError",
     "UnsupportedError",
     "Variable",
@@ -71,7 +74,9 @@ __all__ = [
     "Windows",
     "__version__",
     "cftime_dates",
+    "concat",
     "inspect",
+    "mix",
     "read",
     "register_format",
 ]

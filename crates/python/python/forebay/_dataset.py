@@ -7,7 +7,7 @@ import functools
 import json
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal, overload
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ._batch import Batch, sample_of, split_samples
 from ._dates import DAYS
-from ._forebay import BatchLoader, InvalidError, RawBatch, SampleReader, absolute_path, memory_report
+from ._forebay import BatchLoader, InvalidError, RawBatch, RawDraws, RawSubset, SampleReader, absolute_path, memory_report
 from ._loader import Loader
 from ._samples import (
     CF,
@@ -34,6 +34,7 @@ from ._samples import (
     Windows,
 )
 from ._sizes import size_of, whole
+from ._subset import SetOperations, Subset
 from ._tiers import Policy, TierOptions, Tiers, leave_at_exit, naming_renamed
 from ._warming import Warming
 from ._workers import note_workers
@@ -198,7 +199,7 @@ def _path(path: str) -> str:
     return absolute_path(path)
 
 
-class Dataset:
+class Dataset(SetOperations):
     """A set of samples, made by :func:`open`.
 
     ``ds[5]`` is one sample, a dict of arrays; ``ds[2:9]``, ``ds[[9, 2, 2]]`` and ``ds[mask]`` are a :class:`Batch`. It
@@ -215,7 +216,7 @@ class Dataset:
         options: str,
         label: str | None,
         through: TierOptions,
-        had: tuple[str, str] | None = None,
+        had: tuple[str, str | None] | None = None,
         told: bytes | None = None,
     ) -> None:
         self._spec = spec
@@ -228,7 +229,7 @@ class Dataset:
         tiers = (through.config, through.rank, through.newcomers_compete)
         self._opened = SampleReader(spec, options, *tiers, is_again, told)
         # The number of a file, which tells two files of one name apart, is another on another node.
-        if is_again and told is None and self._opened.fingerprint != fingerprint:
+        if is_again and told is None and fingerprint not in (None, self._opened.fingerprint):
             raise InvalidError(
                 "files of this data set were changed since it was opened, so that its samples may be others\n  hint: open the "
                 "set again"
@@ -303,10 +304,41 @@ class Dataset:
     def _raw_batch(self, numbers: Sequence[int]) -> RawBatch:
         return self._reader.get([self._checked(operator.index(number)) for number in numbers])
 
-    def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
+    @property
+    def _base(self) -> Dataset:
+        return self
+
+    def _part_lens(self) -> list[int]:
+        return self._opened.part_lens()
+
+    def _within(self, part: RawSubset) -> Subset:
+        return Subset(self, part)
+
+    def _field_batches(self, field: str, part: RawSubset | None = None) -> Iterator[Batch]:
+        alone = self._with_field(field)
+        samples = alone if part is None else Subset(alone, part)
+        # Some 4 MiB: enough for a request, little enough for a batch of each thread.
+        batch_size = (4 << 20) // max(alone.nbytes // max(len(alone), 1), 1)
+        with Loader(samples, batch_size=min(max(batch_size, 1), 1 << 16), check_ranks=False) as loader:
+            yield from loader
+
+    def _with_field(self, field: str) -> Dataset:
+        """The same samples with one field alone, and its mask where it has one."""
+        if field not in self.fields:
+            raise ValueError(f"{field!r} is no field: there are {', '.join(self.fields)}")
+        spec = json.loads(self._opened.spec)
+        named = {one["name"]: one for one in spec["fields"]["fields"]}
+        one = named.get(field) or named[field.removesuffix("_mask")]
+        files = spec["files"][one.get("files", 0)]
+        text = json.dumps({"files": [files], "fields": {"fields": [{**one, "files": 0}]}})
+        return type(self)(text, self._options, None, self._through, (text, None))
+
+    def _batch_loader(
+        self, options: str, on_lost: str, subset: RawSubset | None = None, draws: RawDraws | None = None
+    ) -> BatchLoader:
         if on_lost != "raise":
             raise ValueError(f"on_lost={on_lost!r}: these samples are in files, not in the memory of ranks")
-        return BatchLoader(self._reader, options)
+        return BatchLoader(self._reader, options, subset, draws)
 
     def loader(self, **options: Any) -> Loader:
         """A loader of these samples; see :class:`Loader` for what it takes."""

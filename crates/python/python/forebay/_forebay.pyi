@@ -22,10 +22,12 @@ __all__ = [
     "RawArray",
     "RawBatch",
     "RawComm",
+    "RawDraws",
     "RawFilling",
     "RawSealed",
     "RawStagedFile",
     "RawStore",
+    "RawSubset",
     "SampleReader",
     "SystemError",
     "UnavailableError",
@@ -211,10 +213,53 @@ class RawBatch:
         """The bytes of the sample numbers as 64-bit integers, -1 where padding stands."""
     def seed_bytes(self) -> bytes:
         """The bytes of the seeds as unsigned 64-bit integers."""
+    def renumbered(self, numbers: list[int]) -> RawBatch:
+        """The same samples under other numbers; the fields are taken from this one."""
     def troubles(self) -> list[tuple[int, str]]:
         """Samples that could not be read, and why."""
     def origins(self) -> list[tuple[str | int, bytes]]:
         """By axis, by its name or position, the bytes of where samples begin, as 64-bit integers."""
+
+@final
+class RawSubset:
+    """A subset: from its numbers to those of the whole set."""
+
+    @staticmethod
+    def slice(whole_len: int, start: int, step: int, len: int) -> RawSubset:
+        """``len`` samples of ``whole_len``, from ``start`` on in steps of ``step``."""
+    @staticmethod
+    def listed(whole_len: int, samples: bytes) -> RawSubset:
+        """The listed samples of ``whole_len``, as the bytes of unsigned 64-bit integers."""
+    @staticmethod
+    def split(len: int, seed: int, start: int, end: int) -> RawSubset:
+        """The samples at the places ``start`` to ``end`` of a shuffle of ``len`` by ``seed``."""
+    def then(self, inner: RawSubset) -> RawSubset:
+        """The subset of this one that ``inner`` is."""
+    def __len__(self) -> int: ...
+    @property
+    def digest(self) -> str:
+        """Which samples these are, in a word."""
+    def samples(self, numbers: bytes | None = None) -> bytes:
+        """The samples of the whole set that have ``numbers`` here, or all; both as the bytes of 64-bit integers."""
+
+@final
+class RawDraws:
+    """How the samples of an epoch are drawn."""
+
+    @staticmethod
+    def weighted(weights: bytes, len: int, replacement: bool) -> RawDraws:
+        """``len`` draws by ``weights``, the bytes of 64-bit floats."""
+    @staticmethod
+    def rounds(lens: list[int], shares: list[int], len: int) -> RawDraws:
+        """``len`` draws in rounds of ``shares`` samples of each of several sources, which have ``lens`` samples."""
+    @staticmethod
+    def balanced(classes: bytes, len: int) -> RawDraws:
+        """``len`` draws in rounds of one sample of each class; ``classes`` are the bytes of unsigned 32-bit integers."""
+    @staticmethod
+    def buckets(lens: bytes, run_len: int) -> RawDraws:
+        """Runs of ``run_len`` samples of similar length; ``lens`` are the bytes of unsigned 64-bit integers."""
+    def __len__(self) -> int:
+        """How many samples an epoch has."""
 
 @final
 class SampleReader:
@@ -256,6 +301,10 @@ class SampleReader:
         """By field whose integers stand for names, each name and its integer."""
     def files(self) -> list[str]:
         """The files, each once."""
+    def part_lens(self) -> list[int]:
+        """Samples of each file of the field with the most bytes."""
+    def joined_lens(self, name: str) -> bytes | None:
+        """How long each sample of field ``name`` is along the axis that differs, as the bytes of unsigned 64-bit integers."""
     def formats(self) -> list[tuple[str, str]]:
         """By format, the first file of it and its name."""
     @property
@@ -314,10 +363,19 @@ class WarmingRun:
 class BatchLoader:
     """Gives the batches of a set of samples, epoch after epoch."""
 
-    def __new__(cls, reader: SampleReader, options: str) -> BatchLoader:
-        """A loader of the samples of ``reader``, which works as ``options`` (JSON) say."""
+    def __new__(
+        cls, reader: SampleReader, options: str, subset: RawSubset | None = None, draws: RawDraws | None = None
+    ) -> BatchLoader:
+        """A loader of the samples of ``reader``, or of a ``subset`` of them, which works as ``options`` (JSON) say."""
     @staticmethod
-    def of_store(store: RawStore, names: list[str], options: str, files: SampleReader | None = None) -> BatchLoader:
+    def of_store(
+        store: RawStore,
+        names: list[str],
+        options: str,
+        files: SampleReader | None = None,
+        subset: RawSubset | None = None,
+        draws: RawDraws | None = None,
+    ) -> BatchLoader:
         """A loader of the variables ``names`` of ``store``; samples of ranks that are gone are read by ``files``, if it is given."""
     def start(self) -> EpochRun:
         """Begins an epoch."""

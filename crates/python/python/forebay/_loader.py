@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _ranks
 from ._batch import Batch
+from ._draws import DrawSpec, draws_of
 from ._forebay import BatchLoader, EpochRun, ForebayWarning, InvalidError, RawBatch, memory_report
 from ._sizes import size_of, whole
 from ._tiers import Policy, Tiers, leave_at_exit, naming_renamed
@@ -17,13 +18,14 @@ from ._tiers import Policy, Tiers, leave_at_exit, naming_renamed
 if TYPE_CHECKING:
     from ._dataset import Dataset
     from ._store import Store
+    from ._subset import Subset
 
 
 class Loader:
     """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
 
     Args:
-        dataset: the samples, in files or in a :class:`Store`.
+        dataset: the samples, in files or in a :class:`Store`, or a :class:`Subset` of these.
         batch_size: samples of a batch, on each rank.
         shuffle: ``"full"`` (any sample anywhere; also ``True``), ``"block"`` (within windows: each chunk is decoded
             once, in little memory) or ``"none"`` (also ``False``). The order is new in every epoch.
@@ -55,6 +57,14 @@ class Loader:
             others could find another number of samples.
         on_lost: of a store: what is done about samples of a rank that is gone: ``"raise"``, or ``"origin"`` to read them from
             the files that the store was filled from.
+        weights: draws samples by these weights, one number for each; with ``replacement`` (the default) a sample may come again
+            in an epoch, and without it each that has a weight comes once, the heavier sooner.
+        balance: draws so that each class comes equally often: the name of a field, such as the label, or an array with a class for
+            each sample. A round has one sample of each class; the samples of a class all come before one comes again.
+        epoch_samples: samples of an epoch that is drawn by ``weights`` or ``balance``; by default as many as the set has, or, without
+            replacement, as have a weight.
+        bucket_by: makes batches of samples of similar length, each sample once, in an order that is shuffled: the name of a field whose
+            samples differ in length, of one that holds lengths, or an array of lengths. ``batch_size`` is part of this order.
         tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead: as :func:`open` takes them. When any is given,
             the set is opened anew through those tiers; the samples and their order are the same.
     """
@@ -62,7 +72,7 @@ class Loader:
     @naming_renamed
     def __init__(
         self,
-        dataset: Dataset | Store,
+        dataset: Dataset | Store | Subset,
         *,
         batch_size: int = 1,
         shuffle: str | bool = "none",
@@ -84,6 +94,11 @@ class Loader:
         check_ranks: bool = True,
         refresh: bool = False,
         on_lost: str = "raise",
+        weights: Any = None,
+        replacement: bool = True,
+        balance: Any = None,
+        bucket_by: Any = None,
+        epoch_samples: int | None = None,
         tiers: Tiers | None = None,
         policy: Policy | None = None,
         config: str | os.PathLike[str] | None = None,
@@ -109,9 +124,10 @@ class Loader:
         self._refreshes = refresh
         self._on_lost = on_lost
         self._check_refresh(world)
+        self._drawn = draws_of(dataset, batch_size, weights, replacement, balance, bucket_by, epoch_samples)
         options = {
             "batch_size": whole("batch_size", batch_size),
-            "shuffle": _shuffle(shuffle, lanes, window),
+            "shuffle": _shuffle(shuffle, lanes, window, self._drawn),
             "seed": whole("seed", seed),
             "shard": {"rank": whole("rank", rank), "world": whole("world", world)},
             "tail": _tail(tail, drop_last),
@@ -127,7 +143,8 @@ class Loader:
         self._set_up(json.dumps(options))
 
     def _set_up(self, options: str, state: str | None = None) -> None:
-        opened = self.dataset._batch_loader(options, self._on_lost)
+        draws = None if self._drawn is None else self._drawn.raw()
+        opened = self.dataset._batch_loader(options, self._on_lost, None, draws)
         if state is not None:
             opened.load_state(state, True)
         self._options, self._opened = options, opened
@@ -163,7 +180,7 @@ class Loader:
 
     def _check_refresh(self, world: int) -> None:
         if self._refreshes and not hasattr(self.dataset, "_opened_anew"):
-            raise ValueError("refresh=True: a store does not change")
+            raise ValueError("refresh=True: a store does not change, nor do the numbers of a subset")
         if self._refreshes and world > 1:
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
 
@@ -306,12 +323,17 @@ def shard_of(dataset: Any, rank: int | None, world: int | None) -> tuple[int | N
     """Rank and world as they are given, or else those of a store: its ranks are those of the job."""
     from ._store import Store
 
-    if rank is None and world is None and isinstance(dataset, Store):
-        return dataset.rank, dataset.world
+    base = getattr(dataset, "_base", dataset)
+    if rank is None and world is None and isinstance(base, Store):
+        return base.rank, base.world
     return rank, world
 
 
-def _shuffle(shuffle: str | bool, lanes: int | None, window: int) -> Any:
+def _shuffle(shuffle: str | bool, lanes: int | None, window: int, drawn: DrawSpec | None = None) -> Any:
+    if drawn is not None and shuffle == "block":
+        raise ValueError("shuffle='block' with samples that are drawn: their order is that of the draws; leave shuffle= out")
+    if drawn is not None and shuffle in (True, False, "full", "none"):
+        return "full"
     if shuffle is True:
         return "full"
     if shuffle is False:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,16 +14,17 @@ import numpy.typing as npt
 from . import _comm
 from ._added_arrays import AddedArrays, as_stored
 from ._batch import Batch, sample_of, split_samples
-from ._forebay import BatchLoader, InvalidError, RawBatch, RawFilling, RawStore, memory_report
+from ._forebay import BatchLoader, InvalidError, RawBatch, RawDraws, RawFilling, RawStore, RawSubset, memory_report
 from ._loader import Loader
 from ._progress import share_progress
 from ._sizes import size_of, whole
+from ._subset import SetOperations, Subset
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
 
 
-class Store:
+class Store(SetOperations):
     """A data set in the memory of all ranks: ``width`` ranks hold it between them, and any rank reads any sample by a
     one-sided get, without asking the rank that holds it.
 
@@ -204,7 +205,7 @@ class Store:
 
     def fill(
         self,
-        dataset: Dataset | None = None,
+        dataset: Dataset | Subset | None = None,
         *,
         reader: Callable[[int], Mapping[str, npt.ArrayLike]] | None = None,
         count: int | None = None,
@@ -217,7 +218,7 @@ class Store:
 
         ``reader`` is for what only your own code can open, such as a pickle per sample: it is called with the numbers of this
         rank's share of ``count`` samples, and gives a dict of arrays. ``balance`` divides samples by their ``"bytes"`` or
-        their ``"count"``. ``progress`` shows a bar on rank 0 (by default on a terminal), or is called with a dict now and
+        their ``"count"``; samples of a :class:`Subset` are divided by their count. ``progress`` shows a bar on rank 0 (by default on a terminal), or is called with a dict now and
         then. Other options are those of a loader that say how files are read: ``read_threads``, ``transfer_size``.
         Collective.
         """
@@ -231,6 +232,11 @@ class Store:
             return
         from ._dataset import Dataset
 
+        if isinstance(dataset, Subset):
+            _fill_options(options)
+            self._fill_by(dataset.__getitem__, len(dataset), progress)
+            self.label = dataset.label
+            return
         if not isinstance(dataset, Dataset):
             raise TypeError(f"{dataset!r} is no data set: give what forebay.open or Store.open made, or reader=")
         with share_progress(progress, self.rank) as report:
@@ -378,13 +384,33 @@ class Store:
         """
         return Loader(self, **options)
 
-    def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
+    @property
+    def _base(self) -> Store:
+        return self
+
+    def _part_lens(self) -> list[int]:
+        if self._files is None:
+            raise InvalidError("by='file' needs a store that was filled from a data set of files")
+        return self._files._part_lens()
+
+    def _within(self, part: RawSubset) -> Subset:
+        return Subset(self, part)
+
+    def _field_batches(self, field: str, part: RawSubset | None = None) -> Iterator[Batch]:
+        count = self._counted([field])[1]
+        chosen = np.arange(count) if part is None else np.frombuffer(part.samples(), np.int64)
+        for start in range(0, len(chosen), 4096):
+            yield self.get_batch(chosen[start : start + 4096], [field])
+
+    def _batch_loader(
+        self, options: str, on_lost: str, subset: RawSubset | None = None, draws: RawDraws | None = None
+    ) -> BatchLoader:
         if on_lost not in ("raise", "origin"):
             raise ValueError(f"on_lost={on_lost!r}; there are 'raise' and 'origin'")
         if on_lost == "origin" and self._files is None:
             raise ValueError("on_lost='origin' needs a store that was filled from a data set of files")
         files = self._files._reader if on_lost == "origin" and self._files is not None else None
-        return BatchLoader.of_store(self._raw, self.fields, options, files)
+        return BatchLoader.of_store(self._raw, self.fields, options, files, subset, draws)
 
     def describe(self) -> dict[str, Any]:
         """What there is: the number of samples, type and shape of each variable, ranks and width."""

@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
 from . import _batch, _dataset
 from ._forebay import Memory, RawBatch
 from ._store import Store
+from ._subset import Subset
 
 
 def _tensor_of(memory: Memory) -> Any:
@@ -72,7 +73,7 @@ def _opened(dataset: Any) -> Any:
     """The plain data set or store of ``dataset``."""
     if isinstance(dataset, Dataset):
         dataset = dataset.dataset
-    if not isinstance(dataset, (_dataset.Dataset, Store)):
+    if not isinstance(dataset, (_dataset.Dataset, Store, Subset)):
         raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, or a Store, not {type(dataset).__name__}")
     return dataset
 
@@ -95,7 +96,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     __module__ = "forebay.torch"
 
-    def __init__(self, dataset: _dataset.Dataset | Store) -> None:
+    def __init__(self, dataset: _dataset.Dataset | Store | Subset) -> None:
         self.dataset = _opened(dataset)
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import _dataset
-from ._forebay import format_at
+from ._forebay import ForebayError, format_at
 from ._read import inspect as inspect_file
 from ._samples import Boundary, Field, Fixed, Paths, Ragged
 from ._torch_dataset import Batch, Dataset, _Samples
@@ -43,11 +43,12 @@ class _Pairs(Dataset):
             raise ValueError("all files must name the same field and label")
         if read_threads is not None and read_threads < 1:
             raise ValueError(f"read_threads={read_threads}; at least 1 is needed")
-        for path, *_ in sources:
-            self._check_file(path)
+        known = {path: _look(path) for path, *_ in sources}
+        for path, facts in known.items():
+            self._check_file(path, facts)
         through = {**self._options, **through}
-        field, label = (self._variable(sources[0][0], name) for name in (field, label))
-        boundaries = {path: _boundary(path, field, boundary) for path, _, _, boundary in sources}
+        field, label = (self._variable(known[sources[0][0]], name) for name in (field, label))
+        boundaries = {path: _boundary(path, field, boundary, known[path]) for path, _, _, boundary in sources}
         samples = boundaries[sources[0][0]]
         for path, other in boundaries.items():
             if other != samples:
@@ -64,9 +65,11 @@ class _Pairs(Dataset):
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
 
     @classmethod
-    def _check_file(cls, path: str) -> None:
+    def _check_file(cls, path: str, facts: _Facts | None) -> None:
         """Refuses a file of another format, before variables are looked for in it."""
-        if os.path.exists(path) or "://" in path:
+        if facts is not None:
+            cls._check(path, facts["format"])
+        elif os.path.exists(path) or "://" in path:
             found = format_at(_dataset._path(path))
             if found is not None:
                 cls._check(path, found)
@@ -79,8 +82,8 @@ class _Pairs(Dataset):
         remedy = f"forebay.torch.{others[0]} takes it" if others else "forebay.open takes files of any format"
         raise ValueError(f"{path}: a file of format {found}, which {cls.__name__} does not take; {remedy}")
 
-    def _variable(self, _path: str, name: Any) -> Any:
-        """What the file at ``path`` calls the variable that the user calls ``name``."""
+    def _variable(self, _facts: _Facts | None, name: Any) -> Any:
+        """What a file that has ``facts`` calls the variable that the user calls ``name``."""
         return name
 
     def _item(self, sample: Any) -> Any:
@@ -161,11 +164,9 @@ class ADIOS2(_Pairs):
     __module__ = "forebay.torch"
     _formats = ("adios", "bp")
 
-    def _variable(self, path: str, name: Any) -> Any:
-        if name is None or not os.path.exists(path):
-            return name
+    def _variable(self, facts: _Facts | None, name: Any) -> Any:
         stacked = f"{name}@steps"
-        return stacked if stacked in inspect_file(path)["variables"] else name
+        return stacked if facts is not None and stacked in facts["variables"] else name
 
 
 class Silo(_Pairs):
@@ -185,6 +186,7 @@ class Zarr(_Pairs):
 _FRONTS: tuple[type[_Pairs], ...] = (HDF5, NetCDF, ADIOS2, Silo, Zarr)
 
 _Source = tuple[str, str, "str | None", Any]
+_Facts = dict[str, Any]
 
 
 def _sources(given: tuple[Any, ...]) -> list[_Source]:
@@ -204,8 +206,30 @@ def _sources(given: tuple[Any, ...]) -> list[_Source]:
     return found
 
 
-def _boundary(path: Paths, field: str, boundary: Any) -> Boundary:
-    """What ``("FIXED", n)`` or ``("VARIABLE", name)`` means for ``field`` of ``path``."""
+def _look(path: str) -> _Facts | None:
+    """What is in the file at ``path``: described once, whatever is asked of it here, as that takes round trips where files are far.
+
+    Nothing for patterns and folders of files, and for what opening it says more about.
+    """
+    if not os.path.exists(path) and "://" not in path:
+        return None
+    try:
+        return inspect_file(path)
+    except ForebayError:
+        return None
+
+
+def _row(path: Paths, field: str, facts: _Facts | None) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type of the elements of a row of ``field``, and its shape."""
+    variable = facts["variables"].get(field) if facts is not None else None
+    if variable is not None and variable["numpy"] is not None and variable["shape"]:
+        return variable["numpy"], variable["shape"][1:]
+    opened = _dataset.open(path, [field], tiers=[]).describe()["fields"][field]
+    return opened["numpy"], opened["shape"]
+
+
+def _boundary(path: Paths, field: str, boundary: Any, facts: _Facts | None) -> Boundary:
+    """What ``("FIXED", n)`` or ``("VARIABLE", name)`` means for ``field`` of ``path``, which has ``facts``."""
     if boundary is None:
         return Fixed(1)
     if not isinstance(boundary, (tuple, list)) or len(boundary) != 2:
@@ -215,8 +239,8 @@ def _boundary(path: Paths, field: str, boundary: Any) -> Boundary:
         return Ragged(offsets=value)
     if mode != "FIXED":
         raise ValueError(f"{mode!r} is no boundary; there are ('FIXED', bytes) and ('VARIABLE', name)")
-    facts = _dataset.open(path, [field], tiers=[]).describe()["fields"][field]
-    row_len = facts["numpy"].itemsize * math.prod(facts["shape"])
+    dtype, shape = _row(path, field, facts)
+    row_len = dtype.itemsize * math.prod(shape)
     sample_len = operator.index(value)
     if sample_len < 1 or row_len == 0 or sample_len % row_len:
         raise ValueError(

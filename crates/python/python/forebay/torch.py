@@ -16,6 +16,7 @@ from typing import Any
 from . import _dataset, _loader
 from ._forebay import BatchLoader, RawBatch
 from ._store import Store
+from ._subset import Subset
 
 # Before PyTorch itself: where that is not installed, it says what to do.
 from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate
@@ -72,7 +73,7 @@ class Loader(_loader.Loader):
 
     def __init__(
         self,
-        dataset: _dataset.Dataset | Dataset | Store,
+        dataset: _dataset.Dataset | Dataset | Store | Subset,
         *,
         rank: int | None = None,
         world: int | None = None,
@@ -125,7 +126,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __init__(
         self,
-        dataset: _dataset.Dataset | Dataset | Store,
+        dataset: _dataset.Dataset | Dataset | Store | Subset,
         *,
         rank: int | None = None,
         world: int | None = None,
@@ -175,6 +176,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         remedy = "choose tail='drop', 'pad' or 'wrap'" + (", or num_workers=0" if workers > 1 else "")
         if tail == "short":
             raise ValueError(f"tail='short' for {who}, which would not all have a shorter last batch: {remedy}")
+        if getattr(self.dataset, "_drawn", None) is not None or any(name in self._options for name in ("weights", "balance")):
+            # Its loaders know how many samples are drawn.
+            return
         if len(self.dataset) % (world * workers * batch_size) > 0:
             raise ValueError(f"{len(self.dataset)} samples do not fill batches of {batch_size} for {who}: {remedy}")
 

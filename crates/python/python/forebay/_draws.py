@@ -1,0 +1,111 @@
+"""How the samples of an epoch are drawn: by weight, by class, in batches of similar length, or from several sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._forebay import RawDraws
+from ._sizes import whole
+
+
+@dataclass(frozen=True)
+class DrawSpec:
+    """How samples are drawn, as plain data."""
+
+    kind: str
+    """``"weighted"``, ``"balanced"``, ``"buckets"`` or ``"rounds"``."""
+    arguments: tuple[Any, ...]
+
+    def raw(self) -> RawDraws:
+        """What the compiled part makes of it."""
+        packed = [one.tobytes() if isinstance(one, np.ndarray) else one for one in self.arguments]
+        made: RawDraws = getattr(RawDraws, self.kind)(*packed)
+        return made
+
+
+def draws_of(
+    dataset: Any,
+    batch_size: int,
+    weights: Any = None,
+    replacement: bool = True,
+    balance: Any = None,
+    bucket_by: Any = None,
+    epoch_samples: int | None = None,
+) -> DrawSpec | None:
+    """How a loader of ``dataset`` with these arguments draws; ``None`` where each sample comes once."""
+    given = [name for name, one in (("weights", weights), ("balance", balance), ("bucket_by", bucket_by)) if one is not None]
+    drawn: DrawSpec | None = getattr(dataset, "_drawn", None)
+    if len(given) > 1 or (given and drawn is not None):
+        others = given if len(given) > 1 else [given[0], "a mixed set"]
+        raise ValueError(f"{others[0]} and {others[1]} exclude each other: both say how samples are drawn")
+    if replacement is not True and "weights" not in given:
+        raise ValueError("replacement= is about draws by weights=")
+    length = None if epoch_samples is None else whole("epoch_samples", epoch_samples)
+    if length is not None and given not in (["weights"], ["balance"]):
+        raise ValueError("epoch_samples= is about draws by weights= or balance=: else each sample comes once")
+    if weights is not None:
+        table = np.asarray(weights)
+        if table.shape != (len(dataset),) or table.dtype.kind not in "iufb":
+            raise ValueError(f"weights of type {table.dtype} and shape {table.shape} for {len(dataset)} samples: give one number for each")
+        if length is None:
+            length = len(dataset) if replacement else int(np.count_nonzero(table > 0))
+        return DrawSpec("weighted", (table.astype(np.float64), length, bool(replacement)))
+    if balance is not None:
+        classes = np.unique(_per_sample(dataset, "balance", balance), return_inverse=True)[1].reshape(-1)
+        return DrawSpec("balanced", (classes.astype(np.uint32), len(dataset) if length is None else length))
+    if bucket_by is not None:
+        lens = _lens(dataset, bucket_by)
+        return DrawSpec("buckets", (lens.astype(np.uint64), whole("batch_size", batch_size)))
+    return drawn
+
+
+def _per_sample(dataset: Any, name: str, given: Any) -> npt.NDArray[Any]:
+    """One value for each sample: given as an array, or read from the field of that name."""
+    if not isinstance(given, str):
+        table = np.asarray(given)
+    else:
+        _check_field(dataset, name, given)
+        read = [np.asarray(batch[given]) for batch in dataset._field_batches(given)]
+        table = np.concatenate(read) if read else np.zeros(0, np.int64)
+        table = table.reshape(-1) if table.size == len(table) else table
+    if table.shape != (len(dataset),):
+        raise ValueError(f"{name}={_shown(given)} has shape {table.shape} for {len(dataset)} samples: one value for each is needed")
+    return table
+
+
+def _lens(dataset: Any, given: Any) -> npt.NDArray[Any]:
+    """How long each sample is: given as an array, read from a field of whole numbers, or the lengths of a field's samples."""
+    if isinstance(given, str):
+        _check_field(dataset, "bucket_by", given)
+        if given in dataset._base._axes:
+            return _joined_lens(dataset, given)
+    lens = _per_sample(dataset, "bucket_by", given)
+    if lens.dtype.kind not in "iu" or (lens.size and lens.min() < 0):
+        raise ValueError(f"bucket_by={_shown(given)} is of type {lens.dtype}: lengths are whole numbers of at least 0")
+    return lens
+
+
+def _joined_lens(dataset: Any, field: str) -> npt.NDArray[Any]:
+    base = dataset._base
+    reader = getattr(base, "_reader", None)
+    known = None if reader is None else reader.joined_lens(field)
+    if known is not None:
+        lens = np.frombuffer(known, np.uint64)
+        return lens if base is dataset else lens[dataset.indices]
+    read = [np.diff(np.asarray(batch.offsets[field])) for batch in dataset._field_batches(field)]
+    return np.concatenate([np.zeros(0, np.int64), *read])
+
+
+def _check_field(dataset: Any, name: str, field: str) -> None:
+    if field not in dataset.fields:
+        raise ValueError(f"{name}={field!r} is no field: there are {', '.join(dataset.fields)}")
+
+
+def _shown(given: Any) -> str:
+    return repr(given) if isinstance(given, str) else "an array"
+
+

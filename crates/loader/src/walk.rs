@@ -42,9 +42,9 @@ impl<'a> FieldRead<'a> {
         Self { number, is_indices: false, column: &set.columns[number], layout: &layout.columns[number] }
     }
 
-    /// All fields of `set`.
+    /// All fields of `set`, in the order they are read.
     pub(crate) fn all(set: &'a SampleSet, layout: &'a SetLayout) -> impl Iterator<Item = Self> {
-        (0..set.columns.len()).map(|number| Self::of(set, layout, number))
+        layout.short_first.iter().map(|number| Self::of(set, layout, *number))
     }
 
     /// The column numbers of sparse rows, where the field has them.

@@ -116,7 +116,7 @@ fn cases() -> Vec<Case> {
         field(Boundary::Series(SeriesSpec { size, stride, step: vec![], files, targets, is_target }))
     };
     let over = || Some(FilesAxis { axis: AxisName::Index(0), crosses_gaps: false });
-    let joined = || vec![series(over(), 9, false), FieldSpec { name: "y".into(), ..series(over(), 9, true) }];
+    let (joined, targets) = (|| vec![series(over(), 9, false)], || vec![series(over(), 9, true)]);
     let short = || make(Rows { count: 5, chunk: 0, ..ROWS });
     let listed: Vec<[u64; 3]> =
         (0..2).flat_map(|file| (0..60).map(move |at| [file, at * 4, at * 4 + at % 6])).collect();
@@ -152,6 +152,8 @@ fn cases() -> Vec<Case> {
         case("series", vec![contiguous(), short(), contiguous()], joined()),
         case("series of plain chunks", vec![make_plain(ROWS), short(), make_plain(ROWS)], joined()),
         case("series of gzip chunks", vec![make(ROWS), make(ROWS)], joined()),
+        case("targets", vec![contiguous(), short(), contiguous()], targets()),
+        case("targets of gzip chunks", vec![make(ROWS), make(ROWS)], targets()),
         case("series of each file", vec![make(ROWS), contiguous()], vec![series(None, 3, false)]),
         case("whole files", (0..30).map(|_| contiguous()).collect(), vec![field(Boundary::Whole)]),
         virtual_case("virtual", sources(), rows()),

@@ -3,6 +3,7 @@
 mod densify;
 mod fetch;
 mod fields;
+mod pieced;
 mod rows;
 mod unverified;
 

@@ -14,7 +14,7 @@ use crate::{
     closable::{Closable, end},
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
-    raw_batch::RawBatch,
+    raw_batch::{NumberedSet, RawBatch},
     sampler::{RawDraws, RawSubset, sampled},
     samples::{SampleReader, tier_value},
     store::RawStore,
@@ -24,6 +24,8 @@ use crate::{
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct BatchLoader {
     feed: Closable<Feed>,
+    /// What samples are numbers of, where they come from files.
+    set: Option<NumberedSet>,
 }
 
 #[pymethods]
@@ -40,9 +42,10 @@ impl BatchLoader {
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
+        let numbered = NumberedSet { set: Arc::clone(&set), subset: subset.map(RawSubset::shared) };
         let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
         show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed) })
+        Ok(Self { feed: Closable::new("loader", feed), set: Some(numbered) })
     }
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
@@ -60,14 +63,14 @@ impl BatchLoader {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let feed = store.feed(&names, options, files)?;
         show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed) })
+        Ok(Self { feed: Closable::new("loader", feed), set: None })
     }
 
     /// Begins an epoch.
     fn start(&self, py: Python<'_>) -> PyResult<EpochRun> {
         let feed = self.feed.get()?;
         let run = py.detach(|| feed.start()).map_err(raised)?;
-        Ok(EpochRun { under_way: Mutex::new(Some((feed, run))) })
+        Ok(EpochRun { under_way: Mutex::new(Some((feed, run))), set: self.set.clone() })
     }
 
     /// Batches of a whole epoch.
@@ -168,6 +171,7 @@ impl BatchLoader {
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
     under_way: Mutex<Option<(Arc<Feed>, Run)>>,
+    set: Option<NumberedSet>,
 }
 
 #[pymethods]
@@ -185,7 +189,7 @@ impl EpochRun {
                 }
             });
             match next.map_err(raised)? {
-                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch))),
+                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
                 Next::End => {
                     // Samples that were left out after the last batch are reported here: no batch follows them.
                     show_warnings(py)?;

@@ -1,8 +1,13 @@
 //! What a batch is made of, as it crosses the border.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay::{Batch, batch::FieldArray, loader::Receipt};
+use forebay::{
+    Batch, SampleSet,
+    batch::FieldArray,
+    loader::{AxisOrigins, Receipt},
+    plan::Subset,
+};
 use pyo3::prelude::*;
 
 use crate::memory::Memory;
@@ -20,6 +25,17 @@ pub(crate) struct RawBatch {
     failed: Vec<(u64, String)>,
     /// By what it is committed; nothing for samples that were asked for by number.
     pub(crate) receipt: Option<Receipt>,
+    /// What its samples are numbers of, where they come from files.
+    set: Option<NumberedSet>,
+    /// Their numbers there, where they were given others.
+    renumbered: Option<Vec<Option<u64>>>,
+}
+
+/// A set, or a subset of it, that samples are numbers of.
+#[derive(Clone)]
+pub(crate) struct NumberedSet {
+    pub(crate) set: Arc<SampleSet>,
+    pub(crate) subset: Option<Arc<Subset>>,
 }
 
 impl RawBatch {
@@ -27,14 +43,36 @@ impl RawBatch {
         let receipt = Some(batch.receipt());
         let Batch { fields, samples, seeds, epoch, step, failed, .. } = batch;
         let failed = failed.into_iter().map(|one| (one.sample, one.why)).collect();
-        Self { fields: Mutex::new(fields), samples, seeds, epoch, step, failed, receipt }
+        Self {
+            fields: Mutex::new(fields),
+            samples,
+            seeds,
+            epoch,
+            step,
+            failed,
+            receipt,
+            set: None,
+            renumbered: None,
+        }
     }
 
     pub(crate) fn of_samples(fields: Vec<FieldArray>, numbers: &[u64]) -> Self {
         let samples = numbers.iter().map(|number| Some(*number)).collect();
         let (fields, seeds, failed) = (Mutex::new(fields), Vec::new(), Vec::new());
-        Self { fields, samples, seeds, epoch: 0, step: 0, failed, receipt: None }
+        Self { fields, samples, seeds, epoch: 0, step: 0, failed, receipt: None, set: None, renumbered: None }
     }
+
+    /// The batch, whose samples are numbers of `set`.
+    pub(crate) fn of_set(self, set: Option<NumberedSet>) -> Self {
+        Self { set, ..self }
+    }
+}
+
+/// An axis, by name or by position.
+#[derive(IntoPyObject)]
+pub(crate) enum AxisKey {
+    Name(String),
+    Position(usize),
 }
 
 #[pymethods]
@@ -60,11 +98,31 @@ impl RawBatch {
     /// The same samples under other numbers; the fields are taken from this one.
     fn renumbered(&self, numbers: Vec<u64>) -> Self {
         let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
-        Self::of_samples(fields, &numbers)
+        let renumbered = Some(self.samples.clone());
+        Self { set: self.set.clone(), renumbered, ..Self::of_samples(fields, &numbers) }
     }
 
     /// Samples that could not be read, and why.
     fn troubles(&self) -> Vec<(u64, String)> {
         self.failed.clone()
+    }
+
+    /// By axis, by its name or position, the bytes of where samples begin, as 64-bit integers.
+    fn origins(&self) -> Vec<(AxisKey, Vec<u8>)> {
+        let Some(NumberedSet { set, subset }) = &self.set else { return Vec::new() };
+        let whole = |number: u64| match subset {
+            Some(subset) => subset.sample(number).unwrap_or(number),
+            None => number,
+        };
+        let samples = self.renumbered.as_ref().unwrap_or(&self.samples);
+        let numbers: Vec<u64> = samples.iter().flatten().copied().map(whole).collect();
+        let of_axis = |origins: AxisOrigins| {
+            let mut starts = origins.starts.iter().map(|start| i64::try_from(*start).unwrap_or(i64::MAX));
+            let start = |sample: &Option<u64>| sample.and_then(|_| starts.next()).unwrap_or(-1);
+            let bytes = self.samples.iter().map(start).flat_map(i64::to_ne_bytes).collect();
+            let position = AxisKey::Position(origins.axis.unwrap_or(0));
+            (origins.name.map_or(position, AxisKey::Name), bytes)
+        };
+        set.origins(&numbers).into_iter().map(of_axis).collect()
     }
 }

@@ -52,6 +52,9 @@ impl<'a> FieldMaker<'a> {
     /// The field of the samples `slots`; a slot without a sample is left zero.
     pub(super) fn field(&mut self, field: FieldRead<'a>, slots: &[Option<u64>]) -> Result<MadeField> {
         let column = field.column;
+        if let Some(windows) = column.series() {
+            return self.pieced(field, windows, slots);
+        }
         let mut located = scratch_vec::take(&LOCATED);
         located.extend(slots.iter().map(|slot| slot.map(|sample| column.locate(sample))));
         let made = self.field_of(field, &located);
@@ -171,7 +174,7 @@ impl<'a> FieldMaker<'a> {
     }
 
     /// Memory for the mask of `len` elements, zero, where the field has one.
-    fn take_mask(&self, column: &Column, len: usize) -> Result<Option<Buffer>> {
+    pub(super) fn take_mask(&self, column: &Column, len: usize) -> Result<Option<Buffer>> {
         if !column.has_mask() {
             return Ok(None);
         }
@@ -181,7 +184,7 @@ impl<'a> FieldMaker<'a> {
     }
 
     /// Memory for `len` bytes of one field, which must fit the budget: samples may be longer than they are on average.
-    fn take(&self, column: &Column, len: usize) -> Result<Buffer> {
+    pub(super) fn take(&self, column: &Column, len: usize) -> Result<Buffer> {
         let memory = self.maker.shares.memory;
         if len as u64 > memory {
             let what = format!("memory={memory} is less than the {len} bytes that are needed at once");
@@ -192,7 +195,7 @@ impl<'a> FieldMaker<'a> {
     }
 
     /// Reads all `targets`, each into its own memory.
-    fn produce(&mut self, field: FieldRead<'a>, mut targets: Vec<SampleTarget<'_>>) -> Result<()> {
+    pub(super) fn produce(&mut self, field: FieldRead<'a>, mut targets: Vec<SampleTarget<'_>>) -> Result<()> {
         let began = Instant::now();
         let (maker, now, column) = (self.maker, self.now, field.column);
         let mut rows = RowCopies::new(field, maker.tuning, targets.len());
@@ -226,15 +229,15 @@ impl<'a> FieldMaker<'a> {
 }
 
 /// What a field is made of.
-struct FieldParts {
-    shape: Vec<u64>,
-    bytes: Buffer,
-    mask: Option<Buffer>,
-    offsets: Option<Vec<i64>>,
+pub(super) struct FieldParts {
+    pub(super) shape: Vec<u64>,
+    pub(super) bytes: Buffer,
+    pub(super) mask: Option<Buffer>,
+    pub(super) offsets: Option<Vec<i64>>,
 }
 
 impl MadeField {
-    fn new(column: &Column, parts: FieldParts) -> Self {
+    pub(super) fn new(column: &Column, parts: FieldParts) -> Self {
         let FieldParts { shape, bytes, mask, offsets } = parts;
         let mask = mask.map(|bytes| FieldArray {
             name: column.mask_name(),
@@ -251,7 +254,7 @@ impl MadeField {
 
 /// The memory of each of the `lines` lines of each sample, where `len_of` says how long a line of a slot is: one after the
 /// other in `places`, either all in one place or each line in its own. What no sample fills is made zero.
-fn targets<'m>(
+pub(super) fn targets<'m>(
     located: &[Option<SampleAt>],
     len_of: impl Fn(usize) -> usize,
     places: &mut [&'m mut [u8]],

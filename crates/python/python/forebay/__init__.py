@@ -35,7 +35,7 @@ from ._file import File, FileVariable
 from ._loader import Loader
 from ._own_format import Variable, register_format
 from ._read import inspect, read
-from ._samples import Along, Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
+from ._samples import Along, Centres, Constant, Field, Fixed, Groups, Ragged, Sparse, Whole, Windows
 from ._store import Store
 from ._subset import Subset
 from ._warming import Warming
@@ -47,6 +47,7 @@ __all__ = [
     "BlockFacts",
     "BugError",
     "Centres",
+    "Constant",
     "CorruptError",
     "Dataset",
     "DeniedError",
@@ -57,6 +58,7 @@ __all__ = [
     "ForebayError",
     "ForebayWarning",
     "FullError",
+    "Groups",
     "InvalidError",
     "Loader",
     "NotFoundError",

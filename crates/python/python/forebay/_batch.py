@@ -56,9 +56,12 @@ class Batch(dict[str, Any]):
     """Its number within the epoch, from where the run began."""
     skipped: list[tuple[int, str]]
     """Samples that could not be read, and why: of this batch, and of those right before it that were left out whole."""
+    origins: dict[str | int, npt.NDArray[np.int64]]
+    """Where samples were cut out: by axis they are cut along (its name, or its position), the first index of each sample; -1
+    where padding stands. ``"file"`` is the number of its file, where there are several that do not follow each other."""
     _raw: RawBatch
 
-    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "_raw")
+    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "origins", "_raw")
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         super().__init__(fields)
@@ -85,6 +88,8 @@ class Batch(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name not in Batch.__slots__ or name == "_raw":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        if name == "origins" and not hasattr(self, "_raw"):
+            return {}
         value = self._late(self._raw, name)
         setattr(self, name, value)
         return value
@@ -95,6 +100,8 @@ class Batch(dict[str, Any]):
             return _own_array(raw.index_bytes(), np.int64)
         if name == "seeds":
             return _own_array(raw.seed_bytes(), np.uint64)
+        if name == "origins":
+            return {axis: _own_array(starts, np.int64) for axis, starts in raw.origins()}
         return raw.troubles() if name == "skipped" else getattr(raw, name)
 
     @property

@@ -217,6 +217,8 @@ class RawBatch:
         """The same samples under other numbers; the fields are taken from this one."""
     def troubles(self) -> list[tuple[int, str]]:
         """Samples that could not be read, and why."""
+    def origins(self) -> list[tuple[str | int, bytes]]:
+        """By axis, by its name or position, the bytes of where samples begin, as 64-bit integers."""
 
 @final
 class RawSubset:

@@ -63,6 +63,9 @@ class Batch(_batch.Batch):
         moved.offsets = {name: move(offsets) for name, offsets in self.offsets.items()}
         for name in ("seeds", "epoch", "step", "skipped"):
             setattr(moved, name, getattr(self, name))
+        if hasattr(self, "_raw"):
+            # By which it knows where its samples were cut out, if it is asked.
+            moved._raw = self._raw
         return moved
 
 

@@ -182,6 +182,7 @@ impl LoaderArgs {
             prefetch: self.prefetch.into(),
             on_error,
             spill: SpillOptions { folder: self.spill.clone(), quota: self.spill_quota, shared: None },
+            ..Options::default()
         }
     }
 

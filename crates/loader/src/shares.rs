@@ -36,6 +36,8 @@ pub(crate) struct Needs {
     pub(crate) waiting: u64,
     /// Batches that are to be made ahead; 0 where each is to be made when it is asked for.
     pub(crate) prefetch: u64,
+    /// Batches that the consumer holds at a time besides the two that any has.
+    pub(crate) held: u64,
 }
 
 impl Needs {
@@ -53,6 +55,7 @@ impl Needs {
             threads: threads as u64,
             waiting: waiting(layout),
             prefetch: options.prefetch as u64,
+            held: (options.held as u64).saturating_sub(2),
         }
     }
 }
@@ -77,7 +80,7 @@ impl Shares {
         let waiting = if ahead == 0 { 0 } else { needs.waiting_within(memory, each) };
         let scratch = each.saturating_mul(threads + waiting);
         let (ahead, most) = (ahead + waiting, threads + waiting);
-        let in_flight = room.saturating_mul(ahead + 2);
+        let in_flight = room.saturating_mul(ahead.saturating_add(needs.held).saturating_add(2));
         let slack = (memory / 16).min(8 << 20);
         let cache = memory.saturating_sub(in_flight.saturating_add(slack).saturating_add(scratch)).max(units);
         let count = |threads: u64| usize::try_from(threads).unwrap_or(1);

@@ -13,9 +13,10 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from . import _html
 from ._batch import Batch, sample_of, split_samples
 from ._dates import DAYS
-from ._forebay import BatchLoader, InvalidError, RawBatch, SampleReader, absolute_path, memory_report
+from ._forebay import BatchLoader, InvalidError, LoaderMemory, RawBatch, SampleReader, absolute_path, memory_report
 from ._loader import Loader
 from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
 from ._sizes import size_of, whole
@@ -272,10 +273,10 @@ class Dataset:
     def _raw_batch(self, numbers: Sequence[int]) -> RawBatch:
         return self._reader.get([self._checked(operator.index(number)) for number in numbers])
 
-    def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
+    def _batch_loader(self, options: str, on_lost: str, memory: LoaderMemory | None = None) -> BatchLoader:
         if on_lost != "raise":
             raise ValueError(f"on_lost={on_lost!r}: these samples are in files, not in the memory of ranks")
-        return BatchLoader(self._reader, options)
+        return BatchLoader(self._reader, options, memory)
 
     def loader(self, **options: Any) -> Loader:
         """A loader of these samples; see :class:`Loader` for what it takes."""
@@ -402,6 +403,14 @@ class Dataset:
         except (InvalidError, AttributeError):
             # Closed, or never opened: its making ended by an error.
             return "<forebay.Dataset, closed>"
+
+    def _repr_html_(self) -> str:
+        try:
+            fields = self.describe()["fields"]
+        except (InvalidError, AttributeError):
+            fields = {}
+        rows = [(name, told["dtype"], told["shape"]) for name, told in fields.items()]
+        return _html.table(repr(self).strip("<>"), ("field", "type", "shape of a sample"), rows)
 
     def __reduce__(self) -> Any:
         return type(self), (self._spec, self._options, self.label, self._through, self._had)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from . import _comm
 from ._added_arrays import AddedArrays, as_stored
 from ._batch import Batch, sample_of, split_samples
-from ._forebay import BatchLoader, InvalidError, RawBatch, RawFilling, RawStore, memory_report
+from ._forebay import BatchLoader, InvalidError, LoaderMemory, RawBatch, RawFilling, RawStore, memory_report
 from ._loader import Loader
 from ._progress import share_progress
 from ._sizes import size_of, whole
@@ -378,13 +378,13 @@ class Store:
         """
         return Loader(self, **options)
 
-    def _batch_loader(self, options: str, on_lost: str) -> BatchLoader:
+    def _batch_loader(self, options: str, on_lost: str, memory: LoaderMemory | None = None) -> BatchLoader:
         if on_lost not in ("raise", "origin"):
             raise ValueError(f"on_lost={on_lost!r}; there are 'raise' and 'origin'")
         if on_lost == "origin" and self._files is None:
             raise ValueError("on_lost='origin' needs a store that was filled from a data set of files")
         files = self._files._reader if on_lost == "origin" and self._files is not None else None
-        return BatchLoader.of_store(self._raw, self.fields, options, files)
+        return BatchLoader.of_store(self._raw, self.fields, options, files, memory)
 
     def describe(self) -> dict[str, Any]:
         """What there is: the number of samples, type and shape of each variable, ranks and width."""

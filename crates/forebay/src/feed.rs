@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_batch::BatchMaker;
+use forebay_batch::{Backing, BatchMaker};
 use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
 use forebay_plan::{LoaderState, Resumed, StateCheck};
 use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
@@ -78,6 +78,16 @@ impl Feed {
         Ok(Self::of(Loader::new(set, options)?, tiers))
     }
 
+    /// The same, whose batches lie in memory of `backing`.
+    pub fn over(
+        set: Arc<SampleSet>,
+        options: Options,
+        tiers: Option<Arc<Tiered>>,
+        backing: Arc<dyn Backing>,
+    ) -> Result<Self> {
+        Ok(Self::of(Loader::over(set, options, backing)?, tiers))
+    }
+
     /// A loader of the batches of `maker`, which reads through no tiers of its own.
     pub fn of_maker(maker: Arc<dyn BatchMaker>, options: Options) -> Result<Self> {
         Ok(Self::of(Loader::of_maker(maker, options)?, None))
@@ -110,6 +120,17 @@ impl Feed {
             self.foresee(tiers, epoch, position)?;
         }
         self.loader.start()
+    }
+
+    /// Begins to make the next epoch ahead, as [`Loader::start_after`] does; never where there are tiers, which have one epoch at
+    /// a time.
+    pub fn start_after(&self, run: &Run) -> Result<Option<Run>> {
+        if self.tiers.is_some() { Ok(None) } else { self.loader.start_after(run) }
+    }
+
+    /// Goes on with a run that was begun ahead, as [`Loader::follow`] does.
+    pub fn follow(&self, run: &Run) -> bool {
+        self.loader.follow(run)
     }
 
     /// The next batch of `run`, committed.
@@ -180,6 +201,11 @@ impl Feed {
     /// Batches that the consumer has yet to commit of the epoch it is in, or else of the next.
     pub fn remaining(&self) -> Result<u64> {
         self.loader.remaining()
+    }
+
+    /// Gives memory back to the system, as [`Loader::release_memory`] does.
+    pub fn release_memory(&self) {
+        self.loader.release_memory();
     }
 
     /// How the loader works.

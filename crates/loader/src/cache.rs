@@ -218,6 +218,20 @@ impl UnitCache {
         }
     }
 
+    /// Forgets all units that are in memory, and gives that back to the system.
+    pub(crate) fn clear(&self) {
+        let start = Moment::new(0, 0);
+        let now = Now { moment: start, oldest: start, horizon: None };
+        let mut gone = Vec::new();
+        let mut state = self.lock();
+        while let Some(evicted) = state.ledger.evict(0, now) {
+            gone.extend(state.entries.remove(&evicted.unit));
+        }
+        drop(state);
+        drop(gone);
+        self.arena.release();
+    }
+
     fn put(&self, spill: &dyn Spill, place: UnitPlace, bytes: &[u8]) {
         if !spill.has(place) && spill.put(place, bytes) == SpillAdmission::Kept {
             LoaderCounters::add(&self.counters.spilled_bytes, bytes.len() as u64);

@@ -1,6 +1,9 @@
 //! One batch and the errors of its samples: what cannot be read ends the run, is left out, or is replaced.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forebay_batch::{BatchMaker, BatchRequest, FieldArray, LoaderCounters, MadeFields};
 use forebay_plan::{Epoch, sample_seed};
@@ -38,6 +41,7 @@ impl RunSpec {
         task: BatchTask,
         leaves_unverified: impl Fn() -> bool,
     ) -> Result<Batch> {
+        let began = Instant::now();
         let mut samples = Vec::new();
         epoch.numbers(task.step, &mut samples);
         let mut failed = Vec::new();
@@ -72,6 +76,8 @@ impl RunSpec {
             fields,
             seeds: samples.iter().map(seed).collect(),
             samples,
+            took: began.elapsed(),
+            waited: Duration::ZERO,
             failed,
             receipt: Receipt {
                 run: epoch.run(),

@@ -1,6 +1,9 @@
 //! Epochs of batches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use forebay::{
     Feed,
@@ -14,6 +17,7 @@ use crate::{
     closable::{Closable, end},
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
+    pinned::LoaderMemory,
     raw_batch::{NumberedSet, RawBatch},
     sampler::{RawDraws, RawSubset, sampled},
     samples::{SampleReader, tier_value},
@@ -30,27 +34,35 @@ pub(crate) struct BatchLoader {
 
 #[pymethods]
 impl BatchLoader {
-    /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say.
+    /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say; its batches lie in
+    /// `memory`, if that is given.
     #[new]
-    #[pyo3(signature = (reader, options, subset=None, draws=None))]
+    #[pyo3(signature = (reader, options, subset=None, draws=None, memory=None))]
     fn new(
         py: Python<'_>,
         reader: &SampleReader,
         options: &str,
         subset: Option<&RawSubset>,
         draws: Option<&RawDraws>,
+        memory: Option<&LoaderMemory>,
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
         let numbered = NumberedSet { set: Arc::clone(&set), subset: subset.map(RawSubset::shared) };
-        let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
+        let backing = memory.map(LoaderMemory::backing);
+        let made = py.detach(|| match backing {
+            Some(backing) => Feed::over(set, options, tiers, backing),
+            None => Feed::new(set, options, tiers),
+        });
+        let feed = made.map_err(raised)?.measured_by(origin_latency);
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed), set: Some(numbered) })
     }
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
     #[staticmethod]
-    #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None))]
+    #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None, memory=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an argument that Python names")]
     fn of_store(
         py: Python<'_>,
         store: &RawStore,
@@ -59,18 +71,21 @@ impl BatchLoader {
         files: Option<&SampleReader>,
         subset: Option<&RawSubset>,
         draws: Option<&RawDraws>,
+        memory: Option<&LoaderMemory>,
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
-        let feed = store.feed(&names, options, files)?;
+        let feed = store.feed(&names, options, files, memory.map(LoaderMemory::backing))?;
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed), set: None })
     }
 
-    /// Begins an epoch.
-    fn start(&self, py: Python<'_>) -> PyResult<EpochRun> {
+    /// Begins an epoch. Where it `is_followed` by another, that is begun while the last batches of this one are taken.
+    #[pyo3(signature = (is_followed=false))]
+    fn start(&self, py: Python<'_>, is_followed: bool) -> PyResult<EpochRun> {
         let feed = self.feed.get()?;
         let run = py.detach(|| feed.start()).map_err(raised)?;
-        Ok(EpochRun { under_way: Mutex::new(Some((feed, run))), set: self.set.clone() })
+        let under_way = UnderWay { feed, run, follower: None, is_followed };
+        Ok(EpochRun { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
     }
 
     /// Batches of a whole epoch.
@@ -161,6 +176,13 @@ impl BatchLoader {
         serde_json::to_string(&self.feed.get()?.in_force()).map_err(|error| misread(&error))
     }
 
+    /// Gives memory that no batch lies in back to the system.
+    fn release_memory(&self, py: Python<'_>) {
+        if let Ok(feed) = self.feed.get() {
+            py.detach(|| feed.release_memory());
+        }
+    }
+
     /// Leaves files and tiers. May be called more than once.
     fn close(&self) {
         self.feed.close();
@@ -170,8 +192,34 @@ impl BatchLoader {
 /// One epoch on its way to the consumer.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
-    under_way: Mutex<Option<(Arc<Feed>, Run)>>,
+    under_way: Mutex<Option<UnderWay>>,
     set: Option<NumberedSet>,
+}
+
+/// A run, and the one that follows it.
+struct UnderWay {
+    feed: Arc<Feed>,
+    run: Run,
+    follower: Option<Run>,
+    is_followed: bool,
+}
+
+impl UnderWay {
+    fn next(&mut self, commit: bool, patience: Duration) -> forebay::Result<Next> {
+        let next = if commit {
+            self.feed.next(&mut self.run, patience)?
+        } else {
+            self.feed.next_uncommitted(&mut self.run, patience)?
+        };
+        if self.is_followed && self.follower.is_none() && matches!(next, Next::Batch(_)) {
+            match self.feed.start_after(&self.run) {
+                Ok(follower) => self.follower = follower,
+                // Begun when its time has come, it says why it cannot be.
+                Err(_) => self.is_followed = false,
+            }
+        }
+        Ok(next)
+    }
 }
 
 #[pymethods]
@@ -183,8 +231,7 @@ impl EpochRun {
             let next = py.detach(|| {
                 let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
                 match under_way.as_mut() {
-                    Some((feed, run)) if commit => feed.next(run, SIGNAL_INTERVAL),
-                    Some((feed, run)) => feed.next_uncommitted(run, SIGNAL_INTERVAL),
+                    Some(under_way) => under_way.next(commit, SIGNAL_INTERVAL),
                     None => Ok(Next::End),
                 }
             });
@@ -198,6 +245,33 @@ impl EpochRun {
                 Next::Waiting => py.check_signals()?,
             }
         }
+    }
+
+    /// The next batch if it is there, not committed; `None` where it is not yet, or the epoch is over.
+    fn poll(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
+        let next = py.detach(|| {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            match under_way.as_mut() {
+                Some(under_way) => under_way.next(false, Duration::ZERO),
+                None => Ok(Next::End),
+            }
+        });
+        match next.map_err(raised)? {
+            Next::Batch(batch) => Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
+            Next::End | Next::Waiting => Ok(None),
+        }
+    }
+
+    /// The epoch after this one, if it was begun and no other was set since; this one is over then.
+    fn follow(&self, py: Python<'_>, is_followed: bool) -> Option<Self> {
+        py.detach(|| {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = under_way.as_mut()?;
+            let run = before.follower.take().filter(|run| before.feed.follow(run))?;
+            let feed = Arc::clone(&before.feed);
+            let under_way = UnderWay { feed, run, follower: None, is_followed };
+            Some(Self { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
+        })
     }
 
     /// Ends the threads. May be called more than once.

@@ -8,9 +8,16 @@ use forebay::{
     loader::{AxisOrigins, Receipt},
     plan::Subset,
 };
-use pyo3::prelude::*;
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyString},
+};
 
-use crate::memory::Memory;
+use crate::{
+    dlpack,
+    joint_fields::{JointFields, joint_fields, offsets_field},
+    memory::Memory,
+};
 
 /// Fields, sample numbers and seeds.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -22,6 +29,12 @@ pub(crate) struct RawBatch {
     epoch: u64,
     #[pyo3(get)]
     step: u64,
+    /// Seconds that the consumer waited for it.
+    #[pyo3(get)]
+    wait_seconds: f64,
+    /// Seconds that a thread took to make it.
+    #[pyo3(get)]
+    make_seconds: f64,
     failed: Vec<(u64, String)>,
     /// By what it is committed; nothing for samples that were asked for by number.
     pub(crate) receipt: Option<Receipt>,
@@ -41,6 +54,7 @@ pub(crate) struct NumberedSet {
 impl RawBatch {
     pub(crate) fn new(batch: Batch) -> Self {
         let receipt = Some(batch.receipt());
+        let (wait_seconds, make_seconds) = (batch.waited.as_secs_f64(), batch.took.as_secs_f64());
         let Batch { fields, samples, seeds, epoch, step, failed, .. } = batch;
         let failed = failed.into_iter().map(|one| (one.sample, one.why)).collect();
         Self {
@@ -49,6 +63,8 @@ impl RawBatch {
             seeds,
             epoch,
             step,
+            wait_seconds,
+            make_seconds,
             failed,
             receipt,
             set: None,
@@ -59,7 +75,19 @@ impl RawBatch {
     pub(crate) fn of_samples(fields: Vec<FieldArray>, numbers: &[u64]) -> Self {
         let samples = numbers.iter().map(|number| Some(*number)).collect();
         let (fields, seeds, failed) = (Mutex::new(fields), Vec::new(), Vec::new());
-        Self { fields, samples, seeds, epoch: 0, step: 0, failed, receipt: None, set: None, renumbered: None }
+        Self {
+            fields,
+            samples,
+            seeds,
+            epoch: 0,
+            step: 0,
+            wait_seconds: 0.0,
+            make_seconds: 0.0,
+            failed,
+            receipt: None,
+            set: None,
+            renumbered: None,
+        }
     }
 
     /// The batch, whose samples are numbers of `set`.
@@ -81,6 +109,44 @@ impl RawBatch {
     fn take_fields(&self, py: Python<'_>) -> PyResult<Vec<Py<Memory>>> {
         let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
         fields.into_iter().map(|field| Py::new(py, Memory::new(field))).collect()
+    }
+
+    /// Puts the fields into `batch`, once, each as `tensor_of` makes it of a DLPack capsule, or `other` of its memory where
+    /// DLPack has no type for it; gives the offsets of those whose samples differ in length, as tensors too.
+    fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        batch: &Bound<'py, PyDict>,
+        tensor_of: &Bound<'py, PyAny>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
+        let offsets_of = PyDict::new(py);
+        for field in fields {
+            let field = Arc::new(field);
+            let name = PyString::intern(py, &field.name);
+            if let Some(offsets) = &field.offsets {
+                let offsets = Arc::new(offsets_field(&field.bytes, offsets)?);
+                offsets_of.set_item(&name, tensor_of.call1((dlpack::plain_capsule(py, &offsets)?,))?)?;
+            }
+            let tensor = match dlpack::plain_capsule(py, &field) {
+                Ok(capsule) => tensor_of.call1((capsule,)),
+                Err(error) => Err(error),
+            };
+            let tensor = match tensor {
+                Ok(tensor) => tensor,
+                // An older PyTorch lacks types that DLPack has.
+                Err(_) => other.call1((Py::new(py, Memory::shared(field))?,))?,
+            };
+            batch.set_item(name, tensor)?;
+        }
+        Ok(offsets_of)
+    }
+
+    /// The fields side by side, once: the memory in as few pieces as it has blocks, and of each field where it lies.
+    fn take_joint(&self, py: Python<'_>) -> PyResult<JointFields> {
+        let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
+        joint_fields(py, fields)
     }
 
     /// The bytes of the sample numbers as 64-bit integers, -1 where padding stands.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from . import _html
 from ._forebay import Memory, RawArray, RawBatch
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Batch(dict[str, Any]):
     """The epoch it belongs to."""
     step: int
     """Its number within the epoch, from where the run began."""
+    wait_seconds: float
+    """How long the consumer waited for it."""
+    make_seconds: float
+    """How long a thread took to make it."""
     skipped: list[tuple[int, str]]
     """Samples that could not be read, and why: of this batch, and of those right before it that were left out whole."""
     origins: dict[str | int, npt.NDArray[np.int64]]
@@ -61,7 +66,18 @@ class Batch(dict[str, Any]):
     where padding stands. ``"file"`` is the number of its file, where there are several that do not follow each other."""
     _raw: RawBatch
 
-    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "origins", "_raw")
+    __slots__ = (
+        "indices",
+        "seeds",
+        "offsets",
+        "epoch",
+        "step",
+        "wait_seconds",
+        "make_seconds",
+        "skipped",
+        "origins",
+        "_raw",
+    )
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         super().__init__(fields)
@@ -69,6 +85,7 @@ class Batch(dict[str, Any]):
         self.seeds = np.empty(0, np.uint64)
         self.offsets = {}
         self.epoch = self.step = 0
+        self.wait_seconds = self.make_seconds = 0.0
         self.skipped = []
 
     @classmethod
@@ -110,8 +127,20 @@ class Batch(dict[str, Any]):
         return len(self.indices)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())
+        # A program may put anything into it.
+        fields = ", ".join(
+            f"{name}: {value.dtype}{list(value.shape)}" if hasattr(value, "dtype") else f"{name}: {type(value).__name__}"
+            for name, value in self.items()
+        )
         return f"<{type(self).__module__}.{type(self).__name__} of {self.size}: {fields}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, getattr(value, "dtype", type(value).__name__), list(getattr(value, "shape", ())))
+            for name, value in self.items()
+        ]
+        title = f"{type(self).__module__}.{type(self).__name__} of {self.size}, epoch {self.epoch}, step {self.step}"
+        return _html.table(title, ("field", "type", "shape"), rows)
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), dict(self), [getattr(self, name) for name in _PUBLIC])

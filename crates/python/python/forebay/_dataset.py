@@ -13,9 +13,20 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from . import _html
 from ._batch import Batch, sample_of, split_samples
 from ._dates import DAYS
-from ._forebay import BatchLoader, InvalidError, RawBatch, RawDraws, RawSubset, SampleReader, absolute_path, memory_report
+from ._forebay import (
+    BatchLoader,
+    InvalidError,
+    LoaderMemory,
+    RawBatch,
+    RawDraws,
+    RawSubset,
+    SampleReader,
+    absolute_path,
+    memory_report,
+)
 from ._loader import Loader
 from ._samples import (
     CF,
@@ -334,11 +345,16 @@ class Dataset(SetOperations):
         return type(self)(text, self._options, None, self._through, (text, None))
 
     def _batch_loader(
-        self, options: str, on_lost: str, subset: RawSubset | None = None, draws: RawDraws | None = None
+        self,
+        options: str,
+        on_lost: str,
+        subset: RawSubset | None = None,
+        draws: RawDraws | None = None,
+        memory: LoaderMemory | None = None,
     ) -> BatchLoader:
         if on_lost != "raise":
             raise ValueError(f"on_lost={on_lost!r}: these samples are in files, not in the memory of ranks")
-        return BatchLoader(self._reader, options, subset, draws)
+        return BatchLoader(self._reader, options, subset, draws, memory)
 
     def loader(self, **options: Any) -> Loader:
         """A loader of these samples; see :class:`Loader` for what it takes."""
@@ -465,6 +481,14 @@ class Dataset(SetOperations):
         except (InvalidError, AttributeError):
             # Closed, or never opened: its making ended by an error.
             return "<forebay.Dataset, closed>"
+
+    def _repr_html_(self) -> str:
+        try:
+            fields = self.describe()["fields"]
+        except (InvalidError, AttributeError):
+            fields = {}
+        rows = [(name, told["dtype"], told["shape"]) for name, told in fields.items()]
+        return _html.table(repr(self).strip("<>"), ("field", "type", "shape of a sample"), rows)
 
     def __reduce__(self) -> Any:
         return type(self), (self._spec, self._options, self.label, self._through, self._had)

@@ -14,7 +14,17 @@ import numpy.typing as npt
 from . import _comm
 from ._added_arrays import AddedArrays, as_stored
 from ._batch import Batch, sample_of, split_samples
-from ._forebay import BatchLoader, InvalidError, RawBatch, RawDraws, RawFilling, RawStore, RawSubset, memory_report
+from ._forebay import (
+    BatchLoader,
+    InvalidError,
+    LoaderMemory,
+    RawBatch,
+    RawDraws,
+    RawFilling,
+    RawStore,
+    RawSubset,
+    memory_report,
+)
 from ._loader import Loader
 from ._progress import share_progress
 from ._sizes import size_of, whole
@@ -403,14 +413,19 @@ class Store(SetOperations):
             yield self.get_batch(chosen[start : start + 4096], [field])
 
     def _batch_loader(
-        self, options: str, on_lost: str, subset: RawSubset | None = None, draws: RawDraws | None = None
+        self,
+        options: str,
+        on_lost: str,
+        subset: RawSubset | None = None,
+        draws: RawDraws | None = None,
+        memory: LoaderMemory | None = None,
     ) -> BatchLoader:
         if on_lost not in ("raise", "origin"):
             raise ValueError(f"on_lost={on_lost!r}; there are 'raise' and 'origin'")
         if on_lost == "origin" and self._files is None:
             raise ValueError("on_lost='origin' needs a store that was filled from a data set of files")
         files = self._files._reader if on_lost == "origin" and self._files is not None else None
-        return BatchLoader.of_store(self._raw, self.fields, options, files, subset, draws)
+        return BatchLoader.of_store(self._raw, self.fields, options, files, subset, draws, memory)
 
     def describe(self) -> dict[str, Any]:
         """What there is: the number of samples, type and shape of each variable, ranks and width."""

@@ -16,6 +16,7 @@ __all__ = [
     "FormatFile",
     "FullError",
     "InvalidError",
+    "LoaderMemory",
     "Memory",
     "NotFoundError",
     "RawArea",

@@ -41,6 +41,7 @@ fn median(steps: &[f64]) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of one range are meant")]
 mod tests {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Boxes that many samples have in common.
 
-use crate::{Span, sample_index::WindowAxis};
+use crate::{Span, window_axis::WindowAxis};
 
 /// A box that many samples have in common.
 #[derive(Clone, Debug)]

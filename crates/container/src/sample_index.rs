@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, ops::Range, sync::Arc};
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{Span, repeated::RepeatedBox, series::SeriesPart};
+use crate::{Span, repeated::RepeatedBox, series::SeriesPart, window_axis::WindowAxis};
 
 /// The samples of one variable of one file.
 #[derive(Clone, Debug)]
@@ -144,26 +144,6 @@ impl Windows {
         let end = rows.end.div_ceil(first.stride).clamp(begin, first.count);
         let each = others.iter().fold(1u64, |n, axis| n.saturating_mul(axis.count));
         begin.saturating_mul(each)..end.saturating_mul(each)
-    }
-}
-
-/// How boxes lie along one axis.
-#[derive(Clone, Copy, Debug)]
-pub struct WindowAxis {
-    /// Elements of a box.
-    pub size: u64,
-    /// From one element to the next.
-    pub step: u64,
-    /// From one box to the next.
-    pub stride: u64,
-    /// How many boxes.
-    pub count: u64,
-}
-
-impl WindowAxis {
-    /// The whole of an axis.
-    pub fn whole(len: u64) -> Self {
-        Self { size: len, step: 1, stride: len.max(1), count: 1 }
     }
 }
 

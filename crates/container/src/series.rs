@@ -282,9 +282,10 @@ impl SeriesPart {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of one range are meant")]
 mod tests {
     use super::*;
-    use crate::sample_index::WindowAxis;
+    use crate::window_axis::WindowAxis;
 
     /// The rows of all files that a sample is made of, by its pieces.
     fn rows(windows: &Arc<SeriesWindows>, sample: u64) -> Vec<u64> {
@@ -320,7 +321,9 @@ mod tests {
                     };
                     let windows = Arc::new(SeriesWindows::new(shape, files, stretches).unwrap());
                     let starts = stretches.iter().flat_map(|range| {
-                        (range.start..range.end).step_by(stride as usize).filter(|at| at + reach <= range.end)
+                        (range.start..range.end)
+                            .step_by(usize::try_from(stride).unwrap())
+                            .filter(|at| at + reach <= range.end)
                     });
                     let expected: Vec<Vec<u64>> =
                         starts.map(|start| offsets.iter().map(|offset| start + offset).collect()).collect();

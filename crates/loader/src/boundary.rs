@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use forebay_container::{
     Selection, Values, Variable,
     cast::to_unsigned,
-    sample_index::{Bounds, Corners, SampleIndex, WindowAxis, Windows},
+    sample_index::{Bounds, Corners, SampleIndex, Windows},
+    window_axis::WindowAxis,
 };
 use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};

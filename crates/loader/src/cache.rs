@@ -9,13 +9,13 @@ use std::{
 };
 
 use forebay_batch::{Arena, Buffer, LoaderCounters, PlainBacking};
+use forebay_scratch::{Spill, SpillAdmission, UnitPlace};
 use forebay_source::{Error, ErrorKind, Resize, Result};
 
 use crate::{
     horizon::Moment,
     ledger::{Decoding, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
-    spill::{Spill, SpillAdmission, UnitPlace},
 };
 
 /// A unit that is asked for.

@@ -18,7 +18,7 @@
 //! | `layout`, `units`, `unit_slices` | how samples are read: from where they are stored, or from decoded units |
 //! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
-//! | `cache`, `ledger`, `horizon`, `bitmap`, `spill`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
+//! | `cache`, `ledger`, `horizon`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `batch` | samples side by side; its memory, DLPack and the seam `BatchMaker` are the crate `batch`'s |
 //! | `file_maker`, `assemble/`, `convert_sample`, `scratch_vec` | batches from files |
 //! | `make_batch`, `left_out` | a batch and the errors of its samples; batches of which nothing can be read |
@@ -32,7 +32,6 @@
 
 mod assemble;
 mod batch;
-mod bitmap;
 mod boundary;
 mod cache;
 mod categories;
@@ -69,7 +68,6 @@ mod shares;
 mod shuffle_group;
 mod sparse;
 mod spec;
-mod spill;
 mod spill_folder;
 mod to_usize;
 mod tuning;
@@ -93,4 +91,3 @@ pub use spec::{
     AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, FilesAxis, Leads, Offsets, SampleSpec,
     SeriesSpec,
 };
-pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};

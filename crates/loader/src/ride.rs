@@ -5,7 +5,8 @@ use std::sync::Arc;
 use forebay_container::{
     Variable,
     repeated::{RepeatedAxis, RepeatedBox},
-    sample_index::{SampleIndex, WindowAxis},
+    sample_index::SampleIndex,
+    window_axis::WindowAxis,
 };
 use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};

@@ -6,9 +6,10 @@ use forebay_container::{
     Scalar, Selection,
     gaps::stretches,
     repeated::RepeatedAxis,
-    sample_index::{Bounds, SampleIndex, WindowAxis},
+    sample_index::{Bounds, SampleIndex},
     series::{SeriesPart, SeriesWindows, WindowShape},
     unpack::{Unpack, UnpackKind, unpack},
+    window_axis::WindowAxis,
 };
 use forebay_source::{Error, ErrorKind, Result};
 

@@ -7,6 +7,7 @@ use std::{
 
 use forebay_batch::{Arena, Backing, LoaderCounters, RegionUse};
 use forebay_scratch::job_name;
+use forebay_scratch::{FileSpill, Spill};
 use forebay_source::{
     Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
 };
@@ -20,7 +21,6 @@ use crate::{
     set::SampleSet,
     shares::{Needs, Shares},
     shuffle_group::set_identity,
-    spill::{FileSpill, Spill},
     spill_folder::{self, SpillFolder},
     tuning::Tuning,
 };

@@ -10,10 +10,10 @@ use crate::{error::raised, memory::Memory};
 
 /// Pieces of memory, and by field its values, its offsets, or, where DLPack has no type for it, its memory.
 pub(crate) type JointFields =
-    (Vec<Py<Memory>>, Vec<(String, Option<Stretch>, Option<Stretch>, Option<Py<Memory>>)>);
+    (Vec<Py<Memory>>, Vec<(String, Option<PlacedField>, Option<PlacedField>, Option<Py<Memory>>)>);
 
 /// Which piece, the elements before it there, the code and the bits of its type, its shape, and its strides in elements.
-pub(crate) type Stretch = (usize, u64, (u8, u8), Vec<u64>, Vec<u64>);
+pub(crate) type PlacedField = (usize, u64, (u8, u8), Vec<u64>, Vec<u64>);
 
 /// A field that is one of the buffers that are put together.
 struct Unplaced {
@@ -56,7 +56,7 @@ pub(crate) fn joint_fields(py: Python<'_>, fields: Vec<FieldArray>) -> PyResult<
 }
 
 impl Unplaced {
-    fn placed(self, starts: &[(usize, usize)]) -> Stretch {
+    fn placed(self, starts: &[(usize, usize)]) -> PlacedField {
         let (piece, start) = starts[self.buffer];
         let DLDataType { code, bits, .. } = self.dtype;
         let mut strides = vec![1u64; self.shape.len()];

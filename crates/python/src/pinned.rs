@@ -21,10 +21,10 @@ use crate::error::{misread, reported};
 /// Where the batches of a loader lie.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct LoaderMemory {
-    kind: MemoryKind,
+    kind: PinnedKind,
 }
 
-enum MemoryKind {
+enum PinnedKind {
     Registered(Arc<PinnedBacking>),
     Allocated(Arc<AllocatedBacking>),
 }
@@ -40,19 +40,19 @@ impl LoaderMemory {
             Some(driver) => PinnedBacking::new(Box::new(driver)),
             None => PinnedBacking::unregistered(),
         };
-        Self { kind: MemoryKind::Registered(Arc::new(backing)) }
+        Self { kind: PinnedKind::Registered(Arc::new(backing)) }
     }
 
     /// Memory of tensors that `allocate` gives for a number of bytes; each is let go as soon as nobody uses its batch.
     #[staticmethod]
     fn allocated(allocate: Py<PyAny>) -> Self {
         let backing = AllocatedBacking { allocate, regions: Mutex::default() };
-        Self { kind: MemoryKind::Allocated(Arc::new(backing)) }
+        Self { kind: PinnedKind::Allocated(Arc::new(backing)) }
     }
 
     /// The tensor that `allocate` gave and that `address` lies in, and the bytes before that.
     fn tensor_at(&self, py: Python<'_>, address: usize) -> Option<(Py<PyAny>, usize)> {
-        let MemoryKind::Allocated(backing) = &self.kind else { return None };
+        let PinnedKind::Allocated(backing) = &self.kind else { return None };
         let regions = backing.regions();
         let (start, (len, tensor)) = regions.range(..=address).next_back()?;
         (address - start < *len).then(|| (tensor.clone_ref(py), address - start))
@@ -62,16 +62,16 @@ impl LoaderMemory {
     #[getter]
     fn pageable_bytes(&self) -> u64 {
         match &self.kind {
-            MemoryKind::Registered(backing) => backing.stats().pageable_bytes,
-            MemoryKind::Allocated(_) => 0,
+            PinnedKind::Registered(backing) => backing.stats().pageable_bytes,
+            PinnedKind::Allocated(_) => 0,
         }
     }
 
     /// How much is pinned, as JSON.
     fn stats(&self) -> PyResult<String> {
         let stats = match &self.kind {
-            MemoryKind::Registered(backing) => backing.stats(),
-            MemoryKind::Allocated(_) => Default::default(),
+            PinnedKind::Registered(backing) => backing.stats(),
+            PinnedKind::Allocated(_) => Default::default(),
         };
         serde_json::to_string(&stats).map_err(|error| misread(&error))
     }
@@ -80,8 +80,8 @@ impl LoaderMemory {
 impl LoaderMemory {
     pub(crate) fn backing(&self) -> Arc<dyn Backing> {
         match &self.kind {
-            MemoryKind::Registered(backing) => Arc::clone(backing) as _,
-            MemoryKind::Allocated(backing) => Arc::clone(backing) as _,
+            PinnedKind::Registered(backing) => Arc::clone(backing) as _,
+            PinnedKind::Allocated(backing) => Arc::clone(backing) as _,
         }
     }
 }

@@ -28,6 +28,11 @@ class IterationOptions(TypedDict, total=False):
     epochs: int | None
     refresh: bool
     on_lost: str
+    weights: Any
+    replacement: bool
+    balance: Any
+    bucket_by: Any
+    epoch_samples: int | None
     tiers: Any
     policy: Any
     config: str | os.PathLike[str] | None

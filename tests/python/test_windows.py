@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +292,19 @@ def test_a_member_of_a_compound_is_a_field(make: Any) -> None:
         forebay.open(path, [Field("table", member="mass")])
     with pytest.raises(forebay.InvalidError, match="which has no member 'x'"):
         forebay.open(path, [Field("table", member="kind.x")])
+
+
+def test_a_batch_that_is_kept_keeps_no_files_open_and_says_so_of_its_origins(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(12.0)
+    ds = forebay.open(path, ["x"], samples=Windows({0: 3}, stride={0: 1}))
+    early, late = ds.loader(batch_size=5)
+    assert early.origins[0].tolist() == [0, 1, 2, 3, 4]
+    ds.close()
+    del ds
+    gc.collect()
+    assert early.origins[0].tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(forebay.InvalidError, match=r"while the data set or its loader is there"):
+        _ = late.origins
+    assert pickle.loads(pickle.dumps(late))["x"].tolist() == late["x"].tolist()

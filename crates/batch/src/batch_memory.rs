@@ -86,7 +86,8 @@ mod tests {
             assert!(round == 0 || beside.is_some(), "there is room for offsets");
             let (spans, places) = Buffer::spanning(fields);
             assert_eq!(spans.len() == 1, round > 0, "the first batch teaches how long they are");
-            for (number, (len, (span, at))) in (1u8..).zip([100_000, 60_000, 0, 333].into_iter().zip(places)) {
+            for (number, (len, (span, at))) in (1u8..).zip([100_000, 60_000, 0, 333].into_iter().zip(places))
+            {
                 assert!(spans[span][at..at + len].iter().all(|byte| *byte == number));
             }
             drop(beside);

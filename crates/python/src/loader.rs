@@ -48,7 +48,7 @@ impl BatchLoader {
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
-        let numbered = NumberedSet { set: Arc::clone(&set), subset: subset.map(RawSubset::shared) };
+        let numbered = NumberedSet { set: Arc::downgrade(&set), subset: subset.map(RawSubset::shared) };
         let backing = memory.map(LoaderMemory::backing);
         let made = py.detach(|| match backing {
             Some(backing) => Feed::over(set, options, tiers, backing),

@@ -1,9 +1,9 @@
 //! What a batch is made of, as it crosses the border.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use forebay::{
-    Batch, SampleSet,
+    Batch, Error, ErrorKind, SampleSet,
     batch::FieldArray,
     loader::{AxisOrigins, Receipt},
     plan::Subset,
@@ -15,6 +15,7 @@ use pyo3::{
 
 use crate::{
     dlpack,
+    error::raised,
     joint_fields::{JointFields, joint_fields, offsets_field},
     memory::Memory,
 };
@@ -47,7 +48,8 @@ pub(crate) struct RawBatch {
 /// A set, or a subset of it, that samples are numbers of.
 #[derive(Clone)]
 pub(crate) struct NumberedSet {
-    pub(crate) set: Arc<SampleSet>,
+    /// A batch that is kept does not keep files and tiers open.
+    pub(crate) set: Weak<SampleSet>,
     pub(crate) subset: Option<Arc<Subset>>,
 }
 
@@ -174,8 +176,13 @@ impl RawBatch {
     }
 
     /// By axis, by its name or position, the bytes of where samples begin, as 64-bit integers.
-    fn origins(&self) -> Vec<(AxisKey, Vec<u8>)> {
-        let Some(NumberedSet { set, subset }) = &self.set else { return Vec::new() };
+    fn origins(&self) -> PyResult<Vec<(AxisKey, Vec<u8>)>> {
+        let Some(NumberedSet { set, subset }) = &self.set else { return Ok(Vec::new()) };
+        let set = set.upgrade().ok_or_else(|| {
+            let gone =
+                Error::new(ErrorKind::Invalid, "the data set of this batch is gone, and with it its origins");
+            raised(gone.hint("ask for batch.origins while the data set or its loader is there"))
+        })?;
         let whole = |number: u64| match subset {
             Some(subset) => subset.sample(number).unwrap_or(number),
             None => number,
@@ -189,6 +196,6 @@ impl RawBatch {
             let position = AxisKey::Position(origins.axis.unwrap_or(0));
             (origins.name.map_or(position, AxisKey::Name), bytes)
         };
-        set.origins(&numbers).into_iter().map(of_axis).collect()
+        Ok(set.origins(&numbers).into_iter().map(of_axis).collect())
     }
 }

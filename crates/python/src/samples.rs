@@ -212,7 +212,7 @@ impl SampleReader {
         } else {
             self.get_interruptible(py, &numbers)?
         };
-        let set = Arc::clone(self.opened.get()?.samples.set());
+        let set = Arc::downgrade(self.opened.get()?.samples.set());
         Ok(RawBatch::of_samples(fields, &numbers).of_set(Some(NumberedSet { set, subset: None })))
     }
 

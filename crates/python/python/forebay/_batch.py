@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _html
-from ._forebay import Memory, RawArray, RawBatch
+from ._forebay import InvalidError, Memory, RawArray, RawBatch
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -143,7 +143,14 @@ class Batch(dict[str, Any]):
         return _html.table(title, ("field", "type", "shape"), rows)
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), dict(self), [getattr(self, name) for name in _PUBLIC])
+        return _rebuild, (type(self), dict(self), [self._kept(name) for name in _PUBLIC])
+
+    def _kept(self, name: str) -> Any:
+        """The attribute ``name`` as it is pickled: origins that nobody asked for go with the data set."""
+        try:
+            return getattr(self, name)
+        except InvalidError:
+            return {}
 
 
 _PUBLIC = [name for name in Batch.__slots__ if not name.startswith("_")]

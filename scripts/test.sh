@@ -55,7 +55,7 @@ fi
 
 # The native reader alone: libhdf5 must not be what gives the right answers.
 export FOREBAY_LIBHDF5=off
-cargo build -p forebay-cli "${flags[@]}"
+# Built for the tests above; alone it would be built once more, with fewer features of what crates have in common.
 forebay=$CARGO_TARGET_DIR/$profile/forebay
 check=("$FOREBAY_PYTHON" "$ROOT/tests/matrix/check_matrix.py" "$forebay")
 say "values against h5py"
@@ -80,6 +80,6 @@ say "parallel HDF5 for its tests, with and without thread safety and subfiling; 
 "$ROOT/scripts/hdf5-subfiling.sh" >/dev/null
 need_browser
 say "tests of the Python package"
-# Most of them wait for processes they started: 3.5 minutes side by side on two processors, 7 one after the other.
-FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) : 4))" \
+# Most of them wait for processes they started: one more at a time than there are processors.
+FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) + 1 : 4))" \
     --dist worksteal "$ROOT/tests/python"

@@ -23,7 +23,7 @@ def run(name: str) -> str:
 
 def test_every_example_is_tested() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
-    learning = [f"torch_{name}.py" for name in ("blocks", "climate", "images", "molecules", "reanalysis", "simulation")]
+    learning = [f"torch_{name}.py" for name in ("blocks", "climate", "groups", "images", "molecules", "reanalysis", "simulation", "weather")]
     assert names == ["mpi_molecules.py", "numpy_minimal.py", "staged_checkpoint.py", *learning]
 
 
@@ -43,7 +43,7 @@ def test_torch_images_learns() -> None:
     assert len(right) == 3 and right[-1] > 90
 
 
-LEARNING = ["molecules", "climate"]
+LEARNING = ["molecules", "climate", "weather", "groups"]
 LEARNING += [pytest.param(name, marks=pytest.mark.slow) for name in ["simulation", "blocks", "reanalysis"]]
 
 

@@ -316,3 +316,37 @@ def test_a_callable_is_asked_for_one_chunk_at_a_time_where_it_has_chunks(tmp_pat
         seen += batch.indices.tolist()
     assert seen == [number for number in range(95) if number not in bad]
     assert loader.stats()["skipped"] == len(bad)
+
+
+@pytest.mark.parametrize("filters", [["zlib"], ["shuffle", "zstd"], [("shuffle", [2]), "lz4"], [(2, (2,)), (1, (6,))]])
+def test_chunks_that_were_filtered_are_undone_where_filters_say_so(tmp_path: Path, filters: list[Any]) -> None:
+    numcodecs = pytest.importorskip("numcodecs")
+    made = {"zlib": numcodecs.Zlib, "zstd": numcodecs.Zstd, "lz4": numcodecs.LZ4, 1: numcodecs.Zlib}
+    values = np.arange(70, dtype="<u2").reshape(14, 5)
+    path, extents = tmp_path / "a.packed", []
+    with path.open("wb") as file:
+        file.write(b"PACKED")
+        for chunk in np.split(np.pad(values, ((0, 2), (0, 0))), 4):
+            stored: Any = chunk.tobytes()
+            for one in filters:
+                name = one[0] if isinstance(one, tuple) else one
+                codec = numcodecs.Shuffle(2) if name in ("shuffle", 2) else made[name]()
+                stored = bytes(codec.encode(stored))
+            extents.append((file.tell(), len(stored)))
+            file.write(stored)
+
+    def variables(file: Any) -> list[forebay.Variable]:
+        return [forebay.Variable("x", "<u2", (14, 5), extents, chunks=(4, 5), filters=filters)]
+
+    forebay.register_format("packed", lambda path, head: head.startswith(b"PACKED"), variables)
+    same(forebay.read(path, "x"), values)
+    same(forebay.open(path, ["x"])[[13, 0, 5]]["x"], values[[13, 0, 5]])
+    assert len(forebay.inspect(path)["variables"]["x"]["filters"]) == len(filters)
+
+
+def test_a_filter_nobody_knows_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.odd"
+    path.write_bytes(b"ODD!")
+    forebay.register_format("odd", lambda path, head: head == b"ODD!", named("", extents=[(0, 4)], filters=["rot13"]))
+    with pytest.raises(forebay.ForebayError, match="filter 'rot13'; there are adler32"):
+        forebay.read(path, "x")

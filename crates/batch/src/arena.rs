@@ -8,17 +8,17 @@ use std::{
     collections::BTreeMap,
     fmt,
     ops::{Deref, DerefMut},
-    process, ptr,
+    process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use forebay_source::Result;
 
 use self::memory_block::MemoryBlock;
-use crate::backing::{ALIGNMENT, Backing, LONG, PlainBacking, full};
+use crate::backing::{ALIGNMENT, Backing, LONG, PlainBacking, RegionUse, full};
 
 /// Lends memory and takes it back to lend it again: fresh pages cost four times as much to fill.
 #[derive(Debug)]
@@ -28,6 +28,10 @@ pub struct Arena {
     backing: Arc<dyn Backing>,
     /// The process that lends.
     process: u32,
+    /// Bytes that the fields of a batch took side by side, of late.
+    batch_len: AtomicUsize,
+    /// Bytes that were added behind them, at the most.
+    added_len: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -53,11 +57,36 @@ impl Arena {
             lent: AtomicU64::new(0),
             backing,
             process: process::id(),
+            batch_len: AtomicUsize::new(0),
+            added_len: AtomicUsize::new(0),
         })
     }
 
     /// Memory for `len` bytes, whose values are anything.
     pub fn take(self: &Arc<Self>, len: usize) -> Result<Buffer> {
+        let block = Arc::new(self.lend(len, usize::MAX)?);
+        Ok(Buffer { block, offset: 0, len })
+    }
+
+    /// What is done with the regions of its backing.
+    pub fn region_use(&self) -> RegionUse {
+        self.backing.region_use()
+    }
+
+    /// A block for a batch whose first field takes `len` bytes: with room for the others where they are as long as before.
+    pub(crate) fn batch_block(self: &Arc<Self>, len: usize) -> Result<Arc<LentBlock>> {
+        let expected = self.batch_len.load(Relaxed).saturating_add(self.added_len.load(Relaxed));
+        self.lend(len.max(expected), 0).map(Arc::new)
+    }
+
+    /// Notes that the fields of a batch took `len` bytes side by side. What the longest took is forgotten little by little.
+    pub(crate) fn note_batch(&self, len: usize) {
+        let before = self.batch_len.load(Relaxed);
+        self.batch_len.store(len.max(before - before / 32), Relaxed);
+    }
+
+    /// A block of at least `len` bytes, of which `used` are taken.
+    fn lend(self: &Arc<Self>, len: usize, used: usize) -> Result<LentBlock> {
         let wanted = rounded(len);
         if wanted > isize::MAX.unsigned_abs() / 2 {
             return Err(full(len));
@@ -79,7 +108,7 @@ impl Arena {
             None => self.fresh(wanted)?,
         };
         self.lent.fetch_add(block.len() as u64, Relaxed);
-        Ok(Buffer { block: Some(block), len, arena: Arc::clone(self) })
+        Ok(LentBlock { block: Some(block), used: AtomicUsize::new(used), arena: Arc::clone(self) })
     }
 
     /// A block that nobody had before; others that came with it are kept for later.
@@ -127,6 +156,9 @@ impl Arena {
             return std::mem::forget(block);
         }
         self.lent.fetch_sub(block.len() as u64, Relaxed);
+        if self.region_use() == RegionUse::Once {
+            return drop(block);
+        }
         let mut free = self.lock();
         free.put(block);
         let gone = free.shrink(self.lent());
@@ -179,29 +211,115 @@ pub fn room(len: usize) -> usize {
     MemoryBlock::len_of(rounded(len), LONG).unwrap_or(usize::MAX)
 }
 
+/// A block of an arena, which goes back to it when the last buffer that lies in it is dropped.
+pub(crate) struct LentBlock {
+    /// Always there until it is dropped.
+    block: Option<MemoryBlock>,
+    /// Bytes from its start that buffers have.
+    used: AtomicUsize,
+    arena: Arc<Arena>,
+}
+
+/// Where buffers of one block begin: what devices like as well as the start of an allocation.
+const FIELD_ALIGNMENT: usize = 256;
+
+impl LentBlock {
+    /// The next `len` bytes of the block that no buffer has; nothing where there are not so many.
+    pub(crate) fn cut(self: &Arc<Self>, len: usize) -> Option<Buffer> {
+        let end_of = |used: usize| {
+            let start = used.checked_next_multiple_of(FIELD_ALIGNMENT)?;
+            start.checked_add(len).filter(|end| *end <= self.capacity()).map(|end| (start, end))
+        };
+        let before = self.used.fetch_update(Relaxed, Relaxed, |used| Some(end_of(used)?.1)).ok()?;
+        let (offset, _) = end_of(before)?;
+        Some(Buffer { block: Arc::clone(self), offset, len })
+    }
+
+    fn capacity(&self) -> usize {
+        self.block.as_ref().map_or(0, MemoryBlock::len)
+    }
+}
+
+impl Drop for LentBlock {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.arena.give_back(block);
+        }
+    }
+}
+
+/// Bytes that `len` bytes take in a block where others follow.
+pub(crate) fn side_by_side(len: usize) -> usize {
+    len.checked_next_multiple_of(FIELD_ALIGNMENT).unwrap_or(usize::MAX)
+}
+
 /// Memory of an arena, which goes back to it when dropped.
 pub struct Buffer {
-    block: Option<MemoryBlock>,
+    block: Arc<LentBlock>,
+    /// Where it begins in the block: no other buffer has these bytes.
+    offset: usize,
     len: usize,
-    arena: Arc<Arena>,
 }
 
 impl Buffer {
     /// Its address, good as long as the buffer lives.
     pub fn address(&self) -> *mut u8 {
-        self.block.as_ref().map_or(ptr::null_mut(), |block| block.start().as_ptr())
+        let block =
+            self.block.block.as_ref().expect("a block is there until the last of its buffers is gone");
+        // SAFETY: the offset lies within the block.
+        unsafe { block.start().as_ptr().add(self.offset) }
     }
 
     /// The same bytes in other memory of the same arena.
     pub fn copied(&self) -> Result<Self> {
-        let mut copy = self.arena.take(self.len)?;
+        let mut copy = self.block.arena.take(self.len)?;
         copy.copy_from_slice(self);
         Ok(copy)
     }
 
-    /// Bytes it takes, at least as many as were asked for.
+    /// Bytes that its block takes, at least as many as were asked for.
     pub fn capacity(&self) -> usize {
-        self.block.as_ref().map_or(0, MemoryBlock::len)
+        self.block.capacity()
+    }
+
+    /// Memory for `len` more bytes in the block of a batch; nothing where it has no room, which the next batch then has.
+    pub fn beside(&self, len: usize) -> Option<Self> {
+        if self.block.arena.region_use() != RegionUse::Blocks {
+            self.block.arena.added_len.fetch_max(side_by_side(len), Relaxed);
+        }
+        self.block.cut(len)
+    }
+
+    /// Memory for `len` bytes of the same arena.
+    pub fn elsewhere(&self, len: usize) -> Result<Self> {
+        self.block.arena.take(len)
+    }
+
+    /// One buffer for those of `buffers` that lie in the same block, from the start of the first to the end of the last, and
+    /// for each of them which one that is and where it begins there. What lies between is anything.
+    pub fn spanning(buffers: Vec<Self>) -> (Vec<Self>, Vec<(usize, usize)>) {
+        let mut spans: Vec<Self> = Vec::new();
+        let mut places = Vec::with_capacity(buffers.len());
+        for Self { block, offset, len } in buffers {
+            let known = spans.iter_mut().enumerate().find(|(_, span)| Arc::ptr_eq(&span.block, &block));
+            if let Some((number, span)) = known {
+                let end = (span.offset + span.len).max(offset + len);
+                span.offset = span.offset.min(offset);
+                span.len = end - span.offset;
+                places.push((number, offset));
+            } else {
+                places.push((spans.len(), offset));
+                spans.push(Self { block, offset, len });
+            }
+        }
+        for (number, offset) in &mut places {
+            *offset -= spans[*number].offset;
+        }
+        for span in &mut spans {
+            // Whole elements of any type.
+            span.len = span.len.next_multiple_of(ALIGNMENT).min(span.capacity() - span.offset);
+        }
+        (spans, places)
     }
 }
 
@@ -209,26 +327,16 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let Some(block) = &self.block else { return &[] };
-        // SAFETY: the block has at least `len` bytes, zeroed when it was made and written as bytes since, and is
-        // borrowed through `self`, its only owner.
-        unsafe { std::slice::from_raw_parts(block.start().as_ptr(), self.len) }
+        // SAFETY: the block has these bytes, zeroed when it was made and written as bytes since, no other buffer has them, and
+        // they are borrowed through `self`.
+        unsafe { std::slice::from_raw_parts(self.address(), self.len) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let Some(block) = &self.block else { return &mut [] };
         // SAFETY: as above, and `self` is borrowed for writing.
-        unsafe { std::slice::from_raw_parts_mut(block.start().as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
-            self.arena.give_back(block);
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.address(), self.len) }
     }
 }
 

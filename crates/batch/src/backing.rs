@@ -26,9 +26,10 @@ pub(crate) const LONG: usize = 16 << 10;
 /// # Contract
 ///
 /// - `map` gives `len` bytes that are zero, aligned to [`ALIGNMENT`], readable and writable, and used by nobody else until
-///   `unmap`. `len` is a multiple of 2 MiB. Where there is no room, the error is of kind `Full`.
+///   `unmap`. `len` is a multiple of 2 MiB, or of 4 KiB where a region is used [`Once`](RegionUse::Once), whose bytes may be
+///   anything. Where there is no room, the error is of kind `Full`.
 /// - `unmap` is called once for each region, on any thread, after its last block was dropped.
-/// - `heap_below` is always the same. Blocks shorter than that come from the heap, all others from regions; 0 has all memory of
+/// - `heap_below` and `region_use` are always the same. Blocks shorter than that come from the heap, all others from regions; 0 has all memory of
 ///   the arena come from regions.
 /// - Nothing here is called in a forked child; what the child finds in the memory is the backing's own business.
 ///
@@ -39,6 +40,11 @@ pub unsafe trait Backing: fmt::Debug + Send + Sync {
     /// The shortest block that comes from a region.
     fn heap_below(&self) -> usize;
 
+    /// What an arena does with regions.
+    fn region_use(&self) -> RegionUse {
+        RegionUse::Blocks
+    }
+
     /// A new region of `len` bytes.
     fn map(&self, len: usize) -> Result<NonNull<u8>>;
 
@@ -48,6 +54,19 @@ pub unsafe trait Backing: fmt::Debug + Send + Sync {
     ///
     /// `start` and `len` are those of one call of `map`, nothing refers to the region any more, and it was not given back.
     unsafe fn unmap(&self, start: NonNull<u8>, len: usize);
+}
+
+/// What an arena does with the regions of a backing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RegionUse {
+    /// Cuts them into blocks, which are used again; each field of a batch has a block of its own.
+    #[default]
+    Blocks,
+    /// The same, but that the fields of a batch lie side by side in one block: one copy moves all of them.
+    Batches,
+    /// A region is one block for a whole batch and goes back as soon as nobody uses it: its owner knows when it may be used
+    /// again.
+    Once,
 }
 
 /// Private memory of the process, in large pages where the system has them.

@@ -46,6 +46,11 @@ pub trait BatchMaker: fmt::Debug + Send + Sync {
     /// Gives memory that nobody uses back to the system.
     fn release_idle_memory(&self);
 
+    /// Gives back also what is kept for later batches, which are slower for it at first.
+    fn release_memory(&self) {
+        self.release_idle_memory();
+    }
+
     /// What was read and decoded so far; what the loader counts itself is zero.
     fn stats(&self) -> LoaderStats;
 }

@@ -140,6 +140,11 @@ impl FieldArray {
         Ok(Self { name, dtype, kind: self.kind, shape, bytes: self.bytes.copied()?, offsets })
     }
 
+    /// The type of an element as DLPack has it, and the axes that an element has besides those of the field.
+    pub fn dlpack_type(&self) -> Result<(DLDataType, Vec<u64>)> {
+        data_type(self)
+    }
+
     fn export<M>(self: &Arc<Self>, managed: impl FnOnce(DLTensor) -> M) -> Result<NonNull<M>> {
         let (dtype, inner) = data_type(self)?;
         let lens: Vec<u64> = self.shape.iter().copied().chain(inner).collect();

@@ -10,6 +10,8 @@
 //! |---|---|
 //! | `backing` | where memory comes from |
 //! | `arena/` | memory that is used again |
+//! | `batch_memory` | memory for the fields of one batch, apart or side by side |
+//! | `pinned` | memory that a device copies from by itself |
 //! | `field_array` | one field of a batch, and what has to be verified before it is shown |
 //! | `dlpack` | how other libraries see it |
 //! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
@@ -18,16 +20,20 @@
 mod arena;
 mod backing;
 mod batch_maker;
+mod batch_memory;
 mod dlpack;
 mod field_array;
+mod pinned;
 mod stats;
 
 pub use arena::{Arena, Buffer, room};
-pub use backing::{ALIGNMENT, Backing, PlainBacking};
+pub use backing::{ALIGNMENT, Backing, PlainBacking, RegionUse};
 pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads};
+pub use batch_memory::BatchMemory;
 pub use dlpack::{
     DL_CPU, DL_FLAG_IS_COPIED, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
     DLPackVersion, DLTensor,
 };
 pub use field_array::{FieldArray, Verify};
+pub use pinned::{PinnedBacking, PinnedStats, RegisterMemory};
 pub use stats::{Bottleneck, LoaderCounters, LoaderStats, nanos};

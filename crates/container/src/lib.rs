@@ -14,13 +14,13 @@
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
 //! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
-//! | `shape`, `grid`, `selection`, `slabs`, `runs`, `windows`, `sample_index` | arithmetic of chunks, hyperslabs, ranges read as one, and boxes that are samples |
+//! | `shape`, `grid`, `selection`, `slabs`, `runs`, `windows`, `window_axis`, `sample_index`, `series`, `repeated`, `gaps` | arithmetic of chunks, hyperslabs, ranges read as one, and boxes that are samples, over several files too, but not over gaps |
 //! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
 //! | `native/`, `nonstandard`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
 //! | `cast`, `recode`, `categories` | numbers as other numbers, by NumPy's rules and by a table; tables of names, joined |
 //! | `cf/` | what attributes say of values by the CF conventions: packed numbers, missing values, times |
 //! | `unpack/` | values made of packed numbers as those attributes say |
-//! | `names` | what formats write into a description themselves |
+//! | `names`, `group_pattern` | what formats write into a description themselves; patterns that name groups |
 //! | `saved` | the description as bytes |
 
 mod array;
@@ -36,7 +36,9 @@ mod cost;
 mod dimension_scales;
 mod dtype;
 mod extents;
+pub mod gaps;
 pub mod grid;
+pub mod group_pattern;
 mod heap;
 mod interval_tree;
 pub mod mapping;
@@ -45,6 +47,7 @@ pub mod names;
 pub mod native;
 pub mod nonstandard;
 pub mod recode;
+pub mod repeated;
 mod row_alone;
 pub mod runs;
 pub mod sample_index;
@@ -52,12 +55,14 @@ mod saved;
 mod scalar;
 mod segments;
 mod selection;
+pub mod series;
 pub mod shape;
 mod shards;
 mod slabs;
 mod source_index;
 pub mod unpack;
 mod variable;
+pub mod window_axis;
 pub mod windows;
 
 pub use array::{Array, Values};

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, ops::Range, sync::Arc};
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::Span;
+use crate::{Span, repeated::RepeatedBox, series::SeriesPart, window_axis::WindowAxis};
 
 /// The samples of one variable of one file.
 #[derive(Clone, Debug)]
@@ -38,6 +38,10 @@ pub enum SampleIndex {
     Windows(Windows),
     /// Boxes at listed places.
     Corners(Arc<Corners>),
+    /// What this file has of boxes that go on from file to file.
+    Series(SeriesPart),
+    /// One box that many samples have in common.
+    Repeated(Arc<RepeatedBox>),
 }
 
 /// Where samples of different lengths begin and end.
@@ -94,6 +98,11 @@ impl Bounds {
         }
     }
 
+    /// Where each begins and ends.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        (0..self.count()).map(|sample| self.range(sample)).collect()
+    }
+
     fn range(&self, sample: u64) -> Range<u64> {
         let at = usize::try_from(sample).unwrap_or(usize::MAX);
         match self {
@@ -138,26 +147,6 @@ impl Windows {
     }
 }
 
-/// How boxes lie along one axis.
-#[derive(Clone, Copy, Debug)]
-pub struct WindowAxis {
-    /// Elements of a box.
-    pub size: u64,
-    /// From one element to the next.
-    pub step: u64,
-    /// From one box to the next.
-    pub stride: u64,
-    /// How many boxes.
-    pub count: u64,
-}
-
-impl WindowAxis {
-    /// The whole of an axis.
-    pub fn whole(len: u64) -> Self {
-        Self { size: len, step: 1, stride: len.max(1), count: 1 }
-    }
-}
-
 /// Boxes of one size at listed places.
 #[derive(Clone, Debug)]
 pub struct Corners {
@@ -176,6 +165,8 @@ impl SampleIndex {
             Self::Whole => 1,
             Self::Windows(windows) => windows.axes.iter().fold(1, |n, axis| n.saturating_mul(axis.count)),
             Self::Corners(corners) => corners.corners.len() as u64,
+            Self::Series(part) => part.count(),
+            Self::Repeated(repeated) => repeated.count,
         }
     }
 
@@ -185,6 +176,8 @@ impl SampleIndex {
             Self::Rows { rows, .. } => Some(number * rows..(number + 1) * rows),
             Self::Ragged { axis: 0, bounds } => Some(bounds.range(number)),
             Self::Whole => Some(0..shape.first().copied()?),
+            Self::Repeated(repeated) if repeated.is_whole => Some(0..shape.first().copied()?),
+            Self::Series(part) if part.is_rows() => Some(part.rows(number)),
             _ => None,
         }
     }
@@ -194,7 +187,8 @@ impl SampleIndex {
         match self {
             Self::Rows { rows, .. } | Self::Slabs { rows, .. } => Some(number * rows..(number + 1) * rows),
             Self::Ragged { bounds, .. } => Some(bounds.range(number)),
-            Self::Whole | Self::Windows(_) | Self::Corners(_) => None,
+            Self::Series(part) if part.is_rows() => Some(part.rows(number)),
+            Self::Whole | Self::Windows(_) | Self::Corners(_) | Self::Series(_) | Self::Repeated(_) => None,
         }
     }
 
@@ -205,7 +199,12 @@ impl SampleIndex {
 
     /// True when every sample is some rows of axis 0.
     pub fn is_rows(&self) -> bool {
-        matches!(self, Self::Rows { .. } | Self::Ragged { axis: 0, .. } | Self::Whole)
+        match self {
+            Self::Rows { .. } | Self::Ragged { axis: 0, .. } | Self::Whole => true,
+            Self::Series(part) => part.is_rows(),
+            Self::Repeated(repeated) => repeated.is_whole,
+            _ => false,
+        }
     }
 
     /// The box of sample `number` from an array of `shape`.
@@ -231,6 +230,8 @@ impl SampleIndex {
                     *span = Span::range(*start..start + size);
                 }
             }
+            Self::Series(part) => part.spans(number, out),
+            Self::Repeated(repeated) => repeated.spans(number, out),
         }
     }
 
@@ -256,6 +257,8 @@ impl SampleIndex {
             Self::Whole => Some(0..1),
             Self::Windows(windows) => Some(windows.touching(corner[0]..corner[0] + size[0])),
             Self::Corners(_) => None,
+            Self::Series(part) => Some(part.touching(corner[0]..corner[0] + size[0])),
+            Self::Repeated(repeated) => Some(0..repeated.count),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_batch::{BatchMaker, MakerThreads, PlainBacking};
+use forebay_batch::{Backing, BatchMaker, MakerThreads, PlainBacking};
 use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
 use forebay_plan::{LoaderState, Resumed, StateCheck};
 use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
@@ -79,6 +79,16 @@ impl Feed {
         Ok(Self::of(Loader::new(set, options)?, tiers))
     }
 
+    /// The same, whose batches lie in memory of `backing`.
+    pub fn over(
+        set: Arc<SampleSet>,
+        options: Options,
+        tiers: Option<Arc<Tiered>>,
+        backing: Arc<dyn Backing>,
+    ) -> Result<Self> {
+        Ok(Self::of(Loader::over(set, options, backing)?, tiers))
+    }
+
     /// A loader of the batches of `maker`, which reads through no tiers of its own.
     pub fn of_maker(maker: Arc<dyn BatchMaker>, options: Options) -> Result<Self> {
         Ok(Self::of(Loader::of_maker(maker, options)?, None))
@@ -89,15 +99,21 @@ impl Feed {
         Self { loader, tiers, epochs, foresight, process: current_process(), origin_latency: Arc::default() }
     }
 
-    /// The same, whose batches of fields `forms` are transformed as `spec` says.
-    pub fn transformed(mut self, forms: &[FieldForm], spec: &TransformSpec) -> Result<Self> {
+    /// The same, whose batches of fields `forms` are transformed as `spec` says; those lie in memory of `backing`, if one is given.
+    pub fn transformed(
+        mut self,
+        forms: &[FieldForm],
+        spec: &TransformSpec,
+        backing: Option<Arc<dyn Backing>>,
+    ) -> Result<Self> {
         if spec.is_none() {
             return Ok(self);
         }
         let batch_size = self.loader.options().batch_size;
         // Two are the consumer's: one it is given while it still holds the one before.
         let batches = self.loader.in_force().batches_ahead + 2;
-        let room = BatchRoom { batch_size, batches, backing: Arc::new(PlainBacking::default()) };
+        let backing = backing.unwrap_or_else(|| Arc::new(PlainBacking::default()));
+        let room = BatchRoom { batch_size, batches, backing };
         self.loader.decorate(|maker| Ok(Arc::new(Transformed::new(maker, forms, spec, room)?)))?;
         Ok(self)
     }
@@ -124,6 +140,17 @@ impl Feed {
             self.foresee(tiers, epoch, position)?;
         }
         self.loader.start()
+    }
+
+    /// Begins to make the next epoch ahead, as [`Loader::start_after`] does; never where there are tiers, which have one epoch at
+    /// a time.
+    pub fn start_after(&self, run: &Run) -> Result<Option<Run>> {
+        if self.tiers.is_some() { Ok(None) } else { self.loader.start_after(run) }
+    }
+
+    /// Goes on with a run that was begun ahead, as [`Loader::follow`] does.
+    pub fn follow(&self, run: &Run) -> bool {
+        self.loader.follow(run)
     }
 
     /// The next batch of `run`, committed.
@@ -199,6 +226,11 @@ impl Feed {
     /// Batches that the consumer has yet to commit of the epoch it is in, or else of the next.
     pub fn remaining(&self) -> Result<u64> {
         self.loader.remaining()
+    }
+
+    /// Gives memory back to the system, as [`Loader::release_memory`] does.
+    pub fn release_memory(&self) {
+        self.loader.release_memory();
     }
 
     /// How the loader works.

@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/batch/src/arena.rs", "lends memory by address"),
     ("crates/batch/src/arena/memory_block.rs", "takes memory from the heap and a backing"),
     ("crates/batch/src/backing.rs", "maps memory, and promises what an arena relies on"),
+    ("crates/batch/src/pinned.rs", "registers memory with a driver, and promises what an arena relies on"),
     ("crates/batch/src/dlpack.rs", "hands memory to other libraries and takes it back when they say so"),
     ("crates/loader/tests/memory.rs", "brings memory of its own, and takes tensors as other libraries do"),
     ("crates/peercache/src/host_table.rs", "has words in memory that other processes read and write"),
@@ -53,6 +54,10 @@ const ALLOWED: &[(&str, &str)] = &[
     (
         "crates/python/src/stage_file.rs",
         "writes from and reads into buffers that Python gives by their address",
+    ),
+    (
+        "crates/python/src/pinned.rs",
+        "calls into a CUDA runtime found at run time, and lends memory of tensors",
     ),
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),

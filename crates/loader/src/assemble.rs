@@ -3,6 +3,7 @@
 mod densify;
 mod fetch;
 mod fields;
+mod pieced;
 mod rows;
 mod unverified;
 
@@ -73,6 +74,12 @@ impl BatchMaker for FileMaker {
 
     fn release_idle_memory(&self) {
         self.arena.release();
+        self.scratch.release();
+    }
+
+    fn release_memory(&self) {
+        self.cache.clear();
+        self.release_idle_memory();
     }
 
     fn stats(&self) -> LoaderStats {

@@ -1,5 +1,7 @@
 //! Samples side by side, ready for a tensor.
 
+use std::time::Duration;
+
 use forebay_batch::{FieldArray, Verify};
 use forebay_source::Error;
 
@@ -16,6 +18,10 @@ pub struct Batch {
     pub samples: Vec<Option<u64>>,
     /// A seed for each sample that depends on the run's seed, the epoch and the sample alone.
     pub seeds: Vec<u64>,
+    /// How long a thread took to make it.
+    pub took: Duration,
+    /// How long the consumer waited for it.
+    pub waited: Duration,
     /// Samples that could not be read and are left out or replaced, and those of batches right before it that were left out whole.
     pub failed: Vec<FailedSample>,
     pub(crate) receipt: Receipt,

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use forebay_container::{
     Selection, Values, Variable,
     cast::to_unsigned,
-    sample_index::{Bounds, Corners, SampleIndex, WindowAxis, Windows},
+    sample_index::{Bounds, Corners, SampleIndex, Windows},
+    window_axis::WindowAxis,
 };
 use forebay_format::Opened;
 use forebay_source::{Error, ErrorKind, Result};
@@ -29,10 +30,10 @@ pub(crate) struct IndexRequest<'a> {
 }
 
 impl IndexRequest<'_> {
-    /// Which elements of the variable are which sample.
-    pub(crate) fn index(&self, cache: &mut BoundsCache) -> Result<SampleIndex> {
+    /// Which elements of the variable are which sample, as `samples` say.
+    pub(crate) fn index(&self, samples: &Boundary, cache: &mut BoundsCache) -> Result<SampleIndex> {
         let shape = &self.variable.grid.shape;
-        match &self.field.samples {
+        match samples {
             Boundary::Fixed { rows } => {
                 Ok(SampleIndex::Rows { rows: *rows, count: sample_count(*rows, shape[0])? })
             }
@@ -45,7 +46,10 @@ impl IndexRequest<'_> {
                     axis => Ok(SampleIndex::Slabs { axis, rows: *rows, count }),
                 }
             }
-            Boundary::Whole => Ok(SampleIndex::Whole),
+            // Boxes that go on from file to file, and what is the same for all samples, are cut once all files are known.
+            Boundary::Whole | Boundary::Groups { .. } | Boundary::Series(_) | Boundary::Constant => {
+                Ok(SampleIndex::Whole)
+            }
             Boundary::Ragged { offsets, axis: 0 } if self.is_of_one_length(offsets) => {
                 Ok(SampleIndex::Rows { rows: 1, count: shape.first().copied().unwrap_or(0) })
             }
@@ -135,7 +139,7 @@ impl IndexRequest<'_> {
     }
 
     /// The position of the axis `name`: by number, or by what the format calls it.
-    fn axis(&self, name: &AxisName) -> Result<usize> {
+    pub(crate) fn axis(&self, name: &AxisName) -> Result<usize> {
         let ndim = self.variable.grid.shape.len();
         match name {
             AxisName::Index(index) if *index < ndim => Ok(*index),
@@ -168,6 +172,17 @@ impl IndexRequest<'_> {
     }
 
     fn windows(&self, size: &[AxisLen], stride: &[AxisLen], step: &[AxisLen]) -> Result<SampleIndex> {
+        Ok(SampleIndex::Windows(Windows { axes: self.window_axes(size, stride, step, None)? }))
+    }
+
+    /// How boxes lie along each axis; along `open`, whose length is not known here, there are none yet.
+    pub(crate) fn window_axes(
+        &self,
+        size: &[AxisLen],
+        stride: &[AxisLen],
+        step: &[AxisLen],
+        open: Option<usize>,
+    ) -> Result<Vec<WindowAxis>> {
         let shape = &self.variable.grid.shape;
         let sizes = self.lens(size, shape)?;
         let steps = self.lens(step, &vec![1; shape.len()])?;
@@ -187,6 +202,10 @@ impl IndexRequest<'_> {
         let mut axes: Vec<WindowAxis> = shape.iter().map(|len| WindowAxis::whole(*len)).collect();
         for AxisLen { axis, .. } in size {
             let at = self.axis(axis)?;
+            if open == Some(at) {
+                axes[at] = WindowAxis { size: sizes[at], step: steps[at], stride: strides[at], count: 0 };
+                continue;
+            }
             if reaches[at] > shape[at] {
                 let what = format!(
                     "windows reach over {} elements of axis {at}, which has {}",
@@ -197,7 +216,7 @@ impl IndexRequest<'_> {
             let count = (shape[at] - reaches[at]) / strides[at] + 1;
             axes[at] = WindowAxis { size: sizes[at], step: steps[at], stride: strides[at], count };
         }
-        Ok(SampleIndex::Windows(Windows { axes }))
+        Ok(axes)
     }
 
     fn centres(&self, at: &Centres, size: &[AxisLen]) -> Result<SampleIndex> {
@@ -263,14 +282,16 @@ fn sample_count(rows: u64, row_count: u64) -> Result<u64> {
 pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<SampleForm> {
     check_offsets(boundary, parts)?;
     let first = part_form(boundary, &parts[0]);
+    let is_whole = matches!(boundary, Boundary::Whole | Boundary::Groups { .. });
     for part in &parts[1..] {
         let own = part_form(boundary, part);
         if own == first {
             continue;
         }
         // Whole files of different lengths are joined; all else must be equal.
-        if let (Boundary::Whole, SampleForm::Stacked { shape: one }, SampleForm::Stacked { shape: other }) =
-            (boundary, &first, &own)
+        if let (true, SampleForm::Stacked { shape: one }, SampleForm::Stacked { shape: other }) =
+            (is_whole, &first, &own)
+            && !one.is_empty()
             && one.len() == other.len()
             && one[1..] == other[1..]
         {
@@ -282,7 +303,7 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<SampleFo
         );
         return Err(part.named(error));
     }
-    if let (Boundary::Whole, SampleForm::Stacked { shape }) = (boundary, &first) {
+    if let (true, SampleForm::Stacked { shape }) = (is_whole, &first) {
         let lens = |part: &ColumnPart| part.variable().grid.shape.first().copied();
         if parts.iter().any(|part| lens(part) != lens(&parts[0])) {
             return Ok(SampleForm::Joined { axis: 0, shape: shape.clone() });
@@ -341,6 +362,10 @@ fn part_form(boundary: &Boundary, part: &ColumnPart) -> SampleForm {
             SampleForm::Stacked { shape: windows.axes.iter().map(|axis| axis.size).collect() }
         }
         (SampleIndex::Corners(corners), _) => SampleForm::Stacked { shape: corners.size.clone() },
+        (SampleIndex::Series(part), _) => SampleForm::Stacked { shape: part.windows().sample_shape() },
+        (SampleIndex::Repeated(repeated), _) => {
+            SampleForm::Stacked { shape: repeated.axes.iter().map(|axis| axis.window.size).collect() }
+        }
     }
 }
 

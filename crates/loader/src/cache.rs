@@ -9,13 +9,13 @@ use std::{
 };
 
 use forebay_batch::{Arena, Buffer, LoaderCounters, PlainBacking};
+use forebay_scratch::{Spill, SpillAdmission, UnitPlace};
 use forebay_source::{Error, ErrorKind, Resize, Result};
 
 use crate::{
     horizon::Moment,
     ledger::{Decoding, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
-    spill::{Spill, SpillAdmission, UnitPlace},
 };
 
 /// A unit that is asked for.
@@ -216,6 +216,20 @@ impl UnitCache {
             }
             self.lock().entries.remove(&resident.place.unit);
         }
+    }
+
+    /// Forgets all units that are in memory, and gives that back to the system.
+    pub(crate) fn clear(&self) {
+        let start = Moment::new(0, 0);
+        let now = Now { moment: start, oldest: start, horizon: None };
+        let mut gone = Vec::new();
+        let mut state = self.lock();
+        while let Some(evicted) = state.ledger.evict(0, now) {
+            gone.extend(state.entries.remove(&evicted.unit));
+        }
+        drop(state);
+        drop(gone);
+        self.arena.release();
     }
 
     fn put(&self, spill: &dyn Spill, place: UnitPlace, bytes: &[u8]) {

@@ -37,16 +37,15 @@ fn names_beside<'a>(opened: &'a Opened, variable: &Variable) -> Result<Option<&'
     };
     let variables = &opened.container().variables;
     let at = variables.partition_point(|other| other.name < name);
-    match variables.get(at) {
-        Some(found) if found.name == name => Ok(Some(found)),
-        // A group: names with a mask, as AnnData has them where some may be missing.
-        _ if variables
-            .iter()
-            .any(|other| other.name.strip_prefix(&name).is_some_and(|rest| rest.starts_with('/'))) =>
-        {
-            Err(unreadable(&name))
-        }
-        _ => Ok(None),
+    if let Some(found) = variables.get(at).filter(|found| found.name == name) {
+        return Ok(Some(found));
+    }
+    // A group: names with a mask, as AnnData has them where some may be missing.
+    let inside = format!("{name}/");
+    let first = variables.partition_point(|other| other.name < inside);
+    match variables.get(first).is_some_and(|other| other.name.starts_with(&inside)) {
+        true => Err(unreadable(&name)),
+        false => Ok(None),
     }
 }
 

@@ -8,6 +8,7 @@ use forebay_container::{
     cf::ValueKind,
     recode::Recode,
     sample_index::SampleIndex,
+    series::SeriesWindows,
     unpack::{Unpacked, Unpacker},
 };
 use forebay_format::Opened;
@@ -42,6 +43,8 @@ pub(crate) struct Column {
     pub(crate) starts: Starts,
     /// Which columns of a dense row the values of a sparse one stand in.
     pub(crate) dense: Option<DenseColumn>,
+    /// True when every group of a file is a part of its own.
+    pub(crate) is_grouped: bool,
 }
 
 /// Where the values of sparse rows go.
@@ -83,6 +86,15 @@ pub(crate) struct ColumnPart {
     pub(crate) unpacker: Option<Box<Unpacker>>,
     /// What its codes are in the table of all files; nothing where they are the same.
     pub(crate) recode: Option<Box<Recode>>,
+    /// Which member of its compound elements is meant; nothing where it is all of them.
+    pub(crate) member: Option<Box<MemberPlace>>,
+}
+
+/// Where a member of a compound lies in an element.
+#[derive(Debug)]
+pub(crate) struct MemberPlace {
+    pub(crate) offset: usize,
+    pub(crate) dtype: Dtype,
 }
 
 impl ColumnPart {
@@ -98,6 +110,11 @@ impl ColumnPart {
     /// How many samples it has.
     pub(crate) fn sample_count(&self) -> u64 {
         self.index.count()
+    }
+
+    /// The type of its values: of a member, or of whole elements.
+    pub(crate) fn dtype(&self) -> &Dtype {
+        self.member.as_ref().map_or(&self.variable().dtype, |member| &member.dtype)
     }
 
     /// Bytes of an element as it is read.
@@ -179,8 +196,37 @@ pub(crate) struct SampleAt {
 }
 
 impl Column {
-    /// Where sample `sample` of the whole set is.
+    /// The boxes of samples that go on from file to file.
+    pub(crate) fn series(&self) -> Option<&SeriesWindows> {
+        match &self.parts.first()?.index {
+            SampleIndex::Series(part) => Some(part.windows()),
+            _ => None,
+        }
+    }
+
+    /// Calls `each` with where the pieces of `sample` are, in their order, and how many elements each has.
+    pub(crate) fn each_piece(
+        &self,
+        windows: &SeriesWindows,
+        sample: u64,
+        mut each: impl FnMut(SampleAt, u64),
+    ) {
+        let row = match &self.form {
+            SampleForm::Stacked { shape } | SampleForm::Joined { shape, .. } => others(shape, 0),
+        };
+        windows.each_piece(sample, |piece| {
+            let part = u32::try_from(piece.file).unwrap_or(u32::MAX);
+            each(SampleAt { part, number: piece.number }, piece.rows.saturating_mul(row));
+        });
+    }
+
+    /// Where sample `sample` of the whole set is; of one in several files, where it begins.
     pub(crate) fn locate(&self, sample: u64) -> SampleAt {
+        if let Some(windows) = self.series() {
+            let mut first = None;
+            self.each_piece(windows, sample, |at, _| first = first.or(Some(at)));
+            return first.unwrap_or(SampleAt { part: 0, number: 0 });
+        }
         let part = self.starts.part(sample);
         SampleAt { part: u32::try_from(part).unwrap_or(u32::MAX), number: sample - self.starts.of(part) }
     }
@@ -231,8 +277,14 @@ impl Column {
         }
     }
 
-    /// Elements of the sample at `at`, as it is read.
+    /// Elements of the sample, or the piece of one, at `at`, as it is read.
     pub(crate) fn sample_count(&self, at: SampleAt) -> u64 {
+        let part = self.part(at);
+        if let SampleIndex::Series(_) = &part.index {
+            let mut spans = Vec::new();
+            part.index.spans(at.number, &part.variable().grid.shape, &mut spans);
+            return spans.iter().fold(1, |count: u64, span| count.saturating_mul(span.count));
+        }
         match &self.form {
             SampleForm::Stacked { shape } => product(shape),
             SampleForm::Joined { axis, shape } => {
@@ -250,8 +302,20 @@ impl Column {
         }
     }
 
+    /// The samples of each file.
+    pub(crate) fn file_lens(&self) -> Vec<u64> {
+        if !self.is_grouped {
+            return self.starts.counts();
+        }
+        let same_file = |one: &ColumnPart, other: &ColumnPart| Arc::ptr_eq(&one.opened, &other.opened);
+        self.parts.chunk_by(same_file).map(|groups| groups.len() as u64).collect()
+    }
+
     /// The samples of the whole set that are `numbers` of file `part`.
     pub(crate) fn samples(&self, part: u32, numbers: Range<u64>) -> Range<u64> {
+        if let SampleIndex::Series(own) = &self.parts[part as usize].index {
+            return own.samples(numbers);
+        }
         let start = self.starts.of(part as usize);
         start + numbers.start..start + numbers.end
     }

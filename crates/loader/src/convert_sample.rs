@@ -55,6 +55,7 @@ impl<'a> ConvertSample<'a> {
         let changes = column.unpacked.is_some()
             || column.is_recoded
             || column.is_mixed
+            || column.parts.first().is_some_and(|part| part.member.is_some())
             || column.dtype.number().is_some_and(is_cast);
         let transposed = match (&column.form, &convert.axes) {
             (SampleForm::Stacked { shape }, Some(axes)) if !axes.is_sorted() => Some((&shape[..], &axes[..])),
@@ -90,6 +91,48 @@ impl<'a> ConvertSample<'a> {
         self.change(part, &moved, to, mask)
     }
 
+    /// One sample whose elements lie together in the batch, of pieces of several files: whose, and how many elements of each.
+    pub(crate) fn pieces(
+        &self,
+        pieces: &[(&ColumnPart, usize)],
+        from: &[u8],
+        to: &mut [u8],
+        mask: Option<&mut [u8]>,
+    ) -> Result<()> {
+        let Some((shape, axes)) = self.transposed else { return self.change_pieces(pieces, from, to, mask) };
+        if !self.changes {
+            transpose(from, shape, axes, self.final_len, to);
+            return Ok(());
+        }
+        // Each file has numbers of its own: they are changed first, and then moved.
+        let mut changed = vec![0; to.len()];
+        let mut missing = mask.as_ref().map(|mask| vec![0; mask.len()]);
+        self.change_pieces(pieces, from, &mut changed, missing.as_deref_mut())?;
+        transpose(&changed, shape, axes, self.final_len, to);
+        if let (Some(missing), Some(mask)) = (missing, mask) {
+            transpose(&missing, shape, axes, 1, mask);
+        }
+        Ok(())
+    }
+
+    fn change_pieces(
+        &self,
+        pieces: &[(&ColumnPart, usize)],
+        mut from: &[u8],
+        mut to: &mut [u8],
+        mut mask: Option<&mut [u8]>,
+    ) -> Result<()> {
+        for (part, count) in pieces {
+            let (own, after) = from.split_at(count * part.element_len());
+            let (out, rest) = std::mem::take(&mut to).split_at_mut(count * self.final_len);
+            let missing = mask.take().map(|mask| mask.split_at_mut(*count));
+            let (missing, beyond) = missing.map_or((None, None), |(own, beyond)| (Some(own), Some(beyond)));
+            self.change(part, own, out, missing)?;
+            (from, to, mask) = (after, rest, beyond);
+        }
+        Ok(())
+    }
+
     /// One sample of `part` that is joined to others.
     pub(crate) fn joined(
         &self,
@@ -113,8 +156,16 @@ impl<'a> ConvertSample<'a> {
         Ok(())
     }
 
-    /// Unpacks or recodes numbers of `part`, and casts them.
-    fn change(
+    /// Unpacks or recodes numbers of `part`, and casts them; of compounds, those of the member that is meant.
+    fn change(&self, part: &ColumnPart, from: &[u8], to: &mut [u8], mask: Option<&mut [u8]>) -> Result<()> {
+        let Some(member) = &part.member else { return self.change_values(part, from, to, mask) };
+        let within = member.offset..member.offset + member.dtype.native_len();
+        let elements = from.chunks_exact(part.element_len().max(1));
+        let values: Vec<u8> = elements.flat_map(|element| &element[within.clone()]).copied().collect();
+        self.change_values(part, &values, to, mask)
+    }
+
+    fn change_values(
         &self,
         part: &ColumnPart,
         from: &[u8],
@@ -123,7 +174,7 @@ impl<'a> ConvertSample<'a> {
     ) -> Result<()> {
         let cast = |from: Number| self.final_number.and_then(|to| cast(from, to, self.scale));
         let Some(unpacker) = &part.unpacker else {
-            let stored = part.variable().dtype.number();
+            let stored = part.dtype().number();
             match (&part.recode, stored.and_then(cast)) {
                 (Some(recode), _) => {
                     let step = |from: &[u8], to: &mut [u8]| recode.run(from, to);
@@ -161,7 +212,7 @@ impl<'a> ConvertSample<'a> {
         let step = |from: &[u8], to: &mut [u8]| step(from, to).map_err(|error| part.named(error));
         let Some(cast) = cast else { return step(from, to) };
         let mut block = [0; 8 * NUMBERS_AT_ONCE];
-        let element_len = part.element_len().max(1);
+        let element_len = part.dtype().native_len().max(1);
         let blocks =
             from.chunks(NUMBERS_AT_ONCE * element_len).zip(to.chunks_mut(NUMBERS_AT_ONCE * self.final_len));
         for (from, to) in blocks {

@@ -45,6 +45,20 @@ impl EpochCursor {
         (self.handed_out, self.committed, self.is_over) = (0, 0, false);
     }
 
+    /// The number of the run that follows `run` and its epoch, if that is the last and nothing else was set since.
+    pub(crate) fn after(&self, run: u64) -> Option<(u64, u64)> {
+        self.is_of_last_run(run).then(|| (self.runs + 1, self.epoch + 1))
+    }
+
+    /// Begins the run that was started ahead as number `run` of `epoch`; false where another is to come.
+    pub(crate) fn follow(&mut self, run: u64, epoch: u64) -> bool {
+        let is_next = self.upcoming() == (epoch, 0) && self.runs + 1 == run;
+        if is_next {
+            self.begin();
+        }
+        is_next
+    }
+
     /// Makes `epoch` the next one that is begun, from its start; the epoch of a state that was loaded keeps its position.
     pub(crate) fn set_epoch(&mut self, epoch: u64) {
         if !self.is_set || self.epoch != epoch {

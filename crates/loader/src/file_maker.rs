@@ -19,6 +19,8 @@ pub(crate) struct FileMaker {
     pub(crate) layout: Arc<SetLayout>,
     /// Memory of batches, which consumers hold on to.
     pub(crate) arena: Arc<Arena>,
+    /// Memory of samples on their way; the same unless that of batches is for batches alone.
+    pub(crate) scratch: Arc<Arena>,
     pub(crate) cache: Arc<UnitCache>,
     /// True when memory and the spill have room for all units.
     pub(crate) keeps_units: bool,

@@ -7,13 +7,13 @@ use crate::{categories::categories_of, column::ColumnPart, spec::FieldSpec};
 
 /// The type of the elements of all files in memory, and their names; files that count names otherwise are to recode them.
 pub(crate) fn types(field: &FieldSpec, parts: &mut [ColumnPart]) -> Result<(Dtype, Option<Categories>)> {
-    let first = in_memory(&parts[0].variable().dtype);
+    let first = in_memory(parts[0].dtype());
     if let Some(tables) = tables(parts)? {
         let all = Categories::joined(&tables).unwrap_or_else(|| tables[0].clone());
         if tables.iter().all(|table| *table == all) && same_types(field, parts).is_ok() {
             return Ok((first, Some(all)));
         }
-        let stored = |part: &ColumnPart| part.variable().dtype.number();
+        let stored = |part: &ColumnPart| part.dtype().number();
         let Some(to) = all.holder(parts.iter().filter_map(stored)) else {
             return Err(Error::new(ErrorKind::Unsupported, "more names than integers can count"));
         };
@@ -60,10 +60,10 @@ fn tables(parts: &[ColumnPart]) -> Result<Option<Vec<Categories>>> {
 /// Refuses files whose elements are of different types, unless all are numbers that `field` has cast to one, or that are
 /// unpacked.
 fn same_types(field: &FieldSpec, parts: &[ColumnPart]) -> Result<()> {
-    let first = &parts[0].variable().dtype;
+    let first = parts[0].dtype();
     let is_plain = |dtype: &Dtype| dtype.number().is_some() && !dtype.is_enum();
     for part in &parts[1..] {
-        let own = &part.variable().dtype;
+        let own = part.dtype();
         let is_unpacked = part.unpacker.is_some() && parts[0].unpacker.is_some();
         let is_cast = (field.convert.to.is_some() || is_unpacked) && is_plain(own) && is_plain(first);
         if is_cast || native::same_native(own, first) {

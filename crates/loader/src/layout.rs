@@ -122,7 +122,7 @@ impl StoredRows {
         };
         let rows = PlainRows::of(&part.opened, variable)?;
         // A sample that is the whole variable has its length from the shape, not from its number.
-        let is_counted = !matches!(part.index, SampleIndex::Whole);
+        let is_counted = !matches!(part.index, SampleIndex::Whole | SampleIndex::Repeated(_));
         match rows.whole() {
             Some((source, range)) if is_counted => {
                 let inner = variable.grid.shape[axis + 1..].iter().product::<u64>();

@@ -5,10 +5,9 @@ use std::{
     ops::Range,
 };
 
-use crate::{
-    bitmap::Bitmap,
-    horizon::{Horizon, Moment},
-};
+use forebay_scratch::Bitmap;
+
+use crate::horizon::{Horizon, Moment};
 
 /// Where a reader is, and when samples are used from then on.
 #[derive(Clone, Copy)]

@@ -11,13 +11,14 @@
 //! |---|---|
 //! | `spec` | what a sample is, as the user says it |
 //! | `boundary` | which part of a variable a sample is |
-//! | `column`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
+//! | `series`, `ride`, `group_parts`, `origins` | boxes that go on from file to file; fields that are the same for all; groups that are samples; where boxes lie |
+//! | `column`, `columns`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
 //! | `join`, `categories`, `sparse` | files that differ as one field: types, integers that stand for names, columns of sparse rows |
 //! | `shuffle_group` | which samples a block shuffle keeps together; the order itself is the crate `plan`'s |
 //! | `layout`, `units`, `unit_slices` | how samples are read: from where they are stored, or from decoded units |
 //! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
-//! | `cache`, `ledger`, `horizon`, `bitmap`, `spill`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
+//! | `cache`, `ledger`, `horizon`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `batch` | samples side by side; its memory, DLPack and the seam `BatchMaker` are the crate `batch`'s |
 //! | `file_maker`, `assemble/`, `convert_sample`, `scratch_vec` | batches from files |
 //! | `make_batch`, `left_out` | a batch and the errors of its samples; batches of which nothing can be read |
@@ -31,11 +32,11 @@
 
 mod assemble;
 mod batch;
-mod bitmap;
 mod boundary;
 mod cache;
 mod categories;
 mod column;
+mod columns;
 mod convert_sample;
 mod cursor;
 mod depth;
@@ -43,6 +44,7 @@ mod effort;
 mod estimate;
 mod file_maker;
 mod fingerprint;
+mod group_parts;
 mod horizon;
 mod join;
 mod layout;
@@ -52,10 +54,13 @@ mod loader;
 mod longest;
 mod make_batch;
 mod options;
+mod origins;
+mod ride;
 mod run;
 mod samples;
 mod schedule;
 mod scratch_vec;
+mod series;
 mod set;
 mod setup;
 mod share;
@@ -63,7 +68,6 @@ mod shares;
 mod shuffle_group;
 mod sparse;
 mod spec;
-mod spill;
 mod spill_folder;
 mod to_usize;
 mod tuning;
@@ -75,6 +79,7 @@ pub use batch::{Batch, FailedSample, Receipt};
 pub use estimate::{EpochCost, Estimate};
 pub use loader::{Batches, Loader};
 pub use options::{OnError, Options, SpillOptions};
+pub use origins::AxisOrigins;
 pub use run::{Next, Run};
 pub use samples::Samples;
 pub use schedule::{IndexAccess, Schedule, ScheduledRead};
@@ -82,5 +87,7 @@ pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
 pub use shares::Shares;
 pub use shuffle_group::set_identity;
-pub use spec::{AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, Offsets, SampleSpec};
-pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};
+pub use spec::{
+    AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, FilesAxis, Leads, Offsets, SampleSpec,
+    SeriesSpec,
+};

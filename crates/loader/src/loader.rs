@@ -7,7 +7,8 @@ use std::{
 
 use forebay_batch::{Backing, BatchMaker, LoaderCounters, LoaderStats, PlainBacking};
 use forebay_plan::{
-    Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, SetIdentity, StateCheck,
+    Epoch, Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, SetIdentity,
+    StateCheck,
 };
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
@@ -111,6 +112,30 @@ impl Loader {
         cursor.begin();
         let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs).first_steps(steps);
         drop(cursor);
+        self.start_run(epoch, seed)
+    }
+
+    /// Begins to make the epoch after that of `run`, while the last batches of that wait for the consumer; nothing where it is
+    /// too early for that, or where another epoch was set. [`follow`](Self::follow) makes it the consumer's.
+    pub fn start_after(&self, run: &Run) -> Result<Option<Run>> {
+        if !run.is_nearly_over() {
+            return Ok(None);
+        }
+        let cursor = self.cursor();
+        let Some((number, epoch)) = cursor.after(run.number()) else { return Ok(None) };
+        let epoch = cursor.plan.epoch(epoch, 0)?.in_run(number);
+        let seed = cursor.plan.spec().seed;
+        drop(cursor);
+        self.start_run(epoch, seed).map(Some)
+    }
+
+    /// Goes on with `run`, which [`start_after`](Self::start_after) gave; false where another epoch was set since, and `run` is
+    /// of no use.
+    pub fn follow(&self, run: &Run) -> bool {
+        self.cursor().follow(run.number(), run.epoch())
+    }
+
+    fn start_run(&self, epoch: Epoch, seed: u64) -> Result<Run> {
         let (maker, counters) = (Arc::clone(&self.maker), Arc::clone(&self.counters));
         let spec = RunSpec { maker, on_error: self.options.on_error, counters };
         Run::start(spec, epoch, self.pace.clone())
@@ -211,6 +236,11 @@ impl Loader {
             Err(TryLockError::Poisoned(poisoned)) => Some(self.state_of(&poisoned.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Gives memory that no batch lies in back to the system, also that of decoded units.
+    pub fn release_memory(&self) {
+        self.maker.release_memory();
     }
 
     /// What makes its batches.

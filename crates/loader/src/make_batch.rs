@@ -1,6 +1,9 @@
 //! One batch and the errors of its samples: what cannot be read ends the run, is left out, or is replaced.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forebay_batch::{BatchMaker, BatchRequest, FieldArray, LoaderCounters, MadeFields};
 use forebay_plan::Epoch;
@@ -37,6 +40,7 @@ impl RunSpec {
         task: BatchTask,
         leaves_unverified: impl Fn() -> bool,
     ) -> Result<Batch> {
+        let began = Instant::now();
         let mut samples = Vec::new();
         epoch.numbers(task.step, &mut samples);
         let mut failed = Vec::new();
@@ -70,6 +74,8 @@ impl RunSpec {
             fields,
             seeds: samples.iter().map(seed).collect(),
             samples,
+            took: began.elapsed(),
+            waited: Duration::ZERO,
             failed,
             receipt: Receipt {
                 run: epoch.run(),

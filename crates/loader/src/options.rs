@@ -29,6 +29,9 @@ pub struct Options {
     pub memory: Option<u64>,
     /// Batches that are made ahead of the consumer, besides one of each thread; 0 for none: each is made when it is asked for.
     pub prefetch: usize,
+    /// Batches that the consumer holds at a time, for which memory is set aside: one it was given and the one before, or more
+    /// where it copies them to a device.
+    pub held: usize,
     /// What is done about a sample that cannot be read.
     pub on_error: OnError,
     /// Where decoded values go that memory cannot hold.
@@ -69,6 +72,9 @@ pub enum OnError {
 /// Batches made ahead: enough to even out batches that need more decoding than others.
 const PREFETCH: usize = 4;
 
+/// Batches of a consumer that is given one while it still holds the one before.
+const HELD: usize = 2;
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -81,6 +87,7 @@ impl Default for Options {
             read_threads: None,
             memory: None,
             prefetch: PREFETCH,
+            held: HELD,
             on_error: OnError::default(),
             spill: SpillOptions::default(),
             sampler: Sampler::default(),

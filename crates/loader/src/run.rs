@@ -82,6 +82,7 @@ impl Run {
             if !self.left_out.note(&mut batch) {
                 continue;
             }
+            batch.waited = began.elapsed();
             let counters = self.counters();
             LoaderCounters::add(&counters.batches, 1);
             LoaderCounters::add(&counters.samples, batch.sample_count());
@@ -181,6 +182,16 @@ impl Run {
     /// True when all batches were delivered.
     pub fn is_finished(&self) -> bool {
         self.process == process::id() && self.pipeline.lock().delivered_all(self.step_count())
+    }
+
+    /// True when all batches are made or being made, and few of them are left to be taken.
+    pub(crate) fn is_nearly_over(&self) -> bool {
+        if self.process != process::id() || self.pipeline.is_on_caller {
+            return false;
+        }
+        let queue = self.pipeline.lock();
+        let left = self.step_count().saturating_sub(queue.deliver);
+        !queue.over && queue.next >= self.step_count() && left <= (self.pipeline.pace.ahead / 2).max(1)
     }
 
     /// Batches of the epoch, from where the run began.

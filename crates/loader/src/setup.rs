@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_batch::{Arena, Backing, LoaderCounters};
+use forebay_batch::{Arena, Backing, LoaderCounters, RegionUse};
 use forebay_scratch::job_name;
+use forebay_scratch::{FileSpill, Spill};
 use forebay_source::{
     Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
 };
@@ -20,7 +21,6 @@ use crate::{
     set::SampleSet,
     shares::{Needs, Shares},
     shuffle_group::set_identity,
-    spill::{FileSpill, Spill},
     spill_folder::{self, SpillFolder},
     tuning::Tuning,
 };
@@ -171,7 +171,12 @@ pub(crate) fn file_maker(
     let counters = Arc::new(LoaderCounters::default());
     // Units that threads are decoding are not in the cache yet.
     let unit_bytes = shares.cache.saturating_add(needs.decoding_bytes(shares.most_threads));
-    let arena = Arena::over(shares.memory.saturating_sub(unit_bytes), backing);
+    let limit = shares.memory.saturating_sub(unit_bytes);
+    let arena = Arena::over(limit, backing);
+    let scratch = match arena.region_use() {
+        RegionUse::Blocks => Arc::clone(&arena),
+        RegionUse::Batches | RegionUse::Once => Arena::new(limit),
+    };
     let cache = Arc::new(UnitCache::new(&shares, needs, spill, Arc::clone(&counters)));
     let resized: Weak<UnitCache> = Arc::downgrade(&cache);
     grant.tell(&(resized as Weak<dyn Resize>));
@@ -180,6 +185,7 @@ pub(crate) fn file_maker(
         set,
         layout: Arc::new(layout),
         arena,
+        scratch,
         cache,
         keeps_units,
         counters,

@@ -41,6 +41,8 @@ pub(crate) struct Needs {
     pub(crate) prefetch: u64,
     /// Batches in a row that lie in one far unit: threads that each made one of them would all wait for the same request.
     pub(crate) run_len: u64,
+    /// Batches that the consumer holds at a time besides the two that any has.
+    pub(crate) held: u64,
 }
 
 impl Needs {
@@ -61,6 +63,7 @@ impl Needs {
             waiting: waiting(layout),
             prefetch: options.prefetch as u64,
             run_len: if is_far_in_order { layout.largest_unit / batch_len } else { 1 },
+            held: (options.held as u64).saturating_sub(2),
         }
     }
 }
@@ -85,7 +88,7 @@ impl Shares {
         let waiting = if ahead == 0 { 0 } else { needs.waiting_within(memory, each) };
         let scratch = each.saturating_mul(threads + waiting);
         let (ahead, most) = (ahead + waiting, threads + waiting);
-        let in_flight = room.saturating_mul(ahead + 2);
+        let in_flight = room.saturating_mul(ahead.saturating_add(needs.held).saturating_add(2));
         let slack = (memory / 16).min(8 << 20);
         let cache = memory.saturating_sub(in_flight.saturating_add(slack).saturating_add(scratch)).max(units);
         let count = |threads: u64| usize::try_from(threads).unwrap_or(1);

@@ -34,6 +34,9 @@ pub(crate) fn shuffle_group_len(set: &SampleSet) -> u64 {
 
 /// The samples in the first stretch of the first file that has any; nothing where they are not neighbours.
 fn samples_of_stretch(column: &Column) -> Option<u64> {
+    if column.is_grouped {
+        return None;
+    }
     let part = column.parts.iter().find(|part| part.index.count() > 0)?;
     let grid = &part.variable().grid;
     let axis = sample_axis(&part.index);
@@ -43,7 +46,11 @@ fn samples_of_stretch(column: &Column) -> Option<u64> {
     let is_decoded = part.opened.encoded_chunks(part.variable()).is_some();
     let mut size = if is_decoded { grid.chunk.clone() } else { grid.shape.clone() };
     size[axis] = stretch_len(part, axis);
-    let samples = part.index.touching(&vec![0; size.len()], &size)?;
+    let touching = part.index.touching(&vec![0; size.len()], &size)?;
+    let samples = match &part.index {
+        SampleIndex::Series(part) => part.samples(touching),
+        _ => touching,
+    };
     Some(samples.end - samples.start)
 }
 
@@ -74,8 +81,11 @@ pub(crate) fn longest_request(part: &ColumnPart) -> u64 {
 fn sample_axis(index: &SampleIndex) -> usize {
     match index {
         SampleIndex::Ragged { axis, .. } | SampleIndex::Slabs { axis, .. } => *axis,
-        SampleIndex::Rows { .. } | SampleIndex::Whole | SampleIndex::Windows(_) | SampleIndex::Corners(_) => {
-            0
-        }
+        SampleIndex::Rows { .. }
+        | SampleIndex::Whole
+        | SampleIndex::Windows(_)
+        | SampleIndex::Corners(_)
+        | SampleIndex::Series(_)
+        | SampleIndex::Repeated(_) => 0,
     }
 }

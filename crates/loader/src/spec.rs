@@ -31,6 +31,10 @@ pub struct FieldSpec {
     /// Makes whole rows of sparse ones: the variable then holds the values alone.
     #[serde(default)]
     pub dense: Option<Dense>,
+    /// Which member of a compound it is, those of nested ones joined by dots; without one, all of the element.
+    // Left out where it is not asked for: a set is known by this text, and older ones have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
 }
 
 impl FieldSpec {
@@ -44,6 +48,7 @@ impl FieldSpec {
             samples: Boundary::default(),
             convert: Convert::default(),
             dense: None,
+            member: None,
         }
     }
 }
@@ -85,6 +90,15 @@ pub enum Boundary {
         #[serde(default)]
         step: Vec<AxisLen>,
     },
+    /// Boxes along axis 0, which may go on from file to file, and what follows them.
+    Series(SeriesSpec),
+    /// All of the variable, the same for every sample.
+    Constant,
+    /// All of it in every group of a file: one sample for each group.
+    Groups {
+        /// Which groups, `*` and `?` standing for what is between two slashes.
+        pattern: String,
+    },
     /// Boxes of one size, around listed places.
     Centres {
         /// The middle of each box, an index for each axis in `size`.
@@ -98,6 +112,50 @@ impl Default for Boundary {
     fn default() -> Self {
         Self::Fixed { rows: 1 }
     }
+}
+
+/// Boxes along axis 0, which may go on from file to file, and what follows them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesSpec {
+    /// How long a box is, by axis; axes that are not named are taken whole.
+    pub size: Vec<AxisLen>,
+    /// From one box to the next, by axis; where it is not given, boxes touch.
+    #[serde(default)]
+    pub stride: Vec<AxisLen>,
+    /// From one element in a box to the next, by axis; 1 where it is not given.
+    #[serde(default)]
+    pub step: Vec<AxisLen>,
+    /// The axis along which the rows of a file follow those of the file before it; without one, boxes end with their file.
+    #[serde(default)]
+    pub files: Option<FilesAxis>,
+    /// What has to follow a box.
+    #[serde(default)]
+    pub targets: Option<Leads>,
+    /// True for what follows a box, false for the box.
+    #[serde(default)]
+    pub is_target: bool,
+}
+
+/// An axis that goes on from file to file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesAxis {
+    /// Which.
+    pub axis: AxisName,
+    /// True when boxes may lie across gaps, such as a file that is missing.
+    #[serde(default)]
+    pub crosses_gaps: bool,
+}
+
+/// Rows that follow a box.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leads {
+    /// Along which axis.
+    pub axis: AxisName,
+    /// How far each lies after the last row of the box, rising; 1 is the next.
+    pub after: Vec<u64>,
 }
 
 /// A length along an axis.

@@ -42,9 +42,9 @@ impl<'a> FieldRead<'a> {
         Self { number, is_indices: false, column: &set.columns[number], layout: &layout.columns[number] }
     }
 
-    /// All fields of `set`.
+    /// All fields of `set`, in the order they are read.
     pub(crate) fn all(set: &'a SampleSet, layout: &'a SetLayout) -> impl Iterator<Item = Self> {
-        (0..set.columns.len()).map(|number| Self::of(set, layout, number))
+        layout.short_first.iter().map(|number| Self::of(set, layout, *number))
     }
 
     /// The column numbers of sparse rows, where the field has them.
@@ -60,6 +60,17 @@ impl<'a> FieldRead<'a> {
         samples: impl Iterator<Item = u64>,
         visit: &mut VisitPart<'_, 'a>,
     ) -> Result<()> {
+        if let Some(windows) = self.column.series() {
+            let samples: Vec<u64> = samples.collect();
+            for group in samples.chunks(samples_per_read(self.column)) {
+                let mut pieces = Vec::with_capacity(group.len());
+                for sample in group {
+                    self.column.each_piece(windows, *sample, |at, _| pieces.push(at));
+                }
+                self.each_part(&mut pieces, |_, storage, same_part| visit(self, storage, same_part))?;
+            }
+            return Ok(());
+        }
         let mut located: Vec<SampleAt> = samples.map(|sample| self.column.locate(sample)).collect();
         for group in located.chunks_mut(samples_per_read(self.column)) {
             self.each_part(group, |_, storage, same_part| visit(self, storage, same_part))?;

@@ -8,8 +8,8 @@ use forebay_batch::LoaderStats;
 use forebay_container::Number;
 use forebay_format::{Opened, describe};
 use forebay_loader::{
-    Boundary, Convert, EpochCost, Estimate, FieldSpec, Loader, Offsets, Options, SampleSet, SampleSpec,
-    SpillOptions,
+    AxisLen, AxisName, Boundary, Convert, EpochCost, Estimate, FieldSpec, FilesAxis, Leads, Loader, Offsets,
+    Options, SampleSet, SampleSpec, SeriesSpec, SpillOptions,
 };
 use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::{FileOrigin, Locator};
@@ -91,6 +91,24 @@ fn as_number(name: &str, to: Number) -> FieldSpec {
     FieldSpec { convert: Convert { to: Some(to), ..Convert::default() }, ..FieldSpec::new(name) }
 }
 
+/// Three rows every two of files that follow each other, and what comes two and five rows later.
+fn series(name: &str, is_target: bool) -> FieldSpec {
+    let row = || AxisName::Index(0);
+    let series = SeriesSpec {
+        size: vec![AxisLen { axis: row(), len: 3 }],
+        stride: vec![AxisLen { axis: row(), len: 2 }],
+        step: Vec::new(),
+        files: Some(FilesAxis { axis: row(), crosses_gaps: false }),
+        targets: Some(Leads { axis: row(), after: vec![2, 5] }),
+        is_target,
+    };
+    FieldSpec {
+        variable: name.into(),
+        samples: Boundary::Series(series),
+        ..FieldSpec::new(format!("{name}{is_target}"))
+    }
+}
+
 /// Every kind of set, by name.
 fn sets(files: &Files) -> Vec<(&'static str, Arc<SampleSet>)> {
     let fields = |names: &[&str]| names.iter().map(|name| FieldSpec::new(*name)).collect::<Vec<_>>();
@@ -108,6 +126,10 @@ fn sets(files: &Files) -> Vec<(&'static str, Arc<SampleSet>)> {
         ("virtual of compressed sources", files.set(&["virtual.h5"], fields(&["image", "frame"]))),
         ("many files", files.set(&parts, fields(&["image", "label"]))),
         ("cast", files.set(&parts, vec![as_number("image", Number::F64), FieldSpec::new("label")])),
+        (
+            "series",
+            files.set(&parts, vec![series("image", false), series("image", true), series("frame", true)]),
+        ),
         (
             "many rows a sample",
             files.set(

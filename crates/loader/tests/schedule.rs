@@ -11,8 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use forebay_loader::{
-    AxisLen, AxisName, Boundary, Convert, FieldSpec, IndexAccess, Loader, Offsets, Options, SampleSet,
-    SampleSpec, Schedule, ScheduledRead,
+    AxisLen, AxisName, Boundary, Convert, FieldSpec, FilesAxis, IndexAccess, Leads, Loader, Offsets, Options,
+    SampleSet, SampleSpec, Schedule, ScheduledRead, SeriesSpec,
 };
 use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
@@ -109,6 +109,15 @@ fn cases() -> Vec<Case> {
     let rows = || vec![field(Boundary::default())];
     let windows =
         || vec![field(Boundary::Windows { size: lens([9, 5]), stride: lens([4, 3]), step: vec![] })];
+    let series = |files: Option<FilesAxis>, size: u64, is_target| {
+        let row = |len| vec![AxisLen { axis: AxisName::Index(0), len }];
+        let leads = Leads { axis: AxisName::Index(0), after: vec![1, 2, 9] };
+        let (size, stride, targets) = (row(size), row(4), Some(leads));
+        field(Boundary::Series(SeriesSpec { size, stride, step: vec![], files, targets, is_target }))
+    };
+    let over = || Some(FilesAxis { axis: AxisName::Index(0), crosses_gaps: false });
+    let (joined, targets) = (|| vec![series(over(), 9, false)], || vec![series(over(), 9, true)]);
+    let short = || make(Rows { count: 5, chunk: 0, ..ROWS });
     let listed: Vec<[u64; 3]> =
         (0..2).flat_map(|file| (0..60).map(move |at| [file, at * 4, at * 4 + at % 6])).collect();
     let ragged = || vec![field(Boundary::Ragged { offsets: Offsets::Listed(listed.clone()), axis: 0 })];
@@ -140,6 +149,12 @@ fn cases() -> Vec<Case> {
         case("windows", vec![contiguous()], windows()),
         case("windows of plain chunks", vec![make_plain(ROWS)], windows()),
         case("windows of gzip chunks", vec![make(ROWS)], windows()),
+        case("series", vec![contiguous(), short(), contiguous()], joined()),
+        case("series of plain chunks", vec![make_plain(ROWS), short(), make_plain(ROWS)], joined()),
+        case("series of gzip chunks", vec![make(ROWS), make(ROWS)], joined()),
+        case("targets", vec![contiguous(), short(), contiguous()], targets()),
+        case("targets of gzip chunks", vec![make(ROWS), make(ROWS)], targets()),
+        case("series of each file", vec![make(ROWS), contiguous()], vec![series(None, 3, false)]),
         case("whole files", (0..30).map(|_| contiguous()).collect(), vec![field(Boundary::Whole)]),
         virtual_case("virtual", sources(), rows()),
         virtual_case("virtual of plain chunks", vec![make_plain(ROWS), make_plain(ROWS)], rows()),

@@ -41,7 +41,12 @@ pub(crate) fn capsule<'py>(
         // SAFETY: the tensor was just made, and `free_versioned` is its destructor.
         return unsafe { new_capsule(py, tensor, VERSIONED_NAME, free_versioned) };
     }
-    let tensor = field.to_dlpack().map_err(refused)?;
+    plain_capsule(py, field)
+}
+
+/// A capsule with `field` as a tensor, as every version of DLPack has it.
+pub(crate) fn plain_capsule<'py>(py: Python<'py>, field: &Arc<FieldArray>) -> PyResult<Bound<'py, PyAny>> {
+    let tensor = field.to_dlpack().map_err(|error| PyBufferError::new_err(error.to_string()))?;
     // SAFETY: the tensor was just made, and `free` is its destructor.
     unsafe { new_capsule(py, tensor, NAME, free) }
 }

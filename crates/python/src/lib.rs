@@ -8,7 +8,8 @@
 //! | `memory`, `array_struct`, `dlpack` | one field of a batch, lent to NumPy and to any framework |
 //! | `dtype` | element types as NumPy writes them |
 //! | `numpy_type` | element types as NumPy gives them |
-//! | `raw_batch` | what a batch is made of |
+//! | `raw_batch`, `joint_fields` | what a batch is made of, field by field or side by side |
+//! | `pinned` | memory of batches that a device copies from by itself |
 //! | `read`, `inspect`, `file` | one variable's values; what is in a file; a file that stays open |
 //! | `command` | the `forebay` command, for the package's entry point |
 //! | `samples` | a set of samples, by number |
@@ -35,10 +36,12 @@ mod error;
 mod file;
 mod inspect;
 mod interruptible;
+mod joint_fields;
 mod loader;
 mod memory;
 mod numpy_type;
 mod own_format;
+mod pinned;
 mod ranking;
 mod raw_batch;
 mod read;
@@ -77,6 +80,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stage_sealed::RawSealed>()?;
     module.add_class::<warming::WarmingRun>()?;
     module.add_class::<memory::Memory>()?;
+    module.add_class::<pinned::LoaderMemory>()?;
     module.add_class::<raw_batch::RawBatch>()?;
     module.add_class::<read::RawArray>()?;
     module.add_class::<file::FileReader>()?;

@@ -1,9 +1,14 @@
 //! Epochs of batches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use forebay::{
-    Feed, forms_of,
+    Feed,
+    batch::Backing,
+    forms_of,
     loader::{Next, Run},
     plan::{LoaderState, Resumed, StateCheck},
     transform::{FieldForm, TransformSpec, Transformed},
@@ -15,7 +20,8 @@ use crate::{
     closable::{Closable, end},
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
-    raw_batch::RawBatch,
+    pinned::LoaderMemory,
+    raw_batch::{NumberedSet, RawBatch},
     sampler::{RawDraws, RawSubset, sampled},
     samples::{FieldRow, SampleReader, field_row, tier_value},
     store::RawStore,
@@ -25,49 +31,65 @@ use crate::{
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct BatchLoader {
     feed: Closable<Feed>,
+    /// What samples are numbers of, where they come from files.
+    set: Option<NumberedSet>,
     /// What is known of the fields of its batches.
     forms: Vec<FieldForm>,
 }
 
 impl BatchLoader {
     /// The loader of `feed`, whose batches of fields `forms` are transformed as `transforms` (JSON) say.
-    fn of(py: Python<'_>, feed: Feed, forms: Vec<FieldForm>, transforms: Option<&str>) -> PyResult<Self> {
+    fn of(
+        py: Python<'_>,
+        feed: Feed,
+        forms: Vec<FieldForm>,
+        transforms: Option<&str>,
+        backing: Option<Arc<dyn Backing>>,
+    ) -> PyResult<Self> {
         let spec: TransformSpec = transforms
             .map_or(Ok(TransformSpec::default()), serde_json::from_str)
             .map_err(|error| misread(&error))?;
-        let feed = feed.transformed(&forms, &spec).map_err(raised)?;
+        let feed = feed.transformed(&forms, &spec, backing).map_err(raised)?;
         let forms =
             if spec.is_none() { forms } else { Transformed::forms_of(&forms, &spec).map_err(raised)? };
         show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed), forms })
+        Ok(Self { feed: Closable::new("loader", feed), set: None, forms })
     }
 }
 
 #[pymethods]
 impl BatchLoader {
     /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say, with batches
-    /// transformed as `transforms` (JSON) say.
+    /// transformed as `transforms` (JSON) say; they lie in `memory`, if that is given.
     #[new]
-    #[pyo3(signature = (reader, options, subset=None, draws=None, transforms=None))]
+    #[pyo3(signature = (reader, options, subset=None, draws=None, memory=None, transforms=None))]
     fn new(
         py: Python<'_>,
         reader: &SampleReader,
         options: &str,
         subset: Option<&RawSubset>,
         draws: Option<&RawDraws>,
+        memory: Option<&LoaderMemory>,
         transforms: Option<&str>,
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
+        let numbered = NumberedSet { set: Arc::downgrade(&set), subset: subset.map(RawSubset::shared) };
         let forms = forms_of(&set);
-        let feed = py.detach(|| Feed::new(set, options, tiers)).map_err(raised)?.measured_by(origin_latency);
-        Self::of(py, feed, forms, transforms)
+        let backing = memory.map(LoaderMemory::backing);
+        let of_batches = backing.clone();
+        let made = py.detach(|| match of_batches {
+            Some(backing) => Feed::over(set, options, tiers, backing),
+            None => Feed::new(set, options, tiers),
+        });
+        let feed = made.map_err(raised)?.measured_by(origin_latency);
+        Ok(Self { set: Some(numbered), ..Self::of(py, feed, forms, transforms, backing)? })
     }
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
     #[staticmethod]
-    #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None, transforms=None))]
-    #[expect(clippy::too_many_arguments, reason = "they are those of Python's constructor")]
+    #[pyo3(signature = (store, names, options, files=None, subset=None, draws=None, memory=None, transforms=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an argument that Python names")]
     fn of_store(
         py: Python<'_>,
         store: &RawStore,
@@ -76,11 +98,13 @@ impl BatchLoader {
         files: Option<&SampleReader>,
         subset: Option<&RawSubset>,
         draws: Option<&RawDraws>,
+        memory: Option<&LoaderMemory>,
         transforms: Option<&str>,
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
-        let feed = store.feed(&names, options, files)?;
-        Self::of(py, feed, store.forms(&names)?, transforms)
+        let backing = memory.map(LoaderMemory::backing);
+        let feed = store.feed(&names, options, files, backing.clone())?;
+        Self::of(py, feed, store.forms(&names)?, transforms, backing)
     }
 
     /// Name, type and shape of one sample of each field of its batches; `None` along the axis whose length differs.
@@ -89,11 +113,13 @@ impl BatchLoader {
         self.forms.iter().map(row).collect()
     }
 
-    /// Begins an epoch.
-    fn start(&self, py: Python<'_>) -> PyResult<EpochRun> {
+    /// Begins an epoch. Where it `is_followed` by another, that is begun while the last batches of this one are taken.
+    #[pyo3(signature = (is_followed=false))]
+    fn start(&self, py: Python<'_>, is_followed: bool) -> PyResult<EpochRun> {
         let feed = self.feed.get()?;
         let run = py.detach(|| feed.start()).map_err(raised)?;
-        Ok(EpochRun { under_way: Mutex::new(Some((feed, run))) })
+        let under_way = UnderWay { feed, run, follower: None, is_followed };
+        Ok(EpochRun { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
     }
 
     /// Batches of a whole epoch.
@@ -189,6 +215,13 @@ impl BatchLoader {
         Ok(self.feed.get()?.makes_on_caller())
     }
 
+    /// Gives memory that no batch lies in back to the system.
+    fn release_memory(&self, py: Python<'_>) {
+        if let Ok(feed) = self.feed.get() {
+            py.detach(|| feed.release_memory());
+        }
+    }
+
     /// Leaves files and tiers. May be called more than once.
     fn close(&self) {
         self.feed.close();
@@ -198,7 +231,34 @@ impl BatchLoader {
 /// One epoch on its way to the consumer.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
-    under_way: Mutex<Option<(Arc<Feed>, Run)>>,
+    under_way: Mutex<Option<UnderWay>>,
+    set: Option<NumberedSet>,
+}
+
+/// A run, and the one that follows it.
+struct UnderWay {
+    feed: Arc<Feed>,
+    run: Run,
+    follower: Option<Run>,
+    is_followed: bool,
+}
+
+impl UnderWay {
+    fn next(&mut self, commit: bool, patience: Duration) -> forebay::Result<Next> {
+        let next = if commit {
+            self.feed.next(&mut self.run, patience)?
+        } else {
+            self.feed.next_uncommitted(&mut self.run, patience)?
+        };
+        if self.is_followed && self.follower.is_none() && matches!(next, Next::Batch(_)) {
+            match self.feed.start_after(&self.run) {
+                Ok(follower) => self.follower = follower,
+                // Begun when its time has come, it says why it cannot be.
+                Err(_) => self.is_followed = false,
+            }
+        }
+        Ok(next)
+    }
 }
 
 #[pymethods]
@@ -210,13 +270,12 @@ impl EpochRun {
             let next = py.detach(|| {
                 let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
                 match under_way.as_mut() {
-                    Some((feed, run)) if commit => feed.next(run, SIGNAL_INTERVAL),
-                    Some((feed, run)) => feed.next_uncommitted(run, SIGNAL_INTERVAL),
+                    Some(under_way) => under_way.next(commit, SIGNAL_INTERVAL),
                     None => Ok(Next::End),
                 }
             });
             match next.map_err(raised)? {
-                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch))),
+                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
                 Next::End => {
                     // Samples that were left out after the last batch are reported here: no batch follows them.
                     show_warnings(py)?;
@@ -225,6 +284,33 @@ impl EpochRun {
                 Next::Waiting => py.check_signals()?,
             }
         }
+    }
+
+    /// The next batch if it is there, not committed; `None` where it is not yet, or the epoch is over.
+    fn poll(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
+        let next = py.detach(|| {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            match under_way.as_mut() {
+                Some(under_way) => under_way.next(false, Duration::ZERO),
+                None => Ok(Next::End),
+            }
+        });
+        match next.map_err(raised)? {
+            Next::Batch(batch) => Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
+            Next::End | Next::Waiting => Ok(None),
+        }
+    }
+
+    /// The epoch after this one, if it was begun and no other was set since; this one is over then.
+    fn follow(&self, py: Python<'_>, is_followed: bool) -> Option<Self> {
+        py.detach(|| {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = under_way.as_mut()?;
+            let run = before.follower.take().filter(|run| before.feed.follow(run))?;
+            let feed = Arc::clone(&before.feed);
+            let under_way = UnderWay { feed, run, follower: None, is_followed };
+            Some(Self { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
+        })
     }
 
     /// Ends the threads. May be called more than once.

@@ -29,6 +29,10 @@ impl Memory {
         Self { field: Arc::new(field) }
     }
 
+    pub(crate) fn shared(field: Arc<FieldArray>) -> Self {
+        Self { field }
+    }
+
     /// What NumPy makes the type of, and the shape of one element.
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Vec<u64>)> {
         if let Some((code, _)) = dtype::kind_code(self.field.kind) {

@@ -1,11 +1,24 @@
 //! What a batch is made of, as it crosses the border.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use forebay::{Batch, batch::FieldArray, loader::Receipt};
-use pyo3::prelude::*;
+use forebay::{
+    Batch, Error, ErrorKind, SampleSet,
+    batch::FieldArray,
+    loader::{AxisOrigins, Receipt},
+    plan::Subset,
+};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyString},
+};
 
-use crate::memory::Memory;
+use crate::{
+    dlpack,
+    error::raised,
+    joint_fields::{JointFields, joint_fields, offsets_field},
+    memory::Memory,
+};
 
 /// Fields, sample numbers and seeds.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -17,24 +30,79 @@ pub(crate) struct RawBatch {
     epoch: u64,
     #[pyo3(get)]
     step: u64,
+    /// Seconds that the consumer waited for it.
+    #[pyo3(get)]
+    wait_seconds: f64,
+    /// Seconds that a thread took to make it.
+    #[pyo3(get)]
+    make_seconds: f64,
     failed: Vec<(u64, String)>,
     /// By what it is committed; nothing for samples that were asked for by number.
     pub(crate) receipt: Option<Receipt>,
+    /// What its samples are numbers of, where they come from files.
+    set: Option<NumberedSet>,
+    /// Their numbers there, where they were given others.
+    renumbered: Option<Vec<Option<u64>>>,
+}
+
+/// A set, or a subset of it, that samples are numbers of.
+#[derive(Clone)]
+pub(crate) struct NumberedSet {
+    /// A batch that is kept does not keep files and tiers open.
+    pub(crate) set: Weak<SampleSet>,
+    pub(crate) subset: Option<Arc<Subset>>,
 }
 
 impl RawBatch {
     pub(crate) fn new(batch: Batch) -> Self {
         let receipt = Some(batch.receipt());
+        let (wait_seconds, make_seconds) = (batch.waited.as_secs_f64(), batch.took.as_secs_f64());
         let Batch { fields, samples, seeds, epoch, step, failed, .. } = batch;
         let failed = failed.into_iter().map(|one| (one.sample, one.why)).collect();
-        Self { fields: Mutex::new(fields), samples, seeds, epoch, step, failed, receipt }
+        Self {
+            fields: Mutex::new(fields),
+            samples,
+            seeds,
+            epoch,
+            step,
+            wait_seconds,
+            make_seconds,
+            failed,
+            receipt,
+            set: None,
+            renumbered: None,
+        }
     }
 
     pub(crate) fn of_samples(fields: Vec<FieldArray>, numbers: &[u64]) -> Self {
         let samples = numbers.iter().map(|number| Some(*number)).collect();
         let (fields, seeds, failed) = (Mutex::new(fields), Vec::new(), Vec::new());
-        Self { fields, samples, seeds, epoch: 0, step: 0, failed, receipt: None }
+        Self {
+            fields,
+            samples,
+            seeds,
+            epoch: 0,
+            step: 0,
+            wait_seconds: 0.0,
+            make_seconds: 0.0,
+            failed,
+            receipt: None,
+            set: None,
+            renumbered: None,
+        }
     }
+
+    /// The batch, whose samples are numbers of `set`.
+    pub(crate) fn of_set(self, set: Option<NumberedSet>) -> Self {
+        Self { set, ..self }
+    }
+}
+
+/// An axis, by name or by position.
+#[derive(IntoPyObject)]
+pub(crate) enum AxisKey {
+    Name(String),
+    Position(usize),
 }
 
 #[pymethods]
@@ -43,6 +111,44 @@ impl RawBatch {
     fn take_fields(&self, py: Python<'_>) -> PyResult<Vec<Py<Memory>>> {
         let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
         fields.into_iter().map(|field| Py::new(py, Memory::new(field))).collect()
+    }
+
+    /// Puts the fields into `batch`, once, each as `tensor_of` makes it of a DLPack capsule, or `other` of its memory where
+    /// DLPack has no type for it; gives the offsets of those whose samples differ in length, as tensors too.
+    fn fill<'py>(
+        &self,
+        py: Python<'py>,
+        batch: &Bound<'py, PyDict>,
+        tensor_of: &Bound<'py, PyAny>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
+        let offsets_of = PyDict::new(py);
+        for field in fields {
+            let field = Arc::new(field);
+            let name = PyString::intern(py, &field.name);
+            if let Some(offsets) = &field.offsets {
+                let offsets = Arc::new(offsets_field(&field.bytes, offsets)?);
+                offsets_of.set_item(&name, tensor_of.call1((dlpack::plain_capsule(py, &offsets)?,))?)?;
+            }
+            let tensor = match dlpack::plain_capsule(py, &field) {
+                Ok(capsule) => tensor_of.call1((capsule,)),
+                Err(error) => Err(error),
+            };
+            let tensor = match tensor {
+                Ok(tensor) => tensor,
+                // An older PyTorch lacks types that DLPack has.
+                Err(_) => other.call1((Py::new(py, Memory::shared(field))?,))?,
+            };
+            batch.set_item(name, tensor)?;
+        }
+        Ok(offsets_of)
+    }
+
+    /// The fields side by side, once: the memory in as few pieces as it has blocks, and of each field where it lies.
+    fn take_joint(&self, py: Python<'_>) -> PyResult<JointFields> {
+        let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
+        joint_fields(py, fields)
     }
 
     /// The bytes of the sample numbers as 64-bit integers, -1 where padding stands.
@@ -60,11 +166,36 @@ impl RawBatch {
     /// The same samples under other numbers; the fields are taken from this one.
     fn renumbered(&self, numbers: Vec<u64>) -> Self {
         let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
-        Self::of_samples(fields, &numbers)
+        let renumbered = Some(self.samples.clone());
+        Self { set: self.set.clone(), renumbered, ..Self::of_samples(fields, &numbers) }
     }
 
     /// Samples that could not be read, and why.
     fn troubles(&self) -> Vec<(u64, String)> {
         self.failed.clone()
+    }
+
+    /// By axis, by its name or position, the bytes of where samples begin, as 64-bit integers.
+    fn origins(&self) -> PyResult<Vec<(AxisKey, Vec<u8>)>> {
+        let Some(NumberedSet { set, subset }) = &self.set else { return Ok(Vec::new()) };
+        let set = set.upgrade().ok_or_else(|| {
+            let gone =
+                Error::new(ErrorKind::Invalid, "the data set of this batch is gone, and with it its origins");
+            raised(gone.hint("ask for batch.origins while the data set or its loader is there"))
+        })?;
+        let whole = |number: u64| match subset {
+            Some(subset) => subset.sample(number).unwrap_or(number),
+            None => number,
+        };
+        let samples = self.renumbered.as_ref().unwrap_or(&self.samples);
+        let numbers: Vec<u64> = samples.iter().flatten().copied().map(whole).collect();
+        let of_axis = |origins: AxisOrigins| {
+            let mut starts = origins.starts.iter().map(|start| i64::try_from(*start).unwrap_or(i64::MAX));
+            let start = |sample: &Option<u64>| sample.and_then(|_| starts.next()).unwrap_or(-1);
+            let bytes = self.samples.iter().map(start).flat_map(i64::to_ne_bytes).collect();
+            let position = AxisKey::Position(origins.axis.unwrap_or(0));
+            (origins.name.map_or(position, AxisKey::Name), bytes)
+        };
+        Ok(set.origins(&numbers).into_iter().map(of_axis).collect())
     }
 }

@@ -20,6 +20,11 @@ impl RawSubset {
     fn of(subset: Result<Subset, Error>) -> PyResult<Self> {
         Ok(Self { subset: Arc::new(subset.map_err(raised)?) })
     }
+
+    /// The subset itself.
+    pub(crate) fn shared(&self) -> Arc<Subset> {
+        Arc::clone(&self.subset)
+    }
 }
 
 #[pymethods]

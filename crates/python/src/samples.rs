@@ -26,7 +26,7 @@ use crate::{
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
     ranking::PythonPolicy,
-    raw_batch::RawBatch,
+    raw_batch::{NumberedSet, RawBatch},
     warming::{Progress, WarmingRun},
 };
 
@@ -212,7 +212,8 @@ impl SampleReader {
         } else {
             self.get_interruptible(py, &numbers)?
         };
-        Ok(RawBatch::of_samples(fields, &numbers))
+        let set = Arc::downgrade(self.opened.get()?.samples.set());
+        Ok(RawBatch::of_samples(fields, &numbers).of_set(Some(NumberedSet { set, subset: None })))
     }
 
     /// Differs when the files, or what a sample is, are not the same.

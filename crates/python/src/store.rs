@@ -18,6 +18,7 @@ use std::{
 use forebay::{
     DataPath, Error, ErrorKind, Feed, FillOptions, FillProgress, Launcher, MpiHandle, OnLost, Options,
     Rendezvous, StoreMaker, StoredField,
+    batch::Backing,
     container::cf::ValueKind,
     fill_store,
     loader::set_identity,
@@ -335,12 +336,17 @@ impl RawStore {
         names: &[String],
         options: Options,
         files: Option<&SampleReader>,
+        backing: Option<Arc<dyn Backing>>,
     ) -> PyResult<Feed> {
         let on_lost = files.map_or(Ok(OnLost::Raise), |files| files.samples().map(OnLost::ReadFiles))?;
         let memory = options.memory.unwrap_or(self.memory);
         let options = self.within(memory, names, options)?;
         let maker = StoreMaker::new(self.store.get()?, names, self.identity_of(names)?, memory, on_lost)
             .map_err(raised)?;
+        let maker = match backing {
+            Some(backing) => maker.over(memory, backing),
+            None => maker,
+        };
         Feed::of_maker(Arc::new(maker), options).map_err(raised)
     }
 

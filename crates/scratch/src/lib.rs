@@ -17,11 +17,13 @@
 //! | `byte_lock` | locks on single bytes of an open file (OFD locks) |
 //! | `shared_file` | a file that several processes use, and the last of them removes |
 //! | `shared_folder` | the same for a folder, and folders whose processes were killed |
+//! | `spill`, `bitmap` | a file for units of one length that memory has no room for, of one process or of all of a node; a set of numbers |
 //!
 //! The crate decides who may use and who removes a folder; what lies in one is its user's business. A disk tier and the
 //! loader's spill remove what killed processes left; a user that has to save it instead gets the deserted folder with its
 //! lock held ([`SharedFolder::deserted`]).
 
+mod bitmap;
 mod byte_lock;
 mod facts;
 mod lock;
@@ -31,7 +33,9 @@ mod own_files;
 mod parent_only;
 mod shared_file;
 mod shared_folder;
+mod spill;
 
+pub use bitmap::Bitmap;
 pub use byte_lock::ByteLock;
 pub use facts::{FileFacts, FileIdentity};
 pub use lock::{LockMode, lock_within, try_lock, unlock};
@@ -41,3 +45,4 @@ pub use own_files::OwnFolder;
 pub use parent_only::ParentOnly;
 pub use shared_file::{SharedFile, Sharing};
 pub use shared_folder::SharedFolder;
+pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};

@@ -1,8 +1,6 @@
 //! One field of a batch, made from the fields that were read.
 
-use std::sync::Arc;
-
-use forebay_batch::{Arena, Buffer, FieldArray};
+use forebay_batch::{BatchMemory, Buffer, FieldArray};
 use forebay_container::cf::ValueKind;
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -18,7 +16,7 @@ impl FieldProgram {
         &self,
         made: &[FieldArray],
         seeds: &[Option<u64>],
-        arena: &Arc<Arena>,
+        memory: &BatchMemory<'_>,
     ) -> Result<FieldArray> {
         let sources =
             self.sources.iter().map(|at| made.get(*at).ok_or_else(missing)).collect::<Result<Vec<_>>>()?;
@@ -26,7 +24,7 @@ impl FieldProgram {
         let is_ragged = first.offsets.is_some();
         let out_shape = self.out_shape(first, seeds.len(), is_ragged)?;
         let count: usize = out_shape.iter().product();
-        let mut bytes = arena.take(count * self.element_len())?;
+        let mut bytes = memory.take(count * self.element_len())?;
         if self.is_in_place() {
             self.run_whole(first, &out_shape, usize::from(!is_ragged), &mut bytes)?;
             if !is_ragged {

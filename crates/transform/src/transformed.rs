@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_batch::{
-    Arena, Backing, BatchMaker, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads,
+    Arena, Backing, BatchMaker, BatchMemory, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads,
 };
 use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Grant, Result, ledger};
@@ -72,8 +72,9 @@ impl Transformed {
     }
 
     fn transform(&self, made: Vec<FieldArray>, seeds: &[Option<u64>]) -> Result<Vec<FieldArray>> {
+        let memory = BatchMemory::new(&self.arena);
         let run = |output: &Output| match output {
-            Output::Made(program) => program.run(&made, seeds, &self.arena).map(Some),
+            Output::Made(program) => program.run(&made, seeds, &memory).map(Some),
             Output::Same(..) => Ok(None),
         };
         let new = self.outputs.iter().map(run).collect::<Result<Vec<_>>>()?;

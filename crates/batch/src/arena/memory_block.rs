@@ -11,7 +11,7 @@ use std::{
 
 use forebay_source::Result;
 
-use crate::backing::{ALIGNMENT, Backing, LARGE_PAGE, full};
+use crate::backing::{ALIGNMENT, Backing, LARGE_PAGE, RegionUse, full};
 
 /// A piece of memory with one owner, zero when it is new.
 #[derive(Debug)]
@@ -41,6 +41,9 @@ impl MemoryBlock {
         if class < backing.heap_below() {
             return Ok((Self::on_heap(class)?, Vec::new()));
         }
+        if backing.region_use() == RegionUse::Once {
+            return Ok((Self::alone(class, backing)?, Vec::new()));
+        }
         let slab = Arc::new(MemorySlab::new(slab_len(class)?, class, Arc::clone(backing))?);
         let (count, len) = (slab.count, Self::len_of(class, backing.heap_below())?);
         let mut blocks = (0..count).map(|index| {
@@ -59,6 +62,13 @@ impl MemoryBlock {
         }
         let slab_len = slab_len(class)?;
         Ok(slab_len / (slab_len / class) / ALIGNMENT * ALIGNMENT)
+    }
+
+    /// A block that is a region of its own.
+    fn alone(class: usize, backing: &Arc<dyn Backing>) -> Result<Self> {
+        let len = class.checked_next_multiple_of(SMALL_PAGE).ok_or_else(|| full(class))?;
+        let slab = MemorySlab::new(len, len, Arc::clone(backing))?;
+        Ok(Self { start: slab.start, class, len, home: Home::MemorySlab(Arc::new(slab)) })
     }
 
     fn on_heap(class: usize) -> Result<Self> {
@@ -119,6 +129,9 @@ impl Drop for MemoryBlock {
         }
     }
 }
+
+/// Regions that are blocks of their own are multiples of this.
+const SMALL_PAGE: usize = 4 << 10;
 
 /// Bytes of the slab that blocks of `class` are cut from.
 fn slab_len(class: usize) -> Result<usize> {

@@ -10,7 +10,8 @@ use std::{
 };
 
 use forebay_batch::{
-    Arena, BatchMaker, BatchRequest, Buffer, FieldArray, LoaderStats, MadeFields, MakerThreads,
+    Arena, Backing, BatchMaker, BatchMemory, BatchRequest, Buffer, FieldArray, LoaderStats, MadeFields,
+    MakerThreads,
 };
 use forebay_loader::Samples;
 use forebay_plan::SetIdentity;
@@ -87,6 +88,13 @@ impl StoreMaker {
         Ok(Self { store, fields, identity, arena: Arena::new(memory), on_lost, read_bytes, read_ns })
     }
 
+    /// The same, with batches in memory of `backing`, of which they take `memory` bytes.
+    #[must_use]
+    pub fn over(mut self, memory: u64, backing: Arc<dyn Backing>) -> Self {
+        self.arena = Arena::over(memory, backing);
+        self
+    }
+
     /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
@@ -102,7 +110,8 @@ impl StoreMaker {
         let fields = self.fields.iter().zip(variables);
         let fields: Vec<_> =
             fields.map(|(from, variable)| MadeNow { field: &from.field, variable }).collect();
-        let arrays = fields.iter().map(|from| from.array(samples, &self.arena));
+        let memory = BatchMemory::new(&self.arena);
+        let arrays = fields.iter().map(|from| from.array(samples, &memory));
         let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
         for (from, array) in fields.iter().zip(&mut arrays) {
             from.clear_padding(samples, &mut array.bytes);
@@ -190,12 +199,12 @@ impl MadeNow<'_> {
     }
 
     /// The array of a batch, its bytes not yet those of the samples.
-    fn array(&self, samples: &[Option<u64>], arena: &Arc<Arena>) -> Result<FieldArray> {
+    fn array(&self, samples: &[Option<u64>], memory: &BatchMemory<'_>) -> Result<FieldArray> {
         let variable = &self.variable;
         let rows = FieldGather::rows(variable, samples, self.padding_rows())?;
         let len = rows.checked_mul(variable.row_len()).and_then(|len| len.checked_mul(variable.runs()));
         let len = len.and_then(|len| usize::try_from(len).ok());
-        let bytes = arena
+        let bytes = memory
             .take(len.ok_or_else(|| Error::new(ErrorKind::Full, "a batch is too long for this machine"))?)?;
         let offsets = self.field.ragged_axis().map(|_| {
             let mut end = 0i64;

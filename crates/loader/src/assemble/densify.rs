@@ -1,8 +1,6 @@
 //! Sparse rows (CSR) as whole ones.
 
-use std::sync::Arc;
-
-use forebay_batch::{Arena, FieldArray};
+use forebay_batch::{BatchMemory, FieldArray};
 use forebay_container::{Number, cast::to_unsigned};
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -13,7 +11,7 @@ use crate::{
 
 /// Makes whole rows of sparse ones.
 pub(super) fn densify(
-    arena: &Arc<Arena>,
+    memory: &BatchMemory<'_>,
     column: &Column,
     dense: &DenseColumn,
     [values, numbers]: [&FieldArray; 2],
@@ -23,7 +21,7 @@ pub(super) fn densify(
     let row_count = offsets.len().saturating_sub(1);
     let element_len = column.final_len();
     let columns = to_usize(dense.columns);
-    let mut bytes = arena.take(row_count.saturating_mul(columns).saturating_mul(element_len))?;
+    let mut bytes = memory.take(row_count.saturating_mul(columns).saturating_mul(element_len))?;
     bytes.fill(0);
     let number = dense.indices.dtype.number().unwrap_or(Number::U64);
     let at = to_unsigned(number, &numbers.bytes).ok_or_else(|| {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use forebay_batch::{LoaderCounters, nanos};
 use forebay_container::Selection;
+use forebay_scratch::UnitPlace;
 use forebay_source::{Error, Result};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     column::{Column, ColumnPart, SampleAt},
     file_maker::FileMaker,
     ledger::Now,
-    spill::UnitPlace,
     to_usize::to_usize,
     unit_slices::{MOST_SPILL_READS, UnitSlice},
     units::Units,

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Instant};
 
-use forebay_batch::{Buffer, FieldArray, LoaderCounters, nanos};
+use forebay_batch::{BatchMemory, Buffer, FieldArray, LoaderCounters, nanos};
 use forebay_container::{Dtype, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -29,6 +29,7 @@ use crate::{
 pub(super) struct FieldMaker<'a> {
     maker: &'a FileMaker,
     now: Now<'a>,
+    memory: BatchMemory<'a>,
     /// What is yet to be verified.
     pub(super) unverified: UnverifiedSources,
 }
@@ -46,12 +47,16 @@ thread_local! {
 
 impl<'a> FieldMaker<'a> {
     pub(super) fn new(maker: &'a FileMaker, now: Now<'a>) -> Self {
-        Self { maker, now, unverified: UnverifiedSources::default() }
+        let memory = BatchMemory::new(&maker.arena);
+        Self { maker, now, memory, unverified: UnverifiedSources::default() }
     }
 
     /// The field of the samples `slots`; a slot without a sample is left zero.
     pub(super) fn field(&mut self, field: FieldRead<'a>, slots: &[Option<u64>]) -> Result<MadeField> {
         let column = field.column;
+        if let Some(windows) = column.series() {
+            return self.pieced(field, windows, slots);
+        }
         let mut located = scratch_vec::take(&LOCATED);
         located.extend(slots.iter().map(|slot| slot.map(|sample| column.locate(sample))));
         let made = self.field_of(field, &located);
@@ -64,7 +69,7 @@ impl<'a> FieldMaker<'a> {
         if let (Some(dense), Some(indices)) = (&column.dense, field.indices()) {
             let values = self.joined(field, located)?.values;
             let numbers = self.joined(indices, located)?.values;
-            let values = densify(&self.maker.arena, column, dense, [&values, &numbers], located)?;
+            let values = densify(&self.memory, column, dense, [&values, &numbers], located)?;
             return Ok(MadeField { values, mask: None });
         }
         match &column.form {
@@ -94,7 +99,7 @@ impl<'a> FieldMaker<'a> {
             };
             let most = to_usize(count.saturating_mul(column.element_len as u64));
             let group = samples_per_read(column);
-            let mut scratch = self.take(column, most.saturating_mul(group.min(located.len())))?;
+            let mut scratch = self.take_scratch(column, most.saturating_mul(group.min(located.len())))?;
             let mut masks = mask.as_mut().map(|mask| mask.chunks_exact_mut(to_usize(count).max(1)));
             for (group, out) in located.chunks(group).zip(bytes.chunks_mut((group * final_len).max(1))) {
                 self.produce(field, targets(group, |slot| len_of(&group[slot]), &mut [&mut scratch[..]], 1))?;
@@ -147,7 +152,7 @@ impl<'a> FieldMaker<'a> {
         let lines = if field.layout.has_lines { to_usize(shape[..*axis].iter().product()) } else { 1 };
         let line_len_of = |slot: usize| len_of(slot) / lines.max(1);
         if convert.is_needed() || (*axis > 0 && !field.layout.has_lines) {
-            let mut scratch = self.take(column, count.saturating_mul(column.element_len))?;
+            let mut scratch = self.take_scratch(column, count.saturating_mul(column.element_len))?;
             self.produce(field, targets(located, line_len_of, &mut [&mut scratch[..]], lines))?;
             let mut rest = &scratch[..];
             for (slot, start) in offsets[..located.len()].iter().enumerate() {
@@ -171,7 +176,7 @@ impl<'a> FieldMaker<'a> {
     }
 
     /// Memory for the mask of `len` elements, zero, where the field has one.
-    fn take_mask(&self, column: &Column, len: usize) -> Result<Option<Buffer>> {
+    pub(super) fn take_mask(&self, column: &Column, len: usize) -> Result<Option<Buffer>> {
         if !column.has_mask() {
             return Ok(None);
         }
@@ -181,18 +186,29 @@ impl<'a> FieldMaker<'a> {
     }
 
     /// Memory for `len` bytes of one field, which must fit the budget: samples may be longer than they are on average.
-    fn take(&self, column: &Column, len: usize) -> Result<Buffer> {
+    pub(super) fn take(&self, column: &Column, len: usize) -> Result<Buffer> {
+        self.check_len(column, len)?;
+        self.memory.take(len)
+    }
+
+    /// The same for what does not outlive the making of the batch.
+    fn take_scratch(&self, column: &Column, len: usize) -> Result<Buffer> {
+        self.check_len(column, len)?;
+        self.maker.scratch.take(len)
+    }
+
+    fn check_len(&self, column: &Column, len: usize) -> Result<()> {
         let memory = self.maker.shares.memory;
         if len as u64 > memory {
             let what = format!("memory={memory} is less than the {len} bytes that are needed at once");
             let error = Error::new(ErrorKind::Full, what).hint("set memory higher, or batch_size lower");
             return Err(error.at(format!("field '{}'", column.name)));
         }
-        self.maker.arena.take(len)
+        Ok(())
     }
 
     /// Reads all `targets`, each into its own memory.
-    fn produce(&mut self, field: FieldRead<'a>, mut targets: Vec<SampleTarget<'_>>) -> Result<()> {
+    pub(super) fn produce(&mut self, field: FieldRead<'a>, mut targets: Vec<SampleTarget<'_>>) -> Result<()> {
         let began = Instant::now();
         let (maker, now, column) = (self.maker, self.now, field.column);
         let mut rows = RowCopies::new(field, maker.tuning, targets.len());
@@ -226,15 +242,15 @@ impl<'a> FieldMaker<'a> {
 }
 
 /// What a field is made of.
-struct FieldParts {
-    shape: Vec<u64>,
-    bytes: Buffer,
-    mask: Option<Buffer>,
-    offsets: Option<Vec<i64>>,
+pub(super) struct FieldParts {
+    pub(super) shape: Vec<u64>,
+    pub(super) bytes: Buffer,
+    pub(super) mask: Option<Buffer>,
+    pub(super) offsets: Option<Vec<i64>>,
 }
 
 impl MadeField {
-    fn new(column: &Column, parts: FieldParts) -> Self {
+    pub(super) fn new(column: &Column, parts: FieldParts) -> Self {
         let FieldParts { shape, bytes, mask, offsets } = parts;
         let mask = mask.map(|bytes| FieldArray {
             name: column.mask_name(),
@@ -251,7 +267,7 @@ impl MadeField {
 
 /// The memory of each of the `lines` lines of each sample, where `len_of` says how long a line of a slot is: one after the
 /// other in `places`, either all in one place or each line in its own. What no sample fills is made zero.
-fn targets<'m>(
+pub(super) fn targets<'m>(
     located: &[Option<SampleAt>],
     len_of: impl Fn(usize) -> usize,
     places: &mut [&'m mut [u8]],

@@ -36,7 +36,7 @@ from ._file import File, FileVariable
 from ._loader import Loader
 from ._own_format import Variable, register_format
 from ._read import inspect, read
-from ._samples import Along, Centres, Field, Fixed, Ragged, Sparse, Whole, Windows
+from ._samples import Along, Centres, Constant, Field, Fixed, Groups, Ragged, Sparse, Whole, Windows
 from ._statistics import FieldStatistics, Statistics
 from ._store import Store
 from ._subset import Subset
@@ -50,6 +50,7 @@ __all__ = [
     "BlockFacts",
     "BugError",
     "Centres",
+    "Constant",
     "CorruptError",
     "Dataset",
     "DeniedError",
@@ -61,6 +62,7 @@ __all__ = [
     "ForebayError",
     "ForebayWarning",
     "FullError",
+    "Groups",
     "InvalidError",
     "Loader",
     "NotFoundError",

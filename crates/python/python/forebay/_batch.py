@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._forebay import Memory, RawArray, RawBatch
+from . import _html
+from ._forebay import InvalidError, Memory, RawArray, RawBatch
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -54,12 +55,31 @@ class Batch(dict[str, Any]):
     """The epoch it belongs to."""
     step: int
     """Its number within the epoch, from where the run began."""
+    wait_seconds: float
+    """How long the consumer waited for it."""
+    make_seconds: float
+    """How long a thread took to make it."""
     skipped: list[tuple[int, str]]
     """Samples that could not be read, and why: of this batch, and of those right before it that were left out whole."""
+    origins: dict[str | int, npt.NDArray[np.int64]]
+    """Where samples were cut out: by axis they are cut along (its name, or its position), the first index of each sample; -1
+    where padding stands. ``"file"`` is the number of its file, where there are several that do not follow each other."""
     _raw: RawBatch
     _axes: dict[str, int]
 
-    __slots__ = ("indices", "seeds", "offsets", "epoch", "step", "skipped", "_raw", "_axes")
+    __slots__ = (
+        "indices",
+        "seeds",
+        "offsets",
+        "epoch",
+        "step",
+        "wait_seconds",
+        "make_seconds",
+        "skipped",
+        "origins",
+        "_raw",
+        "_axes",
+    )
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
         super().__init__(fields)
@@ -67,6 +87,7 @@ class Batch(dict[str, Any]):
         self.seeds = np.empty(0, np.uint64)
         self.offsets = {}
         self.epoch = self.step = 0
+        self.wait_seconds = self.make_seconds = 0.0
         self.skipped = []
 
     @classmethod
@@ -86,6 +107,8 @@ class Batch(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name not in Batch.__slots__ or name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        if name == "origins" and not hasattr(self, "_raw"):
+            return {}
         value = self._late(self._raw, name)
         setattr(self, name, value)
         return value
@@ -96,6 +119,8 @@ class Batch(dict[str, Any]):
             return _own_array(raw.index_bytes(), np.int64)
         if name == "seeds":
             return _own_array(raw.seed_bytes(), np.uint64)
+        if name == "origins":
+            return {axis: _own_array(starts, np.int64) for axis, starts in raw.origins()}
         return raw.troubles() if name == "skipped" else getattr(raw, name)
 
     @property
@@ -163,11 +188,30 @@ class Batch(dict[str, Any]):
         return batch
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in self.items())
+        # A program may put anything into it.
+        fields = ", ".join(
+            f"{name}: {value.dtype}{list(value.shape)}" if hasattr(value, "dtype") else f"{name}: {type(value).__name__}"
+            for name, value in self.items()
+        )
         return f"<{type(self).__module__}.{type(self).__name__} of {self.size}: {fields}>"
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, getattr(value, "dtype", type(value).__name__), list(getattr(value, "shape", ())))
+            for name, value in self.items()
+        ]
+        title = f"{type(self).__module__}.{type(self).__name__} of {self.size}, epoch {self.epoch}, step {self.step}"
+        return _html.table(title, ("field", "type", "shape"), rows)
+
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), dict(self), [getattr(self, name) for name in _PUBLIC])
+        return _rebuild, (type(self), dict(self), [self._kept(name) for name in _PUBLIC])
+
+    def _kept(self, name: str) -> Any:
+        """The attribute ``name`` as it is pickled: origins that nobody asked for go with the data set."""
+        try:
+            return getattr(self, name)
+        except InvalidError:
+            return {}
 
 
 def _rounded(length: int, multiple_of: int) -> int:

@@ -13,11 +13,37 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from . import _html
 from ._batch import Batch, sample_of, split_samples
 from ._dates import DAYS
-from ._forebay import BatchLoader, InvalidError, RawBatch, RawDraws, RawSubset, SampleReader, absolute_path, memory_report
+from ._forebay import (
+    BatchLoader,
+    InvalidError,
+    LoaderMemory,
+    RawBatch,
+    RawDraws,
+    RawSubset,
+    SampleReader,
+    absolute_path,
+    memory_report,
+)
 from ._loader import Loader
-from ._samples import CF, Along, Boundary, Centres, Field, Fixed, Paths, Ragged, Whole, Windows
+from ._samples import (
+    CF,
+    Along,
+    Axis,
+    Boundary,
+    Centres,
+    Constant,
+    Field,
+    FilesAxis,
+    Fixed,
+    Groups,
+    Paths,
+    Ragged,
+    Whole,
+    Windows,
+)
 from ._sizes import size_of, whole
 from ._statistics import QUANTILES, Statistics, compute
 from ._subset import SetOperations, Subset
@@ -33,6 +59,8 @@ def open(
     label: str | Field | None = None,
     *,
     samples: Boundary | None = None,
+    files_axis: Axis | None = None,
+    gaps: Literal["split", "cross"] = "split",
     cf: CF = False,
     mask_valid: bool = False,
     memory: int | str | None = None,
@@ -54,6 +82,11 @@ def open(
     variables a sample is made of: a list of names or :class:`Field`, or a dict that gives them other names. ``label``
     is one more field, which ``Dataset.label`` remembers. ``samples`` says which part of a variable is one sample; by
     default one row of axis 0. Nothing but descriptions and offsets is read here.
+
+    ``files_axis`` names the first axis of the fields, such as ``"time"``: the files follow each other along it, in the order
+    they are named, and :class:`Windows` go on from file to file. Where the values of that axis, the variable of the same name, leave a gap (a
+    step of more than one and a half times the usual one, such as a file that is missing), no window crosses it, unless
+    ``gaps="cross"``. Without such a variable there are no gaps.
 
     ``cf=True`` unpacks the values of all fields as the CF conventions say, and makes ``datetime64[ns]`` of times (of
     other calendars, days, which :func:`cftime_dates` makes dates of);
@@ -79,6 +112,10 @@ def open(
         if isinstance(samples, Ragged) and one.samples is None and not samples._names(label_name):
             # A molecule has many atoms and one energy.
             one = dataclasses.replace(one, samples=Fixed(1))
+        own = one.samples or samples
+        if isinstance(own, Windows) and own.targets and one.part is None:
+            # What is to be foretold is what follows.
+            one = dataclasses.replace(one, part="target")
         if label_name in named and isinstance(label, Field) and not _are_alike(label, named[label_name]):
             raise ValueError(
                 f"label={label!r}, and fields have another {label_name!r}: give the label's Field a name=, or name it by "
@@ -88,14 +125,15 @@ def open(
     if not named:
         raise ValueError("name the fields of a sample, as in fields=['image']; `forebay inspect FILE` lists variables")
     lists = [_paths(files)]
-    specs = []
+    specs: list[dict[str, Any]] = []
+    over = None if files_axis is None else FilesAxis(files_axis, gaps)
     for name, one in named.items():
         number = 0
         if one.files is not None:
             lists.append(_paths(one.files))
             number = len(lists) - 1
         boundary = _checked_boundary(one.samples) or samples or Fixed(1)
-        specs.append(one._spec(name, boundary, number, cf, mask_valid))
+        specs += one._specs(name, boundary, number, cf, mask_valid, over)
     spec = {"files": lists, "fields": {"fields": specs}}
     options: dict[str, Any] = {
         "memory": size_of(memory, "memory"),
@@ -135,7 +173,7 @@ def _are_alike(one: Field, other: Field) -> bool:
     def spec(field: Field) -> Any:
         boundary = _checked_boundary(field.samples) or Fixed(1)
         files = None if field.files is None else _paths(field.files)
-        return files, field.samples is None, field._spec("", boundary, 0, False, False)
+        return files, field.samples is None, field.part, field._spec("", boundary, 0, False, False)
 
     return one is other or bool(spec(one) == spec(other))
 
@@ -151,9 +189,13 @@ def _field(one: Any) -> Field:
 
 
 def _checked_boundary(samples: Any) -> Any:
-    if samples is None or isinstance(samples, (Fixed, Along, Ragged, Whole, Windows, Centres)):
+    if samples is None or isinstance(
+        samples, (Fixed, Along, Ragged, Whole, Windows, Centres, Groups, Constant)
+    ):
         return samples
-    raise TypeError(f"samples={samples!r}; there are Fixed(…), Along(…), Ragged(…), Whole(), Windows(…) and Centres(…)")
+    raise TypeError(
+        f"samples={samples!r}; there are Fixed(…), Along(…), Ragged(…), Whole(), Windows(…), Centres(…), Groups(…) and Constant()"
+    )
 
 
 def _paths(files: Paths) -> list[str]:
@@ -314,11 +356,12 @@ class Dataset(SetOperations):
         on_lost: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
+        memory: LoaderMemory | None = None,
         transforms: str | None = None,
     ) -> BatchLoader:
         if on_lost != "raise":
             raise ValueError(f"on_lost={on_lost!r}: these samples are in files, not in the memory of ranks")
-        return BatchLoader(self._reader, options, subset, draws, transforms)
+        return BatchLoader(self._reader, options, subset, draws, memory, transforms)
 
     def loader(self, **options: Any) -> Loader:
         """A loader of these samples; see :class:`Loader` for what it takes."""
@@ -466,6 +509,14 @@ class Dataset(SetOperations):
         except (InvalidError, AttributeError):
             # Closed, or never opened: its making ended by an error.
             return "<forebay.Dataset, closed>"
+
+    def _repr_html_(self) -> str:
+        try:
+            fields = self.describe()["fields"]
+        except (InvalidError, AttributeError):
+            fields = {}
+        rows = [(name, told["dtype"], told["shape"]) for name, told in fields.items()]
+        return _html.table(repr(self).strip("<>"), ("field", "type", "shape of a sample"), rows)
 
     def __reduce__(self) -> Any:
         return type(self), (self._spec, self._options, self.label, self._through, self._had)

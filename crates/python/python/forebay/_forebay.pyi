@@ -16,6 +16,7 @@ __all__ = [
     "FormatFile",
     "FullError",
     "InvalidError",
+    "LoaderMemory",
     "Memory",
     "NotFoundError",
     "RawArea",
@@ -199,17 +200,48 @@ class RawArray:
         """How NumPy finds the elements."""
 
 @final
+class LoaderMemory:
+    """Where the batches of a loader lie."""
+
+    @staticmethod
+    def registered(library: str | None, device: int = 0) -> LoaderMemory:
+        """Memory that the CUDA runtime ``library`` registers for ``device``; pageable memory where there is none."""
+    @staticmethod
+    def allocated(allocate: Callable[[int], Any]) -> LoaderMemory:
+        """Memory of tensors that ``allocate`` gives for a number of bytes; each is let go as soon as nobody uses its batch."""
+    def tensor_at(self, address: int) -> tuple[Any, int] | None:
+        """The tensor that ``allocate`` gave and that ``address`` lies in, and the bytes before that."""
+    @property
+    def pageable_bytes(self) -> int:
+        """Bytes that are not pinned, though they should be."""
+    def stats(self) -> str:
+        """How much is pinned, as JSON."""
+
+@final
 class RawBatch:
     """Fields, sample numbers and seeds."""
 
     def take_fields(self) -> list[Memory]:
         """The fields, once: from then on they are the caller's alone."""
+    def fill(
+        self, batch: dict[str, Any], tensor_of: Callable[[Any], Any], other: Callable[[Memory], Any]
+    ) -> dict[str, Any]:
+        """Puts the fields into ``batch``, once, each as ``tensor_of`` makes it of a DLPack capsule, or ``other`` of its memory
+        where DLPack has no type for it; gives the offsets of those whose samples differ in length, as tensors too."""
+    def take_joint(self) -> tuple[list[Memory], list[tuple[str, Any, Any, Memory | None]]]:
+        """The fields side by side, once: the memory in as few pieces as it has blocks, and of each field where it lies."""
     @property
     def epoch(self) -> int:
         """The epoch it belongs to."""
     @property
     def step(self) -> int:
         """Its number within the epoch."""
+    @property
+    def wait_seconds(self) -> float:
+        """Seconds that the consumer waited for it."""
+    @property
+    def make_seconds(self) -> float:
+        """Seconds that a thread took to make it."""
     def index_bytes(self) -> bytes:
         """The bytes of the sample numbers as 64-bit integers, -1 where padding stands."""
     def seed_bytes(self) -> bytes:
@@ -218,6 +250,8 @@ class RawBatch:
         """The same samples under other numbers; the fields are taken from this one."""
     def troubles(self) -> list[tuple[int, str]]:
         """Samples that could not be read, and why."""
+    def origins(self) -> list[tuple[str | int, bytes]]:
+        """By axis, by its name or position, the bytes of where samples begin, as 64-bit integers."""
 
 @final
 class RawSubset:
@@ -368,10 +402,11 @@ class BatchLoader:
         options: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
+        memory: LoaderMemory | None = None,
         transforms: str | None = None,
     ) -> BatchLoader:
         """A loader of the samples of ``reader``, or of a ``subset`` of them, which works as ``options`` (JSON) say, with batches
-        transformed as ``transforms`` (JSON) say."""
+        transformed as ``transforms`` (JSON) say; they lie in ``memory``, if that is given."""
     @staticmethod
     def of_store(
         store: RawStore,
@@ -380,13 +415,14 @@ class BatchLoader:
         files: SampleReader | None = None,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
+        memory: LoaderMemory | None = None,
         transforms: str | None = None,
     ) -> BatchLoader:
         """A loader of the variables ``names`` of ``store``; samples of ranks that are gone are read by ``files``, if it is given."""
     def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
         """Name, type and shape of one sample of each field of its batches; ``None`` along the axis whose length differs."""
-    def start(self) -> EpochRun:
-        """Begins an epoch."""
+    def start(self, is_followed: bool = False) -> EpochRun:
+        """Begins an epoch. Where it ``is_followed`` by another, that is begun while the last batches of this one are taken."""
     def __len__(self) -> int:
         """Batches of a whole epoch."""
     def remaining(self) -> int:
@@ -411,6 +447,8 @@ class BatchLoader:
         """What threads, memory and spill are in force, as JSON."""
     def makes_on_caller(self) -> bool:
         """True when batches may be made on one thread alone, the one that asks for them."""
+    def release_memory(self) -> None:
+        """Gives memory that no batch lies in back to the system."""
     def close(self) -> None:
         """Leaves files and tiers. May be called more than once."""
 
@@ -420,6 +458,10 @@ class EpochRun:
 
     def next(self, commit: bool = True) -> RawBatch | None:
         """The next batch, or ``None`` when the epoch is over. Without ``commit`` it counts in the state once it is committed."""
+    def follow(self, is_followed: bool) -> EpochRun | None:
+        """The epoch after this one, if it was begun and no other was set since; this one is over then."""
+    def poll(self) -> RawBatch | None:
+        """The next batch if it is there, not committed; ``None`` where it is not yet, or the epoch is over."""
     def close(self) -> None:
         """Ends the threads. May be called more than once."""
     def forget(self) -> None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _ranks
+from . import _html, _ranks
 from ._batch import Batch
 from ._collate import Sample, mapping_of, stacked
 from ._draws import DrawSpec, draws_of
-from ._forebay import BatchLoader, EpochRun, ForebayWarning, InvalidError, RawBatch, memory_report
+from ._forebay import (
+    BatchLoader,
+    EpochRun,
+    ForebayWarning,
+    InvalidError,
+    LoaderMemory,
+    RawBatch,
+    memory_report,
+)
 from ._map import MappedRun
 from ._sizes import size_of, whole
 from ._tiers import Policy, Tiers, leave_at_exit, naming_renamed
@@ -57,6 +66,8 @@ class Loader:
         check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed and
             batches with those of rank 0 before its first batch. A difference is an error; rank 0 never waits, and the others
             wait at most 60 s for it.
+        epochs: how many epochs one iteration goes through; ``None`` for as many as are taken. Each is begun while the last batches
+            of the one before are taken, so that none waits for its first batch. ``len`` is that of one epoch.
         refresh: open the files anew at the start of each epoch, so that what was added to them (by a SWMR writer, or as
             new files of a pattern) is in it. An epoch that goes on from a state keeps the files as they are. One rank only:
             others could find another number of samples.
@@ -85,6 +96,9 @@ class Loader:
             the set is opened anew through those tiers; the samples and their order are the same.
     """
 
+    _held = 2
+    """Batches that the consumer holds at a time."""
+
     @naming_renamed
     def __init__(
         self,
@@ -108,6 +122,7 @@ class Loader:
         lanes: int | None = None,
         window: int = 1,
         check_ranks: bool = True,
+        epochs: int | None = 1,
         refresh: bool = False,
         on_lost: str = "raise",
         weights: Any = None,
@@ -145,6 +160,9 @@ class Loader:
             tier_ahead=tier_ahead,
         )
         self.batch_size = batch_size
+        self.epochs = None if epochs is None else whole("epochs", epochs)
+        if self.epochs == 0:
+            raise ValueError("epochs=0; give how many, or None for as many as are taken")
         self._refreshes = refresh
         self._on_lost = on_lost
         self._check_refresh(world)
@@ -159,6 +177,7 @@ class Loader:
             "read_threads": None if read_threads is None else whole("read_threads", read_threads),
             "memory": size_of(memory, "memory"),
             "prefetch": whole("prefetch", prefetch),
+            "held": self._held,
             "on_error": _on_error(on_error),
             "spill": spill_options(spill, spill_quota, share),
         }
@@ -175,7 +194,7 @@ class Loader:
 
     def _set_up(self, options: str, state: str | None = None) -> None:
         draws = None if self._drawn is None else self._drawn.raw()
-        opened = self.dataset._batch_loader(options, self._on_lost, None, draws, self._transforms)
+        opened = self.dataset._batch_loader(options, self._on_lost, None, draws, self._batch_memory(), self._transforms)
         shapes = ((name, shape) for name, _, shape, _ in opened.fields())
         self._axes = {name: shape.index(None) for name, shape in shapes if None in shape}
         if state is not None:
@@ -187,6 +206,10 @@ class Loader:
         self._run: EpochRun | MappedRun | None = None
         if self.dataset.tiers:
             leave_at_exit(self)
+
+    def _batch_memory(self) -> LoaderMemory | None:
+        """Where batches are to lie; None for memory of this process alone."""
+        return None
 
     def _leave(self) -> None:
         if self._process != os.getpid():
@@ -225,23 +248,73 @@ class Loader:
         self._is_compared = True
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch; one that was under way ends."""
+        """Begins an epoch, and those that follow it where there are more; one that was under way ends."""
+        return self._flow(self.epochs)
+
+    def steps(self, count: int) -> Iterator[Any]:
+        """The next ``count`` batches, from where the consumer is, over as many epochs as it takes. Each epoch is begun while the
+        last batches of the one before are taken."""
+        count = whole("count", count)
         loader = self._loader
-        self.close()
+        self._end_epoch()
+        # Without this, an epoch that was left is not gone on with.
+        loader.load_state(loader.state(), True)
+        batches = self._flow(None)
+        try:
+            while (count := count - 1) >= 0:
+                try:
+                    yield next(batches)
+                except StopIteration:
+                    return
+        finally:
+            batches.close()
+
+    def _flow(self, epochs: int | None) -> Generator[Any, None, None]:
+        # First of all: in a forked child it leaves the parent's epoch alone.
+        _ = self._loader
+        self._end_epoch()
+        run: EpochRun | None = None
+        try:
+            for number in itertools.count(1):
+                is_followed = number != epochs and not self._refreshes
+                run = (run and run.follow(is_followed)) or self._start(is_followed)
+                self._run = run
+                yield from self._batches(run)
+                if self._run is not None and self._run is not run:
+                    raise InvalidError("this epoch was ended by another that was begun of the same loader")
+                if self._run is None or number == epochs or len(self) == 0:
+                    return
+        finally:
+            if run is not None:
+                run.close()
+                if self._run is run:
+                    self._run = None
+
+    def _start(self, is_followed: bool) -> EpochRun:
+        loader = self._loader
         if self._refreshes:
             loader = self._refresh(loader)
         self._compare_ranks()
-        run = self._run = loader.start() if self._map is None else self._mapped_run(loader, self._map)
+        return loader.start(is_followed)
+
+    def _batches(self, run: EpochRun) -> Iterator[Any]:
+        """The batches of ``run`` as the consumer gets them. Nothing here holds on to one: its memory goes back as soon as the
+        consumer lets go of it."""
+        if self._map is not None:
+            yield from self._mapped(run, self._map)
+            return
+        take, made_of = run.next, self._batch
+        while (raw := take()) is not None:
+            yield made_of(raw)
+
+    def _mapped(self, run: EpochRun, function: Callable[[Any], Any]) -> Iterator[Any]:
+        made_of = lambda raw: self._handed(self._placed(function(self._host_batch(raw))))
+        mapped = MappedRun(self._opened, run, made_of, self._map_threads)
         try:
-            # Nothing here holds on to a batch: its memory goes back as soon as the consumer lets go of it.
-            while made := self._next(run):
+            while made := mapped.next():
                 yield made.pop()
-            if self._run is not None and self._run is not run:
-                raise InvalidError("this epoch was ended by another that was begun of the same loader")
         finally:
-            run.close()
-            if self._run is run:
-                self._run = None
+            mapped.close()
 
     def _refresh(self, loader: BatchLoader) -> BatchLoader:
         """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
@@ -254,22 +327,11 @@ class Loader:
         self._opened.set_epoch(epoch)
         return self._opened
 
-    def _mapped_run(self, loader: BatchLoader, function: Callable[[Any], Any]) -> MappedRun:
-        return MappedRun(loader, lambda raw: self._placed(function(self._host_batch(raw))), self._map_threads)
-
-    def _next(self, run: EpochRun | MappedRun) -> list[Any]:
-        """The next batch alone, or nothing when there is none."""
-        if isinstance(run, MappedRun):
-            made = run.next()
-        else:
-            raw = run.next()
-            made = [] if raw is None else [self._batch(raw)]
-        if self._as_tuple and made and isinstance(made[0], dict):
-            made = [tuple(made.pop().values())]
-        return made
-
     def _batch(self, raw: RawBatch) -> Any:
-        return self._placed(self._host_batch(raw))
+        return self._handed(self._placed(self._host_batch(raw)))
+
+    def _handed(self, batch: Any) -> Any:
+        return tuple(batch.values()) if self._as_tuple and isinstance(batch, dict) else batch
 
     def _host_batch(self, raw: RawBatch) -> Any:
         batch = Batch._of(raw)
@@ -289,6 +351,45 @@ class Loader:
     def __len__(self) -> int:
         """Batches of a whole epoch, wherever in it the consumer is."""
         return len(self._loader)
+
+    @property
+    def rank(self) -> int:
+        """Which of the ranks this is."""
+        return self._shard_now()[0]
+
+    @property
+    def world(self) -> int:
+        """How many ranks there are."""
+        return self._shard_now()[1]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the consumer is in; after its last batch, the next."""
+        epoch: int = json.loads(self._loader.state())["epoch"]
+        return epoch
+
+    @property
+    def step(self) -> int:
+        """Batches of its epoch that the consumer has received, also before a state that was loaded."""
+        return len(self) - self.remaining
+
+    @property
+    def threads(self) -> int:
+        """Threads that make batches."""
+        threads: int = json.loads(self._loader.in_force())["threads"]
+        return threads
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it may take."""
+        memory: int = json.loads(self._loader.in_force())["memory_bytes"]
+        return memory
+
+    def _shard_now(self) -> tuple[int, int]:
+        # Where ranks are known late, this has them looked up.
+        _ = self._loader
+        shard = json.loads(self._options)["shard"]
+        return shard["rank"], shard["world"]
 
     @property
     def remaining(self) -> int:
@@ -316,7 +417,7 @@ class Loader:
         if not isinstance(state, dict) or "fingerprint" not in state:
             raise ValueError("this is no state of a loader: give what state_dict() returned")
         loader = self._loader
-        self.close()
+        self._end_epoch()
         if not loader.load_state(json.dumps(state), strict):
             is_other_set = state["fingerprint"] != json.loads(loader.state())["fingerprint"]
             warnings.warn(
@@ -354,7 +455,13 @@ class Loader:
         return {"batch_size": self.batch_size, "fields": fields, **in_force, "process": json.loads(memory_report())}
 
     def close(self) -> None:
-        """Ends the epoch that is under way. May be called more than once."""
+        """Ends the epoch that is under way, and gives memory back that no batch lies in. May be called more than once; an epoch
+        that is begun afterwards goes on from where the consumer is."""
+        self._end_epoch()
+        if self._process == os.getpid():
+            self._opened.release_memory()
+
+    def _end_epoch(self) -> None:
         if self._run is not None and self._process == os.getpid():
             self._run.close()
         self._run = None
@@ -368,7 +475,28 @@ class Loader:
     def __repr__(self) -> str:
         name = f"{type(self).__module__}.{type(self).__name__}"
         # One whose making ended by an error has neither.
-        return f"<{name} of {getattr(self, 'dataset', None)!r}, batches of {getattr(self, 'batch_size', None)}>"
+        text = f"{name} of {getattr(self, 'dataset', None)!r}, batches of {getattr(self, 'batch_size', None)}"
+        try:
+            return f"<{text}, epoch {self.epoch}, step {self.step} of {len(self)}>"
+        except (InvalidError, AttributeError):
+            return f"<{text}>"
+
+    def _repr_html_(self) -> str:
+        told = {"samples": repr(self.dataset), "batch_size": self.batch_size}
+        try:
+            options, in_force = json.loads(self._options), json.loads(self._loader.in_force())
+            told |= {
+                "shuffle": json.dumps(options["shuffle"]),
+                "seed": options["seed"],
+                "rank": f"{self.rank} of {self.world}",
+                "epoch": self.epoch,
+                "step": f"{self.step} of {len(self)}",
+                "threads": in_force["threads"],
+                "memory": f"{in_force['memory_bytes'] / 2**20:.0f} MiB",
+            }
+        except InvalidError:
+            told["state"] = "closed"
+        return _html.facts(f"{type(self).__module__}.{type(self).__name__}", told)
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in self.__dict__.items() if name not in ("_opened", "_run", "_process")}

@@ -20,10 +20,9 @@ class MappedRun:
     place, after all batches before it.
     """
 
-    def __init__(self, loader: BatchLoader, function: Callable[[RawBatch], Any], threads: int) -> None:
-        self._loader = loader
+    def __init__(self, loader: BatchLoader, run: EpochRun, function: Callable[[RawBatch], Any], threads: int) -> None:
+        self._loader, self._run = loader, run
         self._function = function
-        self._run: EpochRun = loader.start()
         self._process = os.getpid()
         self._changed = threading.Condition()
         # Batches are taken one at a time: their numbers are those of the order.
@@ -113,11 +112,10 @@ class MappedRun:
             self._is_closed = True
             self._done.clear()
             self._changed.notify_all()
-        self._run.close()
+            is_over = self._end is not None
+        if not is_over:
+            # One that is over may be followed by the next.
+            self._run.close()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(_PATIENCE_SECONDS)
-
-    def forget(self) -> None:
-        """Leaves the threads be: in a process that was forked there are none."""
-        self._run.forget()

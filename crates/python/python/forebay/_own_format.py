@@ -22,6 +22,14 @@ Extent = Union[
 ]
 """Where bytes lie: ``(offset, length)``, or ``(chunk, file, offset, length)``."""
 
+Filter = Union[str, int, tuple[Union[str, int], Sequence[int]]]
+"""What was done to the bytes of a chunk: a name, the number of an HDF5 filter, or one of these with its client values."""
+
+_FILTERS = (
+    "adler32", "bitshuffle", "blosc", "blosc2", "bzip2", "crc32", "crc32c", "fletcher32", "gzip", "lz4", "lz4_blocks",
+    "lzf", "shuffle", "zlib", "zstd",
+)  # fmt: skip
+
 Read = Callable[[tuple[slice, ...]], Any]
 """Gives the part of a variable that slices choose."""
 
@@ -42,6 +50,11 @@ class Variable:
       else by about 1 MiB of rows: a chunk that fails takes no other with it;
     - ``values``: the array itself, for what is small and worked out.
 
+    ``filters`` says what was done to the bytes of each chunk before they were written, in that order, such as ``["shuffle",
+    "zstd"]``: forebay undoes it, chunk by chunk and without Python. A name stands for what numcodecs calls so (``lz4`` is one block behind its
+    length, ``lz4_blocks`` the framing of HDF5); codecs of numcodecs are taken as they are, and HDF5's filters by number
+    with their client values, ``(32008, (0, 5, 4, 0, 2))``. The length of an extent is then that of the stored bytes.
+
     ``dimensions`` names the axes; ``attributes`` are numbers, texts and arrays by name.
     """
 
@@ -55,6 +68,7 @@ class Variable:
     read: Read | None = None
     values: npt.ArrayLike | None = None
     fill: Any = None
+    filters: Sequence[Any] = ()
 
     def _plain(self) -> dict[str, Any]:
         """What the compiled part takes."""
@@ -74,12 +88,15 @@ class Variable:
             "attributes": [(str(name), *_attribute(value)) for name, value in self.attributes.items()],
             "dimensions": [str(name) for name in self.dimensions],
             "read": read,
+            "filters": [_filter(one, dtype.itemsize) for one in self.filters],
         }
 
     def _check(self, shape: list[int], chunks: list[int] | None) -> None:
         ways = [way for way in ("extents", "read", "values") if getattr(self, way) is not None]
         if len(ways) != 1:
             raise ValueError(f"{self._who}: one of extents, read and values says where it lies, not {ways or 'none'}")
+        if self.filters and self.extents is None:
+            raise ValueError(f"{self._who}: filters are of the bytes that extents name, and there are none")
         if chunks is not None and len(chunks) != len(shape):
             raise ValueError(f"{self._who}: chunks of {len(chunks)} axes for a shape of {len(shape)}")
         if self.dimensions and len(self.dimensions) != len(shape):
@@ -148,6 +165,23 @@ def _extent(number: int, one: Any, shape: list[int], chunks: list[int] | None) -
     if min(numbers) < 0:
         raise ValueError(f"{one!r} is no extent: nothing lies before the start of a file")
     return numbers[0], None if file is None else os.fspath(file), numbers[1], numbers[2]
+
+
+def _filter(one: Any, element_len: int) -> tuple[str, list[int]]:
+    """Name, or number, and client values."""
+    if hasattr(one, "get_config"):
+        one = one.get_config()
+    if isinstance(one, Mapping):
+        config = dict(one)
+        values = [config["elementsize"]] if config.get("elementsize") else []
+        one = ({"bz2": "bzip2"}.get(config["id"], config["id"]), values)
+    name, values = one if isinstance(one, tuple) else (one, [])
+    if name == "shuffle" and not values:
+        values = [element_len]
+    known = name in _FILTERS if isinstance(name, str) else operator.index(name) > 0
+    if not known:
+        raise ValueError(f"filter {name!r}; there are {', '.join(_FILTERS)}, and HDF5's by number")
+    return str(name), [operator.index(value) for value in values]
 
 
 def _number(place: Any, shape: list[int], chunks: list[int]) -> int:

@@ -119,6 +119,10 @@ def _offsets(offsets: Any) -> Any:
     return {"listed": table.tolist()}
 
 
+def _axis(axis: Any) -> Axis:
+    return axis if isinstance(axis, str) else whole("axis", axis)
+
+
 def _lens(lens: Mapping[Axis, int] | Sequence[int] | int | None) -> list[dict[str, Any]]:
     if lens is None:
         return []
@@ -126,7 +130,7 @@ def _lens(lens: Mapping[Axis, int] | Sequence[int] | int | None) -> list[dict[st
         lens = [int(lens)]
     pairs = lens.items() if isinstance(lens, Mapping) else enumerate(lens)
     return [
-        {"axis": axis if isinstance(axis, str) else whole("axis", axis), "len": whole("length", length)}
+        {"axis": _axis(axis), "len": whole("length", length)}
         for axis, length in pairs
     ]
 
@@ -138,14 +142,82 @@ class Windows:
     ``size``, ``stride`` (from one box to the next; by default boxes touch) and ``step`` (from one element in a box to
     the next) are dicts by axis, ``{"time": 16}`` or ``{0: 16}``, or sequences from axis 0 on. Axes that are not named
     are taken whole. What is left at the end of an axis, shorter than a box, is left out.
+
+    ``targets`` are lead times: ``{"time": (1, 6)}`` makes one more field of each, ``NAME_target``, with what lies 1 and 6
+    indexes after the last of the box; ``range(1, 7)`` takes all six. They count along the first axis. A window has all of
+    its targets, or is left out. :class:`Field` says by ``part`` which of the two a field gives.
+
+    A field whose variable lacks an axis that is named here, such as a map without time, is cut along the others, and
+    comes with every sample.
     """
 
     size: Any
     stride: Any = None
     step: Any = None
+    targets: Mapping[Axis, Any] | None = None
 
     def _spec(self, _name: str) -> Any:
         return {"windows": {"size": _lens(self.size), "stride": _lens(self.stride), "step": _lens(self.step)}}
+
+    def _series(self, files: FilesAxis | None, is_target: bool) -> Any:
+        """The windows, or what follows them, over ``files``."""
+        return {
+            "series": {
+                "size": _lens(self.size),
+                "stride": _lens(self.stride),
+                "step": _lens(self.step),
+                "files": None if files is None else files._spec(),
+                "targets": self._leads(),
+                "is_target": is_target,
+            }
+        }
+
+    def _leads(self) -> Any:
+        if self.targets is None:
+            return None
+        if not isinstance(self.targets, Mapping) or len(self.targets) != 1:
+            raise ValueError(f"targets={self.targets!r}: lead times of one axis are needed, as in {{'time': (1, 6)}}")
+        ((axis, leads),) = self.targets.items()
+        leads = [leads] if isinstance(leads, (int, np.integer)) else list(leads)
+        return {"axis": _axis(axis), "after": [whole("lead time", lead) for lead in leads]}
+
+
+@dataclass(frozen=True)
+class FilesAxis:
+    """An axis that goes on from file to file."""
+
+    axis: Axis
+    gaps: Literal["split", "cross"] = "split"
+
+    def _spec(self) -> Any:
+        if self.gaps not in ("split", "cross"):
+            raise ValueError(f"gaps={self.gaps!r}; there are 'split' and 'cross'")
+        return {"axis": _axis(self.axis), "crosses_gaps": self.gaps == "cross"}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """All of a variable comes with every sample, such as a map of heights; of several files, the first that has it."""
+
+    def _spec(self, _name: str) -> Any:
+        return "constant"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Each group of a file is one sample, such as one molecule; fields name what is in every group.
+
+    ``pattern`` says which groups, by their whole name: ``*`` stands for anything between two slashes, ``?`` for one
+    character of it. They come in the order of their names. Samples of different lengths are joined along their first axis.
+
+    >>> Groups("mol_*")
+    Groups(pattern='mol_*')
+    """
+
+    pattern: str = "*"
+
+    def _spec(self, _name: str) -> Any:
+        return {"groups": {"pattern": str(self.pattern)}}
 
 
 @dataclass(frozen=True)
@@ -184,7 +256,7 @@ class Sparse:
     columns: int | None = None
 
 
-Boundary = Union[Fixed, Along, Ragged, Whole, Windows, Centres]
+Boundary = Union[Fixed, Along, Ragged, Whole, Windows, Centres, Groups, Constant]
 
 CF = Union[bool, Literal["mask", "time", "days", "values"]]
 """How values are unpacked that follow the CF conventions."""
@@ -228,6 +300,12 @@ class Field:
     - ``"days"``: as ``True``, but all times are days since 1970-01-01 of their calendar;
     - ``"values"``: as ``True``, but times stay numbers; ``"time"``: a time, or an error.
 
+    ``member`` takes one member of a variable of compounds, as ``file["table"]["energy"]`` does in h5py; those of nested ones are
+    joined by dots.
+
+    ``part`` is for :class:`Windows` with targets: ``"input"`` or ``"target"`` gives one of the two, under the field's name; by
+    default both come, the target as ``NAME_target``.
+
     With ``mask_valid`` numbers outside ``valid_range``, ``valid_min`` and ``valid_max`` are missing too, as they are to
     netCDF4-python and are not to xarray.
     """
@@ -243,6 +321,8 @@ class Field:
     name: str | None = field(default=None)
     cf: CF | None = None
     mask_valid: bool | None = None
+    part: Literal["input", "target"] | None = None
+    member: str | None = None
 
     def _number(self) -> str | None:
         if self.dtype is None:
@@ -261,6 +341,27 @@ class Field:
         valid = mask_valid if self.mask_valid is None else self.mask_valid
         return unpack_spec(cf if self.cf is None else self.cf, valid)
 
+    def _specs(
+        self, name: str, samples: Boundary, files: int, cf: CF, mask_valid: bool, over: FilesAxis | None
+    ) -> list[dict[str, Any]]:
+        """What the compiled part takes: one field, or one with its targets."""
+        boundary = _over_files(self.samples or samples, over)
+        spec = self._spec(name, boundary, files, cf, mask_valid)
+        targets = boundary.targets if isinstance(boundary, Windows) else None
+        if self.part not in (None, "input", "target"):
+            raise ValueError(f"part={self.part!r}; there are 'input' and 'target'")
+        if targets is None and self.part == "target":
+            raise ValueError(f"field {name!r} is a target, and its windows have none: give Windows(..., targets=)")
+        if not isinstance(boundary, Windows) or (over is None and targets is None):
+            return [spec]
+        window = {**spec, "samples": boundary._series(over, False)}
+        if targets is None or self.part == "input":
+            return [window]
+        target = {**spec, "samples": boundary._series(over, True)}
+        if self.part == "target":
+            return [target]
+        return [window, {**target, "name": f"{name}_target"}]
+
     def _spec(
         self, name: str, samples: Boundary, files: int, cf: CF = False, mask_valid: bool = False
     ) -> dict[str, Any]:
@@ -272,8 +373,23 @@ class Field:
             "unpack": self._unpack(cf, mask_valid),
         }
         spec = {"name": name, "variable": self.variable, "files": files, "convert": convert}
-        spec["samples"] = (self.samples or samples)._spec(name)
+        spec["samples"] = samples._spec(name)
+        if self.member is not None:
+            spec["member"] = str(self.member)
         if self.sparse is not None:
             columns = None if self.sparse.columns is None else whole("columns", self.sparse.columns)
             spec["dense"] = {"indices": self.sparse.indices, "columns": columns}
         return spec
+
+
+def _over_files(samples: Boundary, over: FilesAxis | None) -> Boundary:
+    """``samples`` as windows, where they may go on from file to file."""
+    if over is None or isinstance(samples, (Windows, Constant)):
+        return samples
+    if isinstance(samples, Fixed):
+        return samples if samples.rows == 1 else Windows({0: samples.rows})
+    if isinstance(samples, Along):
+        return samples if samples.rows == 1 else Windows({samples.axis: samples.rows})
+    raise ValueError(
+        f"files_axis={over.axis!r} with samples={samples!r}: only Windows, Fixed and Along go on from file to file"
+    )

@@ -14,7 +14,17 @@ import numpy.typing as npt
 from . import _comm
 from ._added_arrays import AddedArrays, as_stored
 from ._batch import Batch, sample_of, split_samples
-from ._forebay import BatchLoader, InvalidError, RawBatch, RawDraws, RawFilling, RawStore, RawSubset, memory_report
+from ._forebay import (
+    BatchLoader,
+    InvalidError,
+    LoaderMemory,
+    RawBatch,
+    RawDraws,
+    RawFilling,
+    RawStore,
+    RawSubset,
+    memory_report,
+)
 from ._loader import Loader
 from ._progress import share_progress
 from ._sizes import size_of, whole
@@ -408,6 +418,7 @@ class Store(SetOperations):
         on_lost: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
+        memory: LoaderMemory | None = None,
         transforms: str | None = None,
     ) -> BatchLoader:
         if on_lost not in ("raise", "origin"):
@@ -415,7 +426,7 @@ class Store(SetOperations):
         if on_lost == "origin" and self._files is None:
             raise ValueError("on_lost='origin' needs a store that was filled from a data set of files")
         files = self._files._reader if on_lost == "origin" and self._files is not None else None
-        return BatchLoader.of_store(self._raw, self.fields, options, files, subset, draws, transforms)
+        return BatchLoader.of_store(self._raw, self.fields, options, files, subset, draws, memory, transforms)
 
     def describe(self) -> dict[str, Any]:
         """What there is: the number of samples, type and shape of each variable, ranks and width."""

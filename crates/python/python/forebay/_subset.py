@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ._batch import Batch, split_samples
 from ._draws import DrawSpec
-from ._forebay import BatchLoader, InvalidError, RawBatch, RawDraws, RawSubset
+from ._forebay import BatchLoader, InvalidError, LoaderMemory, RawBatch, RawDraws, RawSubset
 from ._sizes import whole
 from ._statistics import QUANTILES, Statistics, compute
 
@@ -238,10 +238,16 @@ class Subset(SetOperations):
         return compute(self.base, fields, axis, quantiles, save, progress, read_threads, memory, self._part)
 
     def _batch_loader(
-        self, options: str, on_lost: str, subset: RawSubset | None, draws: RawDraws | None, transforms: str | None = None
+        self,
+        options: str,
+        on_lost: str,
+        subset: RawSubset | None,
+        draws: RawDraws | None,
+        memory: LoaderMemory | None = None,
+        transforms: str | None = None,
     ) -> BatchLoader:
         assert subset is None
-        return self.base._batch_loader(options, on_lost, self._part, draws, transforms)
+        return self.base._batch_loader(options, on_lost, self._part, draws, memory, transforms)
 
     def _part_lens(self) -> list[int]:
         ends = np.cumsum(self.base._part_lens())

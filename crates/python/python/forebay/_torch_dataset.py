@@ -40,17 +40,39 @@ class Batch(_batch.Batch):
     """
 
     __module__ = "forebay.torch"
-    __slots__ = ()
+    _device: torch.device | None
+
+    __slots__ = ("_device",)
+
+    @classmethod
+    def _joint(cls, raw: RawBatch, values: dict[str, Any], offsets: dict[str, Any]) -> Batch:
+        """A batch whose tensors are there already."""
+        batch = cls.__new__(cls)
+        batch.update(values)
+        batch.offsets, batch._raw = offsets, raw
+        return batch
+
+    @classmethod
+    def _on_device(cls, raw: RawBatch, layout: Any, pieces: list[torch.Tensor]) -> Batch:
+        batch = cls._joint(raw, *layout.tensors(pieces))
+        # What is asked for later goes where the fields are.
+        batch._device = pieces[0].device if pieces else None
+        return batch
 
     @classmethod
     def _tensors(cls, raw: RawBatch) -> Batch:
-        batch = cls._of(raw, _tensor_of)
-        batch.offsets = {name: torch.from_numpy(offsets) for name, offsets in batch.offsets.items()}
+        batch = cls.__new__(cls)
+        batch.offsets = raw.fill(batch, from_dlpack, _tensor_of)
+        batch._raw = raw
         return batch
 
     def _late(self, raw: RawBatch, name: str) -> Any:
         value = super()._late(raw, name)
-        return torch.from_numpy(value) if name == "indices" else value
+        if name != "indices":
+            return value
+        device = getattr(self, "_device", None)
+        indices = torch.from_numpy(value)
+        return indices if device is None else indices.to(device)
 
     def parts(self, name: str) -> list[Any]:
         """The field ``name`` of each sample, as views."""
@@ -93,10 +115,13 @@ class Batch(_batch.Batch):
         moved = type(self)((name, move(value)) for name, value in self.items())
         moved.indices = move(self.indices)
         moved.offsets = {name: move(offsets) for name, offsets in self.offsets.items()}
-        for name in ("seeds", "epoch", "step", "skipped"):
+        for name in ("seeds", "epoch", "step", "skipped", "wait_seconds", "make_seconds"):
             setattr(moved, name, getattr(self, name))
         if hasattr(self, "_axes"):
             moved._axes = self._axes
+        if hasattr(self, "_raw"):
+            # By which it knows where its samples were cut out, if it is asked.
+            moved._raw = self._raw
         return moved
 
 

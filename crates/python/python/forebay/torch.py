@@ -10,11 +10,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import _dataset, _loader
-from ._forebay import BatchLoader, RawBatch
+from . import _dataset, _device_feed, _loader, _tiers
+from ._forebay import BatchLoader, EpochRun, LoaderMemory, RawBatch
 from ._store import Store
 from ._subset import Subset
 
@@ -22,9 +24,16 @@ from ._subset import Subset
 from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate
 from ._torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
+from . import _device_memory  # isort: skip
+
 import torch  # isort: skip
 import torch.distributed  # isort: skip
 import torch.utils.data  # isort: skip
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._loader_options import IterationOptions
 
 __all__ = [
     "ADIOS2",
@@ -61,12 +70,28 @@ class _Shard:
         return self._known
 
 
+def _cuda_device(device: torch.device | str | int | None) -> torch.device | None:
+    """``device`` with its number, if it is one of CUDA."""
+    if device is None:
+        return None
+    device = torch.device(device)
+    if device.type != "cuda":
+        return None
+    return torch.device("cuda", torch.cuda.current_device()) if device.index is None else device
+
+
 class Loader(_loader.Loader):
     """Batches of tensors: made ahead by threads, in an order that can be resumed.
 
-    Takes what :class:`forebay.Loader` takes, and ``device``, where the batches shall go. ``rank`` and ``world`` are by
-    default those of a store, or else of ``torch.distributed``. The latter are asked for whenever an epoch is begun and
-    whenever ``len`` is, so the process group may be initialised after the loader was made.
+    Takes what :class:`forebay.Loader` takes, and ``device`` and ``pin_memory``. ``rank`` and ``world`` are by default those of
+    a store, or else of ``torch.distributed``. The latter are asked for whenever an epoch is begun and whenever ``len`` is, so
+    the process group may be initialised after the loader was made.
+
+    Args:
+        device: where the batches shall go. To a CUDA device they are copied from pinned memory in a stream of their own, two
+            batches ahead; work that is queued in the current stream after a batch was received waits for its copy.
+        pin_memory: batches in PyTorch's pinned memory, for programs that copy them themselves. A batch may be dropped as soon as
+            ``.to(device, non_blocking=True)`` returned.
     """
 
     __module__ = "forebay.torch"
@@ -78,11 +103,18 @@ class Loader(_loader.Loader):
         rank: int | None = None,
         world: int | None = None,
         device: torch.device | str | int | None = None,
-        **options: Any,
+        pin_memory: bool = False,
+        **options: Unpack[IterationOptions],
     ) -> None:
         opened = _opened(dataset)
         self._shard = _Shard(opened, rank, world)
-        self.device = device
+        self.device, self.pin_memory = device, pin_memory
+        self._feed: _device_feed.DeviceFeed[Any, Any] | None = None
+        self._cuda = _cuda_device(device)
+        if self._cuda is not None:
+            if pin_memory:
+                raise ValueError("pin_memory=True with device='cuda': its batches are copied from pinned memory in any case")
+            self._held = _device_feed.MOST_COPIES + 2
         self._place = self._shard.now()
         super().__init__(opened, rank=self._place[0], world=self._place[1], **options)
 
@@ -96,7 +128,50 @@ class Loader(_loader.Loader):
         self._place = place
         return self._opened
 
+    def _batch_memory(self) -> LoaderMemory | None:
+        self._memory = None
+        self._copier: Any = None
+        if self._cuda is not None and self._map is None:
+            self._memory = _device_memory.registered_memory(self._cuda)
+            self._copier = _device_memory.CudaCopier(self._cuda, self._memory)
+        elif self.pin_memory:
+            self._memory = _device_memory.pinned_memory()
+        if self._memory is not None:
+            # What is pinned has to be let go while there is a device.
+            _tiers.leave_at_exit(self)
+        return self._memory
+
+    def _batches(self, run: EpochRun) -> Iterator[Batch]:
+        if self._copier is None:
+            yield from super()._batches(run)
+            return
+        feed = self._feed = _device_feed.DeviceFeed(
+            run, self._copier, _device_memory.joint_pieces, self._arrived, self._opened.commit
+        )
+        try:
+            yield from feed
+        finally:
+            feed.close()
+
+    def _end_epoch(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
+            self._feed = None
+        super()._end_epoch()
+
+    def _arrived(self, raw: RawBatch, layout: Any, target: Any) -> Any:
+        batch = Batch._on_device(raw, layout, target)
+        if batch.offsets:
+            batch._axes = self._axes
+        return self._handed(batch)
+
     def _host_batch(self, raw: RawBatch) -> Batch:
+        if self._memory is not None:
+            values, offsets = _device_memory.pinned_tensors(raw, self._memory)
+            batch = Batch._joint(raw, values, offsets)
+            if batch.offsets:
+                batch._axes = self._axes
+            return batch
         batch = Batch._tensors(raw)
         if batch.offsets:
             batch._axes = self._axes
@@ -117,6 +192,17 @@ class Loader(_loader.Loader):
     def _stacked(samples: list[Any]) -> Any:
         return torch.utils.data.default_collate(samples)
 
+    def stats(self) -> dict[str, Any]:
+        """As :meth:`forebay.Loader.stats`; with ``device="cuda"`` also ``pinned``: bytes that are pinned, bytes that could not
+        be (``pageable_bytes``), and how often the driver refused (``refusals``)."""
+        stats = super().stats()
+        if self._copier is not None and self._memory is not None:
+            stats["pinned"] = json.loads(self._memory.stats())
+        return stats
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_memory": None, "_copier": None, "_feed": None}
+
     @property
     def sampler(self) -> Loader:
         """The loader itself: frameworks look here for ``set_epoch``."""
@@ -136,7 +222,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     must be ``"drop"``, ``"pad"`` or ``"wrap"``. By default workers share the cores and the memory of the process.
 
     Every epoch has the order of :meth:`set_epoch`, which holds for workers that are begun, or begin anew, after it:
-    call it before each epoch, with persistent workers too. There is no state to resume from; :class:`Loader` has one.
+    call it before each epoch, with persistent workers too. :meth:`state_dict` says where this process or worker is:
+    ``torchdata``'s ``StatefulDataLoader`` asks each worker for it, and resumes with as many workers.
     """
 
     __module__ = "forebay.torch"
@@ -147,7 +234,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         *,
         rank: int | None = None,
         world: int | None = None,
-        **options: Any,
+        **options: Unpack[IterationOptions],
     ) -> None:
         self.dataset = _opened(dataset)
         self._shard = _Shard(self.dataset, rank, world)
@@ -156,6 +243,26 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         # In shared memory, where workers that live on see it change.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
         self._kept: tuple[tuple[int, int], Loader] | None = None
+        self._resumed: dict[str, Any] | None = None
+
+    def __len__(self) -> int:
+        """Batches of an epoch of this rank without workers; with several there may be fewer or more by one for each of them."""
+        batch_size = self._options.get("batch_size", 1)
+        each = len(self.dataset) / (self._shard.now()[1] * batch_size)
+        tail = _loader._tail(self._options.get("tail"), self._options.get("drop_last", False))
+        return math.floor(each) if tail == "drop" else math.ceil(each)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this process is in its epoch."""
+        if self._kept is not None:
+            return self._kept[1].state_dict()
+        return self._resumed or {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from ``state`` in the next epoch that is begun, with as many workers."""
+        self._resumed = state or None
+        if state:
+            self._epoch[0] = state["epoch"]
 
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the one that is begun next."""
@@ -165,6 +272,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         info = torch.utils.data.get_worker_info()
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         loader = self._loader(worker, workers)
+        if self._resumed is not None:
+            loader.load_state_dict(self._resumed)
+            self._resumed = None
         loader.set_epoch(int(self._epoch))
         return iter(loader)
 
@@ -173,7 +283,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         shard = (rank * workers + worker, world * workers)
         if self._kept is not None and self._kept[0] == shard:
             return self._kept[1]
-        options = dict(self._options)
+        options = self._options.copy()
         if torch.utils.data.get_worker_info() is not None:
             # Workers are not part of the process group.
             options["check_ranks"] = False

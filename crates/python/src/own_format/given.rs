@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use forebay::{
     Array, Error, ErrorKind, Locator, Result, Values, Variable,
-    container::{Attribute, ChunkTable, Extent, Extents, Grid, Opaque, SourceIndex, native},
+    container::{Attribute, ChunkTable, Extent, Extents, Filter, Grid, Opaque, SourceIndex, native},
     format::Found,
     source::{ByteRange, SourceId},
 };
@@ -29,6 +29,7 @@ pub(super) struct PythonVariable {
     attributes: Vec<(String, NumpyType, Vec<u64>, Vec<u8>)>,
     dimensions: Vec<String>,
     pub(super) read: Option<Py<PyAny>>,
+    filters: Vec<(String, Vec<u32>)>,
 }
 
 fn invalid(what: impl Into<String>) -> Error {
@@ -41,6 +42,8 @@ impl PythonVariable {
         let mut variable = Variable::new(self.name.clone(), self.dtype.0.clone(), self.shape.clone());
         variable.dimensions = self.dimensions.clone();
         variable.fill = self.fill.clone();
+        variable.filters =
+            self.filters.iter().map(|(name, values)| filter(name, values)).collect::<Result<_>>()?;
         variable.attributes = self.attributes.iter().map(attribute).collect();
         if let Some(chunk) = &self.chunks {
             variable.layout = "chunked".into();
@@ -74,7 +77,7 @@ impl PythonVariable {
                 return Err(invalid(format!("chunk {number} of {count}")));
             }
             let least = least_len(variable, *number);
-            if !(least..=variable.chunk_len()).contains(len) {
+            if variable.filters.is_empty() && !(least..=variable.chunk_len()).contains(len) {
                 let what = format!("{len} bytes where {} belong", variable.chunk_len());
                 return Err(place(invalid(what)));
             }
@@ -84,6 +87,31 @@ impl PythonVariable {
         }
         ChunkTable::new(pairs, count)
     }
+}
+
+/// The filter that Python calls `name`, or by its number in HDF5 files.
+fn filter(name: &str, values: &[u32]) -> Result<Filter> {
+    if let Ok(id) = name.parse() {
+        return Ok(Filter::from_hdf5(id, "", values.to_vec()));
+    }
+    Ok(match name {
+        "adler32" => Filter::Adler32 { at_start: true },
+        "bitshuffle" => Filter::Bitshuffle { client_values: values.to_vec() },
+        "blosc" => Filter::Blosc,
+        "blosc2" => Filter::Blosc2,
+        "bzip2" => Filter::Bzip2,
+        "crc32" => Filter::Crc32 { at_start: true },
+        "crc32c" => Filter::Crc32c { at_start: false },
+        "fletcher32" => Filter::Fletcher32,
+        "gzip" => Filter::Gzip,
+        "lz4" => Filter::Lz4,
+        "lz4_blocks" => Filter::Lz4Blocks,
+        "lzf" => Filter::Lzf,
+        "shuffle" => Filter::Shuffle { element_len: values.first().copied().unwrap_or(1) },
+        "zlib" => Filter::Deflate { level: None },
+        "zstd" => Filter::Zstd,
+        _ => return Err(invalid(format!("no filter is called '{name}'"))),
+    })
 }
 
 /// How short the stored bytes of a chunk may be: of rows past the border nothing need be there.

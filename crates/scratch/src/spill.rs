@@ -12,10 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_scratch::{OwnFolder, SharedFile, boot_id, user_folder_name};
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::bitmap::Bitmap;
+use crate::{OwnFolder, SharedFile, bitmap::Bitmap, boot_id, user_folder_name};
 
 /// A place for decoded units that memory cannot hold. It may lose them, it may never change them.
 pub trait Spill: Send + Sync + fmt::Debug {

@@ -1,0 +1,172 @@
+"""Batches on their way to a device: which copy is started when, and when host memory may be used again."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from ._forebay import InvalidError
+
+AHEAD = 2
+"""Copies that are under way or done, ahead of the batch that the consumer has."""
+MOST_COPIES = 6
+"""Copies whose host memory is held: one more has to wait for the oldest."""
+MOST_STEPS = 8
+"""Batches whose work the device has yet to do: a program that only queues work would otherwise fill the device with batches."""
+
+
+class Event(Protocol):
+    """A point in a stream of a device."""
+
+    def query(self) -> bool:
+        """True when all before it is done."""
+
+    def synchronize(self) -> None:
+        """Waits until all before it is done."""
+
+
+Host = TypeVar("Host", contravariant=True)
+Target = TypeVar("Target")
+
+
+class Copier(Protocol[Host, Target]):
+    """Copies to a device, in a stream of their own."""
+
+    def start(self, host: Host) -> tuple[Target, Event]:
+        """Begins to copy ``host``; once the event is done, it may be used for something else."""
+
+    def receive(self, target: Target, copied: Event) -> None:
+        """Has what the consumer queues from now on wait for the copy, and the memory of ``target`` stay until that is done."""
+
+    def mark(self) -> Event:
+        """The point that the consumer's stream has come to."""
+
+
+class Source(Protocol):
+    """Where batches come from, in order; those that were given count as used once they are committed."""
+
+    def poll(self) -> Any | None:
+        """The next batch if it is there, and otherwise None."""
+
+    def next(self, commit: bool = True) -> Any | None:
+        """The next batch, waiting for it; None when there is no more."""
+
+
+@dataclass
+class _Coming(Generic[Target]):
+    """A batch that is being copied, or why there is none."""
+
+    raw: Any
+    layout: Any
+    target: Target | None = None
+    copied: Event | None = None
+    error: Exception | None = None
+
+
+_left_behind: list[Any] = []
+"""What a forked child found: it belongs to a device that the child has no access to, and is neither used nor freed."""
+
+
+class DeviceFeed(Generic[Host, Target]):
+    """Gives the batches of a run on a device, in order.
+
+    The copies of the next batches are started before a batch is handed out. Host memory is let go once its copy is done. An
+    error comes where its batch would have come. In a forked child nothing of it is touched.
+
+    Args:
+        source: the run.
+        copier: what copies.
+        pieces: of a batch, the host memory to copy, and what ``finish`` needs to know of it.
+        finish: the batch, of what ``pieces`` said and where the copies are.
+        commit: counts a batch as received.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        copier: Copier[Host, Target],
+        pieces: Callable[[Any], tuple[Host, Any]],
+        finish: Callable[[Any, Any, Target], Any],
+        commit: Callable[[Any], None],
+    ) -> None:
+        self._source, self._copier = source, copier
+        self._pieces, self._finish, self._commit = pieces, finish, commit
+        self._coming: deque[_Coming[Target]] = deque()
+        # Host memory that a copy may still read, oldest first.
+        self._copies: deque[tuple[Event, Host]] = deque()
+        self._steps: deque[Event] = deque()
+        self._process = os.getpid()
+
+    def __iter__(self) -> DeviceFeed[Host, Target]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._process != os.getpid():
+            self.close()
+            raise InvalidError("an epoch does not survive a fork; begin a new one in the child")
+        self._let_go()
+        self._keep_pace()
+        if not self._coming and not self._wait_for_one():
+            raise StopIteration
+        batch = self._coming.popleft()
+        if batch.error is not None:
+            raise batch.error
+        while len(self._coming) < AHEAD and self._take_one():
+            pass
+        assert batch.target is not None and batch.copied is not None
+        self._copier.receive(batch.target, batch.copied)
+        self._commit(batch.raw)
+        return self._finish(batch.raw, batch.layout, batch.target)
+
+    def close(self) -> None:
+        """Waits for the copies that are under way, and lets all go. May be called more than once."""
+        held = (self._coming, self._copies, self._steps)
+        self._coming, self._copies, self._steps = deque(), deque(), deque()
+        if self._process != os.getpid():
+            _left_behind.append(held)
+            return
+        for copied, _ in held[1]:
+            copied.synchronize()
+
+    def _wait_for_one(self) -> bool:
+        raw = self._source.next(False)
+        if raw is None:
+            return False
+        self._start(raw)
+        return True
+
+    def _take_one(self) -> bool:
+        """Starts the copy of the next batch if it is there; false when it is not, or there is none after an error."""
+        if self._coming and self._coming[-1].error is not None:
+            return False
+        try:
+            raw = self._source.poll()
+        except Exception as error:
+            self._coming.append(_Coming(None, None, error=error))
+            return False
+        if raw is None:
+            return False
+        self._start(raw)
+        return True
+
+    def _start(self, raw: Any) -> None:
+        while len(self._copies) >= MOST_COPIES:
+            self._copies.popleft()[0].synchronize()
+        host, layout = self._pieces(raw)
+        target, copied = self._copier.start(host)
+        self._copies.append((copied, host))
+        self._coming.append(_Coming(raw, layout, target, copied))
+
+    def _let_go(self) -> None:
+        """Lets go of host memory whose copy is done."""
+        while self._copies and self._copies[0][0].query():
+            self._copies.popleft()
+
+    def _keep_pace(self) -> None:
+        """Waits where the device has the work of too many batches to do."""
+        self._steps.append(self._copier.mark())
+        if len(self._steps) > MOST_STEPS:
+            self._steps.popleft().synchronize()

@@ -112,7 +112,7 @@ impl Loader {
         cursor.begin();
         let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs).first_steps(steps);
         drop(cursor);
-        self.start_run(epoch, seed)
+        self.start_run(epoch)
     }
 
     /// Begins to make the epoch after that of `run`, while the last batches of that wait for the consumer; nothing where it is
@@ -124,9 +124,8 @@ impl Loader {
         let cursor = self.cursor();
         let Some((number, epoch)) = cursor.after(run.number()) else { return Ok(None) };
         let epoch = cursor.plan.epoch(epoch, 0)?.in_run(number);
-        let seed = cursor.plan.spec().seed;
         drop(cursor);
-        self.start_run(epoch, seed).map(Some)
+        self.start_run(epoch).map(Some)
     }
 
     /// Goes on with `run`, which [`start_after`](Self::start_after) gave; false where another epoch was set since, and `run` is
@@ -135,7 +134,7 @@ impl Loader {
         self.cursor().follow(run.number(), run.epoch())
     }
 
-    fn start_run(&self, epoch: Epoch, seed: u64) -> Result<Run> {
+    fn start_run(&self, epoch: Epoch) -> Result<Run> {
         let (maker, counters) = (Arc::clone(&self.maker), Arc::clone(&self.counters));
         let spec = RunSpec { maker, on_error: self.options.on_error, counters };
         Run::start(spec, epoch, self.pace.clone())

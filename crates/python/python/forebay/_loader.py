@@ -203,7 +203,7 @@ class Loader:
         # Compared with other ranks before the first batch.
         self._is_compared = False
         self._process = os.getpid()
-        self._run: EpochRun | MappedRun | None = None
+        self._run: EpochRun | None = None
         if self.dataset.tiers:
             leave_at_exit(self)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict
+
+from ._collate import Sample
 
 
 class IterationOptions(TypedDict, total=False):
@@ -33,6 +36,14 @@ class IterationOptions(TypedDict, total=False):
     balance: Any
     bucket_by: Any
     epoch_samples: int | None
+    transforms: Mapping[str, Any] | None
+    normalize: Any
+    fields: Sequence[str] | Mapping[str, str | Sequence[str]] | str | None
+    map: Callable[[Any], Any] | None
+    map_threads: int
+    sample_map: Callable[[Sample], Any] | None
+    collate: Callable[[list[Any]], Any] | None
+    as_tuple: bool
     tiers: Any
     policy: Any
     config: str | os.PathLike[str] | None

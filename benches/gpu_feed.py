@@ -323,7 +323,7 @@ def be_late(late: random.Random, device: torch.device) -> None:
 
 
 def machine(device: torch.device) -> dict[str, str]:
-    told = {
+    facts = {
         "kernel": platform.release(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -331,13 +331,13 @@ def machine(device: torch.device) -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
     }
     if device.type == "cuda":
-        told |= {"device": torch.cuda.get_device_name(), "CUDA runtime": str(torch.version.cuda)}
+        facts |= {"device": torch.cuda.get_device_name(), "CUDA runtime": str(torch.version.cuda)}
         asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         try:
-            told["driver"] = subprocess.run(asked, capture_output=True, text=True, timeout=20).stdout.strip()
+            facts["driver"] = subprocess.run(asked, capture_output=True, text=True, timeout=20).stdout.strip()
         except OSError:
             pass
-    return told
+    return facts
 
 
 def table(cases: list[Case], rows: list[dict[str, Any]]) -> str:
@@ -364,12 +364,12 @@ def main() -> int:
     warnings.filterwarnings("ignore", "Lazy modules|.*fork.*|This DataLoader will create")
     device = torch.device("cpu") if args.cpu else torch.device("cuda", torch.cuda.current_device())
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
-    told = machine(device)
-    print(", ".join(f"{name} {value}" for name, value in told.items()), flush=True)
+    facts = machine(device)
+    print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     with tempfile.TemporaryDirectory(dir=args.folder) as made:
         results = run(args, device, Path(made))
     if args.json:
-        args.json.write_text(json.dumps({"machine": told, "command": sys.argv[1:], "results": results}, indent=1))
+        args.json.write_text(json.dumps({"machine": facts, "command": sys.argv[1:], "results": results}, indent=1))
     return int(any(row.get("wrong", 0) > 0 for row in results))
 
 

@@ -131,7 +131,7 @@ impl CudaRuntime {
             }
             let number = call();
             if number != 0 {
-                // It was told here: nobody else is to find it.
+                // Reported by us: CUDA must not give it to the next call of the program.
                 (self.last_error)();
             }
             if is_other {

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatisticsSpec {
-    /// The fields, each with the axis of a sample whose indexes are told apart, if any.
+    /// The fields, each with the axis of a sample whose indexes are measured one by one, if any.
     pub fields: Vec<(String, Option<i64>)>,
     /// Which quantiles, as parts of 1.
     pub quantiles: Vec<f64>,
@@ -28,7 +28,7 @@ pub struct StatisticsSpec {
 pub struct FieldStatistics {
     /// The field.
     pub name: String,
-    /// The axis of a sample whose indexes are told apart.
+    /// The axis of a sample whose indexes are measured one by one.
     pub axis: Option<usize>,
     /// One for all values, or one for each index of the axis.
     pub channels: Vec<ChannelStatistics>,

@@ -381,7 +381,7 @@ class Dataset(SetOperations):
         """Count, mean, standard deviation, bounds, quantiles and number of missing values of ``fields`` (by default of all that
         are numbers), in one pass over all samples by threads.
 
-        ``axis`` is an axis of one sample, or a dict of these by field: its indexes, such as channels, are told apart. NaN is
+        ``axis`` is an axis of one sample, or a dict of these by field: its indexes, such as channels, are measured one by one. NaN is
         missing; ``open(cf=True)`` makes NaN of fill values. What comes out does not depend on threads. ``save`` keeps it beside
         the saved indexes and takes it from there the next time, as long as the files are the same. ``progress`` shows a bar (by
         default on a terminal), or is called with a dict now and then. Give it to ``loader(normalize=...)``.
@@ -515,7 +515,7 @@ class Dataset(SetOperations):
             fields = self.describe()["fields"]
         except (InvalidError, AttributeError):
             fields = {}
-        rows = [(name, told["dtype"], told["shape"]) for name, told in fields.items()]
+        rows = [(name, field["dtype"], field["shape"]) for name, field in fields.items()]
         return _html.table(repr(self).strip("<>"), ("field", "type", "shape of a sample"), rows)
 
     def __reduce__(self) -> Any:

@@ -17,6 +17,6 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> 
     return f"<div><b>{html.escape(title)}</b><table>{row(columns, 'th')}{body}</table></div>"
 
 
-def facts(title: str, told: Mapping[str, Any]) -> str:
+def facts(title: str, values: Mapping[str, Any]) -> str:
     """A table of names and values."""
-    return table(title, ("", ""), told.items())
+    return table(title, ("", ""), values.items())

@@ -482,10 +482,10 @@ class Loader:
             return f"<{text}>"
 
     def _repr_html_(self) -> str:
-        told = {"samples": repr(self.dataset), "batch_size": self.batch_size}
+        facts = {"samples": repr(self.dataset), "batch_size": self.batch_size}
         try:
             options, in_force = json.loads(self._options), json.loads(self._loader.in_force())
-            told |= {
+            facts |= {
                 "shuffle": json.dumps(options["shuffle"]),
                 "seed": options["seed"],
                 "rank": f"{self.rank} of {self.world}",
@@ -495,8 +495,8 @@ class Loader:
                 "memory": f"{in_force['memory_bytes'] / 2**20:.0f} MiB",
             }
         except InvalidError:
-            told["state"] = "closed"
-        return _html.facts(f"{type(self).__module__}.{type(self).__name__}", told)
+            facts["state"] = "closed"
+        return _html.facts(f"{type(self).__module__}.{type(self).__name__}", facts)
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in self.__dict__.items() if name not in ("_opened", "_run", "_process")}

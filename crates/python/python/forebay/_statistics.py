@@ -42,7 +42,7 @@ class FieldStatistics:
     """By part of 1, the least value that so many do not exceed: exact for whole numbers below 4096, and rounded towards zero by at
     most 1/2048 of the value otherwise."""
     axis: int | None = None
-    """The axis of a sample whose indexes are told apart."""
+    """The axis of a sample whose indexes are measured one by one."""
 
     def normalize(self) -> Normalize:
         """The transform that gives these values a mean of 0 and a standard deviation of 1."""

@@ -199,7 +199,7 @@ fn coordinate(name: &str, group: &str, part: &ColumnPart, rows: u64) -> Result<O
     }
     let array = part.opened.read(variable, &Selection::all(&variable.grid.shape))?;
     let days = Unpack { kind: UnpackKind::Days, valid: false };
-    // Units that cannot be told apart leave the numbers as they are.
+    // Units of time that are not understood leave the numbers as they are.
     let array = unpack(variable, array.clone(), days).map_or(array, |unpacked| unpacked.array);
     Ok(array.scalars().map(|scalars| scalars.into_iter().map(Scalar::to_f64).collect()))
 }

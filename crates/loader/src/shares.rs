@@ -52,7 +52,9 @@ impl Needs {
         let batch = options.batch_size.min(set.len());
         let columns = set.columns.iter().zip(&layout.columns);
         let batch_len = sample_len.saturating_mul(batch).max(1);
-        let is_far_in_order = layout.request_bytes > 0 && options.shuffle == Shuffle::None;
+        // Samples that are drawn do not lie in a row.
+        let is_in_order = options.shuffle == Shuffle::None && options.sampler.draws.is_none();
+        let is_far_in_order = is_in_order && layout.request_bytes > 0;
         let changed = columns.map(|(column, layout)| scratch_len(column, layout, batch)).max().unwrap_or(0);
         Self {
             batch: batch_len,

@@ -40,7 +40,7 @@ pub use order::{AUTO_LANES, DEFAULT_WINDOW, Order, Shuffle};
 pub use permutation::{ORDER_VERSION, Permutation};
 pub use plan::{Epoch, Plan, PlanSpec};
 pub use sampler::Sampler;
-pub use seed::sample_seed;
+pub use seed::{sample_seed, splitmix64};
 pub use shard::{Shard, Steps, StepsSpec, Tail};
 pub use state::{LoaderState, Resumed, STATE_VERSION, StateCheck};
 pub use subset::Subset;

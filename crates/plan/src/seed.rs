@@ -3,6 +3,11 @@
 /// The step of splitmix64, 2^64 divided by the golden ratio.
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// One output of the generator splitmix64 for the state `word`.
+pub fn splitmix64(word: u64) -> u64 {
+    mix(word.wrapping_add(STEP))
+}
+
 /// The seed for whatever is random about one sample in one epoch; the samples of an epoch all differ.
 pub fn sample_seed(seed: u64, epoch: u64, sample: u64) -> u64 {
     SeedKey::new(Purpose::Sample, seed, epoch).with(sample).0
@@ -44,18 +49,18 @@ impl SeedKey {
 
     /// The key with one more word; different words give different keys.
     pub(crate) fn with(self, word: u64) -> Self {
-        Self(mix((self.0 ^ word).wrapping_add(STEP)))
+        Self(splitmix64(self.0 ^ word))
     }
 
     /// A number below `len`, each as likely but for one part in `2^64 / len`; 0 where there is none.
     pub(crate) fn below(self, len: u64) -> u64 {
-        let wide = u128::from(mix(self.0.wrapping_add(STEP))) * u128::from(len);
+        let wide = u128::from(splitmix64(self.0)) * u128::from(len);
         u64::try_from(wide >> u64::BITS).expect("the upper half of 128 bits")
     }
 
     /// The key as a permutation takes it.
     pub(crate) fn pair(self) -> [u64; 2] {
-        [mix(self.0.wrapping_add(STEP)), mix(self.0.wrapping_add(STEP.wrapping_mul(2)))]
+        [splitmix64(self.0), splitmix64(self.0.wrapping_add(STEP))]
     }
 }
 

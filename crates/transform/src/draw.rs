@@ -1,22 +1,13 @@
 //! Random numbers of transforms: a formula of the sample's seed, given to users in Python too.
 
+use forebay_plan::splitmix64;
+
 /// What a number is drawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DrawKind {
     Crop = 1,
     Flip = 2,
     Roll = 3,
-}
-
-/// The step of splitmix64, 2^64 divided by the golden ratio.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// One output of the generator splitmix64 for the state `word`.
-fn splitmix64(word: u64) -> u64 {
-    let word = word.wrapping_add(STEP);
-    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
 }
 
 /// What one transform draws for one axis of a sample: `splitmix64(seed ^ splitmix64(kind << 48 | from_end << 32 | key))`.

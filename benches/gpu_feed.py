@@ -36,7 +36,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 import forebay
 import forebay.torch
-from gpu_check import check_feed, check_own_stream, settle
+from gpu_check import check_feed, check_own_stream, check_transforms, settle
 
 WORKERS = (0, 4, 8, 14)
 # Turns of each contestant, and of the ceiling between them.
@@ -352,7 +352,8 @@ def run(args: argparse.Namespace, device: torch.device, folder: Path) -> list[di
     if args.check:
         path = make_set(cases[0], folder)
         count = args.batches or (40 if args.cpu else 10_000)
-        rows = [check(path, device, count) for check in (check_feed, check_own_stream)]
+        checks = [(check_feed, count), (check_own_stream, count), (check_transforms, count // 10)]
+        rows = [check(path, device, batches) for check, batches in checks]
         for row in rows:
             print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
         return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_what_makes_no_sense_is_refused_before_the_first_batch(folder: Path) -> 
         ([T.DecodeImage(9, 4), T.DecodeImage(9, 4)], "as the first step"),
     ]
     for steps, said in refused:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(forebay.InvalidError, match=said):
             batches(folder, *steps)
     with pytest.raises(ValueError, match="'none', 'center' or 'random'"):
         batches(folder, T.DecodeImage(9, 4, crop="middle"))
@@ -112,7 +113,7 @@ def test_a_file_that_is_no_picture_or_was_cut_is_an_error_and_can_be_skipped(fol
     for name in ("0.jpg", "2.png", "5.png"):
         whole = next(iter(sorted(folder.glob(f"{name[0]}.*")))).read_bytes()
         (tmp_path / name).write_bytes(whole[:-30] if name == "2.png" else whole)
-    with pytest.raises(forebay.Error, match="picture 1 of the batch"):
+    with pytest.raises(forebay.ForebayError, match="picture 1 of the batch"):
         batches(tmp_path, T.DecodeImage(8, 8))
     kept = [batch["encoded"] for batch in batches(tmp_path, T.DecodeImage(8, 8), on_error="skip")]
     assert sum(len(one) for one in kept) == 2
@@ -123,9 +124,7 @@ def test_a_picture_that_says_it_is_huge_takes_no_memory(tmp_path: Path) -> None:
     Image.new("L", (8, 8)).save(made, "png")
     data = bytearray(made.getvalue())
     data[16:24] = (60_000).to_bytes(4, "big") * 2
-    import zlib
-
     data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
     (tmp_path / "a.png").write_bytes(bytes(data))
-    with pytest.raises(forebay.Error, match="60000 x 60000 pixels"):
+    with pytest.raises(forebay.ForebayError, match="60000 x 60000 pixels"):
         batches(tmp_path, T.DecodeImage(8, 8))

@@ -127,8 +127,8 @@ class DecodeImage:
 
     ``crop="none"`` stretches the whole picture. ``"center"`` makes its shorter side ``shorter`` pixels long, by default as few as
     cover the size, and takes the middle: torchvision's ``Resize`` and ``CenterCrop``. ``"random"`` takes a box of a random part
-    ``scale`` of the area and a random ``ratio`` of width to height: ``RandomResizedCrop``. Sizes are changed as Pillow's bilinear
-    filter does it, to the same levels. ``channels`` is ``"last"``, or ``"first"`` as PyTorch's layers take it.
+    ``scale`` of the area and a random ``ratio`` of width to height: ``RandomResizedCrop``. Sizes are changed as the bilinear filter
+    of Pillow 13 does it, to the same levels. ``channels`` is ``"last"``, or ``"first"`` as PyTorch's layers take it.
     """
 
     height: int

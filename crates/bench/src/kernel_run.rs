@@ -16,11 +16,11 @@ use forebay_workload::{Kernel, KernelMode, KernelTimings, Mt19937, SpaceLayout};
 
 use crate::{
     hdf5_ffi::{DEFAULT, Hdf5Functions, Hdf5Id, HyperslabTransfer},
+    interruption::GLANCE,
     kernel_particles::{PARTICLE_LEN, ParticleData, ParticleTypes},
     kernel_space::{file_shape, selections},
     kernel_transfers::TimestepLayout,
     parallel_access::{MpiIo, MpiRanks},
-    rank_run::GLANCE,
     runtime_hdf5::{OpenId, RuntimeHdf5, c_name, c_path},
     subfiling,
 };

@@ -11,7 +11,8 @@ impl BenchOutcome {
         let mut text = String::new();
         for (run, with) in self.runs.iter().zip(&self.reads_with) {
             let state = if run.complete { "" } else { ", interrupted: what follows is a part" };
-            text.push_str(&format!("engine {} ({} ranks{state}) {with}\n", run.engine, run.ranks.len()));
+            let ranks = counted_ranks(run.ranks.len());
+            text.push_str(&format!("engine {} ({ranks}{state}) {with}\n", run.engine));
             for line in epoch_lines(run) {
                 text.push_str(&format!("  {line}\n"));
             }
@@ -36,6 +37,10 @@ impl BenchOutcome {
     }
 }
 
+fn counted_ranks(count: usize) -> String {
+    format!("{count} rank{}", if count == 1 { "" } else { "s" })
+}
+
 fn kernel_name(kernel: &KernelOutcome) -> &'static str {
     if kernel.kernel.mode == KernelMode::Read { "read" } else { "write" }
 }
@@ -45,9 +50,9 @@ fn kernel_line(kernel: &KernelOutcome) -> String {
     let mebibytes = timings.bytes as f64 * ranks / f64::from(1 << 20);
     let state = if kernel.is_complete { "" } else { ", interrupted: what follows is a part" };
     format!(
-        "kernel {} ({} ranks{state})\n  {mebibytes:.1} MiB in {:.3} s: raw {:.1} MiB/s, observed {:.1} MiB/s, metadata {:.3} s\n",
+        "kernel {} ({}{state})\n  {mebibytes:.1} MiB in {:.3} s: raw {:.1} MiB/s, observed {:.1} MiB/s, metadata {:.3} s\n",
         kernel_name(kernel),
-        kernel.ranks,
+        counted_ranks(kernel.ranks as usize),
         timings.observed_s,
         mebibytes / timings.raw_s.max(1e-9),
         mebibytes / (timings.observed_s - timings.compute_s).max(1e-9),

@@ -315,6 +315,10 @@ impl RankRun<'_> {
         let load_s = began.elapsed().as_secs_f64();
         let compute_s = self.compute(compute);
         let barrier_s = self.end_step(place.split, is_together)?;
+        // Of a step that was interrupted the times are too short.
+        if !is_together {
+            self.check()?;
+        }
         for took_ns in times.samples.iter().map(|sample| sample.metadata_ns + sample.read_ns) {
             // What is in memory was not read.
             if took_ns > 0 {
@@ -335,7 +339,7 @@ impl RankRun<'_> {
         };
         block.steps.push(timings);
         self.trace_step(place, start_s, &timings, &times);
-        if is_together { Ok(()) } else { self.check() }
+        Ok(())
     }
 
     /// What the batch of `step` took, once it is there; nothing where there is none.

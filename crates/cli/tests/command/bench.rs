@@ -345,6 +345,26 @@ fn an_interrupt_leaves_a_partial_report_that_says_so() {
 }
 
 #[test]
+fn an_interrupt_does_not_wait_for_preprocessing_and_counts_no_step_that_it_cut_short() {
+    for threads in [0, 2] {
+        let bench = Benchmark::small(json!({ "preprocess-time": 1000.0, "read-threads": threads }));
+        let trace = bench.path("trace.pfw.gz");
+        let mut command = bench.command(json!({}), &["--trace", trace.to_str().unwrap()]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for(|| trace.exists());
+        thread::sleep(Duration::from_millis(1500));
+        let process = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+        let (began, done) = (Instant::now(), child.wait_with_output().unwrap());
+        assert!(began.elapsed() < Duration::from_secs(300), "{threads} read threads");
+        let err = String::from_utf8_lossy(&done.stderr);
+        let answer: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{err}"));
+        assert_eq!((done.status.code(), &answer["complete"]), (Some(130), &json!(false)), "{err}");
+        assert_eq!(answer["runs"][0]["epochs"][0]["train"]["samples"], 0, "{threads} read threads");
+    }
+}
+
+#[test]
 fn ranks_end_with_the_process_that_started_them_however_it_ends() {
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
         let bench = Benchmark::small(json!({ "epochs": 1000, "computation-time": 0.05 }));

@@ -42,7 +42,10 @@ impl RankRun<'_> {
             return EpochOrder::new(self.workload, split, epoch, at);
         }
         let (workload, (to, from)) = (self.workload.clone(), mpsc::channel());
-        thread::spawn(move || to.send(EpochOrder::new(&workload, split, epoch, at)));
+        thread::spawn(move || {
+            // After an interrupt nobody waits for it.
+            let _ = to.send(EpochOrder::new(&workload, split, epoch, at));
+        });
         loop {
             self.check()?;
             match from.recv_timeout(GLANCE) {

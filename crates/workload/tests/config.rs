@@ -329,6 +329,22 @@ fn every_parameter_of_table_a1_is_read_and_a_wrong_one_named() {
 }
 
 #[test]
+fn a_kernel_of_more_particles_than_can_be_counted_is_refused() {
+    for dims in
+        [r#""DIM_1": "8589934592", "DIM_2": "8589934592""#, r#""DIM_1": "64", "NUM_PARTICLES": "16777216 T""#]
+    {
+        let text = format!(
+            r#"{{"benchmarks": [{{"benchmark": "write", "configuration": {{"NUM_DIMS": "2", {dims}}}}}]}}"#
+        );
+        let error = fails(&text, ConfigSyntax::Json, &[]);
+        assert!(
+            error.contains("more particles than can be counted") || error.contains("is no count"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn every_preset_can_be_run_and_a_slip_is_put_right() {
     let names = config::preset_names();
     assert!(names.len() > 25, "{names:?}");

@@ -365,6 +365,29 @@ fn an_interrupt_does_not_wait_for_preprocessing_and_counts_no_step_that_it_cut_s
 }
 
 #[test]
+fn a_kernel_that_cannot_make_its_file_removes_nothing_and_one_without_room_says_so() {
+    let bench = Benchmark::small(json!({}));
+    let link = bench.path("test.h5");
+    std::os::unix::fs::symlink("/nowhere/test.h5", &link).unwrap();
+    let run = |particles: &str| {
+        let configuration = json!({ "TIMESTEPS": "1", "NUM_DIMS": "1", "NUM_PARTICLES": particles });
+        let suite = json!({ "directory": bench.folder.path(), "benchmarks": [
+            { "benchmark": "write", "file": "test.h5", "configuration": configuration }] });
+        let file = bench.path("kernel.json");
+        fs::write(&file, suite.to_string()).unwrap();
+        let output = bench.path("results");
+        let mut command = command(&["bench", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
+        let done = command.env("FOREBAY_LIBHDF5", libhdf5()).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, err) = run("64");
+    assert!(code.is_some_and(|code| code > 0) && err.contains("test.h5"), "{code:?} {err}");
+    assert!(link.is_symlink(), "it was not the kernel's to remove");
+    let (code, err) = run("4 T");
+    assert!(code == Some(7) && err.contains("no memory") && err.contains("NUM_PARTICLES"), "{code:?} {err}");
+}
+
+#[test]
 fn ranks_end_with_the_process_that_started_them_however_it_ends() {
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
         let bench = Benchmark::small(json!({ "epochs": 1000, "computation-time": 0.05 }));
